@@ -4,7 +4,9 @@
 import sys
 
 if sys.version_info < (3, 10):
-    sys.stderr.write("TensorPrimat needs Python 3.10 or newer; this is Python %d.%d\n" % sys.version_info[:2])
+    sys.stderr.write(
+        "TensorPrimat needs Python 3.10 or newer; this is Python %d.%d\n" % sys.version_info[:2]
+    )
     sys.exit(2)
 
 from tprimat.cli import run

@@ -2,6 +2,9 @@
 
 from setuptools import find_namespace_packages, setup
 
-TABLES = ["tprimat.published", *(f"tprimat.published.{name}" for name in find_namespace_packages("published"))]
+TABLES = [
+    "tprimat.published",
+    *(f"tprimat.published.{name}" for name in find_namespace_packages("published")),
+]
 
 setup(packages=[*find_namespace_packages(include=["tprimat*"]), *TABLES])

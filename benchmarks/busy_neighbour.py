@@ -42,7 +42,11 @@ def train(seconds: float, neighbour: int) -> None:
             for _ in range(20):
                 values @ values
             recorder.step()
-        share = (sum(process.cpu_times()[:2]) - used) / (time.perf_counter() - began) if process else 0.0
+        share = (
+            (sum(process.cpu_times()[:2]) - used) / (time.perf_counter() - began)
+            if process
+            else 0.0
+        )
     events = [event.text for event in recorder.result.telemetry.issues]
     others = recorder.result.disturbance.other_programs_cpu_share
     print(json.dumps([share / (os.cpu_count() or 1), others, events]))
@@ -60,7 +64,14 @@ def busy() -> Iterator[int]:
 
 def measure(seconds: float, neighbour: int, folder: Path) -> tuple[float, float | None, list[str]]:
     """Train in a process of its own."""
-    words = [sys.executable, str(Path(__file__).resolve()), "--train", str(neighbour), "--seconds", str(seconds)]
+    words = [
+        sys.executable,
+        str(Path(__file__).resolve()),
+        "--train",
+        str(neighbour),
+        "--seconds",
+        str(seconds),
+    ]
     done = subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, check=True)
     share, others, events = json.loads(done.stdout.splitlines()[-1])
     return share, others, events
@@ -70,7 +81,9 @@ def main() -> int:
     """Print a line per training; 1 where a neighbour is missed, or one is named that isn't there."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--pairs", type=int, default=5, help="(%(default)s)")
-    parser.add_argument("--seconds", type=float, default=30.0, help="of each training (%(default)s)")
+    parser.add_argument(
+        "--seconds", type=float, default=30.0, help="of each training (%(default)s)"
+    )
     parser.add_argument("--train", type=int, default=None, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.train is not None:

@@ -41,7 +41,12 @@ def measure(
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         begun = time.perf_counter()
         process = subprocess.Popen(
-            [python, *arguments], env=environment, cwd=ROOT, stdin=stdin, stdout=output, stderr=errors
+            [python, *arguments],
+            env=environment,
+            cwd=ROOT,
+            stdin=stdin,
+            stdout=output,
+            stderr=errors,
         )
         if stdin is not None:
             os.close(stdin)
@@ -54,7 +59,9 @@ def measure(
         errors.seek(0)
         said, complaint = output.read(), errors.read()[-500:]
     if process.returncode not in statuses:
-        raise SystemExit(f"{' '.join(arguments)} ended with status {process.returncode}: {complaint}")
+        raise SystemExit(
+            f"{' '.join(arguments)} ended with status {process.returncode}: {complaint}"
+        )
     # Linux counts in KiB, macOS in bytes.
     peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     return Usage(usage.ru_utime + usage.ru_stime, peak / MB, said, wall)

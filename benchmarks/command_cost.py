@@ -36,7 +36,9 @@ def help_texts(rounds: int) -> int:
     commands |= {f"{name} --help": ["-m", "tprimat", name, "--help"] for name in COMMANDS}
     times: dict[str, list[float]] = {name: [] for name in commands}
     with tempfile.TemporaryDirectory() as cache:
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        environment = {
+            name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+        }
         environment["PYTHONPYCACHEPREFIX"] = cache
         for number in range(rounds + 1):
             for name, command in commands.items():
@@ -48,7 +50,9 @@ def help_texts(rounds: int) -> int:
     print(f"{'':<26} {'median':>7} {'lowest':>7} {'highest':>8} {'ratio':>6}")
     for name, measured in times.items():
         ms = [1e3 * each for each in (medians[name], min(measured), max(measured))]
-        print(f"{name:<26} {ms[0]:>7.1f} {ms[1]:>7.1f} {ms[2]:>8.1f} {medians[name] / medians[NOTHING]:>6.1f}")
+        print(
+            f"{name:<26} {ms[0]:>7.1f} {ms[1]:>7.1f} {ms[2]:>8.1f} {medians[name] / medians[NOTHING]:>6.1f}"
+        )
     slow = [name for name, median in medians.items() if median > LIMIT * medians[NOTHING]]
     print(f"limit: {LIMIT}; above it: {', '.join(slow) or 'none'}")
     return 1 if slow else 0
@@ -59,11 +63,19 @@ def comparisons(logs: list[str], rounds: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         commands = {"import matplotlib.pyplot": ["-c", "import matplotlib.pyplot"]}
         for pair in zip(logs[::2], logs[1::2], strict=True):
-            command = ["compare_results.py", *(str(Path(path).resolve()) for path in pair), "--results-dir", folder]
+            command = [
+                "compare_results.py",
+                *(str(Path(path).resolve()) for path in pair),
+                "--results-dir",
+                folder,
+            ]
             commands[" ".join(pair)] = command
             commands[f"{' '.join(pair)}: the answer alone"] = [*command, "--no-plot", "--quiet"]
         for title, command in commands.items():
-            print(f"{statistics.median(measure(command).cpu_s for _ in range(rounds)):6.2f} s  {title}", flush=True)
+            print(
+                f"{statistics.median(measure(command).cpu_s for _ in range(rounds)):6.2f} s  {title}",
+                flush=True,
+            )
 
 
 def step_line(step: int) -> str:
@@ -84,7 +96,9 @@ def watching(seconds: float, rounds: int) -> None:
         once = min(measure(watch).cpu_s for _ in range(rounds))
         log.write_text(HEAD + "".join(lines[:-1]))
         # Two of them, so that start and reading cancel.
-        short = min(measure([*watch, "--max-stall", "1"], statuses=(5,)).cpu_s for _ in range(rounds))
+        short = min(
+            measure([*watch, "--max-stall", "1"], statuses=(5,)).cpu_s for _ in range(rounds)
+        )
         idle = measure([*watch, "--max-stall", str(seconds)], statuses=(5,)).cpu_s - short
         log.write_text(HEAD)
 
@@ -97,17 +111,25 @@ def watching(seconds: float, rounds: int) -> None:
 
         growing = measure(watch, meanwhile=write).cpu_s
     print(f"a complete log of {STEPS} steps, read once   {once:6.2f} s")
-    print(f"idle for {seconds:.0f} s                               {idle:+6.2f} s  {idle / seconds:.2%} of a CPU")
-    print(f"the same log written within {seconds:.0f} s            {growing:6.2f} s  {growing / once:.1f} × read once")
+    print(
+        f"idle for {seconds:.0f} s                               {idle:+6.2f} s  {idle / seconds:.2%} of a CPU"
+    )
+    print(
+        f"the same log written within {seconds:.0f} s            {growing:6.2f} s  {growing / once:.1f} × read once"
+    )
 
 
 def main() -> int:
     """Measure one kind of command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=("help", "compare", "watch"))
     parser.add_argument("logs", nargs="*", help="pairs to compare")
     parser.add_argument("--rounds", type=int, help="calls of each (help: 15, compare: 5, watch: 3)")
-    parser.add_argument("--seconds", type=float, default=60, help="that a log is watched (%(default)g)")
+    parser.add_argument(
+        "--seconds", type=float, default=60, help="that a log is watched (%(default)g)"
+    )
     given = parser.parse_args()
     if given.what == "help":
         return help_texts(given.rounds or 15)

@@ -74,7 +74,9 @@ class Table:
     def markdown(self) -> str:
         """Return the table as Markdown."""
         lines = [self.columns, ("---",) * len(self.columns), *self.rows]
-        return "\n".join([f"**{self.title}**", "", *("| " + " | ".join(line) + " |" for line in lines), ""])
+        return "\n".join(
+            [f"**{self.title}**", "", *("| " + " | ".join(line) + " |" for line in lines), ""]
+        )
 
 
 def methods(simulations: int, seed: int, count: int = 500) -> dict[str, dict[str, float]]:
@@ -112,8 +114,14 @@ def _methods_tables(simulations: int, seed: int) -> Iterator[Table]:
     for name, row in methods(simulations, seed).items():
         bias, *shares = STUDY_METHODS[name]
         cells = (_beside(row[method], share) for method, share in zip(METHODS, shares, strict=True))
-        rows.append((f"{name} (k to {row['longest']:.0f})", _beside(row["bias"], bias, "+.2%"), *cells))
-    yield Table("Coverage of the true mean, one run of 500 steps", ("truncation", "bias", *METHODS), tuple(rows))
+        rows.append(
+            (f"{name} (k to {row['longest']:.0f})", _beside(row["bias"], bias, "+.2%"), *cells)
+        )
+    yield Table(
+        "Coverage of the true mean, one run of 500 steps",
+        ("truncation", "bias", *METHODS),
+        tuple(rows),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +162,11 @@ def procedure(simulations: int, seed: int, count: int, *, fading: bool = False) 
         if interval is None:
             continue
         own.append(interval)
-        held += interval.low <= (TRUE_MEDIAN if interval.about == "median" else TRUE_MEAN) <= interval.high
+        held += (
+            interval.low
+            <= (TRUE_MEDIAN if interval.about == "median" else TRUE_MEAN)
+            <= interval.high
+        )
         half, _ = batches(rest, random)
         mean_held += abs(float(rest.mean()) - TRUE_MEAN) <= half
         mean_half += half
@@ -177,7 +189,16 @@ def _procedure_tables(simulations: int, seed: int) -> Iterator[Table]:
             "The whole procedure after "
             + ("a gradual warm-up" if fading else "eight slow steps")
             + ", by recorded steps; coverage of the runs without a change point or drift",
-            ("steps", "noted", "ten batch means: coverage", "half-width", "interval of", "nominal", "coverage", "±"),
+            (
+                "steps",
+                "noted",
+                "ten batch means: coverage",
+                "half-width",
+                "interval of",
+                "nominal",
+                "coverage",
+                "±",
+            ),
             tuple(
                 (
                     str(count),
@@ -194,7 +215,9 @@ def _procedure_tables(simulations: int, seed: int) -> Iterator[Table]:
         )
 
 
-def within(simulations: int, seed: int, count: int, window: int = 1) -> tuple[str, float, float, float]:
+def within(
+    simulations: int, seed: int, count: int, window: int = 1
+) -> tuple[str, float, float, float]:
     """Return the interval of steady records, each the mean of a window of steps.
 
     Returns:
@@ -209,7 +232,11 @@ def within(simulations: int, seed: int, count: int, window: int = 1) -> tuple[st
         interval = intervals.within_run_interval(values, steps=[window] * count)
         if interval is None:
             raise ValueError("no records")
-        held += interval.low <= (TRUE_MEDIAN if interval.about == "median" else TRUE_MEAN) <= interval.high
+        held += (
+            interval.low
+            <= (TRUE_MEDIAN if interval.about == "median" else TRUE_MEAN)
+            <= interval.high
+        )
         half += (interval.high - interval.low) / 2
     if interval is None:
         raise ValueError("no simulations")
@@ -222,7 +249,9 @@ def _within_tables(simulations: int, seed: int) -> Iterator[Table]:
     rows = []
     for count, window in sizes:
         about, says, holds, half = within(simulations, seed, count, window)
-        figures = ("", "", "") if about == "range" else (f"{says:.2f}", f"{holds:.3f}", f"{half:.2%}")
+        figures = (
+            ("", "", "") if about == "range" else (f"{says:.2f}", f"{holds:.3f}", f"{half:.2%}")
+        )
         rows.append((str(count), str(window), about, *figures))
     columns = ("steady records", "steps each", "interval of", "nominal", "coverage", "±")
     yield Table("The interval within a run, no warm-up", columns, tuple(rows))
@@ -235,7 +264,10 @@ def two_systems(simulations: int, seed: int, runs: int, steps: int = 100) -> dic
     random = np.random.default_rng([seed, 4, runs])
     shape = (simulations, 2, runs)
     level = 1 + RUN_SPREAD * random.standard_normal(shape)
-    series = steady_steps(random, simulations * 2 * runs, steps).reshape(*shape, steps) * level[..., None]
+    series = (
+        steady_steps(random, simulations * 2 * runs, steps).reshape(*shape, steps)
+        * level[..., None]
+    )
     means = series.mean(axis=3)
     rates = means.mean(axis=2)
     difference = np.log(rates[:, 0] / rates[:, 1])
@@ -291,9 +323,13 @@ def _systems_tables(simulations: int, seed: int) -> Iterator[Table]:
     ]
     rows = []
     for runs, row in found.items():
-        shares = [(row.get(name), study) for name, study in zip(names, STUDY_SYSTEMS[runs], strict=True)]
+        shares = [
+            (row.get(name), study) for name, study in zip(names, STUDY_SYSTEMS[runs], strict=True)
+        ]
         forms = [".3f"] * 4 + [".1%"] * 3
-        rows.append((str(runs), *(_beside(*share, form) for share, form in zip(shares, forms, strict=True))))
+        rows.append(
+            (str(runs), *(_beside(*share, form) for share, form in zip(shares, forms, strict=True)))
+        )
     columns = ("runs each", *names[:4], "±", "false alarms: Mann–Whitney on steps", "on run means")
     yield Table("Two equal systems, runs of 100 steps that differ by 1%", columns, tuple(rows))
 
@@ -301,11 +337,16 @@ def _systems_tables(simulations: int, seed: int) -> Iterator[Table]:
 def _differences_tables(simulations: int, seed: int) -> Iterator[Table]:
     runs = (2, 3, 5, 8, 10, 20)
     rows = [
-        (f"{spread:.1%}", *(f"{intervals.minimum_detectable_effect(spread, each):.2%}" for each in runs))
+        (
+            f"{spread:.1%}",
+            *(f"{intervals.minimum_detectable_effect(spread, each):.2%}" for each in runs),
+        )
         for spread in (0.005, 0.01, 0.02)
     ]
     yield Table(
-        "Smallest difference found with 80% power", ("run spread", *(f"{each} runs" for each in runs)), tuple(rows)
+        "Smallest difference found with 80% power",
+        ("run spread", *(f"{each} runs" for each in runs)),
+        tuple(rows),
     )
 
 
@@ -324,7 +365,9 @@ def detected(simulations: int, seed: int, count: int, shift: float) -> tuple[flo
     return several / simulations, drifting / simulations
 
 
-def autocorrelated(random: np.random.Generator, shape: tuple[int, int], coefficient: float, spread: float) -> Array:
+def autocorrelated(
+    random: np.random.Generator, shape: tuple[int, int], coefficient: float, spread: float
+) -> Array:
     """Return AR(1) noise around 1, shape (simulations, steps), of this spread, stationary throughout."""
     shocks = spread * random.standard_normal(shape)
     shocks[:, 1:] *= math.sqrt(1 - coefficient**2)
@@ -358,11 +401,19 @@ SERIES: dict[str, Callable[[np.random.Generator, tuple[int, int]], Array]] = {
     "AR .9, 1%": lambda random, shape: autocorrelated(random, shape, 0.9, 0.01),
     "AR .9, 5%": lambda random, shape: autocorrelated(random, shape, 0.9, 0.05),
     "outliers": lambda random, shape: steady_steps(random, *shape),
-    "gradual warm-up": lambda random, shape: steady_steps(random, *shape) * warm_up(shape[1], fading=True),
+    "gradual warm-up": lambda random, shape: (
+        steady_steps(random, *shape) * warm_up(shape[1], fading=True)
+    ),
     "busy neighbour, +40%": busy,
-    "a true drift of 3%": lambda random, shape: autocorrelated(random, shape, 0.3, 0.01) * _ramp(shape, 0.03),
-    "a true change of 2.5%": lambda random, shape: autocorrelated(random, shape, 0.3, 0.01) * _shift(shape, 0.025),
-    "a true change of 5%": lambda random, shape: autocorrelated(random, shape, 0.3, 0.01) * _shift(shape, 0.05),
+    "a true drift of 3%": lambda random, shape: (
+        autocorrelated(random, shape, 0.3, 0.01) * _ramp(shape, 0.03)
+    ),
+    "a true change of 2.5%": lambda random, shape: (
+        autocorrelated(random, shape, 0.3, 0.01) * _shift(shape, 0.025)
+    ),
+    "a true change of 5%": lambda random, shape: (
+        autocorrelated(random, shape, 0.3, 0.01) * _shift(shape, 0.05)
+    ),
 }
 """Step times on which the detector of changes and drifts is tried; the true changes are in the middle."""
 
@@ -370,9 +421,14 @@ SERIES: dict[str, Callable[[np.random.Generator, tuple[int, int]], Array]] = {
 def noted(simulations: int, seed: int, name: str, count: int) -> tuple[float, float]:
     """Return the share of runs of a kind in which a change point is noted, and in which a drift is."""
     random = np.random.default_rng([seed, 7, count, list(SERIES).index(name)])
-    found = [find_segments(values) for values in SERIES[name](random, (simulations, count)).tolist()]
+    found = [
+        find_segments(values) for values in SERIES[name](random, (simulations, count)).tolist()
+    ]
     changes = sum(len(segments) > 1 for segments in found)
-    drifts = sum(len(segments) <= 1 and any(each.drift is not None for each in segments) for segments in found)
+    drifts = sum(
+        len(segments) <= 1 and any(each.drift is not None for each in segments)
+        for segments in found
+    )
     return changes / simulations, drifts / simulations
 
 
@@ -384,31 +440,48 @@ def held(simulations: int, seed: int, name: str, runs: tuple[int, int], steps: i
     """Return how often the interval of two equal systems holds the ratio 1, with so many runs of each."""
     random = np.random.default_rng([seed, 8, list(SERIES).index(name), *runs])
     count = simulations * sum(runs)
-    means = SERIES[name](random, (count, steps)).mean(axis=1) * (1 + RUN_SPREAD * random.standard_normal(count))
+    means = SERIES[name](random, (count, steps)).mean(axis=1) * (
+        1 + RUN_SPREAD * random.standard_normal(count)
+    )
     logs = np.log(means).reshape(simulations, sum(runs))
-    found = [intervals.difference(each[: runs[0]].tolist(), each[runs[0] :].tolist()) for each in logs]
+    found = [
+        intervals.difference(each[: runs[0]].tolist(), each[runs[0] :].tolist()) for each in logs
+    ]
     return sum(each is not None and each.p() >= 0.05 for each in found) / simulations
 
 
 def _noise_tables(simulations: int, seed: int) -> Iterator[Table]:
-    rows = [(name, *(f"{held(simulations, seed, name, plan):.3f}" for plan in PLANS)) for name in STATIONARY]
+    rows = [
+        (name, *(f"{held(simulations, seed, name, plan):.3f}" for plan in PLANS))
+        for name in STATIONARY
+    ]
     columns = ("step times", *(f"{first} and {second} runs" for first, second in PLANS))
     yield Table("Equal systems: the interval of the ratio holds 1", columns, tuple(rows))
 
 
-def rounds(simulations: int, seed: int, count: int, drift: float, *, alternating: bool) -> tuple[float, float]:
+def rounds(
+    simulations: int, seed: int, count: int, drift: float, *, alternating: bool
+) -> tuple[float, float]:
     """Return how often Welch and the paired test call two equal systems different, measured in rounds.
 
     The machine becomes slower by a drift from the first run to the last. The two take turns in being
     first where they alternate (AB BA AB); else the same one is first in each round (AB AB AB).
     """
     random = np.random.default_rng([seed, 9, count, round(1000 * drift), alternating])
-    logs = RUN_SPREAD * random.standard_normal((simulations, 2 * count)) + np.linspace(0, drift, 2 * count)
+    logs = RUN_SPREAD * random.standard_normal((simulations, 2 * count)) + np.linspace(
+        0, drift, 2 * count
+    )
     pairs = logs.reshape(simulations, count, 2)
     if alternating:
         pairs[:, 1::2] = pairs[:, 1::2, ::-1]
-    found = [(intervals.difference(*each), intervals.paired(*each)) for each in pairs.transpose(0, 2, 1).tolist()]
-    welch, paired = (sum(each is not None and each.p() < 0.05 for each in tests) for tests in zip(*found, strict=True))
+    found = [
+        (intervals.difference(*each), intervals.paired(*each))
+        for each in pairs.transpose(0, 2, 1).tolist()
+    ]
+    welch, paired = (
+        sum(each is not None and each.p() < 0.05 for each in tests)
+        for tests in zip(*found, strict=True)
+    )
     return welch / simulations, paired / simulations
 
 
@@ -416,10 +489,24 @@ def _rounds_tables(simulations: int, seed: int) -> Iterator[Table]:
     rows = []
     for drift in (0.0, 0.05, 0.1):
         for count in (4, 5, 10):
-            found = [rounds(simulations, seed, count, drift, alternating=alternating) for alternating in (True, False)]
-            rows.append((f"{drift:.0%}", str(count), *(f"{share:.1%}" for each in found for share in each)))
-    columns = ("drift of the machine", "rounds", "AB BA: Welch", "AB BA: paired", "AB AB: Welch", "AB AB: paired")
-    yield Table("Equal systems that are called different, runs of one session", columns, tuple(rows))
+            found = [
+                rounds(simulations, seed, count, drift, alternating=alternating)
+                for alternating in (True, False)
+            ]
+            rows.append(
+                (f"{drift:.0%}", str(count), *(f"{share:.1%}" for each in found for share in each))
+            )
+    columns = (
+        "drift of the machine",
+        "rounds",
+        "AB BA: Welch",
+        "AB BA: paired",
+        "AB AB: Welch",
+        "AB AB: paired",
+    )
+    yield Table(
+        "Equal systems that are called different, runs of one session", columns, tuple(rows)
+    )
 
 
 def _detector_tables(simulations: int, seed: int) -> Iterator[Table]:
@@ -435,11 +522,24 @@ def _detector_tables(simulations: int, seed: int) -> Iterator[Table]:
 def _changes_tables(simulations: int, seed: int) -> Iterator[Table]:
     rows = []
     for count in (100, 200, 500):
-        cells = [detected(simulations, seed, count, shift) for shift in (0.0, 0.03, 0.05, -0.03, -0.05)]
-        rows.append((str(count), *(f"{several + drift:.1%} ({several:.1%})" for several, drift in cells)))
-    columns = ("steps", "no shift: false alarms", "3% slower", "5% slower", "3% faster", "5% faster")
+        cells = [
+            detected(simulations, seed, count, shift) for shift in (0.0, 0.03, 0.05, -0.03, -0.05)
+        ]
+        rows.append(
+            (str(count), *(f"{several + drift:.1%} ({several:.1%})" for several, drift in cells))
+        )
+    columns = (
+        "steps",
+        "no shift: false alarms",
+        "3% slower",
+        "5% slower",
+        "3% faster",
+        "5% faster",
+    )
     yield Table(
-        "Change point or drift noted (of these: change points), shift after 30% of the run", columns, tuple(rows)
+        "Change point or drift noted (of these: change points), shift after 30% of the run",
+        columns,
+        tuple(rows),
     )
 
 
@@ -451,8 +551,12 @@ def order_alarms(simulations: int, seed: int, runs: int) -> float:
 
 
 def _order_tables(simulations: int, seed: int) -> Iterator[Table]:
-    rows = tuple((str(runs), f"{order_alarms(simulations, seed, runs):.2%}") for runs in (6, 8, 10, 20, 50))
-    yield Table("Independent runs whose order is reported as a trend", ("runs", "false alarms"), rows)
+    rows = tuple(
+        (str(runs), f"{order_alarms(simulations, seed, runs):.2%}") for runs in (6, 8, 10, 20, 50)
+    )
+    yield Table(
+        "Independent runs whose order is reported as a trend", ("runs", "false alarms"), rows
+    )
 
 
 PARTS: dict[str, Callable[[int, int], Iterator[Table]]] = {
@@ -471,9 +575,15 @@ PARTS: dict[str, Callable[[int, int], Iterator[Table]]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables of the parts that are asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--simulations", type=int, default=4000, metavar="N", help="of each case (default: 4000)")
-    parser.add_argument("--part", action="append", choices=PARTS, help="may be given again (default: all)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--simulations", type=int, default=4000, metavar="N", help="of each case (default: 4000)"
+    )
+    parser.add_argument(
+        "--part", action="append", choices=PARTS, help="may be given again (default: all)"
+    )
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
     if given.simulations < 1:

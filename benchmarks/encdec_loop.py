@@ -42,14 +42,18 @@ def bare(request: EncDecRequest, device: torch.device) -> float:
     scaler = torch.amp.GradScaler(device.type, enabled=half)
     dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(request.precision)
     batches = encdec_data.dataset(request, Process())
-    ready = [torch.as_tensor(batches[index][0]).to(device) for index in range(request.steps_per_epoch)]
+    ready = [
+        torch.as_tensor(batches[index][0]).to(device) for index in range(request.steps_per_epoch)
+    ]
     best = 0.0
     for _ in range(request.all_epochs):
         synchronize(device)
         began = time.perf_counter()
         for tokens in ready:
             with torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
-                loss = model(tokens[:, : request.sequence_length], tokens[:, request.sequence_length :])
+                loss = model(
+                    tokens[:, : request.sequence_length], tokens[:, request.sequence_length :]
+                )
             scaler.scale(loss).backward()
             scaler.step(optimizer)
             scaler.update()
@@ -76,7 +80,9 @@ def main() -> int:
     """Print both speeds; return 1 where ours is less than ENOUGH of the bare one."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=60, help="of an epoch (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=7, help="turns of each (default: %(default)s)")
+    parser.add_argument(
+        "--rounds", type=int, default=7, help="turns of each (default: %(default)s)"
+    )
     parser.add_argument("--batch-size", type=int, default=8, help="default: %(default)s")
     parser.add_argument("--seq-len", type=int, default=64, help="default: %(default)s")
     parser.add_argument("--d-model", type=int, default=128, help="default: %(default)s")
@@ -101,13 +107,19 @@ def main() -> int:
             turns = [("bare", lambda: bare(request, device)), ("ours", lambda: ours(request))]
             for name, turn in turns if number % 2 else reversed(turns):
                 speeds[name].append(turn())
-        print(f"{request.scale}, batch {request.micro_batch_size}, {request.sequence_length} tokens")
+        print(
+            f"{request.scale}, batch {request.micro_batch_size}, {request.sequence_length} tokens"
+        )
     medians = {name: statistics.median(values) for name, values in speeds.items()}
     shares = [first / second for first, second in zip(speeds["ours"], speeds["bare"], strict=True)]
     for name, value in medians.items():
-        print(f"{name:6}{value:10.1f} samples/s   ({min(speeds[name]):.1f} to {max(speeds[name]):.1f})")
+        print(
+            f"{name:6}{value:10.1f} samples/s   ({min(speeds[name]):.1f} to {max(speeds[name]):.1f})"
+        )
     share = statistics.median(shares)
-    print(f"ours is {share:.1%} of the bare loop, median of {options.rounds} rounds (at least {ENOUGH:.0%} is wanted)")
+    print(
+        f"ours is {share:.1%} of the bare loop, median of {options.rounds} rounds (at least {ENOUGH:.0%} is wanted)"
+    )
     return 0 if share >= ENOUGH else 1
 
 

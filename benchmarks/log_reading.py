@@ -85,7 +85,12 @@ def make(path: Path, size: int, *, mixed: bool, before: int = 0) -> tuple[int, f
             line = chance.choice(_INSTALLED).format(chance.randrange(1, 900)) + "\n"
             log.write(line)
             before -= len(line)
-        log.write("".join(f"  {name} {'.' * (47 - len(name))} {value}\n" for name, value in _arguments(planned)))
+        log.write(
+            "".join(
+                f"  {name} {'.' * (47 - len(name))} {value}\n"
+                for name, value in _arguments(planned)
+            )
+        )
         clock = 0.0
         for step, ms in steps_of(planned):
             if written >= size:
@@ -116,7 +121,12 @@ def make(path: Path, size: int, *, mixed: bool, before: int = 0) -> tuple[int, f
 
 
 def _arguments(planned: int) -> list[tuple[str, object]]:
-    shape = [("num_layers", 32), ("hidden_size", 4096), ("num_attention_heads", 32), ("seq_length", 4096)]
+    shape = [
+        ("num_layers", 32),
+        ("hidden_size", 4096),
+        ("num_attention_heads", 32),
+        ("seq_length", 4096),
+    ]
     return [*shape, ("world_size", RANKS), ("train_iters", planned), ("bf16", True)]
 
 
@@ -125,7 +135,9 @@ def _others(chance: random.Random) -> str:
     for number in range(OTHERS):
         said = chance.choice(_SAID) % (chance.randrange(100), chance.randrange(10**9))
         where = f"{chance.choice(('utils', 'training', 'ckpt'))}.py:{chance.randrange(100, 999)}"
-        lines.append(_PREFIX % (f"02:18:{number:02d}", chance.randrange(RANKS), where) + said + "\x1b[0m\n")
+        lines.append(
+            _PREFIX % (f"02:18:{number:02d}", chance.randrange(RANKS), where) + said + "\x1b[0m\n"
+        )
     return "".join(lines)
 
 
@@ -207,9 +219,13 @@ def main() -> int:
     """Make the logs, measure, and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip())
     parser.add_argument("--megabytes", type=int, default=1000, help="of each log (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds; the medians are shown (%(default)s)")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="rounds; the medians are shown (%(default)s)"
+    )
     parser.add_argument("--folder", type=Path, help="for the logs (a temporary one)")
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="what is measured (all)")
+    parser.add_argument(
+        "--ways", nargs="+", choices=WAYS, default=list(WAYS), help="what is measured (all)"
+    )
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
     parser.add_argument("--log", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -235,14 +251,25 @@ def main() -> int:
     return 0
 
 
-def _show(name: str, size: int, steps: int, total: float, found: dict[str, list[dict[str, float]]]) -> None:
-    print(f"\n{name}: {size / 1e6:.0f} MB, {steps} steps, {RANKS} ranks; medians of {len(next(iter(found.values())))}")
+def _show(
+    name: str, size: int, steps: int, total: float, found: dict[str, list[dict[str, float]]]
+) -> None:
+    print(
+        f"\n{name}: {size / 1e6:.0f} MB, {steps} steps, {RANKS} ranks; medians of {len(next(iter(found.values())))}"
+    )
     print(f"{'':<42} {'s':>7} {'MB/s':>7} {'CPU s':>7} {'memory MB':>10} {'of plain':>9}")
-    middle = {way: {key: statistics.median(row[key] for row in rows) for key in rows[0]} for way, rows in found.items()}
+    middle = {
+        way: {key: statistics.median(row[key] for row in rows) for key in rows[0]}
+        for way, rows in found.items()
+    }
     for way, row in middle.items():
         for each in found[way]:
-            if each["steps"] != steps or (each["total"] >= 0 and abs(each["total"] - total) > 1e-6 * total):
-                raise SystemExit(f"{way} found {each['steps']} steps of {each['total']} ms, not {steps} of {total}")
+            if each["steps"] != steps or (
+                each["total"] >= 0 and abs(each["total"] - total) > 1e-6 * total
+            ):
+                raise SystemExit(
+                    f"{way} found {each['steps']} steps of {each['total']} ms, not {steps} of {total}"
+                )
         ratio = f"{middle['plain']['seconds'] / row['seconds']:.2f}" if "plain" in middle else ""
         print(
             f"{WAYS[way][0]:<42} {row['seconds']:>7.2f} {size / row['seconds'] / 1e6:>7.0f} {row['cpu']:>7.2f} "

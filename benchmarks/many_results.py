@@ -39,7 +39,10 @@ from tprimat.store import store
 
 LIMIT_MS, LIMIT_KB = 4.0, 50.0
 FEWEST_STEPS, MOST_STEPS = 60, 500
-SYSTEMS = (("nvd", "nemo", "NVIDIA H100 80GB HBM3", "cuda"), ("amd", "primus", "AMD Instinct MI300X", "rocm"))
+SYSTEMS = (
+    ("nvd", "nemo", "NVIDIA H100 80GB HBM3", "cuda"),
+    ("amd", "primus", "AMD Instinct MI300X", "rocm"),
+)
 MODELS = ("llama", "qwen", "mistral")
 PACKAGES = "torch lightning transformers nemo_toolkit megatron-core transformer-engine numpy python"
 VERSIONS = {name: f"{number}.{number % 7}.0" for number, name in enumerate(PACKAGES.split(), 1)}
@@ -122,13 +125,17 @@ def load(folder: Path) -> None:
 
 def _peak_bytes() -> int:
     # Linux has KiB here, macOS bytes.
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )
 
 
 def main() -> int:
     """Print the table: CPU time and growth of the peak memory, for each result."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip())
-    parser.add_argument("--results", type=int, nargs=2, default=[500, 2000], help="(default: 500 2000)")
+    parser.add_argument(
+        "--results", type=int, nargs=2, default=[500, 2000], help="(default: 500 2000)"
+    )
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.folder:
@@ -142,7 +149,9 @@ def main() -> int:
                 path = folder / f"{number // 500}" / f"result_{number}.json"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(encode(store.as_file([make_run(number)])))
-            runs, read, summary, memory = map(float, child.measure([__file__, "--folder", str(folder)]).output.split())
+            runs, read, summary, memory = map(
+                float, child.measure([__file__, "--folder", str(folder)]).output.split()
+            )
             print(
                 f"{count:>8} {read / runs * 1e3:>8.2f} {summary / runs * 1e3:>11.2f} "
                 f"{(read + summary) / runs * 1e3:>12.2f} {memory / runs / 1e3:>10.1f}"

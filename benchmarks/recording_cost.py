@@ -79,11 +79,15 @@ class Trivial(LightningModule):
 class TwoReadings(Callback):
     """The least that any timing callback does."""
 
-    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_start(
+        self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
+    ) -> None:
         """Read the clock a first time."""
         self.began = time.perf_counter()
 
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
         """Read the clock a second time."""
         self.took = time.perf_counter() - self.began
 
@@ -95,7 +99,9 @@ def callbacks(accelerator: str) -> Ways:
         accelerator: cpu, or gpu: the host's time of a step there, which a trivial step takes anyway.
     """
 
-    def train(make: Callable[[Path], list[Callback]], is_logged: bool, folder: Path, steps: int) -> list[float]:
+    def train(
+        make: Callable[[Path], list[Callback]], is_logged: bool, folder: Path, steps: int
+    ) -> list[float]:
         module = Trivial()
         trainer = Trainer(
             accelerator=accelerator,
@@ -114,7 +120,9 @@ def callbacks(accelerator: str) -> Ways:
         return module.step_times()
 
     def ours(folder: Path) -> list[Callback]:
-        return [benchmark_utils.BenchmarkCallback(output_dir=folder / "results", sequence_length=WIDTH)]
+        return [
+            benchmark_utils.BenchmarkCallback(output_dir=folder / "results", sequence_length=WIDTH)
+        ]
 
     kinds: dict[str, tuple[Callable[[Path], list[Callback]], bool]] = {
         BARE: (lambda folder: [], False),
@@ -145,8 +153,12 @@ def adapters() -> Ways:
         )
         recording: list[Any] = []
         if is_recorded:
-            recording = [benchmark_utils.TrainerBenchmarkCallback(output_dir=folder, sequence_length=WIDTH)]
-        transformers.Trainer(model=module, args=arguments, train_dataset=data, callbacks=recording).train()
+            recording = [
+                benchmark_utils.TrainerBenchmarkCallback(output_dir=folder, sequence_length=WIDTH)
+            ]
+        transformers.Trainer(
+            model=module, args=arguments, train_dataset=data, callbacks=recording
+        ).train()
         return module.step_times()
 
     def loop(is_recorded: bool, folder: Path, steps: int) -> list[float]:
@@ -218,10 +230,16 @@ def redirected(handle: int) -> Iterator[None]:
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--steps", type=int, default=200, help="timed steps of a training (%(default)s)")
+    parser.add_argument(
+        "--steps", type=int, default=200, help="timed steps of a training (%(default)s)"
+    )
     parser.add_argument("--rounds", type=int, default=40, help="runs in each way (%(default)s)")
-    parser.add_argument("--accelerator", choices=("cpu", "gpu"), default="cpu", help="what trains (%(default)s)")
-    parser.add_argument("--adapters", action="store_true", help="train in transformers.Trainer and a plain loop too")
+    parser.add_argument(
+        "--accelerator", choices=("cpu", "gpu"), default="cpu", help="what trains (%(default)s)"
+    )
+    parser.add_argument(
+        "--adapters", action="store_true", help="train in transformers.Trainer and a plain loop too"
+    )
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
@@ -229,14 +247,21 @@ def main() -> int:
     ways = callbacks(arguments.accelerator) | (adapters() if arguments.adapters else {})
     with tempfile.TemporaryDirectory() as name:
         times = measure(ways, Path(name), arguments.rounds, arguments.steps)
-    print(f"µs per step: the quietest tenth of {len(times[BARE])} times {BLOCK} steps, and the median")
+    print(
+        f"µs per step: the quietest tenth of {len(times[BARE])} times {BLOCK} steps, and the median"
+    )
     print(f"{'':<30} {'quiet':>8} {'added':>8} {'median':>8} {'added':>8}")
     added = {}
     for way, measured in times.items():
-        base = times.get(way.removesuffix(RECORDED) if way.startswith((TRAINER, LOOP)) else BARE, measured)
+        base = times.get(
+            way.removesuffix(RECORDED) if way.startswith((TRAINER, LOOP)) else BARE, measured
+        )
         added[way] = quiet(measured) - quiet(base)
         columns = [quiet(measured), added[way]]
-        columns += [statistics.median(measured), statistics.median(measured) - statistics.median(base)]
+        columns += [
+            statistics.median(measured),
+            statistics.median(measured) - statistics.median(base),
+        ]
         print(f"{way:<30} " + " ".join(f"{column * 1e6:>8.1f}" for column in columns))
     print(f"\n{OURS} / {LEAST}: {added[OURS] / added[LEAST]:.2f} (wanted: at most 3)")
     print(f"{OURS} / {MONITOR}: {added[OURS] / added[MONITOR]:.2f} (wanted: below 0.33)")

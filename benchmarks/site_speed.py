@@ -24,7 +24,13 @@ from tprimat.publish import data, pairs, points, series, site
 from tprimat.publish.record import Record
 
 MANY = 10_000
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,800")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--window-size=1280,800",
+)
 CHOOSE = """
 const field = document.getElementById(arguments[0]);
 field.value = arguments[1];
@@ -32,7 +38,14 @@ field.dispatchEvent(new Event(field.type === "search" ? "input" : "change", { bu
 document.body.offsetHeight;
 """
 STEPS = (
-    *(("precision", "fp8"), ("precision", "*"), ("model", "*"), ("count", "8"), ("count", "*"), ("task", "pretrain")),
+    *(
+        ("precision", "fp8"),
+        ("precision", "*"),
+        ("model", "*"),
+        ("count", "8"),
+        ("count", "*"),
+        ("task", "pretrain"),
+    ),
     *(("q", "megatron"), ("q", "nvidia h100"), ("metric", "tokens"), ("model", "llama")),
 )
 """Filters and what is chosen in them, one after the other."""
@@ -45,7 +58,10 @@ def main() -> int:
     record = Record(points=shown, pairs=pairs.pairs(evidence), changes=series.changes(evidence))
     large = dataclasses.replace(record, points=shown * -(-MANY // len(shown)))
     # In turn, and the best of three: another program may take the time of one.
-    found = [min((_measured(each) for _ in range(3)), key=lambda one: one["filter"]) for each in (record, large)]
+    found = [
+        min((_measured(each) for _ in range(3)), key=lambda one: one["filter"])
+        for each in (record, large)
+    ]
     for each, times in zip(found, (1, 3), strict=True):
         print(
             f"{each['points']:,.0f} points: {each['size'] / 1e6:.2f} MB compressed (limit {3 * times}), first paint "
@@ -65,13 +81,19 @@ def _measured(record: Record) -> dict[str, Any]:
         tables = data.values(record, "2026-11-26")
         site.write(record, tables, folder)
         data.write(record, tables, folder)
-        size = sum(len(gzip.compress(path.read_bytes())) for path in folder.rglob("*") if path.is_file())
+        size = sum(
+            len(gzip.compress(path.read_bytes())) for path in folder.rglob("*") if path.is_file()
+        )
         options = webdriver.ChromeOptions()
         for flag in FLAGS:
             options.add_argument(flag)
-        with webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver"))) as driver:
+        with webdriver.Chrome(
+            options=options, service=Service(shutil.which("chromedriver"))
+        ) as driver:
             driver.get((folder / "index.html").as_uri())
-            paint = driver.execute_script("return performance.getEntriesByName('first-contentful-paint')[0].startTime")
+            paint = driver.execute_script(
+                "return performance.getEntriesByName('first-contentful-paint')[0].startTime"
+            )
             driver.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
             times = {step: _time_of(driver, step) for step in STEPS}
     slowest = max(times, key=times.__getitem__)

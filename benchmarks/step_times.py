@@ -67,7 +67,9 @@ def warm_up(count: int, *, fading: bool = False) -> Array:
     """
     step = np.arange(count)
     if fading:
-        return 1 + (WARM_UP_FACTOR - 1) * np.exp(-np.maximum(0, step - WARM_UP_STEPS + 1) / FADING_STEPS)
+        return 1 + (WARM_UP_FACTOR - 1) * np.exp(
+            -np.maximum(0, step - WARM_UP_STEPS + 1) / FADING_STEPS
+        )
     return np.where(step < WARM_UP_STEPS, WARM_UP_FACTOR, 1.0)
 
 

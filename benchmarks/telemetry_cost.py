@@ -95,15 +95,21 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=2.0, help="of each window (%(default)s)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        differences, rate, used = measure(arguments.pairs, arguments.seconds, Path(folder, "trace.jsonl"))
+        differences, rate, used = measure(
+            arguments.pairs, arguments.seconds, Path(folder, "trace.jsonl")
+        )
     ordered, number = sorted(differences), len(differences)
     # The ranks between which the median lies with 95% probability, by the binomial distribution's normal approximation.
     rank = max(0, math.floor(number / 2 - 0.98 * math.sqrt(number)))
-    median, low, high = (each / rate for each in (statistics.median(ordered), ordered[rank], ordered[-1 - rank]))
+    median, low, high = (
+        each / rate for each in (statistics.median(ordered), ordered[rank], ordered[-1 - rank])
+    )
     share = used / rate / (os.cpu_count() or 1)
     print(f"{number} pairs of {arguments.seconds:g} s at {rate:.1f} readings per second; standard deviation of a pair "
           f"{statistics.stdev(differences):.1%}")  # fmt: skip
-    print(f"cost of one reading per second: {median:+.2%} of the step time (95% interval {low:+.2%} to {high:+.2%})")
+    print(
+        f"cost of one reading per second: {median:+.2%} of the step time (95% interval {low:+.2%} to {high:+.2%})"
+    )
     print(f"its CPU time: {share:.3%} of the CPUs' (limit of both {LIMIT:.1%})")
     return int(low > LIMIT or share > LIMIT)
 

@@ -28,7 +28,9 @@ sys.path.insert(0, str(child.ROOT))
 APART = 10_000_000
 """How far ids of two repetitions lie apart."""
 
-_NUMBERS = re.compile(rb'("(?:ts|correlation|External id|id|Python id|Python parent id)": ?|"ProfilerStep#)(\d+)')
+_NUMBERS = re.compile(
+    rb'("(?:ts|correlation|External id|id|Python id|Python parent id)": ?|"ProfilerStep#)(\d+)'
+)
 
 OURS = "tprimat"
 PLAIN = "json.load and pandas"
@@ -55,7 +57,9 @@ def make(source: Path, target: Path, size: int) -> int:
             moved = list(pieces)
             for index in range(1, len(pieces), 3):
                 name = pieces[index].strip(b'": ')
-                moved[index + 1] = str(int(pieces[index + 1]) + number * apart.get(name, APART)).encode()
+                moved[index + 1] = str(
+                    int(pieces[index + 1]) + number * apart.get(name, APART)
+                ).encode()
             written += trace.write((b",\n  " if number else b"  ") + b"".join(moved))
         trace.write(b"\n" + text[end:])
     return count
@@ -100,16 +104,30 @@ def measured(python: str, way: str, path: Path) -> dict[str, float] | None:
     except SystemExit as error:
         print(f"  {way}: {str(error).strip().splitlines()[-1]}")
         return None
-    return {**json.loads(used.output.splitlines()[-1]), "cpu_seconds": used.cpu_s, "peak_mb": used.memory_mb}
+    return {
+        **json.loads(used.output.splitlines()[-1]),
+        "cpu_seconds": used.cpu_s,
+        "peak_mb": used.memory_mb,
+    }
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("trace", type=Path, help="a real trace of PyTorch's profiler, .json or .json.gz")
-    parser.add_argument("--size", type=int, default=1000, metavar="MB", help="of the trace to read (default: 1000)")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each way reads it (default: 3)")
-    parser.add_argument("--others", metavar="PYTHON", help="an interpreter that has TraceLens or HolisticTraceAnalysis")
+    parser.add_argument(
+        "trace", type=Path, help="a real trace of PyTorch's profiler, .json or .json.gz"
+    )
+    parser.add_argument(
+        "--size", type=int, default=1000, metavar="MB", help="of the trace to read (default: 1000)"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="how often each way reads it (default: 3)"
+    )
+    parser.add_argument(
+        "--others",
+        metavar="PYTHON",
+        help="an interpreter that has TraceLens or HolisticTraceAnalysis",
+    )
     parser.add_argument("--way", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.way:
@@ -127,13 +145,18 @@ def main() -> None:
                 if (values := measured(python, way, path)) is not None:
                     results.setdefault(way, []).append(values)
     for way, values in results.items():
-        wall, cpu = (statistics.median(each[name] for each in values) for name in ("seconds", "cpu_seconds"))
+        wall, cpu = (
+            statistics.median(each[name] for each in values) for name in ("seconds", "cpu_seconds")
+        )
         # Of each round, as the load of the machine may change between them.
         ratio = statistics.median(
-            each["cpu_seconds"] / own["cpu_seconds"] for each, own in zip(values, results[OURS], strict=False)
+            each["cpu_seconds"] / own["cpu_seconds"]
+            for each, own in zip(values, results[OURS], strict=False)
         )
         peak = max(each["peak_mb"] for each in values)
-        print(f"  {way:<22} {wall:7.1f} s, of the CPU {cpu:6.1f} s, {ratio:5.2f} times {OURS}; {peak:7,.0f} MB at most")
+        print(
+            f"  {way:<22} {wall:7.1f} s, of the CPU {cpu:6.1f} s, {ratio:5.2f} times {OURS}; {peak:7,.0f} MB at most"
+        )
 
 
 if __name__ == "__main__":

@@ -145,20 +145,35 @@ def page() -> str:
     """Return docs/result-file.md."""
     parts = schema()["$defs"]
     fields = parts["ResultFile"]["properties"]
-    repeated = ", ".join(f"`{name}`" for name in fields if name in parts["RecordedRepetition"]["properties"])
-    lines = [HEAD, "## Top level\n", "The setup, the metrics and series of one run, and all runs.\n", *_table(fields)]
+    repeated = ", ".join(
+        f"`{name}`" for name in fields if name in parts["RecordedRepetition"]["properties"]
+    )
+    lines = [
+        HEAD,
+        "## Top level\n",
+        "The setup, the metrics and series of one run, and all runs.\n",
+        *_table(fields),
+    ]
     own = " `max_steps` and `seed` of `training_config` are in each run, too, if the runs differ in them."
-    lines += ["## `runs`\n", f"Each run has the fields of the top level that differ between runs: {repeated}.{own}\n"]
+    lines += [
+        "## `runs`\n",
+        f"Each run has the fields of the top level that differ between runs: {repeated}.{own}\n",
+    ]
     for name, part in parts.items():
         if name not in ("ResultFile", "RecordedRepetition"):
-            lines += [f"## {name}\n", part["description"].split("\n\n")[0].replace("\n", " ") + "\n"]
+            lines += [
+                f"## {name}\n",
+                part["description"].split("\n\n")[0].replace("\n", " ") + "\n",
+            ]
             lines += _table(part["properties"])
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _table(fields: dict[str, Any]) -> Iterator[str]:
     order = [name for name in result_file.FIELD_ORDER if name in fields]
-    order += [name for name in fields if name not in order and name not in run.SERIES and name != "runs"]
+    order += [
+        name for name in fields if name not in order and name not in run.SERIES and name != "runs"
+    ]
     order += [name for name in (*run.SERIES, "runs") if name in fields]
     yield "| field | type | meaning |\n|---|---|---|"
     for name in order:
@@ -215,7 +230,9 @@ def page_with(name: str, tables: dict[str, Iterator[str]]) -> str:
         before, start, rest = text.partition(f"<!-- generated: {mark} -->\n")
         _, end, after = rest.partition(END)
         if not (start and end):
-            raise SystemExit(f"{name} has lost its marks: <!-- generated: {mark} --> and {END.strip()}")
+            raise SystemExit(
+                f"{name} has lost its marks: <!-- generated: {mark} --> and {END.strip()}"
+            )
         text = before + start + "\n".join(lines) + "\n" + end + after
     return text
 
@@ -233,10 +250,19 @@ def _settings_table() -> Iterator[str]:
     yield "| setting | field | option | a difference | Megatron | torchtitan |\n|---|---|---|---|---|---|"
     for row in SETTINGS:
         title = row.title or row.key.replace("_", " ")
-        effect = "" if row.part else f"{_EFFECTS[row.role]}{_WITHIN[row.within]}" if row.title else "not compared"
+        effect = (
+            ""
+            if row.part
+            else f"{_EFFECTS[row.role]}{_WITHIN[row.within]}"
+            if row.title
+            else "not compared"
+        )
         why = f": {row.why}" if row.why else ""
         megatron = " ".join(filter(None, (row.megatron, row.megatron_log)))
-        names = ("<br>".join(f"`{name}`" for name in text.split()) for text in (row.field, row.option, megatron))
+        names = (
+            "<br>".join(f"`{name}`" for name in text.split())
+            for text in (row.field, row.option, megatron)
+        )
         field, option, megatron = names
         titan = "<br>".join(f"`{name}`" for name in row.torchtitan.split())
         place = f"{row.part}: {title}" if row.part else title
@@ -248,8 +274,12 @@ def _frameworks_table() -> Iterator[str]:
     groups = {member: group for group, members in GROUPS.items() for member in members}
     for row in FRAMEWORKS:
         group = groups.get(row.name)
-        name = f"`{row.name}`" + (f" (`{group}` means all of them)" if group and row.name == GROUPS[group][0] else "")
-        steps = str(defaults.STEPS_ON_GPU) + (f", {defaults.STEPS_ON_CPU} on a CPU" if row.on_cpu else "")
+        name = f"`{row.name}`" + (
+            f" (`{group}` means all of them)" if group and row.name == GROUPS[group][0] else ""
+        )
+        steps = str(defaults.STEPS_ON_GPU) + (
+            f", {defaults.STEPS_ON_CPU} on a CPU" if row.on_cpu else ""
+        )
         where = "GPU, CPU" if row.on_cpu else "GPU"
         yield f"| {name} | {row.trains} | {where} | {', '.join(row.precisions)} | {steps} | {row.use_when} |"
 
@@ -275,11 +305,14 @@ class FirstCommand:
             (known,) = [
                 row
                 for row in KNOWN_CONFIGURATIONS
-                if (row.framework, row.model) == (chosen.name, "llama") and row.gpu in (self.device.device_name or "")
+                if (row.framework, row.model) == (chosen.name, "llama")
+                and row.gpu in (self.device.device_name or "")
             ]
             sizes = ("global_batch_size", "micro_batch_size", "sequence_length")
             known_sizes = {name: getattr(known, name) for name in sizes}
-            wanted = wanted.but(scale=scales.FULL, precision=primus.DEFAULT_PRECISION, **known_sizes)
+            wanted = wanted.but(
+                scale=scales.FULL, precision=primus.DEFAULT_PRECISION, **known_sizes
+            )
             chosen = frameworks.by_name("lightning")
         return chosen.resolve_config(chosen.models[0], wanted, self.device, Path())[0]
 
@@ -340,17 +373,34 @@ def _first_commands_table() -> Iterator[str]:
         cells = (
             *(row.machine, f"`{row.framework}`", names, request.scale, request.precision),
             f"{request.global_batch_size} × {request.sequence_length}",
-            *(units.seconds(step_s), f"{(row.start_s + step_s) / 60:.1f} min", f"{total_s / 60:.0f} min"),
+            *(
+                units.seconds(step_s),
+                f"{(row.start_s + step_s) / 60:.1f} min",
+                f"{total_s / 60:.0f} min",
+            ),
         )
         yield f"| {' | '.join(cells)} |"
 
 
 def _machines_table() -> Iterator[str]:
-    heads = ("machine", "`make run` installs", "framework", "scale", "sequences × tokens", "precision", "compiled")
+    heads = (
+        "machine",
+        "`make run` installs",
+        "framework",
+        "scale",
+        "sequences × tokens",
+        "precision",
+        "compiled",
+    )
     yield f"| {' | '.join((*heads, 'memory', 'notes', 'status'))} |"
     yield f"|{'---|' * len(heads)}---:|---|---:|"
     for row in MACHINES:
-        trained = (f"`{row.framework}`", f"`{row.scale}`", f"{row.batch} × {row.tokens}", row.precision)
+        trained = (
+            f"`{row.framework}`",
+            f"`{row.scale}`",
+            f"{row.batch} × {row.tokens}",
+            row.precision,
+        )
         values = (*trained, "yes" if row.compiled else "no") if row.framework else ("–",) * 5
         memory = "–" if row.memory_gb is None else f"{row.memory_gb:.0f} GB"
         notes = "; ".join(dict.fromkeys(row.notes)) or "–"
@@ -361,7 +411,10 @@ def _scales_table() -> Iterator[str]:
     titles = " | ".join(model.title for model in models.trained())
     yield f"| `--scale` | {titles} | difference from the full model |\n|---|{'---:|' * len(models.trained())}---|"
     for row in scales.SCALES:
-        counts = [f"{scales.parameters(model, scales.shape(model, row)) / 1e6:,.0f}" for model in models.trained()]
+        counts = [
+            f"{scales.parameters(model, scales.shape(model, row)) / 1e6:,.0f}"
+            for model in models.trained()
+        ]
         yield f"| `{row.name}` | {' | '.join(counts)} | {row.loses.replace('nothing', 'none')} |"
 
 
@@ -383,14 +436,30 @@ _CALCULATED += ("MI250", "MI300X", "MI325X", "MI355X")
 def _calculated_table() -> Iterator[str]:
     yield "| GPU | scale | precision | memory | micro-batch | step | MFU |\n|---|---|---|---:|---:|---:|---:|"
     for gpu in (each for each in gpus.gpus() if each.short_name in _CALCULATED):
-        device = Device("nvd" if gpu.vendor == "NVIDIA" else "amd", 1, 1e9 * gpu.memory_gb, gpu.architecture, gpu.title)
-        request, _ = frameworks.by_name("lightning").resolve_config("llama", RequestedConfig(), device, Path("output"))
+        device = Device(
+            "nvd" if gpu.vendor == "NVIDIA" else "amd",
+            1,
+            1e9 * gpu.memory_gb,
+            gpu.architecture,
+            gpu.title,
+        )
+        request, _ = frameworks.by_name("lightning").resolve_config(
+            "llama", RequestedConfig(), device, Path("output")
+        )
         found = roofline.expected(request, gpu)
         assert found is not None
         batch = f"{found.micro_batch}{', activations computed again' if found.recomputes else ''}"
         memory = f"{found.memory_bytes / 1e9:.0f} of {gpu.memory_gb:.0f} GB"
         time = units.seconds(found.seconds)
-        values = (gpu.title, f"`{request.scale}`", request.precision, memory, batch, time, f"{found.mfu:.0%}")
+        values = (
+            gpu.title,
+            f"`{request.scale}`",
+            request.precision,
+            memory,
+            batch,
+            time,
+            f"{found.mfu:.0%}",
+        )
         yield f"| {' | '.join(values)} |"
 
 
@@ -405,7 +474,14 @@ def _published_table() -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|---|---|"
     for row in nemo_defaults.PUBLISHED:
         cards = ", ".join(row.gpus) + (", for which none is published" if row.note else "")
-        cells = (cards, ", ".join(row.precisions), row.tensor, row.pipeline, row.context, row.micro_batch_size)
+        cells = (
+            cards,
+            ", ".join(row.precisions),
+            row.tensor,
+            row.pipeline,
+            row.context,
+            row.micro_batch_size,
+        )
         graphs = "yes" if row.cuda_graphs else "no"
         batch = f"{row.global_batch_size} ({row.num_gpus})"
         yield f"| {' | '.join(map(str, (*cells, batch, row.sequence_length, graphs)))} |"
@@ -415,7 +491,14 @@ def _recipes_table() -> Iterator[str]:
     yield "| model | TP | PP | CP | micro | global | sequence |\n|---|---|---|---|---|---|---|"
     for row in nemo_defaults.RECIPES:
         name = f"{row.model} ({Path(row.source).stem})"
-        cells = (name, row.tensor, row.pipeline, row.context, row.micro_batch_size, row.global_batch_size)
+        cells = (
+            name,
+            row.tensor,
+            row.pipeline,
+            row.context,
+            row.micro_batch_size,
+            row.global_batch_size,
+        )
         yield f"| {' | '.join(map(str, (*cells, row.sequence_length)))} |"
 
 
@@ -425,7 +508,14 @@ def _metrics_tables() -> Iterator[str]:
         yield "| metric | name | unit | better | formula | source |"
         yield "|---|---|---|---|---|---|"
         for row in rows:
-            cells = (row.title, f"`{row.name}`", row.unit, row.better or "–", row.how, row.reference or "–")
+            cells = (
+                row.title,
+                f"`{row.name}`",
+                row.unit,
+                row.better or "–",
+                row.how,
+                row.reference or "–",
+            )
             yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
         yield ""
     yield "### FLOPs of the models\n"
@@ -503,7 +593,11 @@ def commands_page() -> str:
     for name, text in COMMANDS.items():
         parser = _parser_of(name)
         lines += [f"## {name}\n", f"{text[0].upper()}{text[1:]}.\n"]
-        rows = [action for action in parser._actions if not {"--help", "--version"} & {*action.option_strings}]
+        rows = [
+            action
+            for action in parser._actions
+            if not {"--help", "--version"} & {*action.option_strings}
+        ]
         rows = [action for action in rows if action.help and action.help != argparse.SUPPRESS]
         if rows:
             lines.append("| argument | meaning |\n|---|---|")
@@ -545,7 +639,10 @@ def _argument(action: argparse.Action) -> str:
     else:
         value = action.metavar or action.dest.upper()
     takes = "" if action.nargs == 0 else value + (" ..." if action.nargs in ("*", "+") else "")
-    names = ", ".join(f"`{each}{f' {takes}' if takes else ''}`" for each in action.option_strings) or f"`{takes}`"
+    names = (
+        ", ".join(f"`{each}{f' {takes}' if takes else ''}`" for each in action.option_strings)
+        or f"`{takes}`"
+    )
     return _of_table(names)
 
 
@@ -558,7 +655,9 @@ def contents() -> dict[str, str]:
     return {
         SCHEMA_NAME: json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
         PAGE_NAME: page(),
-        METRICS_NAME: page_with(METRICS_NAME, {"metrics": _metrics_tables(), "settings": _settings_table()}),
+        METRICS_NAME: page_with(
+            METRICS_NAME, {"metrics": _metrics_tables(), "settings": _settings_table()}
+        ),
         FRAMEWORKS_NAME: page_with(
             FRAMEWORKS_NAME,
             {
@@ -570,7 +669,12 @@ def contents() -> dict[str, str]:
             },
         ),
         NEMO_NAME: page_with(
-            NEMO_NAME, {"presets": _presets_table(), "published": _published_table(), "recipes": _recipes_table()}
+            NEMO_NAME,
+            {
+                "presets": _presets_table(),
+                "published": _published_table(),
+                "recipes": _recipes_table(),
+            },
         ),
         PYTHON_NAME: page_with(PYTHON_NAME, {"steps": _steps_table()}),
         COMMANDS_NAME: commands_page(),
@@ -580,7 +684,9 @@ def contents() -> dict[str, str]:
 def main(argv: list[str] | None = None) -> int:
     """Write the files, or with --check list those out of date; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--check", action="store_true", help="write nothing; status 1 when a file is out of date")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; status 1 when a file is out of date"
+    )
     check = parser.parse_args(argv).check
     stale = []
     for name, content in contents().items():
@@ -591,7 +697,9 @@ def main(argv: list[str] | None = None) -> int:
         if not check:
             path.write_text(content, encoding="utf-8", newline="\n")
     for name in stale:
-        print(f"docs/{name} {'is out of date: run python3 docs/generate.py' if check else 'written'}")
+        print(
+            f"docs/{name} {'is out of date: run python3 docs/generate.py' if check else 'written'}"
+        )
     return 1 if check and stale else 0
 
 

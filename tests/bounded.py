@@ -34,12 +34,19 @@ class Done(NamedTuple):
     output: str
 
 
-def run(folder: Path, repository: Path, *arguments: str, limit: int = 1 << 30, timeout: float = 600) -> Done:
+def run(
+    folder: Path, repository: Path, *arguments: str, limit: int = 1 << 30, timeout: float = 600
+) -> Done:
     """Run a command in a directory within `limit` bytes of addresses."""
     done = subprocess.run(
         [sys.executable, "-c", _RUN, str(limit), *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(repository), "OPENBLAS_NUM_THREADS": "1", "TMPDIR": str(folder)},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(repository),
+            "OPENBLAS_NUM_THREADS": "1",
+            "TMPDIR": str(folder),
+        },
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -53,7 +53,10 @@ def truth(samples):
     """What a careful reading finds in a sample: truth("primus")["file.log"]."""
 
     def read(folder: str) -> dict[str, dict]:
-        return {entry["file"]: entry for entry in json.loads((samples / folder / "truth.json").read_text())}
+        return {
+            entry["file"]: entry
+            for entry in json.loads((samples / folder / "truth.json").read_text())
+        }
 
     return read
 
@@ -92,6 +95,16 @@ def first_gpu_run():
 def package_index(tmp_path_factory):
     """Skips where pip can fetch nothing: no network and no mirror."""
     folder = tmp_path_factory.mktemp("download")
-    command = [sys.executable, "-m", "pip", "download", "-qq", "--no-deps", "--dest", str(folder), "mdurl==0.1.2"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "-qq",
+        "--no-deps",
+        "--dest",
+        str(folder),
+        "mdurl==0.1.2",
+    ]
     if subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True).returncode != 0:
         pytest.skip("pip reaches no package index from here")

@@ -11,7 +11,9 @@ from tprimat.read.parsing.text import lines_of
 from tprimat.results.run import Run
 
 
-def cut(content: bytes, ends: Iterable[int], name: str = "cut.log") -> Iterator[tuple[int, list[Run]]]:
+def cut(
+    content: bytes, ends: Iterable[int], name: str = "cut.log"
+) -> Iterator[tuple[int, list[Run]]]:
     """Yield each end with the runs of the log up to it, none if nothing can be read.
 
     Args:

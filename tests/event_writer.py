@@ -43,7 +43,9 @@ def field(number: int, content: bytes) -> bytes:
 
 def event(wall_time: float, step: int, *values: bytes) -> bytes:
     head = b"\x09" + struct.pack("<d", wall_time) + (b"\x10" + varint(step) if step else b"")
-    return record(head + (field(5, b"".join(field(1, value) for value in values)) if values else b""))
+    return record(
+        head + (field(5, b"".join(field(1, value) for value in values)) if values else b"")
+    )
 
 
 def version() -> bytes:
@@ -51,7 +53,9 @@ def version() -> bytes:
 
 
 def restart(step: int) -> bytes:
-    return record(b"\x09" + struct.pack("<d", 1.7e9) + b"\x10" + varint(step) + field(7, b"\x08\x01"))
+    return record(
+        b"\x09" + struct.pack("<d", 1.7e9) + b"\x10" + varint(step) + field(7, b"\x08\x01")
+    )
 
 
 def scalar(tag: str, value: float) -> bytes:
@@ -59,11 +63,15 @@ def scalar(tag: str, value: float) -> bytes:
 
 
 def scalar_tensor(tag: str, value: float) -> bytes:
-    return field(1, tag.encode()) + field(8, b"\x08\x01" + field(2, b"") + field(5, struct.pack("<f", value)))
+    return field(1, tag.encode()) + field(
+        8, b"\x08\x01" + field(2, b"") + field(5, struct.pack("<f", value))
+    )
 
 
 def text(tag: str, value: str) -> bytes:
-    return field(1, tag.encode()) + field(8, b"\x08\x07" + field(2, field(2, b"\x08\x01")) + field(8, value.encode()))
+    return field(1, tag.encode()) + field(
+        8, b"\x08\x07" + field(2, field(2, b"\x08\x01")) + field(8, value.encode())
+    )
 
 
 assert crc32c(b"123456789") == 0xE3069283, binascii.hexlify(b"the check value of CRC-32C")

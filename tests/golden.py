@@ -14,5 +14,7 @@ def check(name: str, text: str, folder: Path = FOLDER) -> None:
     if os.environ.get("UPDATE_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="\n")
-    assert path.exists(), f"{path} is missing: run the test with UPDATE_GOLDEN=1 and look at what it writes"
+    assert path.exists(), (
+        f"{path} is missing: run the test with UPDATE_GOLDEN=1 and look at what it writes"
+    )
     assert text == path.read_text(encoding="utf-8"), "see UPDATE_GOLDEN in tests/golden.py"

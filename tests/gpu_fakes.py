@@ -75,7 +75,9 @@ class FakeNvml:
     LINK = NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL = 45
     nvmlMemory_v2 = 0x02000028  # noqa: N815
 
-    def __init__(self, devices: Sequence[Mapping[str, Any] | None], driver: str = "570.86.15") -> None:
+    def __init__(
+        self, devices: Sequence[Mapping[str, Any] | None], driver: str = "570.86.15"
+    ) -> None:
         self.devices = list(devices)
         self.driver = driver
         self.open = 0
@@ -95,23 +97,38 @@ class FakeNvml:
             "nvmlSystemGetDriverVersion": lambda: self.driver.encode(),
             "nvmlDeviceGetHandleByIndex": lambda index: self._known(self.devices[index]),
             "nvmlDeviceGetHandleByUUID": lambda uuid: self._known(
-                next((each for each in self.devices if each and f"GPU-{each['uuid']}".encode() == uuid), None)
+                next(
+                    (
+                        each
+                        for each in self.devices
+                        if each and f"GPU-{each['uuid']}".encode() == uuid
+                    ),
+                    None,
+                )
             ),
             "nvmlDeviceGetUUID": lambda device: f"GPU-{device['uuid']}",
             # Version 1 counts what the driver reserves as used.
             "nvmlDeviceGetMemoryInfo": lambda device, version=None: types.SimpleNamespace(
-                total=device["memory"][0], used=device["memory"][2] + (0 if version else device["memory"][1])
+                total=device["memory"][0],
+                used=device["memory"][2] + (0 if version else device["memory"][1]),
             ),
             "nvmlDeviceGetName": lambda device: device["name"].encode(),
             "nvmlDeviceGetPowerManagementLimit": lambda device: device["power"][0] * 1000,
             "nvmlDeviceGetPowerManagementDefaultLimit": lambda device: device["power"][1] * 1000,
-            "nvmlDeviceGetPowerManagementLimitConstraints": lambda device: [200_000, device["power"][2] * 1000],
+            "nvmlDeviceGetPowerManagementLimitConstraints": lambda device: [
+                200_000,
+                device["power"][2] * 1000,
+            ],
             "nvmlDeviceGetClockInfo": lambda device, kind: device["clocks"][0],
             "nvmlDeviceGetMaxClockInfo": lambda device, kind: device["clocks"][1],
-            "nvmlDeviceGetUtilizationRates": lambda device: types.SimpleNamespace(gpu=device["rates"], memory=0),
+            "nvmlDeviceGetUtilizationRates": lambda device: types.SimpleNamespace(
+                gpu=device["rates"], memory=0
+            ),
             "nvmlDeviceGetTotalEnergyConsumption": lambda device: device["energy"] * 1000,
             "nvmlDeviceGetPowerUsage": lambda device: device["power_instant"] * 1000,
-            "nvmlDeviceGetFieldValues": lambda device, fields: [self._field(device, field) for field in fields],
+            "nvmlDeviceGetFieldValues": lambda device, fields: [
+                self._field(device, field) for field in fields
+            ],
             "nvmlDeviceGetTemperature": lambda device, sensor: device["temperature"],
             "nvmlDeviceGetCurrentClocksEventReasons": lambda device: device["reasons"],
             "nvmlDeviceGetTotalEccErrors": lambda device, kind, since: device["ecc"][kind],
@@ -121,15 +138,18 @@ class FakeNvml:
             "nvmlDeviceGetMaxPcieLinkWidth": lambda device: device["lanes"][1],
             "nvmlEventSetCreate": lambda: self.events,
             "nvmlDeviceRegisterEvents": lambda device, kinds, events: events.extend(
-                types.SimpleNamespace(device=device, eventData=xid) for xid in device.get("xids", ())
+                types.SimpleNamespace(device=device, eventData=xid)
+                for xid in device.get("xids", ())
             ),
             "nvmlEventSetWait_v2": lambda events, timeout_ms: self._pop(events),
             "nvmlDeviceGetMigMode": lambda device: [device["mig"], device["mig"]],
             "nvmlDeviceGetComputeRunningProcesses": lambda device: [
-                types.SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in device["processes"]
+                types.SimpleNamespace(pid=pid, usedGpuMemory=used)
+                for pid, used in device["processes"]
             ],
             "nvmlDeviceGetGraphicsRunningProcesses": lambda device: [
-                types.SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in device.get("graphics", ())
+                types.SimpleNamespace(pid=pid, usedGpuMemory=used)
+                for pid, used in device.get("graphics", ())
             ],
             "nvmlSystemGetProcessName": lambda pid: next(
                 each["names"][pid] for each in self.devices if each and pid in each.get("names", {})
@@ -183,8 +203,20 @@ H100 = {
 class FakeCuda:
     """torch.cuda as far as it is asked."""
 
-    def __init__(self, devices, *, available=True, complaint=None, failure=None, reserved=0, free=None, built=()):
-        self.devices = [types.SimpleNamespace(**{"total_memory": 85_017_755_648, **each}) for each in devices]
+    def __init__(
+        self,
+        devices,
+        *,
+        available=True,
+        complaint=None,
+        failure=None,
+        reserved=0,
+        free=None,
+        built=(),
+    ):
+        self.devices = [
+            types.SimpleNamespace(**{"total_memory": 85_017_755_648, **each}) for each in devices
+        ]
         self.available = available
         self.complaint = complaint
         self.failure = failure
@@ -222,7 +254,15 @@ class FakeCuda:
         return (total if self.free is None else self.free), total
 
 
-def fake_torch(cuda=None, *, build="12.8", hip=None, version="2.7.0a0+7c8ec84dab.nv25.03", dnn=90800, **versions):
+def fake_torch(
+    cuda=None,
+    *,
+    build="12.8",
+    hip=None,
+    version="2.7.0a0+7c8ec84dab.nv25.03",
+    dnn=90800,
+    **versions,
+):
     return types.SimpleNamespace(
         __version__=version,
         version=types.SimpleNamespace(cuda=build, hip=hip, **versions),
@@ -232,7 +272,12 @@ def fake_torch(cuda=None, *, build="12.8", hip=None, version="2.7.0a0+7c8ec84dab
 
 
 def rocm_torch(cuda, **changes):
-    defaults = {"build": None, "hip": "7.1.25424-4179531dcd", "version": "2.10.0.dev20251112+rocm7.1", "dnn": 3_005_000}
+    defaults = {
+        "build": None,
+        "hip": "7.1.25424-4179531dcd",
+        "version": "2.10.0.dev20251112+rocm7.1",
+        "dnn": 3_005_000,
+    }
     return fake_torch(cuda, **{**defaults, **changes})
 
 
@@ -293,7 +338,12 @@ MI300X = {
     "used": 77_000_000_000,
     "activity": {"gfx_activity": 88, "umc_activity": 3, "mm_activity": "N/A"},
     "processes": [
-        {"name": "python3", "pid": 77, "mem": 5_000_000_000, "memory_usage": {"vram_mem": 5_000_000_000}},
+        {
+            "name": "python3",
+            "pid": 77,
+            "mem": 5_000_000_000,
+            "memory_usage": {"vram_mem": 5_000_000_000},
+        },
         {"name": "N/A", "pid": 78, "mem": 0, "memory_usage": {"vram_mem": 0}},
     ],
 }

@@ -14,4 +14,6 @@ Row = tuple[str, Callable[..., object], tuple[object, object], tuple[object, obj
 
 def limits(*rows: Row) -> pytest.MarkDecorator:
     """Parametrize a test of `ask`, `below` and `above` with rows: a name, the question, two values with answers."""
-    return pytest.mark.parametrize(("ask", "below", "above"), [pytest.param(*row, id=name) for name, *row in rows])
+    return pytest.mark.parametrize(
+        ("ask", "below", "above"), [pytest.param(*row, id=name) for name, *row in rows]
+    )

@@ -100,11 +100,30 @@ _EIGHT_GB = _STATES_GB + 8 * _SEQUENCE_GB
 _TIGHT = "less than 20% is left, activations are recomputed if they don't fit"
 # Less than a gigabyte in use may be what this process itself takes.
 _UNKNOWN = "memory held by other processes is unknown on GPU 0: memory in use is no more than this process's context"
-_PRIMUS = ("llama3.1_8B-BF16-pretrain.yaml", "qwen2.5_7B-BF16-pretrain.yaml", "no configuration for Mistral 7B")
+_PRIMUS = (
+    "llama3.1_8B-BF16-pretrain.yaml",
+    "qwen2.5_7B-BF16-pretrain.yaml",
+    "no configuration for Mistral 7B",
+)
 _WSL = ("/dev/dxg", "/usr/lib/wsl/lib/libcuda.so.1")
 _ROCM = ("/dev/kfd", "/dev/dri/renderD128")
-_NONE = {"framework": "", "scale": "", "batch": 0, "tokens": 0, "precision": "", "compiled": False, "status": 2}
-_FULL = {"framework": "primus", "scale": "full", "tokens": 8192, "compiled": False, "count": 8, "driver": ""}
+_NONE = {
+    "framework": "",
+    "scale": "",
+    "batch": 0,
+    "tokens": 0,
+    "precision": "",
+    "compiled": False,
+    "status": 2,
+}
+_FULL = {
+    "framework": "primus",
+    "scale": "full",
+    "tokens": 8192,
+    "compiled": False,
+    "count": 8,
+    "driver": "",
+}
 
 MACHINES = (
     Machine("H100, bare", H100, CUDA_13, memory_gb=_EIGHT_GB),

@@ -115,9 +115,7 @@ def _nemo(step: int, planned: int, seconds: float, loss: str) -> str:
 
 def _hugging_face(step: int, planned: int, seconds: float, loss: str) -> str:
     left = "1:00"
-    bar = (
-        f"{100 * step // planned:3d}%|##        | {step}/{planned} [{_clock(step * seconds)}<{left}, {seconds:.2f}s/it]"
-    )
+    bar = f"{100 * step // planned:3d}%|##        | {step}/{planned} [{_clock(step * seconds)}<{left}, {seconds:.2f}s/it]"
     record = (
         f"{{'loss': {loss}, 'grad_norm': 1.25, 'learning_rate': 1e-05, 'step_time': {seconds:.3f}, "
         f"'epoch': {step / planned:.3f}}}"
@@ -152,7 +150,9 @@ _OLMO_SAID = "[2026-05-11 02:10:00] {} [olmo_core.train.trainer:764, rank=0] {}\
 
 
 def _deepspeed(step: int, planned: int, seconds: float, loss: str) -> str:
-    return f"steps: {step} loss: {loss} iter time (s): {seconds:.3f} samples/sec: {64 / seconds:.3f}\n"
+    return (
+        f"steps: {step} loss: {loss} iter time (s): {seconds:.3f} samples/sec: {64 / seconds:.3f}\n"
+    )
 
 
 def _deepspeed_head(planned: int) -> str:
@@ -165,9 +165,7 @@ def _deepspeed_head(planned: int) -> str:
     )
 
 
-_TRAIN_RUNTIME = (
-    "{'train_runtime': 60.5, 'train_samples_per_second': 63.5, 'train_steps_per_second': 0.99, 'epoch': 1.0}\n"
-)
+_TRAIN_RUNTIME = "{'train_runtime': 60.5, 'train_samples_per_second': 63.5, 'train_steps_per_second': 0.99, 'epoch': 1.0}\n"
 _FORMS = {
     "megatron": _Form(
         lambda _: "",
@@ -346,7 +344,9 @@ def _by_lightning(folder: Path, steps: int, ending: str) -> None:
             if trainer.global_step == ENDS_AFTER and _end(benchmark, ending, folder):
                 trainer.should_stop = True
 
-    benchmark = BenchmarkCallback(folder, model_name="mine", quiet=True, global_batch_size=4, sequence_length=16)
+    benchmark = BenchmarkCallback(
+        folder, model_name="mine", quiet=True, global_batch_size=4, sequence_length=16
+    )
     quiet = dict.fromkeys(
         ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False
     )  # fmt: skip
@@ -387,4 +387,8 @@ def _by_trainer(folder: Path, steps: int, ending: str) -> None:
     benchmark.on_train_end(args, state, control)
 
 
-_TRAINED = {"record()": _by_hand, "BenchmarkCallback": _by_lightning, "TrainerBenchmarkCallback": _by_trainer}
+_TRAINED = {
+    "record()": _by_hand,
+    "BenchmarkCallback": _by_lightning,
+    "TrainerBenchmarkCallback": _by_trainer,
+}

@@ -74,7 +74,10 @@ def of_recorder(recorder: str) -> Source:
         found = known[ending]
         count = len(found.steps)
         times = tuple(seconds_of(step, step_time) for step in range(1, count + 1))
-        timed = {**series(times), **{name: getattr(found, name) for name in ("loss_values", "learning_rates")}}
+        timed = {
+            **series(times),
+            **{name: getattr(found, name) for name in ("loss_values", "learning_rates")},
+        }
         sizes = msgspec.structs.replace(found.training_config, num_gpus=8, precision="bf16")
         return msgspec.structs.replace(
             found,

@@ -68,11 +68,15 @@ def unpacked(pieces: Pieces) -> Iterator[bytes]:
         if isinstance(piece, bytes):
             yield piece
         else:
-            yield from itertools.repeat(piece.content * (each := piece.at_once), piece.times // each)
+            yield from itertools.repeat(
+                piece.content * (each := piece.at_once), piece.times // each
+            )
             yield piece.content * (piece.times % each)
 
 
-def header(name: str = "b/train.log", kind: bytes = tarfile.REGTYPE, size: int = 0, **fields: str) -> bytes:
+def header(
+    name: str = "b/train.log", kind: bytes = tarfile.REGTYPE, size: int = 0, **fields: str
+) -> bytes:
     entry = tarfile.TarInfo(name)
     entry.type, entry.size = kind, size
     entry.linkname = fields.pop("linkname", "")
@@ -137,9 +141,14 @@ def zip_of(
     return make
 
 
-def zip_of_one(name: str, content: Repeated, method: int = zipfile.ZIP_DEFLATED) -> Callable[[Path], None]:
+def zip_of_one(
+    name: str, content: Repeated, method: int = zipfile.ZIP_DEFLATED
+) -> Callable[[Path], None]:
     def make(path: Path) -> None:
-        with zipfile.ZipFile(path, "w", method) as archive, archive.open(name, "w", force_zip64=True) as file:
+        with (
+            zipfile.ZipFile(path, "w", method) as archive,
+            archive.open(name, "w", force_zip64=True) as file,
+        ):
             for piece in unpacked([content]):
                 file.write(piece)
 
@@ -178,7 +187,9 @@ def wide_dictionary(path: Path, name: str = "b/logs/train.log") -> None:
 
 def wide_xz(content: bytes, dictionary: int = 39) -> bytes:
     """Content in xz whose block states a dictionary by its code: of 3 GiB, or of 128 MiB (30) or 512 MiB (34)."""
-    raw = bytearray(lzma.compress(content, filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 16}]))
+    raw = bytearray(
+        lzma.compress(content, filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 16}])
+    )
     # Block header after the 12 bytes of the stream's: size, flags, filter 0x21, 1 byte of properties: the dictionary.
     assert raw[14] == 0x21
     raw[16] = dictionary
@@ -196,7 +207,9 @@ def wide_zstd(content: bytes) -> bytes:
 def zstd(content: bytes) -> bytes:
     """Content in zstd, stored: blocks of 100,000 bytes."""
     blocks = [content[place : place + 100_000] for place in range(0, len(content), 100_000)]
-    stated = (struct.pack("<L", (block is blocks[-1]) | len(block) << 3)[:3] + block for block in blocks)
+    stated = (
+        struct.pack("<L", (block is blocks[-1]) | len(block) << 3)[:3] + block for block in blocks
+    )
     return b"\x28\xb5\x2f\xfd" + bytes([0, 7 << 3]) + b"".join(stated)
 
 
@@ -230,7 +243,13 @@ def event_record(length: int, content: bytes = b"") -> bytes:
     return stated + masked(stated) + content
 
 
-RESULT = {"schema_version": 1, "model": "llama", "platform": "cpu", "steps": [1, 2, 3], "step_times": [1, 1, 1]}
+RESULT = {
+    "schema_version": 1,
+    "model": "llama",
+    "platform": "cpu",
+    "steps": [1, 2, 3],
+    "step_times": [1, 1, 1],
+}
 
 
 def wandb_record(content: bytes) -> Iterator[bytes]:
@@ -263,7 +282,12 @@ def global_header(index: int, size: int) -> bytes:
 
 def pax_of(content: bytes) -> bytes:
     """The header of an empty member, and before it one that holds this."""
-    return header(kind=b"x", size=len(content)) + content + b"\0" * (-len(content) % 512) + header("b/x.log")
+    return (
+        header(kind=b"x", size=len(content))
+        + content
+        + b"\0" * (-len(content) % 512)
+        + header("b/x.log")
+    )
 
 
 def header_of(size: int, index: int = 0) -> bytes:
@@ -286,14 +310,20 @@ ARCHIVES: dict[str, tuple[str, Callable[[Path], None]]] = {
     "a long link of 2 GB": ("b.tar.gz", tar(header(kind=b"K", size=2 * GB), ZEROS)),
     "a header that states 4 EB": ("b.tar.gz", tar(header(kind=b"x", size=1 << 62))),
     "a member that states 4 EB": ("b.tar.gz", tar(header("b/x.log", size=1 << 62))),
-    "a skipped member of 2 GB": ("b.tar.gz", tar(header("b/environment/x.json", size=2 * GB), ZEROS)),
+    "a skipped member of 2 GB": (
+        "b.tar.gz",
+        tar(header("b/environment/x.json", size=2 * GB), ZEROS),
+    ),
     "headers of 1 MB": ("b.tar.gz", tar(LARGE, Repeated(header_of(1_040_000), 900 * 1_040_000))),
     "9,000 headers of 7 kB": ("b.tar.gz", tar(LARGE, Repeated(header_of(7_000), 9_000 * 8_192))),
     "9,000 global headers of 7 kB": (
         "b.tar.gz",
         tar(LARGE, *(global_header(index, 7_000) + LINK for index in range(9_000))),
     ),
-    "100,000 global headers in a row": ("b.tar.gz", tar(Repeated(global_header(1, 512), 100_000 * 1024))),
+    "100,000 global headers in a row": (
+        "b.tar.gz",
+        tar(Repeated(global_header(1, 512), 100_000 * 1024)),
+    ),
     "10^6 hard links": ("b.tar.gz", tar(Repeated(LINK, 512 * 10**6))),
     "10^6 symbolic links": ("b.tar.gz", tar(Repeated(SYMBOLIC_LINK, 512 * 10**6))),
     "a sparse map in a pax header": ("b.tar.gz", tar(header(**pax_map(100_000)))),
@@ -305,14 +335,29 @@ ARCHIVES: dict[str, tuple[str, Callable[[Path], None]]] = {
     "one header of digits": ("b.tar.gz", tar(pax_of(b"1" * 1_000_000))),
     "a header of records in records": ("b.tar.gz", tar(pax_of(b"2 " * 200_000 + b"="))),
     "many headers of records in records": ("b.tar.gz", tar(*[pax_of(b"2 " * 3_500 + b"=")] * 1500)),
-    "gzip of gzip": ("b.tar.gz", lambda path: path.write_bytes(gzip.compress(gzip.compress(b"\0" * 8 * MIB)))),
+    "gzip of gzip": (
+        "b.tar.gz",
+        lambda path: path.write_bytes(gzip.compress(gzip.compress(b"\0" * 8 * MIB))),
+    ),
     "a dictionary of xz": ("b.tar.gz", lambda path: path.write_bytes(wide_xz(b"".join(END)))),
     "a window of zstd": ("b.tar.gz", lambda path: path.write_bytes(wide_zstd(b"".join(END)))),
-    "a directory of 10^5 entries": ("b.zip", zip_of((f"b/{index}.log", b"") for index in range(100_000))),
-    "10^4 entries with comments": ("b.zip", zip_of(((f"b/{n}.log", b"") for n in range(170)), comment=b"x" * 65_535)),
+    "a directory of 10^5 entries": (
+        "b.zip",
+        zip_of((f"b/{index}.log", b"") for index in range(100_000)),
+    ),
+    "10^4 entries with comments": (
+        "b.zip",
+        zip_of(((f"b/{n}.log", b"") for n in range(170)), comment=b"x" * 65_535),
+    ),
     "one place 10,000 times": ("b.zip", many_in_one_place),
-    "bzip2 in a zip": ("b.zip", zip_of_one("b/logs/x.log", Repeated(b"\0", GB // 8), zipfile.ZIP_BZIP2)),
-    "LZMA in a zip": ("b.zip", zip_of_one("b/logs/x.log", Repeated(b"\0", GB // 8), zipfile.ZIP_LZMA)),
+    "bzip2 in a zip": (
+        "b.zip",
+        zip_of_one("b/logs/x.log", Repeated(b"\0", GB // 8), zipfile.ZIP_BZIP2),
+    ),
+    "LZMA in a zip": (
+        "b.zip",
+        zip_of_one("b/logs/x.log", Repeated(b"\0", GB // 8), zipfile.ZIP_LZMA),
+    ),
     "a dictionary of LZMA in a zip": ("b.zip", wide_dictionary),
     "a gigabyte in a zip": ("b.zip", zip_of_one("b/logs/x.log", Repeated(b"\0", GB))),
     "a result of 10^6 runs": ("b.tar.gz", in_a_result(result("runs", b"{}", 3 * MIB))),
@@ -338,34 +383,62 @@ def event(number: int, content: bytes) -> bytes:
 FILES: dict[str, tuple[str, Callable[[Path], None]]] = {
     "a log with a line of 1 GB": ("x.log", hole(STEPS, HOLE, STEPS)),
     "a log with a line of 200 MB of letters": ("x.log", plain(STEPS, Repeated(b"abc ", 200 * MIB))),
-    "a log in one line of 200 MB, steps": ("x.log", plain(Repeated(STEPS.replace(b"\n", b" "), 200 * MIB))),
+    "a log in one line of 200 MB, steps": (
+        "x.log",
+        plain(Repeated(STEPS.replace(b"\n", b" "), 200 * MIB)),
+    ),
     "a packed log with a line of 400 MB": ("x.log.gz", gz(STEPS, NOISE, Repeated(b"x", 400 * MIB))),
     "a log in xz with a dictionary": ("x.log.xz", lambda path: path.write_bytes(wide_xz(STEPS))),
     "a log in zstd with a window": ("x.log.zst", lambda path: path.write_bytes(wide_zstd(STEPS))),
     "an MLPerf line of 100 MB": (
         "x.log",
-        plain(b":::MLLOG " + b'{"key": "submission_benchmark", "value": "', Repeated(b"x", 100 * MIB), b'"}\n', STEPS),
+        plain(
+            b":::MLLOG " + b'{"key": "submission_benchmark", "value": "',
+            Repeated(b"x", 100 * MIB),
+            b'"}\n',
+            STEPS,
+        ),
     ),
     "a CSV file with a line of 1 GB": ("x.csv", hole(CSV, HOLE, b"\n" + CSV)),
     "a CSV file with a line of 200 MB": ("x.csv", plain(CSV, Repeated(b"1,", 200 * MIB))),
-    "a CSV file with a header of 200 MB": ("x.csv", plain(b"step,step_time,", Repeated(b"a,", 200 * MIB), CSV)),
-    "a CSV file with a quote that never ends": ("x.csv", plain(CSV, b'"', Repeated(b"1,2,3\n", 200 * MIB))),
+    "a CSV file with a header of 200 MB": (
+        "x.csv",
+        plain(b"step,step_time,", Repeated(b"a,", 200 * MIB), CSV),
+    ),
+    "a CSV file with a quote that never ends": (
+        "x.csv",
+        plain(CSV, b'"', Repeated(b"1,2,3\n", 200 * MIB)),
+    ),
     "a trace with a string of 200 MB": (
         "x.pt.trace.json",
         plain(TRACE + b'{"ph": "X", "name": "', Repeated(b"x", 200 * MIB), b'"}]}'),
     ),
-    "a trace nested 100 MB deep": ("x.pt.trace.json", plain(TRACE + b'{"args": ', Repeated(b"[", 100 * MIB))),
-    "a trace of 100 MB of empty events": ("x.pt.trace.json", plain(TRACE, Repeated(b"{},", 100 * MIB), b"{}]}")),
+    "a trace nested 100 MB deep": (
+        "x.pt.trace.json",
+        plain(TRACE + b'{"args": ', Repeated(b"[", 100 * MIB)),
+    ),
+    "a trace of 100 MB of empty events": (
+        "x.pt.trace.json",
+        plain(TRACE, Repeated(b"{},", 100 * MIB), b"{}]}"),
+    ),
     "a trace with a head of 200 MB": (
         "x.pt.trace.json",
-        plain(b'{"schemaVersion": 1, "x": "', Repeated(b"x", 200 * MIB), b'", ' + TRACE[1:] + b"]}"),
+        plain(
+            b'{"schemaVersion": 1, "x": "', Repeated(b"x", 200 * MIB), b'", ' + TRACE[1:] + b"]}"
+        ),
     ),
     "a trace with a tail of 100 MB": (
         "x.pt.trace.json",
         plain(TRACE + b'{"ph": "X"}], "deviceProperties": [', Repeated(b"{},", 100 * MIB), b"{}]}"),
     ),
-    "an event file with a record of 2 GB": ("events.out.tfevents.1", hole(event_record(2 * GB), HOLE)),
-    "an event file with a record of 250 MB": ("events.out.tfevents.1", hole(event_record(250 * MIB), 250 * MIB)),
+    "an event file with a record of 2 GB": (
+        "events.out.tfevents.1",
+        hole(event_record(2 * GB), HOLE),
+    ),
+    "an event file with a record of 250 MB": (
+        "events.out.tfevents.1",
+        hole(event_record(250 * MIB), 250 * MIB),
+    ),
     "an event file with 20 MB of fields": (
         "events.out.tfevents.1",
         plain(
@@ -378,20 +451,31 @@ FILES: dict[str, tuple[str, Callable[[Path], None]]] = {
         "run-x.wandb",
         lambda path: plain(*wandb_record(b"\x08\x01" * 50 * MIB))(path),
     ),
-    "a state of 200 MB of entries": ("trainer_state.json", plain(STATE, Repeated(b"{},", 200 * MIB), b"{}]}")),
+    "a state of 200 MB of entries": (
+        "trainer_state.json",
+        plain(STATE, Repeated(b"{},", 200 * MIB), b"{}]}"),
+    ),
     "a state with a string of 200 MB": (
         "trainer_state.json",
         plain(STATE + b'{"step": 1, "x": "', Repeated("\U0001f600".encode(), 200 * MIB), b'"}]}'),
     ),
     "a workbook of spaces": (
         "x.xlsx",
-        zip_of([*WORKBOOK.items(), ("xl/styles.xml", b"<styleSheet>" + b" " * (16 * MIB - 100) + b"</styleSheet>")]),
+        zip_of(
+            [
+                *WORKBOOK.items(),
+                ("xl/styles.xml", b"<styleSheet>" + b" " * (16 * MIB - 100) + b"</styleSheet>"),
+            ]
+        ),
     ),
     "a workbook in bzip2": (
         "x.xlsx",
         zip_of([*WORKBOOK.items(), ("xl/styles.xml", b" " * 200 * MIB)], zipfile.ZIP_BZIP2),
     ),
-    "a workbook of 10^5 parts": ("x.xlsx", zip_of((f"xl/{index}.xml", b"") for index in range(100_000))),
+    "a workbook of 10^5 parts": (
+        "x.xlsx",
+        zip_of((f"xl/{index}.xml", b"") for index in range(100_000)),
+    ),
 }
 """Files that commands which read logs are given."""
 
@@ -404,11 +488,17 @@ RESULTS: dict[str, tuple[str, Callable[[Path], None]]] = {
     "10^6 runs": ("x.json", plain(*result("runs", b"{}", 3 * MIB))),
     "100 MB of values": ("x.json", plain(*result("grad_norms", b"1", 100 * MIB))),
     "100 MB of lists": ("x.json", plain(*result("unknown", b"[]", 100 * MIB))),
-    "100 MB of numbers that are none": ("x.json", plain(b'{"x": NaN, "y": [', Repeated(b"[],", 100 * MIB), b"[]]}")),
+    "100 MB of numbers that are none": (
+        "x.json",
+        plain(b'{"x": NaN, "y": [', Repeated(b"[],", 100 * MIB), b"[]]}"),
+    ),
     "100 MB of spaces": ("x.json", plain(Repeated(b" ", 100 * MIB), json.dumps(RESULT).encode())),
     "100 MB of text": ("x.json", plain(*result("warnings", b'"xx"', 100 * MIB))),
     "a hole": ("x.json", hole(json.dumps(RESULT).encode(), 900 * MIB)),
-    "10^6 devices of a preflight": ("preflight_x.json", plain(b'{"devices": [', Repeated(b"{},", 10 * MIB), b"{}]}")),
+    "10^6 devices of a preflight": (
+        "preflight_x.json",
+        plain(b'{"devices": [', Repeated(b"{},", 10 * MIB), b"{}]}"),
+    ),
     "a start record of lists": (
         "x.env.json",
         plain(

@@ -38,8 +38,16 @@ class Log:
 
     def event(self, key: str, value: Any = None, **place: Any) -> None:
         """Write an event at this time."""
-        fields = {"namespace": "", "time_ms": self.now, "event_type": "POINT_IN_TIME", "key": key, "value": value}
-        self.lines.append(f":::MLLOG {json.dumps({**fields, 'metadata': {'file': 'a.py', 'lineno': 1, **place}})}")
+        fields = {
+            "namespace": "",
+            "time_ms": self.now,
+            "event_type": "POINT_IN_TIME",
+            "key": key,
+            "value": value,
+        }
+        self.lines.append(
+            f":::MLLOG {json.dumps({**fields, 'metadata': {'file': 'a.py', 'lineno': 1, **place}})}"
+        )
 
     def setup(self) -> None:
         """Write what comes before run_start."""
@@ -109,7 +117,11 @@ def mlperf_log(
             log.now = since + training * (step - done) // steps
             log.lines += [left.pop(each) for each in sorted(left) if each <= step]
             if records and step % records == 0:
-                log.event("tracked_stats", {"train_loss": round(9 - step / 8, 3)}, samples_count=step * batch)
+                log.event(
+                    "tracked_stats",
+                    {"train_loss": round(9 - step / 8, 3)},
+                    samples_count=step * batch,
+                )
         done += steps
         if dialect == "mixed":
             log.now += evaluation
@@ -148,7 +160,13 @@ SYSTEM = {
 }
 
 
-def submission(folder: Path, logs: list[str], *, system: dict[str, str] | None = None, scaling: float | None = None):
+def submission(
+    folder: Path,
+    logs: list[str],
+    *,
+    system: dict[str, str] | None = None,
+    scaling: float | None = None,
+):
     """Write a set as it is published; return the runs that are read from it."""
     results = folder / "results" / "machine" / "benchmark"
     results.mkdir(parents=True)
@@ -159,4 +177,7 @@ def submission(folder: Path, logs: list[str], *, system: dict[str, str] | None =
     paths = [results / f"result_{number}.txt" for number in range(len(logs))]
     for path, content in zip(paths, logs, strict=True):
         path.write_text(content)
-    return [with_system(read_log(content, path.name), path) for path, content in zip(paths, logs, strict=True)]
+    return [
+        with_system(read_log(content, path.name), path)
+        for path, content in zip(paths, logs, strict=True)
+    ]

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tprimat.results.preflight import AllReduce, DevicePreflight, Disk, NodePreflight, PreflightFile, Rate
+from tprimat.results.preflight import (
+    AllReduce,
+    DevicePreflight,
+    Disk,
+    NodePreflight,
+    PreflightFile,
+    Rate,
+)
 
 H100 = "NVIDIA H100 80GB HBM3"
 OPERATIONS = {
@@ -25,10 +32,13 @@ def rate(value: float, **more) -> Rate:
 def device(index: int, factor: float = 1.0, host: str = "node1", **more) -> DevicePreflight:
     """A GPU with the id gpu-{index}, of which all products reach this much of the usual."""
     rates = {
-        name: rate(value * (factor if index_of < 5 else 1)) for index_of, (name, value) in enumerate(OPERATIONS.items())
+        name: rate(value * (factor if index_of < 5 else 1))
+        for index_of, (name, value) in enumerate(OPERATIONS.items())
     }
     known = {"name": H100, "id": f"gpu-{index}", "power_cap_w": 700.0, "power_default_w": 700.0}
-    return DevicePreflight(rank=index, local_rank=index, host=host, **{"rates": rates, **known, **more})
+    return DevicePreflight(
+        rank=index, local_rank=index, host=host, **{"rates": rates, **known, **more}
+    )
 
 
 def preflight(*devices: DevicePreflight, **more) -> PreflightFile:
@@ -40,7 +50,8 @@ def preflight(*devices: DevicePreflight, **more) -> PreflightFile:
         "seconds": 131.0,
         "nodes": (node,),
         "all_reduce": tuple(
-            AllReduce(bytes=2**power, seconds=1e-4, bus_gb_per_s=14.0 * power) for power in (10, 20, 30)
+            AllReduce(bytes=2**power, seconds=1e-4, bus_gb_per_s=14.0 * power)
+            for power in (10, 20, 30)
         ),
         "all_reduce_backend": "nccl",
         "disk": Disk(bytes=2**30, write_gb_per_s=2.1, read_gb_per_s=3.4),

@@ -5,9 +5,21 @@ from __future__ import annotations
 from tprimat.publish import data, points, series, site
 from tprimat.publish.record import Point, PointPair, Record
 
-LOG = {"source": "mlcommons/example/A/results/x/llama31_8b@441d65f4", "url": "https://github.com/mlcommons/example/x"}
-TABLE = {"source": "example/tables/docs/table.md@067f987df03b:12", "url": "https://github.com/example/tables/y#L12"}
-WORK = {"model": "llama", "task": "pretrain", "sequence_length": 8192, "num_gpus": 8, "date": "2025-10-08"}
+LOG = {
+    "source": "mlcommons/example/A/results/x/llama31_8b@441d65f4",
+    "url": "https://github.com/mlcommons/example/x",
+}
+TABLE = {
+    "source": "example/tables/docs/table.md@067f987df03b:12",
+    "url": "https://github.com/example/tables/y#L12",
+}
+WORK = {
+    "model": "llama",
+    "task": "pretrain",
+    "sequence_length": 8192,
+    "num_gpus": 8,
+    "date": "2025-10-08",
+}
 MADE = (
     Point(
         **{**WORK, **LOG}, publisher="Lab A", gpu="b200-hgx", precision="fp4", global_batch_size=16, version="made 1",

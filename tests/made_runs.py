@@ -35,13 +35,18 @@ def make_run(
     Runs of two configurations differ in their first step by less than a microsecond: with equal times they would be
     copies.
     """
-    times = [*warmup, *(step_time * (1 + 0.01 * math.sin(index)) for index in range(steps - len(warmup)))][:steps]
+    times = [
+        *warmup,
+        *(step_time * (1 + 0.01 * math.sin(index)) for index in range(steps - len(warmup))),
+    ][:steps]
     run = Run(
         platform={"cuda": "nvd", "rocm": "amd", "cpu": "cpu"}.get(stack or ""),
         framework="nemo" if stack == "cuda" else "primus" if stack == "rocm" else "lightning",
         model="llama",
         scale="full",
-        gpu_info=GpuInfo(device_name=device, device_count=gpus, software_stack=stack, total_memory_gb=85.0),
+        gpu_info=GpuInfo(
+            device_name=device, device_count=gpus, software_stack=stack, total_memory_gb=85.0
+        ),
         training_config=TrainingConfig(
             max_steps=steps or None,
             global_batch_size=batch,
@@ -54,7 +59,10 @@ def make_run(
         memory_metrics=MemoryMetrics(avg_memory_allocated_gb=36.1, peak_memory_allocated_gb=40.25),
         timestamp="2026-02-02T21:44:16+00:00",
         **series(
-            times, loss_values=tuple(2.0 + 9.8 * math.exp(-index / 15) if losses else None for index in range(steps))
+            times,
+            loss_values=tuple(
+                2.0 + 9.8 * math.exp(-index / 15) if losses else None for index in range(steps)
+            ),
         ),
     )
     run = msgspec.structs.replace(run, **fields)
@@ -66,7 +74,15 @@ def make_run(
 
 def failed_run(device: str | None = MI300X, *, stack: str = "rocm", **fields: object) -> Run:
     """A run that ended before its first step."""
-    return make_run(device, stack=stack, steps=0, warmup=(), status="failed", status_reason="out of memory", **fields)
+    return make_run(
+        device,
+        stack=stack,
+        steps=0,
+        warmup=(),
+        status="failed",
+        status_reason="out of memory",
+        **fields,
+    )
 
 
 def shape(**fields: object) -> ModelConfig:
@@ -99,15 +115,17 @@ SMALL = ModelConfig(
 def comparison(*groups: Run | tuple[Run, ...], **options: object) -> Comparison:
     """The comparison of files that hold a run or several each."""
     files = [
-        Loaded(f"results/file_{number}.json", f"{number:x}" * 64, group if isinstance(group, tuple) else (group,))
+        Loaded(
+            f"results/file_{number}.json",
+            f"{number:x}" * 64,
+            group if isinstance(group, tuple) else (group,),
+        )
         for number, group in enumerate(groups, start=1)
     ]
     return compare(files, **options)  # type: ignore[arg-type]
 
 
-HOSTILE = (
-    "\x1b[31mEvil\x1b[0m \x1b]0;title\x07|`<script>alert(1)</script> [bold]x[/bold] $a$ _b_ **c** \u202egnp.exe\n# d"
-)
+HOSTILE = "\x1b[31mEvil\x1b[0m \x1b]0;title\x07|`<script>alert(1)</script> [bold]x[/bold] $a$ _b_ **c** \u202egnp.exe\n# d"
 """Colors, a window title, a table's border, markup of four kinds, text turned around, a new line."""
 
 

@@ -10,7 +10,10 @@ _CHANCE = random.Random(32)
 
 def _letters(count: int, alphabet: str = string.ascii_letters + string.digits) -> str:
     """Return letters with a digit and both cases among the last, as what a program draws has them."""
-    return "".join(_CHANCE.choice(alphabet) for _ in range(count - 3)) + "a7Z"[: 3 if alphabet[-1] == "9" else 0]
+    return (
+        "".join(_CHANCE.choice(alphabet) for _ in range(count - 3))
+        + "a7Z"[: 3 if alphabet[-1] == "9" else 0]
+    )
 
 
 def _hex(count: int = 40) -> str:
@@ -82,7 +85,9 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ("> Cookie: §", "session=abcdef123456; theme=dark"),
 )  # fmt: skip
 
-SECRETS: tuple[tuple[str, str], ...] = tuple((text.replace("§", secret), secret) for text, secret in _FORMS)
+SECRETS: tuple[tuple[str, str], ...] = tuple(
+    (text.replace("§", secret), secret) for text, secret in _FORMS
+)
 """Lines, and the secret in each."""
 
 KEPT = (

@@ -18,8 +18,15 @@ PLAIN = make_run(timing=make_run().timing)
 
 def segment(first: int, last: int, mean: float, **fields: object) -> SegmentMetrics:
     """Steps of one speed."""
-    known: dict = {"tokens_per_second_per_gpu": 1000 / mean, "median": mean, "interval": None, "drift": None}
-    return SegmentMetrics(first, last, mean, **{**known, "outliers": 0, "outlier_share": 0.0, **fields})
+    known: dict = {
+        "tokens_per_second_per_gpu": 1000 / mean,
+        "median": mean,
+        "interval": None,
+        "drift": None,
+    }
+    return SegmentMetrics(
+        first, last, mean, **{**known, "outliers": 0, "outlier_share": 0.0, **fields}
+    )
 
 
 def result(
@@ -33,7 +40,11 @@ def result(
     **summary: object,
 ) -> RunResult:
     """A run of this rate with one segment."""
-    values = {"tokens_per_second_per_gpu": rate, "avg_step_time_seconds": rate and 400 / rate, "total_steps": 60}
+    values = {
+        "tokens_per_second_per_gpu": rate,
+        "avg_step_time_seconds": rate and 400 / rate,
+        "total_steps": 60,
+    }
     known: dict = {
         "steady": Steady(first_step=4, last_step=60, found=True),
         "performance": PerformanceMetrics(**{**values, **(performance or {})}),
@@ -50,12 +61,20 @@ def value(mean: float) -> MetricValue:
     return MetricValue(mean, None, None, 1)
 
 
-def system(name: str = "A", *results: RunResult, values: dict | None = None, **fields: object) -> SystemResult:
+def system(
+    name: str = "A", *results: RunResult, values: dict | None = None, **fields: object
+) -> SystemResult:
     """A system of these runs; its rate is their geometric mean."""
     runs = results or (result(),)
     rates = [each.rate for each in runs if each.is_valid and each.rate]
     figures = {RATE: value(statistics.geometric_mean(rates))} if rates else {}
-    known: dict = {"gpu": H100, "count": 8, "framework": "nemo", "parts": (f"8×{name}",), "runs": runs}
+    known: dict = {
+        "gpu": H100,
+        "count": 8,
+        "framework": "nemo",
+        "parts": (f"8×{name}",),
+        "runs": runs,
+    }
     known |= {"values": {**figures, **(values or {})}, "value_warnings": (), "run_warnings": ()}
     return SystemResult(name=name, **{**known, **fields})
 
@@ -63,9 +82,15 @@ def system(name: str = "A", *results: RunResult, values: dict | None = None, **f
 def pair_of(baseline: SystemResult, other: SystemResult, *entries: Entry, **fields: object) -> Pair:
     """A pair whose settings differ as stated."""
     known: dict = {"ratio": None, "reason": None, "training": TrainingMatch(None, (), None)}
-    return Pair(baseline, other, **{**known, "config_diff": ConfigDiff(tuple(entries), "best configuration"), **fields})
+    return Pair(
+        baseline,
+        other,
+        **{**known, "config_diff": ConfigDiff(tuple(entries), "best configuration"), **fields},
+    )
 
 
-def of_runs(runs: Sequence[Run], name: str = "A", rate: float = 100.0, **fields: object) -> SystemResult:
+def of_runs(
+    runs: Sequence[Run], name: str = "A", rate: float = 100.0, **fields: object
+) -> SystemResult:
     """A system with these runs, all of one rate."""
     return system(name, *(result(rate, run) for run in runs), **fields)

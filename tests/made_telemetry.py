@@ -42,7 +42,13 @@ def replayed(
         to_s: when it ends.
     """
     tool = load_tool("telemetry_faults")
-    plan = tool.Plan(random.Random(f"{kind} {seed}"), kind, gpus=1 if kind == "cpu" else 2, step_s=1.0, watts=watts)
+    plan = tool.Plan(
+        random.Random(f"{kind} {seed}"),
+        kind,
+        gpus=1 if kind == "cpu" else 2,
+        step_s=1.0,
+        watts=watts,
+    )
     plan.from_s, plan.to_s = 80.0, to_s
     if fault is not None:
         tool.FAULTS[fault].plant(plan)
@@ -67,6 +73,8 @@ def replayed(
         "timestamp": f"2026-11-24T22:{seed:02d}:00+00:00",
     }
     series = {name: getattr(made.run, name)[:count] for name in SERIES}
-    run = msgspec.structs.replace(made.run, **{**series, "step_times": tuple(seconds[:count]), **known, **fields})
+    run = msgspec.structs.replace(
+        made.run, **{**series, "step_times": tuple(seconds[:count]), **known, **fields}
+    )
     steps = Timeline(run.steps, tuple(ends[:count]), run.step_times, tool.START)
     return telemetry.with_trace(run, steps, made.trace, made.expected_gpus)

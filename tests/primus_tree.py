@@ -56,7 +56,9 @@ modules:
       disable_last_saving: true
 """
 
-MODULE_BASE = "trainable: false\nsink_level: null\nfile_sink_level: DEBUG\nstderr_sink_level: INFO\n"
+MODULE_BASE = (
+    "trainable: false\nsink_level: null\nfile_sink_level: DEBUG\nstderr_sink_level: INFO\n"
+)
 TRAINER_BASE = """\
 {inherits}:
   - ../module_base.yaml
@@ -77,7 +79,9 @@ recompute_granularity: null
 recompute_method: null
 recompute_num_layers: null
 """
-PRE_TRAINER = "{inherits}:\n  - trainer_base.yaml\ntrain_iters: 1000\nseq_length: 1024\nlog_interval: 1\n"
+PRE_TRAINER = (
+    "{inherits}:\n  - trainer_base.yaml\ntrain_iters: 1000\nseq_length: 1024\nlog_interval: 1\n"
+)
 LANGUAGE_MODEL = """\
 num_layers: 24
 hidden_size: 1024
@@ -353,8 +357,12 @@ def make(
     presets = root / "primus" / "configs"
     files = {
         presets / "modules" / "module_base.yaml": MODULE_BASE,
-        presets / "modules" / "megatron" / "trainer_base.yaml": TRAINER_BASE.format(inherits=inherits),
-        presets / "modules" / "megatron" / "pre_trainer.yaml": PRE_TRAINER.format(inherits=inherits),
+        presets / "modules" / "megatron" / "trainer_base.yaml": TRAINER_BASE.format(
+            inherits=inherits
+        ),
+        presets / "modules" / "megatron" / "pre_trainer.yaml": PRE_TRAINER.format(
+            inherits=inherits
+        ),
         presets / "models" / "megatron" / "language_model.yaml": LANGUAGE_MODEL,
         root / "primus" / "cli" / "main.py": TRAINER,
         root / "third_party" / "Megatron-LM" / "README.md": "stands in for Megatron-LM\n",
@@ -362,7 +370,10 @@ def make(
     for name, text in MODELS.items():
         files[presets / "models" / "megatron" / f"{name}.yaml"] = text.format(inherits=inherits)
     configs = root / "examples" / "megatron" / "configs"
-    for name, batch, micro, length in (("llama3.1_8B", 128, 2, 8192), ("qwen2.5_7B", 640, 10, 2048)):
+    for name, batch, micro, length in (
+        ("llama3.1_8B", 128, 2, 8192),
+        ("qwen2.5_7B", 640, 10, 2048),
+    ):
         text = experiment(name, batch, micro, length, level)
         for folder in [configs] if spelling == "flat" else [configs / each for each in folders]:
             if spelling == "BF16":
@@ -376,7 +387,14 @@ def make(
         files[presets / "models" / "torchtitan" / f"{name}.yaml"] = TITAN_MODEL % more
         kind = "FP8" if more else "BF16"
         text = TITAN_EXPERIMENT.replace("model: llama3.1_8B.yaml", f"model: {name}.yaml")
-        files[root / "examples" / "torchtitan" / "configs" / "MI300X" / f"llama3.1_8B-{kind}-pretrain.yaml"] = text
+        files[
+            root
+            / "examples"
+            / "torchtitan"
+            / "configs"
+            / "MI300X"
+            / f"llama3.1_8B-{kind}-pretrain.yaml"
+        ] = text
     files[presets / "modules" / "torchtitan" / "pre_trainer.yaml"] = TITAN_PRE_TRAINER
     if "run_pretrain.sh" in launchers:
         files[root / "examples" / "run_pretrain.sh"] = RUN_PRETRAIN
@@ -389,7 +407,9 @@ def make(
     return root
 
 
-def experiment(name: str, batch: int = 128, micro: int = 2, length: int = 8192, level: str = "DEBUG") -> str:
+def experiment(
+    name: str, batch: int = 128, micro: int = 2, length: int = 8192, level: str = "DEBUG"
+) -> str:
     """The YAML of an experiment."""
     return EXPERIMENT.format(name=name, batch=batch, micro=micro, length=length, level=level)
 

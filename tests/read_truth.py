@@ -89,7 +89,9 @@ def check_all(runs: list[Run], entry: dict[str, Any], *, ignore: tuple[str, ...]
     if trainings and len(runs) == len(trainings):
         pairs = zip(runs, trainings, strict=True)
         return [
-            f"training {number}: {each}" for number, (run, part) in enumerate(pairs, 1) for each in check(run, part)
+            f"training {number}: {each}"
+            for number, (run, part) in enumerate(pairs, 1)
+            for each in check(run, part)
         ]
     if len(runs) != 1:
         return [f"{len(runs)} runs were read"]
@@ -113,7 +115,9 @@ def _series(run: Run, entry: dict[str, Any], name: str, index: dict[int, int]) -
         expected |= entry.get("restored", {})
     if not any(value is not None for value in expected.values()):
         found = getattr(run, SERIES[name]) if name in SERIES else ()
-        return [f"{name}: there should be none"] if any(value is not None for value in found) else []
+        return (
+            [f"{name}: there should be none"] if any(value is not None for value in found) else []
+        )
     wrong = []
     for key, value in expected.items():
         place = index.get(int(key)) if not key.startswith("#") else _by_order(run, key)
@@ -140,12 +144,20 @@ def _values(run: Run, name: str, place: int) -> list[float]:
         value = getattr(run, SERIES[name])[place]
         return [] if value is None else [value]
     if name == "memory_gib":
-        kinds = [values for key, values in run.native_metrics.items() if "memory" in key and key.endswith("_gb")]
+        kinds = [
+            values
+            for key, values in run.native_metrics.items()
+            if "memory" in key and key.endswith("_gb")
+        ]
         found = [values[place] for values in kinds if isinstance(values, tuple)]
         return [value / gib_to_gb(1) for value in found if value is not None]
     values = run.native_metrics.get(NATIVE[name])
     found = [values[place]] if isinstance(values, tuple) and values[place] is not None else []
-    time, tokens, batch = run.step_times[place], run.tokens_per_step, run.training_config.global_batch_size
+    time, tokens, batch = (
+        run.step_times[place],
+        run.tokens_per_step,
+        run.training_config.global_batch_size,
+    )
     if time:
         if name == "samples_per_second" and batch:
             found.append(batch / time)
@@ -158,7 +170,9 @@ def _values(run: Run, name: str, place: int) -> list[float]:
 
 def _close(found: float, expected: float, *, derived: bool) -> bool:
     # Memory is kept in GB with four digits behind the point; what truth derives has six.
-    return math.isclose(found, expected, rel_tol=1e-5 if derived else 1e-9, abs_tol=1e-4 if found > 1 else 2e-6)
+    return math.isclose(
+        found, expected, rel_tol=1e-5 if derived else 1e-9, abs_tol=1e-4 if found > 1 else 2e-6
+    )
 
 
 def _setup(run: Run, entry: dict[str, Any]) -> list[str]:
@@ -202,4 +216,8 @@ def _sum(entry: dict[str, Any], name: str, series: tuple[float | None, ...]) -> 
         return [f"{name}: {len(known)} values, not {expected['count']}"]
     # Figures of six digits, added.
     tolerance = max(1e-3, 2e-6 * len(known))
-    return [] if abs(math.fsum(known) - total) <= tolerance else [f"{name}: {math.fsum(known)}, not {total}"]
+    return (
+        []
+        if abs(math.fsum(known) - total) <= tolerance
+        else [f"{name}: {math.fsum(known)}, not {total}"]
+    )

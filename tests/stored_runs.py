@@ -30,7 +30,11 @@ def series(times: Sequence[float | None], **changes) -> dict[str, tuple]:
     """The series of a run with these step times, one record a step; what isn't given in `changes` is unknown."""
     count = len(times)
     unknown = dict.fromkeys(SERIES, (None,) * count)
-    known = {"steps": tuple(range(1, count + 1)), "window_steps": (1,) * count, "step_times": tuple(times)}
+    known = {
+        "steps": tuple(range(1, count + 1)),
+        "window_steps": (1,) * count,
+        "step_times": tuple(times),
+    }
     return {**unknown, **known, **changes}
 
 
@@ -44,9 +48,13 @@ def a_run(step_time: float = 1.0, count: int = 3, **changes) -> Run:
         "warnings": ("a doubt",),
         "source": Source(kind="live", command=("python3", "train.py")),
         "environment": Environment(versions={"torch": "2.13.0"}, settings={"NCCL_DEBUG": "INFO"}),
-        "gpu_info": GpuInfo(device_name="NVIDIA H100 80GB HBM3", device_count=8, total_memory_gb=85.02),
+        "gpu_info": GpuInfo(
+            device_name="NVIDIA H100 80GB HBM3", device_count=8, total_memory_gb=85.02
+        ),
         "model_config": ModelConfig(num_layers=32, tie_word_embeddings=False),
-        "training_config": TrainingConfig(global_batch_size=64, sequence_length=2048, num_gpus=8, precision="bf16"),
+        "training_config": TrainingConfig(
+            global_batch_size=64, sequence_length=2048, num_gpus=8, precision="bf16"
+        ),
         "parallelism_config": ParallelismConfig(tensor_model_parallel_size=1),
         "optimizer": Optimizer(name="AdamW", learning_rate=1e-3),
         "data": Data(kind="mock", seed=1),

@@ -19,7 +19,17 @@ from tprimat.frameworks import FRAMEWORKS
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "tprimat"
 
-BASE = {"console", "current_directory", "errors", "files", "location", "notes", "redaction", "settings", "text"}
+BASE = {
+    "console",
+    "current_directory",
+    "errors",
+    "files",
+    "location",
+    "notes",
+    "redaction",
+    "settings",
+    "text",
+}
 BASE |= {"units"}
 # What each directory of tprimat/ may import besides BASE and itself. Readers and checks don't know each other, so that
 # no check depends on where a run came from.
@@ -33,28 +43,70 @@ MAY_IMPORT = {
     "record": {"results", "catalog", "analysis", "store", "machine"},
     "frameworks": {"results", "catalog", "analysis", "store", "machine", "read", "record"},
     "preflight": {"results", "catalog", "analysis", "store", "machine", "record"},
-    "log_import": {"results", "catalog", "analysis", "store", "machine", "read", "record", "frameworks", "checks"},
+    "log_import": {
+        "results",
+        "catalog",
+        "analysis",
+        "store",
+        "machine",
+        "read",
+        "record",
+        "frameworks",
+        "checks",
+    },
     "measure": {
-        *("results", "catalog", "analysis", "store", "machine", "read", "record", "log_import", "frameworks", "checks"),
+        *(
+            "results",
+            "catalog",
+            "analysis",
+            "store",
+            "machine",
+            "read",
+            "record",
+            "log_import",
+            "frameworks",
+            "checks",
+        ),
         *("compare", "report", "preflight"),
     },
     "checks": {"results", "catalog", "analysis"},
     "compare": {"results", "catalog", "analysis", "checks"},
     "report": {"results", "catalog", "analysis", "checks", "compare"},
 }
-MAY_IMPORT["watch"] = {*MAY_IMPORT} - {"frameworks", "machine", "measure", "preflight", "record", "report"}
+MAY_IMPORT["watch"] = {*MAY_IMPORT} - {
+    "frameworks",
+    "machine",
+    "measure",
+    "preflight",
+    "record",
+    "report",
+}
 MAY_IMPORT["slurm"] = {*MAY_IMPORT} - {"preflight", "report"}
 MAY_IMPORT["api"] = {*MAY_IMPORT} - {"measure", "preflight", "slurm", "watch"}
 MAY_IMPORT["__init__"] = {"api"}
 MAY_IMPORT["publish"] = {*MAY_IMPORT["api"], "api"} - {"frameworks", "machine", "record"}
 MAY_IMPORT["cli"] = MAY_IMPORT["__main__"] = {*MAY_IMPORT, "cli"}
 
-HEAVY = ("jinja2", "lightning", "matplotlib", "numpy", "pandas", "pyarrow", "rich", "scipy", "torch", "transformers")
+HEAVY = (
+    "jinja2",
+    "lightning",
+    "matplotlib",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "rich",
+    "scipy",
+    "torch",
+    "transformers",
+)
 UNIX_ONLY = {"fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"}
 _ROWS = ("defaults", "framework", "nemo.defaults", "request", "scales")
 FRAMEWORK_ROWS = {
     "tprimat.frameworks",
-    *(f"tprimat.frameworks.{path.parent.name}" for path in (PACKAGE / "frameworks").glob("*/__init__.py")),
+    *(
+        f"tprimat.frameworks.{path.parent.name}"
+        for path in (PACKAGE / "frameworks").glob("*/__init__.py")
+    ),
     *(f"tprimat.frameworks.{name}" for name in _ROWS),
 }
 """Tables of frameworks and their defaults, from which options and their help are made: data, no behaviour."""
@@ -69,7 +121,10 @@ PLACES = {
         6,
     ),
     "micro_batch_size": (r"\bmicro_batch_size\b|micro-batch-size|\blocal_batch_size\b", 54),
-    "recomputation": (r"\brecomputation\b|\brecompute_\w+|activation_checkpoint|gradient_checkpointing", 31),
+    "recomputation": (
+        r"\brecomputation\b|\brecompute_\w+|activation_checkpoint|gradient_checkpointing",
+        31,
+    ),
 }
 """Settings, how code names them, and the files of tprimat/ that may: a new setting is a row and few of these."""
 BROAD_CATCHES = 4
@@ -86,14 +141,23 @@ def modules() -> list[Path]:
 
 
 def entry_scripts() -> list[Path]:
-    at_root = (path for path in REPOSITORY.glob("*.py") if path.read_text(encoding="utf-8").startswith("#!"))
+    at_root = (
+        path
+        for path in REPOSITORY.glob("*.py")
+        if path.read_text(encoding="utf-8").startswith("#!")
+    )
     return sorted([*at_root, *(REPOSITORY / "scripts").glob("*.py")])
 
 
 def own_code() -> list[Path]:
     """Every Python file of the repository but the tests."""
     folders = ("tprimat", "scripts", "tools", "benchmarks")
-    return sorted([*REPOSITORY.glob("*.py"), *(path for name in folders for path in (REPOSITORY / name).rglob("*.py"))])
+    return sorted(
+        [
+            *REPOSITORY.glob("*.py"),
+            *(path for name in folders for path in (REPOSITORY / name).rglob("*.py")),
+        ]
+    )
 
 
 def name_of(path: Path) -> str:
@@ -118,7 +182,9 @@ def imported(path: Path) -> Iterator[tuple[str, int]]:
                 yield alias.name, node.lineno
         elif isinstance(node, ast.ImportFrom):
             base = (
-                ".".join([*package[: len(package) - node.level + 1], node.module or ""]) if node.level else node.module
+                ".".join([*package[: len(package) - node.level + 1], node.module or ""])
+                if node.level
+                else node.module
             )
             for alias in node.names:
                 yield f"{base}.{alias.name}", node.lineno
@@ -157,7 +223,8 @@ def test_no_two_files_import_each_other():
     there = {module_of(path) for path in modules()}
     # A file imports its own package's __init__ whenever it is imported; that is Python's doing, not a circle of ours.
     imports = {
-        module_of(path): {module for module, _ in own_imports(path, there)} - {module_of(path)} for path in modules()
+        module_of(path): {module for module, _ in own_imports(path, there)} - {module_of(path)}
+        for path in modules()
     }
     assert circles(imports) == []
 
@@ -181,18 +248,24 @@ def test_the_architecture_page_names_every_folder():
 
 def test_the_workshop_page_has_a_line_for_each_program():
     page = (REPOSITORY / "tools" / "README.md").read_text(encoding="utf-8")
-    programs = [path for folder in ("tools", "benchmarks") for path in (REPOSITORY / folder).glob("*.py")]
+    programs = [
+        path for folder in ("tools", "benchmarks") for path in (REPOSITORY / folder).glob("*.py")
+    ]
     names = ["golden_*.py" if path.name.startswith("golden_") else path.name for path in programs]
     assert [name for name in names if f"`{name}`" not in page and name != "first_gpu_run.py"] == []
 
 
 def test_every_module_says_what_it_is_for():
     paths = [*modules(), *entry_scripts()]
-    assert [name_of(path) for path in paths if not (ast.get_docstring(tree(path)) or "").strip()] == []
+    assert [
+        name_of(path) for path in paths if not (ast.get_docstring(tree(path)) or "").strip()
+    ] == []
 
 
 def test_no_file_has_a_second_job():
-    lengths = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
+    lengths = {
+        name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in modules()
+    }
     assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE} == {}
 
 
@@ -206,7 +279,11 @@ def test_the_package_keeps_its_budget():
 
 
 def is_docstring(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
 
 
 def test_only_what_writes_for_people_turns_notes_into_words():
@@ -226,7 +303,9 @@ def test_only_what_writes_for_people_turns_notes_into_words():
 @pytest.mark.parametrize("setting", PLACES)
 def test_a_setting_is_named_in_few_places(setting):
     pattern, most = PLACES[setting]
-    found = [name_of(path) for path in modules() if re.search(pattern, path.read_text(encoding="utf-8"))]
+    found = [
+        name_of(path) for path in modules() if re.search(pattern, path.read_text(encoding="utf-8"))
+    ]
     assert 0 < len(found) <= most, found
 
 
@@ -245,13 +324,16 @@ def test_exceptions_are_caught_by_name():
 
 def test_only_one_lightning_is_used():
     # lightning.pytorch and pytorch_lightning have separate classes: a callback of one is none of the other.
-    uses = {name_of(path): [module.split(".")[0] for module, _ in imported(path)] for path in own_code()}
+    uses = {
+        name_of(path): [module.split(".")[0] for module, _ in imported(path)] for path in own_code()
+    }
     assert [name for name, packages in uses.items() if "pytorch_lightning" in packages] == []
 
 
 def test_commands_are_wiring():
     lengths = {
-        name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in (PACKAGE / "cli").rglob("*.py")
+        name_of(path): len(path.read_text(encoding="utf-8").splitlines())
+        for path in (PACKAGE / "cli").rglob("*.py")
     }
     assert {name: lines for name, lines in lengths.items() if lines > 160} == {}
 
@@ -260,7 +342,9 @@ def test_windows_can_import_every_module():
     wrong = []
     for path in modules():
         bare = [node for node in tree(path).body if isinstance(node, ast.Import | ast.ImportFrom)]
-        names = {alias.name for node in bare if isinstance(node, ast.Import) for alias in node.names}
+        names = {
+            alias.name for node in bare if isinstance(node, ast.Import) for alias in node.names
+        }
         names |= {node.module for node in bare if isinstance(node, ast.ImportFrom) and node.module}
         wrong += [f"{name_of(path)}: {name}" for name in sorted(names & UNIX_ONLY)]
     assert wrong == []
@@ -279,9 +363,16 @@ def test_an_older_python_reads_entry_scripts_up_to_their_refusal():
     for path in entry_scripts():
         body = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 7)).body
         refusal = next(
-            i for i, node in enumerate(body) if isinstance(node, ast.If) and "version_info" in ast.dump(node)
+            i
+            for i, node in enumerate(body)
+            if isinstance(node, ast.If) and "version_info" in ast.dump(node)
         )
-        before = [alias.name for node in body[:refusal] if isinstance(node, ast.Import) for alias in node.names]
+        before = [
+            alias.name
+            for node in body[:refusal]
+            if isinstance(node, ast.Import)
+            for alias in node.names
+        ]
         assert not any(isinstance(node, ast.ImportFrom) for node in body[:refusal]), path
         assert set(before) <= {"os", "sys"}, path
 
@@ -305,7 +396,9 @@ def test_help_loads_no_reader_framework_report_or_heavy_package():
         "print('LOADED', sorted(n for n in sys.modules if n.split('.')[0] in heavy or n not in rows and n.startswith(("
         "'tprimat.read', 'tprimat.frameworks', 'tprimat.report', 'tprimat.compare', 'tprimat.store'))))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True
+    )
     assert done.stderr == ""
     assert done.stdout.splitlines()[-1] == "LOADED []"
     assert done.stdout.count("usage:") >= len(COMMANDS)
@@ -316,7 +409,9 @@ def test_readers_neither_open_nor_print_and_reports_neither_write_nor_print():
         ("read", {"open", "print", "read_bytes", "read_text", "write_bytes", "write_text"}),
         ("report", {"open", "print", "write_bytes", "write_text"}),
     ):
-        found = [call for path in sorted((PACKAGE / folder).rglob("*.py")) for call in calls(path, names)]
+        found = [
+            call for path in sorted((PACKAGE / folder).rglob("*.py")) for call in calls(path, names)
+        ]
         assert found == []
 
 
@@ -350,13 +445,21 @@ def test_every_module_is_used():
         if path.name == "__init__.py":
             used |= {f"{module_of(path)}.{string}" for string in strings}
     # Log formats are found by the names that their files define.
-    used |= {each.__module__ for each in read.LOG_FORMATS} | {each.recognises.__module__ for each in read.FILE_FORMATS}
+    used |= {each.__module__ for each in read.LOG_FORMATS} | {
+        each.recognises.__module__ for each in read.FILE_FORMATS
+    }
     # A row of FRAMEWORKS names its directory.
-    used |= {f"tprimat.frameworks.{row.folder}.{part}" for row in FRAMEWORKS for part in ("launch", "loop")}
+    used |= {
+        f"tprimat.frameworks.{row.folder}.{part}"
+        for row in FRAMEWORKS
+        for part in ("launch", "loop")
+    }
     forgotten = [
         module_of(path)
         for path in modules()
-        if path.name != "__init__.py" and part_of(path) not in ("cli", "__main__") and module_of(path) not in used
+        if path.name != "__init__.py"
+        and part_of(path) not in ("cli", "__main__")
+        and module_of(path) not in used
     ]
     assert forgotten == []
 
@@ -379,7 +482,9 @@ def headings() -> Iterator[tuple[str, str]]:
                 and isinstance(node.value, ast.Constant)
             ):
                 yield node.value.value, f"{name_of(path)}:{node.value.lineno}"
-        for heading in re.findall(r"troubleshooting\.md#([a-z0-9-]+)", path.read_text(encoding="utf-8")):
+        for heading in re.findall(
+            r"troubleshooting\.md#([a-z0-9-]+)", path.read_text(encoding="utf-8")
+        ):
             yield heading, name_of(path)
 
 

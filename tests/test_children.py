@@ -22,10 +22,14 @@ from tprimat.measure import process, session
 from tprimat.results.run import Environment, GpuInfo
 from tprimat.store import store
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and process groups are POSIX's")
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="signals and process groups are POSIX's"
+)
 
 CPU = Machine(
-    "cpu", GpuInfo(device_name="a processor", device_count=1, software_stack="cpu"), Environment(cpu_threads=2)
+    "cpu",
+    GpuInfo(device_name="a processor", device_count=1, software_stack="cpu"),
+    Environment(cpu_threads=2),
 )
 
 # Records two steps as a real training does, then does what the test wants.
@@ -108,7 +112,11 @@ def one_incomplete(tmp_path, status="incomplete"):
 )
 def test_one_that_dies_silently(child, tmp_path, capsys, monkeypatch, act, status, told):
     run_process, ended = process.run, []
-    monkeypatch.setattr(process, "run", lambda *given, **named: ended.append(run_process(*given, **named)) or ended[-1])
+    monkeypatch.setattr(
+        process,
+        "run",
+        lambda *given, **named: ended.append(run_process(*given, **named)) or ended[-1],
+    )
     child(act)
     assert run("benchmark", ["--model", "llama"]) == ExitStatus.TRAINING_FAILED
     assert ended[0].status == status
@@ -130,7 +138,9 @@ def test_one_that_hangs_ignores_sigterm_and_has_deaf_children(child, tmp_path, c
     """All three at once: it is ended by its time limit, and its family with it."""
     monkeypatch.setattr(session, "START_SECONDS", 1.0)
     run_process = process.run
-    monkeypatch.setattr(process, "run", lambda *given, **named: run_process(*given, **{**named, "grace_s": 1.0}))
+    monkeypatch.setattr(
+        process, "run", lambda *given, **named: run_process(*given, **{**named, "grace_s": 1.0})
+    )
     pids = tmp_path / "pids"
     child(
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -143,7 +153,9 @@ def test_one_that_hangs_ignores_sigterm_and_has_deaf_children(child, tmp_path, c
     # Its time begins to count when it has done all that.
     clock = time.monotonic
     monkeypatch.setattr(time, "monotonic", lambda: clock() if pids.exists() else 0.0)
-    assert run("benchmark", ["--model", "llama", "--time-limit", "1s"]) == ExitStatus.TRAINING_FAILED
+    assert (
+        run("benchmark", ["--model", "llama", "--time-limit", "1s"]) == ExitStatus.TRAINING_FAILED
+    )
     monkeypatch.setattr(time, "monotonic", clock)
     assert "killed: far exceeded its time limit" in capsys.readouterr().err
     assert patiently(lambda: not any(lives(int(pid)) for pid in pids.read_text().split()))
@@ -152,7 +164,9 @@ def test_one_that_hangs_ignores_sigterm_and_has_deaf_children(child, tmp_path, c
 
 def test_ctrl_c_ends_one_that_ignores_it(child, tmp_path, capsys, monkeypatch):
     run_process = process.run
-    monkeypatch.setattr(process, "run", lambda *given, **named: run_process(*given, **{**named, "grace_s": 1.0}))
+    monkeypatch.setattr(
+        process, "run", lambda *given, **named: run_process(*given, **{**named, "grace_s": 1.0})
+    )
     pid = tmp_path / "pid"
     child(
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"

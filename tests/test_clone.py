@@ -22,7 +22,11 @@ SETUP = ("tools/make_venv.py", "--venv", ".venv", "--requirements", "requirement
 def said(*command: object, cwd: Path) -> str:
     """What a command prints; the test fails with its words when it doesn't end well."""
     # A PYTHONPATH would let the clone's environment see packages that it hasn't got.
-    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "VIRTUAL_ENV")
+    }
     done = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
@@ -63,7 +67,9 @@ def test_the_environment_has_no_torch(clone, python):
 
 def test_set_up_a_second_time_nothing_is_installed(clone, python, monkeypatch):
     def installed() -> list[int]:
-        return sorted(path.stat().st_mtime_ns for path in (clone / ".venv").rglob("*.dist-info/RECORD"))
+        return sorted(
+            path.stat().st_mtime_ns for path in (clone / ".venv").rglob("*.dist-info/RECORD")
+        )
 
     before = installed()
     assert len(before) > 10
@@ -73,7 +79,9 @@ def test_set_up_a_second_time_nothing_is_installed(clone, python, monkeypatch):
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="this system has no bash")
-@pytest.mark.parametrize("is_bare", [False, True], ids=["its own Python", "a Python without packages"])
+@pytest.mark.parametrize(
+    "is_bare", [False, True], ids=["its own Python", "a Python without packages"]
+)
 def test_c1_the_readmes_examples_run(clone, python, tmp_path, is_bare):
     if is_bare:
         # What python3 is for who doesn't activate .venv.

@@ -15,7 +15,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_readme import IGNORED, KINDS, SHELL, Block, blocks_of, command_lines, complaints, run_block
+from test_readme import (
+    IGNORED,
+    KINDS,
+    SHELL,
+    Block,
+    blocks_of,
+    command_lines,
+    complaints,
+    run_block,
+)
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DOCS = REPOSITORY / "docs"
@@ -58,14 +67,18 @@ def copy(tmp_path_factory):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_names_only_commands_and_options_that_there_are(page):
-    assert [each for block in blocks(page) for line in command_lines(block) for each in complaints(line)] == []
+    assert [
+        each for block in blocks(page) for line in command_lines(block) for each in complaints(line)
+    ] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_block_says_what_becomes_of_it(page):
     shell = [block for block in blocks(page) if block.language in ("bash", "sh", "shell", "yaml")]
     assert [block.line for block in shell if block.kind not in KINDS] == []
-    assert [block.line for block in shell if block.kind == "skip" and ":" not in (block.mark or "")] == []
+    assert [
+        block.line for block in shell if block.kind == "skip" and ":" not in (block.mark or "")
+    ] == []
 
 
 @pytest.mark.skipif(SHELL is None, reason="this system has no bash")
@@ -73,7 +86,9 @@ def test_every_block_says_what_becomes_of_it(page):
 @pytest.mark.parametrize(("page", "block"), cases("quick"))
 def test_runs_and_prints_what_the_page_says(page, block, copy, tmp_path):
     text = block.text.replace("/tmp/", f"{tmp_path.as_posix()}/")
-    done = run_block(Block(block.line, block.language, block.mark, text), copy, python=Path(sys.executable))
+    done = run_block(
+        Block(block.line, block.language, block.mark, text), copy, python=Path(sys.executable)
+    )
     assert done.returncode == 0, done.stdout
     assert "Traceback" not in done.stdout
     said = " ".join(done.stdout.split())
@@ -97,7 +112,11 @@ PUBLISHED = "tests/data/published"
 )
 def test_troubleshooting_shows_errors_as_they_are_printed(argv):
     done = subprocess.run(
-        [sys.executable, "-m", "tprimat", *argv], cwd=REPOSITORY, capture_output=True, text=True, encoding="utf-8"
+        [sys.executable, "-m", "tprimat", *argv],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
     )
     error, hint = done.stderr.splitlines()[:2]
     text = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
@@ -120,7 +139,9 @@ def test_every_page_is_in_the_site_s_menu():
     assert sorted(menu) == [page.name for page in PAGES]
 
 
-@pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed: make docs")
+@pytest.mark.skipif(
+    importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed: make docs"
+)
 def test_the_site_builds(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],

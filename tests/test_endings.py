@@ -28,7 +28,11 @@ def kind_of(run: Run) -> tuple[str, str]:
 
 
 class TestDecision:
-    FAILED, STOPPED, SAID = Cause("failed", "ValueError: x", 7), Cause("stopped", "SIGTERM"), Cause(None, "[ERROR] x")
+    FAILED, STOPPED, SAID = (
+        Cause("failed", "ValueError: x", 7),
+        Cause("stopped", "SIGTERM"),
+        Cause(None, "[ERROR] x"),
+    )
     ASKED = Cause("stopped", "time limit reached", 9)
 
     @pytest.mark.parametrize(
@@ -53,8 +57,16 @@ class TestDecision:
         assert (ending.kind, ending.cause) == (kind, cause)
 
     def test_e1_the_status_follows(self):
-        found = {kind: outcome_of(Ending(kind=kind)).status for kind in ("finished", "failed", "stopped", "cut_off")}
-        assert found == {"finished": "complete", "failed": "failed", "stopped": "incomplete", "cut_off": "incomplete"}
+        found = {
+            kind: outcome_of(Ending(kind=kind)).status
+            for kind in ("finished", "failed", "stopped", "cut_off")
+        }
+        assert found == {
+            "finished": "complete",
+            "failed": "failed",
+            "stopped": "incomplete",
+            "cut_off": "incomplete",
+        }
 
     def test_e1_only_what_has_no_cause_may_go_on(self):
         kinds = ("finished", "failed", "stopped", "cut_off")
@@ -81,7 +93,9 @@ class TestTable:
 
     # OLMo's blocks are indented: its reader takes none behind a prefix.
     @pytest.mark.parametrize("form", [form for form in FORMATS if form != "olmo"])
-    @pytest.mark.parametrize("prefix", ["0: ", "2026-05-11T02:00:00.123456789Z stdout F ", "[default3]:"])
+    @pytest.mark.parametrize(
+        "prefix", ["0: ", "2026-05-11T02:00:00.123456789Z stdout F ", "[default3]:"]
+    )
     def test_e1_behind_a_launchers_prefix(self, form, prefix):
         run = run_of(made_endings.log(form, "crashed", prefix=prefix))
         assert kind_of(run) == ("failed", "failed")
@@ -145,7 +159,9 @@ class TestCauses:
         run = run_of(f"{CUT}{last}\n")
         assert kind_of(run) == ("failed", "failed")
         assert run.ending.line == made_endings.DONE + 1
-        assert run.status_reason.startswith(f"log ends at iteration 40 of 120: line {run.ending.line}: ")
+        assert run.status_reason.startswith(
+            f"log ends at iteration 40 of 120: line {run.ending.line}: "
+        )
 
     @pytest.mark.parametrize(
         "last",
@@ -172,7 +188,10 @@ class TestCauses:
     def test_e1_what_ends_one_from_outside(self, last):
         run = run_of(f"{CUT}{last}\n")
         assert kind_of(run) == ("stopped", "incomplete")
-        assert (run.ending.cause, run.ending.line) == (last.split("] Received 15")[0] and run.ending.cause, 41)
+        assert (run.ending.cause, run.ending.line) == (
+            last.split("] Received 15")[0] and run.ending.cause,
+            41,
+        )
 
     @pytest.mark.parametrize(
         "last",
@@ -197,7 +216,9 @@ class TestCauses:
         run = run_of(f"{CUT}[rank-0/8][ERROR] [---x.py:1] : upload failed\n")
         assert kind_of(run) == ("cut_off", "incomplete")
         assert "upload failed" in run.ending.cause
-        run = run_of(f"{CUT}[rank-0/8][ERROR] [---x.py:1] : upload failed\ntorchrun exited with code 1\n")
+        run = run_of(
+            f"{CUT}[rank-0/8][ERROR] [---x.py:1] : upload failed\ntorchrun exited with code 1\n"
+        )
         assert (run.ending.kind, run.ending.line) == ("failed", 41)
 
     def test_e3_a_limit_after_a_failure_is_no_excuse(self):
@@ -220,10 +241,16 @@ class TestCauses:
         error = "RuntimeError: the process group is gone\ntorchrun exited with code 1\n"
         run = run_of(f"{made_endings.log(form, 'complete')}{error}")
         assert kind_of(run) == ("finished", "complete")
-        assert [warning for warning in run.warnings if warning.startswith("the run completed, then: line ")]
+        assert [
+            warning
+            for warning in run.warnings
+            if warning.startswith("the run completed, then: line ")
+        ]
 
     @pytest.mark.parametrize("form", ["torchtitan", "deepspeed"])
-    @pytest.mark.parametrize("error", ["torch.OutOfMemoryError: HIP out of memory.", "RuntimeError: NCCL error in: x"])
+    @pytest.mark.parametrize(
+        "error", ["torch.OutOfMemoryError: HIP out of memory.", "RuntimeError: NCCL error in: x"]
+    )
     def test_e3_before_the_first_step(self, form, error):
         head = made_endings.head(form)
         run = run_of(f"{head}[rank3]: {error}\n")
@@ -270,16 +297,34 @@ class TestForms:
 
     def test_e3_an_evaluation_on_the_way_is_no_end(self):
         entries = [
-            {"current_steps": step, "total_steps": 93, "loss": 0.4, "elapsed_time": f"0:{step // 10:02d}:00"}
+            {
+                "current_steps": step,
+                "total_steps": 93,
+                "loss": 0.4,
+                "elapsed_time": f"0:{step // 10:02d}:00",
+            }
             for step in (10, 20)
         ]
-        evaluated = {"current_steps": 92, "total_steps": 93, "eval_loss": 1.9, "elapsed_time": "0:36:00"}
+        evaluated = {
+            "current_steps": 92,
+            "total_steps": 93,
+            "eval_loss": 1.9,
+            "elapsed_time": "0:36:00",
+        }
         ends = [92, 93]
         found = [
-            run_of("".join(f"{json.dumps(each)}\n" for each in (*entries, {**evaluated, "current_steps": step})))
+            run_of(
+                "".join(
+                    f"{json.dumps(each)}\n"
+                    for each in (*entries, {**evaluated, "current_steps": step})
+                )
+            )
             for step in ends
         ]
-        assert [kind_of(run) for run in found] == [("cut_off", "incomplete"), ("finished", "complete")]
+        assert [kind_of(run) for run in found] == [
+            ("cut_off", "incomplete"),
+            ("finished", "complete"),
+        ]
 
     def test_e3_the_bar_is_at_its_end(self):
         log = made_endings.head("hf_trainer") + "".join(
@@ -295,7 +340,10 @@ class TestForms:
         assert kind_of(run) == ("failed", "failed")
 
     def test_e3_megatron_bridge_survives(self):
-        lines = [f"Step Time : {5 + n / 100:.2f}s GPU utilization: 800.0MODEL_TFLOP/s/GPU\n" for n in range(8)]
+        lines = [
+            f"Step Time : {5 + n / 100:.2f}s GPU utilization: 800.0MODEL_TFLOP/s/GPU\n"
+            for n in range(8)
+        ]
         error = "RuntimeError: caught\n"
         assert run_of("".join([*lines[:4], error, *lines[4:]])).ending.kind == "cut_off"
         assert run_of("".join([*lines, error])).ending.kind == "failed"
@@ -313,14 +361,19 @@ class TestForms:
 
         assert kind_of(ending()) == ("cut_off", "incomplete")
         assert kind_of(ending("RuntimeError: the data ended")) == ("failed", "failed")
-        assert kind_of(ending("RuntimeError: caught", "iter 9 loss 2.0 time: 150ms")) == ("cut_off", "incomplete")
+        assert kind_of(ending("RuntimeError: caught", "iter 9 loss 2.0 time: 150ms")) == (
+            "cut_off",
+            "incomplete",
+        )
 
     def test_e1_a_log_that_is_written_is_running(self, tmp_path):
         path = tmp_path / "train.log"
         for name, kind in (("cut off", "running"), ("crashed", "failed"), ("complete", "finished")):
             path.write_text(made_endings.log("megatron", name))
             (source,) = sources.log_sources([str(path)])[0]
-            outcome = sources.read_source(source.__class__(**{**vars(source), "growing": True}), GivenValues())
+            outcome = sources.read_source(
+                source.__class__(**{**vars(source), "growing": True}), GivenValues()
+            )
             assert [each.run.ending.kind for each in outcome] == [kind]
 
 

@@ -101,8 +101,12 @@ class TestEveryScript:
         assert "--no-such-option" in done.stderr
         assert "Traceback" not in done.stderr
 
-    def test_a_missing_package_is_named_with_the_command_that_brings_it(self, script, tmp_path, broken_package):
-        folder = broken_package("msgspec", "raise ModuleNotFoundError('No module named msgspec', name='msgspec')")
+    def test_a_missing_package_is_named_with_the_command_that_brings_it(
+        self, script, tmp_path, broken_package
+    ):
+        folder = broken_package(
+            "msgspec", "raise ModuleNotFoundError('No module named msgspec', name='msgspec')"
+        )
         done = start(sys.executable, script, "--help", cwd=tmp_path, PYTHONPATH=folder)
         if done.returncode == 0:
             done = start(sys.executable, script, cwd=tmp_path, PYTHONPATH=folder)
@@ -113,14 +117,18 @@ class TestEveryScript:
         assert "msgspec" in error
         assert hint == f"hint:  pip install -r {REPOSITORY / 'requirements-analysis.txt'}"
 
-    @pytest.mark.skipif(sys.platform == "win32", reason="Windows starts no script by its first line")
+    @pytest.mark.skipif(
+        sys.platform == "win32", reason="Windows starts no script by its first line"
+    )
     def test_can_be_started_by_its_name(self, script, tmp_path):
         # The first line asks for python3 on the PATH.
         folder = tmp_path / "bin"
         folder.mkdir()
         (folder / "python3").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
         (folder / "python3").chmod(0o755)
-        done = start(script, "--help", cwd=tmp_path, PATH=f"{folder}{os.pathsep}{os.environ['PATH']}")
+        done = start(
+            script, "--help", cwd=tmp_path, PATH=f"{folder}{os.pathsep}{os.environ['PATH']}"
+        )
         assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -137,19 +145,27 @@ class TestOlderPython:
     def test_says_one_sentence(self, older_python, script, tmp_path):
         done = start(older_python, script, "--help", cwd=tmp_path)
         assert done.returncode == 2
-        assert re.fullmatch(r"TensorPrimat needs Python 3\.10 or newer; this is Python 3\.[6789]\n", done.stderr)
+        assert re.fullmatch(
+            r"TensorPrimat needs Python 3\.10 or newer; this is Python 3\.[6789]\n", done.stderr
+        )
 
-    @pytest.mark.parametrize("words", [["-m", "tprimat"], [REPOSITORY / "tprimat" / "__main__.py"]], ids=["-m", "path"])
+    @pytest.mark.parametrize(
+        "words", [["-m", "tprimat"], [REPOSITORY / "tprimat" / "__main__.py"]], ids=["-m", "path"]
+    )
     def test_c1_the_module_says_the_same_sentence(self, older_python, words, tmp_path):
         done = start(older_python, *words, "doctor", cwd=tmp_path, PYTHONPATH=str(REPOSITORY))
         assert (done.returncode, done.stdout) == (2, "")
-        assert re.fullmatch(r"TensorPrimat needs Python 3\.10 or newer; this is Python 3\.[6789]\n", done.stderr)
+        assert re.fullmatch(
+            r"TensorPrimat needs Python 3\.10 or newer; this is Python 3\.[6789]\n", done.stderr
+        )
 
     def test_makes_no_environment(self, older_python, interpreters, tmp_path):
         if older_python == interpreters.find(("3.6",)).get("3.6"):
             pytest.skip("make_venv.py is written for 3.7 and newer")
         folder = tmp_path / "env"
-        done = start(older_python, REPOSITORY / "tools" / "make_venv.py", "--venv", folder, cwd=tmp_path)
+        done = start(
+            older_python, REPOSITORY / "tools" / "make_venv.py", "--venv", folder, cwd=tmp_path
+        )
         assert done.returncode == 2
         line = done.stderr.rstrip()
         assert "needs Python 3.10 or newer" in line
@@ -165,7 +181,9 @@ def test_c1_an_old_python_can_read_as_far_as_the_sentence():
         assert "__future__" not in [node.module for node in imported]
     _, *first, check = tree.body[:4]
     assert [ast.unparse(node) for node in first] == ["import os", "import sys"]
-    assert ast.unparse(check).startswith("if sys.version_info < (3, 10):\n    sys.stderr.write('TensorPrimat needs")
+    assert ast.unparse(check).startswith(
+        "if sys.version_info < (3, 10):\n    sys.stderr.write('TensorPrimat needs"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +199,11 @@ def clone(tmp_path_factory):
     """A clone after README's setup: its .venv is the environment of this test."""
     folder = tmp_path_factory.mktemp("a") / "clone of tprimat"
     shutil.copytree(REPOSITORY / "tprimat", folder / "tprimat")
-    for path in [*REPOSITORY.glob("*.py"), *REPOSITORY.glob("published"), *REPOSITORY.glob("tests")]:
+    for path in [
+        *REPOSITORY.glob("*.py"),
+        *REPOSITORY.glob("published"),
+        *REPOSITORY.glob("tests"),
+    ]:
         (folder / path.name).symlink_to(path) if path.is_dir() else shutil.copy(path, folder)
     return folder
 
@@ -218,7 +240,9 @@ WORDS = {
 }
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a shell script stands for the environment's Python")
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="a shell script stands for the environment's Python"
+)
 class TestOwnEnvironment:
     """README's commands after README's setup: `python3` has no package, the clone's .venv has them."""
 
@@ -231,7 +255,9 @@ class TestOwnEnvironment:
         assert done.stdout == " ".join(["went on:", name, *words]) + "\n"
 
     @pytest.mark.parametrize(
-        "script", [each for each in SCRIPTS if each.parent == REPOSITORY], ids=lambda each: each.name
+        "script",
+        [each for each in SCRIPTS if each.parent == REPOSITORY],
+        ids=lambda each: each.name,
     )
     def test_c1_every_script_goes_on_there(self, bare_python, clone, own_environment, script):
         own_environment(real=False)
@@ -245,10 +271,26 @@ class TestOwnEnvironment:
         own_environment(real=True)
         done = start(bare_python, "-m", "tprimat", "project", *WORDS["project"].split(), cwd=clone)
         assert (done.returncode, done.stderr) == (0, "")
-        again = start(bare_python, "-m", "tprimat", "project", *WORDS["project"].split(), "--nonsense", cwd=clone)
+        again = start(
+            bare_python,
+            "-m",
+            "tprimat",
+            "project",
+            *WORDS["project"].split(),
+            "--nonsense",
+            cwd=clone,
+        )
         assert (again.returncode, again.stdout) == (2, "")
         activated = f"{clone / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        same = start("python3", "-m", "tprimat", "project", *WORDS["project"].split(), cwd=clone, PATH=activated)
+        same = start(
+            "python3",
+            "-m",
+            "tprimat",
+            "project",
+            *WORDS["project"].split(),
+            cwd=clone,
+            PATH=activated,
+        )
         assert (same.returncode, same.stdout) == (0, done.stdout)
 
     def test_c1_from_another_directory(self, bare_python, clone, own_environment, tmp_path):
@@ -273,7 +315,9 @@ class TestOwnEnvironment:
 
 class TestTprimat:
     def tprimat(self, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-        return start(sys.executable, "-m", "tprimat", *arguments, cwd=cwd, PYTHONPATH=str(REPOSITORY))
+        return start(
+            sys.executable, "-m", "tprimat", *arguments, cwd=cwd, PYTHONPATH=str(REPOSITORY)
+        )
 
     def test_help_lists_every_command(self, tmp_path):
         done = self.tprimat("--help", cwd=tmp_path)
@@ -282,25 +326,47 @@ class TestTprimat:
         assert max(map(len, done.stdout.splitlines())) <= 80
         usage, first, *groups, _ = done.stdout.split("\n\n")
         assert usage == "usage: tprimat COMMAND [...]"
-        assert re.findall(r"^  ([\w-]+)", first, re.MULTILINE) == ["doctor", "benchmark", "read", "compare", "watch"]
-        assert [group.split(",")[0] for group in groups] == ["measure", "read", "compare", "cluster", "tools"]
+        assert re.findall(r"^  ([\w-]+)", first, re.MULTILINE) == [
+            "doctor",
+            "benchmark",
+            "read",
+            "compare",
+            "watch",
+        ]
+        assert [group.split(",")[0] for group in groups] == [
+            "measure",
+            "read",
+            "compare",
+            "cluster",
+            "tools",
+        ]
 
     @pytest.mark.skipif(sys.platform == "win32", reason="there is no such pipe")
     def test_help_for_a_reader_that_is_gone(self, tmp_path):
         command = f"{sys.executable} -u -m tprimat --help | true"
-        done = start("bash", "-o", "pipefail", "-c", f"sleep 0.2; {command}", cwd=tmp_path, PYTHONPATH=str(REPOSITORY))
+        done = start(
+            "bash",
+            "-o",
+            "pipefail",
+            "-c",
+            f"sleep 0.2; {command}",
+            cwd=tmp_path,
+            PYTHONPATH=str(REPOSITORY),
+        )
         assert done.stderr == ""
 
     def test_the_examples_of_the_help_are_parsed(self):
         calls = [f"{name} {words}" for name, words in FIRST.items()]
         calls += [title.partition("e.g. tprimat ")[2] for title in GROUPS]
         assert len(calls) == 10
-        assert sorted(name for names in GROUPS.values() for name in names.split() if name != "watch") == sorted(
-            name for name in COMMANDS if name != "watch"
-        )
+        assert sorted(
+            name for names in GROUPS.values() for name in names.split() if name != "watch"
+        ) == sorted(name for name in COMMANDS if name != "watch")
         for call in calls:
             name, *words = call.split()
-            importlib.import_module(f"tprimat.cli.options.{name.replace('-', '_')}").parser().parse_args(words)
+            importlib.import_module(
+                f"tprimat.cli.options.{name.replace('-', '_')}"
+            ).parser().parse_args(words)
 
     def test_version(self, tmp_path):
         assert self.tprimat("--version", cwd=tmp_path).stdout == f"tprimat {__version__}\n"
@@ -316,7 +382,10 @@ class TestTprimat:
     def test_a_command_like_no_other_gets_the_most_used_and_where_all_are(self, tmp_path):
         done = self.tprimat("train", cwd=tmp_path)
         assert done.returncode == 2
-        assert all(name in done.stderr for name in ("benchmark measures", "read imports", "tprimat --help lists all"))
+        assert all(
+            name in done.stderr
+            for name in ("benchmark measures", "read imports", "tprimat --help lists all")
+        )
 
     def test_help_needs_no_package_except_where_it_lists_models(self, tmp_path):
         code = (
@@ -330,7 +399,9 @@ class TestTprimat:
         )
         # Without site-packages.
         done = start(sys.executable, "-S", "-c", code, cwd=tmp_path, PYTHONPATH=str(REPOSITORY))
-        needing = re.findall(r"^error: tprimat (\S+) needs the package msgspec", done.stderr, re.MULTILINE)
+        needing = re.findall(
+            r"^error: tprimat (\S+) needs the package msgspec", done.stderr, re.MULTILINE
+        )
         assert needing == ["benchmark", "convert", "primus-config", "run-primus"]
 
     @pytest.mark.parametrize("name", COMMANDS)
@@ -345,7 +416,12 @@ class TestFault:
         folder = broken_package("msgspec", "1 / 0")
         places = {name: str(tmp_path) for name in ("TMPDIR", "TEMP", "TMP")}
         done = start(
-            sys.executable, REPOSITORY / "compare_results.py", tmp_path, cwd=tmp_path, PYTHONPATH=folder, **places
+            sys.executable,
+            REPOSITORY / "compare_results.py",
+            tmp_path,
+            cwd=tmp_path,
+            PYTHONPATH=folder,
+            **places,
         )
         assert done.returncode == 70
         line = done.stderr.rstrip()
@@ -385,7 +461,9 @@ class TestEndings:
     def test_the_status_is_what_the_command_returns(self, command):
         assert command(lambda options: 4) == 4
 
-    @pytest.mark.skipif(sys.platform == "win32" or shutil.which("sh") is None, reason="needs a Unix shell")
+    @pytest.mark.skipif(
+        sys.platform == "win32" or shutil.which("sh") is None, reason="needs a Unix shell"
+    )
     def test_a_closed_output_is_no_fault(self, tmp_path):
         command = f'"{sys.executable}" "{REPOSITORY / "compare_results.py"}" "{PUBLISHED}" {HERE} --quiet >&-'
         done = start("sh", "-c", command, cwd=tmp_path)
@@ -399,7 +477,9 @@ class TestEndings:
         line = done.stderr.rstrip()
         assert line.startswith("error: No space left on device\n")
 
-    @pytest.mark.skipif(sys.platform == "win32" or shutil.which("sh") is None, reason="needs a Unix shell")
+    @pytest.mark.skipif(
+        sys.platform == "win32" or shutil.which("sh") is None, reason="needs a Unix shell"
+    )
     def test_a_reader_that_goes_away_is_no_error(self, tmp_path):
         code = (
             "import sys\n"
@@ -419,7 +499,9 @@ class TestEndings:
         assert done.stderr == "status 0\n"
 
 
-def test_x1_an_environment_that_python_does_not_know_is_not_started_again_and_again(tmp_path, monkeypatch):
+def test_x1_an_environment_that_python_does_not_know_is_not_started_again_and_again(
+    tmp_path, monkeypatch
+):
     """Of a .venv whose pyvenv.cfg is gone, sys.prefix is that of the Python that it was made of."""
     python = tmp_path / ".venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     python.parent.mkdir(parents=True)
@@ -428,7 +510,9 @@ def test_x1_an_environment_that_python_does_not_know_is_not_started_again_and_ag
     started = []
     monkeypatch.setattr(location, "REPOSITORY", tmp_path)
     monkeypatch.setattr(os, "execv", lambda *command: started.append(command[0]))
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: sys.exit(started.append(command[0])))
+    monkeypatch.setattr(
+        subprocess, "run", lambda command, **_: sys.exit(started.append(command[0]))
+    )
     for executable, times in ((sys.executable, 1), (str(python), 1)):
         monkeypatch.setattr(sys, "executable", executable)
         with contextlib.suppress(SystemExit):

@@ -24,7 +24,11 @@ def log(model: str | None, *, steps: int = 4, name: str | None = None, batch: in
     if model is not None:
         layers, hidden, wide, heads, groups, vocabulary = SHAPES[model]
         lines += (
-            [f"[NODE-0(host)] [INFO] EXP: examples/megatron/configs/MI300X/{name}-BF16-pretrain.yaml"] if name else []
+            [
+                f"[NODE-0(host)] [INFO] EXP: examples/megatron/configs/MI300X/{name}-BF16-pretrain.yaml"
+            ]
+            if name
+            else []
         )
         dump = {"num_layers": layers, "hidden_size": hidden, "ffn_hidden_size": wide, "num_attention_heads": heads,
                 "num_query_groups": groups, "padded_vocab_size": vocabulary, "swiglu": True}  # fmt: skip
@@ -67,7 +71,11 @@ class TestByVariable:
             search(tmp_path, {"QWEN_LOG": "/none"})
 
     def test_every_model_has_one(self):
-        assert [find_logs.variable(name) for name in models.names()] == ["LLAMA_LOG", "QWEN_LOG", "MISTRAL_LOG"]
+        assert [find_logs.variable(name) for name in models.names()] == [
+            "LLAMA_LOG",
+            "QWEN_LOG",
+            "MISTRAL_LOG",
+        ]
 
 
 class TestByName:
@@ -80,7 +88,9 @@ class TestByName:
         path = put(tmp_path / name, log("llama"))
         assert by_model(search(tmp_path))["llama"].path == path
 
-    @pytest.mark.parametrize("name", ["llama.yaml", "llama.log.bak", "llama", "benchmark_rocm_llama.json"])
+    @pytest.mark.parametrize(
+        "name", ["llama.yaml", "llama.log.bak", "llama", "benchmark_rocm_llama.json"]
+    )
     def test_names_that_do_not(self, tmp_path, name):
         put(tmp_path / name, log("llama"))
         assert search(tmp_path).logs == ()
@@ -164,12 +174,17 @@ class TestByContent:
         newer = put(tmp_path / "b.log", log("llama", name="llama3.1_8B"), 10)
         other = put(tmp_path / "c.txt", log("qwen", name="qwen2.5_7B"), 90)
         found = by_model(search(tmp_path))
-        assert {model: each.path for model, each in found.items()} == {"llama": newer, "qwen": other}
+        assert {model: each.path for model, each in found.items()} == {
+            "llama": newer,
+            "qwen": other,
+        }
 
 
 class TestFolders:
     def test_where_is_looked(self, tmp_path):
-        where = find_logs.folders(Path("/here"), Path("/here/output"), Path("/clone"), {"PRIMUS_PATH": "/p"})
+        where = find_logs.folders(
+            Path("/here"), Path("/here/output"), Path("/clone"), {"PRIMUS_PATH": "/p"}
+        )
         paths = [str(folder) for folder in where]
         assert paths == [
             "/here", "/here/output", "/here/logs", "/clone", "/clone/output", "/clone/logs",
@@ -214,7 +229,10 @@ class TestRealLogs:
         assert found["llama"].path == tmp_path / "run0.log"
 
     def test_a_log_of_another_model_under_a_wrong_name(self, samples, tmp_path):
-        shutil.copyfile(samples / "primus" / "megatron_core_dsv4_ep8_mi355x_10it.log", tmp_path / "training_qwen.log")
+        shutil.copyfile(
+            samples / "primus" / "megatron_core_dsv4_ep8_mi355x_10it.log",
+            tmp_path / "training_qwen.log",
+        )
         found = search(tmp_path)
         assert found.logs == ()
         assert "named qwen" in found.skipped[0]

@@ -18,9 +18,21 @@ import pytest
 from tprimat.machine.gpu import GpuState
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the script is for bash, and ends process groups")
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="the script is for bash, and ends process groups"
+)
 
-QUICK = ("machine", "events", "recorder", "memory", "matmul", "fp8", "recording-cost", "power", "graphs")
+QUICK = (
+    "machine",
+    "events",
+    "recorder",
+    "memory",
+    "matmul",
+    "fp8",
+    "recording-cost",
+    "power",
+    "graphs",
+)
 SLOW = ("tools", "callback-cost", "plans", "attention", "compile", "profilers", "options", "collective",
         "held", "killed", "out-of-memory", "no-compiler", "profile")  # fmt: skip
 
@@ -76,7 +88,9 @@ class FakeCuda:
         return ["sm_80", "sm_90"]
 
     def get_device_properties(self, index):
-        return types.SimpleNamespace(name=H100["device_name"], major=9, minor=0, total_memory=85_017_755_648)
+        return types.SimpleNamespace(
+            name=H100["device_name"], major=9, minor=0, total_memory=85_017_755_648
+        )
 
 
 class FakeTorch:
@@ -126,9 +140,13 @@ class TestDryRun:
     def test_these_tests_run_every_check(self, check):
         assert sorted(check) == sorted((*QUICK, *SLOW, "training", "frameworks"))
 
-    @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+    @pytest.mark.parametrize(
+        "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
+    )
     def test_a_check_runs_to_its_end(self, first_gpu_run, report, check, name, monkeypatch):
-        monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "")  # one check sets it, in what is its own process elsewhere
+        monkeypatch.setenv(
+            "PYTORCH_CUDA_ALLOC_CONF", ""
+        )  # one check sets it, in what is its own process elsewhere
         done = first_gpu_run.run_in_process(check[name], report(dry_run=True))
         assert done.findings
         # Some of them ask for what isn't here: Transformer Engine, NVML, Megatron.
@@ -137,7 +155,9 @@ class TestDryRun:
         json.dumps(done.as_dict(), default=sys.modules["gpu_checks.report"].to_plain)
 
     @pytest.mark.slow
-    def test_the_training_leaves_its_result_and_its_log_in_the_report(self, first_gpu_run, report, check):
+    def test_the_training_leaves_its_result_and_its_log_in_the_report(
+        self, first_gpu_run, report, check
+    ):
         done = first_gpu_run.run_in_process(check["training"], report(dry_run=True))
         assert [each for each in done.findings if each["expectation"] in NOT_RUN] == []
         (result,) = done.details["results"]
@@ -149,11 +169,17 @@ class TestDryRun:
     def test_every_framework_that_is_installed_trains(self, first_gpu_run, report, check):
         done = first_gpu_run.run_in_process(check["frameworks"], report(dry_run=True))
         trained = [each for each in done.findings if each["what"].endswith(": training")]
-        assert {each["status"] for each in trained if each["what"].split(":")[0] in ("lightning", "fsdp")} == {"ok"}
+        assert {
+            each["status"]
+            for each in trained
+            if each["what"].split(":")[0] in ("lightning", "fsdp")
+        } == {"ok"}
         assert set(done.details["results"]) == {"lightning", "fsdp"}
         assert [each["status"] for each in seen(done, "fsdp: loss")] == ["ok"]
         # Those that aren't here say why.
-        assert {each["seen"] == "it did" for each in trained if each["status"] == "skipped"} == {False}
+        assert {each["seen"] == "it did" for each in trained if each["status"] == "skipped"} == {
+            False
+        }
 
 
 class TestOnAGpu:
@@ -163,7 +189,11 @@ class TestOnAGpu:
     def test_a_check_runs_to_its_end(self, first_gpu_run, check, on_a_gpu, name):
         done = first_gpu_run.run_in_process(check[name], on_a_gpu())
         # NVML has a package here, but no driver.
-        errors = [each for each in done.findings if each["expectation"] in NOT_RUN and "NVML" not in each["what"]]
+        errors = [
+            each
+            for each in done.findings
+            if each["expectation"] in NOT_RUN and "NVML" not in each["what"]
+        ]
         assert [each for each in errors if "transformer_engine" not in each["seen"]] == []
 
     def test_a_gpu_that_torch_sees_and_we_do_not(self, first_gpu_run, check, on_a_gpu):
@@ -177,8 +207,12 @@ class TestOnAGpu:
         assert {each["what"] for each in done.findings} > {"flash attention"}
         assert len(done.findings) == 3
 
-    @pytest.mark.parametrize(("share", "status"), [(0.75, "ok"), (0.3, "doubtful"), (1.2, "failed")])
-    def test_the_peak_of_another_gpu_is_found_out(self, first_gpu_run, check, on_a_gpu, monkeypatch, share, status):
+    @pytest.mark.parametrize(
+        ("share", "status"), [(0.75, "ok"), (0.3, "doubtful"), (1.2, "failed")]
+    )
+    def test_the_peak_of_another_gpu_is_found_out(
+        self, first_gpu_run, check, on_a_gpu, monkeypatch, share, status
+    ):
         from tprimat.catalog import gpus
         from tprimat.results.run import GpuInfo
 
@@ -186,7 +220,9 @@ class TestOnAGpu:
         done = on_a_gpu()
         done.catalog_row = lambda: row
         flops = 2 * 64**3
-        monkeypatch.setattr(done.device, "seconds_of", lambda function: flops / (share * row.bf16_tflops * 1e12))
+        monkeypatch.setattr(
+            done.device, "seconds_of", lambda function: flops / (share * row.bf16_tflops * 1e12)
+        )
         first_gpu_run.run_in_process(check["matmul"], done)
         assert [each["status"] for each in seen(done, "bf16: TFLOP/s")] == [status]
 
@@ -211,12 +247,16 @@ class TestOnAGpu:
         first_gpu_run.run_in_process(check["events"], done)
         assert [each["status"] for each in seen(done, "sum of event times")] == ["failed"]
 
-    def test_a_reader_that_misses_memory_is_found_out(self, first_gpu_run, check, on_a_gpu, monkeypatch):
+    def test_a_reader_that_misses_memory_is_found_out(
+        self, first_gpu_run, check, on_a_gpu, monkeypatch
+    ):
         from tprimat.record.memory import DeviceMemory
 
         monkeypatch.setattr(DeviceMemory, "step_end", lambda self: None)
         done = first_gpu_run.run_in_process(check["memory"], on_a_gpu())
-        assert [each["status"] for each in seen(done, "our peaks, allocated and reserved")] == ["failed"]
+        assert [each["status"] for each in seen(done, "our peaks, allocated and reserved")] == [
+            "failed"
+        ]
 
 
 class TestTools:
@@ -257,17 +297,28 @@ class TestTools:
         tools({"nvidia-smi": "#!/bin/sh\necho 'new words, for everything'\n"})
         done = self.run(on_a_gpu())
         assert [each["status"] for each in seen(done, "GPUs by the driver")] == ["doubtful"] * 2
-        assert [each["status"] for each in seen(done, "the process that holds memory")] == ["doubtful"] * 2
+        assert [each["status"] for each in seen(done, "the process that holds memory")] == [
+            "doubtful"
+        ] * 2
         assert any(each["text"] == "new words, for everything\n" for each in done.raw)
 
     def test_amd_smi(self, on_a_gpu, tools):
-        usage = {"name": "python3", "pid": 77, "memory_usage": {"vram_mem": {"value": 2e9, "unit": "B"}}}
+        usage = {
+            "name": "python3",
+            "pid": 77,
+            "memory_usage": {"vram_mem": {"value": 2e9, "unit": "B"}},
+        }
         text = json.dumps([{"gpu": 0, "process_list": [{"process_info": usage}]}])
         tools({"amd-smi": f"#!/bin/sh\necho '{text}'\n", "nvidia-smi": "#!/bin/sh\nexit 9\n"})
         done = self.run(on_a_gpu())
         assert {each["status"] for each in done.raw if each["name"] == "nvidia-smi"} == {9}
-        assert {each["text"] for each in done.raw if each["name"] == "amd-smi process --json"} == {f"{text}\n"}
-        assert [each["status"] for each in seen(done, "the process that holds memory")] == ["ok", "ok"]
+        assert {each["text"] for each in done.raw if each["name"] == "amd-smi process --json"} == {
+            f"{text}\n"
+        }
+        assert [each["status"] for each in seen(done, "the process that holds memory")] == [
+            "ok",
+            "ok",
+        ]
 
     def test_a_tool_that_hangs_is_killed_with_what_it_started(self, report, tmp_path):
         script = tmp_path / "tool"
@@ -324,11 +375,11 @@ class TestFile:
         return json.dumps({"what": "it", "expectation": "so", "seen": "not", "status": status})
 
     def written(self, status):
-        return (
-            f"""echo '{{"status": "{status}", "findings": [{self.finding(status)}], "raw": []}}' > "$2"; echo output"""
-        )
+        return f"""echo '{{"status": "{status}", "findings": [{self.finding(status)}], "raw": []}}' > "$2"; echo output"""
 
-    @pytest.mark.parametrize(("status", "ends_with"), [("ok", 0), ("doubtful", 0), ("skipped", 1), ("failed", 1)])
+    @pytest.mark.parametrize(
+        ("status", "ends_with"), [("ok", 0), ("doubtful", 0), ("skipped", 1), ("failed", 1)]
+    )
     def test_status(self, run, status, ends_with):
         exit_status, document = run(self.written(status))
         assert exit_status == ends_with
@@ -363,9 +414,16 @@ class TestFile:
         assert [each["status"] for each in events["findings"]] == ["ok", "skipped"]
         assert (events["status"], memory["status"]) == ("ok", "skipped")
 
-    def test_a_missing_wheel_is_named_and_is_status_1(self, run, first_gpu_run, capsys, monkeypatch):
+    def test_a_missing_wheel_is_named_and_is_status_1(
+        self, run, first_gpu_run, capsys, monkeypatch
+    ):
         lacks = json.dumps(
-            {"what": "our part", "expectation": "…", "seen": "the wheel of msgspec is missing", "status": "skipped"}
+            {
+                "what": "our part",
+                "expectation": "…",
+                "seen": "the wheel of msgspec is missing",
+                "status": "skipped",
+            }
         )
         document = f'{{"status": "ok", "findings": [{lacks}, {self.finding("ok")}], "raw": []}}'
         script = f"""echo '{document}' > "$2" """
@@ -430,7 +488,13 @@ class TestEnergy:
 
     @pytest.mark.parametrize(
         ("joules", "status"),
-        [(4800.0, "ok"), (5270.0, "ok"), (5290.0, "doubtful"), (4310.0, "doubtful"), (None, "doubtful")],
+        [
+            (4800.0, "ok"),
+            (5270.0, "ok"),
+            (5290.0, "doubtful"),
+            (4310.0, "doubtful"),
+            (None, "doubtful"),
+        ],
     )
     def test_the_steps_energy_against_nvmls_counter(self, report, samples, joules, status):
         done = report()
@@ -453,7 +517,12 @@ class TestPower:
     )
     def test_a_cap_below_the_factorys_is_doubtful(self, report, first_gpu_run, cap_w, status):
         state = GpuState(
-            0, "NVIDIA H200", clock_mhz=1500.0, clock_max_mhz=1980.0, power_cap_w=cap_w, power_default_w=700.0
+            0,
+            "NVIDIA H200",
+            clock_mhz=1500.0,
+            clock_max_mhz=1980.0,
+            power_cap_w=cap_w,
+            power_default_w=700.0,
         )
         done = report()
         sys.modules["gpu_checks.power"]._judge_states(done, [state])
@@ -468,7 +537,9 @@ class TestAdversities:
         def run(name, status=0, text="", errors="", result=None):
             module = sys.modules["gpu_checks.adversities"]
             output = sys.modules["gpu_checks.report"].Output(status, text, errors)
-            monkeypatch.setattr(module, "train", lambda *_, **__: (output, [result] if result else []))
+            monkeypatch.setattr(
+                module, "train", lambda *_, **__: (output, [result] if result else [])
+            )
             monkeypatch.setattr(module, "holding", lambda *_: contextlib.nullcontext(70.0))
             done = report()
             done._device = types.SimpleNamespace(stack="cuda", cuda=None)
@@ -493,14 +564,23 @@ class TestAdversities:
 
     def test_held_memory_makes_the_model_smaller_and_is_said(self, after):
         note = "note: other processes hold memory of GPU 0 (70.0 of 85.0 GB)"
-        assert set(after("held", errors=note, result={"scale": "medium", "warnings": []}).values()) == {"ok"}
+        assert set(
+            after("held", errors=note, result={"scale": "medium", "warnings": []}).values()
+        ) == {"ok"}
         assert "doubtful" in after("held", result={"scale": "medium", "warnings": []}).values()
         assert "failed" in after("held", 5, errors=note).values()
-        assert "failed" in after("held", errors=note, result={"scale": "1b", "warnings": []}).values()
+        assert (
+            "failed" in after("held", errors=note, result={"scale": "1b", "warnings": []}).values()
+        )
 
     def test_a_profile_is_read_back(self, after):
         parts = {"forward": 0.01, "backward": 0.02}
-        good = {"profile": {"torch": "trace.json.gz"}, "breakdown": parts, "profiled_steps": [6, 7], "warnings": []}
+        good = {
+            "profile": {"torch": "trace.json.gz"},
+            "breakdown": parts,
+            "profiled_steps": [6, 7],
+            "warnings": [],
+        }
         assert set(after("profile", result=good).values()) == {"ok"}
         assert "failed" in after("profile", result={**good, "profile": {}}).values()
         assert "failed" in after("profile", result={**good, "breakdown": {}}).values()
@@ -563,7 +643,9 @@ class TestMachines:
         assert "has no GPU that it can use" in done.findings[0]["seen"]
 
     def test_what_is_missing_is_named(self, first_gpu_run, tmp_path, monkeypatch):
-        (tmp_path / "requirements.txt").write_text("# all\ntorch>=2\nno-such-package-at-all>=1\n-r other.txt\n")
+        (tmp_path / "requirements.txt").write_text(
+            "# all\ntorch>=2\nno-such-package-at-all>=1\n-r other.txt\n"
+        )
         monkeypatch.setattr(first_gpu_run, "ROOT", tmp_path)
         assert first_gpu_run.missing_packages() == ["no-such-package-at-all"]
 

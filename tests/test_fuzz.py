@@ -8,7 +8,9 @@ import sys
 import pytest
 from tool_modules import load_tool
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limits of a process are Linux's here")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="the limits of a process are Linux's here"
+)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +28,9 @@ def test_the_same_seed_makes_the_same_input(fuzzer):
     for number, kind in enumerate(fuzzer.KINDS):
         if kind == "bundle":
             continue  # gzip and tar note the time
-        assert fuzzer.given(5, number, list(fuzzer.KINDS)) == fuzzer.given(5, number, list(fuzzer.KINDS))
+        assert fuzzer.given(5, number, list(fuzzer.KINDS)) == fuzzer.given(
+            5, number, list(fuzzer.KINDS)
+        )
 
 
 def test_secrets_that_are_known_by_themselves_are_planted(fuzzer):

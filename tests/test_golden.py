@@ -29,7 +29,10 @@ def differences(before, now):
     """Return the kinds of differences for people; nothing if there are none."""
     different = form.differences(before, now)
     shown = "\n".join(different[:SHOWN])
-    return different and f"{len(different)} kinds of differences (see tests/golden/README.md), the first are:\n{shown}"
+    return (
+        different
+        and f"{len(different)} kinds of differences (see tests/golden/README.md), the first are:\n{shown}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,12 +55,16 @@ def test_a_selection_of_the_samples_is_read_as_before(samples):
     assert len(selection) > 15
     now = golden.record("logs_samples", selection)
     before = golden.read("logs_samples")
-    different = differences({kind: {name: before[kind].get(name) for name in each} for kind, each in now.items()}, now)
+    different = differences(
+        {kind: {name: before[kind].get(name) for name in each} for kind, each in now.items()}, now
+    )
     assert not different, different
 
 
 def test_comparisons_of_samples(samples):
-    different = differences(golden.read("comparisons_samples"), golden.record("comparisons_samples"))
+    different = differences(
+        golden.read("comparisons_samples"), golden.record("comparisons_samples")
+    )
     assert not different, different
 
 
@@ -69,7 +76,9 @@ def test_with_json_a_document_and_nothing_else_is_printed():
                 if "--json" in name.split() and isinstance(case, dict) and "out" in case:
                     found += 1
                     is_digest = str(case["out"]).startswith("sha256 ")
-                    assert is_digest or isinstance(case["out"], dict), f"{kind} > {name}: {case['out'][:2]}"
+                    assert is_digest or isinstance(case["out"], dict), (
+                        f"{kind} > {name}: {case['out'][:2]}"
+                    )
     assert found > 50
 
 
@@ -87,7 +96,9 @@ def test_a_difference_is_found_and_shown():
 def test_the_same_difference_is_shown_once_and_without_what_surrounds_it():
     words = [f"--word-{number}" for number in range(20)]
     before = {name: {"out": ["first", " ".join([*words, f"--limit=600 {name}"])]} for name in "abc"}
-    now = {name: {"out": ["new", "first", " ".join([*words, f"--limit=660 {name}"])]} for name in "abc"}
+    now = {
+        name: {"out": ["new", "first", " ".join([*words, f"--limit=660 {name}"])]} for name in "abc"
+    }
     assert form.differences(before, now) == [
         'a > out > 0 and 2 more\n  - (absent)\n  + "new"',
         "a > out > 1 and 2 more\n  - … --limit=600 …\n  + … --limit=660 …",
@@ -96,7 +107,13 @@ def test_the_same_difference_is_shown_once_and_without_what_surrounds_it():
 
 def test_what_is_written_is_read_back():
     long = [f"line {number}" for number in range(20)]
-    found = {"kind": {"a": {"out": long}, "b": {"out": [*long[:19], "other"], "status": 1}, "c": {"out": long[:3]}}}
+    found = {
+        "kind": {
+            "a": {"out": long},
+            "b": {"out": [*long[:19], "other"], "status": 1},
+            "c": {"out": long[:3]},
+        }
+    }
     written = form.compressed(found)
     assert written["kind"]["b"]["like"] == ["kind", "a"]
     assert form.expanded(written) == found

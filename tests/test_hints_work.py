@@ -73,7 +73,10 @@ def _no_framework(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _primus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PRIMUS_PATH", str(primus_tree.make(Path("Primus").absolute(), folders=("MI300X", "MI355X"))))
+    monkeypatch.setenv(
+        "PRIMUS_PATH",
+        str(primus_tree.make(Path("Primus").absolute(), folders=("MI300X", "MI355X"))),
+    )
 
 
 COMPARE = "tprimat compare {} --no-plot --results-dir report"
@@ -340,28 +343,46 @@ def files() -> dict[str, str]:
     tiny = {"global_batch_size": 8, "sequence_length": 128, "num_gpus": 1}
     unrated = {"global_batch_size": None, "sequence_length": None, "num_gpus": None}
     runs = {
-        "small": made(0.5, scale="tiny", framework="lightning", model_config=shape, training_config=tiny),
+        "small": made(
+            0.5, scale="tiny", framework="lightning", model_config=shape, training_config=tiny
+        ),
         "unrated": made(15.0, training_config=unrated),
         "unrated_amd": made(15.5, gpu=golden_cases.AMD, training_config=unrated),
         "with_logs/own": made(17.0, source={"kind": "live"}),
     }
-    found = {**golden_cases.FILES, **{f"{name}.json": json.dumps(run) for name, run in runs.items()}}
+    found = {
+        **golden_cases.FILES,
+        **{f"{name}.json": json.dumps(run) for name, run in runs.items()},
+    }
     for name, gpu, seconds, batch in (
         ("three_slow", golden_cases.NVIDIA, 21.0, 128),
         ("three_batch", golden_cases.AMD, 7.5, 64),
     ):
         several = [
-            made(seconds + seed / 100, seed=seed, gpu=gpu, training_config={"global_batch_size": batch})
+            made(
+                seconds + seed / 100,
+                seed=seed,
+                gpu=gpu,
+                training_config={"global_batch_size": batch},
+            )
             for seed in (1, 2, 3)
         ]
         found[f"{name}.json"] = json.dumps({**several[-1], "runs": several})
     for folder in ("with_logs/the logs", "."):
-        found[f"{folder}/train.log"] = (DATA / "logs" / "litgpt_small.log").read_text(encoding="utf-8")
-    found["my run.log"] = "".join(f"step {step} took {0.5 + step / 1000:.3f} s loss 2.1\n" for step in range(1, 40))
+        found[f"{folder}/train.log"] = (DATA / "logs" / "litgpt_small.log").read_text(
+            encoding="utf-8"
+        )
+    found["my run.log"] = "".join(
+        f"step {step} took {0.5 + step / 1000:.3f} s loss 2.1\n" for step in range(1, 40)
+    )
     found["table.csv"] = "a,b,c\n" + "".join(f"{step},0.5,2\n" for step in range(1, 40))
-    found["an old result.json"] = (DATA / "results" / "train_mega_qwen.json").read_text(encoding="utf-8")
+    found["an old result.json"] = (DATA / "results" / "train_mega_qwen.json").read_text(
+        encoding="utf-8"
+    )
     found["occupied/page.html"] = "<p>somebody's page</p>"
-    found["shape.json"] = json.dumps({"num_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 128})
+    found["shape.json"] = json.dumps(
+        {"num_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 128}
+    )
     return found
 
 
@@ -411,7 +432,9 @@ def advice(output: str) -> list[str]:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="quotes as Unix shells do")
-@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda each: f"{each.first} > {each.then}"[:90])
+@pytest.mark.parametrize(
+    "situation", SITUATIONS, ids=lambda each: f"{each.first} > {each.then}"[:90]
+)
 def test_c1_what_is_advised_works_when_typed(situation, here, monkeypatch):
     if situation.trains and (not HAS_TORCH or HAS_GPU):
         pytest.skip("PyTorch is not installed, or there is a GPU, for which other advice is right")
@@ -425,7 +448,9 @@ def test_c1_what_is_advised_works_when_typed(situation, here, monkeypatch):
         assert word in line
         line = line.replace(word, value)
     status, printed = typed(line, monkeypatch)
-    assert (status, "Traceback" in printed) == (situation.status, False), f"{line} printed:\n{printed}"
+    assert (status, "Traceback" in printed) == (situation.status, False), (
+        f"{line} printed:\n{printed}"
+    )
     repeated = found[0] in advice(printed)
     assert not repeated or situation.status == 6, f"{line} gives the same advice: {found[0]}"
 
@@ -439,7 +464,9 @@ def shown() -> Iterator[tuple[str, str]]:
         yield from ((text, path.name) for text in advice(path.read_text(encoding="utf-8")))
     for path in [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]:
         lines = path.read_text(encoding="utf-8").splitlines()
-        yield from ((text, path.name) for line in lines if line.startswith("    ") for text in advice(line))
+        yield from (
+            (text, path.name) for line in lines if line.startswith("    ") for text in advice(line)
+        )
 
 
 def _strings(value: object) -> Iterator[str]:
@@ -459,19 +486,27 @@ def whole(text: str, others: list[str]) -> str:
     prefix, length = f"hint:  {cut[1]}", int(cut[2])
     ends = {other[len(prefix) - length :] for other in others}
     texts = (prefix + end for end in ends)
-    return next(each for each in texts if hashlib.sha256(json.dumps(each).encode()).hexdigest().startswith(cut[3]))[7:]
+    return next(
+        each
+        for each in texts
+        if hashlib.sha256(json.dumps(each).encode()).hexdigest().startswith(cut[3])
+    )[7:]
 
 
 def installed(pattern: str) -> str:
     """Return a pattern that takes the words of a clone too: ./benchmark.py for tprimat benchmark."""
     pattern = pattern.replace("tprimat benchmark", r"(?:tprimat benchmark|\./benchmark\.py)")
-    return pattern.replace("tprimat ", "(?:python3 -m )?tprimat ").replace(r"(?:(?:python3 -m )?tprimat", "(?:tprimat")
+    return pattern.replace("tprimat ", "(?:python3 -m )?tprimat ").replace(
+        r"(?:(?:python3 -m )?tprimat", "(?:tprimat"
+    )
 
 
 def test_c1_all_that_is_shown_is_tried_or_names_no_command():
     found = dict(shown())
     patterns = [*(each.advice for each in SITUATIONS), *NO_COMMAND]
-    texts = {whole(text, list(found)).replace(", …", ", others"): place for text, place in found.items()}
+    texts = {
+        whole(text, list(found)).replace(", …", ", others"): place for text, place in found.items()
+    }
     untried = {
         text: place
         for text, place in texts.items()
@@ -502,7 +537,9 @@ OTHER_PROGRAMS = {"--ipc": "docker", "--shm-size": "docker", "--nproc_per_node":
 def options_of(command: str) -> frozenset[str]:
     """Return the options of a command."""
     named = [command, *(["encdec"] if command == "benchmark" else [])]
-    modules = [importlib.import_module(f"tprimat.cli.options.{name.replace('-', '_')}") for name in named]
+    modules = [
+        importlib.import_module(f"tprimat.cli.options.{name.replace('-', '_')}") for name in named
+    ]
     actions = [action for module in modules for action in module.parser()._actions]
     return frozenset(flag for action in actions for flag in action.option_strings)
 
@@ -545,24 +582,41 @@ def test_c1_the_options_of_every_hint_exist():
             commands = (named,) if named in COMMANDS else served
             for option in re.findall(r"(?<![\w-])--[a-z][\w-]*", words):
                 checked += 1
-                if option not in OTHER_PROGRAMS and not any(option in options_of(each) for each in commands):
-                    wrong.append(f"{path.relative_to(REPOSITORY)}:{line}: {option} of {commands}: {text}")
+                if option not in OTHER_PROGRAMS and not any(
+                    option in options_of(each) for each in commands
+                ):
+                    wrong.append(
+                        f"{path.relative_to(REPOSITORY)}:{line}: {option} of {commands}: {text}"
+                    )
     assert not wrong, "\n".join(wrong)
     assert checked > 60
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="quotes as Unix shells do")
 @pytest.mark.parametrize(
-    "start", ["compare_results.py", "scripts/compare_with_enhanced_metrics.py", "tprimat/__main__.py compare"]
+    "start",
+    [
+        "compare_results.py",
+        "scripts/compare_with_enhanced_metrics.py",
+        "tprimat/__main__.py compare",
+    ],
 )
 def test_c1_a_clone_is_named_by_its_path_in_another_directory(start, here):
     script, *words = start.split()
     environment = {**os.environ, "COLUMNS": "200"}
-    options = {"cwd": here, "env": environment, "text": True, "encoding": "utf-8", "stdin": subprocess.DEVNULL}
+    options = {
+        "cwd": here,
+        "env": environment,
+        "text": True,
+        "encoding": "utf-8",
+        "stdin": subprocess.DEVNULL,
+    }
     command = [sys.executable, str(REPOSITORY / script), *words, "--results-dir", "empty"]
     done = subprocess.run(command, capture_output=True, timeout=120, **options)
     (hint,) = advice(done.stderr)
-    found = re.fullmatch(r"run python3 (?P<program>.+) benchmark first, or pass results or logs", hint)
+    found = re.fullmatch(
+        r"run python3 (?P<program>.+) benchmark first, or pass results or logs", hint
+    )
     assert found, hint
     again = [sys.executable, *shlex.split(found["program"]), "compare", "a.json", "--no-plot"]
     done = subprocess.run(again, capture_output=True, timeout=120, **options)

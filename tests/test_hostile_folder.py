@@ -40,8 +40,21 @@ finally:
     sys.path[:] = path
 """
 OPTIONAL = "amdsmi benchmark_utils megatron nemo pynvml sitecustomize torch tprimat usercustomize zstandard"
-NAMES = sorted({*sys.stdlib_module_names, *metadata.packages_distributions(), *OPTIONAL.split()} - {"__main__"})
-PROGRAMS = ("amd-smi", "fc-list", "gcc", "git", "ldconfig", "nvidia-smi", "rocm-smi", "rocminfo", "sbatch", "sh")
+NAMES = sorted(
+    {*sys.stdlib_module_names, *metadata.packages_distributions(), *OPTIONAL.split()} - {"__main__"}
+)
+PROGRAMS = (
+    "amd-smi",
+    "fc-list",
+    "gcc",
+    "git",
+    "ldconfig",
+    "nvidia-smi",
+    "rocm-smi",
+    "rocminfo",
+    "sbatch",
+    "sh",
+)
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 ENTRY_POINT = "import sys\nfrom tprimat.__main__ import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
 """As pip writes bin/tprimat."""
@@ -58,7 +71,9 @@ class Folder:
         for name in filter(str.isidentifier, NAMES):
             self.plant(name)
         for name in PROGRAMS:
-            (self.path / name).write_text(f"#!/bin/sh\necho 'program {name}' >> '{self.marks}'\n", encoding="utf-8")
+            (self.path / name).write_text(
+                f"#!/bin/sh\necho 'program {name}' >> '{self.marks}'\n", encoding="utf-8"
+            )
             (self.path / name).chmod(0o755)
         (self.path / "probe").mkdir()
         for name in ("probe/__init__.py", "probe/__main__.py"):
@@ -68,7 +83,9 @@ class Folder:
         (self.path / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
         monitor = f"[core]\n\trepositoryformatversion = 0\n\tfsmonitor = \"echo 'fsmonitor' >> '{self.marks}' #\"\n"
         (self.path / ".git" / "config").write_text(monitor, encoding="utf-8")
-        (self.path / ".env").write_text("PYTHONSTARTUP=evil.py\nTPRIMAT_TELEMETRY=wrong\n", encoding="utf-8")
+        (self.path / ".env").write_text(
+            "PYTHONSTARTUP=evil.py\nTPRIMAT_TELEMETRY=wrong\n", encoding="utf-8"
+        )
         (self.path / "pyvenv.cfg").write_text("home = /nowhere\n", encoding="utf-8")
         (self.path / "setup.cfg").write_text("[metadata\n", encoding="utf-8")
         (self.path / "evil.pth").write_text(
@@ -79,15 +96,27 @@ class Folder:
             os.mkfifo(self.path / "pipe.log")
         for name, ms in {"a": 100, "b": 140}.items():
             steps = range(1, 61)
-            text = "".join(LINE.format(step=step, loss=6 - step / ms, passed=step * ms, ms=ms) for step in steps)
-            (self.path / f"{name}.log").write_text(text + FILLER * (sources.PARALLEL_FROM // 2 // len(FILLER) + 1))
+            text = "".join(
+                LINE.format(step=step, loss=6 - step / ms, passed=step * ms, ms=ms)
+                for step in steps
+            )
+            (self.path / f"{name}.log").write_text(
+                text + FILLER * (sources.PARALLEL_FROM // 2 // len(FILLER) + 1)
+            )
             (self.path / f"small_{name}.log").write_text(text)
 
     def plant(self, name: str) -> None:
-        text = MODULE.format(marks=os.fsencode(self.marks), mark=f"{name}\n".encode(), name=name, folder=str(self.path))
+        text = MODULE.format(
+            marks=os.fsencode(self.marks),
+            mark=f"{name}\n".encode(),
+            name=name,
+            folder=str(self.path),
+        )
         (self.path / f"{name}.py").write_text(text, encoding="utf-8")
 
-    def start(self, *argv: object, **variables: str) -> tuple[subprocess.CompletedProcess[str], set[str]]:
+    def start(
+        self, *argv: object, **variables: str
+    ) -> tuple[subprocess.CompletedProcess[str], set[str]]:
         """Start a program in the folder, and return with it what was executed of the folder."""
         self.marks.write_text("", encoding="utf-8")
         unset = ("PYTHONPATH", "PYTHONSAFEPATH", "VIRTUAL_ENV", "MATPLOTLIBRC")
@@ -95,7 +124,12 @@ class Folder:
         done = subprocess.run(
             [str(part) for part in argv],
             cwd=self.path,
-            env={**environment, "COLUMNS": "100", "PATH": f"{environment['PATH']}{os.pathsep}", **variables},
+            env={
+                **environment,
+                "COLUMNS": "100",
+                "PATH": f"{environment['PATH']}{os.pathsep}",
+                **variables,
+            },
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -108,7 +142,9 @@ class Folder:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     made = Folder(tmp_path_factory.mktemp("hostile"))
-    shutil.copy(REPOSITORY / "tests/data/published/train_megatron_llama.json", made.path / "a_result.json")
+    shutil.copy(
+        REPOSITORY / "tests/data/published/train_megatron_llama.json", made.path / "a_result.json"
+    )
     shutil.copy(REPOSITORY / "tests/data/traces/rank0_trace.json", made.path / "trace.json")
     (made.path / "table.md").write_text(
         "| Model | GPU | Precision | #-GPUs | GBS | Sequence Length | Tokens / sec / GPU | TFLOP / sec / GPU |\n"
@@ -124,7 +160,9 @@ def folder(tmp_path_factory):
 WAYS = ("script", "module", "entry point")
 
 
-def ways(way: str, folder: Folder, command: str, script: str) -> tuple[list[object], list[object], dict[str, str]]:
+def ways(
+    way: str, folder: Folder, command: str, script: str
+) -> tuple[list[object], list[object], dict[str, str]]:
     """How a command is started, how a program that does nothing is, and with which variables."""
     (folder.outside / "probe.py").write_text("", encoding="utf-8")
     if way == "script":
@@ -144,14 +182,24 @@ COMMANDS = {
     "publish": ("module", "", "a.log b.log --output-dir {out}/site", 0),
     "export": ("entry point", "", "a.log b.log --csv {out}/steps.csv", 0),
     "efficiency": ("script", "enhanced_metrics.py", "a.log b.log", 0),
-    "extract-primus": ("script", "extract_primus_metrics.py", "--log-file small_a.log --output {out}/x.json", 0),
+    "extract-primus": (
+        "script",
+        "extract_primus_metrics.py",
+        "--log-file small_a.log --output {out}/x.json",
+        0,
+    ),
     "audit": ("module", "", "table.md", 0),
     "explain": ("module", "", "trace.json trace.json", 3),
     "verify": ("module", "", "bundle.tar.gz", 0),
     "watch": ("module", "", "small_a.log --interval 0.1 --max-stall 1", 0),
     "project": ("module", "", str(REPOSITORY / "tests/data/scaling") + " --gpus 128", 0),
     "doctor": ("module", "", "", 0),
-    "benchmark": ("script", "benchmark.py", "--dry-run --model llama --output-dir {out}", 0 if HAS_TORCH else 2),
+    "benchmark": (
+        "script",
+        "benchmark.py",
+        "--dry-run --model llama --output-dir {out}",
+        0 if HAS_TORCH else 2,
+    ),
     "collect": ("entry point", "", "4711", 2),
 }
 
@@ -190,7 +238,9 @@ def test_x1_what_python_imports_from_the_current_directory_stands_in_security_md
         (tmp_path / name).write_text(LOADED_MODULES)
     for way in (["probe.py"], ["-m", "probe"]):
         command = [sys.executable, *way]
-        loaded.append(set(subprocess.check_output(command, cwd=tmp_path, text=True, encoding="utf-8").split()))
+        loaded.append(
+            set(subprocess.check_output(command, cwd=tmp_path, text=True, encoding="utf-8").split())
+        )
     first, by_module = loaded
     assert "probe" in by_module - first
     text = (REPOSITORY / "SECURITY.md").read_text(encoding="utf-8")
@@ -198,16 +248,22 @@ def test_x1_what_python_imports_from_the_current_directory_stands_in_security_md
     assert {name for name in named if f"`{name}`" not in text} == set()
 
 
-@pytest.mark.skipif(sys.platform == "win32" or shutil.which("bash") is None, reason="needs bash, plants pipes")
+@pytest.mark.skipif(
+    sys.platform == "win32" or shutil.which("bash") is None, reason="needs bash, plants pipes"
+)
 def test_x1_the_shell_scripts(folder):
     folder.plant("tprimat")
-    done, executed = folder.start("bash", REPOSITORY / "run_primus_all.sh", "--help", PYTHON=sys.executable)
+    done, executed = folder.start(
+        "bash", REPOSITORY / "run_primus_all.sh", "--help", PYTHON=sys.executable
+    )
     assert (done.returncode, done.stderr, executed) == (0, "", set())
 
 
 def test_x1_amds_package_loads_no_library_from_the_current_directory(tmp_path, monkeypatch):
     """Its wrapper ends its search for libamd_smi.so there."""
-    (tmp_path / "amdsmi.py").write_text("from pathlib import Path\nhere = Path.cwd() / 'libamd_smi.so'\n")
+    (tmp_path / "amdsmi.py").write_text(
+        "from pathlib import Path\nhere = Path.cwd() / 'libamd_smi.so'\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     # What is imported here is gone for other tests.
@@ -262,7 +318,9 @@ def endless(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="limits the memory, and makes pipes and links to devices")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="limits the memory, and makes pipes and links to devices"
+)
 @pytest.mark.parametrize("where", ["current directory", "home"])
 @pytest.mark.parametrize(
     "make",
@@ -281,7 +339,12 @@ def test_x2_settings_of_matplotlib(tmp_path, make, where):
     done = subprocess.run(
         [sys.executable, "-c", LOADED],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "HOME": str(tmp_path / "home"), "MPLCONFIGDIR": ""},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(REPOSITORY),
+            "HOME": str(tmp_path / "home"),
+            "MPLCONFIGDIR": "",
+        },
         capture_output=True,
         text=True,
         timeout=120,
@@ -316,7 +379,10 @@ class TestForget:
     def known(self, monkeypatch, tmp_path):
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "argv", ["/elsewhere/bin/tprimat"])
-        self.here, self.rest = str(tmp_path), ["/lib/python311.zip", "/lib/python3.11", "/lib/site-packages"]
+        self.here, self.rest = (
+            str(tmp_path),
+            ["/lib/python311.zip", "/lib/python3.11", "/lib/site-packages"],
+        )
 
     @pytest.mark.parametrize(
         ("stated", "first", "left"),
@@ -335,8 +401,12 @@ class TestForget:
         if stated is None:
             monkeypatch.delenv("PYTHONPATH", raising=False)
         else:
-            monkeypatch.setenv("PYTHONPATH", stated.replace("HERE", self.here).replace(":", os.pathsep))
-        monkeypatch.setattr(sys, "path", [each.replace("HERE", self.here) for each in first] + self.rest)
+            monkeypatch.setenv(
+                "PYTHONPATH", stated.replace("HERE", self.here).replace(":", os.pathsep)
+            )
+        monkeypatch.setattr(
+            sys, "path", [each.replace("HERE", self.here) for each in first] + self.rest
+        )
         current_directory.forget()
         assert sys.path == [each.replace("HERE", self.here) for each in left] + self.rest
         assert not {"", "."} & {*os.environ.get("PYTHONPATH", "/x").split(os.pathsep)} - {""}

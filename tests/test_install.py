@@ -75,11 +75,17 @@ def container(tmp_path):
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
         python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
         ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
-        site = Path(subprocess.run([python, "-c", ask], check=True, capture_output=True, text=True).stdout.strip())
+        site = Path(
+            subprocess.run(
+                [python, "-c", ask], check=True, capture_output=True, text=True
+            ).stdout.strip()
+        )
         for name, version in distributions.items():
             info = site / f"{name.replace('-', '_')}-{version}.dist-info"
             info.mkdir()
-            (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+            (info / "METADATA").write_text(
+                f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+            )
             (info / "INSTALLER").write_text("pip\n")
             (info / "RECORD").write_text("")
         return python
@@ -118,7 +124,9 @@ class TestContainersKeepWhatTheyHave:
         python = container({"torch": torch, **CONTAINER, **OTHERS})
         assert to_install(python, "--no-index", "-r", "requirements.txt") == {}
 
-    @pytest.mark.parametrize("distributions", [{"torch": "2.3.1"}, {"lightning": "2.6.2"}, {"transformers": "4.40.0"}])
+    @pytest.mark.parametrize(
+        "distributions", [{"torch": "2.3.1"}, {"lightning": "2.6.2"}, {"transformers": "4.40.0"}]
+    )
     def test_this_test_would_see_a_replacement(self, container, distributions):
         python = container({"torch": NVIDIA_TORCH, **CONTAINER, **OTHERS, **distributions})
         with pytest.raises(subprocess.CalledProcessError):
@@ -126,7 +134,9 @@ class TestContainersKeepWhatTheyHave:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("torch", [NVIDIA_TORCH, AMD_TORCH])
-    def test_what_is_missing_comes_without_replacing_the_rest(self, container, torch, package_index):
+    def test_what_is_missing_comes_without_replacing_the_rest(
+        self, container, torch, package_index
+    ):
         """The newest matplotlib and scipy could ask for a newer numpy than the container's."""
         kept = {"torch": torch, **CONTAINER}
         arriving = to_install(container(kept), "-r", "requirements.txt")
@@ -158,7 +168,10 @@ class TestSetUp:
             "megatron-core": "0.15.3",
             "triton": "3",
         }
-        assert {name for name in [*kept, *OTHERS] if make_venv.KEPT.fullmatch(name)} == {*kept, "nvidia-ml-py"}
+        assert {name for name in [*kept, *OTHERS] if make_venv.KEPT.fullmatch(name)} == {
+            *kept,
+            "nvidia-ml-py",
+        }
 
     @pytest.fixture
     def smi(self, make_venv, monkeypatch):
@@ -231,7 +244,9 @@ class TestSetUp:
             ("580.10, 7.5", "aarch64", "compute capability 7.5 on aarch64"),
         ],
     )
-    def test_nothing_is_downloaded_that_torch_would_refuse(self, make_venv, smi, answer, machine, said):
+    def test_nothing_is_downloaded_that_torch_would_refuse(
+        self, make_venv, smi, answer, machine, said
+    ):
         smi(answer, machine)
         with pytest.raises(make_venv.SetupError, match=re.escape(said)) as caught:
             make_venv.fitting_torch()
@@ -239,11 +254,16 @@ class TestSetUp:
 
     def test_on_windows_the_build_without_cuda_is_not_the_default(self, make_venv, smi):
         smi("581.29, 8.9", "AMD64", "win32")
-        assert make_venv.fitting_torch() == (make_venv.pinned("torch"), "https://download.pytorch.org/whl/cu130")
+        assert make_venv.fitting_torch() == (
+            make_venv.pinned("torch"),
+            "https://download.pytorch.org/whl/cu130",
+        )
         smi("", "AMD64", "win32")
         assert make_venv.fitting_torch() == (make_venv.pinned("torch"), "")
 
-    @pytest.mark.parametrize(("answer", "is_old"), [("", True), ("540.4.0, 8.7", True), ("580.00, 11.0", False)])
+    @pytest.mark.parametrize(
+        ("answer", "is_old"), [("", True), ("540.4.0, 8.7", True), ("580.00, 11.0", False)]
+    )
     def test_a_jetson_before_jetpack_7_is_told_where_its_builds_are(
         self, make_venv, smi, monkeypatch, tmp_path, answer, is_old
     ):
@@ -256,11 +276,15 @@ class TestSetUp:
         with pytest.raises(make_venv.SetupError, match="JetPack 7"):
             make_venv.fitting_torch()
 
-    def test_the_kernel_states_the_driver_where_nvidia_smi_is_missing(self, make_venv, smi, monkeypatch, tmp_path):
+    def test_the_kernel_states_the_driver_where_nvidia_smi_is_missing(
+        self, make_venv, smi, monkeypatch, tmp_path
+    ):
         smi("", "x86_64")
         assert not make_venv.has_nvidia_gpu()
         version = tmp_path / "version"
-        version.write_text("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.144.03  Release Build\n")
+        version.write_text(
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.144.03  Release Build\n"
+        )
         monkeypatch.setattr(make_venv, "DRIVER_FILE", str(version))
         monkeypatch.setattr(make_venv, "DEVICE_FILE", str(version))
         assert make_venv.has_nvidia_gpu()
@@ -288,7 +312,9 @@ class TestSetUp:
         monkeypatch.setattr(make_venv, "KFD_NODES", tmp_path)
         for number, version in enumerate(versions):
             (tmp_path / str(number)).mkdir()
-            (tmp_path / str(number) / "properties").write_text(f"simd_count 4\ngfx_target_version {version}\n")
+            (tmp_path / str(number) / "properties").write_text(
+                f"simd_count 4\ngfx_target_version {version}\n"
+            )
         if not is_refused:
             assert make_venv.fitting_torch()[0] == make_venv.pinned("torch")
             return
@@ -307,7 +333,9 @@ class TestSetUp:
         assert {*make_venv.JETSON_FILES, make_venv.DEVICE_FILE} < set(DRIVER_FILES["cuda"])
 
     @pytest.mark.parametrize("driver", [524, 525, 569, 570, 579, 580, 610])
-    def test_every_gpu_of_the_catalog_gets_a_build_with_kernels_for_it(self, make_venv, smi, driver):
+    def test_every_gpu_of_the_catalog_gets_a_build_with_kernels_for_it(
+        self, make_venv, smi, driver
+    ):
         # PyTorch's CUDA support matrix, Linux: releases 2.12 and 2.13, and for 12.8 the last one that has it, 2.11.
         builds = {
             "cu126": (525, (5.0, 6.0, 7.0, 7.5, 8.0, 8.6, 9.0)),
@@ -325,12 +353,18 @@ class TestSetUp:
                 continue
             least_driver, kernels = builds[make_venv.fitting_torch()[1].rpartition("/")[2]]
             # Kernels run on the same generation's later chips.
-            assert [each for each in kernels if int(each) == int(capability) and each <= capability], architecture
+            assert [
+                each for each in kernels if int(each) == int(capability) and each <= capability
+            ], architecture
             assert driver >= least_driver
 
-    def test_the_older_torch_of_a_blackwell_gpu_replaces_the_pin(self, make_venv, monkeypatch, tmp_path):
+    def test_the_older_torch_of_a_blackwell_gpu_replaces_the_pin(
+        self, make_venv, monkeypatch, tmp_path
+    ):
         monkeypatch.setattr(
-            make_venv, "_output", lambda command: "570.86.15, 10.0" if "nvidia-smi" in command[0] else ""
+            make_venv,
+            "_output",
+            lambda command: "570.86.15, 10.0" if "nvidia-smi" in command[0] else "",
         )
         monkeypatch.delenv("TORCH_INDEX_URL", raising=False)
         environment = make_venv.Environment(tmp_path, ["requirements.txt"])
@@ -338,7 +372,12 @@ class TestSetUp:
         monkeypatch.setattr(environment, "_pip", lambda *words, **_: calls.append(words))
         environment._install_torch()
         environment._install("-c", str(environment.constraints))
-        assert calls[0] == ("install", "torch==2.11.0", "--index-url", "https://download.pytorch.org/whl/cu128")
+        assert calls[0] == (
+            "install",
+            "torch==2.11.0",
+            "--index-url",
+            "https://download.pytorch.org/whl/cu128",
+        )
         pins = Path(calls[1][-1]).read_text().splitlines()
         assert "torch==2.11.0" in pins
         assert make_venv.pinned("torch") not in pins
@@ -346,18 +385,25 @@ class TestSetUp:
         assert [pin for pin in pins if pin.startswith("setuptools")] == ["setuptools<82"]
         assert len(pins) == len((make_venv.ROOT / "constraints.txt").read_text().splitlines())
 
-    def test_a_cuda_build_is_announced_with_its_size_and_the_way_round(self, make_venv, monkeypatch):
+    def test_a_cuda_build_is_announced_with_its_size_and_the_way_round(
+        self, make_venv, monkeypatch
+    ):
         monkeypatch.setattr(make_venv, "download_size", lambda urls: 2_900_000_000)
         monkeypatch.setattr(make_venv, "has_nvidia_gpu", lambda: False)
         monkeypatch.setattr(make_venv, "has_amd_gpu", lambda: False)
-        size, advice, command = make_venv.announcement(report_of("torch==2.13.0", "nvidia-cublas==13.1"))
+        size, advice, command = make_venv.announcement(
+            report_of("torch==2.13.0", "nvidia-cublas==13.1")
+        )
         assert "about 2.9 GB" in size
         assert "no NVIDIA GPU" in advice
         assert command == f"make run TORCH_INDEX_URL={make_venv.CPU_INDEX}"
 
     def test_a_size_that_nobody_tells_is_given_as_a_range(self, make_venv, monkeypatch):
         monkeypatch.setattr(make_venv, "download_size", lambda urls: None)
-        assert "two to four GB" in make_venv.announcement(report_of("torch==2.13.0", "nvidia-cublas==13.1"))[0]
+        assert (
+            "two to four GB"
+            in make_venv.announcement(report_of("torch==2.13.0", "nvidia-cublas==13.1"))[0]
+        )
 
     def test_on_an_nvidia_gpu_the_cuda_build_is_what_is_wanted(self, make_venv, monkeypatch):
         monkeypatch.setattr(make_venv, "download_size", lambda urls: 2_900_000_000)
@@ -368,7 +414,9 @@ class TestSetUp:
         monkeypatch.setattr(make_venv, "download_size", lambda urls: None)
         monkeypatch.setattr(make_venv, "has_nvidia_gpu", lambda: False)
         monkeypatch.setattr(make_venv, "has_amd_gpu", lambda: True)
-        assert "ROCm" in " ".join(make_venv.announcement(report_of("torch==2.13.0", "nvidia-cublas==13.1")))
+        assert "ROCm" in " ".join(
+            make_venv.announcement(report_of("torch==2.13.0", "nvidia-cublas==13.1"))
+        )
 
     @pytest.mark.parametrize(
         "report",
@@ -380,10 +428,14 @@ class TestSetUp:
 
     def test_a_file_on_disk_is_not_announced(self, make_venv):
         report = report_of("torch==2.13.0", "nvidia-cublas==13.1")
-        report["install"][0]["download_info"]["url"] = "file:///wheels/torch-2.13.0-cp311-cp311-linux_x86_64.whl"
+        report["install"][0]["download_info"]["url"] = (
+            "file:///wheels/torch-2.13.0-cp311-cp311-linux_x86_64.whl"
+        )
         assert make_venv.announcement(report) == []
 
-    def test_a_python_without_venv_is_told_what_to_install(self, make_venv, monkeypatch, capsys, tmp_path):
+    def test_a_python_without_venv_is_told_what_to_install(
+        self, make_venv, monkeypatch, capsys, tmp_path
+    ):
         monkeypatch.setitem(sys.modules, "ensurepip", None)
         assert make_venv.main(["--venv", str(tmp_path / "env")]) == 2
         (line,) = capsys.readouterr().err.splitlines()
@@ -394,18 +446,26 @@ class TestSetUp:
     def test_groups_are_read_as_pip_reads_them(self, make_venv):
         import tomllib
 
-        groups = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
+        groups = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))[
+            "dependency-groups"
+        ]
 
         def resolved(name: str) -> list[str]:
             return [
-                each for one in groups[name] for each in ([one] if isinstance(one, str) else resolved(*one.values()))
+                each
+                for one in groups[name]
+                for each in ([one] if isinstance(one, str) else resolved(*one.values()))
             ]
 
-        assert {name: make_venv.group(name) for name in groups} == {name: resolved(name) for name in groups}
+        assert {name: make_venv.group(name) for name in groups} == {
+            name: resolved(name) for name in groups
+        }
         with pytest.raises(make_venv.SetupError, match="no dependency group nothing"):
             make_venv.group("nothing")
 
-    @pytest.mark.parametrize(("tests", "skipped", "status"), [(100, 49, 0), (100, 51, 1), (0, 0, 1)])
+    @pytest.mark.parametrize(
+        ("tests", "skipped", "status"), [(100, 49, 0), (100, 51, 1), (0, 0, 1)]
+    )
     def test_a_run_without_torch_that_skips_most_tests_has_failed(
         self, environment_tests, capsys, tests, skipped, status
     ):
@@ -418,7 +478,10 @@ class TestSetUp:
         assert "%d.%d" % sys.version_info[:2] in found
         for version, python in found.items():
             ask = "import sys; print('%d.%d' % sys.version_info[:2])"
-            assert subprocess.run([python, "-c", ask], capture_output=True, text=True).stdout.strip() == version
+            assert (
+                subprocess.run([python, "-c", ask], capture_output=True, text=True).stdout.strip()
+                == version
+            )
 
     @pytest.mark.slow
     def test_torch_alone_comes_from_the_index_that_is_named(self, make_venv, monkeypatch, tmp_path):
@@ -446,9 +509,20 @@ class TestSetUp:
         (driver / "nvidia-smi").write_text("#!/bin/sh\necho 'GPU 0: NVIDIA H100 80GB HBM3'\n")
         (driver / "nvidia-smi").chmod(0o755)
         done = subprocess.run(
-            [outer, "tools/make_venv.py", "--venv", tmp_path / "env", "--requirements", "requirements.txt"],
+            [
+                outer,
+                "tools/make_venv.py",
+                "--venv",
+                tmp_path / "env",
+                "--requirements",
+                "requirements.txt",
+            ],
             cwd=REPOSITORY,
-            env={**os.environ, "PATH": f"{driver}{os.pathsep}{os.environ['PATH']}", "PIP_NO_INDEX": "1"},
+            env={
+                **os.environ,
+                "PATH": f"{driver}{os.pathsep}{os.environ['PATH']}",
+                "PIP_NO_INDEX": "1",
+            },
             capture_output=True,
             text=True,
         )
@@ -457,7 +531,10 @@ class TestSetUp:
         kept = (tmp_path / "env" / "outer-versions.txt").read_text().split()
         assert {f"torch=={torch}", "numpy==1.26.4", "lightning==2.4.0"} <= set(kept)
         assert seen_by(tmp_path / "env" / "bin" / "python", "torch") == torch
-        inside = {path.name.split("-")[0] for path in (tmp_path / "env").glob("lib/*/site-packages/*.dist-info")}
+        inside = {
+            path.name.split("-")[0]
+            for path in (tmp_path / "env").glob("lib/*/site-packages/*.dist-info")
+        }
         assert inside <= {"pip", "setuptools"}
 
 
@@ -505,7 +582,9 @@ def test_the_published_figures_are_in_a_wheel(tmp_path):
     """A clone has them in a folder beside the package, an installation in it."""
     source, target = tmp_path / "source", tmp_path / "installed"
     for folder in ("tprimat", "published"):
-        shutil.copytree(REPOSITORY / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            REPOSITORY / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__")
+        )
     for name in (
         "pyproject.toml",
         "setup.py",
@@ -515,12 +594,24 @@ def test_the_published_figures_are_in_a_wheel(tmp_path):
         "benchmark_utils.py",
     ):
         shutil.copy(REPOSITORY / name, source)
-    build = ["wheel", "-q", "--no-build-isolation", "--no-deps", "--no-index", "-w", tmp_path, source]
+    build = [
+        "wheel",
+        "-q",
+        "--no-build-isolation",
+        "--no-deps",
+        "--no-index",
+        "-w",
+        tmp_path,
+        source,
+    ]
     subprocess.run([sys.executable, "-m", "pip", *build], check=True, cwd=tmp_path)
     (wheel,) = tmp_path.glob("tensorprimat-*.whl")
     zipfile.ZipFile(wheel).extractall(target)
     ask = "from tprimat.catalog import published; print(published.FOLDER, len(published.rows()))"
-    for place, folder in ((target, target / "tprimat" / "published"), (REPOSITORY, REPOSITORY / "published")):
+    for place, folder in (
+        (target, target / "tprimat" / "published"),
+        (REPOSITORY, REPOSITORY / "published"),
+    ):
         done = subprocess.run(
             [sys.executable, "-c", ask], env={**os.environ, "PYTHONPATH": str(place)}, cwd=tmp_path, check=True,
             capture_output=True, text=True,
@@ -543,11 +634,20 @@ class TestWithoutTorch:
             f"runpy.run_path({str(REPOSITORY / 'compare_results.py')!r}, run_name='__main__')\n"
         )
         done = subprocess.run(
-            [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, encoding="utf-8", timeout=120
+            [sys.executable, "-c", code],
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=120,
         )
         assert done.returncode == 0, done.stderr
         assert "Traceback" not in done.stderr
-        assert {path.suffix for path in (tmp_path / "results").iterdir()} >= {".json", ".png", ".md"}
+        assert {path.suffix for path in (tmp_path / "results").iterdir()} >= {
+            ".json",
+            ".png",
+            ".md",
+        }
 
 
 def made_up_run(label: str, time: float) -> run.Run:
@@ -560,7 +660,9 @@ def made_up_run(label: str, time: float) -> run.Run:
         scale="tiny",
         label=label,
         gpu_info=run.GpuInfo(device_name="some processor", device_count=1, software_stack="cpu"),
-        training_config=run.TrainingConfig(global_batch_size=2, micro_batch_size=2, sequence_length=128, num_gpus=1),
+        training_config=run.TrainingConfig(
+            global_batch_size=2, micro_batch_size=2, sequence_length=128, num_gpus=1
+        ),
         steps=steps,
         window_steps=(1,) * 30,
         step_times=tuple(time + 0.01 * (step % 3) for step in steps),
@@ -574,7 +676,9 @@ def made_up_run(label: str, time: float) -> run.Run:
 def seen_by(python: Path, package: str) -> str:
     """The version of a package that an environment sees."""
     code = f"from importlib.metadata import version; print(version({package!r}))"
-    return subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        [python, "-c", code], check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 def put_torch_module(python: Path, version: str) -> None:
@@ -607,9 +711,12 @@ def stub_wheel(folder: Path, name: str, version: str) -> Path:
     wheel = folder / f"{name}-{version}-py3-none-any.whl"
     info = f"{name}-{version}.dist-info"
     with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         archive.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        )
+        archive.writestr(
+            f"{info}/WHEEL",
+            "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         )
         archive.writestr(f"{info}/RECORD", f"{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
     return wheel

@@ -32,15 +32,22 @@ sys.addaudithook(note)
 def alone():
     """What starts a command without any network, the loopback device down; skips where that isn't permitted."""
     for command in (["unshare", "-n"], ["unshare", "-rn"]):
-        if shutil.which("unshare") and subprocess.run([*command, "true"], capture_output=True).returncode == 0:
+        if (
+            shutil.which("unshare")
+            and subprocess.run([*command, "true"], capture_output=True).returncode == 0
+        ):
             return command
     pytest.skip("this user may not make a network namespace")
 
 
-def started(repository: Path, folder: Path, *words: str, before=(), **settings: str) -> subprocess.CompletedProcess:
+def started(
+    repository: Path, folder: Path, *words: str, before=(), **settings: str
+) -> subprocess.CompletedProcess:
     command = [*before, sys.executable, *words]
     environment = {**os.environ, "PYTHONPATH": str(repository), **settings}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900
+    )
 
 
 @pytest.fixture
@@ -49,22 +56,35 @@ def log(repository) -> str:
 
 
 def test_there_is_no_network_at_all(alone, repository, tmp_path):
-    code = "import socket; print(socket.if_nameindex()); socket.create_connection(('127.0.0.1', 9), 1)"
+    code = (
+        "import socket; print(socket.if_nameindex()); socket.create_connection(('127.0.0.1', 9), 1)"
+    )
     done = started(repository, tmp_path, "-c", code, before=alone)
     assert "[(1, 'lo')]" in done.stdout
     assert "Network is unreachable" in done.stderr
 
 
 def test_reading_and_comparing(alone, repository, tmp_path, log):
-    done = started(repository, tmp_path, str(repository / "extract_primus_metrics.py"), "--log-file", log, before=alone)
+    done = started(
+        repository,
+        tmp_path,
+        str(repository / "extract_primus_metrics.py"),
+        "--log-file",
+        log,
+        before=alone,
+    )
     assert done.returncode == 0, done.stderr
-    done = started(repository, tmp_path, str(repository / "compare_results.py"), log, "output", before=alone)
+    done = started(
+        repository, tmp_path, str(repository / "compare_results.py"), log, "output", before=alone
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "output" / "comparison_report.html").exists()
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("lightning") is None, reason="lightning is not installed")
+@pytest.mark.skipif(
+    importlib.util.find_spec("lightning") is None, reason="lightning is not installed"
+)
 @pytest.mark.parametrize("framework", ["lightning", "fsdp"])
 def test_a_measurement(alone, repository, tmp_path, framework):
     script, before = str(repository / "benchmark.py"), list(alone)
@@ -80,13 +100,17 @@ def test_a_measurement(alone, repository, tmp_path, framework):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("lightning") is None, reason="lightning is not installed")
+@pytest.mark.skipif(
+    importlib.util.find_spec("lightning") is None, reason="lightning is not installed"
+)
 def test_no_connection_is_tried_with_a_network(repository, tmp_path, log):
     hooks, noted = tmp_path / "hooks", tmp_path / "noted.txt"
     hooks.mkdir()
     (hooks / "sitecustomize.py").write_text(AUDIT)
     settings = {"NOTED": str(noted), "PYTHONPATH": f"{hooks}{os.pathsep}{repository}"}
-    code = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(('127.0.0.1', 9))"
+    code = (
+        "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(('127.0.0.1', 9))"
+    )
     started(repository, tmp_path, "-c", code, **settings)
     assert "socket.connect\t(('127.0.0.1', 9),)" in noted.read_text()
     noted.unlink()

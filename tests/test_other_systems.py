@@ -147,7 +147,9 @@ class TestOptionsOfALog:
         given = GivenValues(label=label).with_options([(file, "--gpu", "H100")])
         return given.of(path).gpu
 
-    @pytest.mark.parametrize("file", [r"Logs\NVIDIA", "Logs/NVIDIA", "c:/logs/nvidia/run.log", "nvidia", "RUN.LOG"])
+    @pytest.mark.parametrize(
+        "file", [r"Logs\NVIDIA", "Logs/NVIDIA", "c:/logs/nvidia/run.log", "nvidia", "RUN.LOG"]
+    )
     def test_neither_case_nor_slashes_count_on_windows(self, monkeypatch, file):
         monkeypatch.setattr(os.path, "normcase", ntpath.normcase)
         assert self.value(file, self.PATH) == "H100"
@@ -178,7 +180,9 @@ class TestFilesOfOneTraining:
     def test_event_files_and_reports(self, monkeypatch):
         monkeypatch.setattr(parsed_log, "PurePath", PureWindowsPath)
         assert parsed_log.folder_of(r"C:\runs\a\events.out.tfevents.1") == r"C:\runs\a"
-        assert parsed_log.without_rank(r"C:\runs\rank0") == parsed_log.without_rank(r"C:\runs\rank7")
+        assert parsed_log.without_rank(r"C:\runs\rank0") == parsed_log.without_rank(
+            r"C:\runs\rank7"
+        )
 
     def test_a_log_in_a_result_of_windows(self):
         assert bundle.bare(r"C:\logs\run.log.gz") == "run.log"
@@ -191,17 +195,37 @@ class TestNamesOfResults:
     """Names that every file system takes."""
 
     def test_whatever_a_model_and_a_system_are_called(self):
-        texts = ["CON", "nul.txt", "a:b", r"..\x", "../x", "x.", "x ", " ", "", 'a<b>|?*"', "mod\u00e8le", 300 * "x"]
+        texts = [
+            "CON",
+            "nul.txt",
+            "a:b",
+            r"..\x",
+            "../x",
+            "x.",
+            "x ",
+            " ",
+            "",
+            'a<b>|?*"',
+            "mod\u00e8le",
+            300 * "x",
+        ]
         frameworks = ["nemo", "primus", "lightning", "con", "a/b", None]
-        for platform, framework, text in itertools.product(["nvd", "amd", "cpu", None], frameworks, texts):
-            name = naming.file_name(run_of(platform=platform, framework=framework, model=text, label=text or None))
+        for platform, framework, text in itertools.product(
+            ["nvd", "amd", "cpu", None], frameworks, texts
+        ):
+            name = naming.file_name(
+                run_of(platform=platform, framework=framework, model=text, label=text or None)
+            )
             assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*\.json", name)
             assert not RESERVED.match(name)
             assert len(name) < 230
 
     def test_two_that_differ_in_case_alone(self, tmp_path):
         """On Windows and macOS they would be one file: the directory may be copied there."""
-        saved = [store.save(run_of(label=label), tmp_path).path.name for label in ("Old", "old", "OLD", "old")]
+        saved = [
+            store.save(run_of(label=label), tmp_path).path.name
+            for label in ("Old", "old", "OLD", "old")
+        ]
         assert len({name.casefold() for name in saved}) == 3
         assert saved[1] == saved[3]
         loaded = [run.label for path in sorted(tmp_path.glob("*.json")) for run in store.read(path)]
@@ -218,11 +242,16 @@ class TestNamesOfResults:
         monkeypatch.setattr(os, "replace", held)
         with pytest.raises(UsageError) as raised:
             store.save(run_of(timestamp="2026-01-01T00:00:00+00:00"), tmp_path)
-        assert "the result cannot be written: The process cannot access the file" in raised.value.message
+        assert (
+            "the result cannot be written: The process cannot access the file"
+            in raised.value.message
+        )
         with pytest.raises(UsageError):
             files.write_output(tmp_path / "report.html", b"x", "--output")
         assert path.read_bytes() == before
-        assert [file.name for file in tmp_path.iterdir() if file.name != files.LOCK_NAME] == [path.name]
+        assert [file.name for file in tmp_path.iterdir() if file.name != files.LOCK_NAME] == [
+            path.name
+        ]
 
 
 class TestArchives:

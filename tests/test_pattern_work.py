@@ -61,7 +61,9 @@ class Work:
             least, most, inner = value
             if self._bound is not None and most < codes.MAXREPEAT:
                 most = max(least, min(most, self._bound))
-            for end in self._repeats(list(inner), least, most, place, lazy=code is codes.MIN_REPEAT):
+            for end in self._repeats(
+                list(inner), least, most, place, lazy=code is codes.MIN_REPEAT
+            ):
                 yield from self._ends(nodes, node + 1, end)
         elif code is codes.BRANCH:
             for branch in value[1]:
@@ -89,22 +91,35 @@ class Work:
             return True
         return fits(code, value, character)
 
-    def _repeats(self, inner: list[Any], least: int, most: int, place: int, *, lazy: bool) -> Iterator[int]:
+    def _repeats(
+        self, inner: list[Any], least: int, most: int, place: int, *, lazy: bool
+    ) -> Iterator[int]:
         """Yield the ends of a repeat, the longest or the shortest first; of one of groups, those of every group."""
-        if len(inner) > 1 or inner[0][0] in (codes.BRANCH, codes.SUBPATTERN, codes.MAX_REPEAT, codes.MIN_REPEAT):
+        if len(inner) > 1 or inner[0][0] in (
+            codes.BRANCH,
+            codes.SUBPATTERN,
+            codes.MAX_REPEAT,
+            codes.MIN_REPEAT,
+        ):
             yield from self._of_groups(inner, least, most, place, lazy=lazy)
             return
         ends = [place]
         if least == 0 and lazy:
             yield place
-        while len(ends) <= most and (end := next(self._ends(inner, 0, ends[-1]), None)) is not None and end > ends[-1]:
+        while (
+            len(ends) <= most
+            and (end := next(self._ends(inner, 0, ends[-1]), None)) is not None
+            and end > ends[-1]
+        ):
             ends.append(end)
             if lazy and len(ends) > least:
                 yield end
         if not lazy:
             yield from reversed(ends[least:])
 
-    def _of_groups(self, inner: list[Any], least: int, most: int, place: int, *, lazy: bool) -> Iterator[int]:
+    def _of_groups(
+        self, inner: list[Any], least: int, most: int, place: int, *, lazy: bool
+    ) -> Iterator[int]:
         if lazy and least <= 0:
             yield place
         if most > 0:
@@ -118,14 +133,17 @@ class Work:
         self.done += 1
         if where in (codes.AT_BOUNDARY, codes.AT_NON_BOUNDARY):
             around = [
-                0 <= each < len(self._text) and bool(re.match(r"\w", self._text[each])) for each in (place - 1, place)
+                0 <= each < len(self._text) and bool(re.match(r"\w", self._text[each]))
+                for each in (place - 1, place)
             ]
             return (around[0] != around[1]) is (where is codes.AT_BOUNDARY)
         lines = self._flags & re.MULTILINE
         if where in (codes.AT_BEGINNING, codes.AT_BEGINNING_STRING):
             return place == 0 or (bool(lines) and self._text[place - 1] == "\n")
         rest = self._text[place:]
-        return rest in (("", "\n") if where is codes.AT_END else ("",)) or (bool(lines) and rest[:1] == "\n")
+        return rest in (("", "\n") if where is codes.AT_END else ("",)) or (
+            bool(lines) and rest[:1] == "\n"
+        )
 
 
 class TestWork:
@@ -171,13 +189,17 @@ SEARCHED: tuple[tuple[str, re.Pattern[Any], Callable[[int], Any]], ...] = (
 FEW, MANY = 1_000, 2_000
 
 
-@pytest.mark.parametrize(("pattern", "text"), [row[1:] for row in SEARCHED], ids=[row[0] for row in SEARCHED])
+@pytest.mark.parametrize(
+    ("pattern", "text"), [row[1:] for row in SEARCHED], ids=[row[0] for row in SEARCHED]
+)
 def test_a_search_of_a_longer_text_is_linear(pattern, text):
     few, many = (Work(pattern, text(size)).search() for size in (FEW, MANY))
     assert many <= 2.3 * few
 
 
-@pytest.mark.parametrize("text", [lambda size: " " * size + "x", lambda size: "1" + " " * size + "x"])
+@pytest.mark.parametrize(
+    "text", [lambda size: " " * size + "x", lambda size: "1" + " " * size + "x"]
+)
 def test_a_threshold_of_many_blanks_is_linear(text):
     few, many = (Work(threshold._AMOUNT, text(size).strip()).fullmatch() for size in (FEW, MANY))
     assert many <= 2.3 * few
@@ -243,7 +265,9 @@ def _work(use, text: str) -> int:
     return work.fullmatch() if use.is_whole else work.match() if use.is_anchored else work.search()
 
 
-@pytest.mark.parametrize("pattern", [r"\d+x", r"a.*b.*c", r"(?:a|aa)+b", r"\s*(?:x|y)", r"k: \s*\S.*?\s*$"])
+@pytest.mark.parametrize(
+    "pattern", [r"\d+x", r"a.*b.*c", r"(?:a|aa)+b", r"\s*(?:x|y)", r"k: \s*\S.*?\s*$"]
+)
 def test_a_pattern_that_is_not_linear_is_found(pattern):
     use = pumping.Use("here", re.compile(pattern), frozenset({"search"}))
     grown = []

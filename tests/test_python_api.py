@@ -26,7 +26,9 @@ from tprimat.report import steps
 from tprimat.store.store import save, save_as
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-LOG = "".join(f"iter {n}: loss {5 - n / 100:.4f}, time {500 + n}.00ms, mfu 30.00%\n" for n in range(30))
+LOG = "".join(
+    f"iter {n}: loss {5 - n / 100:.4f}, time {500 + n}.00ms, mfu 30.00%\n" for n in range(30)
+)
 
 
 @pytest.fixture
@@ -40,7 +42,10 @@ def results(here):
     """Two systems with two runs each, in two files."""
     for gpu, stack, time in ((H100, "cuda", 3.2), (MI300X, "rocm", 2.4)):
         for scale in (1.0, 1.01):
-            save_as(make_run(gpu, stack=stack, step_time=time * scale), here / "output" / f"{stack}.json")
+            save_as(
+                make_run(gpu, stack=stack, step_time=time * scale),
+                here / "output" / f"{stack}.json",
+            )
     return here / "output"
 
 
@@ -59,7 +64,9 @@ def test_importing_is_light_and_all_names_are_there():
         "from tprimat import *\n"
         "print(*(callable(value) for value in (compare, load, read_log, Run, Results, Comparison)), tprimat.compare)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True
+    )
     assert done.stdout.startswith("True " * 6 + "<function compare"), done.stderr
 
 
@@ -85,14 +92,26 @@ class TestLoad:
         assert (len(found), len(found.files)) == (4, 2)
         assert list(found) == list(found.runs)
         assert repr(found) == "<Results: 4 runs in 2 files>"
-        for paths in (["output/*.json"], [results / "cuda.json", results / "rocm.json"], [results.glob("*.json")]):
-            assert sorted(run.framework for run in tprimat.load(*paths)) == ["nemo", "nemo", "primus", "primus"]
+        for paths in (
+            ["output/*.json"],
+            [results / "cuda.json", results / "rocm.json"],
+            [results.glob("*.json")],
+        ):
+            assert sorted(run.framework for run in tprimat.load(*paths)) == [
+                "nemo",
+                "nemo",
+                "primus",
+                "primus",
+            ]
 
     def test_results_and_logs_mixed_in_the_order_of_their_names(self, results):
         Path("nano.log").write_text(LOG)
         found = tprimat.load("output/rocm.json", "nano.log", "output/cuda.json")
         assert [run.framework for run in found] == ["primus", "primus", "nanogpt", "nemo", "nemo"]
-        assert sorted(path.name for path in results.iterdir() if path.suffix == ".json") == ["cuda.json", "rocm.json"]
+        assert sorted(path.name for path in results.iterdir() if path.suffix == ".json") == [
+            "cuda.json",
+            "rocm.json",
+        ]
 
     def test_a_folder_of_logs(self, here):
         (here / "logs").mkdir()
@@ -102,7 +121,12 @@ class TestLoad:
     def test_a_log_beside_its_result_is_not_a_second_run(self, results):
         (results / "training.log").write_text(LOG)
         assert len(tprimat.load(results)) == 5
-        assert command("read", [str(results / "training.log"), "--output-dir", str(results), "--quiet"]) == 0
+        assert (
+            command(
+                "read", [str(results / "training.log"), "--output-dir", str(results), "--quiet"]
+            )
+            == 0
+        )
         assert len(tprimat.load(results)) == 5
         (results / "training.log").rename("moved.log")
         assert len(tprimat.load(results, "moved.log")) == 5
@@ -135,11 +159,22 @@ class TestReadLog:
             "nano.log", model_name="llama-3.1-8b", num_gpus=2, global_batch_size=8, sequence_length=1024, label="mine",
             gpu="MI300X", precision="bf16",
         )  # fmt: skip
-        assert (run.gpu_info.device_name, run.platform, run.training_config.precision) == ("MI300X", "amd", "bf16")
-        assert (run.model, run.num_gpus, run.tokens_per_step, run.label) == ("llama-3.1-8b", 2, 8192, "mine")
+        assert (run.gpu_info.device_name, run.platform, run.training_config.precision) == (
+            "MI300X",
+            "amd",
+            "bf16",
+        )
+        assert (run.model, run.num_gpus, run.tokens_per_step, run.label) == (
+            "llama-3.1-8b",
+            2,
+            8192,
+            "mine",
+        )
 
     def test_any_table_by_its_columns(self, here):
-        Path("metrics.csv").write_text("iteration,t\n" + "".join(f"{n},{2 + n % 2 / 100}\n" for n in range(1, 31)))
+        Path("metrics.csv").write_text(
+            "iteration,t\n" + "".join(f"{n},{2 + n % 2 / 100}\n" for n in range(1, 31))
+        )
         (run,) = tprimat.read_log("metrics.csv", columns={"step": "iteration", "time": "t"})
         assert run.step_times[:2] == (2.01, 2.0)
         with pytest.raises(UsageError, match="unknown value 'iteration'"):
@@ -147,7 +182,13 @@ class TestReadLog:
 
     def test_against_the_log(self, here):
         Path("trainer_state.json").write_text(
-            json.dumps({"global_step": 3, "max_steps": 3, "log_history": [{"loss": 1.0, "step": n} for n in (1, 2, 3)]})
+            json.dumps(
+                {
+                    "global_step": 3,
+                    "max_steps": 3,
+                    "log_history": [{"loss": 1.0, "step": n} for n in (1, 2, 3)],
+                }
+            )
         )
         assert tprimat.read_log("trainer_state.json", label="a").runs[0].label == "a"
 
@@ -174,11 +215,23 @@ class TestCompare:
         assert tprimat.compare(loaded, results / "rocm.json").faster == "8×MI300X (BF16)"
 
     def test_two_files_of_one_training_are_one_run(self, here):
-        state = {"log_history": [{"loss": 5 - n / 100, "step": n + 1} for n in range(30)], "max_steps": 30}
+        state = {
+            "log_history": [{"loss": 5 - n / 100, "step": n + 1} for n in range(30)],
+            "max_steps": 30,
+        }
         Path("trainer_state.json").write_text(json.dumps({**state, "global_step": 30}))
         steps_log = "".join(f"{{'loss': {5 - n / 100}, 'epoch': 1.0}}\n" for n in range(30))
-        Path("train.log").write_text(steps_log + "{'train_runtime': 30.0, 'train_loss': 4.8, 'epoch': 1.0}\n")
-        assert len(tprimat.compare("trainer_state.json", "train.log")._report.comparison.systems[0].runs) == 1
+        Path("train.log").write_text(
+            steps_log + "{'train_runtime': 30.0, 'train_loss': 4.8, 'epoch': 1.0}\n"
+        )
+        assert (
+            len(
+                tprimat.compare("trainer_state.json", "train.log")
+                ._report.comparison.systems[0]
+                .runs
+            )
+            == 1
+        )
 
     def test_a_name_for_each_path(self, here):
         for name, time in (("one", 2.0), ("two", 3.0)):
@@ -207,10 +260,22 @@ class TestCompare:
     @pytest.mark.parametrize(
         ("function", "arguments", "words"),
         [
-            ("compare", {"precision": {"H100": "fp9"}}, "precision='fp9' is invalid: give one of fp32"),
-            ("compare", {"mode": "identical"}, "mode='identical' is invalid: give one of best, same"),
+            (
+                "compare",
+                {"precision": {"H100": "fp9"}},
+                "precision='fp9' is invalid: give one of fp32",
+            ),
+            (
+                "compare",
+                {"mode": "identical"},
+                "mode='identical' is invalid: give one of best, same",
+            ),
             ("read_log", {"precision": "fp9"}, "precision='fp9' is invalid"),
-            ("read_log", {"num_gpus": "8"}, "num_gpus='8' is invalid: give a whole number above zero"),
+            (
+                "read_log",
+                {"num_gpus": "8"},
+                "num_gpus='8' is invalid: give a whole number above zero",
+            ),
         ],
     )
     def test_a_wrong_argument_is_one_line(self, results, function, arguments, words):
@@ -225,7 +290,9 @@ class TestCompare:
         assert "sequence length" in found.headline
 
     def test_reference_and_prices_are_those_of_the_command(self, results):
-        found = tprimat.compare(results, reference="MI300X", cost_per_gpu_hour={"H100": 3.0, "MI300X": 2.0})
+        found = tprimat.compare(
+            results, reference="MI300X", cost_per_gpu_hour={"H100": 3.0, "MI300X": 2.0}
+        )
         assert found.to_dict()["models"][0]["groups"][0]["baseline"] == "8×MI300X (BF16)"
         assert "8×MI300X" in str(found)
         with pytest.raises(UsageError, match="no system matches"):
@@ -249,27 +316,44 @@ class TestSteps:
                 times = [
                     time
                     for name, run, steady, time in zip(
-                        table["system"], table["run"], table["is_steady"], table["step_time_seconds"], strict=True
+                        table["system"],
+                        table["run"],
+                        table["is_steady"],
+                        table["step_time_seconds"],
+                        strict=True,
                     )
                     if steady and (name, run) == (system.name, number)
                 ]
-                assert statistics.fmean(times) == pytest.approx(result.value("avg_step_time_seconds"))
+                assert statistics.fmean(times) == pytest.approx(
+                    result.value("avg_step_time_seconds")
+                )
                 assert len(times) < 60
 
     def test_profiled_untimed_and_warm_up_steps_are_not_steady(self, here):
         run = make_run(steps=60)
         times = (*run.step_times[:39], None, *run.step_times[40:])
-        save_as(msgspec.structs.replace(run, step_times=times, profiled_steps=(50,)), here / "run.json")
+        save_as(
+            msgspec.structs.replace(run, step_times=times, profiled_steps=(50,)), here / "run.json"
+        )
         table = steps.columns(tprimat.compare("run.json")._report.comparison)
-        unsteady = [step for step, steady in zip(table["step"], table["is_steady"], strict=True) if not steady]
+        unsteady = [
+            step
+            for step, steady in zip(table["step"], table["is_steady"], strict=True)
+            if not steady
+        ]
         assert {1, 2, 40, 50} <= set(unsteady)
-        assert [number for number, step in zip(table["segment"], table["step"], strict=True) if step in unsteady] == [
-            None
-        ] * len(unsteady)
+        assert [
+            number
+            for number, step in zip(table["segment"], table["step"], strict=True)
+            if step in unsteady
+        ] == [None] * len(unsteady)
 
     def test_segments_are_numbered_between_change_points(self, here):
         run = make_run(warmup=(9.0,), steps=200)
-        times = tuple(time * (1.5 if step > 120 else 1.0) for step, time in zip(run.steps, run.step_times, strict=True))
+        times = tuple(
+            time * (1.5 if step > 120 else 1.0)
+            for step, time in zip(run.steps, run.step_times, strict=True)
+        )
         save_as(msgspec.structs.replace(run, step_times=times), here / "run.json")
         table = steps.columns(tprimat.compare("run.json")._report.comparison)
         by_step = dict(zip(table["step"], table["segment"], strict=True))
@@ -287,7 +371,9 @@ class TestSteps:
 
     def test_without_pandas_one_line_says_what_is_missing(self, results, without):
         without("pandas")
-        with pytest.raises(UsageError, match=r"steps\(\) needs the package pandas.*pip install pandas"):
+        with pytest.raises(
+            UsageError, match=r"steps\(\) needs the package pandas.*pip install pandas"
+        ):
             tprimat.load(results).steps()
 
 
@@ -321,7 +407,13 @@ class TestExport:
 
     @pytest.mark.parametrize(
         ("model", "cell"),
-        [("=HYPERLINK(1)", "'=HYPERLINK(1)"), ("@x", "'@x"), ("-x", "'-x"), ("a=b", "a=b"), ("'=x", "'=x")],
+        [
+            ("=HYPERLINK(1)", "'=HYPERLINK(1)"),
+            ("@x", "'@x"),
+            ("-x", "'-x"),
+            ("a=b", "a=b"),
+            ("'=x", "'=x"),
+        ],
     )
     def test_csv_holds_no_formula(self, here, capsys, model, cell):
         save_as(make_run(model=model), here / "run.json")
@@ -349,9 +441,15 @@ class TestExport:
     def test_parquet(self, results, capsys):
         pytest.importorskip("pyarrow")
         parquet = importlib.import_module("pyarrow.parquet")
-        assert self.export(capsys, "--parquet", "steps.parquet", "--quiet") == (0, "steps.parquet\n")
+        assert self.export(capsys, "--parquet", "steps.parquet", "--quiet") == (
+            0,
+            "steps.parquet\n",
+        )
         table = parquet.read_table("steps.parquet")
-        assert (table.num_rows, table.column_names) == (240, [column.name for column in steps.COLUMNS])
+        assert (table.num_rows, table.column_names) == (
+            240,
+            [column.name for column in steps.COLUMNS],
+        )
 
     def test_parquet_without_pyarrow(self, results, capsys, without):
         without("pyarrow")
@@ -373,7 +471,12 @@ class TestExport:
 class TestDocs:
     def test_the_page_names_everything_public(self):
         page = (REPOSITORY / "docs" / "python.md").read_text(encoding="utf-8")
-        names = [name for kind in (tprimat.Results, tprimat.Comparison) for name in vars(kind) if name[0] != "_"]
+        names = [
+            name
+            for kind in (tprimat.Results, tprimat.Comparison)
+            for name in vars(kind)
+            if name[0] != "_"
+        ]
         functions = (tprimat.load, tprimat.read_log, tprimat.compare)
         names += [name for function in functions for name in inspect.signature(function).parameters]
         assert [name for name in names if not re.search(rf"\b{name}\b", page)] == []
@@ -387,7 +490,9 @@ class TestDocs:
             if block.language == "python":
                 exec(block.text, names)
         out = capsys.readouterr().out
-        assert [block.text for block in blocks if block.language == "text" and block.text not in out] == []
+        assert [
+            block.text for block in blocks if block.language == "text" and block.text not in out
+        ] == []
         assert out.count("bf16") == 3
 
     def test_the_notebook_runs(self, monkeypatch):
@@ -402,7 +507,11 @@ class TestDocs:
                 *statements, last = ast.parse("".join(cell["source"])).body
                 exec(compile(ast.Module(statements, []), "notebook", "exec"), names)
                 is_value = isinstance(last, ast.Expr)
-                value = eval(compile(ast.Expression(last.value), "notebook", "eval"), names) if is_value else None
+                value = (
+                    eval(compile(ast.Expression(last.value), "notebook", "eval"), names)
+                    if is_value
+                    else None
+                )
                 shown.append(value._repr_html_() if hasattr(value, "_repr_html_") else repr(value))
         assert len(shown) == len([cell for cell in cells if cell["cell_type"] == "code"])
         assert shown[2].startswith("('fp32', 22.7")
@@ -417,7 +526,9 @@ class TestErrorsNameArguments:
         assert "--" not in str(error.value)
         assert ", global_batch_size as 32" in error.value.problem
         assert error.value.hint == "remove the argument, or add override=True"
-        assert str(error.value) == error.value.message == f"{error.value.problem}: {error.value.hint}"
+        assert (
+            str(error.value) == error.value.message == f"{error.value.problem}: {error.value.hint}"
+        )
 
     def test_of_a_comparison(self, results):
         with pytest.raises(UsageError, match=r"^reference: no system matches 'B200'"):
@@ -449,4 +560,7 @@ def test_c15_the_default_reference_is_what_the_documentation_says(tmp_path, devi
         save(make_run(device, step_time=8.0 + place, stack=stack), tmp_path / str(place))
     assert tprimat.compare(tmp_path).to_dict()["models"][0]["groups"][0]["baseline"] == baseline
     documented = " ".join(tprimat.compare.__doc__.split())
-    assert "by default the fastest of another vendor than the fastest one's, else the second fastest" in documented
+    assert (
+        "by default the fastest of another vendor than the fastest one's, else the second fastest"
+        in documented
+    )

@@ -67,8 +67,12 @@ def blocks_of(markdown: str) -> list[Block]:
         if comment:
             mark = comment[1]
         elif line.startswith("```"):
-            end = next((i for i in range(number + 1, len(lines)) if lines[i].strip() == "```"), len(lines))
-            blocks.append(Block(number + 1, line[3:].strip(), mark, "\n".join(lines[number + 1 : end])))
+            end = next(
+                (i for i in range(number + 1, len(lines)) if lines[i].strip() == "```"), len(lines)
+            )
+            blocks.append(
+                Block(number + 1, line[3:].strip(), mark, "\n".join(lines[number + 1 : end]))
+            )
             mark, number = None, end
         elif line:
             mark = None
@@ -80,7 +84,9 @@ def command_lines(block: Block) -> list[str]:
     """The command lines of a block: all of a shell's, and what follows "$ " in a transcript."""
     joined = block.text.replace("\\\n", " ").splitlines()
     if block.language in ("bash", "sh", "shell"):
-        return [line.strip() for line in joined if line.strip() and not line.strip().startswith("#")]
+        return [
+            line.strip() for line in joined if line.strip() and not line.strip().startswith("#")
+        ]
     return [line.strip()[2:] for line in joined if line.strip().startswith("$ ")]
 
 
@@ -93,7 +99,11 @@ def readme_blocks() -> tuple[Block, ...]:
 @functools.cache
 def help_of(*command: str) -> str:
     done = subprocess.run(
-        [sys.executable, *command, "--help"], cwd=REPOSITORY, capture_output=True, text=True, encoding="utf-8"
+        [sys.executable, *command, "--help"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -117,8 +127,14 @@ def _complaints_of_one(words: list[str]) -> list[str]:
         makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
         targets = [word for word in words[1:] if "=" not in word and not word.startswith("-")]
         variables = [word.split("=")[0] for word in words[1:] if "=" in word]
-        return [f"make has no {each}" for each in targets if not re.search(rf"^{re.escape(each)}:", makefile, re.M)] + [
-            f"make knows no {each}" for each in variables if not re.search(rf"\b{re.escape(each)}\b", makefile)
+        return [
+            f"make has no {each}"
+            for each in targets
+            if not re.search(rf"^{re.escape(each)}:", makefile, re.M)
+        ] + [
+            f"make knows no {each}"
+            for each in variables
+            if not re.search(rf"\b{re.escape(each)}\b", makefile)
         ]
     program = Path(words[0]).name
     if program == "tprimat" or words[1:3] == ["-m", "tprimat"]:
@@ -135,14 +151,20 @@ def _complaints_of_one(words: list[str]) -> list[str]:
     script = REPOSITORY / words[0]
     if not script.is_file():
         # A person's own training script in an example of its use.
-        return [] if Path(words[0]).name.startswith(("my_", "your_")) else [f"there is no {words[0]}"]
+        return (
+            [] if Path(words[0]).name.startswith(("my_", "your_")) else [f"there is no {words[0]}"]
+        )
     return _unknown_options(words[1:], (words[0],)) if script.suffix == ".py" else []
 
 
 def _unknown_options(words: list[str], command: tuple[str, ...]) -> list[str]:
     options = [word.split("=")[0] for word in words if word.startswith("-") and word != "-"]
     text = help_of(*command)
-    return [f"{command[-1]} has no {each}" for each in options if not re.search(rf"(?<![\w-]){each}(?![\w-])", text)]
+    return [
+        f"{command[-1]} has no {each}"
+        for each in options
+        if not re.search(rf"(?<![\w-]){each}(?![\w-])", text)
+    ]
 
 
 def block_id(block: Block) -> str:
@@ -181,23 +203,33 @@ class TestReadme:
     def test_every_shell_block_says_what_becomes_of_it(self):
         shell = [block for block in readme_blocks() if block.language in ("bash", "sh", "shell")]
         assert [block_id(block) for block in shell if block.kind not in KINDS] == []
-        assert [block_id(block) for block in shell if block.kind == "skip" and ":" not in block.mark] == []
+        assert [
+            block_id(block) for block in shell if block.kind == "skip" and ":" not in block.mark
+        ] == []
 
-    @pytest.mark.parametrize("block", [block for block in readme_blocks() if command_lines(block)], ids=block_id)
+    @pytest.mark.parametrize(
+        "block", [block for block in readme_blocks() if command_lines(block)], ids=block_id
+    )
     def test_names_only_what_there_is(self, block):
         assert [each for line in command_lines(block) for each in complaints(line)] == []
 
     @pytest.mark.skipif(SHELL is None, reason="this system has no bash")
-    @pytest.mark.parametrize("block", [block for block in readme_blocks() if block.kind == "quick"], ids=block_id)
+    @pytest.mark.parametrize(
+        "block", [block for block in readme_blocks() if block.kind == "quick"], ids=block_id
+    )
     def test_runs(self, block, copy):
         done = run_block(block, copy, python=Path(sys.executable))
         assert done.returncode == 0, done.stdout
         assert "Traceback" not in done.stdout
 
     @pytest.mark.slow
-    @pytest.mark.skipif(not os.environ.get("README_SLOW"), reason="runs when README_SLOW is set: takes minutes")
+    @pytest.mark.skipif(
+        not os.environ.get("README_SLOW"), reason="runs when README_SLOW is set: takes minutes"
+    )
     @pytest.mark.skipif(SHELL is None, reason="this system has no bash")
-    @pytest.mark.parametrize("block", [block for block in readme_blocks() if block.kind == "slow"], ids=block_id)
+    @pytest.mark.parametrize(
+        "block", [block for block in readme_blocks() if block.kind == "slow"], ids=block_id
+    )
     def test_slow_ones_run(self, block, copy):
         done = run_block(block, copy, python=Path(sys.executable))
         assert done.returncode == 0, done.stdout
@@ -209,12 +241,22 @@ class TestReadme:
 
 
 def test_the_first_screen_is_what_is_printed(samples, tmp_path):
-    command, _, printed = next(block.text for block in readme_blocks() if block.text.startswith("$ ")).partition("\n")
+    command, _, printed = next(
+        block.text for block in readme_blocks() if block.text.startswith("$ ")
+    ).partition("\n")
     logs = [
         *samples.glob("mlperf/v5.1_llama31_8b_AMD_8xMI355X_r*"),
         *samples.glob("mlperf/v5.1_llama31_8b_Nebius_8xB200_r*"),
     ]
-    read = ["-m", "tprimat", "read", *sorted(logs), samples / "mlperf" / "systems", "--output-dir", tmp_path / "mlperf"]
+    read = [
+        "-m",
+        "tprimat",
+        "read",
+        *sorted(logs),
+        samples / "mlperf" / "systems",
+        "--output-dir",
+        tmp_path / "mlperf",
+    ]
     for argv in (read, [REPOSITORY / "compare_results.py", *shlex.split(command)[2:]]):
         done = subprocess.run(
             [sys.executable, *map(str, argv)],
@@ -259,7 +301,9 @@ output
 
     def test_lines(self):
         first, _, third = blocks_of(self.TEXT)
-        assert [shlex.split(line) for line in command_lines(first)] == [["python3", "compare_results.py", "a", "b"]]
+        assert [shlex.split(line) for line in command_lines(first)] == [
+            ["python3", "compare_results.py", "a", "b"]
+        ]
         assert command_lines(third) == ["make run"]
 
     @pytest.mark.parametrize(
@@ -269,7 +313,10 @@ output
             ("make fly", "make has no fly"),
             ("make run SPEED=1", "make knows no SPEED"),
             ("python3 compare_results.py --results-dir output && ls", None),
-            ("NO_COLOR=1 ./compare_results.py --no-such-option", "compare_results.py has no --no-such-option"),
+            (
+                "NO_COLOR=1 ./compare_results.py --no-such-option",
+                "compare_results.py has no --no-such-option",
+            ),
             ("./no_such_script.py", "there is no ./no_such_script.py"),
             ("tprimat compare output", None),
             ("tprimat fly", "tprimat has no command fly"),

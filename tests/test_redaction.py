@@ -31,10 +31,16 @@ def test_what_only_looks_like_one_stays(line):
 
 
 def test_x7_tables_with_secrets_in_any_order():
-    tables = ["user,token\nada,abcd-1234-efgh\n", "user,password\nada,hunter2\n", "user,api_key\nada,abcdef-123456\n"]
+    tables = [
+        "user,token\nada,abcd-1234-efgh\n",
+        "user,password\nada,hunter2\n",
+        "user,api_key\nada,abcdef-123456\n",
+    ]
     for some in itertools.permutations(tables):
         assert redacted("\n".join(some)).count(REMOVED) == 3
-    assert redacted("user,password\nada,hunter2\nx;y;api_key\n1;2;abcdef-123456\n").count(REMOVED) == 2
+    assert (
+        redacted("user,password\nada,hunter2\nx;y;api_key\n1;2;abcdef-123456\n").count(REMOVED) == 2
+    )
     # The cells of a table are no header.
     assert redacted("user,password\nada,password\nbob,letmein\n\n").endswith(f"bob,{REMOVED}\n\n")
 
@@ -119,7 +125,10 @@ TOKEN = "hf_" + "abcDEF123456ghiJKL789"
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ([["--hub-token", TOKEN], ["--steps", "3"]], [["--hub-token", "[removed]"], ["--steps", "3"]]),
+        (
+            [["--hub-token", TOKEN], ["--steps", "3"]],
+            [["--hub-token", "[removed]"], ["--steps", "3"]],
+        ),
         ([[["x", [TOKEN]]]], [[["x", ["[removed]"]]]]),
         ({TOKEN: "on"}, {"[removed]": "on"}),
         ({TOKEN: TOKEN}, {"[removed]": "[removed]"}),
@@ -130,7 +139,9 @@ def test_what_lies_deep_in_a_result_or_is_a_name_is_removed_too(value, expected)
     assert without_secrets(value) == expected
 
 
-@pytest.mark.parametrize("value", [(1.5, None, 2.0), [[1, 2], [3, 4]], {"tokens": (1.0, 2.0)}, "a text", None, 3])
+@pytest.mark.parametrize(
+    "value", [(1.5, None, 2.0), [[1, 2], [3, 4]], {"tokens": (1.0, 2.0)}, "a text", None, 3]
+)
 def test_without_a_secret_the_same_object_comes_back(value):
     assert without_secrets(value) is value
 
@@ -207,7 +218,20 @@ METRICS += (
     "value",
     "password",
 )
-FIGURES = ("0.1234", "123.4", "12", "1.2e-05", "-0.5", "nan", "99.5%", "12.3ms", "0.25 s", "1,234.5", ".5", "3.")
+FIGURES = (
+    "0.1234",
+    "123.4",
+    "12",
+    "1.2e-05",
+    "-0.5",
+    "nan",
+    "99.5%",
+    "12.3ms",
+    "0.25 s",
+    "1,234.5",
+    ".5",
+    "3.",
+)
 
 
 STATED = (
@@ -219,7 +243,13 @@ STATED = (
     "| NAME | FIGURE |",
     "NAME:FIGURE",
 )
-STATED += ("NAME = FIGURE", "--NAME FIGURE", "NAME ....... FIGURE", "NAME\tFIGURE", "NAME -> FIGURE")
+STATED += (
+    "NAME = FIGURE",
+    "--NAME FIGURE",
+    "NAME ....... FIGURE",
+    "NAME\tFIGURE",
+    "NAME -> FIGURE",
+)
 AROUND = (
     "step 5 | § | loss: 2.5",
     '{§, "step": 5}',
@@ -237,7 +267,9 @@ def test_x0_a_figure_of_a_step_is_never_removed(name):
 
 
 def test_x7_what_was_a_number_in_json_stays_json():
-    assert redacted('{"password": 12345678, "loss": 2.5}') == '{"password": "[removed]", "loss": 2.5}'
+    assert (
+        redacted('{"password": 12345678, "loss": 2.5}') == '{"password": "[removed]", "loss": 2.5}'
+    )
 
 
 def test_x7_what_is_quoted_is_redacted_before_it_is_cut():
@@ -284,15 +316,25 @@ class TestHosts:
             ("gpu8", 0),
             ("gpu100", 0),
         ):
-            assert ("node-?" in self.replaced(text.format(name)).partition(" at ")[2]) == is_one, name
-        assert self.replaced("SLURM_NODELIST=h[1-8] on h8 with h100, xh8").endswith("on node-? with h100, xh8")
+            assert ("node-?" in self.replaced(text.format(name)).partition(" at ")[2]) == is_one, (
+                name
+            )
+        assert self.replaced("SLURM_NODELIST=h[1-8] on h8 with h100, xh8").endswith(
+            "on node-? with h100, xh8"
+        )
 
     @pytest.mark.parametrize(
         "text",
         [
             "SLURM_NODELIST=h0[" + ",".join(["1-99999"] * 2_400) + "]",
-            " ".join(f"SLURM_NODELIST=h{each}[1-99999," + ",".join(["1-99999"] * 120) + "]" for each in range(96)),
-            " ".join("SLURM_NODELIST=" + ",".join(f"gpu{each}x{i}" for i in range(99)) for each in range(110)),
+            " ".join(
+                f"SLURM_NODELIST=h{each}[1-99999," + ",".join(["1-99999"] * 120) + "]"
+                for each in range(96)
+            ),
+            " ".join(
+                "SLURM_NODELIST=" + ",".join(f"gpu{each}x{i}" for i in range(99))
+                for each in range(110)
+            ),
             "SLURM_NODELIST=" + "".join(f"rack-{each}[1-999999999999]," for each in range(6_000)),
             "".join(f"hostname: h{each}.cluster{each}.example.com " for each in range(3_000)),
             "".join(f"hostname: rack-{each} " for each in range(9_000)) + "rack-" * 20_000,
@@ -308,7 +350,9 @@ class TestHosts:
         assert len(found._domains) <= names.MOST_RANGES
         assert found.text(text)
 
-    def test_x3_names_and_ranges_beyond_the_limits_are_replaced_where_they_are_named(self, monkeypatch):
+    def test_x3_names_and_ranges_beyond_the_limits_are_replaced_where_they_are_named(
+        self, monkeypatch
+    ):
         monkeypatch.setattr(names, "MOST_NAMES", 2)
         monkeypatch.setattr(names, "MOST_RANGES", 2)
         text = "hostname: alpha1 hostname: beta2 hostname: gamma3; alpha1 beta2 gamma3"
@@ -319,4 +363,6 @@ class TestHosts:
 
 def test_x7_an_account_on_a_machine():
     shown = Names(lambda name: "node-1")
-    assert shown.text("train.py ssh://ada@gpu17.acme.corp/data") == "train.py ssh://user-1@node-1/data"
+    assert (
+        shown.text("train.py ssh://ada@gpu17.acme.corp/data") == "train.py ssh://user-1@node-1/data"
+    )

@@ -81,7 +81,12 @@ def arguments_of(tmp_path_factory):
     def run(script: Path, words: list[str], folder: Path) -> list[str]:
         environment = {"PATH": "/usr/bin:/bin", "PYTHON": str(python), "HOME": str(folder)}
         done = subprocess.run(
-            ["bash", script, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
+            ["bash", script, *words],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         found = re.search(r"/tprimat/__main__\.py\n(.+)", done.stdout, re.DOTALL | re.MULTILINE)
         assert found, done.stderr
@@ -107,11 +112,15 @@ def test_is_at_the_root_or_named_with_its_directory(typed):
         )
 
 
-@pytest.mark.parametrize("typed", [typed for typed, command in TYPED.items() if command != "pretrain"])
+@pytest.mark.parametrize(
+    "typed", [typed for typed, command in TYPED.items() if command != "pretrain"]
+)
 def test_its_options_are_those_of_the_command(typed, arguments_of, tmp_path):
     name, words = script_of(typed)
     words = ["llama" if word == "$model" else word for word in words if word != "--help"]
-    script = next(path for path in (REPOSITORY / name, REPOSITORY / "scripts" / name) if path.is_file())
+    script = next(
+        path for path in (REPOSITORY / name, REPOSITORY / "scripts" / name) if path.is_file()
+    )
     if script.suffix == ".py":
         command = re.search(r"\brun\(\"([\w-]+)\"", script.read_text(encoding="utf-8"))
         assert command, script
@@ -140,7 +149,9 @@ def test_the_table_holds_every_command_of_the_documents(samples):
     typed = {
         " ".join(line.split("  #")[0].split())
         for path in documents
-        for block in re.findall(r"```(?:bash|sh)\n(.*?)```", path.read_text(encoding="utf-8", errors="replace"), re.S)
+        for block in re.findall(
+            r"```(?:bash|sh)\n(.*?)```", path.read_text(encoding="utf-8", errors="replace"), re.S
+        )
         for line in block.replace("\\\n", " ").splitlines()
         if re.search(r"^[^#]*\.(?:py|sh)\b", line) and not NOT_OURS.search(line.strip())
     }

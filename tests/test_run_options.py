@@ -24,9 +24,13 @@ run_options = load_tool("run_options")
 )
 def test_two_setups_of_llama_on_a_cpu(instructions, labels):
     words = run_options.options(gpu=False, instructions=instructions).split()
-    machine = Machine("cpu", GpuInfo(device_count=1, software_stack="cpu"), Environment(cpu_threads=2))
+    machine = Machine(
+        "cpu", GpuInfo(device_count=1, software_stack="cpu"), Environment(cpu_threads=2)
+    )
     plan = plan_of(benchmark.parser().parse_args(words), frameworks.by_name("lightning"), machine)
-    assert [(request.model, request.label) for request in plan.requests] == [("llama", label) for label in labels]
+    assert [(request.model, request.label) for request in plan.requests] == [
+        ("llama", label) for label in labels
+    ]
     assert len({request.global_batch_size for request in plan.requests}) == 1
     assert [index for _, index in plan.order()] == [0, 1, 1, 0, 0, 1, 1, 0, 0, 1]
     more = benchmark.parser().parse_args([*words, "--model", "all"])

@@ -29,7 +29,11 @@ def sbom():
 @pytest.fixture
 def rows(repository, sbom):
     """The packages in the table of SECURITY.md, with their licences."""
-    text = (repository / "SECURITY.md").read_text(encoding="utf-8").partition("| package | for | licence |")[2]
+    text = (
+        (repository / "SECURITY.md")
+        .read_text(encoding="utf-8")
+        .partition("| package | for | licence |")[2]
+    )
     found = {}
     for line in text.partition("\n\n")[0].splitlines()[2:]:
         names, _, licence = (cell.strip() for cell in line.strip("|").split("|"))
@@ -41,11 +45,17 @@ def rows(repository, sbom):
 def stated(name: str) -> str:
     about = metadata.metadata(name)
     classifiers = [each for each in about.get_all("Classifier") or () if each.startswith("License")]
-    return "\n".join([about.get("License-Expression") or "", (about.get("License") or "")[:2000], *classifiers])
+    return "\n".join(
+        [about.get("License-Expression") or "", (about.get("License") or "")[:2000], *classifiers]
+    )
 
 
 def test_every_package_that_is_asked_for_is_listed_with_its_licence(repository, sbom, rows):
-    text = (repository / "pyproject.toml").read_text(encoding="utf-8").partition("[project.optional-dependencies]")[2]
+    text = (
+        (repository / "pyproject.toml")
+        .read_text(encoding="utf-8")
+        .partition("[project.optional-dependencies]")[2]
+    )
     extras = [Requirement(each) for each in re.findall(r'"([^"]+)"', text.partition("\n[")[0])]
     wanted = {sbom.normal(each.name) for each in [*sbom.listed("requirements.txt"), *extras]}
     assert set(rows) == {*wanted, *(sbom.normal(each["name"]) for each in sbom.chart_libraries())}
@@ -59,7 +69,10 @@ def test_the_included_libraries_have_their_licences_beside_them(repository, rows
         (licence,) = (each["license"]["id"] for each in component["licenses"])
         assert rows[sbom.normal(component["name"])] == licence == "MIT"
     project = (repository / "pyproject.toml").read_text(encoding="utf-8")
-    for name in ("tprimat/report/page/plotly-basic.LICENSE", "tprimat/publish/vendor/uPlot.LICENSE"):
+    for name in (
+        "tprimat/report/page/plotly-basic.LICENSE",
+        "tprimat/publish/vendor/uPlot.LICENSE",
+    ):
         assert "MIT License" in (repository / name).read_text(encoding="utf-8").splitlines()[0]
         assert name in project
 
@@ -69,7 +82,9 @@ def test_the_bill_has_what_is_needed_and_nothing_else(sbom):
     packages = sbom.needed(direct)
     assert {"numpy", "jinja2", "markupsafe"} <= set(packages)
     assert "pytest" not in packages
-    parts = [{"bom-ref": f"{name}==1", "name": name, "licenses": []} for name in (*packages, "pytest")]
+    parts = [
+        {"bom-ref": f"{name}==1", "name": name, "licenses": []} for name in (*packages, "pytest")
+    ]
     made = sbom.completed(
         {"components": parts, "metadata": {}, "bomFormat": "CycloneDX"},
         packages,
@@ -77,13 +92,19 @@ def test_the_bill_has_what_is_needed_and_nothing_else(sbom):
     )
     refs = {each["bom-ref"] for each in made["components"]}
     assert "pytest==1" not in refs
-    root = next(each for each in made["dependencies"] if each["ref"] == made["metadata"]["component"]["bom-ref"])
+    root = next(
+        each
+        for each in made["dependencies"]
+        if each["ref"] == made["metadata"]["component"]["bom-ref"]
+    )
     assert {"numpy==1", "jinja2==1"} < set(root["dependsOn"])
     assert {ref for each in made["dependencies"] for ref in each.get("dependsOn", ())} <= refs
     assert {"plotly.js-basic-dist-min@4.1.1", "uplot@1.6.32"} < set(root["dependsOn"])
 
 
-@pytest.mark.skipif(importlib.util.find_spec("cyclonedx_py") is None, reason="cyclonedx-bom is not installed")
+@pytest.mark.skipif(
+    importlib.util.find_spec("cyclonedx_py") is None, reason="cyclonedx-bom is not installed"
+)
 def test_the_bill_of_this_environment_is_valid(repository, tmp_path):
     command = [sys.executable, str(repository / "tools" / "sbom.py"), str(tmp_path / "sbom.json")]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -70,7 +70,10 @@ class TestPlain:
         assert len(plain("\x1b]" * 20_000)) <= 20_000
 
     def test_error_lines_pass_it(self):
-        assert UsageError("\x1b[2Jgone\nnext", heading="wrong-usage").line().splitlines()[0] == "error: gone next"
+        assert (
+            UsageError("\x1b[2Jgone\nnext", heading="wrong-usage").line().splitlines()[0]
+            == "error: gone next"
+        )
 
 
 class TestForEncoding:
@@ -89,7 +92,12 @@ class TestForEncoding:
 
 @pytest.mark.parametrize(
     ("number", "noun", "text"),
-    [(1, "step", "1 step"), (0, "step", "0 steps"), (2, "process", "2 processes"), (1, "process", "1 process")],
+    [
+        (1, "step", "1 step"),
+        (0, "step", "0 steps"),
+        (2, "process", "2 processes"),
+        (1, "process", "1 process"),
+    ],
 )
 def test_a_number_has_its_noun(number, noun, text):
     assert counted(number, noun) == text
@@ -98,7 +106,10 @@ def test_a_number_has_its_noun(number, noun, text):
 def test_a_name_that_is_near_is_suggested():
     known = ("llama", "mistral", "qwen")
     assert suggestion("lama", known, "choose one") == "did you mean llama?"
-    assert suggestion("H100", ("H100X", "H100Y"), "choose one", most=3) == "the nearest are H100Y, H100X"
+    assert (
+        suggestion("H100", ("H100X", "H100Y"), "choose one", most=3)
+        == "the nearest are H100Y, H100X"
+    )
     assert suggestion("xyz", known, "choose one") == "choose one"
 
 
@@ -143,8 +154,12 @@ ELSEWHERE = "{} benchmark --runs 5; {} compare; {} read x"
 def test_c1_advice_for_the_directory(monkeypatch, tmp_path, program, is_module, here, shown):
     clone = Path(__file__).resolve().parent.parent
     monkeypatch.setattr("sys.argv", [str(clone / program)])
-    monkeypatch.setattr("sys.orig_argv", ["python3", *(["-m", "tprimat"] if is_module else [program])])
+    monkeypatch.setattr(
+        "sys.orig_argv", ["python3", *(["-m", "tprimat"] if is_module else [program])]
+    )
     monkeypatch.chdir(clone if here == "clone" else tmp_path)
-    requirements = "requirements.txt" if here == "clone" else shlex.quote(str(clone / "requirements.txt"))
+    requirements = (
+        "requirements.txt" if here == "clone" else shlex.quote(str(clone / "requirements.txt"))
+    )
     by_path = shlex.join(["python3", str(clone / "tprimat" / "__main__.py")])
     assert runnable(ADVICE) == f"{shown.replace('{}', by_path)}; pip install -r {requirements}"

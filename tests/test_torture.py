@@ -11,8 +11,12 @@ import pytest
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(sys.platform != "linux", reason="what is left behind is looked for in /proc"),
-    pytest.mark.skipif(importlib.util.find_spec("lightning") is None, reason="lightning is not installed"),
+    pytest.mark.skipif(
+        sys.platform != "linux", reason="what is left behind is looked for in /proc"
+    ),
+    pytest.mark.skipif(
+        importlib.util.find_spec("lightning") is None, reason="lightning is not installed"
+    ),
 ]
 
 
@@ -48,7 +52,10 @@ def test_each_other_way_to_record_is_killed(torture, tmp_path, capsys, kind):
 def test_kinds_take_turns(torture):
     plans = list(torture.plans(400, random.Random(0), list(torture.KINDS)))
     assert {plan.kind for plan in plans} == set(torture.KINDS)
-    assert {plan.phase for plan in plans if plan.kind == "record"} == {*torture.OF_ONE_RUN, "let through"}
+    assert {plan.phase for plan in plans if plan.kind == "record"} == {
+        *torture.OF_ONE_RUN,
+        "let through",
+    }
     assert {plan.phase for plan in plans if plan.kind == "encdec"} == set(torture.PHASES)
 
 
@@ -57,5 +64,9 @@ def test_all_phases_and_signals_are_planned(torture):
     assert {plan.phase for plan in plans} == set(torture.PHASES)
     assert {(plan.number, plan.whom) for plan in plans} == {
         (signal.SIGINT, "command"),
-        *((number, whom) for number in (signal.SIGKILL, signal.SIGTERM) for whom in ("command", "training", "all")),
+        *(
+            (number, whom)
+            for number in (signal.SIGKILL, signal.SIGTERM)
+            for whom in ("command", "training", "all")
+        ),
     }

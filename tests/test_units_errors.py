@@ -41,7 +41,9 @@ def test_a_figure_keeps_three_decimals_or_four_digits(value, stored):
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_rounding_loses_less_than_it_may(value):
     stored = units.round_figure(value)
-    assert abs(stored - value) <= max(0.0005 if abs(value) >= 1 else 0.0, 0.0005 * abs(value)) + 5e-324
+    assert (
+        abs(stored - value) <= max(0.0005 if abs(value) >= 1 else 0.0, 0.0005 * abs(value)) + 5e-324
+    )
     assert units.round_figure(stored) == stored
 
 
@@ -93,10 +95,16 @@ def test_memory_for_people(value, text):
 
 
 def test_an_amount_of_data_for_people():
-    assert [units.size(size) for size in (66_600, 6_660_000, 29_999_999_999)] == ["66.6 kB", "6.7 MB", "30.0 GB"]
+    assert [units.size(size) for size in (66_600, 6_660_000, 29_999_999_999)] == [
+        "66.6 kB",
+        "6.7 MB",
+        "30.0 GB",
+    ]
 
 
-@pytest.mark.parametrize(("ratio", "text"), [(1.3623, "1.36×"), (1.0123, "1.012×"), (0.987, "0.987×"), (0.5, "0.50×")])
+@pytest.mark.parametrize(
+    ("ratio", "text"), [(1.3623, "1.36×"), (1.0123, "1.012×"), (0.987, "0.987×"), (0.5, "0.50×")]
+)
 def test_a_ratio_close_to_one_has_more_digits(ratio, text):
     assert units.times(ratio) == text
 
@@ -106,7 +114,9 @@ def test_a_ratio_close_to_one_has_more_digits(ratio, text):
 MOST_SEVERE_FIRST = [70, 2, 5, 4, 3, 1, 6, 0]
 
 
-@pytest.mark.parametrize(("first", "second"), list(itertools.combinations_with_replacement(MOST_SEVERE_FIRST, 2)))
+@pytest.mark.parametrize(
+    ("first", "second"), list(itertools.combinations_with_replacement(MOST_SEVERE_FIRST, 2))
+)
 def test_the_gravest_of_two_statuses_counts(first, second):
     assert errors.most_severe([ExitStatus(first), ExitStatus(second)]) == first
     assert errors.most_severe([ExitStatus(second), ExitStatus(first)]) == first
@@ -143,11 +153,16 @@ def test_an_error_names_its_heading():
 
 
 def test_an_error_of_a_file_names_its_line():
-    assert errors.UnreadableError("a.json", "broken", heading="h", line=7).message == "a.json:7: broken"
+    assert (
+        errors.UnreadableError("a.json", "broken", heading="h", line=7).message
+        == "a.json:7: broken"
+    )
     assert errors.UnreadableError("a.json", "broken", heading="h").message == "a.json: broken"
 
 
-@pytest.mark.parametrize("text", ["a\x1b[2Jb", "a\x07b", "a\u202eb", "a\x00b", "a\ud800b", "a\x9b2Jb"])
+@pytest.mark.parametrize(
+    "text", ["a\x1b[2Jb", "a\x07b", "a\u202eb", "a\x00b", "a\ud800b", "a\x9b2Jb"]
+)
 def test_an_error_carries_nothing_that_a_terminal_acts_on(text):
     line = errors.UnreadableError(text, text, heading="h").line()
     assert line.replace("\n", "").isprintable()
@@ -156,7 +171,10 @@ def test_an_error_carries_nothing_that_a_terminal_acts_on(text):
 
 def test_a_missing_package_is_named_with_the_command_that_brings_it():
     error = errors.missing_package("matplotlib", "pip install matplotlib", "the picture")
-    assert error.message == "the picture needs the package matplotlib, which is not installed: pip install matplotlib"
+    assert (
+        error.message
+        == "the picture needs the package matplotlib, which is not installed: pip install matplotlib"
+    )
     assert error.line().splitlines() == [
         "error: the picture needs the package matplotlib, which is not installed",
         "hint:  pip install matplotlib",

@@ -20,7 +20,9 @@ from tprimat import cli
 from tprimat.errors import ExitStatus
 from tprimat.store import store
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="users and terminals as Unix has them")
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="users and terminals as Unix has them"
+)
 HAS_LIGHTNING = importlib.util.find_spec("lightning") is not None
 NOBODY, SOMEBODY = 65534, 65533
 STRANGE = ("my work", "it's", 'a "b"', "Größe 型", "two\nlines", "$HOME;x", "-dash")
@@ -30,7 +32,11 @@ def _warm_up(folder: Path) -> None:
     """Use each command once: another user may not be allowed to read this Python's own files."""
     shutil.copytree(Path(__file__).parent / "data" / "logs", folder, dirs_exist_ok=True)
     log, output = str(folder / "primus_core_doubled.log"), str(folder / "output")
-    for words in (["read", log, "--output-dir", output], ["compare", output], ["export", output, "--csv", "-"]):
+    for words in (
+        ["read", log, "--output-dir", output],
+        ["compare", output],
+        ["export", output, "--csv", "-"],
+    ):
         cli.run(words[0], words[1:])
     cli.run("compare", [str(folder / "missing.log")])
     sys.stdout.flush()
@@ -39,7 +45,9 @@ def _warm_up(folder: Path) -> None:
     os.lseek(1, 0, os.SEEK_SET)
 
 
-def said_by(user: int, folder: Path, *words: str, umask: int = 0o022, **settings: str) -> tuple[int, str]:
+def said_by(
+    user: int, folder: Path, *words: str, umask: int = 0o022, **settings: str
+) -> tuple[int, str]:
     """Run a command as another user, in a process that has loaded its parts; return its status and what it prints."""
     if os.geteuid() != 0:
         pytest.skip("only root may become another user")
@@ -111,7 +119,11 @@ class TestAnotherUser:
 
     def test_no_home_and_no_cache(self, shared, log):
         shared.chmod(0o777)
-        settings = {"HOME": "/nonexistent", "XDG_CACHE_HOME": "/nonexistent/cache", "MPLCONFIGDIR": "/nonexistent/mpl"}
+        settings = {
+            "HOME": "/nonexistent",
+            "XDG_CACHE_HOME": "/nonexistent/cache",
+            "MPLCONFIGDIR": "/nonexistent/mpl",
+        }
         status, said = said_by(NOBODY, shared, "compare", "train.log", **settings)
         assert status == ExitStatus.OK, said
         assert "Traceback" not in said
@@ -120,7 +132,10 @@ class TestAnotherUser:
     def test_two_users_in_one_directory(self, shared, log):
         """Whose umask keeps others out, keeps them out of writing; what one may read, they compare."""
         shared.chmod(0o777)
-        assert said_by(NOBODY, shared, "read", "train.log", "--output-dir", "output")[0] == ExitStatus.OK
+        assert (
+            said_by(NOBODY, shared, "read", "train.log", "--output-dir", "output")[0]
+            == ExitStatus.OK
+        )
         (result,) = (shared / "output").glob("*.json")
         before = result.read_bytes()
         status, said = said_by(SOMEBODY, shared, "read", "train.log", "--output-dir", "output")
@@ -136,13 +151,18 @@ class TestAnotherUser:
         (shared / "output").mkdir()
         (shared / "output").chmod(0o777)
         for user in (NOBODY, SOMEBODY):
-            status, said = said_by(user, shared, "read", "train.log", "--output-dir", "output", umask=0o002)
+            status, said = said_by(
+                user, shared, "read", "train.log", "--output-dir", "output", umask=0o002
+            )
             assert status == ExitStatus.OK, said
         assert all(store.read(path) for path in (shared / "output").glob("*.json"))
 
     def test_a_result_that_another_user_may_not_read(self, shared, log):
         shared.chmod(0o777)
-        assert said_by(NOBODY, shared, "read", "train.log", "--output-dir", "output", umask=0o077)[0] == ExitStatus.OK
+        assert (
+            said_by(NOBODY, shared, "read", "train.log", "--output-dir", "output", umask=0o077)[0]
+            == ExitStatus.OK
+        )
         status, said = said_by(SOMEBODY, shared, "compare", "output", "--no-plot")
         assert status == ExitStatus.USAGE
         assert "Permission denied" in said
@@ -159,7 +179,11 @@ class TestHangUp:
         if pid == 0:
             os.chdir(folder)
             signal.signal(signal.SIGHUP, signal.SIG_DFL)
-            os.execve(sys.executable, [sys.executable, *words], {**os.environ, "TERM": "xterm", **settings})
+            os.execve(
+                sys.executable,
+                [sys.executable, *words],
+                {**os.environ, "TERM": "xterm", **settings},
+            )
         return pid, master
 
     def seen(self, master: int, text: bytes) -> None:
@@ -184,7 +208,9 @@ class TestHangUp:
         log = tmp_path / "train.log"
         shutil.copy(repository / "tests" / "data" / "logs" / "primus_core_doubled.log", log)
         settings = {"PYTHONPATH": str(repository)}
-        pid, master = self.start(tmp_path, "-m", "tprimat", "watch", str(log), "--interval", "0.1", **settings)
+        pid, master = self.start(
+            tmp_path, "-m", "tprimat", "watch", str(log), "--interval", "0.1", **settings
+        )
         self.seen(master, b"step")
         os.close(master)
         assert self.ended(pid) in (-signal.SIGHUP, 0, 5)
@@ -192,7 +218,9 @@ class TestHangUp:
     @pytest.mark.slow
     @pytest.mark.skipif(not HAS_LIGHTNING, reason="lightning is not installed")
     def test_a_benchmark_keeps_its_steps(self, repository, tmp_path):
-        pid, master = self.start(tmp_path, str(repository / "benchmark.py"), "--model", "llama", "--steps", "400")
+        pid, master = self.start(
+            tmp_path, str(repository / "benchmark.py"), "--model", "llama", "--steps", "400"
+        )
         deadline = time.monotonic() + 240
         journals = tmp_path / "output" / ".journal"
         while not any(path.read_bytes().count(b"\n[") >= 5 for path in journals.glob("*.jsonl")):
@@ -225,14 +253,23 @@ class TestStrangePaths:
         assert cli.run("read", [str(log), "--output-dir", str(folder / "out put")]) == ExitStatus.OK
         assert cli.run("compare", [str(folder / "out put")]) == ExitStatus.OK
         assert (tmp_path / "output" / "comparison_report.html").exists()
-        words = ["--log-file", str(log), "--output-dir", f"./{name}/b", "--bundle", f"./{name}/b.tar.gz"]
+        words = [
+            "--log-file",
+            str(log),
+            "--output-dir",
+            f"./{name}/b",
+            "--bundle",
+            f"./{name}/b.tar.gz",
+        ]
         assert cli.run("extract-primus", words) == ExitStatus.OK
         # The log prints a rate that contradicts its step times.
         assert cli.run("verify", [f"./{name}/b.tar.gz"]) == ExitStatus.INCONCLUSIVE
         assert "Traceback" not in capsys.readouterr().err
 
     @pytest.mark.parametrize("name", STRANGE)
-    @pytest.mark.skipif(importlib.util.find_spec("yaml") is None, reason="PyYAML isn't installed; Primus brings it")
+    @pytest.mark.skipif(
+        importlib.util.find_spec("yaml") is None, reason="PyYAML isn't installed; Primus brings it"
+    )
     def test_of_primus(self, repository, tmp_path, name):
         place = tmp_path / name
         place.mkdir()

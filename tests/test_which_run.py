@@ -77,7 +77,9 @@ class TestRepetitions:
         (tmp_path / "new").mkdir()
         for number in (1, 2, 3):
             shutil.copy(case(f"g_same_seed_{number}.log"), tmp_path / "old")
-            text = megatron(varied(120, number), BEGIN + datetime.timedelta(days=number)).replace("  64 ", " 128 ")
+            text = megatron(varied(120, number), BEGIN + datetime.timedelta(days=number)).replace(
+                "  64 ", " 128 "
+            )
             (tmp_path / "new" / f"{number}.log").write_text(text)
         words = [
             "--baseline",
@@ -87,23 +89,36 @@ class TestRepetitions:
             "--model-name",
             "llama3.1_8B",
         ]
-        words += ["--num-gpus", "8", "--sequence-length", "2048", "--results-dir", str(tmp_path / "out")]
+        words += [
+            "--num-gpus",
+            "8",
+            "--sequence-length",
+            "2048",
+            "--results-dir",
+            str(tmp_path / "out"),
+        ]
         cli.run("compare", [*words, "--verbose"])
         assert "3 runs each" in capsys.readouterr().out
 
     @pytest.mark.parametrize("zone", ["", "+02:00"])
     @pytest.mark.parametrize(("after", "runs"), [(0, 1), (199, 1), (202, 2), (86_400, 2)])
-    def test_i8_what_begins_after_another_has_ended_is_another_run(self, after, runs, zone, tmp_path):
+    def test_i8_what_begins_after_another_has_ended_is_another_run(
+        self, after, runs, zone, tmp_path
+    ):
         """40 steps of 5 s take 200 s. Times that differ by nothing but the date are of one training until then."""
         (tmp_path / "a.log").write_text(megatron([5.0] * 40, zone=zone))
-        (tmp_path / "b.log").write_text(megatron([5.0] * 40, BEGIN + datetime.timedelta(seconds=after), zone))
+        (tmp_path / "b.log").write_text(
+            megatron([5.0] * 40, BEGIN + datetime.timedelta(seconds=after), zone)
+        )
         found, notes = loaded(tmp_path)
         assert (len(found), len(notes)) == (runs, 2 - runs)
 
     @pytest.mark.parametrize(("hours", "runs"), [(14, 1), (14.1, 2)])
     def test_i8_a_time_without_a_zone_may_be_fourteen_hours_off(self, hours, runs, tmp_path):
         (tmp_path / "a.log").write_text(megatron([5.0] * 40, zone="+00:00"))
-        (tmp_path / "b.log").write_text(megatron([5.0] * 40, BEGIN + datetime.timedelta(hours=hours)))
+        (tmp_path / "b.log").write_text(
+            megatron([5.0] * 40, BEGIN + datetime.timedelta(hours=hours))
+        )
         assert len(loaded(tmp_path)[0]) == runs
 
     def test_i8_one_seed_and_one_printed_total_are_no_single_training(self, tmp_path):
@@ -125,7 +140,9 @@ class TestRepetitions:
         (tmp_path / "b.log").write_text("".join(text.splitlines(keepends=True)[:cut]))
         runs, notes = loaded(tmp_path)
         assert (len(runs), len(runs[0].steps)) == (1, 40)
-        assert notes == [f"skipped: {tmp_path}/b.log: counted once, as another log of the training in {tmp_path}/a.log"]
+        assert notes == [
+            f"skipped: {tmp_path}/b.log: counted once, as another log of the training in {tmp_path}/a.log"
+        ]
 
 
 class TestProcesses:
@@ -137,7 +154,9 @@ class TestProcesses:
         runs, notes = loaded(tmp_path)
         assert (len(runs), len(notes)) == (1, 1)
         cli.run("compare", [str(tmp_path), "--results-dir", str(tmp_path / "out")])
-        assert "and 2 more: counted once, as another log of the training in" in capsys.readouterr().err
+        assert (
+            "and 2 more: counted once, as another log of the training in" in capsys.readouterr().err
+        )
 
     def test_i4_four_trainings_that_are_started_together_are_four(self, tmp_path):
         for seed in range(4):
@@ -170,7 +189,11 @@ class TestTrainingsOfOneText:
             ("bf16\n", "fp8\n", ("bf16", "fp8")),
             ("=== bf16 ===\n\n", "\n=== fp8 ===\n\n", ("bf16", "fp8")),
             ("# Runs\n\n## H100\n\n```\n", "```\n\n## MI300X\n\n```text\n", ("H100", "MI300X")),
-            ("## H100\nIt takes a while.\n```\n", "```\n## MI300X\nThis one is slower.\n```\n", ("H100", "MI300X")),
+            (
+                "## H100\nIt takes a while.\n```\n",
+                "```\n## MI300X\nThis one is slower.\n```\n",
+                ("H100", "MI300X"),
+            ),
             ("**batch_size=8:**\n", "\n**batch_size=16:**\n", ("batch_size=8", "batch_size=16")),
             (
                 "$ python train.py --compile\n",
@@ -207,7 +230,9 @@ class TestTrainingsOfOneText:
             (("odd#1.log#2",), [0.08], ["odd#1.log#2"]),
         ],
     )
-    def test_i1_one_training_of_a_text_is_selected(self, words, times, labels, tmp_path, monkeypatch):
+    def test_i1_one_training_of_a_text_is_selected(
+        self, words, times, labels, tmp_path, monkeypatch
+    ):
         monkeypatch.chdir(tmp_path)
         blocks = BLOCK.format(3.4, 50), BLOCK.format(3.5, 80)
         for name in ("two.log", "odd#1.log"):
@@ -223,7 +248,10 @@ class TestTrainingsOfOneText:
         Path("one.log").write_text(BLOCK.format(3.4, 50))
         Path("two.log").write_text(BLOCK.format(3.4, 50) + BLOCK.format(3.5, 80))
         (error,) = load.load([word]).errors
-        assert (error.problem, error.hint) == (f"{word}: no such training in it", f"there are {there}")
+        assert (error.problem, error.hint) == (
+            f"{word}: no such training in it",
+            f"there are {there}",
+        )
 
     def test_i1_two_headings_are_compared(self, case, tmp_path, capsys):
         words = ["--model-name", "llama3.1_8B", "--num-gpus", "8", "--sequence-length", "2048"]
@@ -241,12 +269,17 @@ class TestWhatCannotBeLoaded:
         folder = tmp_path / "results"
         assert cli.run("read", [str(tmp_path / "log"), "--output-dir", str(folder)]) == 0
         (whole,) = folder.glob("*.json")
-        (folder / "wrong.json").write_text(whole.read_text().replace('"max_steps": 40', '"max_steps": "forty"'))
+        (folder / "wrong.json").write_text(
+            whole.read_text().replace('"max_steps": 40', '"max_steps": "forty"')
+        )
         (folder / "old.json").write_text('{"performance_metrics": {}, "model": "llama"}')
         (folder / "other.json").write_text('{"settings": {}}')
         return folder
 
-    NAMED = ("wrong.json: this result can't be loaded: ", "old.json: this result can't be loaded: no step times")
+    NAMED = (
+        "wrong.json: this result can't be loaded: ",
+        "old.json: this result can't be loaded: no step times",
+    )
 
     def test_i7_it_is_named_beside_others(self, results, capsys, tmp_path):
         cli.run("compare", [str(results), "--results-dir", str(tmp_path / "out")])

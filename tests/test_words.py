@@ -53,7 +53,9 @@ def test_pages(page):
     assert avoided(page.read_text(encoding="utf-8")) == []
 
 
-@pytest.mark.parametrize("command", [(name,) for name in COMMANDS] + [("benchmark", "--model", "encdec")], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [(name,) for name in COMMANDS] + [("benchmark", "--model", "encdec")], ids=" ".join
+)
 def test_help(command):
     done = subprocess.run(
         [sys.executable, "-m", "tprimat", *command, "--help"],
@@ -73,9 +75,16 @@ def texts(node: ast.AST) -> Iterator[tuple[int, str]]:
         if isinstance(child, ast.Constant) and isinstance(child.value, str):
             yield child.lineno, child.value
         elif isinstance(child, ast.JoinedStr):
-            parts = [part.value if isinstance(part, ast.Constant) else "{}" for part in child.values]
+            parts = [
+                part.value if isinstance(part, ast.Constant) else "{}" for part in child.values
+            ]
             yield child.lineno, "".join(map(str, parts))
-            yield from (each for part in child.values if not isinstance(part, ast.Constant) for each in texts(part))
+            yield from (
+                each
+                for part in child.values
+                if not isinstance(part, ast.Constant)
+                for each in texts(part)
+            )
         elif not (isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)):
             yield from texts(child)
 
@@ -97,7 +106,15 @@ def compared(folder, tmp_path) -> str:
     Of the details the report has the same text as --verbose, with names in one line.
     """
     done = subprocess.run(
-        [sys.executable, "compare_results.py", folder, "--no-plot", "--verbose", "--results-dir", tmp_path],
+        [
+            sys.executable,
+            "compare_results.py",
+            folder,
+            "--no-plot",
+            "--verbose",
+            "--results-dir",
+            tmp_path,
+        ],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
@@ -107,7 +124,9 @@ def compared(folder, tmp_path) -> str:
     return done.stdout.partition("\nPerformance metrics\n")[0] + details + done.stderr
 
 
-@pytest.mark.parametrize("folder", ["tests/data/published", "docs/examples/published", "docs/examples/own"])
+@pytest.mark.parametrize(
+    "folder", ["tests/data/published", "docs/examples/published", "docs/examples/own"]
+)
 def test_comparisons(folder, tmp_path):
     assert avoided(compared(folder, tmp_path)) == []
 
@@ -134,7 +153,16 @@ def test_comparisons_of_logs(name, samples, tmp_path):
         copy_function=os.symlink,
     )
     subprocess.run(
-        [sys.executable, "-m", "tprimat", "read", logs, "--output-dir", tmp_path / "results", "--quiet"],
+        [
+            sys.executable,
+            "-m",
+            "tprimat",
+            "read",
+            logs,
+            "--output-dir",
+            tmp_path / "results",
+            "--quiet",
+        ],
         cwd=REPOSITORY,
         capture_output=True,
         check=True,
@@ -142,6 +170,8 @@ def test_comparisons_of_logs(name, samples, tmp_path):
     assert avoided(compared(tmp_path / "results", tmp_path)) == []
 
 
-@pytest.mark.parametrize("text", ["One run a side", "held against the peak", "the figures are rough", "left out"])
+@pytest.mark.parametrize(
+    "text", ["One run a side", "held against the peak", "the figures are rough", "left out"]
+)
 def test_what_is_found(text):
     assert avoided(text)

@@ -20,7 +20,9 @@ yaml = pytest.importorskip("yaml")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 FOLDER = REPOSITORY / ".github" / "workflows"
-WORKFLOWS = {path.name: yaml.safe_load(path.read_text(encoding="utf-8")) for path in FOLDER.glob("*.yml")}
+WORKFLOWS = {
+    path.name: yaml.safe_load(path.read_text(encoding="utf-8")) for path in FOLDER.glob("*.yml")
+}
 # YAML 1.1 reads the key `on` as true.
 INPUTS = WORKFLOWS["record.yml"][True]["workflow_call"]["inputs"]
 
@@ -57,7 +59,9 @@ def test_every_input_is_used_and_described():
     assert set(re.findall(r"inputs\.([\w-]+)", text)) == set(INPUTS)
     given = WORKFLOWS["ci.yml"]["jobs"]["record"]["with"]
     documented = (REPOSITORY / "docs" / "ci-gate.md").read_text(encoding="utf-8")
-    documented = yaml.safe_load(documented.split("```yaml\nname: speed\n")[1].split("```")[0])["jobs"]["record"]["with"]
+    documented = yaml.safe_load(documented.split("```yaml\nname: speed\n")[1].split("```")[0])[
+        "jobs"
+    ]["record"]["with"]
     assert {*given, *documented} <= set(INPUTS)
 
 
@@ -73,9 +77,16 @@ def clone(tmp_path):
 
 def run_step(clone: Path, name: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a step of the reusable workflow as GitHub does."""
-    (script,) = (step["run"] for where, step in steps() if "record.yml" in where and step.get("name") == name)
+    (script,) = (
+        step["run"] for where, step in steps() if "record.yml" in where and step.get("name") == name
+    )
     # This environment stands for the one that the step would make.
-    script = re.sub(r"^.*make_venv\.py.*\n", "", script.replace(".venv/bin/python", '"$PYTHON"'), flags=re.MULTILINE)
+    script = re.sub(
+        r"^.*make_venv\.py.*\n",
+        "",
+        script.replace(".venv/bin/python", '"$PYTHON"'),
+        flags=re.MULTILINE,
+    )
     environment = {
         **os.environ,
         "PYTHON": sys.executable,
@@ -83,7 +94,9 @@ def run_step(clone: Path, name: str, **variables: str) -> subprocess.CompletedPr
         "GITHUB_STEP_SUMMARY": str(clone / "summary.md"),
     }
     shell = [shutil.which("bash"), "-e", "-c", script]
-    return subprocess.run(shell, cwd=clone, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(
+        shell, cwd=clone, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
 
 
 def passed(clone: Path) -> list[str]:
@@ -98,7 +111,9 @@ class TestSteps:
             for run in range(3):
                 stamp = f"2026-03-{day:02d}T0{run}:00:00+00:00"
                 step_time = seconds * (1 + run / 1000) * (1 + day / 1e6)
-                save(make_run(step_time=step_time, timestamp=stamp), clone / "record/other" / number)
+                save(
+                    make_run(step_time=step_time, timestamp=stamp), clone / "record/other" / number
+                )
             done = run_step(clone, "compare", RUN=number, MAX_SLOWDOWN="3%")
             assert done.returncode == (1 if number == "11-1" else 0), done.stdout + done.stderr
             assert done.stdout.startswith("::error" if number == "11-1" else "::notice")
@@ -114,10 +129,29 @@ class TestSteps:
     @pytest.mark.parametrize(
         ("fields", "status"),
         [
-            ({"ending": Ending(kind="failed", cause="out of memory", line=812), "status": "failed"}, 3),
-            ({"ending": Ending(kind="stopped", cause="DUE TO TIME LIMIT"), "status": "incomplete"}, 0),
+            (
+                {
+                    "ending": Ending(kind="failed", cause="out of memory", line=812),
+                    "status": "failed",
+                },
+                3,
+            ),
+            (
+                {
+                    "ending": Ending(kind="stopped", cause="DUE TO TIME LIMIT"),
+                    "status": "incomplete",
+                },
+                0,
+            ),
             ({"ending": Ending(kind="cut_off"), "status": "incomplete"}, 0),
-            ({"notes": (Note("loss-not-finite", {"steps": "steps 3-9", "first": 3, "last": 9}),)}, 0),
+            (
+                {
+                    "notes": (
+                        Note("loss-not-finite", {"steps": "steps 3-9", "first": 3, "last": 9}),
+                    )
+                },
+                0,
+            ),
         ],
         ids=["failed", "stopped", "cut off", "NaN"],
     )
@@ -128,7 +162,9 @@ class TestSteps:
             how = fields if number == "2-1" else {}
             for run in range(3):
                 stamp = f"2026-03-0{number[0]}T0{run}:00:00+00:00"
-                made = make_run(step_time=1 + run / 1000 + int(number[0]) / 1e6, timestamp=stamp, **how)
+                made = make_run(
+                    step_time=1 + run / 1000 + int(number[0]) / 1e6, timestamp=stamp, **how
+                )
                 save(made, clone / "record/other" / number)
             done = run_step(clone, "compare", RUN=number, MAX_SLOWDOWN="30%")
             assert done.returncode == (status if how else 0), done.stdout + done.stderr
@@ -137,16 +173,25 @@ class TestSteps:
 
     @pytest.mark.parametrize("is_first", [True, False])
     @pytest.mark.parametrize("is_finished", [True, False])
-    def test_e1_the_nightly_workflow_of_the_docs_keeps_only_what_passed(self, clone, is_finished, is_first):
+    def test_e1_the_nightly_workflow_of_the_docs_keeps_only_what_passed(
+        self, clone, is_finished, is_first
+    ):
         page = (REPOSITORY / "docs" / "ci-gate.md").read_text(encoding="utf-8")
         workflow = yaml.safe_load(page.split("```yaml\nname: nightly\n")[1].split("```")[0])
-        (script,) = (step["run"] for step in workflow["jobs"]["speed"]["steps"] if "--baseline" in step.get("run", ""))
+        (script,) = (
+            step["run"]
+            for step in workflow["jobs"]["speed"]["steps"]
+            if "--baseline" in step.get("run", "")
+        )
         broken = {} if is_finished else {"status": "incomplete", "ending": Ending(kind="cut_off")}
         for day, (folder, how) in enumerate({"main": {}, "branch": broken}.items(), 1):
             for run in range(3) if folder == "branch" or not is_first else ():
                 stamp = f"2026-03-0{day}T0{run}:00:00+00:00"
                 step_time = 1 + run / 1000 + day / 1e6
-                save(make_run(step_time=step_time, timestamp=stamp, **how), clone / "results" / folder)
+                save(
+                    make_run(step_time=step_time, timestamp=stamp, **how),
+                    clone / "results" / folder,
+                )
         done = subprocess.run(
             [shutil.which("bash"), "-e", "-c", script.replace(".venv/bin/python", sys.executable)],
             cwd=clone, capture_output=True, text=True, check=False, timeout=300,

@@ -39,7 +39,11 @@ from tprimat.report.verdict import report
 
 def runs(step_time, count=4, **fields):
     return tuple(
-        make_run(step_time=step_time * (1 + 0.002 * day), timestamp=f"2026-02-0{day}T00:00:00+00:00", **fields)
+        make_run(
+            step_time=step_time * (1 + 0.002 * day),
+            timestamp=f"2026-02-0{day}T00:00:00+00:00",
+            **fields,
+        )
         for day in range(1, count + 1)
     )
 
@@ -62,10 +66,15 @@ def texts() -> dict[str, str]:
     trained = [(runs(3.2, model=name), runs(3.0, model=name, **AMD)) for name in ("llama", "qwen")]
     models = report(comparison(*(group for each in trained for group in each)))
     several = report(comparison(runs(3.2), runs(3.0, **AMD), runs(2.8, device="NVIDIA H200")))
-    curve = scaling_of(comparison(*(runs(32 / gpus + 0.1 * gpus**0.5, gpus=gpus) for gpus in (8, 16, 32))))
+    curve = scaling_of(
+        comparison(*(runs(32 / gpus + 0.1 * gpus**0.5, gpus=gpus) for gpus in (8, 16, 32)))
+    )
     sized = dataclasses.replace(pair, scaling=curve)
     projected = [projection.of(curve.curves[0], 64, None)]
-    files = [[Loaded("old", "1" * 64, runs(3.2))], [Loaded("new", "2" * 64, runs(3.6, label="new"))]]
+    files = [
+        [Loaded("old", "1" * 64, runs(3.2))],
+        [Loaded("new", "2" * 64, runs(3.6, label="new"))],
+    ]
     check = check_regression(*files, parse("3%", ()))
     difference = explain(traced("A", 500), traced("B", 700))
     sources = Sources("1.0", "compare_results.py")

@@ -69,7 +69,10 @@ raise SystemExit(1 if memory or cut else 0)
 
 def measured_once(folder: Path, words: list[str]) -> str:
     """Run `benchmark` with some words in a directory, for tests to copy; return what it prints."""
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as printed:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(io.StringIO()) as printed,
+    ):
         install(patch, folder)
         assert run("benchmark", words) == 0
     return printed.getvalue()

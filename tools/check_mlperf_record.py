@@ -46,9 +46,13 @@ def main(arguments: list[str] | None = None) -> int:
                     faults.append(f"{repository}/{name}: no row")
                 continue
             count, runs = count + 1, runs + len(logs)
-            for field, value in measure(name.rpartition("/")[2], logs, scaling, int(row["num_gpus"])).items():
+            for field, value in measure(
+                name.rpartition("/")[2], logs, scaling, int(row["num_gpus"])
+            ).items():
                 stated = [float(text) for text in row[field].split()]
-                expected = value if isinstance(value, list) else [value] if value is not None else []
+                expected = (
+                    value if isinstance(value, list) else [value] if value is not None else []
+                )
                 if len(stated) != len(expected):
                     faults.append(f"{repository}/{name}: {field} is {stated}, not {expected}")
                     continue
@@ -70,7 +74,9 @@ def sets_of(clone: Path):
     """Yield the sets of a clone that has all of their logs: directory, logs and scaling factor."""
 
     def git(*words: str, text: str = "") -> bytes:
-        return subprocess.run(["git", "-C", clone, *words], input=text.encode(), stdout=-1, check=True).stdout
+        return subprocess.run(
+            ["git", "-C", clone, *words], input=text.encode(), stdout=-1, check=True
+        ).stdout
 
     pattern = re.compile(
         r"[^/]+/results/[^/]+/(?:gpt3|llama2_70b_lora|llama31_405b|llama31_8b)/(result_\w+\.txt|scaling\.json)"
@@ -85,7 +91,9 @@ def sets_of(clone: Path):
         known = {}
         for file in order:
             found = subprocess.run(
-                ["git", "-C", clone, "cat-file", "blob", files[file]], capture_output=True, check=False
+                ["git", "-C", clone, "cat-file", "blob", files[file]],
+                capture_output=True,
+                check=False,
             )
             if not found.returncode:
                 known[file] = found.stdout.decode("utf-8", "replace")
@@ -147,14 +155,20 @@ def run_of(text: str, benchmark: str) -> dict:
             continue
         if key == "block_start" and begun is None:
             begun = time
-        elif begun is not None and (key in ("eval_start", "block_stop") or (key == "eval_stop" and not has_start)):
+        elif begun is not None and (
+            key in ("eval_start", "block_stop") or (key == "eval_stop" and not has_start)
+        ):
             # Blocks without an end: the evaluation begins after the last step that was logged.
             end = time if has_start or key == "block_stop" else last
             seconds, begun = seconds + (end - begun) / 1000, None
-        elif key == "train_loss" or (key == "tracked_stats" and "reduced_train_loss" in event["value"]):
+        elif key == "train_loss" or (
+            key == "tracked_stats" and "reduced_train_loss" in event["value"]
+        ):
             last = time
     first = next(event for event in events if event["key"] == "block_start")["metadata"]
-    metadata = (evaluations[-1] if evaluations else [e for e in events if e["key"] == "eval_accuracy"][-1])["metadata"]
+    metadata = (
+        evaluations[-1] if evaluations else [e for e in events if e["key"] == "eval_accuracy"][-1]
+    )["metadata"]
     if benchmark in SEQUENCE:
         tokens = metadata.get("epoch_num", metadata.get("samples_count"))
         steps = (tokens - first.get("first_epoch_num", 0)) / (batch * SEQUENCE[benchmark])

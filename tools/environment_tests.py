@@ -74,7 +74,9 @@ def analysis(arguments: list[str]) -> int:
               file=sys.stderr)  # fmt: skip
         return 2
     versions = list(found)
-    for version in dict.fromkeys(versions[:1] if "--oldest" in arguments else (versions[0], versions[-1])):
+    for version in dict.fromkeys(
+        versions[:1] if "--oldest" in arguments else (versions[0], versions[-1])
+    ):
         print(f"the analysis tier on Python {version}", flush=True)
         options = ("--requirements", "requirements-analysis.txt", "--groups", "test")
         python = made(found[version], ROOT / f".venv-{version}", *options)
@@ -92,10 +94,14 @@ def analysis(arguments: list[str]) -> int:
 def enough(report: ElementTree.Element) -> int:
     """Return 0 when most tests of a JUnit report ran, else 1 after a line that says so."""
     total, skipped = (
-        sum(int(suite.get(name, 0)) for suite in report.iter("testsuite")) for name in ("tests", "skipped")
+        sum(int(suite.get(name, 0)) for suite in report.iter("testsuite"))
+        for name in ("tests", "skipped")
     )
     if skipped * 2 > total or total == 0:
-        print(f"error: {skipped} of {total} tests were skipped without PyTorch; most must run", file=sys.stderr)
+        print(
+            f"error: {skipped} of {total} tests were skipped without PyTorch; most must run",
+            file=sys.stderr,
+        )
         return 1
     return 0
 
@@ -111,14 +117,23 @@ def frameworks(arguments: list[str]) -> int:
     # Two runs at a time, each with a thread a process; each worker gets the next long one when it is done.
     workers = ("-n", "2", "--maxschedchunk", "1")
     return pytest(
-        python, *workers, *FRAMEWORK_TESTS, *arguments, TPRIMAT_ALL_FRAMEWORKS="1", OMP_NUM_THREADS="1", PATH=path
+        python,
+        *workers,
+        *FRAMEWORK_TESTS,
+        *arguments,
+        TPRIMAT_ALL_FRAMEWORKS="1",
+        OMP_NUM_THREADS="1",
+        PATH=path,
     )
 
 
 def lightning(arguments: list[str]) -> int:
     """Test the collector with each version of Lightning."""
     if importlib.util.find_spec("torch") is None:
-        print("error: this Python has no torch: make venv (docs/troubleshooting.md#setting-up)", file=sys.stderr)
+        print(
+            "error: this Python has no torch: make venv (docs/troubleshooting.md#setting-up)",
+            file=sys.stderr,
+        )
         return 2
     for version in arguments or (*LIGHTNING_VERSIONS, NEWEST):
         python = Path(sys.executable) if version == NEWEST else _with_lightning(version)
@@ -134,7 +149,12 @@ def lightning(arguments: list[str]) -> int:
 def constraints(version: str, lines: list[str]) -> list[str]:
     """Return the lines of constraints.txt for another version of Lightning."""
     kept = [line for line in lines if line.split("==")[0].strip() not in FREED]
-    return [*kept, f"lightning=={version}", f"pytorch-lightning=={version}", LAST_WITH_PKG_RESOURCES]
+    return [
+        *kept,
+        f"lightning=={version}",
+        f"pytorch-lightning=={version}",
+        LAST_WITH_PKG_RESOURCES,
+    ]
 
 
 def _with_lightning(version: str) -> Path | None:
@@ -152,19 +172,26 @@ def _with_lightning(version: str) -> Path | None:
             print(f"error: {error} (docs/troubleshooting.md#setting-up)", file=sys.stderr)
             return None
     if _installed(environment.python) != version:
-        print(f"error: {environment.folder} has Lightning {_installed(environment.python)}: remove it", file=sys.stderr)
+        print(
+            f"error: {environment.folder} has Lightning {_installed(environment.python)}: remove it",
+            file=sys.stderr,
+        )
         return None
     return environment.python
 
 
 def _installed(python: Path) -> str:
     code = "from importlib.metadata import version; print(version('lightning'))"
-    return subprocess.run([str(python), "-c", code], stdout=subprocess.PIPE, text=True).stdout.strip()
+    return subprocess.run(
+        [str(python), "-c", code], stdout=subprocess.PIPE, text=True
+    ).stdout.strip()
 
 
 def main() -> int:
     """Run the tests of one kind of environment."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     kinds = {"analysis": analysis, "frameworks": frameworks, "lightning": lightning}
     parser.add_argument("kind", choices=kinds)
     return kinds[parser.parse_args(sys.argv[1:2]).kind](sys.argv[2:])

@@ -69,7 +69,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.check:
         return run_one(arguments.check, arguments.result, arguments.dry_run)
     if not arguments.dry_run and not has_gpu():
-        print("error: no GPU: torch sees none, and no driver's device file is here", file=sys.stderr)
+        print(
+            "error: no GPU: torch sees none, and no driver's device file is here", file=sys.stderr
+        )
         print("hint: start a container with --gpus all or --device /dev/kfd --device /dev/dri; or try --dry-run",
               file=sys.stderr)  # fmt: skip
         return 2
@@ -78,7 +80,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         names = arguments.only or [check.name for check in CHECKS if check.half == arguments.half]
-        status = run_all(folder, names, arguments.time_limit, arguments.dry_run, named=bool(arguments.only))
+        status = run_all(
+            folder, names, arguments.time_limit, arguments.dry_run, named=bool(arguments.only)
+        )
         if not arguments.only and arguments.half == 1:
             print("next: tools/first_gpu_run.sh --half 2")
         return status
@@ -87,7 +91,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
-def run_all(folder: Path, names: Sequence[str], time_limit_s: float, dry_run: bool, *, named: bool) -> int:
+def run_all(
+    folder: Path, names: Sequence[str], time_limit_s: float, dry_run: bool, *, named: bool
+) -> int:
     """Run checks one after the other, and write the file after each.
 
     Args:
@@ -134,7 +140,9 @@ def run_all(folder: Path, names: Sequence[str], time_limit_s: float, dry_run: bo
     if lacking and not document["missing"]:
         print("\n".join(wheels_hint(lacking)))
     counts = ", ".join(f"{count} {status}" for status, count in document["summary"].items())
-    print(f"\n{counts}, in {document['seconds']:.0f} s{' (dry run: not measured)' if dry_run else ''}\n{path}")
+    print(
+        f"\n{counts}, in {document['seconds']:.0f} s{' (dry run: not measured)' if dry_run else ''}\n{path}"
+    )
     print("\n".join(not_run), end="\n" if not_run else "")
     return 1 if FAILED in document["summary"] or not_run else 0
 
@@ -159,7 +167,10 @@ def wheels_hint(names: Sequence[str]) -> list[str]:
     """Return how the wheels of packages come here; this machine may have no network."""
     packages = " ".join(names)
     version, machine = f"{sys.version_info[0]}.{sys.version_info[1]}", platform.machine()
-    kinds = " ".join(f"--platform {kind}_{machine}" for kind in ("manylinux_2_28", "manylinux_2_17", "manylinux2014"))
+    kinds = " ".join(
+        f"--platform {kind}_{machine}"
+        for kind in ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
+    )
     return [
         f"missing: {', '.join(names)}. Where there is a network, and a directory that comes here:",
         f"  python3 -m pip download --only-binary=:all: --python-version {version} {kinds} -d wheels {packages}",
@@ -174,7 +185,14 @@ def run_check(check: Check, limit_s: float, dry_run: bool) -> dict[str, Any]:
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         result, log = Path(name, "result.json"), Path(name, "log")
-        argv = [sys.executable, str(Path(__file__).resolve()), "--check", check.name, "--result", str(result)]
+        argv = [
+            sys.executable,
+            str(Path(__file__).resolve()),
+            "--check",
+            check.name,
+            "--result",
+            str(result),
+        ]
         if dry_run:
             argv.append("--dry-run")
         with log.open("wb") as stream:
@@ -224,7 +242,9 @@ def run_in_process(check: Check, report: Report) -> Report:
         report.expect(check.title, "everything that it needs is here", str(error), None)
     except Exception as error:  # noqa: BLE001 - whatever a new device raises is a finding
         report.note(traceback=traceback.format_exc())
-        report.expect(check.title, "no error", f"{type(error).__name__}: {error}"[:2000], False, FAILED)
+        report.expect(
+            check.title, "no error", f"{type(error).__name__}: {error}"[:2000], False, FAILED
+        )
     report.save()
     return report
 
@@ -235,7 +255,9 @@ def lines(entry: dict[str, Any]) -> list[str]:
     for finding in entry["findings"]:
         if finding["status"] in (DOUBTFUL, FAILED) or entry["status"] == SKIPPED:
             seen = " ".join(str(finding["seen"]).split())
-            shown.append(f"          {finding['what']}: {seen[:160]}; expected: {finding['expectation'][:120]}")
+            shown.append(
+                f"          {finding['what']}: {seen[:160]}; expected: {finding['expectation'][:120]}"
+            )
     return shown
 
 
@@ -245,7 +267,12 @@ def has_gpu() -> bool:
         return True
     code = "import torch, sys; sys.exit(not torch.cuda.is_available())"
     try:
-        return subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=120).returncode == 0
+        return (
+            subprocess.run(
+                [sys.executable, "-c", code], capture_output=True, timeout=120
+            ).returncode
+            == 0
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
 
@@ -309,7 +336,11 @@ def _finding(what: str, expectation: str, seen: str, status: str) -> dict[str, s
 def _commit() -> str | None:
     try:
         done = subprocess.run(
-            ["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=False
+            ["git", "-C", str(ROOT), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
@@ -324,7 +355,9 @@ def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     known = [check.name for check in CHECKS]
     if unknown := [name for name in names if name not in known]:
-        raise argparse.ArgumentTypeError(f"unknown check '{unknown[0]}'; known are {', '.join(known)}")
+        raise argparse.ArgumentTypeError(
+            f"unknown check '{unknown[0]}'; known are {', '.join(known)}"
+        )
     return names
 
 
@@ -334,13 +367,19 @@ def _parser() -> argparse.ArgumentParser:
         description="Run the checks that are worth a GPU's first minutes, offline, and leave one JSON file.",
         epilog="exit status: 0 all ran and none failed, 1 one failed or has not run in full, 2 no GPU or wrong usage",
     )
-    parser.add_argument("folder", nargs="?", metavar="DIR", help="directory for the file (default: $OUT, or output)")
-    parser.add_argument("--only", type=_names, metavar="NAMES", help="run only these checks, separated by commas")
+    parser.add_argument(
+        "folder", nargs="?", metavar="DIR", help="directory for the file (default: $OUT, or output)"
+    )
+    parser.add_argument(
+        "--only", type=_names, metavar="NAMES", help="run only these checks, separated by commas"
+    )
     parser.add_argument("--half", type=int, choices=(1, 2), default=1,
                         help="less than ten minutes each on one H100, estimated (default: %(default)s)")  # fmt: skip
     parser.add_argument("--time-limit", type=float, default=TIME_LIMIT_S, metavar="SECONDS",
                         help="skip what doesn't fit (default: %(default)g)")  # fmt: skip
-    parser.add_argument("--dry-run", action="store_true", help="let the CPU stand in for the GPU: tries the checks")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="let the CPU stand in for the GPU: tries the checks"
+    )
     parser.add_argument("--check", help=argparse.SUPPRESS)
     parser.add_argument("--result", type=Path, help=argparse.SUPPRESS)
     return parser

@@ -78,11 +78,30 @@ _BY_THEMSELVES = tuple(
     (word, secret)
     for line, secret in SECRETS
     for word in line.split()
-    if secret in word and word.replace(secret, "").strip("-_.").isidentifier() and secret not in redacted(word)
+    if secret in word
+    and word.replace(secret, "").strip("-_.").isidentifier()
+    and secret not in redacted(word)
 )
 """Words that are known as secrets by their own form, wherever they stand, and the secret in each: ghp_… and its …."""
 
-_VALUES = (None, True, -1, 0, 1, 1e308, 10**30, "", "nan", "x" * 5000, "../../x", "\x1b[31m", "<script>", [], {}, [[]])
+_VALUES = (
+    None,
+    True,
+    -1,
+    0,
+    1,
+    1e308,
+    10**30,
+    "",
+    "nan",
+    "x" * 5000,
+    "../../x",
+    "\x1b[31m",
+    "<script>",
+    [],
+    {},
+    [[]],
+)
 """What a field of a JSON is replaced by."""
 
 
@@ -155,7 +174,11 @@ BUNDLES = (
     "read {} --output-dir out",
     "api {}",
 )
-TRACES = ("explain {} good_trace.json", "explain good_trace.json {} --json", "explain {} {} --verbose")
+TRACES = (
+    "explain {} good_trace.json",
+    "explain good_trace.json {} --json",
+    "explain {} {} --verbose",
+)
 
 
 def damaged(rng: random.Random, content: bytes) -> bytes:
@@ -220,7 +243,12 @@ def a_run(rng: random.Random, **fields: object) -> Run:
 
 def _result(rng: random.Random, line: str, secret: str) -> Input:
     roots = (ROOT / "tests" / "data", ROOT / "docs" / "examples", fuzz_logs.SAMPLES / "results")
-    files = [path for each in roots for path in sorted(each.rglob("*.json")) if "golden" not in path.parts]
+    files = [
+        path
+        for each in roots
+        for path in sorted(each.rglob("*.json"))
+        if "golden" not in path.parts
+    ]
     made = encode(as_file([a_run(rng)] * rng.choice((1, 1, 3))))
     content = made if rng.random() < 0.5 else rng.choice(files).read_bytes()
     return Input("given.json", damaged_json(rng, content, secret), RESULTS)
@@ -231,12 +259,28 @@ def _log(rng: random.Random, line: str, secret: str) -> Input:
     content = fuzz_logs.made(rng, name, _logs()[name])
     if name in fuzz_logs.LINES or name.startswith("real"):
         content = with_secret(rng, content, line)
-    ending = rng.choice((".log", ".txt", ".jsonl", ".csv", ".json", "")) if name not in made_files.RECORDS else ""
+    ending = (
+        rng.choice((".log", ".txt", ".jsonl", ".csv", ".json", ""))
+        if name not in made_files.RECORDS
+        else ""
+    )
     packed = rng.random() < 0.1
-    named = {"wandb, run": "run-1.wandb", "tensorboard": "events.out.tfevents.1.host"}.get(name, f"given{ending}")
-    beside = {f"{Path(named).stem}.env.json": damaged_json(rng, b'{"started": "2026-01-01T00:00:00+00:00"}', secret)}
-    commands = READING if name not in made_files.TABLES else ("read {} --columns step=step,time=time --output-dir out",)
-    return Input(named + ".gz" * packed, gzip.compress(content) if packed else content, commands, beside)
+    named = {"wandb, run": "run-1.wandb", "tensorboard": "events.out.tfevents.1.host"}.get(
+        name, f"given{ending}"
+    )
+    beside = {
+        f"{Path(named).stem}.env.json": damaged_json(
+            rng, b'{"started": "2026-01-01T00:00:00+00:00"}', secret
+        )
+    }
+    commands = (
+        READING
+        if name not in made_files.TABLES
+        else ("read {} --columns step=step,time=time --output-dir out",)
+    )
+    return Input(
+        named + ".gz" * packed, gzip.compress(content) if packed else content, commands, beside
+    )
 
 
 def _logs(known: dict[str, list[bytes]] = {}) -> dict[str, list[bytes]]:  # noqa: B006 - read once
@@ -247,11 +291,19 @@ def _logs(known: dict[str, list[bytes]] = {}) -> dict[str, list[bytes]]:  # noqa
 
 def _bundle(rng: random.Random, line: str, secret: str) -> Input:
     members = {
-        "given/results/benchmark_rocm_llama.json": damaged_json(rng, encode(as_file([a_run(rng)])), secret),
-        "given/logs/train.log.gz": gzip.compress(with_secret(rng, fuzz_logs.OWN.encode() * 5, line)),
-        "given/environment/benchmark_rocm_llama.json": damaged_json(rng, b'{"versions": {"torch": "2.8"}}', secret),
+        "given/results/benchmark_rocm_llama.json": damaged_json(
+            rng, encode(as_file([a_run(rng)])), secret
+        ),
+        "given/logs/train.log.gz": gzip.compress(
+            with_secret(rng, fuzz_logs.OWN.encode() * 5, line)
+        ),
+        "given/environment/benchmark_rocm_llama.json": damaged_json(
+            rng, b'{"versions": {"torch": "2.8"}}', secret
+        ),
         "given/README.txt": damaged(rng, b"what is here\n"),
-        rng.choice(("../x.json", "/etc/x.log", "given/results/a/b.json", "given/logs/y.log")): damaged(rng, b"{}"),
+        rng.choice(
+            ("../x.json", "/etc/x.log", "given/results/a/b.json", "given/logs/y.log")
+        ): damaged(rng, b"{}"),
     }
     names = rng.sample(list(members), rng.randint(1, len(members)))
     buffer = io.BytesIO()
@@ -281,27 +333,43 @@ def a_trace() -> bytes:
         made.step(step, start, start + 1000)
         made.operator("aten::mm", start + 5, start + 20)
         made.kernel("ampere_bf16_gemm", start + 10, start + 100, start + 600)
-        made.kernel("ncclDevKernel_AllReduce_Sum_bf16", start + 30, start + 500, start + 900, stream=20)
+        made.kernel(
+            "ncclDevKernel_AllReduce_Sum_bf16", start + 30, start + 500, start + 900, stream=20
+        )
     return made.text()
 
 
 def _trace(rng: random.Random, line: str, secret: str) -> Input:
     content = damaged_json(rng, a_trace(), secret)
     packed = rng.random() < 0.3
-    return Input("given.pt.trace.json" + ".gz" * packed, gzip.compress(content) if packed else content, TRACES)
+    return Input(
+        "given.pt.trace.json" + ".gz" * packed,
+        gzip.compress(content) if packed else content,
+        TRACES,
+    )
 
 
 def _journal(rng: random.Random, line: str, secret: str) -> Input:
     owner = {"pid": 999999999, "started": 1, "host": rng.choice((os.uname().nodename, "elsewhere"))}
     run = msgspec.to_builtins(make_run(steps=0, warmup=()))
-    lines = [{"journal": 1, "owner": owner}, {"run": run}, *([step, 1, 0.5, 2.0, None, 1.0] for step in range(1, 9))]
+    lines = [
+        {"journal": 1, "owner": owner},
+        {"run": run},
+        *([step, 1, 0.5, 2.0, None, 1.0] for step in range(1, 9)),
+    ]
     content = b"".join(json.dumps(each).encode() + b"\n" for each in lines)
     commands = ("compare out good.json --no-plot", "efficiency out", "export out --csv -")
-    return Input(f"out/{folders.JOURNALS}/1-abc.jsonl", with_secret(rng, damaged(rng, content), line), commands)
+    return Input(
+        f"out/{folders.JOURNALS}/1-abc.jsonl",
+        with_secret(rng, damaged(rng, content), line),
+        commands,
+    )
 
 
 def _telemetry(rng: random.Random, line: str, secret: str) -> Input:
-    plan = telemetry_faults.Plan(rng, rng.choice(("h100", "mi300x", "cpu")), gpus=1, duration_s=20.0)
+    plan = telemetry_faults.Plan(
+        rng, rng.choice(("h100", "mi300x", "cpu")), gpus=1, duration_s=20.0
+    )
     trace = telemetry_faults.make(plan).trace
     content = b"\n".join(map(telemetry_trace.encode, (trace.header, *trace.samples)))
     return Input("given.telemetry", damaged(rng, content), ("telemetry {}",))
@@ -310,14 +378,26 @@ def _telemetry(rng: random.Random, line: str, secret: str) -> Input:
 def _primus(rng: random.Random, line: str, secret: str) -> Input:
     content = with_secret(rng, damaged(rng, primus_tree.experiment("llama").encode()), line)
     return Input(
-        "given.yaml", content, ("primus-config {}", "primus-config {} --json", "primus-config {} --against good.json")
+        "given.yaml",
+        content,
+        ("primus-config {}", "primus-config {} --json", "primus-config {} --against good.json"),
     )
 
 
 def _tuned(rng: random.Random, line: str, secret: str) -> Input:
-    tuned = {"tuned_config": 1, "options": {"--model": "llama", "--micro-batch-size": 2}, "default": "x", "trials": []}
-    commands = ("benchmark --config {} --dry-run --output-dir out", "benchmark --config {} --dry-run --json")
-    return Input("tuned_given.json", damaged_json(rng, json.dumps(tuned).encode(), secret), commands)
+    tuned = {
+        "tuned_config": 1,
+        "options": {"--model": "llama", "--micro-batch-size": 2},
+        "default": "x",
+        "trials": [],
+    }
+    commands = (
+        "benchmark --config {} --dry-run --output-dir out",
+        "benchmark --config {} --dry-run --json",
+    )
+    return Input(
+        "tuned_given.json", damaged_json(rng, json.dumps(tuned).encode(), secret), commands
+    )
 
 
 def _preflight(rng: random.Random, line: str, secret: str) -> Input:
@@ -350,7 +430,9 @@ def answer(arguments: Sequence[str]) -> int:
             return error.status
         return 0
     if command == "telemetry":
-        made = telemetry_faults.make(telemetry_faults.Plan(random.Random(1), "h100", gpus=1, duration_s=20.0))
+        made = telemetry_faults.make(
+            telemetry_faults.Plan(random.Random(1), "h100", gpus=1, duration_s=20.0)
+        )
         trace = telemetry_trace.decode(Path(rest[0]).read_bytes().splitlines())
         if trace is not None:
             encode(as_file([telemetry.with_trace(made.run, made.steps, trace, 1)]))
@@ -370,7 +452,9 @@ def started(arguments: Sequence[str], folder: Path) -> tuple[int, str]:
                 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
                 os.dup2(said.fileno(), 1)
                 os.dup2(said.fileno(), 2)
-                sys.stdout, sys.stderr = (open(each, "w", encoding="utf-8", closefd=False) for each in (1, 2))  # noqa: SIM115
+                sys.stdout, sys.stderr = (
+                    open(each, "w", encoding="utf-8", closefd=False) for each in (1, 2)
+                )  # noqa: SIM115
                 size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
                 resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY,) * 2)
                 sys.argv = ["tprimat", *arguments]
@@ -426,7 +510,11 @@ def wrong(status: int, said: str, written: Sequence[Path], secret: str) -> Itera
         yield f"ended by signal {os.WTERMSIG(status)}"
     elif os.WEXITSTATUS(status) not in STATUSES:
         yield f"status {os.WEXITSTATUS(status)}"
-    if "Traceback (most recent call last)" in said or "internal error" in said or "MemoryError" in said:
+    if (
+        "Traceback (most recent call last)" in said
+        or "internal error" in said
+        or "MemoryError" in said
+    ):
         yield "a traceback"
     if secret in said:
         yield "the secret is printed"
@@ -456,11 +544,21 @@ def given(seed: int, number: int, kinds: Sequence[str]) -> tuple[str, Input, str
     word, by_itself = rng.choice(_BY_THEMSELVES)
     # Lines carry what makes their secret one; other places get one that is known by itself.
     made = KINDS[kind](rng, line, word)
-    return kind, made, rng.choice(made.commands), secret if secret.encode() in made.content else by_itself
+    return (
+        kind,
+        made,
+        rng.choice(made.commands),
+        secret if secret.encode() in made.content else by_itself,
+    )
 
 
 def fuzz(
-    seed: int, *, minutes: float | None = None, inputs: int | None = None, first: int = 0, kinds: Sequence[str] = ()
+    seed: int,
+    *,
+    minutes: float | None = None,
+    inputs: int | None = None,
+    first: int = 0,
+    kinds: Sequence[str] = (),
 ) -> Iterator[tuple[str, Finding | None]]:
     """Give damaged inputs to commands; yield the kind of each, and what was found.
 
@@ -471,11 +569,17 @@ def fuzz(
         first: number of the first input.
         kinds: names in KINDS; all without any.
     """
-    for name in (*(f"tprimat.cli.{each.replace('-', '_')}" for each in cli.COMMANDS), "matplotlib.pyplot", "pandas"):
+    for name in (
+        *(f"tprimat.cli.{each.replace('-', '_')}" for each in cli.COMMANDS),
+        "matplotlib.pyplot",
+        "pandas",
+    ):
         importlib.import_module(name)  # once, not in each process that answers
     ends = None if minutes is None else time.monotonic() + 60 * minutes
     for number in itertools.count(first):
-        if (inputs is not None and number >= first + inputs) or (ends is not None and time.monotonic() >= ends):
+        if (inputs is not None and number >= first + inputs) or (
+            ends is not None and time.monotonic() >= ends
+        ):
             return
         kind, made, command, secret = given(seed, number, kinds or list(KINDS))
         folder = Path(tempfile.mkdtemp(prefix="tprimat-fuzz-"))
@@ -485,11 +589,18 @@ def fuzz(
             shutil.rmtree(folder)
 
 
-def _tried(folder: Path, number: int, kind: str, made: Input, command: str, secret: str) -> Finding | None:
+def _tried(
+    folder: Path, number: int, kind: str, made: Input, command: str, secret: str
+) -> Finding | None:
     (folder / "out").mkdir()
     rng = random.Random(1)
     good = {name: encode(as_file([a_run(rng, label=name)])) for name in ("good", "other")}
-    laid = {made.name: made.content, **made.beside, "good.json": good["good"], "other.json": good["other"]}
+    laid = {
+        made.name: made.content,
+        **made.beside,
+        "good.json": good["good"],
+        "other.json": good["other"],
+    }
     for name, content in {**laid, "good_trace.json": a_trace()}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
@@ -510,9 +621,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip().splitlines()[0])
     parser.add_argument("--minutes", type=float, help="how long (60, or as many as --inputs take)")
     parser.add_argument("--inputs", type=int, help="how many")
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, metavar="KIND", default=list(KINDS), help=", ".join(KINDS))
-    parser.add_argument("--seed", type=int, default=int(time.time()), help="makes the same inputs again (the time)")
-    parser.add_argument("--first", type=int, default=0, help="number of the first input (%(default)s)")
+    parser.add_argument(
+        "--kinds",
+        nargs="+",
+        choices=KINDS,
+        metavar="KIND",
+        default=list(KINDS),
+        help=", ".join(KINDS),
+    )
+    parser.add_argument(
+        "--seed", type=int, default=int(time.time()), help="makes the same inputs again (the time)"
+    )
+    parser.add_argument(
+        "--first", type=int, default=0, help="number of the first input (%(default)s)"
+    )
     parser.add_argument("--keep", type=Path, help="a directory to keep the inputs of findings in")
     options = parser.parse_args()
     minutes = 60.0 if options.minutes is None and options.inputs is None else options.minutes
@@ -520,7 +642,12 @@ def main() -> int:
     counts: collections.Counter[str] = collections.Counter()
     found = 0
     reported = time.monotonic()
-    settings = {"minutes": minutes, "inputs": options.inputs, "first": options.first, "kinds": options.kinds}
+    settings = {
+        "minutes": minutes,
+        "inputs": options.inputs,
+        "first": options.first,
+        "kinds": options.kinds,
+    }
     for kind, finding in fuzz(options.seed, **settings):
         counts[kind] += 1
         if time.monotonic() - reported >= 60:
@@ -530,12 +657,17 @@ def main() -> int:
             continue
         found += 1
         again = f"--seed {options.seed} --first {finding.number} --inputs 1 --kinds {' '.join(options.kinds)}"
-        print(f"\n{finding.kind}, {finding.command}: {finding.what}\nagain: tools/fuzz.py {again}", flush=True)
+        print(
+            f"\n{finding.kind}, {finding.command}: {finding.what}\nagain: tools/fuzz.py {again}",
+            flush=True,
+        )
         if options.keep:
             options.keep.mkdir(parents=True, exist_ok=True)
             content = given(options.seed, finding.number, options.kinds)[1].content
             (options.keep / f"{options.seed}-{finding.number}-{finding.kind}").write_bytes(content)
-    print(f"{counts.total()} inputs ({', '.join(f'{n} {kind}' for kind, n in counts.items())}), {found} findings")
+    print(
+        f"{counts.total()} inputs ({', '.join(f'{n} {kind}' for kind, n in counts.items())}), {found} findings"
+    )
     return 1 if found else 0
 
 

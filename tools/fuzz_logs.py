@@ -108,7 +108,10 @@ def originals(formats: Iterable[str] = ()) -> dict[str, list[bytes]]:
     for name in made_files.RECORDS:
         logs.setdefault(name, []).append(b"")
     for path in sorted(SAMPLES.glob("*/*")) if SAMPLES.is_dir() else []:
-        if path.suffix in (".log", ".txt", ".out", ".csv", ".json", ".jsonl", ".xlsx") and path.is_file():
+        if (
+            path.suffix in (".log", ".txt", ".out", ".csv", ".json", ".jsonl", ".xlsx")
+            and path.is_file()
+        ):
             logs.setdefault(f"real, {path.parent.name}", []).append(path.read_bytes())
     return {name: logs[name] for name in formats or logs}
 
@@ -116,7 +119,9 @@ def originals(formats: Iterable[str] = ()) -> dict[str, list[bytes]]:
 def made(rng: random.Random, name: str, logs: Sequence[bytes]) -> bytes:
     """Return a damaged file of a format. Of one with checksums, records are damaged before they get theirs."""
     if name not in made_files.RECORDS:
-        return damaged(rng, logs, whole=not (name in LINES or name.startswith("real")) or rng.random() < 0.3)
+        return damaged(
+            rng, logs, whole=not (name in LINES or name.startswith("real")) or rng.random() < 0.3
+        )
     records, write = made_files.RECORDS[name]
     changed = list(records)
     for _ in range(rng.choice((0, 1, 1, 3, 20))):
@@ -128,14 +133,20 @@ def made(rng: random.Random, name: str, logs: Sequence[bytes]) -> bytes:
 
 def damaged(rng: random.Random, logs: Sequence[bytes], *, whole: bool = False) -> bytes:
     """Return a log with some damage; only a piece of it without `whole`."""
-    content = bytearray(rng.choice(logs)[:LONGEST] if whole and rng.random() < 0.9 else _piece(rng, logs))
+    content = bytearray(
+        rng.choice(logs)[:LONGEST] if whole and rng.random() < 0.9 else _piece(rng, logs)
+    )
     for _ in range(rng.choice((1, 1, 2, 4, 8, 30))):
         place = rng.randrange(len(content) + 1)
         rng.choice(_DAMAGES)(rng, content, place, logs)
         if len(content) > 4 * LONGEST:
             del content[4 * LONGEST :]
     if rng.random() < 0.03:
-        return bytes(content).decode("utf-8", "replace").encode(rng.choice(("utf-16", "utf-8-sig", "utf-32")))
+        return (
+            bytes(content)
+            .decode("utf-8", "replace")
+            .encode(rng.choice(("utf-16", "utf-8-sig", "utf-32")))
+        )
     return bytes(content)
 
 
@@ -155,7 +166,9 @@ def _digit(rng: random.Random, content: bytearray, place: int, logs: Sequence[by
 
 def _byte(rng: random.Random, content: bytearray, place: int, logs: Sequence[bytes]) -> None:
     # Escape and NUL come between words only: a word that they part is not looked for.
-    content[place : place + 1] = bytes([rng.choice([each for each in range(256) if each not in (0x00, 0x1B)])])
+    content[place : place + 1] = bytes(
+        [rng.choice([each for each in range(256) if each not in (0x00, 0x1B)])]
+    )
 
 
 def _word(rng: random.Random, content: bytearray, place: int, logs: Sequence[bytes]) -> None:
@@ -163,7 +176,9 @@ def _word(rng: random.Random, content: bytearray, place: int, logs: Sequence[byt
 
 
 def _control(rng: random.Random, content: bytearray, place: int, logs: Sequence[bytes]) -> None:
-    while place < len(content) and chr(content[place]).isalnum() and chr(content[place - 1]).isalnum():
+    while (
+        place < len(content) and chr(content[place]).isalnum() and chr(content[place - 1]).isalnum()
+    ):
         place += 1
     content[place:place] = rng.choice(CONTROLS).encode()
 
@@ -201,7 +216,19 @@ def _cut(rng: random.Random, content: bytearray, place: int, logs: Sequence[byte
         del content[place:]
 
 
-_DAMAGES = (_digit, _digit, _byte, _word, _control, _without, _again, _elsewhere, _another, _line_twice, _cut)
+_DAMAGES = (
+    _digit,
+    _digit,
+    _byte,
+    _word,
+    _control,
+    _without,
+    _again,
+    _elsewhere,
+    _another,
+    _line_twice,
+    _cut,
+)
 
 
 def chunks_of(rng: random.Random, content: bytes) -> Iterator[bytes]:
@@ -213,7 +240,9 @@ def chunks_of(rng: random.Random, content: bytes) -> Iterator[bytes]:
 def fault_of(content: bytes, rng: random.Random, name: str = "") -> str | None:
     """Return what is wrong with the reading of an input of a format; None if nothing is."""
     begun = time.process_time()
-    file_format = COLUMNS if name in made_files.TABLES else read.file_format_of(content[: read.HEAD])
+    file_format = (
+        COLUMNS if name in made_files.TABLES else read.file_format_of(content[: read.HEAD])
+    )
     try:
         if file_format is not None:
             read_whole(content, file_format, rng)
@@ -255,7 +284,10 @@ def _runs_of(found: Sequence[ParsedLog]) -> list[Run]:
 
 def _outcome(content: bytes, chunks: list[bytes] | None) -> list[object]:
     # Readers that don't know the log are sent away at once, so that blocks are read as such.
-    log = LogFeeder([dialect() for dialect in read.LOG_FORMATS], DetectionLimits(steps=1, lines=1, known_lines=200))
+    log = LogFeeder(
+        [dialect() for dialect in read.LOG_FORMATS],
+        DetectionLimits(steps=1, lines=1, known_lines=200),
+    )
     if chunks is None:
         log.feed_lines(text.lines([content]))
     else:
@@ -277,7 +309,12 @@ def _outcome(content: bytes, chunks: list[bytes] | None) -> list[object]:
 
 
 def fuzz(
-    seed: int, *, minutes: float | None = None, inputs: int | None = None, first: int = 0, formats: Iterable[str] = ()
+    seed: int,
+    *,
+    minutes: float | None = None,
+    inputs: int | None = None,
+    first: int = 0,
+    formats: Iterable[str] = (),
 ) -> Iterator[Fault | None]:
     """Read damaged logs; yield None for each that shows no fault.
 
@@ -292,7 +329,9 @@ def fuzz(
     names = list(logs)
     ends = None if minutes is None else time.process_time() + 60 * minutes
     for number in itertools.count(first):
-        if (inputs is not None and number >= first + inputs) or (ends is not None and time.process_time() >= ends):
+        if (inputs is not None and number >= first + inputs) or (
+            ends is not None and time.process_time() >= ends
+        ):
             return
         rng = random.Random(f"{seed} {number}")
         name = names[number % len(names)]
@@ -305,16 +344,36 @@ def main() -> int:
     """Fuzz; return 1 when a fault was found."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip().splitlines()[0])
     parser.add_argument("--minutes", type=float, default=60.0, help="of CPU time (%(default)g)")
-    parser.add_argument("--formats", nargs="+", choices=list(originals()), metavar="FORMAT", default=[], help="(all)")
-    parser.add_argument("--seed", type=int, default=int(time.time()), help="makes the same inputs again (the time)")
-    parser.add_argument("--first", type=int, default=0, help="number of the first input (%(default)s)")
-    parser.add_argument("--keep", type=Path, default=Path("fuzz-faults"), help="directory for inputs (%(default)s)")
+    parser.add_argument(
+        "--formats",
+        nargs="+",
+        choices=list(originals()),
+        metavar="FORMAT",
+        default=[],
+        help="(all)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=int(time.time()), help="makes the same inputs again (the time)"
+    )
+    parser.add_argument(
+        "--first", type=int, default=0, help="number of the first input (%(default)s)"
+    )
+    parser.add_argument(
+        "--keep", type=Path, default=Path("fuzz-faults"), help="directory for inputs (%(default)s)"
+    )
     arguments = parser.parse_args()
     logs = originals(arguments.formats)
-    print(f"seed {arguments.seed}, {sum(map(len, logs.values()))} logs of {', '.join(logs)}", flush=True)
+    print(
+        f"seed {arguments.seed}, {sum(map(len, logs.values()))} logs of {', '.join(logs)}",
+        flush=True,
+    )
     count = faults = 0
     reported = time.monotonic()
-    settings = {"minutes": arguments.minutes, "first": arguments.first, "formats": arguments.formats}
+    settings = {
+        "minutes": arguments.minutes,
+        "first": arguments.first,
+        "formats": arguments.formats,
+    }
     for fault in fuzz(arguments.seed, **settings):
         count += 1
         if time.monotonic() - reported >= 60:

@@ -45,7 +45,9 @@ def dry_runs() -> Iterator[Case]:
         for framework in FRAMEWORKS:
             for precision in (None, *PRECISIONS) if framework != "deepspeed-zero2" else (None,):
                 # With no precision all models are shown, with one the first alone.
-                words = f"--framework {framework}" + (f" --model llama --precision {precision}" if precision else "")
+                words = f"--framework {framework}" + (
+                    f" --model llama --precision {precision}" if precision else ""
+                )
                 if gpu not in THOROUGH and precision is None:
                     words += " --model llama"
                 yield _dry_run(gpu, words)
@@ -53,10 +55,24 @@ def dry_runs() -> Iterator[Case]:
             yield _dry_run(gpu, words)
         for precision in ("bf16", "fp8", "mxfp8", "mxfp4", "fp32"):
             yield _case(
-                f"{gpu} run-primus", "tprimat", "run-primus", "--dry-run", "--precision", precision, machine=gpu
+                f"{gpu} run-primus",
+                "tprimat",
+                "run-primus",
+                "--dry-run",
+                "--precision",
+                precision,
+                machine=gpu,
             )
         for model in ("llama", "qwen", "mistral"):
-            yield _case(f"{gpu} run-primus", "tprimat", "run-primus", "--dry-run", "--model", model, machine=gpu)
+            yield _case(
+                f"{gpu} run-primus",
+                "tprimat",
+                "run-primus",
+                "--dry-run",
+                "--model",
+                model,
+                machine=gpu,
+            )
             line = (f"pretrain_{model}.py", "--dry-run")
             yield _case(f"{gpu} pretrain", *line, machine=gpu)
         yield _case(f"{gpu} primus-config", "tprimat", "primus-config", "--verbose", machine=gpu)
@@ -73,7 +89,15 @@ def dry_runs() -> Iterator[Case]:
 
 def machines() -> Iterator[Case]:
     """Yield doctor and gpu-memory on each machine."""
-    for gpu in (*GPUS, "H100 with NeMo", "none bare", "H100 bare", "MI300X bare", "H100 held", "MI300X held"):
+    for gpu in (
+        *GPUS,
+        "H100 with NeMo",
+        "none bare",
+        "H100 bare",
+        "MI300X bare",
+        "H100 held",
+        "MI300X held",
+    ):
         yield _case(gpu, "tprimat", "doctor", "--json", machine=gpu)
         yield _case(gpu, "tprimat", "gpu-memory", "--json", machine=gpu)
         yield _case(gpu, "tprimat", "gpu-memory", machine=gpu)
@@ -150,7 +174,9 @@ def logs(below: Path, link: str, *, every: int = 1) -> Iterator[Case]:
         every: one in so many files by size, and no directory as a whole.
     """
     files = [path for path in below.rglob("*") if path.is_file() and is_log(path)]
-    ordered = sorted(files, key=lambda path: (path.stat().st_size, path.relative_to(below).as_posix()))
+    ordered = sorted(
+        files, key=lambda path: (path.stat().st_size, path.relative_to(below).as_posix())
+    )
     for path in sorted(ordered[::every]):
         name = path.relative_to(below).as_posix()
         line = ("tprimat", "read", f"{link}/{name}", "--output-dir", "out", "--json")
@@ -158,10 +184,22 @@ def logs(below: Path, link: str, *, every: int = 1) -> Iterator[Case]:
         brief = re.search(r"_r0*[1-9]\d*\.txt$", name) is not None
         yield {**_case("files", *line), "name": f"{name} read", "collect": "out", "brief": brief}
         if name.startswith(("primus/", "megatron/")) or "/" not in name:
-            line = ("tprimat", "extract-primus", "--log-file", f"{link}/{name}", "--output-dir", "out", "--json")
+            line = (
+                "tprimat",
+                "extract-primus",
+                "--log-file",
+                f"{link}/{name}",
+                "--output-dir",
+                "out",
+                "--json",
+            )
             yield {**_case("files", *line), "name": f"{name} extract-primus", "collect": "out"}
             told = "--num-gpus 8 --global-batch-size 64 --sequence-length 4096 --model-name llama"
-            yield {**_case("files", *line, *told.split()), "name": f"{name} extract-primus, told", "collect": "out"}
+            yield {
+                **_case("files", *line, *told.split()),
+                "name": f"{name} extract-primus, told",
+                "collect": "out",
+            }
     if every == 1:
         for folder in sorted({path.parent for path in files}):
             name = folder.relative_to(below).as_posix()
@@ -192,21 +230,66 @@ def sample_comparisons() -> Iterator[Case]:
         yield _compare(*words)
     for each in (nvidia, amd, *qwens, *earlier):
         yield _case(
-            "enhanced-metrics", "tprimat", "enhanced-metrics", each, "--json", "--cost", "2", "--precision", "bf16"
+            "enhanced-metrics",
+            "tprimat",
+            "enhanced-metrics",
+            each,
+            "--json",
+            "--cost",
+            "2",
+            "--precision",
+            "bf16",
         )
     for name in ("compare-frameworks", "nvd-compare"):
-        yield _case(name, "tprimat", name, "--results-dir", results, "--output", "x.png", "--no-plot", "--json")
+        yield _case(
+            name,
+            "tprimat",
+            name,
+            "--results-dir",
+            results,
+            "--output",
+            "x.png",
+            "--no-plot",
+            "--json",
+        )
     mlperf, scaling, primus = "samples/mlperf/v5.", "samples/mlperf_scaling/v", "samples/primus/"
     for left, right in (
-        (f"{mlperf}1_llama31_8b_AMD_8xMI355X_r*.txt", f"{mlperf}1_llama31_8b_Nebius_8xB200_r0*.txt"),
-        (f"{mlperf}1_llama2_70b_lora_AMD_8xMI355X_r*.txt", f"{mlperf}0_llama2_70b_lora_Oracle_8xMI300X_r*.txt"),
-        (f"{mlperf}1_llama31_8b_AMD_8xMI350X_r0.txt", f"{mlperf}1_llama2_70b_lora_AMD_8xMI350X_r0.txt"),
-        (f"{scaling}5.1_llama31_8b_UF_1x8xB200_r*.txt", f"{scaling}5.1_llama31_8b_UF_2x8xB200_r*.txt"),
-        (f"{primus}torchtitan_llama3_8B_bf16_mi300x_3st.log", f"{primus}torchtitan_llama3_8B_fp8_mi300x_3st.log"),
-        (f"{primus}megatron_core_dsv4_ep8_mi355x_10it.log", f"{primus}megatron_light_llama31_8B_bf16_50it.log"),
-        ("samples/automodel/llama3_2_1b_squad_h100.jsonl", "samples/automodel/gpt_oss_20b_h100.jsonl"),
-        ("samples/torchtitan/losses_llama3_cuda.txt", "samples/torchtitan/losses_llama3_rocm_mi350x.txt"),
-        ("samples/hf_trainer/bigscience_hf_ds_gpt2_perf_n16.log", "samples/megatron/bigscience_meg_gpt2_perf_n16.log"),
+        (
+            f"{mlperf}1_llama31_8b_AMD_8xMI355X_r*.txt",
+            f"{mlperf}1_llama31_8b_Nebius_8xB200_r0*.txt",
+        ),
+        (
+            f"{mlperf}1_llama2_70b_lora_AMD_8xMI355X_r*.txt",
+            f"{mlperf}0_llama2_70b_lora_Oracle_8xMI300X_r*.txt",
+        ),
+        (
+            f"{mlperf}1_llama31_8b_AMD_8xMI350X_r0.txt",
+            f"{mlperf}1_llama2_70b_lora_AMD_8xMI350X_r0.txt",
+        ),
+        (
+            f"{scaling}5.1_llama31_8b_UF_1x8xB200_r*.txt",
+            f"{scaling}5.1_llama31_8b_UF_2x8xB200_r*.txt",
+        ),
+        (
+            f"{primus}torchtitan_llama3_8B_bf16_mi300x_3st.log",
+            f"{primus}torchtitan_llama3_8B_fp8_mi300x_3st.log",
+        ),
+        (
+            f"{primus}megatron_core_dsv4_ep8_mi355x_10it.log",
+            f"{primus}megatron_light_llama31_8B_bf16_50it.log",
+        ),
+        (
+            "samples/automodel/llama3_2_1b_squad_h100.jsonl",
+            "samples/automodel/gpt_oss_20b_h100.jsonl",
+        ),
+        (
+            "samples/torchtitan/losses_llama3_cuda.txt",
+            "samples/torchtitan/losses_llama3_rocm_mi350x.txt",
+        ),
+        (
+            "samples/hf_trainer/bigscience_hf_ds_gpt2_perf_n16.log",
+            "samples/megatron/bigscience_meg_gpt2_perf_n16.log",
+        ),
     ):
         yield _of_logs(left, right)
 
@@ -231,12 +314,27 @@ def own_comparisons() -> Iterator[Case]:
         ("data/results",), ("data/published",),
     ):  # fmt: skip
         yield {**_compare(*words), "files": FILES}
-    for each in ("a.json", "three_a.json", "impossible.json", "unstated.json", "failed.json", "data/results"):
+    for each in (
+        "a.json",
+        "three_a.json",
+        "impossible.json",
+        "unstated.json",
+        "failed.json",
+        "data/results",
+    ):
         line = ("tprimat", "enhanced-metrics", each, "--json", "--cost", "2")
         yield {**_case("enhanced-metrics", *line), "files": FILES}
     for name in ("compare-frameworks", "nvd-compare"):
         yield _case(
-            name, "tprimat", name, "--results-dir", "data/published", "--output", "x.png", "--no-plot", "--json"
+            name,
+            "tprimat",
+            name,
+            "--results-dir",
+            "data/published",
+            "--output",
+            "x.png",
+            "--no-plot",
+            "--json",
         )
     yield _of_logs("data/logs/primus_core_doubled.log", "data/logs/litgpt_small.log")
     yield _of_logs("data/logs/primus_core_doubled.log", "data/logs/primus_out_of_memory.log")
@@ -247,26 +345,42 @@ def _case(group: str, *line: str, machine: str = "none") -> Case:
 
 
 def _dry_run(gpu: str, words: str) -> Case:
-    return {**_case(gpu, "benchmark.py", *words.split(), "--dry-run", machine=gpu), "name": words, "files": MATCH}
+    return {
+        **_case(gpu, "benchmark.py", *words.split(), "--dry-run", machine=gpu),
+        "name": words,
+        "files": MATCH,
+    }
 
 
 def _compare(*words: str) -> Case:
-    return _case("compare", "tprimat", "compare", *words, "--json", "--no-plot", "--results-dir", "report")
+    return _case(
+        "compare", "tprimat", "compare", *words, "--json", "--no-plot", "--results-dir", "report"
+    )
 
 
 def _of_logs(left: str, right: str) -> Case:
-    lines = [("tprimat", "read", each, "--output-dir", folder) for each, folder in ((left, "left"), (right, "right"))]
-    lines.append(("tprimat", "compare", "left", "right", "--json", "--no-plot", "--results-dir", "report"))
+    lines = [
+        ("tprimat", "read", each, "--output-dir", folder)
+        for each, folder in ((left, "left"), (right, "right"))
+    ]
+    lines.append(
+        ("tprimat", "compare", "left", "right", "--json", "--no-plot", "--results-dir", "report")
+    )
     return {"group": "compare logs", "name": f"{left} {right}", "lines": lines, "machine": "none"}
 
 
 NVIDIA, AMD = (
     {"device_name": name, "device_count": 8, "total_memory_gb": memory, "software_stack": stack}
-    for name, memory, stack in (("NVIDIA H100 80GB HBM3", 85.018, "cuda"), ("AMD Instinct MI300X", 206.142, "rocm"))
+    for name, memory, stack in (
+        ("NVIDIA H100 80GB HBM3", 85.018, "cuda"),
+        ("AMD Instinct MI300X", 206.142, "rocm"),
+    )
 )
 
 
-def made_up(seconds: float, *, seed: int = 1, steps: int = 60, gpu: Any = NVIDIA, **changes: Any) -> dict[str, Any]:
+def made_up(
+    seconds: float, *, seed: int = 1, steps: int = 60, gpu: Any = NVIDIA, **changes: Any
+) -> dict[str, Any]:
     """Return a synthetic run.
 
     Args:
@@ -281,7 +395,15 @@ def made_up(seconds: float, *, seed: int = 1, steps: int = 60, gpu: Any = NVIDIA
     for step in range(steps):
         state = (state * 1_103_515_245 + 12_345) % 2**31
         scatter = 1 + 0.01 * (state / 2**30 - 1)
-        times.append(round(seconds * scatter * (4.0 if step == 0 else 1.0) * (jump if step >= steps / 2 else 1.0), 6))
+        times.append(
+            round(
+                seconds
+                * scatter
+                * (4.0 if step == 0 else 1.0)
+                * (jump if step >= steps / 2 else 1.0),
+                6,
+            )
+        )
     settings = {"max_steps": steps, "global_batch_size": 128, "micro_batch_size": 1, "sequence_length": 8192,
                 "num_gpus": 8, "precision": "bf16", "seed": 1234}  # fmt: skip
     settings.update(changes.pop("training_config", {}))

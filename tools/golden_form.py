@@ -22,7 +22,10 @@ def to_text(value: Any, indent: str = "") -> str:
     if isinstance(value, list):
         rows = [to_text(each, inner) for each in value]
         return "[\n" + ",\n".join(inner + row for row in rows) + f"\n{indent}]"
-    rows = [f"{json.dumps(name, ensure_ascii=False)}: {to_text(value[name], inner)}" for name in sorted(value)]
+    rows = [
+        f"{json.dumps(name, ensure_ascii=False)}: {to_text(value[name], inner)}"
+        for name in sorted(value)
+    ]
     return "{\n" + ",\n".join(inner + row for row in rows) + f"\n{indent}}}"
 
 
@@ -39,7 +42,11 @@ def compressed(found: dict[str, Any]) -> dict[str, Any]:
                 base for base in bases if base[1] == name
             ]
             for base_kind, base, known in near:
-                but = {place: value for place, value in flat.items() if place not in known or known[place] != value}
+                but = {
+                    place: value
+                    for place, value in flat.items()
+                    if place not in known or known[place] != value
+                }
                 trial: dict[str, Any] = {"like": [base_kind, base], "but": but}
                 if absent := sorted(set(known) - set(flat)):
                     trial["without"] = absent
@@ -61,7 +68,9 @@ def expanded(content: dict[str, Any]) -> dict[str, Any]:
             if isinstance(value, dict) and "like" in value:
                 base_kind, base = value["like"]
                 flat = {**_flat(content[base_kind][base]), **value["but"]}
-                value = _nested({place: flat[place] for place in flat if place not in value.get("without", ())})
+                value = _nested(
+                    {place: flat[place] for place in flat if place not in value.get("without", ())}
+                )
             result[kind][name] = value
     return result
 
@@ -69,8 +78,16 @@ def expanded(content: dict[str, Any]) -> dict[str, Any]:
 def _flat(value: Any, place: str = "") -> dict[str, Any]:
     """Return the leaves by their paths, such as " > out > #3"."""
     if isinstance(value, (dict, list)) and value:
-        pairs = value.items() if isinstance(value, dict) else ((f"#{index}", each) for index, each in enumerate(value))
-        return {inner: leaf for name, each in pairs for inner, leaf in _flat(each, f"{place} > {name}").items()}
+        pairs = (
+            value.items()
+            if isinstance(value, dict)
+            else ((f"#{index}", each) for index, each in enumerate(value))
+        )
+        return {
+            inner: leaf
+            for name, each in pairs
+            for inner, leaf in _flat(each, f"{place} > {name}").items()
+        }
     return {place: value}
 
 
@@ -107,11 +124,16 @@ def _walk(before: Any, now: Any, place: str) -> Iterator[tuple[str, str, str]]:
             if name in before and name in now:
                 yield from _walk(before[name], now[name], inner)
             else:
-                yield inner, *(_line(each[name]) if name in each else ABSENT for each in (before, now))
+                yield (
+                    inner,
+                    *(_line(each[name]) if name in each else ABSENT for each in (before, now)),
+                )
     elif isinstance(before, list) and isinstance(now, list):
         # Whatever is the same in both goes, so that one line more doesn't shift all that follow.
         left, right = [_line(each) for each in before], [_line(each) for each in now]
-        for tag, a, b, c, d in difflib.SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+        for tag, a, b, c, d in difflib.SequenceMatcher(
+            None, left, right, autojunk=False
+        ).get_opcodes():
             if tag == "replace" and b - a == d - c:
                 for index in range(b - a):
                     yield from _walk(before[a + index], now[c + index], f"{place} > {a + index}")
@@ -130,7 +152,10 @@ def _parts(before: list[str], now: list[str]) -> tuple[str, str]:
         return _line(" ".join(before)), _line(" ".join(now))
     shorter = min(len(before), len(now))
     start = next((index for index in range(shorter) if before[index] != now[index]), shorter)
-    end = next((index for index in range(shorter - start) if before[-1 - index] != now[-1 - index]), shorter - start)
+    end = next(
+        (index for index in range(shorter - start) if before[-1 - index] != now[-1 - index]),
+        shorter - start,
+    )
     old, new = (f"… {' '.join(words[start : len(words) - end])} …" for words in (before, now))
     return old, new
 

@@ -135,7 +135,12 @@ def amd_smi(gpu: dict[str, Any], held: bool) -> str:
         return {"value": value, "unit": unit}
 
     total, watts = gpu["total_memory"] // 2**20, of(gpu["watts"], "W")
-    answers: dict[str, list[dict[str, Any]]] = {"process": [], "static": [], "metric": [], "list": []}
+    answers: dict[str, list[dict[str, Any]]] = {
+        "process": [],
+        "static": [],
+        "metric": [],
+        "list": [],
+    }
     for index in range(gpu["count"]):
         bdf, is_held = f"fffe:{0x10 + index:02x}:00.0", held and index == 0
         used = HOLDER_BYTES // 2**20 if is_held else 284
@@ -165,7 +170,9 @@ def amd_smi(gpu: dict[str, Any], held: bool) -> str:
         }  # fmt: skip
         for name, answer in row.items():
             answers[name].append({"gpu": index, **answer})
-    cases = "\n".join(f"{name}) cat <<'END'\n{json.dumps(answer)}\nEND\n;;" for name, answer in answers.items())
+    cases = "\n".join(
+        f"{name}) cat <<'END'\n{json.dumps(answer)}\nEND\n;;" for name, answer in answers.items()
+    )
     return f'#!/bin/sh\ncase "$1" in\n{cases}\n*) exit 1 ;;\nesac\n'
 
 
@@ -220,7 +227,9 @@ def build(name: str, folder: Path) -> dict[str, str]:
         (packages / package).mkdir()
         (packages / package / "__init__.py").write_text("")
         number = version + suffix if package == "torch" else version
-        info = packages / f"{DISTRIBUTIONS.get(package, package).replace('-', '_')}-{number}.dist-info"
+        info = (
+            packages / f"{DISTRIBUTIONS.get(package, package).replace('-', '_')}-{number}.dist-info"
+        )
         info.mkdir()
         metadata = f"Metadata-Version: 2.1\nName: {DISTRIBUTIONS.get(package, package)}\nVersion: {number}\n"
         (info / "METADATA").write_text(metadata)
@@ -238,7 +247,10 @@ def build(name: str, folder: Path) -> dict[str, str]:
         recipes = packages / "nemo" / "collections" / "llm" / "recipes"
         recipes.mkdir(parents=True)
     for tool in ("sh", "bash", "cat", "git", "env", "uname", "realpath", "dirname"):
-        real = next((Path(each) / tool for each in ("/usr/bin", "/bin") if (Path(each) / tool).exists()), None)
+        real = next(
+            (Path(each) / tool for each in ("/usr/bin", "/bin") if (Path(each) / tool).exists()),
+            None,
+        )
         if real is not None:
             (programs / tool).symlink_to(real)
     for tool in ("ninja", "c++", "g++", "gcc", "cc", "nsys", "rocprofv3", "sbatch", "torchrun"):
@@ -254,7 +266,12 @@ def build(name: str, folder: Path) -> dict[str, str]:
         mib = gpu["total_memory"] // 2**20
         held_mib = HOLDER_BYTES // 2**20 if held else 4
         text = NVIDIA_SMI.format(
-            total_mib=mib, held_mib=held_mib, mhz=gpu["clock_rate"] // 1000, pid=HOLDER_PID, held=int(held), **gpu
+            total_mib=mib,
+            held_mib=held_mib,
+            mhz=gpu["clock_rate"] // 1000,
+            pid=HOLDER_PID,
+            held=int(held),
+            **gpu,
         )
         _executable(programs / "nvidia-smi", text)
     elif vendor == AMD:
@@ -276,7 +293,9 @@ def _clones(folder: Path) -> dict[str, str]:
     (folder / "Megatron-LM").mkdir()
     (folder / "Megatron-LM" / "pretrain_gpt.py").write_text("")
     (folder / "torchtitan" / "torchtitan" / "config").mkdir(parents=True)
-    (folder / "torchtitan" / "torchtitan" / "config" / "job_config.py").write_text("class Compile: ...")
+    (folder / "torchtitan" / "torchtitan" / "config" / "job_config.py").write_text(
+        "class Compile: ..."
+    )
     (folder / "torchtitan" / "torchtitan" / "train.py").write_text("")
     sys.path.insert(0, str(REPOSITORY / "tests"))
     try:

@@ -15,7 +15,9 @@ SAMPLES = REPOSITORY.parent / "shared" / "samples"
 
 LONGEST_STRING = 80
 LONGEST_SERIES = 8
-SENTENCES = re.compile(r"warnings|reason|status_reason|notes?|headline|brief|why|next|errors|err|out|covers|clock|text")
+SENTENCES = re.compile(
+    r"warnings|reason|status_reason|notes?|headline|brief|why|next|errors|err|out|covers|clock|text"
+)
 """Fields whose long texts are ours, or quote at most a line: their beginning is kept for the reader of a difference."""
 
 
@@ -65,9 +67,15 @@ class Normal:
         """Return a console text as lines: tables closed up, and what was broken over several lines in one."""
         found: list[str] = []
         # Where a command is broken depends on the lengths of its paths.
-        text = re.sub(r"(?m)^cd (?:.* \\\n)+.*$", lambda command: command[0].replace(" \\\n  ", " "), text)
+        text = re.sub(
+            r"(?m)^cd (?:.* \\\n)+.*$", lambda command: command[0].replace(" \\\n  ", " "), text
+        )
         for line in self.text(text).splitlines():
-            if found and re.match(r" {2,}\S", line) and re.match(r"(note|warning|error|hint|  -)\b", found[-1]):
+            if (
+                found
+                and re.match(r" {2,}\S", line)
+                and re.match(r"(note|warning|error|hint|  -)\b", found[-1])
+            ):
                 found[-1] += " " + line.strip()
             elif line.strip():
                 found.append(re.sub(r"(?<=\S) {2,}", "  ", line.rstrip()))
@@ -90,10 +98,15 @@ class Normal:
         kept["out"] = self._out(outcome["out"], with_files="files" in outcome)
         if brief:
             kept["out"] = _sha(kept["out"])
-        files = {self.text(name): _result(json.loads(text)) for name, text in outcome.get("files", {}).items()}
+        files = {
+            self.text(name): _result(json.loads(text))
+            for name, text in outcome.get("files", {}).items()
+        }
         if files:
             digests = {name: self.value(each) for name, each in sorted(files.items())}
-            kept["results"] = {name: _sha(each) for name, each in digests.items()} if brief else digests
+            kept["results"] = (
+                {name: _sha(each) for name, each in digests.items()} if brief else digests
+            )
         return {name: value for name, value in kept.items() if value not in ([], {}, None)}
 
     def _out(self, text: str, *, with_files: bool) -> Any:
@@ -119,11 +132,20 @@ class Normal:
             if isinstance(value.get("timeline"), list):
                 value = {**value, "timeline": _parts(value["timeline"])}
             cleaned = {name: self.value(each, name) for name, each in value.items()}
-            return {self.text(name): each for name, each in cleaned.items() if each not in (None, [], {}, "")}
+            return {
+                self.text(name): each
+                for name, each in cleaned.items()
+                if each not in (None, [], {}, "")
+            }
         if isinstance(value, list):
-            if value and all(isinstance(each, dict) and set(each) == {"standing", "title", "values"} for each in value):
+            if value and all(
+                isinstance(each, dict) and set(each) == {"standing", "title", "values"}
+                for each in value
+            ):
                 return _ledger(value)
-            if len(value) > LONGEST_SERIES and not any(isinstance(each, (dict, list, str)) for each in value):
+            if len(value) > LONGEST_SERIES and not any(
+                isinstance(each, (dict, list, str)) for each in value
+            ):
                 return _series([self.value(each) for each in value])
             return [self.value(each, field) for each in value]
         if isinstance(value, bool) or value is None or isinstance(value, int):
@@ -146,9 +168,15 @@ def _result(run: Any) -> Any:
             each["notes"] = [note for note in each.get("notes") or () if note["code"] != "text"]
         known = {name: value for name, value in run.items() if name != "warnings"}
         for each in run["runs"]:
-            each["warnings"] = [text for text in each.get("warnings") or () if text not in run.get("warnings", ())]
+            each["warnings"] = [
+                text for text in each.get("warnings") or () if text not in run.get("warnings", ())
+            ]
         run["runs"] = [
-            {name: value for name, value in each.items() if name not in known or known[name] != value}
+            {
+                name: value
+                for name, value in each.items()
+                if name not in known or known[name] != value
+            }
             for each in run["runs"]
         ]
     return run
@@ -158,14 +186,19 @@ def _ledger(rows: list[dict[str, Any]]) -> list[str]:
     """Return the ledger of a comparison, a line for a setting; those that neither side states in one."""
     stated = [each for each in rows if any(value is not None for value in each["values"])]
     silent = [f"{each['title']} ({each['standing']})" for each in rows if each not in stated]
-    lines = [f"{each['title']}: {each['standing']}: {json.dumps(each['values'])}" for each in stated]
+    lines = [
+        f"{each['title']}: {each['standing']}: {json.dumps(each['values'])}" for each in stated
+    ]
     return [*lines, f"stated by none: {', '.join(silent)}"]
 
 
 def _parts(timeline: list[dict[str, Any]]) -> dict[str, float]:
     """Return the seconds of each part of a timeline."""
     kinds = dict.fromkeys(each["kind"] for each in timeline)
-    return {kind: round(sum(each["duration"] for each in timeline if each["kind"] == kind), 6) for kind in kinds}
+    return {
+        kind: round(sum(each["duration"] for each in timeline if each["kind"] == kind), 6)
+        for kind in kinds
+    }
 
 
 def _series(values: list[Any]) -> str:

@@ -42,7 +42,9 @@ class _Finder(importlib.machinery.PathFinder):
     def find_distributions(cls, *arguments: Any, **options: Any) -> Iterator[Any]:
         """See importlib.metadata."""
         hidden = {*(DISTRIBUTIONS.get(each, each) for each in HIDDEN), "numpy"}
-        hidden |= {each.replace("_", "-") for each in hidden} | {each.replace("-", "_") for each in hidden}
+        hidden |= {each.replace("_", "-") for each in hidden} | {
+            each.replace("-", "_") for each in hidden
+        }
         for each in super().find_distributions(*arguments, **options):
             place = str(each.locate_file(""))
             if place.startswith(cls.only) or each.metadata["Name"] not in hidden:
@@ -54,7 +56,9 @@ def pretend(folder: Path) -> None:
     sys.path.insert(0, str(folder / "packages"))
     sys.path.insert(0, str(REPOSITORY))
     _Finder.only = str(folder / "packages")
-    sys.meta_path[:] = [_Finder if each is importlib.machinery.PathFinder else each for each in sys.meta_path]
+    sys.meta_path[:] = [
+        _Finder if each is importlib.machinery.PathFinder else each for each in sys.meta_path
+    ]
     emulated = {name: str(folder / "system") + name for name in (*SYSTEM_FILES, *ABSENT)}
 
     def redirect(function: Any) -> Any:
@@ -81,7 +85,9 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
     Returns:
         Exit status, and what it printed.
     """
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    out, err = (
+        io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)
+    )
     before = sys.argv
     sys.argv = list(argv)
     status: Any = 0
@@ -133,7 +139,9 @@ def parsers(argv: Sequence[str]) -> list[dict[str, Any]]:
             "hidden": True if action.help == argparse.SUPPRESS else None,
         }
         name = ", ".join(action.option_strings) or str(action.metavar or action.dest).upper()
-        rows.append({"name": name, **{key: value for key, value in row.items() if value is not None}})
+        rows.append(
+            {"name": name, **{key: value for key, value in row.items() if value is not None}}
+        )
     return rows
 
 
@@ -168,7 +176,8 @@ def main() -> None:
         if "collect" in case:
             below = Path(case["collect"])
             outcome["files"] = {
-                str(path.relative_to(below)): path.read_text() for path in sorted(below.rglob("*.json"))
+                str(path.relative_to(below)): path.read_text()
+                for path in sorted(below.rglob("*.json"))
             }
         outcomes.append(outcome)
     os.chdir(folder)

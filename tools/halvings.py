@@ -97,7 +97,11 @@ def halves(runs: Sequence[Run], halving: Halving) -> tuple[list[Run], list[Run]]
 def ratio(first: Sequence[Run], second: Sequence[Run]) -> Ratio:
     """Return the ratio that the product gives for two systems of these runs."""
     files = [
-        Loaded(f"{label}.json", str(number) * 64, tuple(msgspec.structs.replace(run, label=label) for run in runs))
+        Loaded(
+            f"{label}.json",
+            str(number) * 64,
+            tuple(msgspec.structs.replace(run, label=label) for run in runs),
+        )
         for number, (label, runs) in enumerate([("first half", first), ("second half", second)])
     ]
     (pair,) = compare(files).pairs
@@ -110,11 +114,15 @@ def slowed(run: Run, factor: float) -> Run:
     """Return a run whose every step takes so many times as long, by its timer and by its blocks of training."""
     times = tuple(None if time is None else time * factor for time in run.step_times)
     timeline = tuple(
-        msgspec.structs.replace(entry, duration=entry.duration * factor) if entry.kind == "training" else entry
+        msgspec.structs.replace(entry, duration=entry.duration * factor)
+        if entry.kind == "training"
+        else entry
         for entry in run.timeline
     )
     # What it prints of its speed is that of its own times.
-    figures = {name: value for name, value in run.native_metrics.items() if "per_second" not in name}
+    figures = {
+        name: value for name, value in run.native_metrics.items() if "per_second" not in name
+    }
     return msgspec.structs.replace(run, step_times=times, timeline=timeline, native_metrics=figures)
 
 
@@ -126,7 +134,11 @@ def outcome(ratios: Sequence[Ratio]) -> Outcome:
 
 def half_width(found: Ratio) -> float:
     """Return half the width of the interval of a ratio's logarithm; NaN without one."""
-    return math.nan if found.low is None or found.high is None else math.log(found.high / found.low) / 2
+    return (
+        math.nan
+        if found.low is None or found.high is None
+        else math.log(found.high / found.low) / 2
+    )
 
 
 def halve(runs: Sequence[Run], halvings: Sequence[Halving]) -> SetResult:
@@ -139,7 +151,9 @@ def halve(runs: Sequence[Run], halvings: Sequence[Halving]) -> SetResult:
     return SetResult(outcome(same), outcome(found), width)
 
 
-def between(first: Sequence[Run], second: Sequence[Run], halvings: Sequence[Halving], seed: int) -> Outcome:
+def between(
+    first: Sequence[Run], second: Sequence[Run], halvings: Sequence[Halving], seed: int
+) -> Outcome:
     """Compare halves of a set with halves of another: each half of the first with one of the other, drawn by chance."""
     others = random.Random(seed).sample(halvings, len(halvings))
     pairs = (
@@ -150,7 +164,9 @@ def between(first: Sequence[Run], second: Sequence[Run], halvings: Sequence[Halv
     return outcome([ratio(one, other) for one, other in pairs])
 
 
-def results(halvings: Sequence[Halving], samples: Path = SAMPLES) -> Iterator[tuple[str, SetResult, Sequence[Run]]]:
+def results(
+    halvings: Sequence[Halving], samples: Path = SAMPLES
+) -> Iterator[tuple[str, SetResult, Sequence[Run]]]:
     """Return name, outcome and runs of each set."""
     for name in SETS:
         runs = read_set(name, samples)
@@ -165,7 +181,10 @@ def faults(found: Mapping[str, SetResult], other: Outcome) -> list[str]:
     return [
         text
         for text, holds in (
-            ("comparisons without an interval", all(each.intervals == each.comparisons for each in [*every, other])),
+            (
+                "comparisons without an interval",
+                all(each.intervals == each.comparisons for each in [*every, other]),
+            ),
             (f"{false:.1%} of the halvings are significant", false <= MOST_FALSE),
             (f"{power:.1%} with a half slowed down are significant", power >= LEAST_FOUND),
             (f"8×B200 and 8×MI355X differ in {other.share:.1%}", other.share == 1),
@@ -177,12 +196,18 @@ def faults(found: Mapping[str, SetResult], other: Outcome) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; return 1 where something isn't as it must be."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip().split("\n", maxsplit=1)[0])
-    parser.add_argument("--samples", type=Path, default=SAMPLES, help="directory of the logs (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of the pairs of different systems (default: 1)")
+    parser.add_argument(
+        "--samples", type=Path, default=SAMPLES, help="directory of the logs (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of the pairs of different systems (default: 1)"
+    )
     given = parser.parse_args(arguments)
     if not given.samples.is_dir():
         parser.error(f"there is no directory {given.samples}")
-    print("| ten runs | halvings | with an interval | significant | a half slowed: significant | median ± |")
+    print(
+        "| ten runs | halvings | with an interval | significant | a half slowed: significant | median ± |"
+    )
     print("|---|---:|---:|---:|---:|---:|")
     found, runs = {}, {}
     for name, result, runs[name] in results(HALVINGS, given.samples):
@@ -197,10 +222,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             end=" |\n",
             flush=True,
         )
-    shares = [statistics.fmean(getattr(each, kind).share for each in found.values()) for kind in ("same", "slowed")]
+    shares = [
+        statistics.fmean(getattr(each, kind).share for each in found.values())
+        for kind in ("same", "slowed")
+    ]
     print(f"| mean of six | | | {shares[0]:.1%} | {shares[1]:.1%} | |")
     other = between(runs[B200], runs[MI355X], HALVINGS, given.seed)
-    print(f"| 8×B200 and 8×MI355X, five runs each | {other.comparisons} | {other.intervals} | {other.share:.1%} | | |")
+    print(
+        f"| 8×B200 and 8×MI355X, five runs each | {other.comparisons} | {other.intervals} | {other.share:.1%} | | |"
+    )
     wrong = faults(found, other)
     for text in wrong:
         print(f"fault: {text}", file=sys.stderr)

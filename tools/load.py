@@ -66,7 +66,11 @@ class Row(NamedTuple):
     def misses(self, *, small: bool) -> bool:
         """Return whether the row misses a target."""
         is_slow = self.cpu_s is not None and self.used.cpu_s > self.cpu_s and not small
-        return is_slow or self.missed or (self.memory_mb is not None and self.used.memory_mb > self.memory_mb)
+        return (
+            is_slow
+            or self.missed
+            or (self.memory_mb is not None and self.used.memory_mb > self.memory_mb)
+        )
 
 
 def command(folder: Path, *words: str | Path, **how: object) -> tuple[str, Usage]:
@@ -99,8 +103,16 @@ def page(folder: Path, *, small: bool) -> Iterator[Row]:
     count = 200 if small else 2_000
     for systems in (None, 4):
         _write_results(folder / "results", count, systems)
-        line, used = command(folder, "compare", folder / "results", "--results-dir", folder / "reports")
-        yield _opened(folder, line, f"{count:,} results, {systems or count:,} systems, one page", used, small=small)
+        line, used = command(
+            folder, "compare", folder / "results", "--results-dir", folder / "reports"
+        )
+        yield _opened(
+            folder,
+            line,
+            f"{count:,} results, {systems or count:,} systems, one page",
+            used,
+            small=small,
+        )
         shutil.rmtree(folder / "results")
 
 
@@ -129,7 +141,13 @@ def _browsed(report: Path) -> dict[str, float] | None:
         return None
     options = webdriver.ChromeOptions()
     options.binary_location = browser
-    for flag in ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,800"):
+    for flag in (
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--window-size=1280,800",
+    ):
         options.add_argument(flag)
     chromium = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
     try:
@@ -155,9 +173,13 @@ def steps(folder: Path, *, small: bool) -> Iterator[Row]:
     for number, path in zip((0, 3), paths, strict=True):
         many_results.FEWEST_STEPS = many_results.MOST_STEPS = count
         path.write_bytes(encode(store.as_file([many_results.make_run(number)])))
-    size = f"2 results of {count:,} steps, {sum(path.stat().st_size for path in paths) / MB:,.0f} MB"
+    size = (
+        f"2 results of {count:,} steps, {sum(path.stat().st_size for path in paths) / MB:,.0f} MB"
+    )
     line, used = command(folder, "compare", *paths, "--results-dir", folder / "reports")
-    yield _opened(folder, line, size, used, small=small)._replace(cpu_s=60.0, memory_mb=1500.0, missed=False)
+    yield _opened(folder, line, size, used, small=small)._replace(
+        cpu_s=60.0, memory_mb=1500.0, missed=False
+    )
     line, used = command(folder, "export", *paths, "--csv", folder / "steps.csv")
     yield Row(line, size, used, 60.0, 1500.0)
 
@@ -205,7 +227,9 @@ def log(folder: Path, *, small: bool) -> Iterator[Row]:
         with os.fdopen(writing, "wb", EVERYTHING) as stream:
             stream.writelines(_log(size, 20_000))
 
-    line, used = command(folder, "read", "-", "--output-dir", folder, stdin=reading, meanwhile=write)
+    line, used = command(
+        folder, "read", "-", "--output-dir", folder, stdin=reading, meanwhile=write
+    )
     yield Row(f"… | {line}", f"{size / GB:,.1f} GB from a pipe, 20,000 steps", used, None, 200.0)
 
 
@@ -239,7 +263,11 @@ def files(folder: Path, *, small: bool) -> Iterator[Row]:
             kind = ("txt", "out", "json", "log", "py")[number % 5]
             path = where / f"{number % 100}" / f"file_{number}.{kind}"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f'{{"number": {number}}}\n' if kind == "json" else f"nothing of interest, {number}\n")
+            path.write_text(
+                f'{{"number": {number}}}\n'
+                if kind == "json"
+                else f"nothing of interest, {number}\n"
+            )
     for number in range(10):
         (logs / f"{number}.log").write_bytes(b"".join(_log(100_000, 1000)))
     _write_results(mixed, 10, 4)
@@ -276,7 +304,14 @@ def _events() -> Iterator[dict[str, object]]:
             inputs = {"Concrete Inputs": ["", ""], "Input type": ["c10::BFloat16", "c10::BFloat16"],
                       "Input Strides": [[16777216, 4096, 1], [1, 4096]],
                       "Input Dims": [[4, 4096, 4096], [4096, 4096]]}  # fmt: skip
-            yield {**shared, "cat": "cpu_op", "name": "aten::mm", "tid": 1, "dur": 40, "args": {**known, **inputs}}
+            yield {
+                **shared,
+                "cat": "cpu_op",
+                "name": "aten::mm",
+                "tid": 1,
+                "dur": 40,
+                "args": {**known, **inputs},
+            }
             yield {**shared, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "tid": 1, "dur": 5,
                    "args": {"External id": link, "cbid": 211, "correlation": link}}  # fmt: skip
             yield {**shared, "cat": "kernel", "name": kernels[index % 4], "tid": 7 + index % 2, "dur": 70,
@@ -289,7 +324,15 @@ def _events() -> Iterator[dict[str, object]]:
 CASES: dict[str, Callable[..., Iterator[Row]]] = {
     "results": results, "page": page, "steps": steps, "log": log, "watch": watch, "files": files, "trace": trace,
 }  # fmt: skip
-SPACE = {"results": GB, "page": GB, "steps": GB, "log": GB // 10, "watch": 4 * GB, "files": GB, "trace": 2 * GB}
+SPACE = {
+    "results": GB,
+    "page": GB,
+    "steps": GB,
+    "log": GB // 10,
+    "watch": 4 * GB,
+    "files": GB,
+    "trace": 2 * GB,
+}
 """Bytes of disk space that a case needs at most."""
 
 
@@ -298,7 +341,9 @@ def run(names: Sequence[str], parent: Path | None = None, *, small: bool = False
     rows = []
     for name in names:
         if shutil.disk_usage(parent or tempfile.gettempdir()).free < SPACE[name] + FREE:
-            raise SystemExit(f"{name}: needs {SPACE[name] / GB:g} GB of disk space, and leaves {FREE / GB:g} GB free")
+            raise SystemExit(
+                f"{name}: needs {SPACE[name] / GB:g} GB of disk space, and leaves {FREE / GB:g} GB free"
+            )
         with tempfile.TemporaryDirectory(prefix="tprimat-load-", dir=parent) as folder:
             for row in CASES[name](Path(folder).resolve(), small=small):
                 rows.append(row)
@@ -314,10 +359,16 @@ def run(names: Sequence[str], parent: Path | None = None, *, small: bool = False
 
 def main() -> int:
     """Measure the cases that are named."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"{', '.join(CASES)} (default: all)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "cases", nargs="*", metavar="CASE", help=f"{', '.join(CASES)} (default: all)"
+    )
     parser.add_argument("--small", action="store_true", help="small inputs, and no target of time")
-    parser.add_argument("--folder", type=Path, help="for the inputs (default: a temporary directory)")
+    parser.add_argument(
+        "--folder", type=Path, help="for the inputs (default: a temporary directory)"
+    )
     given = parser.parse_args()
     if unknown := set(given.cases) - set(CASES):
         parser.error(f"no such case: {', '.join(sorted(unknown))}")

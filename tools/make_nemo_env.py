@@ -55,7 +55,9 @@ class NemoEnvironment(make_venv.Environment):
 def main(argv: list[str] | None = None) -> int:
     """Make the environment; return 0, or 2 after one sentence about what stops it."""
     parser = argparse.ArgumentParser(description="Makes an environment with NeMo's recipes.")
-    parser.add_argument("--venv", type=Path, default=Path(".venv-nemo"), help="its directory (default: .venv-nemo)")
+    parser.add_argument(
+        "--venv", type=Path, default=Path(".venv-nemo"), help="its directory (default: .venv-nemo)"
+    )
     folder = parser.parse_args(argv).venv.absolute()
     if "%d.%d" % sys.version_info[:2] not in PYTHONS:
         found = interpreters.find(PYTHONS)

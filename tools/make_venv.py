@@ -51,7 +51,9 @@ class Build(NamedTuple):
 
     def drives(self, capability: float) -> bool:
         """Return whether it has kernels for a GPU."""
-        known = self.kernels["aarch64" if platform.machine().lower() in ("aarch64", "arm64") else "x86_64"]
+        known = self.kernels[
+            "aarch64" if platform.machine().lower() in ("aarch64", "arm64") else "x86_64"
+        ]
         return any(int(each) == int(capability) and each <= capability for each in known) or (
             self.compiles and capability > max(known)
         )
@@ -99,13 +101,25 @@ class SetupError(Exception):
 
 def main(argv: list[str] | None = None) -> int:
     """Make the environment; return 0, or 2 after one sentence about what stops it."""
-    parser = argparse.ArgumentParser(description="Make a virtual environment with requirement files installed.")
-    parser.add_argument("--venv", type=Path, default=Path(".venv"), help="its directory (default: .venv)")
-    parser.add_argument(
-        "--requirements", nargs="+", default=[MEASURE], metavar="FILE", help=f"files to install (default: {MEASURE})"
+    parser = argparse.ArgumentParser(
+        description="Make a virtual environment with requirement files installed."
     )
     parser.add_argument(
-        "--groups", nargs="+", default=[], metavar="GROUP", help="dependency groups of pyproject.toml to install too"
+        "--venv", type=Path, default=Path(".venv"), help="its directory (default: .venv)"
+    )
+    parser.add_argument(
+        "--requirements",
+        nargs="+",
+        default=[MEASURE],
+        metavar="FILE",
+        help=f"files to install (default: {MEASURE})",
+    )
+    parser.add_argument(
+        "--groups",
+        nargs="+",
+        default=[],
+        metavar="GROUP",
+        help="dependency groups of pyproject.toml to install too",
     )
     arguments = parser.parse_args(argv)
     try:
@@ -157,7 +171,9 @@ class Environment:
         kept = outer_gpu_torch() if wants_torch else None
         self._create(over_outer=kept is not None)
         if kept is not None:
-            show(f"this machine has a GPU and its Python has torch {kept}: {self.folder.name} is laid over that Python")
+            show(
+                f"this machine has a GPU and its Python has torch {kept}: {self.folder.name} is laid over that Python"
+            )
             show("and replaces neither torch nor anything that belongs to it")
             self.constraints = self._outer_versions()
         # Older releases of pip download a package whole to answer a dry run; PyTorch's is gigabytes.
@@ -178,15 +194,21 @@ class Environment:
                 where that has it.
         """
         self._create(over_outer=True)
-        show(f"installing {' '.join(packages)} into {self.folder.name}, over {Path(sys.prefix).name}")
+        show(
+            f"installing {' '.join(packages)} into {self.folder.name}, over {Path(sys.prefix).name}"
+        )
         # What of the outer environment another version contradicts is nothing that is used in this one.
         self._pip("install", "--no-warn-conflicts", *packages, "-c", str(self.constraints))
 
     def _install(self, *options: str) -> None:
         """Install the requirement files and groups, in one call so that pip resolves them together."""
         files = [part for name in self.requirements for part in ("-r", str(ROOT / name))]
-        show(f"installing {' and '.join([*self.requirements, *self.groups])} into {self.folder.name}")
-        self._pip("install", *files, *(one for name in self.groups for one in group(name)), *options)
+        show(
+            f"installing {' and '.join([*self.requirements, *self.groups])} into {self.folder.name}"
+        )
+        self._pip(
+            "install", *files, *(one for name in self.groups for one in group(name)), *options
+        )
 
     def _create(self, over_outer: bool) -> None:
         if self.python.exists() and _starts(self.python):
@@ -195,7 +217,10 @@ class Environment:
         options = ["--clear"] if (self.folder / "pyvenv.cfg").exists() else []
         if over_outer:
             options.append("--system-site-packages")
-        if subprocess.run([sys.executable, "-m", "venv", *options, str(self.folder)]).returncode != 0:
+        if (
+            subprocess.run([sys.executable, "-m", "venv", *options, str(self.folder)]).returncode
+            != 0
+        ):
             raise SetupError(f"{self.folder} could not be made, for the reason above")
         if over_outer and sys.prefix != sys.base_prefix:
             # The outer Python is itself an environment (NeMo's containers), which
@@ -206,7 +231,9 @@ class Environment:
         import sysconfig
 
         outer = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-        inner = _output([str(self.python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])
+        inner = _output(
+            [str(self.python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+        )
         lines = "".join(f"import site; site.addsitedir({folder!r})\n" for folder in sorted(outer))
         Path(inner, "outer-environment.pth").write_text(lines, encoding="utf-8")
 
@@ -249,7 +276,15 @@ class Environment:
             return
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder, "report.json")
-            command = ["install", "--dry-run", "--report", str(report), torch, "-c", str(self.constraints)]
+            command = [
+                "install",
+                "--dry-run",
+                "--report",
+                str(report),
+                torch,
+                "-c",
+                str(self.constraints),
+            ]
             if self._pip(*command, fails=True) == 0:
                 for line in announcement(json.loads(report.read_text(encoding="utf-8"))):
                     show(line)
@@ -261,9 +296,13 @@ class Environment:
     def _pip(self, *arguments: str, fails: bool = False) -> int:
         # On a terminal pip shows how far a long download is; in a log its lines are noise.
         quiet = [] if sys.stdout.isatty() and "--dry-run" not in arguments else ["-qq"]
-        done = subprocess.run([str(self.python), "-m", "pip", *arguments, *quiet], stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            [str(self.python), "-m", "pip", *arguments, *quiet], stdin=subprocess.DEVNULL
+        )
         if done.returncode != 0 and not fails:
-            raise SetupError(f"pip {arguments[0]} ended with status {done.returncode}, for the reason above")
+            raise SetupError(
+                f"pip {arguments[0]} ended with status {done.returncode}, for the reason above"
+            )
         return done.returncode
 
 
@@ -276,7 +315,10 @@ def fitting_torch() -> tuple[str, str]:
     answer = _smi("driver_version,compute_cap") or _smi("driver_version") or _kernel_driver()
     drivers = [int(each) for each in re.findall(r"^(\d+)\.[\d.]+", answer, re.MULTILINE)]
     instead = f"or for a benchmark of the CPU set TORCH_INDEX_URL={CPU_INDEX}"
-    if any(Path(each).exists() for each in JETSON_FILES) and min(drivers, default=0) < CUDA_13_DRIVER:
+    if (
+        any(Path(each).exists() for each in JETSON_FILES)
+        and min(drivers, default=0) < CUDA_13_DRIVER
+    ):
         raise SetupError(
             "PyTorch's builds drive a Jetson from JetPack 7 on: work in NVIDIA's container for this JetPack, set "
             f"TORCH_INDEX_URL to the index with its builds, {instead}"
@@ -289,10 +331,14 @@ def fitting_torch() -> tuple[str, str]:
     if not drivers:
         return pinned("torch"), ""
     driver = drivers[0]
-    capabilities = sorted({float(each) for each in re.findall(r", *(\d+\.\d+)$", answer, re.MULTILINE)})
+    capabilities = sorted(
+        {float(each) for each in re.findall(r", *(\d+\.\d+)$", answer, re.MULTILINE)}
+    )
     builds = [build for build in BUILDS if all(map(build.drives, capabilities))]
     if not builds:
-        named = " and ".join(map(str, capabilities)) + (" together" if len(capabilities) > 1 else "")
+        named = " and ".join(map(str, capabilities)) + (
+            " together" if len(capabilities) > 1 else ""
+        )
         raise SetupError(
             f"no build of PyTorch has kernels for compute capability {named} on {platform.machine()}: set "
             "TORCH_INDEX_URL to the index of a build for a part of these GPUs, and hide the others with "
@@ -308,7 +354,9 @@ def fitting_torch() -> tuple[str, str]:
     if build is BUILDS[0]:
         return torch, "" if sys.platform == "linux" else CUDA_13_INDEX
     stated = ", ".join(map(str, capabilities)) or "unknown"
-    show(f"driver {driver}, compute capability {stated}: {torch} with CUDA 12, as CUDA 13 doesn't support these")
+    show(
+        f"driver {driver}, compute capability {stated}: {torch} with CUDA 12, as CUDA 13 doesn't support these"
+    )
     if build.torch:
         show(f"(later releases of torch need driver {CUDA_13_DRIVER} for this GPU)")
     return torch, build.index
@@ -320,7 +368,11 @@ def _smi(fields: str) -> str:
 
 def _kernel_driver() -> str:
     file = Path(DRIVER_FILE)
-    stated = re.search(r"Kernel Module.*?\s(\d+\.[\d.]+)", file.read_text(encoding="utf-8")) if file.exists() else None
+    stated = (
+        re.search(r"Kernel Module.*?\s(\d+\.[\d.]+)", file.read_text(encoding="utf-8"))
+        if file.exists()
+        else None
+    )
     return stated[1] if stated else ""
 
 
@@ -332,13 +384,19 @@ def announcement(report: dict[str, Any]) -> list[str]:
     """
     packages = report["install"]
     torch = next((one for one in packages if one["metadata"]["name"] == "torch"), None)
-    if torch is None or "+cpu" in torch["metadata"]["version"] or torch["download_info"]["url"].startswith("file:"):
+    if (
+        torch is None
+        or "+cpu" in torch["metadata"]["version"]
+        or torch["download_info"]["url"].startswith("file:")
+    ):
         return []
     if not any(one["metadata"]["name"].startswith("nvidia-") for one in packages):
         return []
     size = download_size([one["download_info"]["url"] for one in packages])
     amount = f"about {size / 1e9:.1f} GB" if size else "two to four GB"
-    lines = [f"this will download {amount}: on Linux torch comes with CUDA unless it is told otherwise"]
+    lines = [
+        f"this will download {amount}: on Linux torch comes with CUDA unless it is told otherwise"
+    ]
     if has_nvidia_gpu():
         return lines
     lines.append(
@@ -346,7 +404,9 @@ def announcement(report: dict[str, Any]) -> list[str]:
     )
     lines.append(f"make run TORCH_INDEX_URL={CPU_INDEX}")
     if has_amd_gpu():
-        lines.append("it has an AMD GPU, which that build can't drive: work in AMD's container, or set TORCH_INDEX_URL")
+        lines.append(
+            "it has an AMD GPU, which that build can't drive: work in AMD's container, or set TORCH_INDEX_URL"
+        )
         lines.append("to PyTorch's index for your ROCm version")
     return lines
 
@@ -385,10 +445,16 @@ def group(name: str) -> list[str]:
 
     Pip before 25.1 has no --group and Python 3.10 no tomllib, so this reads the plain lists that stand there.
     """
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("[dependency-groups]\n")[2]
-    listed = re.search(rf"^{re.escape(name)} = \[(.*?)\]$", text.partition("\n[")[0], re.MULTILINE | re.DOTALL)
+    text = (
+        (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("[dependency-groups]\n")[2]
+    )
+    listed = re.search(
+        rf"^{re.escape(name)} = \[(.*?)\]$", text.partition("\n[")[0], re.MULTILINE | re.DOTALL
+    )
     if listed is None:
-        raise SetupError(f"pyproject.toml has no dependency group {name}: restore the file from the repository")
+        raise SetupError(
+            f"pyproject.toml has no dependency group {name}: restore the file from the repository"
+        )
     requirements = []
     for included, requirement in re.findall(r'{ include-group = "([^"]+)" }|"([^"]+)"', listed[1]):
         requirements += group(included) if included else [requirement]
@@ -399,17 +465,23 @@ def outer_gpu_torch() -> str | None:
     """Return the version of the torch that the running Python has, when it drives a GPU that is here; else None."""
     if not (has_nvidia_gpu() or has_amd_gpu()):
         return None
-    code = "import torch; print(torch.__version__ if torch.version.cuda or torch.version.hip else '')"
+    code = (
+        "import torch; print(torch.__version__ if torch.version.cuda or torch.version.hip else '')"
+    )
     if not _output([sys.executable, "-c", code]):
         return None
     # The version by the metadata, which is what pip compares: a build from source may say less in torch itself.
-    return _output([sys.executable, "-c", "from importlib.metadata import version; print(version('torch'))"])
+    return _output(
+        [sys.executable, "-c", "from importlib.metadata import version; print(version('torch'))"]
+    )
 
 
 def has_nvidia_gpu() -> bool:
     """Return whether the NVIDIA driver sees a GPU."""
     files = (DEVICE_FILE, *JETSON_FILES)
-    return _output(["nvidia-smi", "-L"]).startswith("GPU") or any(Path(each).exists() for each in files)
+    return _output(["nvidia-smi", "-L"]).startswith("GPU") or any(
+        Path(each).exists() for each in files
+    )
 
 
 def has_amd_gpu() -> bool:
@@ -419,8 +491,14 @@ def has_amd_gpu() -> bool:
 
 def has_instinct() -> bool:
     """Return whether an AMD GPU is here that is made to compute alone, as tprimat/machine/amd.py does."""
-    texts = [each.read_text(encoding="utf-8") for each in KFD_NODES.glob("*/properties")] if has_amd_gpu() else []
-    versions = [int(version) for text in texts for version in re.findall(r"gfx_target_version (\d+)", text)]
+    texts = (
+        [each.read_text(encoding="utf-8") for each in KFD_NODES.glob("*/properties")]
+        if has_amd_gpu()
+        else []
+    )
+    versions = [
+        int(version) for text in texts for version in re.findall(r"gfx_target_version (\d+)", text)
+    ]
     return any(version in (90008, 90010) or 90400 <= version < 100000 for version in versions)
 
 

@@ -45,7 +45,9 @@ from tprimat.log_import.extract import NOTHING_GIVEN, extract
 from tprimat.log_import.inputs import Log
 from tprimat.results.run import GpuInfo, Run
 
-SETS = re.compile(r"([^/]+)/results/([^/]+)/(gpt3|llama2_70b_lora|llama31_405b|llama31_8b)/result_[\w]+\.txt")
+SETS = re.compile(
+    r"([^/]+)/results/([^/]+)/(gpt3|llama2_70b_lora|llama31_405b|llama31_8b)/result_[\w]+\.txt"
+)
 
 
 class Benchmark(NamedTuple):
@@ -63,10 +65,16 @@ class Benchmark(NamedTuple):
 
 
 BENCHMARKS = {
-    "gpt3": Benchmark("gpt-3-175b", "pretrain", 2048, "log perplexity of 2.69 on C4, from a checkpoint"),
+    "gpt3": Benchmark(
+        "gpt-3-175b", "pretrain", 2048, "log perplexity of 2.69 on C4, from a checkpoint"
+    ),
     "llama2_70b_lora": Benchmark("llama-2-70b", "lora", 8192, "loss of 0.925 on GovReport"),
-    "llama31_405b": Benchmark("llama-3.1-405b", "pretrain", 8192, "log perplexity of 5.6 on C4, from a checkpoint"),
-    "llama31_8b": Benchmark("llama", "pretrain", 8192, "log perplexity of 3.3 on C4, from random weights"),
+    "llama31_405b": Benchmark(
+        "llama-3.1-405b", "pretrain", 8192, "log perplexity of 5.6 on C4, from a checkpoint"
+    ),
+    "llama31_8b": Benchmark(
+        "llama", "pretrain", 8192, "log perplexity of 3.3 on C4, from random weights"
+    ),
 }
 """mlcommons/training_policies@d73e20f1 training_rules.adoc (targets), and the README files of mlcommons/training."""
 
@@ -89,7 +97,9 @@ class Clone(NamedTuple):
     def git(self, *arguments: str, text: str = "") -> bytes:
         """Return what git prints."""
         command = ["git", "-C", str(self.path), *arguments]
-        return subprocess.run(command, input=text.encode(), stdout=subprocess.PIPE, check=True).stdout
+        return subprocess.run(
+            command, input=text.encode(), stdout=subprocess.PIPE, check=True
+        ).stdout
 
     @functools.cache  # noqa: B019 - a clone lives as long as the program
     def files(self) -> dict[str, str]:
@@ -101,7 +111,11 @@ class Clone(NamedTuple):
     def read(self, paths: Iterable[str]) -> dict[str, bytes]:
         """Return the contents of files by path, without those that the clone lacks."""
         paths = list(paths)
-        output = io.BytesIO(self.git("cat-file", "--batch", text="".join(f"{self.files()[path]}\n" for path in paths)))
+        output = io.BytesIO(
+            self.git(
+                "cat-file", "--batch", text="".join(f"{self.files()[path]}\n" for path in paths)
+            )
+        )
         found = {}
         for path in paths:
             header = output.readline().split()
@@ -116,7 +130,9 @@ def open_clone(path: Path) -> Clone:
     path = path.resolve()
     names = re.findall(r"training_results_v\d+\.\d+", str(path))
     if not names:
-        raise SystemExit(f"error: {path}: the path of a clone contains training_results_v and the round")
+        raise SystemExit(
+            f"error: {path}: the path of a clone contains training_results_v and the round"
+        )
     commit = Clone(path, names[-1], "HEAD").git("rev-parse", "HEAD").decode().strip()
     return Clone(path, names[-1], commit)
 
@@ -140,13 +156,17 @@ def main(arguments: list[str] | None = None) -> int:
         elif runs in seen:
             first = seen[runs]
             print(f"the same logs as {first['source']}: {clone.name}/{name}")
-            first["note"] = "; ".join(filter(None, (first["note"], f"the same logs again in {clone.name}/{name}")))
+            first["note"] = "; ".join(
+                filter(None, (first["note"], f"the same logs again in {clone.name}/{name}"))
+            )
         else:
             seen[runs] = row
             files[clone.name].append(row)
     options.output_dir.mkdir(parents=True, exist_ok=True)
     for repository, rows in files.items():
-        with (options.output_dir / f"{repository}.csv").open("w", encoding="utf-8", newline="") as file:
+        with (options.output_dir / f"{repository}.csv").open(
+            "w", encoding="utf-8", newline=""
+        ) as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(sorted(rows, key=lambda row: row["source"]))
@@ -158,7 +178,8 @@ def main(arguments: list[str] | None = None) -> int:
 def sets_of(clone: Clone) -> list[str]:
     """Return the directories of the sets by organization, system and benchmark: n8 before n8-POWER."""
     return sorted(
-        {path.rpartition("/")[0] for path in clone.files() if SETS.fullmatch(path)}, key=lambda name: name.split("/")
+        {path.rpartition("/")[0] for path in clone.files() if SETS.fullmatch(path)},
+        key=lambda name: name.split("/"),
     )
 
 
@@ -166,9 +187,15 @@ def row_of(clone: Clone, name: str) -> tuple[dict[str, str] | None, tuple[object
     """Return the row of a set, and when its runs began with their minutes; None if the clone lacks one of its logs."""
     organization, _, system, short = name.split("/")
     known = BENCHMARKS[short]
-    logs = [path for path in clone.files() if path.startswith(f"{name}/result_") and SETS.fullmatch(path)]
+    logs = [
+        path
+        for path in clone.files()
+        if path.startswith(f"{name}/result_") and SETS.fullmatch(path)
+    ]
     extras = [
-        path for path in (f"{name}/scaling.json", f"{organization}/systems/{system}.json") if path in clone.files()
+        path
+        for path in (f"{name}/scaling.json", f"{organization}/systems/{system}.json")
+        if path in clone.files()
     ]
     contents = clone.read([*logs, *extras])
     if not all(path in contents for path in logs):
@@ -180,14 +207,21 @@ def row_of(clone: Clone, name: str) -> tuple[dict[str, str] | None, tuple[object
             place.write_bytes(content)
         runs = [
             each.run
-            for path in sorted(logs, key=lambda path: [int(part) for part in re.findall(r"\d+", path)])
+            for path in sorted(
+                logs, key=lambda path: [int(part) for part in re.findall(r"\d+", path)]
+            )
             for each in extract(Log(str(Path(folder, clone.name, path))), NOTHING_GIVEN)
         ]
     try:
         description = json.loads(contents.get(f"{organization}/systems/{system}.json", b"{}"))
     except json.JSONDecodeError:
         description = {}
-    clocks = tuple(sorted((run.timestamp or "", str(run.native_metrics.get("time_to_train_minutes"))) for run in runs))
+    clocks = tuple(
+        sorted(
+            (run.timestamp or "", str(run.native_metrics.get("time_to_train_minutes")))
+            for run in runs
+        )
+    )
     config = runs[0].training_config
     reached = [run for run in runs if run.status == "complete"]
     settings = code_of(clone, name, runs[0], description)
@@ -210,7 +244,9 @@ def row_of(clone: Clone, name: str) -> tuple[dict[str, str] | None, tuple[object
         "precision_source": precision_source(name, runs[0], settings),
         "source": f"mlcommons/{clone.name}/{name}@{clone.commit[:12]}",
     }
-    row["framework"], row["version"] = software_of(settings, str(description.get("framework") or ""))
+    row["framework"], row["version"] = software_of(
+        settings, str(description.get("framework") or "")
+    )
     row |= speeds(reached, known.sequence_length, config.global_batch_size, runs[0].num_gpus)
     row |= times(runs, reached)
     notes = []
@@ -229,11 +265,21 @@ def row_of(clone: Clone, name: str) -> tuple[dict[str, str] | None, tuple[object
     return row, clocks
 
 
-def speeds(runs: Sequence[Run], length: int, batch: int | None, gpu_count: int | None) -> dict[str, str]:
+def speeds(
+    runs: Sequence[Run], length: int, batch: int | None, gpu_count: int | None
+) -> dict[str, str]:
     """Return the speed over all runs, and of each: all steps per all seconds of their blocks, evaluations left out."""
     blocks = [account.blocks(run) for run in runs]
-    sums = [(sum(each.steps for each in found), math.fsum(each.duration for each in found)) for found in blocks]
-    if not runs or not batch or not gpu_count or not all(steps and seconds for steps, seconds in sums):
+    sums = [
+        (sum(each.steps for each in found), math.fsum(each.duration for each in found))
+        for found in blocks
+    ]
+    if (
+        not runs
+        or not batch
+        or not gpu_count
+        or not all(steps and seconds for steps, seconds in sums)
+    ):
         return {}
     if any(entry.kind == "unknown" and entry.steps for run in runs for entry in run.timeline):
         return {}
@@ -253,7 +299,11 @@ def times(runs: Sequence[Run], reached: Sequence[Run]) -> dict[str, str]:
     """Return the official time to the target, the samples until then, and how the time of the runs is divided."""
     systems = compare([Loaded("set", "0" * 8, tuple(runs))]).systems
     # Runs whose logs state different settings are several systems elsewhere; a score is that of all runs of the set.
-    found = target(dataclasses.replace(systems[0], runs=tuple(each for system in systems for each in system.runs)))
+    found = target(
+        dataclasses.replace(
+            systems[0], runs=tuple(each for system in systems for each in system.runs)
+        )
+    )
     accounts = [each for run in reached if (each := account_of(run, summarize(run)))]
     whole = math.fsum(each.whole for each in accounts)
 
@@ -275,7 +325,11 @@ def gpu_of(run: Run, description: Mapping[str, object]) -> str:
     """Return the key of the GPU, from all that is known of it, else from its name alone; else its name as printed."""
     if gpu := gpus.match(run.gpu_info).gpu:
         return gpu.key
-    names = [str(name) for name in (description.get("accelerator_model_name"), run.gpu_info.device_name) if name]
+    names = [
+        str(name)
+        for name in (description.get("accelerator_model_name"), run.gpu_info.device_name)
+        if name
+    ]
     for name in names:
         if gpu := gpus.match(GpuInfo(device_name=name)).gpu:
             return gpu.key
@@ -288,18 +342,27 @@ def software_of(settings: Mapping[str, Setting], described: str) -> tuple[str, s
     """Return framework and version by the code of a submission, else by the system description."""
     words = described.lower()
     uses_nemo = not settings.keys().isdisjoint(("nemo", "revision"))
-    framework = "nemo" if uses_nemo else next((name for name in ("nemo", "maxtext", "pytorch") if name in words), "")
+    framework = (
+        "nemo"
+        if uses_nemo
+        else next((name for name in ("nemo", "maxtext", "pytorch") if name in words), "")
+    )
     image = settings.get("image", Setting("")).value
     versions = {
         "NeMo": settings.get("revision", Setting("")).value,
-        "ROCm": _first(r"rocm[/_ -]?(\d[\d.]*\d)", image) or _first(r"rocm[ -]?(\d[\d.]*\d)", words),
+        "ROCm": _first(r"rocm[/_ -]?(\d[\d.]*\d)", image)
+        or _first(r"rocm[ -]?(\d[\d.]*\d)", words),
         "PyTorch": _first(r"pytorch(?::|_release_)(\d[\d.]*\d)", image),
     }
     versions["LLMBoost"] = _first(r"llmboost (\d[\d.]*\d)", words)
     if not any(versions.values()):
         versions["NeMo"] = _first(r"nemo[^;\d]*(\d[\d.]*\d)", words)
-        versions["PyTorch"] = "" if versions["NeMo"] else _first(r"pytorch[^;,\d]*(\d[\d.]*\d)", words)
-    return framework, ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+        versions["PyTorch"] = (
+            "" if versions["NeMo"] else _first(r"pytorch[^;,\d]*(\d[\d.]*\d)", words)
+        )
+    return framework, ", ".join(
+        f"{name} {version}" for name, version in versions.items() if version
+    )
 
 
 def is_of_another_gpu(key: str, version: str) -> bool:
@@ -347,7 +410,9 @@ _SOFTWARE = {
 _SIZES = {"nodes": ("DGXNNODES", "NNODES"), "devices": ("DGXNGPU", "GPUS_PER_NODE")}
 
 
-def code_of(clone: Clone, name: str, run: Run, description: Mapping[str, object]) -> dict[str, Setting]:
+def code_of(
+    clone: Clone, name: str, run: Run, description: Mapping[str, object]
+) -> dict[str, Setting]:
     """Return what the submission's code states of a set: `precision`, `nemo` if it uses that, and its variables.
 
     The configuration files are those of the set's size, batch and GPU; of these one that the README of the system
@@ -357,22 +422,33 @@ def code_of(clone: Clone, name: str, run: Run, description: Mapping[str, object]
     folder = re.compile(rf"{re.escape(organization)}/benchmarks?/{short}/")
     paths = [path for path in clone.files() if folder.match(path) and not _VENDORED.search(path)]
     texts = {
-        path: content.decode("utf-8", "replace") for path, content in clone.read(filter(_READ.search, paths)).items()
+        path: content.decode("utf-8", "replace")
+        for path, content in clone.read(filter(_READ.search, paths)).items()
     }
     scripts = [path for path in texts if path.endswith(".sh")]
     evaluated = {path: evaluate(path, texts) for path in scripts}
     specific = [path for path in scripts if not re.search(r"config_(common|mounts)", path)]
     fitting = [path for path in specific if fits(path, evaluated[path], run, description)]
     plain = _letters(system)
-    readme = next((text for path, text in texts.items() if path.endswith(f"/README-{system}.md")), "")
+    readme = next(
+        (text for path, text in texts.items() if path.endswith(f"/README-{system}.md")), ""
+    )
     groups = (
         [path for path in fitting if Path(path).name in readme],
         [path for path in fitting if plain in _letters(Path(path).name)],
-        [path for path in fitting if "config" not in Path(path).name and _letters(Path(path).stem) in plain],
+        [
+            path
+            for path in fitting
+            if "config" not in Path(path).name and _letters(Path(path).stem) in plain
+        ],
         [path for path in fitting if f"/{system}/" in path or f"/{system}_" in path],
         fitting,
         # Without a file of its own, a set has what all the others of its vendor share.
-        [path for path in scripts if "_common" in path and vendors(path, specific) == {vendor_of(run)}],
+        [
+            path
+            for path in scripts
+            if "_common" in path and vendors(path, specific) == {vendor_of(run)}
+        ],
     )
     chosen = next(filter(None, groups), [])
     trainers, images = (
@@ -382,7 +458,11 @@ def code_of(clone: Clone, name: str, run: Run, description: Mapping[str, object]
     beside = {path: texts[path] for path in trainers}
     stated = [each for path in chosen if (each := precision_of(evaluated[path], beside))]
     found: dict[str, Setting] = dict(evaluated[chosen[0]]) if chosen else {}
-    if stated and len({each.value for each in stated}) == 1 and (chosen == groups[-1] or len(stated) == len(chosen)):
+    if (
+        stated
+        and len({each.value for each in stated}) == 1
+        and (chosen == groups[-1] or len(stated) == len(chosen))
+    ):
         found["precision"] = stated[0]
     software: dict[str, set[Setting]] = {}
     for path in (*trainers, *images):
@@ -391,7 +471,9 @@ def code_of(clone: Clone, name: str, run: Run, description: Mapping[str, object]
                 if match := pattern.match(line):
                     software.setdefault(key, set()).add(Setting(match[1], path, number))
     # Of several images nothing says which one was used.
-    found |= {key: min(each) for key, each in software.items() if len({value for value, *_ in each}) == 1}
+    found |= {
+        key: min(each) for key, each in software.items() if len({value for value, *_ in each}) == 1
+    }
     return found
 
 
@@ -407,7 +489,11 @@ def families(path: str) -> set[str]:
 def vendors(path: str, specific: Sequence[str]) -> set[str | None]:
     """Return whose GPUs the configurations beside a file are for."""
     beside = [each for each in specific if Path(each).parent == Path(path).parent]
-    return {"AMD" if family.startswith("MI") else "NVIDIA" for each in beside for family in families(each)}
+    return {
+        "AMD" if family.startswith("MI") else "NVIDIA"
+        for each in beside
+        for family in families(each)
+    }
 
 
 def vendor_of(run: Run) -> str | None:
@@ -441,7 +527,9 @@ def nearest(path: str, others: Iterable[str]) -> list[str]:
     return []
 
 
-def fits(path: str, known: Mapping[str, Setting], run: Run, description: Mapping[str, object]) -> bool:
+def fits(
+    path: str, known: Mapping[str, Setting], run: Run, description: Mapping[str, object]
+) -> bool:
     """Return whether a configuration may be that of a run, by its size, its batch and the GPU in its name."""
 
     def number(*names: str) -> int | None:
@@ -458,7 +546,11 @@ def fits(path: str, known: Mapping[str, Setting], run: Run, description: Mapping
             return False
     parallel = [
         number(*names) or 1
-        for names in (("TP", "TENSOR_MODEL_PARALLEL"), ("PP", "PIPELINE_MODEL_PARALLEL"), ("CP", "CONTEXT_PARALLEL"))
+        for names in (
+            ("TP", "TENSOR_MODEL_PARALLEL"),
+            ("PP", "PIPELINE_MODEL_PARALLEL"),
+            ("CP", "CONTEXT_PARALLEL"),
+        )
     ]
     batch = number("GBS") or ((number("MINIBS") or 0) * (run.num_gpus or 0) / math.prod(parallel))
     model = known.get("MODEL_SIZE", known.get("SIZE", Setting(""))).value.lower()

@@ -62,7 +62,10 @@ def curves(folder: Path) -> list[Curve]:
     for path in sorted(folder.glob("*.txt")):
         found = next(match for pattern in _NAMES if (match := pattern.search(path.name)))
         nodes = int(found.groupdict().get("nodes") or 1)
-        values += [(path.name, "--gpu", found["gpu"]), (path.name, "--num-gpus", nodes * int(found["each"]))]
+        values += [
+            (path.name, "--gpu", found["gpu"]),
+            (path.name, "--num-gpus", nodes * int(found["each"])),
+        ]
     inputs = loader.load([str(folder)], GivenValues().with_options(values), jobs=1)
     return list(scaling_of(compare(inputs.files)).curves)
 
@@ -87,10 +90,20 @@ def efficiency_table(found: Sequence[Curve]) -> str:
     for curve in found:
         for size in curve.sizes:
             ratio = size.efficiency
-            percent = "100%" if ratio is None else f"{ratio.value:.1%} [{100 * ratio.low:.1f}–{100 * ratio.high:.1f}]"
+            percent = (
+                "100%"
+                if ratio is None
+                else f"{ratio.value:.1%} [{100 * ratio.low:.1f}–{100 * ratio.high:.1f}]"
+            )
             per_gpu = rate(size.rate)
             rows.append(
-                [f"{size.gpus:,}×{curve.name}", f"{size.batch:,}", f"{size.batch / size.gpus:.3g}", per_gpu, percent]
+                [
+                    f"{size.gpus:,}×{curve.name}",
+                    f"{size.batch:,}",
+                    f"{size.batch / size.gpus:.3g}",
+                    per_gpu,
+                    percent,
+                ]
             )
     return table(["size", "batch", "per GPU", "throughput per GPU", "efficiency [95% CI]"], rows)
 
@@ -100,7 +113,10 @@ def errors_table(results: Sequence[LeftOut]) -> str:
     rows = []
     for each in results:
         name = f"{each.size.gpus:,}×{each.curve.name}"
-        forms = ("–" if each.errors[form] is None else f"{each.errors[form]:+.1%}" for form in sizes.FORMS)
+        forms = (
+            "–" if each.errors[form] is None else f"{each.errors[form]:+.1%}"
+            for form in sizes.FORMS
+        )
         interval = f"{each.bounds[0]:+.1%} to {each.bounds[1]:+.1%}"
         rows.append([f"**{name}**" if each.is_largest else name, *forms, each.used[0], interval])
     header = ["held out", "communication model", "straight line", "offered", "its interval"]

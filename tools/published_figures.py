@@ -62,8 +62,14 @@ FRAMEWORKS = {
 """Names of frameworks in results."""
 
 NOTES = (
-    (r"HFU [\d.]+ %|\d+ parameters|samples/s rounded down by the page|memory in GiB|MFU against the FP8 peak", ""),
-    (r"claims [^;]*|page gives (?![^;]*divided)[^;]*|(first|second) value of the cell|summary table of the page", ""),
+    (
+        r"HFU [\d.]+ %|\d+ parameters|samples/s rounded down by the page|memory in GiB|MFU against the FP8 peak",
+        "",
+    ),
+    (
+        r"claims [^;]*|page gives (?![^;]*divided)[^;]*|(first|second) value of the cell|summary table of the page",
+        "",
+    ),
     (r"(?i)recomputation true", "full recomputation"),
     (r"(?i)recomputation false", "no recomputation"),
     (r"not packed|packed into one|counts recomputation \(8 x parameters\)", ""),
@@ -75,10 +81,16 @@ NOTES = (
 )
 """What a note says that a column says, too, or that explains a figure which isn't used."""
 
-MISREAD = (r"chronicles-prequel.md@\w+:7(7[5-9]|8\d|9[0-2])", "hidden 12288, 96 layers", "hidden 14336, 72 layers")
+MISREAD = (
+    r"chronicles-prequel.md@\w+:7(7[5-9]|8\d|9[0-2])",
+    "hidden 12288, 96 layers",
+    "hidden 14336, 72 layers",
+)
 """Rows whose shape stands on two lines above their table, and was taken from the table before: :769."""
 
-TARGET = re.compile(r"record (\d+)(?: of (track \d))?: time to (?:a )?([^;]*? (?:on FineWeb|above [\d.]+)); ")
+TARGET = re.compile(
+    r"record (\d+)(?: of (track \d))?: time to (?:a )?([^;]*? (?:on FineWeb|above [\d.]+)); "
+)
 """The note of a record: what it is the time to belongs into a column of its own."""
 
 CORRECTIONS = (
@@ -89,9 +101,21 @@ CORRECTIONS = (
         "tokens/s are without recomputation, TFLOP/s with it",
         "matching pairs are further down the page",
     ),
-    ("Automodel/README.md", "", "277 TFLOP/s and 12,040 tokens/s/GPU in docs/performance-summary.mdx"),
-    ("nemotron-3-super-120b-a12b/card.yaml", "", "61 tokens/s/GPU without the slow step, by the printed TFLOP/s"),
-    ("nemotron-3.5-lightning/card.yaml", "", "6,574 tokens/s/GPU without the slow step, by the printed TFLOP/s"),
+    (
+        "Automodel/README.md",
+        "",
+        "277 TFLOP/s and 12,040 tokens/s/GPU in docs/performance-summary.mdx",
+    ),
+    (
+        "nemotron-3-super-120b-a12b/card.yaml",
+        "",
+        "61 tokens/s/GPU without the slow step, by the printed TFLOP/s",
+    ),
+    (
+        "nemotron-3.5-lightning/card.yaml",
+        "",
+        "6,574 tokens/s/GPU without the slow step, by the printed TFLOP/s",
+    ),
     (
         "pax/README.md",
         "at this speed the claimed days give 236 billion tokens; other model sizes give 313–317 billion",
@@ -101,7 +125,11 @@ CORRECTIONS = (
 )
 """Of rejected rows: a part of their source, the reason unless the check states it, and the right value."""
 
-DOUBTFUL = (r"projection.md@\w+:45[456]$", "one node", "doubtful: the other values of its column are rejected")
+DOUBTFUL = (
+    r"projection.md@\w+:45[456]$",
+    "one node",
+    "doubtful: the other values of its column are rejected",
+)
 """Rows that nothing contradicts but what stands beside them: their source, their note, and what it becomes with it."""
 
 MOST = 0.75
@@ -131,7 +159,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("figures", type=Path)
     parser.add_argument("checks", type=Path)
     options = parser.parse_args(arguments)
-    elsewhere = [(re.fullmatch(r"(.*):(\d+)(?:-(\d+))?", row["source"]), row) for row in read(PRECISIONS)]
+    elsewhere = [
+        (re.fullmatch(r"(.*):(\d+)(?:-(\d+))?", row["source"]), row) for row in read(PRECISIONS)
+    ]
     checks: dict[int, list[dict[str, str]]] = collections.defaultdict(list)
     for check in read(options.checks):
         checks[int(check["row"])].append(check)
@@ -140,7 +170,11 @@ def main(arguments: list[str] | None = None) -> int:
         row = convert(figure)
         for place, stated in elsewhere if not row["precision"] else ():
             path, _, line = row["source"].rpartition(":")
-            if place and path == place[1] and int(place[2]) <= int(line) <= int(place[3] or place[2]):
+            if (
+                place
+                and path == place[1]
+                and int(place[2]) <= int(line) <= int(place[3] or place[2])
+            ):
                 row |= {name: stated[name] for name in ("precision", "precision_source")}
                 row["note"] = "; ".join(filter(None, (row["note"], stated["note"])))
         row["audit"], row["reason"] = judge(row, figure["note"], checks[number])
@@ -170,10 +204,29 @@ def read(path: Path) -> list[dict[str, str]]:
 
 def columns() -> list[str]:
     """Return the columns of published/, the key first, the source last."""
-    first = ["publisher", "gpu", "model", "task", "precision", "sequence_length", "global_batch_size", "num_gpus"]
+    first = [
+        "publisher",
+        "gpu",
+        "model",
+        "task",
+        "precision",
+        "sequence_length",
+        "global_batch_size",
+        "num_gpus",
+    ]
     middle = ["framework", "version", "date", "tokens_per_second_per_gpu", "audit", "reason"]
     rest = [name for name in RENAMED.values() if name not in (*first, *middle)]
-    return [*first, *middle, "correction", *rest, "target", "packing", "note", "precision_source", "source"]
+    return [
+        *first,
+        *middle,
+        "correction",
+        *rest,
+        "target",
+        "packing",
+        "note",
+        "precision_source",
+        "source",
+    ]
 
 
 def convert(figure: Mapping[str, str]) -> dict[str, str]:
@@ -209,7 +262,9 @@ def framework(name: str) -> str:
     return FRAMEWORKS.get(name) or name.partition(" / ")[0].replace("-", "_")
 
 
-def judge(row: Mapping[str, str], note: str, checks: Iterable[Mapping[str, str]]) -> tuple[str, str]:
+def judge(
+    row: Mapping[str, str], note: str, checks: Iterable[Mapping[str, str]]
+) -> tuple[str, str]:
     """Return whether a row passes (consistent, convention, unchecked, contradiction or rejected), and why not."""
     if "known regression" in note:
         return "rejected", "the publisher names a known regression of this release"
@@ -220,10 +275,18 @@ def judge(row: Mapping[str, str], note: str, checks: Iterable[Mapping[str, str]]
     failed = [check["class"] for check in checks if check["verdict"] not in ("ok", "not checkable")]
     for name in failed:
         if name in REJECTED:
-            return "rejected" if name == "stale after correction" else "contradiction", REJECTED[name]
+            return "rejected" if name == "stale after correction" else "contradiction", REJECTED[
+                name
+            ]
     for name in failed:
-        return ("unchecked", EXPLAINED[name]) if name in EXPLAINED else ("convention", CONVENTIONS.get(name, name))
-    equations = [check for check in checks if check["verdict"] == "ok" and check["check"] != "below peak"]
+        return (
+            ("unchecked", EXPLAINED[name])
+            if name in EXPLAINED
+            else ("convention", CONVENTIONS.get(name, name))
+        )
+    equations = [
+        check for check in checks if check["verdict"] == "ok" and check["check"] != "below peak"
+    ]
     return ("consistent" if equations else "unchecked"), ""
 
 
@@ -241,7 +304,9 @@ def compared(row: Mapping[str, str], checks: Iterable[Mapping[str, str]]) -> str
 def too_fast(row: Mapping[str, str]) -> str:
     """Return why a row is implausible if its weights alone need more than MOST of the GPU's peak; else nothing."""
     share = share_of_peak(row)
-    return f"the weights' FLOPs alone would need {share:.0%} of the dense peak" if share > MOST else ""
+    return (
+        f"the weights' FLOPs alone would need {share:.0%} of the dense peak" if share > MOST else ""
+    )
 
 
 def share_of_peak(row: Mapping[str, str]) -> float:
@@ -251,8 +316,14 @@ def share_of_peak(row: Mapping[str, str]) -> float:
     if gpu is None or model is None or not row["tokens_per_second_per_gpu"] or row["task"] == "rl":
         return 0.0
     trained = ADAPTERS if row["task"] == "lora" else None
-    count = flops_per_token(msgspec.structs.replace(model.shape, trainable_parameters=trained), 0) or 0.0
-    peaks = [gpu.peak_tflops(name) for name in ([row["precision"]] if row["precision"] else gpus.PRECISIONS)]
+    count = (
+        flops_per_token(msgspec.structs.replace(model.shape, trainable_parameters=trained), 0)
+        or 0.0
+    )
+    peaks = [
+        gpu.peak_tflops(name)
+        for name in ([row["precision"]] if row["precision"] else gpus.PRECISIONS)
+    ]
     peak = max((peak for peak in peaks if peak is not None), default=None)
     return count * float(row["tokens_per_second_per_gpu"]) / (peak * 1e12) if peak else 0.0
 

@@ -42,7 +42,10 @@ ALPHABET = " a1A.,-_/:='\"|[]()<>{}+*\\x0e\tzZ9\n!~é"
 PROBES = ("\n", "!", " x")
 """Ends of a text that few patterns accept."""
 
-WHOLE = tuple(f"tprimat.read.{name}" for name in ("megatron.line.", "parsing.parsed_log._KINDS", "kineto.json_values."))
+WHOLE = tuple(
+    f"tprimat.read.{name}"
+    for name in ("megatron.line.", "parsing.parsed_log._KINDS", "kineto.json_values.")
+)
 """Beginnings of the places of patterns that are matched through another name, with all of a text."""
 
 GROWTH = 3.0
@@ -68,7 +71,9 @@ class Use:
         return self.methods == {"fullmatch"} or self.place.startswith(WHOLE)
 
 
-def uses(package: Path = ROOT / "tprimat", only: Callable[[str], bool] = bool) -> tuple[list[Use], list[str]]:
+def uses(
+    package: Path = ROOT / "tprimat", only: Callable[[str], bool] = bool
+) -> tuple[list[Use], list[str]]:
     """Return the patterns of a package, and the calls of `re` whose pattern is known only when they run.
 
     They are what its modules hold after they are imported, and what its functions pass to `re`; of modules alone whose
@@ -80,7 +85,9 @@ def uses(package: Path = ROOT / "tprimat", only: Callable[[str], bool] = bool) -
     for path, source in sources.items():
         if ("import re\n" not in source and "statements(" not in source) or not only(source):
             continue
-        name = ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__")
+        name = ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(
+            ".__init__"
+        )
         if name.endswith("__main__"):
             continue
         try:
@@ -93,7 +100,10 @@ def uses(package: Path = ROOT / "tprimat", only: Callable[[str], bool] = bool) -
             other = (text for each, text in sources.items() if each != path)
             called = rf"{own}\.({'|'.join(METHODS)})\b"
             methods = frozenset(
-                (*re.findall(rf"(?<![\w.]){called}", source), *re.findall(rf"\.{called}", "\n".join(other)))
+                (
+                    *re.findall(rf"(?<![\w.]){called}", source),
+                    *re.findall(rf"\.{called}", "\n".join(other)),
+                )
             )
             found.setdefault((pattern.pattern, pattern.flags), Use(where, pattern, methods))
         for call in ast.walk(ast.parse(source)):
@@ -106,7 +116,9 @@ def uses(package: Path = ROOT / "tprimat", only: Callable[[str], bool] = bool) -
                 unknown.append(place)
                 continue
             if method != "compile" or (pattern.pattern, pattern.flags) not in found:
-                found.setdefault((pattern.pattern, pattern.flags), Use(place, pattern, frozenset({method})))
+                found.setdefault(
+                    (pattern.pattern, pattern.flags), Use(place, pattern, frozenset({method}))
+                )
     return list(found.values()), unknown
 
 
@@ -114,8 +126,14 @@ def _method(call: ast.Call) -> str:
     """Return the name of a function of `re` that is called, or of one that hands its pattern on; "" for another one."""
     function = call.func
     if isinstance(function, ast.Name):
-        return "search" if function.id == "_stated" and isinstance(call.args[0], ast.Constant) else ""
-    is_re = isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "re"
+        return (
+            "search" if function.id == "_stated" and isinstance(call.args[0], ast.Constant) else ""
+        )
+    is_re = (
+        isinstance(function, ast.Attribute)
+        and isinstance(function.value, ast.Name)
+        and function.value.id == "re"
+    )
     return function.attr if is_re and function.attr in (*METHODS, "compile") else ""
 
 
@@ -153,7 +171,11 @@ def elsewhere() -> Iterator[Use]:
         pattern = re.compile(form.pattern, re.IGNORECASE | re.MULTILINE)
         yield Use(f"tprimat.redaction.forms: {form.kind}", pattern, frozenset({"match"}))
     for issued in ISSUED_FORMS:
-        yield Use(f"tprimat.redaction.forms: {issued.kind}", re.compile(issued.pattern), frozenset({"match"}))
+        yield Use(
+            f"tprimat.redaction.forms: {issued.kind}",
+            re.compile(issued.pattern),
+            frozenset({"match"}),
+        )
     for gpu in gpus.gpus():
         if gpu.name_pattern:
             name = re.compile(gpu.name_pattern, re.IGNORECASE)
@@ -164,14 +186,22 @@ def elsewhere() -> Iterator[Use]:
     for pattern, model in models._patterns():
         yield Use(f"tprimat/catalog/models.csv: {model.name}", pattern, frozenset({"search"}))
     for field, words in figures._HEADINGS.items():
-        yield Use(f"tprimat.catalog.figures._HEADINGS.{field}", re.compile(words), frozenset({"fullmatch"}))
+        yield Use(
+            f"tprimat.catalog.figures._HEADINGS.{field}",
+            re.compile(words),
+            frozenset({"fullmatch"}),
+        )
     for note in figures._NOTES:
         yield Use("tprimat.catalog.figures._NOTES", re.compile(note), frozenset({"search"}))
     for mark, rule in names._FORMS.items():
-        yield Use(f"tprimat.redaction.names._FORMS.{mark}", names.compiled(rule), frozenset({"match"}))
+        yield Use(
+            f"tprimat.redaction.names._FORMS.{mark}", names.compiled(rule), frozenset({"match"})
+        )
 
 
-def pumps(pattern: re.Pattern[Any], variants: int = 6, ends: int = len(PROBES)) -> Iterator[tuple[str, str, str]]:
+def pumps(
+    pattern: re.Pattern[Any], variants: int = 6, ends: int = len(PROBES)
+) -> Iterator[tuple[str, str, str]]:
     """Yield beginning, pump and end of texts that a pattern's long repeats invite."""
     tree = parser.parse(pattern.pattern, pattern.flags & ~re.UNICODE)
     seen = set()
@@ -286,9 +316,15 @@ def growth(use: Use, parts: tuple[str, str, str], length: int) -> tuple[float, f
 
 def main() -> int:
     """Print the patterns whose time grows faster than their text."""
-    command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    command.add_argument("--length", type=int, default=10_000, help="characters of the longer text (default: 10000)")
-    command.add_argument("--all", action="store_true", help="print the slowest text of every pattern")
+    command = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    command.add_argument(
+        "--length", type=int, default=10_000, help="characters of the longer text (default: 10000)"
+    )
+    command.add_argument(
+        "--all", action="store_true", help="print the slowest text of every pattern"
+    )
     options = command.parse_args()
     found, unknown = uses()
     found += elsewhere()
@@ -302,8 +338,13 @@ def main() -> int:
         is_slow = worst[0] > GROWTH
         slow += is_slow
         if is_slow or options.all:
-            print(f"{use.place}: {worst[1] * 1e3:.1f} ms, ×{worst[0]:.1f} for twice the text, {worst[2]!r}", flush=True)
-    print(f"{len(found)} patterns, {texts} texts of {options.length} characters; {slow} grow faster than their text")
+            print(
+                f"{use.place}: {worst[1] * 1e3:.1f} ms, ×{worst[0]:.1f} for twice the text, {worst[2]!r}",
+                flush=True,
+            )
+    print(
+        f"{len(found)} patterns, {texts} texts of {options.length} characters; {slow} grow faster than their text"
+    )
     print(f"{len(unknown)} calls of re with patterns that are made when they run")
     if options.all:
         print("\n".join(unknown))

@@ -90,11 +90,17 @@ def read(group: str) -> dict[str, Any]:
 
 def main() -> int:
     """Record or compare."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("group", nargs="*", choices=[[], *GROUPS], help=f"of {', '.join(GROUPS)} (default: all)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "group", nargs="*", choices=[[], *GROUPS], help=f"of {', '.join(GROUPS)} (default: all)"
+    )
     parser.add_argument("--check", action="store_true", help="compare and write nothing")
     parser.add_argument(
-        "--all", action="store_true", help="show every difference in full instead of the first 20 of a file"
+        "--all",
+        action="store_true",
+        help="show every difference in full instead of the first 20 of a file",
     )
     options = parser.parse_args()
     wrong = False
@@ -105,13 +111,17 @@ def main() -> int:
         now = record(group)
         different = differences(read(group), now)
         wrong = wrong or bool(different)
-        print(f"{group}: {f'{len(different)} kinds of differences' if different else 'as recorded'}")
+        print(
+            f"{group}: {f'{len(different)} kinds of differences' if different else 'as recorded'}"
+        )
         for each in different if options.all else different[:20]:
             text = each if options.all else "\n".join(line[:300] for line in each.splitlines())
             print(f"  {text}".replace("\n", "\n  "))
         if not options.check:
             GOLDEN.mkdir(exist_ok=True)
-            (GOLDEN / f"{group}.json").write_text(to_text(compressed(now)) + "\n", encoding="utf-8", newline="\n")
+            (GOLDEN / f"{group}.json").write_text(
+                to_text(compressed(now)) + "\n", encoding="utf-8", newline="\n"
+            )
     return int(options.check and wrong)
 
 

@@ -77,12 +77,21 @@ def chart_libraries() -> list[dict[str, Any]]:
         version = re.search(pattern, script)
         assert version, f"{name} no longer states its version"
         ref = f"{name}@{version[1].decode()}"
-        component = {"type": "library", "bom-ref": ref, "name": name, "version": version[1].decode()}
-        found.append({**component, "purl": f"pkg:npm/{ref}", "licenses": [{"license": {"id": "MIT"}}]})
+        component = {
+            "type": "library",
+            "bom-ref": ref,
+            "name": name,
+            "version": version[1].decode(),
+        }
+        found.append(
+            {**component, "purl": f"pkg:npm/{ref}", "licenses": [{"license": {"id": "MIT"}}]}
+        )
     return found
 
 
-def completed(bom: dict[str, Any], packages: dict[str, set[str]], direct: Iterable[str]) -> dict[str, Any]:
+def completed(
+    bom: dict[str, Any], packages: dict[str, set[str]], direct: Iterable[str]
+) -> dict[str, Any]:
     """Return a bill of an environment reduced to some packages, with the product itself and what it includes.
 
     Args:
@@ -90,7 +99,9 @@ def completed(bom: dict[str, Any], packages: dict[str, set[str]], direct: Iterab
         packages: what to keep, each with what it needs.
         direct: names of those that the product itself needs.
     """
-    components = {normal(each["name"]): each for each in bom["components"] if normal(each["name"]) in packages}
+    components = {
+        normal(each["name"]): each for each in bom["components"] if normal(each["name"]) in packages
+    }
     for name, licence in LICENCES.items():
         if name in components:
             components[name].setdefault("licenses", [{"license": {"id": licence}}])
@@ -98,7 +109,10 @@ def completed(bom: dict[str, Any], packages: dict[str, set[str]], direct: Iterab
     ref = {name: each["bom-ref"] for name, each in components.items()}
 
     def needs(whose: str, names: Iterable[str], *more: str) -> dict[str, Any]:
-        return {"ref": whose, "dependsOn": sorted({*(ref[name] for name in names if name in ref), *more})}
+        return {
+            "ref": whose,
+            "dependsOn": sorted({*(ref[name] for name in names if name in ref), *more}),
+        }
 
     root = {"type": "application", "bom-ref": NAME, "name": NAME, "version": __version__}
     root["licenses"] = [{"license": {"id": "Apache-2.0"}}]
@@ -120,7 +134,15 @@ def main() -> int:
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator
 
-    command = [sys.executable, "-m", "cyclonedx_py", "environment", "--sv", SPECIFICATION, "--output-reproducible"]
+    command = [
+        sys.executable,
+        "-m",
+        "cyclonedx_py",
+        "environment",
+        "--sv",
+        SPECIFICATION,
+        "--output-reproducible",
+    ]
     done = subprocess.run([*command, "--of", "JSON", "-o", "-"], capture_output=True, check=True)
     direct = list(listed("requirements.txt"))
     bom = completed(json.loads(done.stdout), needed(direct), [normal(each.name) for each in direct])
@@ -132,7 +154,10 @@ def main() -> int:
     if problem is not None:
         print(f"error: {path} is not valid CycloneDX: {problem}", file=sys.stderr)
     if unlicensed:
-        print(f"error: no licence is known of {', '.join(unlicensed)}: add it to LICENCES", file=sys.stderr)
+        print(
+            f"error: no licence is known of {', '.join(unlicensed)}: add it to LICENCES",
+            file=sys.stderr,
+        )
     print(f"{path}: {len(bom['components'])} components")
     return 1 if problem is not None or unlicensed else 0
 

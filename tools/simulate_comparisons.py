@@ -88,7 +88,9 @@ def noise(kind: str, steps: int, random: np.random.Generator) -> np.ndarray:
         values = np.empty(steps)
         values[0] = random.normal(0, spread)
         for index in range(1, steps):
-            values[index] = 0.9 * values[index - 1] + random.normal(0, spread * math.sqrt(1 - 0.9**2))
+            values[index] = 0.9 * values[index - 1] + random.normal(
+                0, spread * math.sqrt(1 - 0.9**2)
+            )
         return 1 + values
     if kind == "t3":
         # Of millions, one would be below zero.
@@ -102,7 +104,11 @@ def noise(kind: str, steps: int, random: np.random.Generator) -> np.ndarray:
     return base * (1 + 4 * (number % 100 == 0))
 
 
-FORMS = {"flat": np.ones_like, "line": lambda places: 1 - places, "curve": lambda places: np.exp(-4 * places)}
+FORMS = {
+    "flat": np.ones_like,
+    "line": lambda places: 1 - places,
+    "curve": lambda places: np.exp(-4 * places),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +129,11 @@ class Start:
 
 def drawn_start(random: np.random.Generator, low: int, high: int) -> Start:
     """Draw a slow start that is over at one of these steps."""
-    return Start(int(random.integers(low, high + 1)), float(random.uniform(1.3, 3)), str(random.choice(list(FORMS))))
+    return Start(
+        int(random.integers(low, high + 1)),
+        float(random.uniform(1.3, 3)),
+        str(random.choice(list(FORMS))),
+    )
 
 
 def run_of(times: np.ndarray, number: int) -> Run:
@@ -136,7 +146,9 @@ def run_of(times: np.ndarray, number: int) -> Run:
         framework="megatron",
         timestamp=f"2026-01-01T{number:02d}:00:00+00:00",
         gpu_info=GpuInfo(device_name=f"GPU {'AB'[number >= RUNS]}", device_count=1),
-        training_config=TrainingConfig(num_gpus=1, global_batch_size=1, sequence_length=100, precision="bf16"),
+        training_config=TrainingConfig(
+            num_gpus=1, global_batch_size=1, sequence_length=100, precision="bf16"
+        ),
         steps=tuple(range(1, count + 1)),
         window_steps=(1,) * count,
         step_times=tuple(times.tolist()),
@@ -151,7 +163,10 @@ def in_elapsed_seconds(times: np.ndarray, random: np.random.Generator) -> str:
     """Return LLaMA-Factory's log of these step times: the time since the start, in whole seconds."""
     rows = enumerate(itertools.accumulate(times, initial=float(random.random())))
     known = ((step, str(datetime.timedelta(seconds=int(now)))) for step, now in rows)
-    entries = ({"current_steps": step, "total_steps": 9999, "loss": 2.0, "elapsed_time": now} for step, now in known)
+    entries = (
+        {"current_steps": step, "total_steps": 9999, "loss": 2.0, "elapsed_time": now}
+        for step, now in known
+    )
     return "".join(f"{json.dumps(entry)}\n" for entry in entries if entry["current_steps"])
 
 
@@ -175,11 +190,17 @@ def evaluating(times: np.ndarray, random: np.random.Generator) -> str:
             lines.append(f"step {step}: train loss 4.4920, val loss 4.5420")
         if step % 10 == 0:
             time += spent if step % 100 == 0 else 0.0
-            lines.append(f"iter {step}: loss {9 - step / 1e4:.4f}, time {1000 * time:.2f}ms, mfu 35.20%")
+            lines.append(
+                f"iter {step}: loss {9 - step / 1e4:.4f}, time {1000 * time:.2f}ms, mfu 35.20%"
+            )
     return "\n".join(lines) + "\n"
 
 
-LOGS = {"elapsed seconds": in_elapsed_seconds, "stamped seconds": in_whole_seconds, "evaluations": evaluating}
+LOGS = {
+    "elapsed seconds": in_elapsed_seconds,
+    "stamped seconds": in_whole_seconds,
+    "evaluations": evaluating,
+}
 
 
 def read_run(log: str, number: int) -> Run:
@@ -188,15 +209,21 @@ def read_run(log: str, number: int) -> Run:
     run = parsed.run()
     # A run that is timed otherwise than the others would be of another system.
     told = (*SERIES, "native_metrics", "notes")
-    return msgspec.structs.replace(run_of(np.ones(1), number), **{name: getattr(run, name) for name in told})
+    return msgspec.structs.replace(
+        run_of(np.ones(1), number), **{name: getattr(run, name) for name in told}
+    )
 
 
-def answer_of_logs(log, times: list[np.ndarray], random: np.random.Generator, alike: int) -> tuple[Pair, str]:
+def answer_of_logs(
+    log, times: list[np.ndarray], random: np.random.Generator, alike: int
+) -> tuple[Pair, str]:
     """Return the answer where one run, or `alike` runs of a system, are read from a log."""
     which = int(random.integers(2 * RUNS)) // alike
     return answer_of(
         [
-            read_run(log(each, random), number) if number // alike == which else run_of(each, number)
+            read_run(log(each, random), number)
+            if number // alike == which
+            else run_of(each, number)
             for number, each in enumerate(times)
         ]
     )
@@ -221,7 +248,9 @@ def print_logs(pairs: int, random: np.random.Generator) -> bool:
                     noise(kind, steps, random) * speed * (factor if run >= RUNS else 1)
                     for run, speed in enumerate(speeds)
                 ]
-                both.append(answer_of_logs(log, times, random, RUNS if random.random() < 0.5 else 1))
+                both.append(
+                    answer_of_logs(log, times, random, RUNS if random.random() < 0.5 else 1)
+                )
             tally.add(both[0], both[1])
         print(f"| {name} | {spread:.1%} | {tally} |", flush=True)
         wrong += tally.different > MOST_DIFFERENT * pairs or tally.found < LEAST_FOUND * pairs
@@ -236,7 +265,10 @@ def answer(times: list[np.ndarray]) -> tuple[Pair, str]:
 def answer_of(runs: list[Run]) -> tuple[Pair, str]:
     """Return the pair of two systems, the first half of the runs and the second, and the standing of its verdict."""
     comparison = compare(
-        [Loaded(name, name, part) for name, part in zip("AB", (runs[:RUNS], runs[RUNS:]), strict=True)]
+        [
+            Loaded(name, name, part)
+            for name, part in zip("AB", (runs[:RUNS], runs[RUNS:]), strict=True)
+        ]
     )
     (model,) = comparison.models
     (pair,) = model.pairs
@@ -272,11 +304,18 @@ class Tally:
 
     def __str__(self) -> str:
         shares = (self.different, self.found, self.wrong, self.short)
-        return " | ".join([str(self.pairs), *(f"{100 * each / max(self.pairs, 1):.2f}%" for each in shares)])
+        return " | ".join(
+            [str(self.pairs), *(f"{100 * each / max(self.pairs, 1):.2f}%" for each in shares)]
+        )
 
 
 def simulate(
-    pairs: int, random: np.random.Generator, kind: str, spread: float, lengths: tuple[int, int], start
+    pairs: int,
+    random: np.random.Generator,
+    kind: str,
+    spread: float,
+    lengths: tuple[int, int],
+    start,
 ) -> Tally:
     """Return the tally of pairs; `start` draws the slow starts of six runs, given the random numbers and the length."""
     tally = Tally()
@@ -285,7 +324,9 @@ def simulate(
         both = []
         for factor in (1.0, TRUE):
             starts = start(random, steps)
-            speeds = [math.exp(random.normal(0, spread)) if spread else 1.0 for _ in range(2 * RUNS)]
+            speeds = [
+                math.exp(random.normal(0, spread)) if spread else 1.0 for _ in range(2 * RUNS)
+            ]
             both.append(
                 answer(
                     [
@@ -306,7 +347,9 @@ def per_system(low, high):
 
     def draw(random: np.random.Generator, steps: int) -> list[Start]:
         return [
-            start for start in (drawn_start(random, low(steps), high(steps)) for _ in range(2)) for _ in range(RUNS)
+            start
+            for start in (drawn_start(random, low(steps), high(steps)) for _ in range(2))
+            for _ in range(RUNS)
         ]
 
     return draw
@@ -325,7 +368,9 @@ def one_fast(random: np.random.Generator, steps: int) -> list[Start]:
     """Draw a first record of a twentieth to nine tenths of a step for one run, or for each run of one system."""
     share, fast = float(random.uniform(0.05, 0.9)), int(random.integers(2 * RUNS))
     alike = RUNS if random.random() < 0.5 else 1
-    return [Start(1, share if run // alike == fast // alike else 1.0, "flat") for run in range(2 * RUNS)]
+    return [
+        Start(1, share if run // alike == fast // alike else 1.0, "flat") for run in range(2 * RUNS)
+    ]
 
 
 def known_end(random: np.random.Generator, steps: int) -> list[Start]:
@@ -333,7 +378,9 @@ def known_end(random: np.random.Generator, steps: int) -> list[Start]:
     return [Start(0, 1.0, "flat")] * (2 * RUNS)
 
 
-def bias(kind: str, steps: int, start: Start, runs: int, random: np.random.Generator) -> tuple[float, float]:
+def bias(
+    kind: str, steps: int, start: Start, runs: int, random: np.random.Generator
+) -> tuple[float, float]:
     """Return the bias of the kept mean over so many runs, and the share of the steady steps that is kept."""
     off, kept = [], []
     for _ in range(runs):
@@ -347,7 +394,9 @@ def bias(kind: str, steps: int, start: Start, runs: int, random: np.random.Gener
 
 def print_biases(runs: int, random: np.random.Generator) -> None:
     """Print the largest bias of each noise."""
-    print("\n| noise | largest bias | where | largest within 2 steps before a pause | kept |\n|---|---|---|---|---|")
+    print(
+        "\n| noise | largest bias | where | largest within 2 steps before a pause | kept |\n|---|---|---|---|---|"
+    )
     for kind in NOISES:
         rows, near, kept = [], [(0.0, "–")], []
         for steps in (60, 100, 200, 300, 500):
@@ -362,7 +411,10 @@ def print_biases(runs: int, random: np.random.Generator) -> None:
                         (near if pause else rows).append((off, where))
                         kept.append(share)
         worst, close = (max(each, key=lambda row: abs(row[0])) for each in (rows, near))
-        print(f"| {kind} | {worst[0]:+.2%} | {worst[1]} | {close[0]:+.2%} | {np.mean(kept):.1%} |", flush=True)
+        print(
+            f"| {kind} | {worst[0]:+.2%} | {worst[1]} | {close[0]:+.2%} | {np.mean(kept):.1%} |",
+            flush=True,
+        )
 
 
 def print_long(pairs: int, random: np.random.Generator) -> None:
@@ -370,15 +422,23 @@ def print_long(pairs: int, random: np.random.Generator) -> None:
     head = "| slow starts | noise | between runs | pairs | equal: different | 3%: found | wrong side | too short |"
     print(f"\n{head}\n|{'---|' * 8}")
     within = (lambda steps: 0), (lambda steps: min(60, steps // 3))
-    series = {"none": known_end, "one per system": per_system(*within), "one per run": per_run(*within)}
+    series = {
+        "none": known_end,
+        "one per system": per_system(*within),
+        "one per run": per_run(*within),
+    }
     for name, start in series.items():
         for spread in (0.0, 0.003):
             total = Tally()
             for kind in NOISES:
-                found = simulate(math.ceil(pairs / len(NOISES)), random, kind, spread, (60, 500), start)
+                found = simulate(
+                    math.ceil(pairs / len(NOISES)), random, kind, spread, (60, 500), start
+                )
                 print(f"| {name} | {kind} | {spread:.1%} | {found} |", flush=True)
                 for field in dataclasses.fields(Tally):
-                    setattr(total, field.name, getattr(total, field.name) + getattr(found, field.name))
+                    setattr(
+                        total, field.name, getattr(total, field.name) + getattr(found, field.name)
+                    )
             print(f"| **{name}** | all | {spread:.1%} | {total} |", flush=True)
 
 
@@ -392,16 +452,23 @@ def print_short(pairs: int, random: np.random.Generator) -> None:
     }
     for name, (start, shortest) in series.items():
         for kind in NOISES:
-            print(f"| {name} | {kind} | {simulate(pairs, random, kind, 0.003, (shortest, 30), start)} |", flush=True)
+            print(
+                f"| {name} | {kind} | {simulate(pairs, random, kind, 0.003, (shortest, 30), start)} |",
+                flush=True,
+            )
 
 
 def print_fast(pairs: int, random: np.random.Generator) -> None:
     """Print the answers for runs of 10 to 60 steps, one of which has a first record that is too short."""
-    head = "| noise | between runs | pairs | equal: different | 3%: found | wrong side | too short |"
+    head = (
+        "| noise | between runs | pairs | equal: different | 3%: found | wrong side | too short |"
+    )
     print(f"\n{head}\n|{'---|' * 7}")
     for kind in NOISES:
         for spread in (0.001, 0.003, 0.01):
-            found = simulate(math.ceil(pairs / len(NOISES)), random, kind, spread, (10, 60), one_fast)
+            found = simulate(
+                math.ceil(pairs / len(NOISES)), random, kind, spread, (10, 60), one_fast
+            )
             print(f"| {kind} | {spread:.1%} | {found} |", flush=True)
 
 
@@ -441,24 +508,42 @@ def print_gate(checks: int, seed: int) -> bool:
         for factor in (1.0, REGRESSION):
             for change in (1.0, CHANGE_POINT):
                 found = gate_share(checks, seed, factor, change, slowdown)
-                candidate, point = (f"{each - 1:.0%} slower" if each > 1 else "the same" for each in (factor, change))
-                print(f"| {candidate} | {'none' if change == 1 else point} | {slowdown} | {found:.1%} |", flush=True)
+                candidate, point = (
+                    f"{each - 1:.0%} slower" if each > 1 else "the same"
+                    for each in (factor, change)
+                )
+                print(
+                    f"| {candidate} | {'none' if change == 1 else point} | {slowdown} | {found:.1%} |",
+                    flush=True,
+                )
                 # Beyond a threshold of 1 % a regression of 3 % is one of 2 %: shown, not required.
-                wrong += found > MOST_FALSE if factor == 1 else found < LEAST_FOUND and slowdown == "0%"
+                wrong += (
+                    found > MOST_FALSE if factor == 1 else found < LEAST_FOUND and slowdown == "0%"
+                )
     return bool(wrong)
 
 
-SINGLE = (("iid 1%", 9, 3), ("iid 10%", 9, 10), ("AR 1%", 100, 10), ("AR 5%", 300, 10), ("x5/100", 300, 10))
+SINGLE = (
+    ("iid 1%", 9, 3),
+    ("iid 10%", 9, 10),
+    ("AR 1%", 100, 10),
+    ("AR 5%", 300, 10),
+    ("x5/100", 300, 10),
+)
 """Noise and steady steps of the single run, and how many runs of 100 steps with noise of 1% it meets."""
 
 LEAST_COVERED = 0.95
 
 
-def single_share(pairs: int, random: np.random.Generator, kind: str, steps: int, runs: int) -> float:
+def single_share(
+    pairs: int, random: np.random.Generator, kind: str, steps: int, runs: int
+) -> float:
     """Return how often the prediction interval of a single run against several holds the true ratio."""
     held = 0
     for _ in range(pairs):
-        several = [noise("iid 1%", 100, random) * math.exp(random.normal(0, SPREAD)) for _ in range(runs)]
+        several = [
+            noise("iid 1%", 100, random) * math.exp(random.normal(0, SPREAD)) for _ in range(runs)
+        ]
         # From a random place in the noise's period on; its mean is that of long runs.
         start = int(random.integers(0, 100))
         times = (noise(kind, start + steps, random) / (1.04 if kind == "x5/100" else 1.0))[start:]
@@ -508,13 +593,21 @@ def loss_share(
         own = noise(kind, LOSSES, random) - 1
         losses = curve * times * math.exp(random.normal(0, seeds) if seeds else 0.0)
         losses = losses * (1 + (math.sqrt(0.8) * batches + math.sqrt(0.2) * own if shared else own))
-        return msgspec.structs.replace(run_of(np.ones(LOSSES), number), loss_values=tuple(losses.tolist()))
+        return msgspec.structs.replace(
+            run_of(np.ones(LOSSES), number), loss_values=tuple(losses.tolist())
+        )
 
     worse = 0
     for _ in range(checks):
         batches = noise(kind, LOSSES, random) - 1
         files = [
-            [Loaded(f"{name}.json", "0" * 64, tuple(run(number, times, batches) for number in range(runs)))]
+            [
+                Loaded(
+                    f"{name}.json",
+                    "0" * 64,
+                    tuple(run(number, times, batches) for number in range(runs)),
+                )
+            ]
             for name, times in (("baseline", 1.0), ("candidate", factor))
         ]
         found = check_regression(*files, parse("3%", [f"final_loss={threshold}"]))
@@ -536,14 +629,18 @@ def print_losses(checks: int, random: np.random.Generator) -> bool:
             (3, False, SEEDS),
         ):
             shares = [
-                loss_share(checks, random, kind, runs, factor, threshold, shared=shared, seeds=seeds)
+                loss_share(
+                    checks, random, kind, runs, factor, threshold, shared=shared, seeds=seeds
+                )
                 for factor, threshold in ((1.0, "0%"), (1.0, "1%"), (1.02, "1%"))
             ]
             batches = "same" if shared else "others"
             texts = " | ".join(f"{share:.1%}" for share in shares)
             print(f"| {kind} | {batches} | {runs} | {seeds:.1%} | {texts} |", flush=True)
             wrong += max(shares[:2]) > MOST_FALSE_LOSS
-            wrong += shared and runs == 1 and kind in LOSS_NOISES[:2] and shares[2] < LEAST_FOUND_LOSS
+            wrong += (
+                shared and runs == 1 and kind in LOSS_NOISES[:2] and shares[2] < LEAST_FOUND_LOSS
+            )
     return bool(wrong)
 
 
@@ -557,7 +654,10 @@ TOLD: tuple[tuple[str, Mapping[str, object], Mapping[str, object]], ...] = (
     ("two headings, as labels", {"label": "bf16"}, {"label": "fp8"}),
     (
         "two drivers",
-        *({"environment": Environment(versions={"driver": each})} for each in ("570.86.10", "580.65.06")),
+        *(
+            {"environment": Environment(versions={"driver": each})}
+            for each in ("570.86.10", "580.65.06")
+        ),
     ),
 )
 """What is known of two systems of equal speed."""
@@ -569,12 +669,18 @@ def system_counts(runs: Sequence[Run]) -> int:
     return len(compare(files).systems)
 
 
-def repetitions(count: int, spread: float, random: np.random.Generator, **fields: object) -> list[Run]:
+def repetitions(
+    count: int, spread: float, random: np.random.Generator, **fields: object
+) -> list[Run]:
     """Return so many runs of one system with 60 to 200 steps and a slow start."""
     runs = []
     for _ in range(count):
         steps, kind = int(random.integers(60, 201)), str(random.choice(NOISES))
-        times = noise(kind, steps, random) * drawn_start(random, 0, 20).of(steps) * math.exp(random.normal(0, spread))
+        times = (
+            noise(kind, steps, random)
+            * drawn_start(random, 0, 20).of(steps)
+            * math.exp(random.normal(0, spread))
+        )
         runs.append(msgspec.structs.replace(run_of(times, 0), **fields))
     return runs
 
@@ -588,7 +694,9 @@ def split_share(systems: int, random: np.random.Generator) -> float:
     return split / systems
 
 
-def told_share(systems: int, random: np.random.Generator, one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
+def told_share(
+    systems: int, random: np.random.Generator, one: Mapping[str, Any], other: Mapping[str, Any]
+) -> float:
     """Return how often three runs each are two systems that differ in something known."""
     told = 0
     for _ in range(systems):
@@ -609,21 +717,28 @@ def print_splits(systems: int, random: np.random.Generator, samples: Path | None
         wrong |= found < 1
     folders = [each for each in samples.rglob("*") if each.is_dir()] if samples else []
     for folder in sorted(folders):
-        files = load([str(each) for each in sorted(folder.iterdir()) if each.is_file()], jobs=1).files
-        together, notes = ([], []) if not files else (compare(files, splits=False).systems, compare(files).notes)
+        files = load(
+            [str(each) for each in sorted(folder.iterdir()) if each.is_file()], jobs=1
+        ).files
+        together, notes = (
+            ([], []) if not files else (compare(files, splits=False).systems, compare(files).notes)
+        )
         several = [len(system.runs) for system in together if len(system.runs) > 1]
         if several:
             split = [note for note in notes if TOLD_APART in note]
             where = folder.relative_to(samples or folder)
             print(
-                f"| {where}: {len(several)} systems of {sum(several)} runs | {'; '.join(split) or 'none'} |", flush=True
+                f"| {where}: {len(several)} systems of {sum(several)} runs | {'; '.join(split) or 'none'} |",
+                flush=True,
             )
     return wrong
 
 
 def main() -> int:
     """Print the tables; return 1 where the regression check isn't as it must be."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
         "--pairs",
         type=int,
@@ -645,13 +760,17 @@ def main() -> int:
             part(np.random.default_rng([arguments.seed, number]))
     wrong = arguments.part in (None, "gate") and print_gate(arguments.pairs, arguments.seed)
     if arguments.part in (None, "single"):
-        wrong |= print_single(arguments.pairs, np.random.default_rng([arguments.seed, len(parts) + 1]))
+        wrong |= print_single(
+            arguments.pairs, np.random.default_rng([arguments.seed, len(parts) + 1])
+        )
     if arguments.part in (None, "loss"):
         wrong |= print_losses(arguments.pairs, np.random.default_rng([arguments.seed, len(parts)]))
     if arguments.part in (None, "fast"):
         print_fast(arguments.pairs, np.random.default_rng([arguments.seed, len(parts) + 2]))
     if arguments.part in (None, "logs"):
-        wrong |= print_logs(arguments.pairs, np.random.default_rng([arguments.seed, len(parts) + 3]))
+        wrong |= print_logs(
+            arguments.pairs, np.random.default_rng([arguments.seed, len(parts) + 3])
+        )
     if arguments.part in (None, "split"):
         random = np.random.default_rng([arguments.seed, len(parts) + 4])
         wrong |= print_splits(arguments.pairs, random, arguments.samples)

@@ -58,7 +58,9 @@ class Job:
         self.fine = chance.random() < 0.5
         self.timers = chance.random() < 0.6
         self.error_stamped = chance.random() < 0.5
-        self.crashes = sorted(chance.sample(range(15, self.steps - 5), chance.choice([0, 1, 1, 2, 3])))
+        self.crashes = sorted(
+            chance.sample(range(15, self.steps - 5), chance.choice([0, 1, 1, 2, 3]))
+        )
         self.requeues = chance.random() < 0.3
         self.down_s = chance.uniform(60, 2400)
 
@@ -76,7 +78,9 @@ class Job:
 
     def say(self, text: str) -> None:
         """Write a line: torchtitan's all have a time, Megatron's only where it is in the text."""
-        prefix = f"[rank0]:[titan] {self.stamp()} - root - INFO - " if self.form == "torchtitan" else ""
+        prefix = (
+            f"[rank0]:[titan] {self.stamp()} - root - INFO - " if self.form == "torchtitan" else ""
+        )
         self.lines.append(prefix + text)
 
     def marked(self, text: str) -> None:
@@ -119,7 +123,12 @@ class Job:
                         self.evaluate(done)
                     if done % self.save_every == 0:
                         saved = self.save(done)
-                if self.requeues and saved == done and done == 3 * self.save_every and done < self.steps:
+                if (
+                    self.requeues
+                    and saved == done
+                    and done == 3 * self.save_every
+                    and done < self.steps
+                ):
                     self.requeues = False
                     if self.form == "megatron":
                         self.marked(f"exiting program at iteration {done}")
@@ -132,7 +141,11 @@ class Job:
 
     def start(self, saved: int, *, is_first: bool) -> None:
         """Start a process."""
-        init, build, load = self.chance.uniform(5, 30), self.chance.uniform(5, 40), self.chance.uniform(1, 20)
+        init, build, load = (
+            self.chance.uniform(5, 30),
+            self.chance.uniform(5, 40),
+            self.chance.uniform(1, 20),
+        )
         for step in [step for step in self.undone if step > saved]:
             seconds = self.undone.pop(step)
             self.truth["training"] -= seconds
@@ -149,7 +162,9 @@ class Job:
                 self.say(f"Finished loading the checkpoint in {load:.2f} seconds.")
             self.say(f"Training starts at step {saved + 1}")
             return
-        self.say("using world size: 64, data-parallel size: 8, tensor-model-parallel size: 8, pipeline size: 1")
+        self.say(
+            "using world size: 64, data-parallel size: 8, tensor-model-parallel size: 8, pipeline size: 1"
+        )
         self.say("------------------------ arguments ------------------------")
         for name, value in (
             ("num_layers", 32),
@@ -169,7 +184,9 @@ class Job:
         self.spend("start-up", build)
         if saved:
             self.spend("start-up", load)
-            self.say(f"  successfully loaded checkpoint from /ckpt [ t 1/8, p 1/1 ] at iteration {saved}")
+            self.say(
+                f"  successfully loaded checkpoint from /ckpt [ t 1/8, p 1/1 ] at iteration {saved}"
+            )
         self.marked("before the start of training step")
 
     def record(self, step: int, since: int, since_s: float) -> None:
@@ -195,7 +212,9 @@ class Job:
         seconds = self.eval_s * self.chance.uniform(0.95, 1.05)
         self.spend("evaluation", seconds)
         if self.form == "torchtitan":
-            self.say(f"validate step: {step:2}  loss:  3.2100  memory: 50.11GiB(63.27%)  tps: 12,345")
+            self.say(
+                f"validate step: {step:2}  loss:  3.2100  memory: 50.11GiB(63.27%)  tps: 12,345"
+            )
             return
         if self.timers:
             self.say("(min, max) time across ranks (ms):")
@@ -210,13 +229,19 @@ class Job:
         if self.form == "torchtitan":
             self.say("Saving the checkpoint (or staging if async is enabled).")
             self.spend("checkpoint", seconds)
-            self.say(f"Finished saving the checkpoint (or staging if async is enabled)in {seconds:.2f} seconds.")
+            self.say(
+                f"Finished saving the checkpoint (or staging if async is enabled)in {seconds:.2f} seconds."
+            )
         else:
             self.say(f"saving checkpoint at iteration {step:7d} to /ckpt in torch_dist format")
             self.spend("checkpoint", seconds)
-            self.say(f"  successfully saved checkpoint from iteration {step:7d} to /ckpt [ t 1/8, p 1/1 ]")
+            self.say(
+                f"  successfully saved checkpoint from iteration {step:7d} to /ckpt [ t 1/8, p 1/1 ]"
+            )
             self.say("(min, max) time across ranks (ms):")
-            self.say(f"    save-checkpoint {'.' * 48}: ({1e3 * seconds - 7:.2f}, {1e3 * seconds:.2f})")
+            self.say(
+                f"    save-checkpoint {'.' * 48}: ({1e3 * seconds - 7:.2f}, {1e3 * seconds:.2f})"
+            )
         self.undone.clear()
         return step
 
@@ -224,10 +249,14 @@ class Job:
         """Be down after a crash, or between two jobs."""
         if crashed and self.form == "torchtitan":
             self.say("Traceback (most recent call last):")
-            self.lines.append("[rank3]: RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:3690, remote process exited")
+            self.lines.append(
+                "[rank3]: RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:3690, remote process exited"
+            )
         elif crashed:
             stamp = f"[{self.stamp()}] " if self.error_stamped else ""
-            self.say(f"{stamp}[rank3]: RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:3690, remote process exited")
+            self.say(
+                f"{stamp}[rank3]: RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:3690, remote process exited"
+            )
             self.say("Traceback (most recent call last):")
         self.spend("lost", self.down_s * self.chance.uniform(0.5, 1.5))
 
@@ -251,7 +280,9 @@ def simulate(number: int, seed: int = 0) -> tuple[str, dict[str, float]]:
     chance = random.Random(f"{seed}/{number}")
     job = Job("megatron" if number % 2 else "torchtitan", chance)
     job.run()
-    return "\n".join(job.lines) + "\n", {part: round(seconds, 3) for part, seconds in job.truth.items()}
+    return "\n".join(job.lines) + "\n", {
+        part: round(seconds, 3) for part, seconds in job.truth.items()
+    }
 
 
 def errors(content: bytes, truth: dict[str, float]) -> dict[str, float]:
@@ -284,7 +315,10 @@ def main() -> int:
         worst = {part: max(worst.get(part, 0.0), abs(share)) for part, share in off.items()}
         if any(abs(share) > LIMIT for share in off.values()):
             bad += 1
-            print(name, {part: f"{share:+.2%}" for part, share in off.items() if abs(share) > LIMIT / 2})
+            print(
+                name,
+                {part: f"{share:+.2%}" for part, share in off.items() if abs(share) > LIMIT / 2},
+            )
     print("largest errors:", {part: f"{share:.2%}" for part, share in worst.items()})
     print(f"{options.jobs - bad} of {options.jobs} jobs within {LIMIT:.0%} in every part")
     return bool(bad)

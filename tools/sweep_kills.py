@@ -63,7 +63,11 @@ def kill(folder: Path, whom: str, delays_s: Sequence[float]) -> tuple[bool, list
 
     A command whose training alone was killed goes on to the next one, and is killed after a second delay.
     """
-    before = {key: run for key, run in recorded(folder).items() if run.status == "complete"} if folder.exists() else {}
+    before = (
+        {key: run for key, run in recorded(folder).items() if run.status == "complete"}
+        if folder.exists()
+        else {}
+    )
     victim = Victim(folder, SWEEP)
     running = False
     for target, delay_s in zip((whom, "command"), delays_s, strict=False):
@@ -111,18 +115,34 @@ def torture(times: int, chance: random.Random, place: Path, latest_s: float | No
             running, wrong = kill(folder, whom, delays_s)
             killed, here = killed + running, here + running
             broken += bool(wrong)
-            done = sum(run.status == "complete" for run in current(folder)) if folder.exists() else 0
+            done = (
+                sum(run.status == "complete" for run in current(folder)) if folder.exists() else 0
+            )
             word = f"killed {whom} after {delays_s[0]:.1f} s" if running else "ended before"
-            print(f"sweep {number}, {word}: {done} complete; {'; '.join(wrong) or 'holds'}", flush=True)
+            print(
+                f"sweep {number}, {word}: {done} complete; {'; '.join(wrong) or 'holds'}",
+                flush=True,
+            )
         output = finish(folder).output()
         runs = current(folder)
-        wrong = [] if losses(runs) == unbroken else [f"not as the unbroken sweep: {losses(runs)}\n{output}"]
+        wrong = (
+            []
+            if losses(runs) == unbroken
+            else [f"not as the unbroken sweep: {losses(runs)}\n{output}"]
+        )
         if len({run.session for run in runs}) != 1:
             wrong.append("several sessions")
-        if half := [str(path) for path in folder.rglob("*") if ".part" in path.name or path.parent.name == JOURNALS]:
+        if half := [
+            str(path)
+            for path in folder.rglob("*")
+            if ".part" in path.name or path.parent.name == JOURNALS
+        ]:
             wrong.append(f"half files: {half}")
         broken += bool(wrong)
-        print(f"sweep {number}, resumed after {here} kills: {'; '.join(wrong) or 'as the unbroken sweep'}", flush=True)
+        print(
+            f"sweep {number}, resumed after {here} kills: {'; '.join(wrong) or 'as the unbroken sweep'}",
+            flush=True,
+        )
     print(f"{killed} kills of {number} sweeps, {broken} times something that doesn't hold")
     return 1 if broken else 0
 
@@ -132,11 +152,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--times", type=int, default=20, help="how often (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the moments (%(default)s)")
-    parser.add_argument("--latest", type=float, help="seconds within which to kill (default: 1.5 runs)")
+    parser.add_argument(
+        "--latest", type=float, help="seconds within which to kill (default: 1.5 runs)"
+    )
     parser.add_argument("--folder", type=Path, help="where; a temporary one is removed at the end")
     arguments = parser.parse_args()
     with contextlib.ExitStack() as stack:
-        place = arguments.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tprimat-sweeps-")))
+        place = arguments.folder or Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="tprimat-sweeps-"))
+        )
         place.mkdir(parents=True, exist_ok=True)
         return torture(arguments.times, random.Random(arguments.seed), place, arguments.latest)
 

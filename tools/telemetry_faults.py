@@ -40,7 +40,9 @@ def each_gpu(change: Edit) -> Callable[[list[Sample], Plan], list[Sample]]:
 
     def edit(samples: list[Sample], plan: Plan) -> list[Sample]:
         return [
-            msgspec.structs.replace(s, gpus=tuple(change(g, s.at, number) for number, g in enumerate(s.gpus)))
+            msgspec.structs.replace(
+                s, gpus=tuple(change(g, s.at, number) for number, g in enumerate(s.gpus))
+            )
             for s in samples
         ]
 
@@ -99,7 +101,9 @@ class Fault:
 FAULTS: dict[str, Fault] = {}
 
 
-def fault(name: str, *issues: str, **fields: Any) -> Callable[[Callable[[Plan], None]], Callable[[Plan], None]]:
+def fault(
+    name: str, *issues: str, **fields: Any
+) -> Callable[[Callable[[Plan], None]], Callable[[Plan], None]]:
     """Register what plants a fault."""
 
     def register(plant: Callable[[Plan], None]) -> Callable[[Plan], None]:
@@ -118,7 +122,9 @@ def simple(name: str, *issues: str, plant: Callable[[Plan], None], **fields: Any
 @fault("power cap for a while", "power-cap", at_steps=True, may=["clock-change"])
 def _cap(plan: Plan) -> None:
     plan.power = lambda watts, at: min(watts, 480.0) if plan.holds(at) else watts
-    during(plan, power_cap_w=500.0, clock_mhz=lambda gpu: gpu.clock_mhz * 0.8, throttle=("power-cap",))
+    during(
+        plan, power_cap_w=500.0, clock_mhz=lambda gpu: gpu.clock_mhz * 0.8, throttle=("power-cap",)
+    )
 
 
 @fault("power cap throughout", "power-cap")
@@ -167,10 +173,16 @@ for _field, _code in (
 @fault("XID", "xid", kinds=("h100",))
 def _xid(plan: Plan) -> None:
     def edit(samples: list[Sample], plan: Plan) -> list[Sample]:
-        place = next(index for index, sample in enumerate(samples) if sample.at > START + plan.from_s)
+        place = next(
+            index for index, sample in enumerate(samples) if sample.at > START + plan.from_s
+        )
         first, *others = samples[place].gpus
         failed = (msgspec.structs.replace(first, xids=(79,)), *others)
-        return [*samples[:place], msgspec.structs.replace(samples[place], gpus=failed), *samples[place + 1 :]]
+        return [
+            *samples[:place],
+            msgspec.structs.replace(samples[place], gpus=failed),
+            *samples[place + 1 :],
+        ]
 
     plan.edit = edit
 
@@ -186,7 +198,8 @@ def _shared(plan: Plan) -> None:
 @fault("a GPU is lost", "gpu-lost", energy=("devices-missing",))
 def _lost(plan: Plan) -> None:
     plan.edit = lambda samples, plan: [
-        msgspec.structs.replace(s, gpus=s.gpus[1:]) if s.at > START + plan.from_s else s for s in samples
+        msgspec.structs.replace(s, gpus=s.gpus[1:]) if s.at > START + plan.from_s else s
+        for s in samples
     ]
 
 
@@ -198,8 +211,12 @@ simple("no memory", "memory-pressure", plant=lambda plan: plan.cpu.update(memory
 simple("slow storage", "io-pressure", plant=lambda plan: plan.cpu.update(io=0.3), **_HOST)
 
 
-def _cpu_edit(change: Callable[[CpuState, float, Plan], CpuState]) -> Callable[[list[Sample], Plan], list[Sample]]:
-    return lambda samples, plan: [msgspec.structs.replace(s, cpu=change(s.cpu, s.at, plan)) for s in samples]
+def _cpu_edit(
+    change: Callable[[CpuState, float, Plan], CpuState],
+) -> Callable[[list[Sample], Plan], list[Sample]]:
+    return lambda samples, plan: [
+        msgspec.structs.replace(s, cpu=change(s.cpu, s.at, plan)) for s in samples
+    ]
 
 
 @fault("CPU clock falls", "cpu-clock-change", kinds=("cpu",))
@@ -207,7 +224,9 @@ def _cpu_clock(plan: Plan) -> None:
     plan.to_s = 1e9
     plan.edit = _cpu_edit(
         lambda cpu, at, plan: (
-            msgspec.structs.replace(cpu, frequency_mhz=cpu.frequency_mhz * 0.7) if plan.holds(at) else cpu
+            msgspec.structs.replace(cpu, frequency_mhz=cpu.frequency_mhz * 0.7)
+            if plan.holds(at)
+            else cpu
         )
     )
 
@@ -275,10 +294,21 @@ def _quarter_only(plan: Plan) -> None:
     always(plan, energy_j=None)
 
 
-simple("no counter, power known", energy=("from-power",), plant=lambda plan: always(plan, energy_j=None))
+simple(
+    "no counter, power known",
+    energy=("from-power",),
+    plant=lambda plan: always(plan, energy_j=None),
+)
 simple("no power", energy=("unverified",), plant=lambda plan: always(plan, power_w=None))
-simple("neither", energy=("no-counter",), plant=lambda plan: always(plan, power_w=None, energy_j=None))
-simple("MIG", energy=("partitioned",), kinds=("h100",), plant=lambda plan: always(plan, 1, partitioned=True))
+simple(
+    "neither", energy=("no-counter",), plant=lambda plan: always(plan, power_w=None, energy_j=None)
+)
+simple(
+    "MIG",
+    energy=("partitioned",),
+    kinds=("h100",),
+    plant=lambda plan: always(plan, 1, partitioned=True),
+)
 
 
 @fault("one die of each package", energy=("shared-counter",), kinds=("mi250x",))
@@ -312,7 +342,12 @@ def _swapped(plan: Plan) -> None:
 @fault("another GPU than the one that trains", energy=("wrong-device",))
 def _wrong(plan: Plan) -> None:
     def change(gpu: GpuState, at: float, number: int) -> GpuState:
-        idle = {"utilisation_percent": 0.0, "power_w": 90.0, "energy_j": 5e6 + 90.0 * at, "clock_mhz": 345.0}
+        idle = {
+            "utilisation_percent": 0.0,
+            "power_w": 90.0,
+            "energy_j": 5e6 + 90.0 * at,
+            "clock_mhz": 345.0,
+        }
         return msgspec.structs.replace(gpu, **idle)
 
     plan.edit = each_gpu(change)
@@ -347,7 +382,8 @@ def draw(name: str, seed: int) -> Made:
         step_s=chance.uniform(0.4, 3.0),
         duration_s=chance.uniform(120.0, 260.0),
         pause=chance.random() < 0.3,
-        watts={"h100": 600.0, "mi300x": 640.0, "mi250x": 240.0, "cpu": 280.0}[kind] * chance.uniform(0.8, 1.0),
+        watts={"h100": 600.0, "mi300x": 640.0, "mi250x": 240.0, "cpu": 280.0}[kind]
+        * chance.uniform(0.8, 1.0),
         mhz={"h100": 1755.0, "mi300x": 2000.0, "mi250x": 1600.0, "cpu": 3000.0}[kind],
     )
     plan.from_s = chance.uniform(0.35, 0.5) * plan.duration_s
@@ -375,7 +411,9 @@ def problem(name: str, made: Made) -> str | None:
         if apart > (run.energy_metrics["energy_error_joules"] or 0.0) + least * truth:
             return f"energy off by {apart / truth:.2%}, error stated ±{run.energy_metrics['energy_error_joules']}"
     if chosen.at_steps:
-        return _wrong_steps(made, next(issue for issue in known.issues if issue.code in chosen.issues))
+        return _wrong_steps(
+            made, next(issue for issue in known.issues if issue.code in chosen.issues)
+        )
     return None
 
 
@@ -390,7 +428,11 @@ def _wrong_steps(made: Made, issue: Any) -> str | None:
     start, end = START + made.plan.from_s, START + made.plan.to_s
     first, late_first = made.steps.steps_between(start, start + 4.5)
     early_last, last = made.steps.steps_between(end - 4.5, end)
-    if issue.first_step and first <= issue.first_step <= late_first and early_last <= issue.last_step <= last:
+    if (
+        issue.first_step
+        and first <= issue.first_step <= late_first
+        and early_last <= issue.last_step <= last
+    ):
         return None
     return f"{issue.where} for steps {first}–{last}"
 
@@ -406,12 +448,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=100, help="traces of each kind (%(default)s)")
     parser.add_argument("--fault", choices=[*CLEAN, *FAULTS], help="only this kind")
-    parser.add_argument("--write", type=Path, help="write one trace for TPRIMAT_TELEMETRY=replay:FILE")
+    parser.add_argument(
+        "--write", type=Path, help="write one trace for TPRIMAT_TELEMETRY=replay:FILE"
+    )
     arguments = parser.parse_args()
     kinds = [arguments.fault] if arguments.fault else [*CLEAN, *FAULTS]
     if arguments.write:
         recorded = draw(kinds[0], 0).trace
-        arguments.write.write_bytes(b"".join(map(traces.encode, (recorded.header, *recorded.samples))))
+        arguments.write.write_bytes(
+            b"".join(map(traces.encode, (recorded.header, *recorded.samples)))
+        )
         return 0
     wrong = 0
     print(f"{'trace':<50} {'right':>6} of {arguments.count}")

@@ -96,7 +96,9 @@ def make(plan: Plan) -> Made:
     pause_at = START + 0.5 * plan.duration_s if plan.pause else math.inf
     paused: list[tuple[float, float]] = []
     while at < START + plan.duration_s:
-        took = (warmup[len(ends)] if len(ends) < 3 else plan.step_s) * chance.lognormvariate(0.0, 0.01)
+        took = (warmup[len(ends)] if len(ends) < 3 else plan.step_s) * chance.lognormvariate(
+            0.0, 0.01
+        )
         if at > pause_at:
             paused.append((at, at + 12.0))
             at, pause_at = at + 12.0, math.inf
@@ -109,7 +111,9 @@ def make(plan: Plan) -> Made:
         framework="lightning",
         model="llama",
         gpu_info=GpuInfo(device_name=known["name"], device_count=plan.gpus),
-        training_config=TrainingConfig(global_batch_size=BATCH, sequence_length=LENGTH, num_gpus=plan.gpus),
+        training_config=TrainingConfig(
+            global_batch_size=BATCH, sequence_length=LENGTH, num_gpus=plan.gpus
+        ),
         **{
             **dict.fromkeys(SERIES, (None,) * count),
             "steps": tuple(range(1, count + 1)),
@@ -121,7 +125,9 @@ def make(plan: Plan) -> Made:
     phase = chance.uniform(0.0, 2 * math.pi)
 
     def is_loaded(moment: float) -> bool:
-        return moment > START + 3 * plan.step_s and not any(low < moment < high for low, high in paused)
+        return moment > START + 3 * plan.step_s and not any(
+            low < moment < high for low, high in paused
+        )
 
     def drawn(moment: float, noise: float) -> float:
         if not is_loaded(moment):
@@ -130,7 +136,10 @@ def make(plan: Plan) -> Made:
         return plan.power(plan.watts * (1 + swing + 0.03 * noise), moment)
 
     units = 1 if plan.kind == "cpu" else plan.gpus
-    powers = [[drawn(START - 5.0 + TICK * n, chance.gauss(0.0, 1.0)) for n in range(ticks)] for _ in range(units)]
+    powers = [
+        [drawn(START - 5.0 + TICK * n, chance.gauss(0.0, 1.0)) for n in range(ticks)]
+        for _ in range(units)
+    ]
     counters = [_sums(row) for row in powers]
 
     def counted(unit: int, moment: float) -> float:
@@ -140,16 +149,29 @@ def make(plan: Plan) -> Made:
     moment = START - 3.0 + chance.random()
     base = [chance.uniform(1e6, 1e8) for _ in range(units)]
     host = CpuDraw(plan)
-    ids = [f"{unit:08x}-aaaa" if plan.kind == "h100" else f"0000:{unit + 1:02x}:00.0" for unit in range(plan.gpus)]
+    ids = [
+        f"{unit:08x}-aaaa" if plan.kind == "h100" else f"0000:{unit + 1:02x}:00.0"
+        for unit in range(plan.gpus)
+    ]
     # The last reading is made when the training has ended.
     while samples == [] or samples[-1].at < ends[-1]:
         gpus = tuple(
-            _gpu(plan, ids[unit], unit, moment, powers[unit], base[unit] + counted(unit, moment), is_loaded(moment))
+            _gpu(
+                plan,
+                ids[unit],
+                unit,
+                moment,
+                powers[unit],
+                base[unit] + counted(unit, moment),
+                is_loaded(moment),
+            )
             for unit in range(units if plan.kind != "cpu" else 0)
         )
         energy = {"package-0": base[0] + counted(0, moment)} if plan.kind == "cpu" else {}
         samples.append(Sample(moment, gpus, host.at(moment, energy)))
-        moment += chance.uniform(0.98, 1.02) + (chance.uniform(0.5, 2.0) if chance.random() < 0.02 else 0.0)
+        moment += chance.uniform(0.98, 1.02) + (
+            chance.uniform(0.5, 2.0) if chance.random() < 0.02 else 0.0
+        )
     samples = plan.edit(samples, plan)
     header = Header(traces.VERSION, known["platform"], () if plan.kind == "cpu" else tuple(ids), 1)
     counting = range(units)
@@ -158,7 +180,9 @@ def make(plan: Plan) -> Made:
         return sum(counted(unit, end) - counted(unit, start) for unit in counting)
 
     steps = Timeline(run.steps, tuple(ends), tuple(seconds), START)
-    return Made(run, steps, Trace(header, samples), plan.expected_gpus or plan.gpus, energy_between, plan)
+    return Made(
+        run, steps, Trace(header, samples), plan.expected_gpus or plan.gpus, energy_between, plan
+    )
 
 
 def _sums(powers: list[float]) -> list[float]:
@@ -168,7 +192,15 @@ def _sums(powers: list[float]) -> list[float]:
     return sums
 
 
-def _gpu(plan: Plan, name: str, unit: int, moment: float, powers: list[float], joules: float, loaded: bool) -> GpuState:
+def _gpu(
+    plan: Plan,
+    name: str,
+    unit: int,
+    moment: float,
+    powers: list[float],
+    joules: float,
+    loaded: bool,
+) -> GpuState:
     chance, known = plan.chance, DEVICES[plan.kind]
     now = min(int((moment - START + 5.0) / TICK), len(powers) - 1)
     last_second = powers[max(0, now - 10) : now + 1]
@@ -211,13 +243,19 @@ class CpuDraw:
 
     def __init__(self, plan: Plan) -> None:
         self._plan, self._at = plan, START - 5.0
-        self._known = dict.fromkeys(("total", "own", "others", "stolen", "held", "memory", "io"), 0.0)
+        self._known = dict.fromkeys(
+            ("total", "own", "others", "stolen", "held", "memory", "io"), 0.0
+        )
 
     def at(self, moment: float, energy: dict[str, float]) -> CpuState:
         """Return the counters at a moment."""
         plan, chance, known = self._plan, self._plan.chance, self._known
         passed, self._at = moment - self._at, moment
-        shares = {"own": 0.6, "others": abs(chance.gauss(0.01, 0.01)), "stolen": abs(chance.gauss(0.0, 0.004))}
+        shares = {
+            "own": 0.6,
+            "others": abs(chance.gauss(0.01, 0.01)),
+            "stolen": abs(chance.gauss(0.0, 0.004)),
+        }
         shares |= {"held": 0.0, "memory": 0.0, "io": abs(chance.gauss(0.0, 0.01))} | plan.cpu
         known["total"] += 2 * passed
         for name in ("own", "others", "stolen"):

@@ -100,18 +100,43 @@ class Kind:
 
 def benchmark(*options: str) -> tuple[str, ...]:
     """Return the command that measures with these options, before the folder of the results."""
-    return (str(ROOT / "benchmark.py"), *options, "--runs", str(RUNS), "--cooldown", str(COOL_DOWN_S), "--output-dir")
+    return (
+        str(ROOT / "benchmark.py"),
+        *options,
+        "--runs",
+        str(RUNS),
+        "--cooldown",
+        str(COOL_DOWN_S),
+        "--output-dir",
+    )
 
 
 def _victim(name: str) -> tuple[str, ...]:
     return (str(ROOT / "tools" / "victims.py"), name)
 
 
-_SMALL = ("--d-model=64", "--nhead=2", "--num-encoder-layers=1", "--num-decoder-layers=1", "--seq-len=64")
-_ENCDEC = ("--model=encdec", "--batch-size=8", "--num-samples=40", "--epochs=4", "--vocab-size=500", *_SMALL)
+_SMALL = (
+    "--d-model=64",
+    "--nhead=2",
+    "--num-encoder-layers=1",
+    "--num-decoder-layers=1",
+    "--seq-len=64",
+)
+_ENCDEC = (
+    "--model=encdec",
+    "--batch-size=8",
+    "--num-samples=40",
+    "--epochs=4",
+    "--vocab-size=500",
+    *_SMALL,
+)
 KINDS = {
     "lightning": Kind(
-        benchmark("--model=llama", "--steps=14"), "tprimat.frameworks.lightning.loop", 14, RUNS, needs="lightning"
+        benchmark("--model=llama", "--steps=14"),
+        "tprimat.frameworks.lightning.loop",
+        14,
+        RUNS,
+        needs="lightning",
     ),
     "encdec": Kind(benchmark(*_ENCDEC), "tprimat.frameworks.encdec.loop", 25, RUNS),
     "fsdp": Kind(
@@ -125,7 +150,10 @@ KINDS = {
     # The launcher's own status: 128 and the signal.
     "primus": Kind(_victim("primus"), journal=False, needs="yaml", statuses=(0, 1, 2, 5, 130, 143)),
     "preflight": Kind(
-        ("-m", "tprimat", "preflight", "--quick", "--gpus", "1", "--output-dir"), steps=0, runs=0, journal=False
+        ("-m", "tprimat", "preflight", "--quick", "--gpus", "1", "--output-dir"),
+        steps=0,
+        runs=0,
+        journal=False,
     ),
 }
 
@@ -199,13 +227,19 @@ class Victim:
                     pid = int(file.parent.name)
                     self._started[pid] = _running_since(pid)
         # While its memory is freed, a killed process has no environment any more, and still holds its locks.
-        return [pid for pid, started in self._started.items() if started and started == _running_since(pid)]
+        return [
+            pid
+            for pid, started in self._started.items()
+            if started and started == _running_since(pid)
+        ]
 
     def training(self) -> int | None:
         """Return the process that trains."""
         for pid in self.pids() if self.kind.module else ():
             with contextlib.suppress(OSError):
-                trains = self.kind.module.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                trains = self.kind.module.encode() in Path(
+                    f"/proc/{pid}/cmdline"
+                ).read_bytes().split(b"\0")
                 parent = int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
                 # What it starts itself looks like it for a moment.
                 if trains and parent == self.process.pid:
@@ -218,7 +252,8 @@ class Victim:
             with contextlib.suppress(OSError):
                 lines = path.read_bytes().split(b"\n")[:-1]
                 steps, epochs, ends = (
-                    sum(line.startswith(start) for line in lines) for start in (b"[", b'{"update"', b'{"final"')
+                    sum(line.startswith(start) for line in lines)
+                    for start in (b"[", b'{"update"', b'{"final"')
                 )
                 return steps, epochs, bool(ends)
         return 0, 0, False
@@ -240,7 +275,9 @@ class Victim:
             time.sleep(plan.share * typical_start_s * (1 if self.kind.journal else 1.3))
             return self.process.poll() is None
         if plan.phase == "warm-up":
-            return self.wait_for(lambda: self.journal()[0] >= int(plan.share * WARM_UP_STEPS) and self.has_journal())
+            return self.wait_for(
+                lambda: self.journal()[0] >= int(plan.share * WARM_UP_STEPS) and self.has_journal()
+            )
         if plan.phase == "steady":
             step = WARM_UP_STEPS + int(plan.share * (self.kind.steps - WARM_UP_STEPS))
             return self.wait_for(lambda: self.journal()[0] >= step)
@@ -307,7 +344,9 @@ def recorded(folder: Path) -> dict[str, Run]:
     return {store.fingerprint(run): run for runs in found for run in runs}
 
 
-def look(victim: Victim, before: dict[str, Run], folder: Path, journaled: tuple[int, int, bool]) -> Iterator[str]:
+def look(
+    victim: Victim, before: dict[str, Run], folder: Path, journaled: tuple[int, int, bool]
+) -> Iterator[str]:
     """Yield what is wrong after a kill."""
     left = victim.gone()
     if left:
@@ -316,7 +355,12 @@ def look(victim: Victim, before: dict[str, Run], folder: Path, journaled: tuple[
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     status = victim.process.returncode
-    if status is not None and status >= 0 and status not in victim.kind.statuses and not victim.kind.is_own:
+    if (
+        status is not None
+        and status >= 0
+        and status not in victim.kind.statuses
+        and not victim.kind.is_own
+    ):
         yield f"status {status}"
     output = victim.output()
     # An interruption of Python's own start is none of ours, and a user's program shows what interrupted it.
@@ -339,7 +383,11 @@ def look(victim: Victim, before: dict[str, Run], folder: Path, journaled: tuple[
                 pass
         except filelock.Timeout:
             yield "a lock is held"
-        half = [str(path) for path in folder.rglob("*") if ".part" in path.name or path.parent.name == JOURNALS]
+        half = [
+            str(path)
+            for path in folder.rglob("*")
+            if ".part" in path.name or path.parent.name == JOURNALS
+        ]
         if half:
             yield f"half files: {half}"
     try:
@@ -380,7 +428,11 @@ def plans(
     """Yield the plans: kinds, phases and signals in turn, moments at random."""
     for number in range(times):
         kind, turn = kinds[number % len(kinds)], number // len(kinds)
-        phases = PHASES[:-1] if KINDS[kind].runs > 1 else [each for each in PHASES[:-1] if each in OF_ONE_RUN]
+        phases = (
+            PHASES[:-1]
+            if KINDS[kind].runs > 1
+            else [each for each in PHASES[:-1] if each in OF_ONE_RUN]
+        )
         phase = "let through" if turn % 10 == 9 else phases[turn % len(phases)]
         sent = chance.choice(signals)
         whom = "command" if sent == signal.SIGINT else chance.choice(("command", "training", "all"))
@@ -393,22 +445,31 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=200, help="how often (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the moments (%(default)s)")
     parser.add_argument(
-        "--kind", choices=(*KINDS, "all"), default="lightning", help="what is killed; all: those that can run, in turn"
+        "--kind",
+        choices=(*KINDS, "all"),
+        default="lightning",
+        help="what is killed; all: those that can run, in turn",
     )
-    parser.add_argument("--signal", choices=[each.name for each in SIGNALS], help="this one alone, not all in turn")
+    parser.add_argument(
+        "--signal", choices=[each.name for each in SIGNALS], help="this one alone, not all in turn"
+    )
     parser.add_argument("--folder", type=Path, help="where; a temporary one is removed at the end")
     arguments = parser.parse_args()
     # What a shell starts in the background ignores SIGINT, and so would all that this starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with contextlib.ExitStack() as stack:
-        place = arguments.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tprimat-torture-")))
+        place = arguments.folder or Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="tprimat-torture-"))
+        )
         place.mkdir(parents=True, exist_ok=True)
         signals = [each for each in SIGNALS if arguments.signal in (None, each.name)]
         chance = random.Random(arguments.seed)
         kinds = [arguments.kind]
         if arguments.kind == "all":
             kinds = [name for name, kind in KINDS.items() if importlib.util.find_spec(kind.needs)]
-            print(f"left out, for want of a package: {', '.join(sorted(set(KINDS) - set(kinds))) or 'none'}")
+            print(
+                f"left out, for want of a package: {', '.join(sorted(set(KINDS) - set(kinds))) or 'none'}"
+            )
         return torture(list(plans(arguments.times, chance, kinds, signals)), place / "output")
 
 
@@ -437,7 +498,13 @@ def torture(todo: Sequence[Plan], folder: Path) -> int:
         wrong = list(look(victim, before, place, journaled))
         after = recorded(place)
         new = [f"{run.status} {len(run.steps)}" for key, run in after.items() if key not in before]
-        word = plan.number.name if reached else "ended before" if plan.phase != "let through" else "nothing"
+        word = (
+            plan.number.name
+            if reached
+            else "ended before"
+            if plan.phase != "let through"
+            else "nothing"
+        )
         outcomes[plan.kind, plan.phase, word] += 1
         if plan.phase == "let through" and new != [f"complete {kind.steps}"] * kind.runs:
             wrong.append(f"let through: {new}")

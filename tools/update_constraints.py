@@ -38,12 +38,21 @@ def main() -> int:
     found = interpreters.find()
     missing = [version for version in interpreters.SUPPORTED if version not in found]
     if missing:
-        print(f"error: Python {', '.join(missing)} is missing: all supported ones are needed", file=sys.stderr)
+        print(
+            f"error: Python {', '.join(missing)} is missing: all supported ones are needed",
+            file=sys.stderr,
+        )
         return 2
     resolved = {version: _resolve(python) for version, python in found.items()}
     names = sorted({name for packages in resolved.values() for name in packages})
-    lines = [line for name in names for line in _lines(name, [resolved[version].get(name) for version in found])]
-    (ROOT / "constraints.txt").write_text(HEAD + "".join(line + "\n" for line in lines), encoding="utf-8")
+    lines = [
+        line
+        for name in names
+        for line in _lines(name, [resolved[version].get(name) for version in found])
+    ]
+    (ROOT / "constraints.txt").write_text(
+        HEAD + "".join(line + "\n" for line in lines), encoding="utf-8"
+    )
     print(f"constraints.txt: {len(lines)} lines for {len(names)} packages")
     return 0
 
@@ -55,11 +64,34 @@ def _resolve(python: str) -> dict[str, str]:
         subprocess.run([python, "-m", "venv", folder], check=True)
         subprocess.run([str(inner), "-m", "pip", "install", "-qq", "--upgrade", "pip"], check=True)
         report = Path(folder, "report.json")
-        options = ["-qq", "--dry-run", "--ignore-installed", "--report", str(report), "--only-binary=:all:"]
+        options = [
+            "-qq",
+            "--dry-run",
+            "--ignore-installed",
+            "--report",
+            str(report),
+            "--only-binary=:all:",
+        ]
         # pip and setuptools are what environments and builds start from.
-        names = [pinned("torch"), "pip", "setuptools", *ELSEWHERE, *(one for name in GROUPS for one in group(name))]
+        names = [
+            pinned("torch"),
+            "pip",
+            "setuptools",
+            *ELSEWHERE,
+            *(one for name in GROUPS for one in group(name)),
+        ]
         subprocess.run(
-            [str(inner), "-m", "pip", "install", *options, *names, "-r", str(ROOT / "requirements.txt")], check=True
+            [
+                str(inner),
+                "-m",
+                "pip",
+                "install",
+                *options,
+                *names,
+                "-r",
+                str(ROOT / "requirements.txt"),
+            ],
+            check=True,
         )
         packages = json.loads(report.read_text(encoding="utf-8"))["install"]
     versions = {}

@@ -30,8 +30,15 @@ def record(folder: Path) -> None:
 
     model = torch.nn.Linear(8, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    settings = {"global_batch_size": 4, "sequence_length": 8, "max_steps": STEPS, "output_dir": folder}
-    with benchmark_utils.record(model="mine", module=model, optimizer=optimizer, **settings) as recorder:
+    settings = {
+        "global_batch_size": 4,
+        "sequence_length": 8,
+        "max_steps": STEPS,
+        "output_dir": folder,
+    }
+    with benchmark_utils.record(
+        model="mine", module=model, optimizer=optimizer, **settings
+    ) as recorder:
         for _ in range(STEPS):
             loss = model(torch.randn(4, 8)).square().mean()
             loss.backward()
@@ -61,7 +68,12 @@ def callback(folder: Path) -> None:
             return torch.optim.SGD(self.parameters(), lr=0.01)
 
     ours = BenchmarkCallback(folder, global_batch_size=2, sequence_length=8, model_name="llama")
-    settings = {"max_steps": STEPS, "logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    settings = {
+        "max_steps": STEPS,
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+    }
     trainer = pl.Trainer(accelerator="cpu", callbacks=[ours], **settings)
     trainer.fit(Module(), torch.utils.data.DataLoader(torch.randn(2 * STEPS, 8), batch_size=2))
 
@@ -73,10 +85,23 @@ def trainer(folder: Path) -> None:
 
     from benchmark_utils import TrainerBenchmarkCallback
 
-    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
-    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(vocab_size=64, num_key_value_heads=2, **shape))
+    shape = {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+    }
+    model = transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(vocab_size=64, num_key_value_heads=2, **shape)
+    )
     rows = [{"input_ids": row, "labels": row} for row in torch.randint(0, 64, (4 * STEPS, 16))]
-    settings = {"use_cpu": True, "max_steps": STEPS, "report_to": "none", "save_strategy": "no", "disable_tqdm": True}
+    settings = {
+        "use_cpu": True,
+        "max_steps": STEPS,
+        "report_to": "none",
+        "save_strategy": "no",
+        "disable_tqdm": True,
+    }
     arguments = transformers.TrainingArguments(str(folder.parent / "checkpoints"), **settings)
     ours = TrainerBenchmarkCallback(folder, sequence_length=16)
     transformers.Trainer(model=model, args=arguments, train_dataset=rows, callbacks=[ours]).train()
@@ -92,8 +117,15 @@ def primus(folder: Path, *options: str, tree: Path | None = None) -> int:
     from tprimat.machine import platforms
     from tprimat.results.run import Environment, GpuInfo
 
-    gpu = GpuInfo(device_name="AMD Instinct MI300X", device_count=8, total_memory_gb=206.1, software_stack="rocm")
-    platforms.detect = lambda *_: platforms.Machine("amd", gpu, Environment(versions={"torch": "2.10.0"}))
+    gpu = GpuInfo(
+        device_name="AMD Instinct MI300X",
+        device_count=8,
+        total_memory_gb=206.1,
+        software_stack="rocm",
+    )
+    platforms.detect = lambda *_: platforms.Machine(
+        "amd", gpu, Environment(versions={"torch": "2.10.0"})
+    )
     place = folder.parent / "Primus"
     place.mkdir(exist_ok=True)
     tree = tree or place / "tree"
@@ -101,7 +133,10 @@ def primus(folder: Path, *options: str, tree: Path | None = None) -> int:
         primus_tree.make(tree)
     os.environ.update(primus_tree.environment(place, tree, STANDIN_STEP_S=str(STEP_S)))
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    return run("run-primus", ["--model=llama", f"--train-iters={STEPS}", "--output-dir", str(folder), *options])
+    return run(
+        "run-primus",
+        ["--model=llama", f"--train-iters={STEPS}", "--output-dir", str(folder), *options],
+    )
 
 
 KINDS: dict[str, Callable[..., int | None]] = {

@@ -8,7 +8,9 @@ import os
 import sys
 
 if sys.version_info < (3, 10):
-    sys.stderr.write("TensorPrimat needs Python 3.10 or newer; this is Python %d.%d\n" % sys.version_info[:2])
+    sys.stderr.write(
+        "TensorPrimat needs Python 3.10 or newer; this is Python %d.%d\n" % sys.version_info[:2]
+    )
     sys.exit(2)
 
 if not __package__:
@@ -22,7 +24,13 @@ from tprimat.cli import ALIASES, COMMANDS, drop_output, run
 from tprimat.errors import UsageError
 from tprimat.text import suggestion
 
-FIRST = {"doctor": "", "benchmark": "--model llama", "read": "train.log", "compare": "output/", "watch": "train.log"}
+FIRST = {
+    "doctor": "",
+    "benchmark": "--model llama",
+    "read": "train.log",
+    "compare": "output/",
+    "watch": "train.log",
+}
 """The commands that most people need, with the arguments of an example: `tprimat --help` begins with them."""
 
 GROUPS = {
@@ -40,7 +48,9 @@ GROUPS = {
 def _help() -> str:
     """Return the commands that most people need, and all of them in groups."""
     parts = {"most used": {f"{name} {words}": COMMANDS[name] for name, words in FIRST.items()}}
-    parts |= {title: {name: COMMANDS[name] for name in names.split()} for title, names in GROUPS.items()}
+    parts |= {
+        title: {name: COMMANDS[name] for name in names.split()} for title, names in GROUPS.items()
+    }
     width = max(len(call) for rows in parts.values() for call in rows)
     lines = ["usage: tprimat COMMAND [...]"]
     for title, rows in parts.items():
@@ -63,7 +73,12 @@ def main() -> int:
     if arguments[0] not in {*COMMANDS, *ALIASES}:
         main_ones = "benchmark measures, read imports, compare compares; tprimat --help lists all"
         hint = suggestion(arguments[0], [*COMMANDS, *ALIASES], main_ones)
-        print(UsageError(f"unknown command {arguments[0]!r}", heading="wrong-usage", hint=hint).line(), file=sys.stderr)
+        print(
+            UsageError(
+                f"unknown command {arguments[0]!r}", heading="wrong-usage", hint=hint
+            ).line(),
+            file=sys.stderr,
+        )
         return 2
     return run(arguments[0], arguments[1:], [__file__, *arguments])
 

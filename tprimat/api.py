@@ -115,7 +115,11 @@ class Comparison:
     def interval(self) -> tuple[float, float] | None:
         """95% interval of the ratio: a prediction interval with one run against several, None with one run each."""
         ratio = self._leaders and self._leaders.speedup
-        return (ratio.low, ratio.high) if ratio and ratio.low is not None and ratio.high is not None else None
+        return (
+            (ratio.low, ratio.high)
+            if ratio and ratio.low is not None and ratio.high is not None
+            else None
+        )
 
     @property
     def is_significant(self) -> bool | None:
@@ -163,7 +167,9 @@ class Comparison:
         if len(self._report.answers) != 1:
             found = ", ".join(answer.model.title for answer in self._report.answers)
             raise UsageError(
-                f"{len(self._report.answers)} answers ({found})", heading="wrong-usage", hint="use one of .answers"
+                f"{len(self._report.answers)} answers ({found})",
+                heading="wrong-usage",
+                hint="use one of .answers",
             )
         return self._report.answers[0]
 
@@ -187,7 +193,9 @@ def _named_arguments() -> Iterator[None]:
 
 
 def _in_python(text: str) -> str:
-    text = text.replace("remove the option, or add --override", "remove the argument, or add override=True")
+    text = text.replace(
+        "remove the option, or add --override", "remove the argument, or add override=True"
+    )
     name = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)\b")
     return name.sub(lambda found: _ARGUMENTS.get(found[1], found[1].replace("-", "_")), text)
 
@@ -240,7 +248,12 @@ def read_log(
     for name, value in (
         ("num_gpus", num_gpus), ("global_batch_size", global_batch_size), ("sequence_length", sequence_length)
     ):  # fmt: skip
-        _check(name, value, value is None or (type(value) is int and value > 0), "a whole number above zero")
+        _check(
+            name,
+            value,
+            value is None or (type(value) is int and value > 0),
+            "a whole number above zero",
+        )
     pairs = ",".join(f"{value}={column}" for value, column in columns.items()) if columns else None
     named = mapped.given(pairs, pattern)
     _check_precision(precision)
@@ -278,13 +291,19 @@ def compare(
     if paths or not loaded:
         # Together, since several files may belong to one training.
         loaded.append(load(*paths))
-    options = Options(precision=precision) if isinstance(precision, str) else Options(precisions=precision or {})
+    options = (
+        Options(precision=precision)
+        if isinstance(precision, str)
+        else Options(precisions=precision or {})
+    )
     for name in (options.precision, *options.precisions.values()):
         _check_precision(name)
     _check("mode", mode, mode in get_args(Mode), f"one of {', '.join(get_args(Mode))}")
     files = [file for results in loaded for file in results.files]
     notes = [note for results in loaded for note in results.notes]
-    comparison = compare_files(files, reference=reference, model=model, notes=notes, mode=mode, options=options)
+    comparison = compare_files(
+        files, reference=reference, model=model, notes=notes, mode=mode, options=options
+    )
     if cost_per_gpu_hour:
         words = [f"{name}={price}" for name, price in cost_per_gpu_hour.items()]
         known = len(comparison.notes) + 1
@@ -296,7 +315,9 @@ def compare(
 
 def _check(name: str, value: object, is_valid: bool, expected: str) -> None:
     if not is_valid:
-        raise UsageError(f"{name}={value!r} is invalid", hint=f"give {expected}", heading="wrong-usage")
+        raise UsageError(
+            f"{name}={value!r} is invalid", hint=f"give {expected}", heading="wrong-usage"
+        )
 
 
 def _check_precision(name: str | None) -> None:
@@ -305,7 +326,9 @@ def _check_precision(name: str | None) -> None:
 
 def _loaded(paths: Sequence[StrPath | Iterable[StrPath]], given: GivenValues) -> Results:
     # An empty list, as a pattern that matches nothing gives it, is not the default directory.
-    lists = [[path] if isinstance(path, (str, os.PathLike)) else path for path in paths or ["output"]]
+    lists = [
+        [path] if isinstance(path, (str, os.PathLike)) else path for path in paths or ["output"]
+    ]
     names = [os.fspath(path) for each in lists for path in each]
     # In this process: others would import the caller's script once more.
     inputs = loader.load(names, given, jobs=1)
@@ -313,5 +336,7 @@ def _loaded(paths: Sequence[StrPath | Iterable[StrPath]], given: GivenValues) ->
         raise error
     if not inputs.files:
         skipped = f" ({inputs.notes[0]})" if inputs.notes else ""
-        raise UsageError(f"no results or logs in {', '.join(names) or 'no paths'}{skipped}", heading="no-results")
+        raise UsageError(
+            f"no results or logs in {', '.join(names) or 'no paths'}{skipped}", heading="no-results"
+        )
     return Results(tuple(inputs.files), tuple(inputs.notes))

@@ -99,7 +99,9 @@ def capture_output(level: Verbosity, encoder: Callable[[], Any], **values: Any) 
     except (TensorPrimatError, KeyboardInterrupt) as error:
         # Results that were written are there, whatever ended the command after them.
         if output.paths:
-            output.finish(error.status if isinstance(error, TensorPrimatError) else ExitStatus.TRAINING_FAILED)
+            output.finish(
+                error.status if isinstance(error, TensorPrimatError) else ExitStatus.TRAINING_FAILED
+            )
         raise
     finally:
         _CURRENT.reset(token)
@@ -142,9 +144,14 @@ def error(line: str, *, see: str | None = None) -> None:
         line += f"\nsee:   docs/troubleshooting.md#{see}"
     if sys.stderr.isatty():
         form = textwrap.TextWrapper(
-            shutil.get_terminal_size().columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+            shutil.get_terminal_size().columns,
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
         )
-        line = "\n".join(each if each.startswith("hint:") else form.fill(each) for each in line.split("\n"))
+        line = "\n".join(
+            each if each.startswith("hint:") else form.fill(each) for each in line.split("\n")
+        )
     print(for_encoding(line, sys.stderr.encoding), file=sys.stderr, flush=True)
 
 
@@ -158,7 +165,11 @@ def note(text: str, *, weakens: bool = False) -> None:
     if weakens:
         warn(text)
     line = f"note: {text}"
-    info(textwrap.fill(line, NOTE_WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
+    info(
+        textwrap.fill(
+            line, NOTE_WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
+    )
 
 
 def summary(line: str) -> None:
@@ -173,7 +184,9 @@ def warn(line: str) -> None:
         error(f"warning: {plain(line)}")
 
 
-def record(run: Any, path: Path | str | None, title: str | None = None, notes: Sequence[str] = ()) -> None:
+def record(
+    run: Any, path: Path | str | None, title: str | None = None, notes: Sequence[str] = ()
+) -> None:
     """Add a training, the file of its result, if there is one, and notes on it to the outcome.
 
     With its title, one that is not complete is a warning; without, that was printed already.
@@ -191,12 +204,19 @@ def record(run: Any, path: Path | str | None, title: str | None = None, notes: S
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return rows as lines, each column as wide as its widest cell; the first row is the heading."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
 
 
 def has_progress_bar() -> bool:
     """Return whether a progress bar can be drawn in the place of a training's own lines."""
-    return verbosity() is Verbosity.NORMAL and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+    return (
+        verbosity() is Verbosity.NORMAL
+        and sys.stdout.isatty()
+        and os.environ.get("TERM", "") != "dumb"
+    )
 
 
 def terminal_size() -> tuple[int, bool]:

@@ -83,7 +83,13 @@ class UnreadableError(TensorPrimatError):
     """A file, as the user named it, can't be read, or not from a line of it on (counted from 1)."""
 
     def __init__(
-        self, path: object, message: str, *, heading: str, line: int | None = None, hint: str | None = None
+        self,
+        path: object,
+        message: str,
+        *,
+        heading: str,
+        line: int | None = None,
+        hint: str | None = None,
     ) -> None:
         place = f"{path}:{line}" if line is not None else f"{path}"
         super().__init__(f"{place}: {message}", heading=heading, hint=hint)
@@ -110,5 +116,7 @@ def lacking(*packages: str) -> list[str]:
 def missing_package(package: str, command: str, purpose: str) -> UsageError:
     """Return the error for an import that failed, with the command that brings the package as its hint."""
     return UsageError(
-        f"{purpose} needs the package {package}, which is not installed", heading="missing-package", hint=command
+        f"{purpose} needs the package {package}, which is not installed",
+        heading="missing-package",
+        hint=command,
     )

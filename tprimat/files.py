@@ -66,7 +66,9 @@ def read_plain(path: Path, most: int = LARGEST_SMALL) -> bytes:
 def unreadable(path: Path | str, error: OSError | ValueError | MemoryError) -> UnreadableError:
     """Return the error for a file that the operating system can't read, or the memory can't hold."""
     if isinstance(error, MemoryError):
-        return UnreadableError(path, "reading it needs more memory than there is", heading="unreadable-file")
+        return UnreadableError(
+            path, "reading it needs more memory than there is", heading="unreadable-file"
+        )
     why = f"can't be read: {getattr(error, 'strerror', None) or error}"
     if isinstance(error, FileNotFoundError):
         why = "no such file or directory"
@@ -95,7 +97,9 @@ def unwritable(
 ) -> UsageError:
     """Return the error for what can't be written there, with the option that names another place."""
     why = f"{what}: {error.strerror or error}"
-    return UsageError(f"{path}: {why}", hint=f"choose another {option}", heading="unwritable-directory")
+    return UsageError(
+        f"{path}: {why}", hint=f"choose another {option}", heading="unwritable-directory"
+    )
 
 
 def check_writable(folder: Path, option: str = "--output-dir") -> None:

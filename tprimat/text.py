@@ -31,7 +31,17 @@ ELLIPSIS = "…"
 
 _ASCII = {
     **dict.fromkeys("·–—−─", "-"),
-    **{"×": "x", "…": "...", "→": "->", "≥": ">=", "≤": "<=", "±": "+/-", "²": "2", "⁹": "^9", "’": "'"},
+    **{
+        "×": "x",
+        "…": "...",
+        "→": "->",
+        "≥": ">=",
+        "≤": "<=",
+        "±": "+/-",
+        "²": "2",
+        "⁹": "^9",
+        "’": "'",
+    },
 }
 
 
@@ -41,7 +51,9 @@ def runnable(text: str) -> str:
     In a clone's directory its scripts are there, and tprimat is a module of this name. Elsewhere it is the installed
     command, or the clone's by its path, and does what the scripts do.
     """
-    is_script = re.search(r"(?:tprimat[/\\]__main__|(?:^|[/\\])(?!__main__)[^/\\]*)\.py$", sys.argv[0])
+    is_script = re.search(
+        r"(?:tprimat[/\\]__main__|(?:^|[/\\])(?!__main__)[^/\\]*)\.py$", sys.argv[0]
+    )
     # A script that isn't of the clone is the user's own, which imports tprimat.
     program = "python3 -m tprimat" if is_script else "tprimat"
     try:
@@ -51,9 +63,13 @@ def runnable(text: str) -> str:
     if here != REPOSITORY:
         if is_script and script.is_relative_to(REPOSITORY) and "tprimat" not in sys.orig_argv:
             program = f"python3 {shlex.quote(str(REPOSITORY / 'tprimat' / '__main__.py'))}"
-        text = re.sub(r"(?<![\w./-])(?:\./|python3 )(benchmark|compare)(?:_results)?\.py", r"tprimat \1", text)
+        text = re.sub(
+            r"(?<![\w./-])(?:\./|python3 )(benchmark|compare)(?:_results)?\.py", r"tprimat \1", text
+        )
         if (REPOSITORY / "requirements.txt").exists():
-            text = text.replace("pip install -r ", f"pip install -r {shlex.quote(str(REPOSITORY))}/")
+            text = text.replace(
+                "pip install -r ", f"pip install -r {shlex.quote(str(REPOSITORY))}/"
+            )
     return re.sub(r"(?<!-m )(?<![\w./-])tprimat(?= [a-z])", lambda _: program, text)
 
 
@@ -62,8 +78,14 @@ def plain(text: object, limit: int | None = None) -> str:
     text = str(text)
     # What is printable has none of the categories below but letters, digits, signs and the space.
     if not text.isprintable():
-        categories = ((each, unicodedata.category(each)) for each in _ESCAPE_SEQUENCES.sub("", text))
-        kept = [" " if category in _SPACES else each for each, category in categories if category not in _DROPPED]
+        categories = (
+            (each, unicodedata.category(each)) for each in _ESCAPE_SEQUENCES.sub("", text)
+        )
+        kept = [
+            " " if category in _SPACES else each
+            for each, category in categories
+            if category not in _DROPPED
+        ]
         text = "".join(kept)
     line = " ".join(text.split())
     return line if limit is None else ended(line, limit)
@@ -75,7 +97,9 @@ def ended(text: str, limit: int) -> str:
         return text
     words = text[: limit - 1].rpartition(" ")[0].rstrip()
     # A path or a name in one word is cut in the word.
-    return f"{words} {ELLIPSIS}" if 2 * len(words) >= limit else text[: limit - 1].rstrip() + ELLIPSIS
+    return (
+        f"{words} {ELLIPSIS}" if 2 * len(words) >= limit else text[: limit - 1].rstrip() + ELLIPSIS
+    )
 
 
 def shortened(text: str, limit: int) -> str:
@@ -99,7 +123,9 @@ def capitalized(text: str) -> str:
 
 def join_names(names: Sequence[str], most: int = 4, word: str = "and") -> str:
     """Return names as a sentence has them: a, b and c; beyond the first ones their number."""
-    shown = list(names) if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} more"]
+    shown = (
+        list(names) if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} more"]
+    )
     comma = "; " if len(shown) > 2 and any(", " in name for name in shown) else ", "
     return shown[0] if len(shown) == 1 else f"{comma.join(shown[:-1])} {word} {shown[-1]}"
 
@@ -109,22 +135,33 @@ def each_once(texts: Iterable[tuple[str, str]], every: int) -> list[str]:
     names_of: dict[str, list[str]] = {}
     for name, text in texts:
         names_of.setdefault(text, []).append(name)
-    return [text if len(set(names)) == every else f"{join_names(names)}: {text}" for text, names in names_of.items()]
+    return [
+        text if len(set(names)) == every else f"{join_names(names)}: {text}"
+        for text, names in names_of.items()
+    ]
 
 
 def by_reason(texts: Sequence[str]) -> list[str]:
     """Return notes, with one for all files that are skipped for the same reason."""
-    skipped = [text.removeprefix("skipped: ").partition(": ")[::2] for text in texts if text.startswith("skipped: ")]
+    skipped = [
+        text.removeprefix("skipped: ").partition(": ")[::2]
+        for text in texts
+        if text.startswith("skipped: ")
+    ]
     found = [f"skipped: {text}" for text in each_once(skipped, 0)]
     return [*found, *(text for text in texts if not text.startswith("skipped: "))]
 
 
-def suggestion(name: str, known: Sequence[str], otherwise: str, *, most: int = 1, cutoff: float = 0.6) -> str:
+def suggestion(
+    name: str, known: Sequence[str], otherwise: str, *, most: int = 1, cutoff: float = 0.6
+) -> str:
     """Return which of the known names may be meant by one that isn't known; if none is near, the other text."""
     # Imported here: each --help would pay for it.
     import difflib
 
-    near = difflib.get_close_matches(name, known, n=most, cutoff=cutoff) or [each for each in known if each in name]
+    near = difflib.get_close_matches(name, known, n=most, cutoff=cutoff) or [
+        each for each in known if each in name
+    ]
     if not near:
         return otherwise
     return f"did you mean {near[0]}?" if most == 1 else f"the nearest are {', '.join(near)}"
@@ -157,7 +194,9 @@ def _spelled(line: str, encoding: str) -> str:
     """Return a line with what an encoding lacks spelled out; the gap before a longer word shrinks: columns stay."""
     spelled = ""
     for character in line:
-        word = character if character.encode(encoding, "ignore") else _ASCII.get(character, character)
+        word = (
+            character if character.encode(encoding, "ignore") else _ASCII.get(character, character)
+        )
         more = len(word) - 1
         gaps = list(re.finditer(rf"(?<=\S) {{{more + 2},}}", spelled)) if more > 0 else []
         if gaps:

@@ -10,12 +10,22 @@ from tprimat.results.account import Clock, Entry, Timer, Timing
 from tprimat.results.run import Run, TrainingConfig
 
 
-def entry(kind: str, start: float, duration: float, steps: tuple[int, int] | None = None, note: str | None = None):
+def entry(
+    kind: str,
+    start: float,
+    duration: float,
+    steps: tuple[int, int] | None = None,
+    note: str | None = None,
+):
     first, last = steps or (None, None)
-    return Entry(kind=kind, start=start, duration=duration, first_step=first, last_step=last, note=note)
+    return Entry(
+        kind=kind, start=start, duration=duration, first_step=first, last_step=last, note=note
+    )
 
 
-def made(timeline: tuple[Entry, ...] = (), *, kind: Timer | None = None, times: tuple[float, ...] = ()) -> Run:
+def made(
+    timeline: tuple[Entry, ...] = (), *, kind: Timer | None = None, times: tuple[float, ...] = ()
+) -> Run:
     count = len(times)
     return Run(
         timeline=timeline,
@@ -50,7 +60,9 @@ def test_parts_add_up_to_the_wall_time():
 
 def test_warm_up_is_taken_out_of_training():
     times = (9.0, *(1.0,) * 9)
-    found = account(made((entry("start-up", 0, 5), entry("training", 5, 18, (1, 10))), times=times), 2)
+    found = account(
+        made((entry("start-up", 0, 5), entry("training", 5, 18, (1, 10))), times=times), 2
+    )
     assert found is not None
     assert found.parts == {"start-up": 5, "warm-up": 9, "training": 9}
 
@@ -75,7 +87,9 @@ def test_a_log_without_a_clock_has_the_parts_that_its_steps_have():
         (made(kind="sampled", times=(1.0,)), ("sampled",)),
     ],
 )
-def test_a_timer_that_leaves_out_steps_gives_way_to_the_wall_time(run: Run, offered: tuple[Clock, ...]):
+def test_a_timer_that_leaves_out_steps_gives_way_to_the_wall_time(
+    run: Run, offered: tuple[Clock, ...]
+):
     assert clocks(run) == offered
 
 
@@ -104,7 +118,9 @@ def test_the_speed_of_blocks_is_all_steps_over_all_their_seconds():
     assert (summary.steady.first_step, summary.steady.last_step) == (1, 20)
 
 
-@pytest.mark.parametrize(("last", "named"), [(1.0 + 2.9 * TYPICAL, False), (1.0 + 3.1 * TYPICAL, True)])
+@pytest.mark.parametrize(
+    ("last", "named"), [(1.0 + 2.9 * TYPICAL, False), (1.0 + 3.1 * TYPICAL, True)]
+)
 def test_the_block_that_differs_is_named(last: float, named: bool):
     timeline = (
         entry("training", 0, 10, (1, 10)),
@@ -114,7 +130,9 @@ def test_the_block_that_differs_is_named(last: float, named: bool):
     warnings = summarize(made(timeline)).warnings
     assert (
         any(
-            "block 3 takes" in text and "(steps 21–30)" in text and text.endswith("FP8 starts (line 7)")
+            "block 3 takes" in text
+            and "(steps 21–30)" in text
+            and text.endswith("FP8 starts (line 7)")
             for text in warnings
         )
         == named

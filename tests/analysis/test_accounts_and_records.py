@@ -21,14 +21,19 @@ from tprimat.results.telemetry import Telemetry, TelemetryIssue
 
 def entry(kind, start, duration, *steps, **more):
     first, last = steps or (None, None)
-    return Entry(kind=kind, start=start, duration=duration, first_step=first, last_step=last, **more)
+    return Entry(
+        kind=kind, start=start, duration=duration, first_step=first, last_step=last, **more
+    )
 
 
 def a_run(times=(), *timeline, windows=None, steps=None, kind=None, **fields):
     windows = windows or (1,) * len(times)
     known = {"steps": tuple(steps or (sum(windows[: at + 1]) for at in range(len(windows))))}
     return Run(
-        **series(times, window_steps=tuple(windows), **known), timeline=timeline, timing=Timing(kind=kind), **fields
+        **series(times, window_steps=tuple(windows), **known),
+        timeline=timeline,
+        timing=Timing(kind=kind),
+        **fields,
     )
 
 
@@ -37,7 +42,11 @@ TRAINING = entry("training", 5.0, 20.0, 1, 10)
 
 def test_blocks_are_training_whose_steps_and_time_are_known():
     tiny = entry("training", 40.0, 1e-9, 21, 22)
-    others = (entry("evaluation", 25.0, 3.0, 1, 10), entry("training", 28.0, 4.0), entry("training", 50.0, 2.0, 23, 22))
+    others = (
+        entry("evaluation", 25.0, 3.0, 1, 10),
+        entry("training", 28.0, 4.0),
+        entry("training", 50.0, 2.0, 23, 22),
+    )
     one = entry("training", 60.0, 2.0, 23, 23)
     assert blocks(a_run((), TRAINING, *others, tiny, one)) == (TRAINING, one)
 
@@ -61,7 +70,10 @@ def test_the_clocks_of_a_run(run, expected):
 
 def of(*kinds):
     """Runs that state their speed by these clocks; with a + behind it, a run has blocks too."""
-    return [a_run((2.0,), *([TRAINING] if each.endswith("+") else []), kind=each.rstrip("+") or None) for each in kinds]
+    return [
+        a_run((2.0,), *([TRAINING] if each.endswith("+") else []), kind=each.rstrip("+") or None)
+        for each in kinds
+    ]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +98,11 @@ def an_account(parts, before=0.0, waiting=None, *, whole=True):
     return Account(parts, before, waiting) if whole else Account(parts, before, is_whole=False)
 
 
-START, CHECK, END = entry("start-up", 0.0, 5.0), entry("checkpoint", 26.0, 4.0), entry("end", 30.0, 1.0)
+START, CHECK, END = (
+    entry("start-up", 0.0, 5.0),
+    entry("checkpoint", 26.0, 4.0),
+    entry("end", 30.0, 1.0),
+)
 EARLY, LOST = entry("start-up", -8.0, 7.0), entry("lost", 31.0, 3.0)
 
 
@@ -95,10 +111,18 @@ EARLY, LOST = entry("start-up", -8.0, 7.0), entry("lost", 31.0, 3.0)
     [
         (a_run(), None, None),
         (a_run((None, None)), 2, None),
-        (a_run((2.0, None, 3.0), windows=(2, 1, 4)), None, an_account({"training": 16.0}, whole=False)),
+        (
+            a_run((2.0, None, 3.0), windows=(2, 1, 4)),
+            None,
+            an_account({"training": 16.0}, whole=False),
+        ),
         # The records before the first steady step.
         (a_run((9.0, 2.0, 3.0)), 3, an_account({"training": 3.0, "warm-up": 11.0}, whole=False)),
-        (a_run((9.0, 2.0, 3.0), windows=(2, 1, 4)), 4, an_account({"training": 12.0, "warm-up": 20.0}, whole=False)),
+        (
+            a_run((9.0, 2.0, 3.0), windows=(2, 1, 4)),
+            4,
+            an_account({"training": 12.0, "warm-up": 20.0}, whole=False),
+        ),
         (a_run((9.0, None, 3.0)), 9, an_account({"warm-up": 12.0}, whole=False)),
         (a_run((2.0,), CHECK), None, an_account({"training": 2.0, "checkpoint": 4.0}, whole=False)),
         (
@@ -199,14 +223,20 @@ def test_percentiles_of_steady_steps(runs, times):
     def at(p, least):
         place = p / 100 * (len(ordered) - 1)
         low = min(math.floor(place), len(ordered) - 2)
-        return ordered[low] + (place - low) * (ordered[low + 1] - ordered[low]) if len(times) >= least else None
+        return (
+            ordered[low] + (place - low) * (ordered[low + 1] - ordered[low])
+            if len(times) >= least
+            else None
+        )
 
     expected = (
         tuple(at(p, least) for p, least in ((50, 2), (90, 10), (99, 100)))
         if len(times) > 1
         else (None,) * len(times) * 3
     )
-    assert percentiles(measured(*runs)) == tuple(each if each is None else pytest.approx(each) for each in expected)
+    assert percentiles(measured(*runs)) == tuple(
+        each if each is None else pytest.approx(each) for each in expected
+    )
 
 
 def issue(code, first=None, last=None, **more):
@@ -310,10 +340,20 @@ def test_the_time_of_a_whole_run(times, steps, windows, expected):
 
 def test_records_without_some_steps():
     native = {"tflops_per_gpu": (1.0, 2.0, 3.0), "seconds": 4.0}
-    known = {"loss_values": (9.0, 8.0, 7.0), "lines": (11, 12, 13), "learning_rates": (0.1, 0.2, 0.3)}
+    known = {
+        "loss_values": (9.0, 8.0, 7.0),
+        "lines": (11, 12, 13),
+        "learning_rates": (0.1, 0.2, 0.3),
+    }
     run = Run(**series((5.0, 6.0, 7.0), **known), native_metrics=native, profiled_steps=(2, 9))
     kept = Run(
-        **series((5.0, 7.0), steps=(1, 3), loss_values=(9.0, 7.0), lines=(11, 13), learning_rates=(0.1, 0.3)),
+        **series(
+            (5.0, 7.0),
+            steps=(1, 3),
+            loss_values=(9.0, 7.0),
+            lines=(11, 13),
+            learning_rates=(0.1, 0.3),
+        ),
         native_metrics={"tflops_per_gpu": (1.0, 3.0), "seconds": 4.0},
     )
     assert records.trained(run) == kept
@@ -383,8 +423,16 @@ RISING = [1.0, 1.02, 1.01, 1.05, 1.06, 1.10, 1.08, 1.20]
     ("means", "kind", "size"),
     [
         (RISING, "rises", statistics.fmean(RISING[4:]) / statistics.fmean(RISING[:4]) - 1),
-        ([*RISING, 1.3], "rises", statistics.fmean([*RISING[5:], 1.3]) / statistics.fmean(RISING[:4]) - 1),
-        ([-each + 3 for each in RISING], "falls", (12 - sum(RISING[4:])) / (12 - sum(RISING[:4])) - 1),
+        (
+            [*RISING, 1.3],
+            "rises",
+            statistics.fmean([*RISING[5:], 1.3]) / statistics.fmean(RISING[:4]) - 1,
+        ),
+        (
+            [-each + 3 for each in RISING],
+            "falls",
+            (12 - sum(RISING[4:])) / (12 - sum(RISING[:4])) - 1,
+        ),
         # The mean of the odd runs over that of the even ones, not their medians.
         ([1.0, 2.0, 1.01, 2.02, 1.05, 2.01, 1.0, 2.0], "alternates", 4.06 / 8.03 - 1),
         ([2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0], "alternates", 1.0),

@@ -13,7 +13,15 @@ from made_runs import make_run
 from made_traces import MadeTrace
 from stored_runs import series
 
-from tprimat.analysis import changepoints, efficiency, intervals, projection, records, run_order, warmup
+from tprimat.analysis import (
+    changepoints,
+    efficiency,
+    intervals,
+    projection,
+    records,
+    run_order,
+    warmup,
+)
 from tprimat.analysis.causes import cause_of_change
 from tprimat.analysis.run_account import account_of
 from tprimat.analysis.segments import find_segments
@@ -29,7 +37,9 @@ CONFIG = TrainingConfig(global_batch_size=8, sequence_length=1000, num_gpus=1)
 
 
 def timed(times, **fields):
-    return Run(**{**series(times), "training_config": CONFIG, "source": Source(kind="log"), **fields})
+    return Run(
+        **{**series(times), "training_config": CONFIG, "source": Source(kind="log"), **fields}
+    )
 
 
 def summary(times, **fields):
@@ -61,10 +71,21 @@ def unit_of_times(coarse):
 def names_a_block(last):
     """Whether a last block that takes so long is named beside three of 100 s."""
     entries = [
-        Entry(kind="training", start=100.0 * index, duration=seconds, first_step=first, last_step=first + 99)
-        for index, (first, seconds) in enumerate(((1, 100.0), (101, 100.0), (201, 100.0), (301, last)))
+        Entry(
+            kind="training",
+            start=100.0 * index,
+            duration=seconds,
+            first_step=first,
+            last_step=first + 99,
+        )
+        for index, (first, seconds) in enumerate(
+            ((1, 100.0), (101, 100.0), (201, 100.0), (301, last))
+        )
     ]
-    return any(each.startswith("a step takes on average") for each in summary((), timeline=tuple(entries)).warnings)
+    return any(
+        each.startswith("a step takes on average")
+        for each in summary((), timeline=tuple(entries)).warnings
+    )
 
 
 @limits(
@@ -72,21 +93,47 @@ def names_a_block(last):
     ("share of an outlier", lambda time: outliers(time, 0.0), (1.099, 0), (1.101, 1)),
     # 1 + 4 × 1.4826 × 0.03
     ("sigmas of an outlier", lambda time: outliers(time, 0.03), (1.177, 0), (1.179, 1)),
-    ("slow last record", lambda time: warns("the last record", [1.0] * 39 + [time]), (1.39, False), (1.41, True)),
-    ("records before it", lambda count: warns("the last record", [1.0] * count + [2.0]), (2, False), (3, True)),
+    (
+        "slow last record",
+        lambda time: warns("the last record", [1.0] * 39 + [time]),
+        (1.39, False),
+        (1.41, True),
+    ),
+    (
+        "records before it",
+        lambda count: warns("the last record", [1.0] * count + [2.0]),
+        (2, False),
+        (3, True),
+    ),
     ("records that show the unit", unit_of_times, (49, 0.01), (50, 0.1)),
     # The mean of four blocks is above the typical one by a quarter of what the last takes more.
     ("median block", names_a_block, (103.9, False), (104.1, True)),
-    ("named start", lambda count: warns("slow start", [2.0] * count + [1.0] * 80), (20, False), (21, True)),
-    ("short run", lambda count: summary([1.0] * count).assumed_start is not None, (29, True), (30, False)),
-    ("too few", lambda count: summary([2.0] * (count - 4) + [1.0] * 4).unsettled, (9, False), (10, True)),
+    (
+        "named start",
+        lambda count: warns("slow start", [2.0] * count + [1.0] * 80),
+        (20, False),
+        (21, True),
+    ),
+    (
+        "short run",
+        lambda count: summary([1.0] * count).assumed_start is not None,
+        (29, True),
+        (30, False),
+    ),
+    (
+        "too few",
+        lambda count: summary([2.0] * (count - 4) + [1.0] * 4).unsettled,
+        (9, False),
+        (10, True),
+    ),
 )
 def test_a_summary(ask, below, above):
     assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
 
 
 @pytest.mark.parametrize(
-    ("known", "averaged"), [(1, 1), (3, 1), (4, 1), (7, 1), (8, 2), (39, 9), (40, 10), (44, 10), (400, 10)]
+    ("known", "averaged"),
+    [(1, 1), (3, 1), (4, 1), (7, 1), (8, 2), (39, 9), (40, 10), (44, 10), (400, 10)],
 )
 def test_the_final_loss_is_the_mean_of_the_last_ten_in_the_last_quarter(known, averaged):
     losses = [float(known - step) for step in range(known)]
@@ -104,7 +151,14 @@ def test_a_step_within_two_windows_counts_once():
     assert summarize(run).performance.total_steps == 20
 
 
-@limits(("skipped steps", lambda skip: summarize(timed([1.0] * 40), skip=skip).skipped, (20, 20), (21, 20)))
+@limits(
+    (
+        "skipped steps",
+        lambda skip: summarize(timed([1.0] * 40), skip=skip).skipped,
+        (20, 20),
+        (21, 20),
+    )
+)
 def test_no_more_than_half_is_skipped(ask, below, above):
     assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
 
@@ -114,9 +168,19 @@ def dispatched(times):
 
 
 @limits(
-    ("share of a step", lambda time: dispatched([1.0] * 10 + [time] + [1.0] * 9), (0.099, (11,)), (0.101, ())),
+    (
+        "share of a step",
+        lambda time: dispatched([1.0] * 10 + [time] + [1.0] * 9),
+        (0.099, (11,)),
+        (0.101, ()),
+    ),
     # Where the step after it is fast, too, it isn't the end of what was handed over.
-    ("jump", lambda after: dispatched([1.0] * 10 + [0.09, after] + [1.0] * 8), (0.44, ()), (0.46, (11,))),
+    (
+        "jump",
+        lambda after: dispatched([1.0] * 10 + [0.09, after] + [1.0] * 8),
+        (0.44, ()),
+        (0.46, (11,)),
+    ),
     (
         "handed over at once",
         lambda count: len(dispatched([1.0] * 10 + [0.01] * count + [1.0] * 9)),
@@ -194,8 +258,18 @@ def with_pauses(height, *, slow, pause, records, values, count):
 
 @limits(
     ("records", lambda count: start([1.0] * count), (9, None), (10, 0)),
-    ("level", lambda sigmas: start([1 + sigmas * 0.014826] * 12 + EVEN * 60), (0.99, 0), (1.01, 12)),
-    ("middle above the end, share", lambda high: is_settled([high] * 40 + [1.0] * 20), (1.029, True), (1.031, False)),
+    (
+        "level",
+        lambda sigmas: start([1 + sigmas * 0.014826] * 12 + EVEN * 60),
+        (0.99, 0),
+        (1.01, 12),
+    ),
+    (
+        "middle above the end, share",
+        lambda high: is_settled([high] * 40 + [1.0] * 20),
+        (1.029, True),
+        (1.031, False),
+    ),
     # 2.5 × 1.4826 × 0.03
     (
         "middle above the end, sigmas",
@@ -209,16 +283,25 @@ def with_pauses(height, *, slow, pause, records, values, count):
         (27, True),
         (28, False),
     ),
-    ("records at the end", lambda count: is_settled([1.1] * (40 - count) + [1.0] * count), (2, True), (3, False)),
+    (
+        "records at the end",
+        lambda count: is_settled([1.1] * (40 - count) + [1.0] * count),
+        (2, True),
+        (3, False),
+    ),
     (
         "height of a pause",
-        lambda height: with_pauses(height, slow=12, pause=9.0, records=15, values=SLOWLY, count=400),
+        lambda height: with_pauses(
+            height, slow=12, pause=9.0, records=15, values=SLOWLY, count=400
+        ),
         (1.068, 0),
         (1.078, 12),
     ),
     (
         "records of pauses",
-        lambda records: with_pauses(1.3, slow=12, pause=2.0, records=records, values=EVEN, count=100),
+        lambda records: with_pauses(
+            1.3, slow=12, pause=2.0, records=records, values=EVEN, count=100
+        ),
         (5, 12),
         (6, 0),
     ),
@@ -227,7 +310,9 @@ def test_a_warm_up(ask, below, above):
     assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
 
 
-@pytest.mark.parametrize(("count", "longest"), [(30, 20), (60, 24), (199, 79), (201, 80), (399, 80), (600, 120)])
+@pytest.mark.parametrize(
+    ("count", "longest"), [(30, 20), (60, 24), (199, 79), (201, 80), (399, 80), (600, 120)]
+)
 def test_how_long_a_warm_up_may_be(count, longest):
     assert warmup.longest_warm_up(count) == longest
 
@@ -242,7 +327,9 @@ def drifts(values):
     ("size", lambda end: drifts(np.linspace(1, end, 100)), (1.0195, False), (1.0205, True)),
     (
         "certainty",
-        lambda spread: drifts(np.linspace(1, 1.04, 100) + spread * np.random.default_rng(1).standard_normal(100)),
+        lambda spread: drifts(
+            np.linspace(1, 1.04, 100) + spread * np.random.default_rng(1).standard_normal(100)
+        ),
         (0.034, True),
         (0.036, False),
     ),
@@ -270,7 +357,10 @@ def test_a_cause(ask, below, above):
 
 def alternating(count, spread=0.0):
     noise = np.random.default_rng(2).standard_normal(count)
-    return [float(1 + 0.1 * (index % 2) + spread * noise[index] + 0.0005 * index) for index in range(count)]
+    return [
+        float(1 + 0.1 * (index % 2) + spread * noise[index] + 0.0005 * index)
+        for index in range(count)
+    ]
 
 
 def moved_back(count, places):
@@ -286,7 +376,12 @@ def kind(means):
 @limits(
     ("runs", lambda count: kind(alternating(count)), (5, None), (6, "alternates")),
     # p is 0.00094 and 0.00112.
-    ("alternation", lambda spread: kind(alternating(8, spread)), (0.0135, "alternates"), (0.014, None)),
+    (
+        "alternation",
+        lambda spread: kind(alternating(8, spread)),
+        (0.0135, "alternates"),
+        (0.014, None),
+    ),
     # p is 0.00915 with ten runs, and 0.0107 with seven.
     ("order of ten runs", lambda places: kind(moved_back(10, places)), (8, "rises"), (9, None)),
     ("order of seven runs", lambda places: kind(moved_back(7, places)), (1, "rises"), (2, None)),
@@ -331,18 +426,25 @@ class TestFloors:
     @pytest.mark.parametrize("second", [(2.0, 2.1, 2.2), (2.0,)])
     def test_of_two_systems(self, second):
         plain = intervals.difference(self.VALUES, second)
-        assert intervals.difference(self.VALUES, second, floors=(0.0099, 0.0099)).error == pytest.approx(plain.error)
+        assert intervals.difference(
+            self.VALUES, second, floors=(0.0099, 0.0099)
+        ).error == pytest.approx(plain.error)
         wider = intervals.difference(self.VALUES, second, floors=(0.0121, 0.0121))
         assert wider.error == pytest.approx(1.1 * plain.error)
 
     def test_a_single_run_has_the_floor_of_the_coarser_system(self):
-        found = [intervals.difference(self.VALUES, (2.0,), floors=each).error for each in ((0.0121, 0), (0, 0.0121))]
+        found = [
+            intervals.difference(self.VALUES, (2.0,), floors=each).error
+            for each in ((0.0121, 0), (0, 0.0121))
+        ]
         assert found == pytest.approx([math.sqrt(0.0121 * 4 / 3)] * 2)
 
 
 def test_a_difference_is_found_with_a_power_of_four_in_five():
     # Two-sided t at 5 % with 18 degrees of freedom: 2.9605 standard errors (Cohen, table for n = 10: d = 1.325).
-    assert intervals.minimum_detectable_effect(0.01, 10) == pytest.approx(math.expm1(1.325 * 0.01), rel=2e-3)
+    assert intervals.minimum_detectable_effect(0.01, 10) == pytest.approx(
+        math.expm1(1.325 * 0.01), rel=2e-3
+    )
 
 
 SIZES = [projection.Size(gpus, 8, 1000.0 * gpus**-0.1) for gpus in (1, 2, 4)]
@@ -351,14 +453,19 @@ SIZES = [projection.Size(gpus, 8, 1000.0 * gpus**-0.1) for gpus in (1, 2, 4)]
 def is_credible(batch):
     """Whether the straight line has a say where the communication form projects; it misses 64 GPUs by a tenth or so."""
     seconds = {gpus: 0.2 * batch / gpus + 0.05 * math.log2(gpus) for gpus in (8, 16, 32, 64)}
-    sizes = [projection.Size(gpus, batch, batch * 4096 / gpus / each, 4096.0) for gpus, each in seconds.items()]
+    sizes = [
+        projection.Size(gpus, batch, batch * 4096 / gpus / each, 4096.0)
+        for gpus, each in seconds.items()
+    ]
     found = projection.project(sizes, 1024, batch)
     return found.high > 1.01 * found.rate
 
 
 def is_credible_below(slope):
     """Whether the communication form has a say where a straight line projects; it gives too little for 64 GPUs."""
-    found = projection.project([projection.Size(gpus, 8, 1000.0 * gpus**-slope) for gpus in (8, 16, 32, 64)], 256, 8)
+    found = projection.project(
+        [projection.Size(gpus, 8, 1000.0 * gpus**-slope) for gpus in (8, 16, 32, 64)], 256, 8
+    )
     return found.low < 0.99 * found.rate
 
 
@@ -369,14 +476,25 @@ def is_credible_below(slope):
     # The communication form misses by −9.7 % and by −11.5 %.
     ("credible, lower", is_credible_below, (0.08, True), (0.1, False)),
     # Three sizes at least.
-    ("sizes", lambda count: projection.project(SIZES[:count], 64, 8) is None, (2, True), (3, False)),
+    (
+        "sizes",
+        lambda count: projection.project(SIZES[:count], 64, 8) is None,
+        (2, True),
+        (3, False),
+    ),
 )
 def test_what_is_needed(ask, below, above):
     assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
 
 
 def hints(**fields):
-    run = make_run(**{"memory_metrics": MemoryMetrics(peak_memory_reserved_gb=60.0), "step_time": 2.4, **fields})
+    run = make_run(
+        **{
+            "memory_metrics": MemoryMetrics(peak_memory_reserved_gb=60.0),
+            "step_time": 2.4,
+            **fields,
+        }
+    )
     return efficiency.of_runs([run], [summarize(run)], efficiency.Options()).hints != ()
 
 
@@ -452,7 +570,12 @@ def knows_flops(unknown):
 @limits(
     ("kinds of work", lambda count: len(kernels(*[10.0] * count).work), (150, 150), (151, 150)),
     ("share of a kind", lambda time: len(kernels(1e6, time).work), (99.0, 1), (101.0, 2)),
-    ("characters of a name", lambda count: len(kernels(10.0, name="k" * count).work[0].kernel), (398, 399), (400, 400)),
+    (
+        "characters of a name",
+        lambda count: len(kernels(10.0, name="k" * count).work[0].kernel),
+        (398, 399),
+        (400, 400),
+    ),
     ("unknown products", knows_flops, (9.9, True), (10.1, False)),
 )
 def test_a_trace(ask, below, above):

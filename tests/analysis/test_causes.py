@@ -16,8 +16,12 @@ def run_with(*issues: TelemetryIssue, interval: float = 1.0):
     return make_run(telemetry=Telemetry(interval_seconds=interval, issues=issues))
 
 
-CAP = TelemetryIssue(code="power-cap", text="power cap (500 W of 700 W)", first_step=40, last_step=60)
-ROSE = TelemetryIssue(code="clock-change", text="clock rose", first_step=50, last_step=50, value=1980, expected=1410)
+CAP = TelemetryIssue(
+    code="power-cap", text="power cap (500 W of 700 W)", first_step=40, last_step=60
+)
+ROSE = TelemetryIssue(
+    code="clock-change", text="clock rose", first_step=50, last_step=50, value=1980, expected=1410
+)
 
 
 class TestCause:
@@ -37,7 +41,15 @@ class TestCause:
 
     @pytest.mark.parametrize(
         "code",
-        ["power-cap", "thermal", "hardware-slowdown", "power-brake", "clock-setting", "sync-boost", "gpu-shared"],
+        [
+            "power-cap",
+            "thermal",
+            "hardware-slowdown",
+            "power-brake",
+            "clock-setting",
+            "sync-boost",
+            "gpu-shared",
+        ],
     )
     def test_each_limit_explains_its_begin_and_its_end(self, code):
         run = run_with(msgspec.structs.replace(CAP, code=code, text=code))
@@ -53,7 +65,9 @@ class TestCause:
         assert cause_of_change(run_with(ROSE), 80, 0.13, 0.1) is None
 
     def test_the_most_severe_comes_first(self):
-        fell = msgspec.structs.replace(ROSE, first_step=40, text="clock fell", value=1410, expected=1980)
+        fell = msgspec.structs.replace(
+            ROSE, first_step=40, text="clock fell", value=1410, expected=1980
+        )
         assert cause_of_change(run_with(CAP, fell), 40, 1.0, 1.3) == CAP.text
 
     def test_what_holds_throughout_or_is_no_limit_explains_nothing(self):
@@ -66,11 +80,16 @@ class TestSummary:
     def test_a_replayed_training_that_throttles(self):
         run = replayed("h100", "thermal")
         first, second = summarize(run).segments
-        assert (first.cause, second.cause) == (None, next(i.text for i in run.telemetry.issues if i.code == "thermal"))
+        assert (first.cause, second.cause) == (
+            None,
+            next(i.text for i in run.telemetry.issues if i.code == "thermal"),
+        )
         (warning,) = (text for text in summarize(run).warnings if text.startswith("speed changed"))
         assert ": thermal throttling: 91 °C" in warning
 
     def test_a_change_that_telemetry_did_not_see(self):
         run = replayed("h100", "thermal")
-        run = msgspec.structs.replace(run, telemetry=msgspec.structs.replace(run.telemetry, issues=()))
+        run = msgspec.structs.replace(
+            run, telemetry=msgspec.structs.replace(run.telemetry, issues=())
+        )
         assert [segment.cause for segment in summarize(run).segments] == [None, None]

@@ -14,7 +14,9 @@ from tprimat.analysis.segments import Segment, find_segments
 @pytest.fixture(scope="module")
 def february(samples):
     def read(name):
-        return json.loads((samples / "results" / f"train_{name}-516b342.json").read_text())["step_times"]
+        return json.loads((samples / "results" / f"train_{name}-516b342.json").read_text())[
+            "step_times"
+        ]
 
     return read
 
@@ -130,7 +132,9 @@ def test_a_change_below_two_percent_is_none(shift):
     assert level.drift is None
 
 
-@pytest.mark.parametrize(("count", "correlation", "spread", "most"), [(200, 0.9, 0.01, 0.04), (500, 0.9, 0.05, 0.01)])
+@pytest.mark.parametrize(
+    ("count", "correlation", "spread", "most"), [(200, 0.9, 0.01, 0.04), (500, 0.9, 0.05, 0.01)]
+)
 def test_neighbours_that_resemble_each_other_are_no_change(count, correlation, spread, most):
     random = np.random.default_rng(12)
     called = 0
@@ -255,7 +259,9 @@ def test_the_search_finds_the_least_sum_of_deviations():
         series = random.integers(1, 60, count) / 7
 
         def cost(split, series=series):
-            return sum(np.abs(part - np.median(part)).sum() for part in (series[:split], series[split:]))
+            return sum(
+                np.abs(part - np.median(part)).sum() for part in (series[:split], series[split:])
+            )
 
         best = min(map(cost, range(20, count - 19)))
         assert cost(changepoints._best_split(series, 20)) == pytest.approx(best)
@@ -281,7 +287,10 @@ def test_what_is_not_searched_has_no_change():
 @given(st.lists(st.floats(0.001, 1000), min_size=1, max_size=60))
 def test_running_deviations(values):
     sums = changepoints._deviations(values)
-    direct = [np.abs(np.array(values[:k]) - np.median(values[:k])).sum() if k else 0 for k in range(len(values) + 1)]
+    direct = [
+        np.abs(np.array(values[:k]) - np.median(values[:k])).sum() if k else 0
+        for k in range(len(values) + 1)
+    ]
     assert sums == pytest.approx(direct, abs=1e-6)
 
 

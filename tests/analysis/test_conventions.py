@@ -28,11 +28,15 @@ def test_llama_by_each_convention():
     assert conventions.FULL.per_token(LLAMA, 8192) == pytest.approx(weights + attention)
     assert named("PaLM").per_token(LLAMA, 8192) == pytest.approx(6 * 8_030_261_248 + attention)
     assert named("no attention").per_token(LLAMA, 8192) == pytest.approx(6 * 8_030_261_248)
-    assert named("recomputed").per_token(LLAMA, 8192) == pytest.approx(4 / 3 * (weights + attention / 2))
+    assert named("recomputed").per_token(LLAMA, 8192) == pytest.approx(
+        4 / 3 * (weights + attention / 2)
+    )
     assert named("two matrices").per_token(LLAMA, 8192) == pytest.approx(
         weights + attention / 2 - 6 * 32 * 4096 * 14336
     )
-    assert named("32,000").per_token(LLAMA, 8192) == pytest.approx(weights + attention / 2 - 6 * 4096 * 96_256)
+    assert named("32,000").per_token(LLAMA, 8192) == pytest.approx(
+        weights + attention / 2 - 6 * 4096 * 96_256
+    )
     for absent in ("windows", "Mamba", "gated delta", "heads of size"):
         assert named(absent).per_token(LLAMA, 8192) is None
 
@@ -51,9 +55,15 @@ def test_delta_layers_as_attention_and_a_dense_layer_for_a_second_token():
     delta = width * (2 * 6144 + 2 * 2048 + 2 * 48) + 6144 * width + 4 * 48 * 128 * 128
     attention = width * size * (3 * heads + 2 * groups) + heads * size * 8192
     own = flops_per_token(QWEN, 8192)
-    assert named("gated delta").per_token(QWEN, 8192) == pytest.approx(own + 6 * 48 * (attention - delta))
+    assert named("gated delta").per_token(QWEN, 8192) == pytest.approx(
+        own + 6 * 48 * (attention - delta)
+    )
     further = attention + 3 * width * 17408 + 2 * width * width + width * 248_320
-    (with_it,) = (x for x in conventions.matches(own, QWEN, 8192) if x.convention is conventions.OWN and x.further)
+    (with_it,) = (
+        x
+        for x in conventions.matches(own, QWEN, 8192)
+        if x.convention is conventions.OWN and x.further
+    )
     assert with_it.per_token == pytest.approx(own + 6 * further)
 
 
@@ -62,7 +72,12 @@ def test_delta_layers_as_attention_and_a_dense_layer_for_a_second_token():
     [
         (LLAMA, 8192, 51.5, "causal attention"),  # Megatron-Bridge
         (LLAMA, 8192, 57.9, "full attention, without the causal half"),  # NeMo 24.07
-        (OSS, 4096, 27.2, "gated feed-forward layers as two matrices instead of three"),  # Megatron-Bridge 25.11
+        (
+            OSS,
+            4096,
+            27.2,
+            "gated feed-forward layers as two matrices instead of three",
+        ),  # Megatron-Bridge 25.11
         (OSS, 4096, 32.6, "causal attention"),  # Megatron-Bridge 26.06
         (NANO, 8192, 22.28, "Mamba layers of width 2 x hidden size"),
         (QWEN, 4096, 167.9, "causal attention, with multi-token prediction"),
@@ -74,7 +89,9 @@ def test_published_figures_are_explained(shape, length, gflop, name):
     assert conventions.explanations(gflop * 1e9, shape, length)[0].name == name
 
 
-@pytest.mark.parametrize(("factor", "is_own"), [(1.0499, True), (1.0501, False), (0.9501, True), (0.9499, False)])
+@pytest.mark.parametrize(
+    ("factor", "is_own"), [(1.0499, True), (1.0501, False), (0.9501, True), (0.9499, False)]
+)
 def test_the_own_formula_holds_up_to_its_tolerance(factor, is_own):
     found = conventions.explanations(factor * flops_per_token(LLAMA, 8192), LLAMA, 8192)
     assert (conventions.OWN in [match.convention for match in found]) is is_own
@@ -84,9 +101,13 @@ def test_lora_as_full_training_is_a_mistake_and_packed_sequences_are_none():
     adapted = conventions.adapted(LLAMA)
     whole = conventions.explanations(flops_per_token(LLAMA, 8192), adapted, 8192, packed=True)[0]
     assert (whole.trains_all, whole.is_mistake) == (True, True)
-    short = conventions.explanations(1.02 * flops_per_token(adapted, 0), adapted, 8192, packed=True)[0]
+    short = conventions.explanations(
+        1.02 * flops_per_token(adapted, 0), adapted, 8192, packed=True
+    )[0]
     assert (short.convention, short.is_mistake) == (conventions.PACKED, False)
-    assert not conventions.explanations(5 * flops_per_token(LLAMA, 8192), adapted, 8192, packed=True)
+    assert not conventions.explanations(
+        5 * flops_per_token(LLAMA, 8192), adapted, 8192, packed=True
+    )
 
 
 @pytest.mark.parametrize(("factor", "fits"), [(1.0099, True), (1.0101, False)])
@@ -118,10 +139,20 @@ def changed(shape, **fields):
         ("no attention", changed(LLAMA, vocab_size=None, num_parameters=None), 4096, None),
         ("no attention", LLAMA, 0, 6 * 8_030_261_248),
         ("recomputed", changed(LLAMA, vocab_size=None), 4096, None),
-        ("full attention, and recomputed", LLAMA, 4096, 4 / 3 * flops_per_token(LLAMA, 4096, causal=False)),
+        (
+            "full attention, and recomputed",
+            LLAMA,
+            4096,
+            4 / 3 * flops_per_token(LLAMA, 4096, causal=False),
+        ),
         ("full attention, and recomputed", LLAMA, 0, None),
         ("Mamba", changed(NANO, state_heads=84), 8192, None),
-        ("Mamba", changed(NANO, state_heads=20), 8192, flops_per_token(changed(NANO, state_heads=84), 8192)),
+        (
+            "Mamba",
+            changed(NANO, state_heads=20),
+            8192,
+            flops_per_token(changed(NANO, state_heads=84), 8192),
+        ),
         *(
             ("Mamba", changed(NANO, **{field: None}), 8192, None)
             for field in ("hidden_size", "state_heads", "state_head_dim")
@@ -144,12 +175,19 @@ def changed(shape, **fields):
         ),
         ("heads of size", DEEPSEEK, 4096, None),
         ("32,000", changed(LLAMA, vocab_size=64_000), 4096, None),
-        ("32,000", changed(LLAMA, vocab_size=64_001), 4096, flops_per_token(changed(LLAMA, vocab_size=32_000), 4096)),
+        (
+            "32,000",
+            changed(LLAMA, vocab_size=64_001),
+            4096,
+            flops_per_token(changed(LLAMA, vocab_size=32_000), 4096),
+        ),
         ("32,000", changed(LLAMA, vocab_size=None), 4096, None),
     ],
 )
 def test_each_convention(name, shape, length, expected):
-    assert named(name).per_token(shape, length) == (expected if expected is None else pytest.approx(expected))
+    assert named(name).per_token(shape, length) == (
+        expected if expected is None else pytest.approx(expected)
+    )
 
 
 def further(shape, length=4096):
@@ -178,7 +216,9 @@ def test_without_layers_for_further_tokens_there_is_one_match_each():
 
 def test_further_tokens_of_a_model_with_a_layer_pattern():
     experts = changed(NANO, num_mtp_layers=2)
-    more = flops_per_token(changed(NANO, layer_pattern=NANO.layer_pattern + "*E*E", num_parameters=None), 8192)
+    more = flops_per_token(
+        changed(NANO, layer_pattern=NANO.layer_pattern + "*E*E", num_parameters=None), 8192
+    )
     own = 6 * 2 * (2 * NANO.hidden_size**2 + NANO.hidden_size * NANO.vocab_size)
     assert further(experts, 8192) == [pytest.approx(more + own)]
 
@@ -187,8 +227,18 @@ def test_further_tokens_of_a_model_with_a_layer_pattern():
     ("match", "name", "is_usual", "is_mistake"),
     [
         (conventions.Match(conventions.OWN, 1.0, 0.0), "causal attention", True, False),
-        (conventions.Match(conventions.PACKED, 1.0, 0.0), "the attention of short packed sequences", True, False),
-        (conventions.Match(conventions.FULL, 1.0, 0.0), "full attention, without the causal half", False, False),
+        (
+            conventions.Match(conventions.PACKED, 1.0, 0.0),
+            "the attention of short packed sequences",
+            True,
+            False,
+        ),
+        (
+            conventions.Match(conventions.FULL, 1.0, 0.0),
+            "full attention, without the causal half",
+            False,
+            False,
+        ),
         (
             conventions.Match(conventions.OWN, 1.0, 0.0, further=True),
             "causal attention, with multi-token prediction",
@@ -201,7 +251,12 @@ def test_further_tokens_of_a_model_with_a_layer_pattern():
             False,
             True,
         ),
-        (conventions.Match(named("Mamba"), 1.0, 0.0), "Mamba layers of width 2 x hidden size", False, True),
+        (
+            conventions.Match(named("Mamba"), 1.0, 0.0),
+            "Mamba layers of width 2 x hidden size",
+            False,
+            True,
+        ),
     ],
 )
 def test_a_match(match, name, is_usual, is_mistake):
@@ -233,12 +288,21 @@ PACKED_NAME = conventions.PACKED.name
     [
         # The model's own first, then by their distance.
         (CAUSAL * 1.04, LLAMA, {}, ["causal attention"]),
-        (48.8e9, LLAMA, {}, ["a vocabulary of 32,000", "6 FLOPs for every parameter, no attention"]),
+        (
+            48.8e9,
+            LLAMA,
+            {},
+            ["a vocabulary of 32,000", "6 FLOPs for every parameter, no attention"],
+        ),
         (
             49.5e9,
             LLAMA,
             {},
-            ["causal attention", "a vocabulary of 32,000", "6 FLOPs for every parameter, no attention"],
+            [
+                "causal attention",
+                "a vocabulary of 32,000",
+                "6 FLOPs for every parameter, no attention",
+            ],
         ),
         (CAUSAL * 1.04, LLAMA, {"tolerance": 0.03}, []),
         (5 * CAUSAL, LLAMA, {}, []),
@@ -252,8 +316,18 @@ PACKED_NAME = conventions.PACKED.name
         (FULL * 0.98, LLAMA, {"packed": True}, [PACKED_NAME]),
         (FULL * 1.0099, LLAMA, {"packed": True}, ["full attention, without the causal half"]),
         (FULL * 1.0101, LLAMA, {"packed": True}, []),
-        (PALM, LLAMA, {"packed": True}, ["PaLM's formula: 6 FLOPs for every parameter, and full attention"]),
-        (4 / 3 * FULL, LLAMA, {"packed": True}, ["full attention, and recomputed activations counted as model FLOPs"]),
+        (
+            PALM,
+            LLAMA,
+            {"packed": True},
+            ["PaLM's formula: 6 FLOPs for every parameter, and full attention"],
+        ),
+        (
+            4 / 3 * FULL,
+            LLAMA,
+            {"packed": True},
+            ["full attention, and recomputed activations counted as model FLOPs"],
+        ),
         # LoRA, or LoRA counted as full training.
         (LORA * 0.951, ADAPTED, {"packed": True}, [PACKED_NAME]),
         (LORA_CAUSAL * 1.04, ADAPTED, {"packed": True}, [PACKED_NAME]),

@@ -34,7 +34,12 @@ def full_run(**fields):
 
 @pytest.mark.parametrize(
     ("name", "mfu"),
-    [("nvd_nemo_llama", 23.8), ("amd_prim_llama", 24.05), ("nvd_nemo_qwen", 18.6), ("amd_prim_qwen", 21.8)],
+    [
+        ("nvd_nemo_llama", 23.8),
+        ("amd_prim_llama", 24.05),
+        ("nvd_nemo_qwen", 18.6),
+        ("amd_prim_qwen", 21.8),
+    ],
 )
 def test_mfu_of_the_real_results(february, name, mfu):
     values = worth(february[name], precision="bf16").values
@@ -76,7 +81,10 @@ def test_fp32_above_its_peak_has_no_mfu():
     """It ran in TF32: a share of 564% says nothing."""
     assert 0 < worth(full_run(precision="fp32"), peak_tflops=400).values["mfu"].value < 100
     value = worth(full_run(precision="fp32"), peak_tflops=10).values["mfu"]
-    assert (value.value, value.reason) == (None, "above the FP32 peak: only possible in TF32 or BF16")
+    assert (value.value, value.reason) == (
+        None,
+        "above the FP32 peak: only possible in TF32 or BF16",
+    )
 
 
 def test_an_unknown_gpu_has_no_mfu():
@@ -85,10 +93,14 @@ def test_an_unknown_gpu_has_no_mfu():
     assert "--peak-tflops" in value.reason
 
 
-@pytest.mark.parametrize(("how", "factor"), [("none", 1), ("full", 4 / 3), ("selective", None), (None, None)])
+@pytest.mark.parametrize(
+    ("how", "factor"), [("none", 1), ("full", 4 / 3), ("selective", None), (None, None)]
+)
 def test_hfu_only_where_recomputation_has_a_closed_form(how, factor):
     run = full_run()
-    run = msgspec.structs.replace(run, training_config=msgspec.structs.replace(run.training_config, recomputation=how))
+    run = msgspec.structs.replace(
+        run, training_config=msgspec.structs.replace(run.training_config, recomputation=how)
+    )
     values = worth(run).values
     if factor is None:
         assert values["hfu"].value is None
@@ -119,7 +131,9 @@ class TestIntervals:
 
     def test_of_two_runs_is_wide(self):
         runs = [make_run(step_time=3.2 * factor) for factor in (0.99, 1.01)]
-        value = of_runs(runs, [summarize(run) for run in runs], Options()).values["model_tflops_per_gpu"]
+        value = of_runs(runs, [summarize(run) for run in runs], Options()).values[
+            "model_tflops_per_gpu"
+        ]
         # t with one degree of freedom, 12.7, times 1.414 % / √2.
         assert value.high / value.low == pytest.approx(1.29, abs=0.005)
 
@@ -136,7 +150,10 @@ class TestMoney:
 
     def test_a_range_of_prices_is_a_range_of_costs(self):
         cost = worth(make_run(), price=Price(2, 4)).values["dollars_per_billion_tokens"]
-        assert (cost.low / cost.value, cost.high / cost.value) == (pytest.approx(2 / 3), pytest.approx(4 / 3))
+        assert (cost.low / cost.value, cost.high / cost.value) == (
+            pytest.approx(2 / 3),
+            pytest.approx(4 / 3),
+        )
 
     def test_one_price_and_no_interval_is_no_range(self):
         cost = worth(make_run(), price=Price(2, 2)).values["dollars_per_billion_tokens"]
@@ -184,9 +201,12 @@ class TestEnergy:
 
     def test_over_runs_is_the_geometric_mean_with_its_interval(self):
         runs = [
-            make_run(energy_metrics={"energy_joules": joules, "measured_tokens": 1.0}) for joules in (2.0, 2.1, 2.2)
+            make_run(energy_metrics={"energy_joules": joules, "measured_tokens": 1.0})
+            for joules in (2.0, 2.1, 2.2)
         ]
-        found = of_runs(runs, [summarize(run) for run in runs], Options()).values["joules_per_token"]
+        found = of_runs(runs, [summarize(run) for run in runs], Options()).values[
+            "joules_per_token"
+        ]
         assert found.value == pytest.approx((2.0 * 2.1 * 2.2) ** (1 / 3))
         assert found.low < 2.0 < 2.2 < found.high
 
@@ -200,7 +220,8 @@ def memory_run(used, *, micro=1, kind="peak_memory_reserved_gb"):
 
 class TestMemory:
     @pytest.mark.parametrize(
-        ("used", "hint"), [(42.0, "a larger micro-batch may be faster"), (43.0, None), (80.7, None), (81.0, "retry")]
+        ("used", "hint"),
+        [(42.0, "a larger micro-batch may be faster"), (43.0, None), (80.7, None), (81.0, "retry")],
     )
     def test_hints_below_half_and_near_the_end(self, used, hint):
         found = worth(memory_run(used))
@@ -210,7 +231,11 @@ class TestMemory:
 
     @pytest.mark.parametrize("used", [20.0, 84.0])
     def test_only_the_average_is_known(self, used):
-        found = worth(msgspec.structs.replace(make_run(), memory_metrics=MemoryMetrics(avg_memory_allocated_gb=used)))
+        found = worth(
+            msgspec.structs.replace(
+                make_run(), memory_metrics=MemoryMetrics(avg_memory_allocated_gb=used)
+            )
+        )
         share = found.values["memory_used_share"]
         assert share.value == pytest.approx(used / 0.85)
         assert share.reason == "allocated on average; the peak is unknown"
@@ -284,7 +309,9 @@ def test_of_an_unknown_gpu_there_is_no_tdp():
 
 class TestChecklist:
     def hints(self, **fields):
-        return worth(full_run(**{"memory_metrics": MemoryMetrics(peak_memory_reserved_gb=60.0), **fields})).hints
+        return worth(
+            full_run(**{"memory_metrics": MemoryMetrics(peak_memory_reserved_gb=60.0), **fields})
+        ).hints
 
     def test_a_usual_run_has_no_hint(self):
         assert self.hints(step_time=2.4) == ()
@@ -293,7 +320,11 @@ class TestChecklist:
         (hint,) = self.hints(step_time=8.0)
         assert hint.startswith("MFU of 10% with full attention: published BF16 runs")
         # The bound is of BF16 and of whole models.
-        assert self.hints(step_time=8.0, precision="fp8") == self.hints(step_time=8.0, scale="tiny") == ()
+        assert (
+            self.hints(step_time=8.0, precision="fp8")
+            == self.hints(step_time=8.0, scale="tiny")
+            == ()
+        )
 
     def test_what_keeps_the_gpu_waiting(self):
         waiting = {
@@ -303,7 +334,9 @@ class TestChecklist:
         busy, data = self.hints(step_time=2.4, **waiting)
         assert busy.startswith("GPU utilization of 71%")
         assert data.startswith("25% of the time is spent waiting for data")
-        (others,) = self.hints(step_time=2.4, disturbance=Disturbance(other_programs_cpu_share=0.31))
+        (others,) = self.hints(
+            step_time=2.4, disturbance=Disturbance(other_programs_cpu_share=0.31)
+        )
         assert others.startswith("other programs used 31% of the CPU")
 
     @pytest.mark.parametrize("shares", [(0.0, 0.31), (0.31, 0.0), (None, 0.31), (0.04, 0.31, 0.1)])
@@ -317,7 +350,9 @@ class TestChecklist:
 
 def test_the_micro_batch_that_fits_by_hand():
     run = make_run(memory_metrics=MemoryMetrics(peak_memory_reserved_gb=20.0))
-    run = msgspec.structs.replace(run, training_config=msgspec.structs.replace(run.training_config, micro_batch_size=4))
+    run = msgspec.structs.replace(
+        run, training_config=msgspec.structs.replace(run.training_config, micro_batch_size=4)
+    )
     # 4 × 0.95 × 85 / 20 = 16.15
     assert worth(run).values["micro_batch_that_fits"] == Value(16.0, reason="from 20.0 GB at 4")
     full = msgspec.structs.replace(run, memory_metrics=MemoryMetrics(peak_memory_reserved_gb=84.9))
@@ -335,4 +370,7 @@ def test_tokens_per_watt_hour_by_hand():
     assert "tokens_per_watt_hour" not in worth(make_run()).values
     # An energy that was rejected is none.
     rejected = msgspec.structs.replace(make_run(), telemetry=Telemetry(energy_code="counter-stuck"))
-    assert worth(rejected, tdp_energy=True).values["tokens_per_watt_hour"] == values["tokens_per_watt_hour"]
+    assert (
+        worth(rejected, tdp_energy=True).values["tokens_per_watt_hour"]
+        == values["tokens_per_watt_hour"]
+    )

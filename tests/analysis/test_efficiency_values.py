@@ -8,12 +8,28 @@ import pytest
 from made_runs import shape
 
 from tprimat.analysis import flops, intervals
-from tprimat.analysis.efficiency import METRICS, Efficiency, checklist, largest_micro_batch, of_runs, rows, table
+from tprimat.analysis.efficiency import (
+    METRICS,
+    Efficiency,
+    checklist,
+    largest_micro_batch,
+    of_runs,
+    rows,
+    table,
+)
 from tprimat.analysis.efficiency.subject import Options, Subject, Value, highest_memory
 from tprimat.analysis.summary import SegmentMetrics, Summary
 from tprimat.catalog.prices import Price
 from tprimat.results.conditions import Disturbance, Preflight
-from tprimat.results.run import GpuInfo, MemoryMetrics, ModelConfig, PerformanceMetrics, Run, Steady, TrainingConfig
+from tprimat.results.run import (
+    GpuInfo,
+    MemoryMetrics,
+    ModelConfig,
+    PerformanceMetrics,
+    Run,
+    Steady,
+    TrainingConfig,
+)
 from tprimat.results.telemetry import Telemetry
 
 H100 = "NVIDIA H100 80GB HBM3"
@@ -38,7 +54,9 @@ def a_run(device=H100, *, total=80.0, memory=(70.0, 60.0, 50.0), **fields):
         "training_config": config(),
         "gpu_info": GpuInfo(device_name=device, total_memory_gb=total),
         "memory_metrics": MemoryMetrics(
-            peak_memory_device_used_gb=used, peak_memory_reserved_gb=reserved, peak_memory_allocated_gb=allocated
+            peak_memory_device_used_gb=used,
+            peak_memory_reserved_gb=reserved,
+            peak_memory_allocated_gb=allocated,
         ),
     }
     return Run(**{**known, **fields})
@@ -66,16 +84,25 @@ PEAK = "dense bf16 peak of H100 SXM: 989.4 TFLOP/s"
 def test_every_value_of_a_run():
     assert flops.flops_per_token(LLAMA, 2048) == pytest.approx(CAUSAL * 1e9)
     assert flops.flops_per_token(LLAMA, 2048, causal=False) == pytest.approx(FULL * 1e9)
-    epochs = ({"samples": 9.0, "wall_time_s": 9.0, "warmup": 1.0}, {"samples": 600.0, "wall_time_s": 30.0})
+    epochs = (
+        {"samples": 9.0, "wall_time_s": 9.0, "warmup": 1.0},
+        {"samples": 600.0, "wall_time_s": 30.0},
+    )
     run = a_run(
-        epochs=(*epochs, {"samples": 600.0, "wall_time_s": 20.0}, {"samples": 600.0, "wall_time_s": 70.0}),
+        epochs=(
+            *epochs,
+            {"samples": 600.0, "wall_time_s": 20.0},
+            {"samples": 600.0, "wall_time_s": 70.0},
+        ),
         native_metrics={"seconds_per_epoch": 1.0},
         energy_metrics=ENERGY,
         preflight=Preflight(matmul_tflops={"bf16": 500.0, "fp8": 900.0}),
     )
     options = {"price": Price(2.0, 6.0), "electricity": 0.25, "pue": 1.5, "tdp_energy": True}
     values = table.values(subject(run, **options))
-    cost = [factor / rate / 3600 for factor, rate in ((4.0, 10_000.0), (2.0, 12_500.0), (6.0, 8_000.0))]
+    cost = [
+        factor / rate / 3600 for factor, rate in ((4.0, 10_000.0), (2.0, 12_500.0), (6.0, 8_000.0))
+    ]
     samples = 1800 / 120
     assert values == {
         "samples_per_second": Value(samples),
@@ -85,11 +112,15 @@ def test_every_value_of_a_run():
         "mfu": times(CAUSAL / 10 / 989.4, PEAK),
         "mfu_full": times(FULL / 10 / 989.4),
         "hfu": times(CAUSAL / 10 / 989.4 * 4 / 3),
-        "share_of_sustained": times(CAUSAL / 10 / 794, "794 TFLOP/s measured; the data sheet says 989.4"),
+        "share_of_sustained": times(
+            CAUSAL / 10 / 794, "794 TFLOP/s measured; the data sheet says 989.4"
+        ),
         "share_of_preflight": times(CAUSAL / 10 / 500, "500 TFLOP/s sustained in the preflight"),
         "memory_used_share": Value(pytest.approx(87.5), reason="in use on the device, highest"),
         "memory_headroom_gb": Value(10.0, reason="in use on the device, highest"),
-        "memory_per_token_kb": Value(pytest.approx(70e6 / 4096), reason="in use on the device, highest"),
+        "memory_per_token_kb": Value(
+            pytest.approx(70e6 / 4096), reason="in use on the device, highest"
+        ),
         "micro_batch_that_fits": Value(2, reason="from 70.0 GB at 2"),
         "joules_per_token": Value(1.5),
         "tokens_per_joule": Value(pytest.approx(2 / 3)),
@@ -101,7 +132,9 @@ def test_every_value_of_a_run():
         "tokens_per_dollar": Value(*(pytest.approx(1 / cost[index]) for index in (0, 2, 1))),
         "dollars_per_billion_tokens": Value(*(pytest.approx(1e9 * each) for each in cost)),
         "dollars_per_trillion_tokens": Value(*(pytest.approx(1e12 * each) for each in cost)),
-        "dollars_per_epoch": Value(*(pytest.approx(40 / 3600 * 8 * each) for each in (4.0, 2.0, 6.0))),
+        "dollars_per_epoch": Value(
+            *(pytest.approx(40 / 3600 * 8 * each) for each in (4.0, 2.0, 6.0))
+        ),
         "dollars_per_million_samples": Value(
             *(pytest.approx(1e6 / samples / 3600 * 8 * each) for each in (4.0, 2.0, 6.0))
         ),
@@ -116,7 +149,9 @@ NO_SPEED = {"speed": Value(None)}
 
 
 def of_energy(*codes, **telemetry):
-    energies = [{"energy_joules": 3000.0 * (1 + at), "measured_tokens": 2000.0} for at in range(len(codes))]
+    energies = [
+        {"energy_joules": 3000.0 * (1 + at), "measured_tokens": 2000.0} for at in range(len(codes))
+    ]
     made = [
         a_run(energy_metrics=each, telemetry=Telemetry(energy_code=code, **telemetry))
         for each, code in zip(energies, codes, strict=True)
@@ -132,7 +167,9 @@ def between(*figures):
 
 def epochs(*each, native=1.0):
     made = tuple({"samples": samples, "wall_time_s": seconds} for samples, seconds in each)
-    return a_run(epochs=made, native_metrics={} if native is None else {"seconds_per_epoch": native})
+    return a_run(
+        epochs=made, native_metrics={} if native is None else {"seconds_per_epoch": native}
+    )
 
 
 HIGH = "above 75%, which hardly any training is: check batch, sequence length, step times and peak"
@@ -140,14 +177,26 @@ HIGH = "above 75%, which hardly any training is: check batch, sequence length, s
 CASES = [
     # Samples are compared, or those of the epochs that state both.
     ("samples_per_second", subject(samples=Value(3.0, 2.0, 5.0)), Value(24.0, 16.0, 40.0)),
-    ("samples_per_second", subject(a_run(training_config=config(num_gpus=None)), samples=Value(3.0)), Value(3.0)),
-    ("samples_per_second", subject(epochs((100.0, 20.0), (None, 7.0), (50.0, None), (200.0, 10.0))), Value(10.0)),
+    (
+        "samples_per_second",
+        subject(a_run(training_config=config(num_gpus=None)), samples=Value(3.0)),
+        Value(3.0),
+    ),
+    (
+        "samples_per_second",
+        subject(epochs((100.0, 20.0), (None, 7.0), (50.0, None), (200.0, 10.0))),
+        Value(10.0),
+    ),
     ("samples_per_second", subject(epochs((100.0, 20.0)), others=[a_run()]), None),
     # The mean of those that were not cut short.
     ("seconds_per_epoch", subject(epochs((100.0, 20.0), (100.0, 40.0), (99.0, 1.0))), Value(30.0)),
     ("seconds_per_epoch", subject(epochs((100.0, 20.0), native=None)), None),
     ("seconds_per_epoch", subject(epochs()), None),
-    ("dollars_per_epoch", subject(epochs((100.0, 36.0)), price=Price(2.0, 2.0)), Value(pytest.approx(0.16))),
+    (
+        "dollars_per_epoch",
+        subject(epochs((100.0, 36.0)), price=Price(2.0, 2.0)),
+        Value(pytest.approx(0.16)),
+    ),
     ("dollars_per_epoch", subject(epochs((100.0, 36.0))), None),
     (
         "dollars_per_epoch",
@@ -162,21 +211,37 @@ CASES = [
         None,
     ),
     # FLOPs and their shares.
-    ("model_tflops_per_gpu", subject(**NO_SPEED), Value(None, reason="no throughput: see the warnings")),
+    (
+        "model_tflops_per_gpu",
+        subject(**NO_SPEED),
+        Value(None, reason="no throughput: see the warnings"),
+    ),
     ("model_tflops_per_gpu", subject(**NO_SPEED, samples=Value(1.0)), None),
     (
         "model_tflops_per_gpu",
         subject(a_run(training_config=config(sequence_length=None))),
         Value(None, reason=NO_FLOPS),
     ),
-    ("model_tflops_per_gpu", subject(a_run(model_config=shape(vocab_size=None))), Value(None, reason=NO_FLOPS)),
+    (
+        "model_tflops_per_gpu",
+        subject(a_run(model_config=shape(vocab_size=None))),
+        Value(None, reason=NO_FLOPS),
+    ),
     (
         "model_tflops_per_gpu",
         subject(a_run(training_config=config(packing=True))),
         times(45.027950592 / 1e3, "packed documents: attention is not counted"),
     ),
-    ("model_tflops_per_gpu", subject(a_run(training_config=config(packing=False))), times(CAUSAL / 1e3)),
-    ("mfu", subject(peak_tflops=500.0), times(CAUSAL / 10 / 500, f"peak of 500 TFLOP/s from the command line; {HIGH}")),
+    (
+        "model_tflops_per_gpu",
+        subject(a_run(training_config=config(packing=False))),
+        times(CAUSAL / 1e3),
+    ),
+    (
+        "mfu",
+        subject(peak_tflops=500.0),
+        times(CAUSAL / 10 / 500, f"peak of 500 TFLOP/s from the command line; {HIGH}"),
+    ),
     (
         "mfu",
         subject(a_run(training_config=config(precision=None))),
@@ -185,14 +250,21 @@ CASES = [
     (
         "mfu",
         subject(a_run(training_config=config(precision=None)), precision="fp8"),
-        times(CAUSAL / 10 / 1978.9, "precision fp8 from the command line; dense fp8 peak of H100 SXM: 1978.9 TFLOP/s"),
+        times(
+            CAUSAL / 10 / 1978.9,
+            "precision fp8 from the command line; dense fp8 peak of H100 SXM: 1978.9 TFLOP/s",
+        ),
     ),
     (
         "mfu",
         subject(a_run(training_config=config(precision_detail="system description: bf16"))),
         times(CAUSAL / 10 / 989.4, f"precision bf16 from the system description; {PEAK}"),
     ),
-    ("mfu", subject(a_run(training_config=config(precision_detail="bf16-mixed"))), times(CAUSAL / 10 / 989.4, PEAK)),
+    (
+        "mfu",
+        subject(a_run(training_config=config(precision_detail="bf16-mixed"))),
+        times(CAUSAL / 10 / 989.4, PEAK),
+    ),
     (
         "mfu",
         subject(a_run(training_config=config(precision="fp4"))),
@@ -225,7 +297,11 @@ CASES = [
             "peak of 466.385 TFLOP/s from the command line; above 100%: the peak or the speed is wrong",
         ),
     ),
-    ("hfu", subject(a_run(training_config=config(recomputation="none"))), times(CAUSAL / 10 / 989.4)),
+    (
+        "hfu",
+        subject(a_run(training_config=config(recomputation="none"))),
+        times(CAUSAL / 10 / 989.4),
+    ),
     (
         "hfu",
         subject(a_run(training_config=config(recomputation=None))),
@@ -255,17 +331,27 @@ CASES = [
         times(CAUSAL / 10 / 600, "600 TFLOP/s sustained in the preflight"),
     ),
     ("share_of_preflight", subject(), None),
-    ("share_of_preflight", subject(a_run(preflight=Preflight(matmul_tflops={"bf16": 400.0})), **NO_SPEED), None),
     (
         "share_of_preflight",
-        subject(a_run(preflight=Preflight(matmul_tflops={"fp8": 400.0}), training_config=config(precision=None))),
+        subject(a_run(preflight=Preflight(matmul_tflops={"bf16": 400.0})), **NO_SPEED),
+        None,
+    ),
+    (
+        "share_of_preflight",
+        subject(
+            a_run(
+                preflight=Preflight(matmul_tflops={"fp8": 400.0}),
+                training_config=config(precision=None),
+            )
+        ),
         None,
     ),
     # Memory of the run that took the most.
     (
         "memory_used_share",
         subject(
-            a_run(memory=(None, 60.0, 50.0)), others=[a_run(memory=(None, None, 76.0)), a_run(memory=(75.0, 79.0, 1.0))]
+            a_run(memory=(None, 60.0, 50.0)),
+            others=[a_run(memory=(None, None, 76.0)), a_run(memory=(75.0, 79.0, 1.0))],
         ),
         Value(95.0, reason="allocated, highest"),
     ),
@@ -274,10 +360,26 @@ CASES = [
         subject(a_run(memory=(None,) * 3), others=[a_run(memory=(None, None, 50.0))]),
         Value(62.5, reason="allocated, highest"),
     ),
-    ("memory_used_share", subject(a_run(memory=(None, 60.0, 50.0))), Value(75.0, reason="reserved, highest")),
-    ("memory_used_share", subject(a_run(total=None)), Value(None, reason="the device's memory is not stated")),
-    ("memory_used_share", subject(a_run(memory=(None,) * 3)), Value(None, reason="no device memory was measured")),
-    ("memory_used_share", subject(a_run(platform="cpu")), Value(None, reason="no device memory was measured")),
+    (
+        "memory_used_share",
+        subject(a_run(memory=(None, 60.0, 50.0))),
+        Value(75.0, reason="reserved, highest"),
+    ),
+    (
+        "memory_used_share",
+        subject(a_run(total=None)),
+        Value(None, reason="the device's memory is not stated"),
+    ),
+    (
+        "memory_used_share",
+        subject(a_run(memory=(None,) * 3)),
+        Value(None, reason="no device memory was measured"),
+    ),
+    (
+        "memory_used_share",
+        subject(a_run(platform="cpu")),
+        Value(None, reason="no device memory was measured"),
+    ),
     (
         "memory_used_share",
         subject(a_run(total=50.0, memory_metrics=MemoryMetrics(avg_memory_allocated_gb=20.0))),
@@ -295,7 +397,13 @@ CASES = [
     ),
     (
         "memory_used_share",
-        subject(a_run(memory_metrics=MemoryMetrics(avg_memory_allocated_gb=20.0, peak_memory_allocated_gb=30.0))),
+        subject(
+            a_run(
+                memory_metrics=MemoryMetrics(
+                    avg_memory_allocated_gb=20.0, peak_memory_allocated_gb=30.0
+                )
+            )
+        ),
         Value(37.5, reason="allocated, highest"),
     ),
     ("memory_headroom_gb", subject(a_run(total=None)), None),
@@ -307,8 +415,16 @@ CASES = [
     ),
     ("memory_per_token_kb", subject(a_run(training_config=config(micro_batch_size=None))), None),
     ("memory_per_token_kb", subject(a_run(training_config=config(sequence_length=None))), None),
-    ("micro_batch_that_fits", subject(a_run(memory=(20.0, None, None))), Value(7, reason="from 20.0 GB at 2")),
-    ("micro_batch_that_fits", subject(a_run(memory=(99.0, None, None))), Value(2, reason="from 99.0 GB at 2")),
+    (
+        "micro_batch_that_fits",
+        subject(a_run(memory=(20.0, None, None))),
+        Value(7, reason="from 20.0 GB at 2"),
+    ),
+    (
+        "micro_batch_that_fits",
+        subject(a_run(memory=(99.0, None, None))),
+        Value(2, reason="from 99.0 GB at 2"),
+    ),
     ("micro_batch_that_fits", subject(a_run(training_config=config(micro_batch_size=None))), None),
     ("micro_batch_that_fits", subject(a_run(total=None)), None),
     ("micro_batch_that_fits", subject(a_run(memory=(None,) * 3)), None),
@@ -324,8 +440,16 @@ CASES = [
         of_energy("counter-wrapped", "counter-reset", energy_covers="GPUs alone"),
         Value(1.5, reason="GPUs alone; 1 of 2 runs"),
     ),
-    ("joules_per_token", of_energy("unverified", energy_covers="GPUs alone"), Value(1.5, reason="GPUs alone")),
-    ("joules_per_token", of_energy("counter-reset", energy_reason="why"), Value(None, reason="energy: why")),
+    (
+        "joules_per_token",
+        of_energy("unverified", energy_covers="GPUs alone"),
+        Value(1.5, reason="GPUs alone"),
+    ),
+    (
+        "joules_per_token",
+        of_energy("counter-reset", energy_reason="why"),
+        Value(None, reason="energy: why"),
+    ),
     ("joules_per_token", of_energy("counter-reset"), Value(None, reason="energy: counter-reset")),
     (
         "joules_per_token",
@@ -336,7 +460,11 @@ CASES = [
     ("joules_per_token", subject(a_run(energy_metrics={"energy_joules": 1.0})), None),
     ("joules_per_token", subject(a_run(energy_metrics={"measured_tokens": 1.0})), None),
     ("tokens_per_joule", subject(), None),
-    ("electricity_dollars_per_billion_tokens", subject(electricity=0.3), Value(None, reason="no measured energy")),
+    (
+        "electricity_dollars_per_billion_tokens",
+        subject(electricity=0.3),
+        Value(None, reason="no measured energy"),
+    ),
     ("electricity_dollars_per_billion_tokens", subject(a_run(energy_metrics=ENERGY)), None),
     ("tdp_joules_per_token", subject(), None),
     ("tdp_joules_per_token", subject(**NO_SPEED, tdp_energy=True), None),
@@ -350,7 +478,11 @@ CASES = [
         subject(a_run("AMD Instinct MI308X", total=None), tdp_energy=True),
         Value(None, reason="TDP of this device unknown"),
     ),
-    ("tokens_per_watt_hour", subject(tdp_energy=True), times(3600 / 700, "TDP 700 W; not measured")),
+    (
+        "tokens_per_watt_hour",
+        subject(tdp_energy=True),
+        times(3600 / 700, "TDP 700 W; not measured"),
+    ),
     ("tokens_per_watt_hour", subject(), None),
     # Costs and times.
     ("tokens_per_dollar", subject(), None),
@@ -377,7 +509,11 @@ CASES = [
         subject(a_run(model="own")),
         Value(None, reason="the model's pretraining is not in the table"),
     ),
-    ("days_to_pretrain", subject(a_run(scale="tiny")), Value(None, reason="a scaled-down model is never pretrained")),
+    (
+        "days_to_pretrain",
+        subject(a_run(scale="tiny")),
+        Value(None, reason="a scaled-down model is never pretrained"),
+    ),
     ("days_to_pretrain", subject(a_run(scale=None)), over(15e12 / 8 / 86_400, "15 × 10¹² tokens")),
     (
         "days_to_pretrain",
@@ -407,9 +543,13 @@ def test_values_over_runs():
     assert table.over_runs([2.0, None, 3.0]) == Value(None)
     assert table.over_runs([0.1 + 0.2]) == Value(0.1 + 0.2)
     assert table.over_runs([2.0, 2.1, 2.5]) == Value(
-        pytest.approx(10.5 ** (1 / 3)), *dataclasses.astuple(intervals.between_run_interval([2.0, 2.1, 2.5]))[:2]
+        pytest.approx(10.5 ** (1 / 3)),
+        *dataclasses.astuple(intervals.between_run_interval([2.0, 2.1, 2.5]))[:2],
     )
-    assert table.over_runs([2.0, 2.0], 1e-6).high == intervals.between_run_interval([2.0, 2.0], 1e-6).high
+    assert (
+        table.over_runs([2.0, 2.0], 1e-6).high
+        == intervals.between_run_interval([2.0, 2.0], 1e-6).high
+    )
 
 
 def test_the_highest_memory():
@@ -424,15 +564,26 @@ def sized(size, used, kind=0, total=100.0):
     return a_run(training_config=config(micro_batch_size=size), memory=memory, total=total)
 
 
-SIZES, SAME = "needs two runs with different micro-batch sizes", "needs the same kind of memory measured in both runs"
+SIZES, SAME = (
+    "needs two runs with different micro-batch sizes",
+    "needs the same kind of memory measured in both runs",
+)
 
 
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
     [
         # 7 GB each from 30 GB at 2 on: 65 GB more are 9.28 sequences.
-        (sized(2, 30.0), sized(5, 51.0), (11, "30.0 GB at 2 and 51.0 GB at 5 sequences, up to 95% of 100.0 GB")),
-        (sized(5, 51.0), sized(2, 30.0), (11, "30.0 GB at 2 and 51.0 GB at 5 sequences, up to 95% of 100.0 GB")),
+        (
+            sized(2, 30.0),
+            sized(5, 51.0),
+            (11, "30.0 GB at 2 and 51.0 GB at 5 sequences, up to 95% of 100.0 GB"),
+        ),
+        (
+            sized(5, 51.0),
+            sized(2, 30.0),
+            (11, "30.0 GB at 2 and 51.0 GB at 5 sequences, up to 95% of 100.0 GB"),
+        ),
         (sized(2, 30.0), sized(2, 51.0), (None, SIZES)),
         (sized(None, 30.0), sized(5, 51.0), (None, SIZES)),
         (sized(2, 30.0), sized(None, 51.0), (None, SIZES)),
@@ -440,8 +591,16 @@ SIZES, SAME = "needs two runs with different micro-batch sizes", "needs the same
         (sized(2, None), sized(5, 51.0), (None, SAME)),
         (sized(2, 30.0), sized(5, None), (None, SAME)),
         (sized(2, 30.0, total=None), sized(5, 51.0), (None, SAME)),
-        (sized(2, 30.0), sized(5, 30.0), (None, "memory doesn't grow with the micro-batch size in these runs")),
-        (sized(2, 30.0), sized(5, 36.0), (34, "30.0 GB at 2 and 36.0 GB at 5 sequences, up to 95% of 100.0 GB")),
+        (
+            sized(2, 30.0),
+            sized(5, 30.0),
+            (None, "memory doesn't grow with the micro-batch size in these runs"),
+        ),
+        (
+            sized(2, 30.0),
+            sized(5, 36.0),
+            (34, "30.0 GB at 2 and 36.0 GB at 5 sequences, up to 95% of 100.0 GB"),
+        ),
     ],
 )
 def test_the_largest_micro_batch(first, second, expected):
@@ -464,9 +623,21 @@ def a_segment(rate=9_000.0, about="mean", interval=True):
         ([a_summary(10_000.0)], Value(10_000.0), "steps 3–90"),
         ([a_summary(None)], Value(None), "steps 3–90"),
         # Of one run with one speed: 9,000 x 2 / 2.5 to 9,000 x 2 / 1.6.
-        ([a_summary(10_000.0, segments=(a_segment(),))], Value(9_000.0, 7_200.0, 11_250.0), "steps 3–90"),
-        ([a_summary(10_000.0, segments=(a_segment(about="median"),))], Value(9_000.0), "steps 3–90"),
-        ([a_summary(10_000.0, segments=(a_segment(interval=False),))], Value(9_000.0), "steps 3–90"),
+        (
+            [a_summary(10_000.0, segments=(a_segment(),))],
+            Value(9_000.0, 7_200.0, 11_250.0),
+            "steps 3–90",
+        ),
+        (
+            [a_summary(10_000.0, segments=(a_segment(about="median"),))],
+            Value(9_000.0),
+            "steps 3–90",
+        ),
+        (
+            [a_summary(10_000.0, segments=(a_segment(interval=False),))],
+            Value(9_000.0),
+            "steps 3–90",
+        ),
         ([a_summary(10_000.0, segments=(a_segment(None),))], Value(None), "steps 3–90"),
         ([a_summary(10_000.0, segments=(a_segment(), a_segment()))], Value(10_000.0), "steps 3–90"),
         (
@@ -489,7 +660,11 @@ def a_segment(rate=9_000.0, about="mean", interval=True):
             table.over_runs([8_000.0, 8_100.0], 0.03**2 / 12),
             "2 runs",
         ),
-        ([a_summary(8_000.0, clock="blocks"), a_summary(None, clock="blocks")], Value(None), "2 runs"),
+        (
+            [a_summary(8_000.0, clock="blocks"), a_summary(None, clock="blocks")],
+            Value(None),
+            "2 runs",
+        ),
     ],
 )
 def test_the_speed_of_runs(summaries, speed, steps):
@@ -500,7 +675,9 @@ def test_the_speed_of_runs(summaries, speed, steps):
         assert achieved == Value(None, reason="no throughput: see the warnings")
     else:
         bounds = (speed.value, speed.low, speed.high)
-        assert achieved == Value(*(each if each is None else pytest.approx(each * CAUSAL / 1e3) for each in bounds))
+        assert achieved == Value(
+            *(each if each is None else pytest.approx(each * CAUSAL / 1e3) for each in bounds)
+        )
 
 
 def test_samples_of_runs():
@@ -511,7 +688,10 @@ def test_samples_of_runs():
 
 
 def test_rows_are_those_that_a_set_has():
-    sets = [Efficiency("", {name: Value(1.0) for name in names}, ()) for names in (("hfu", "mfu"), ("mfu",), ())]
+    sets = [
+        Efficiency("", {name: Value(1.0) for name in names}, ())
+        for names in (("hfu", "mfu"), ("mfu",), ())
+    ]
     assert [row.name for row in rows(sets)] == ["mfu", "hfu"]
     assert rows(sets[2:]) == []
 
@@ -523,7 +703,9 @@ def hinted(run=None, *, used=70.0, free=True, mfu=None, others=()):
     return checklist.hints(subject(run, others=others), values)
 
 
-MFU = ("MFU of {} with full attention: published BF16 runs of 1B to 70B parameters on H100 reach 26–46%",)
+MFU = (
+    "MFU of {} with full attention: published BF16 runs of 1B to 70B parameters on H100 reach 26–46%",
+)
 IDLE = "GPU utilization of {}: the GPU is often idle (waiting for the CPU, data or other GPUs); profile a few steps"
 WAITS = "{} of the time is spent waiting for data: more loader processes or faster storage may help"
 OTHERS = "other programs used {} of the CPU: close them and measure again"

@@ -54,7 +54,13 @@ CASES = {
     "mixtral": (
         "MixtralConfig",
         {"num_key_value_heads": 2, "num_local_experts": 4, "num_experts_per_tok": 2},
-        ModelConfig(**SHAPE, num_query_groups=2, num_experts=4, experts_per_token=2, expert_ffn_hidden_size=80),
+        ModelConfig(
+            **SHAPE,
+            num_query_groups=2,
+            num_experts=4,
+            experts_per_token=2,
+            expert_ffn_hidden_size=80,
+        ),
     ),
     "deepseek v3": (
         "DeepseekV3Config",
@@ -119,15 +125,18 @@ def test_a_window_is_masked_by_eager_attention_and_not_left_out():
     """Eager attention computes all of the matrix; what a window spares is the closed form's word alone."""
     shape = ModelConfig(**SHAPE, num_query_groups=2, ffn_hidden_size=80)
     all_of_it = flops_per_token(shape, LENGTH, causal=False)
-    assert counted("MistralConfig", {"num_key_value_heads": 2, "sliding_window": 8}) == pytest.approx(
-        all_of_it, rel=2e-3
-    )
+    assert counted(
+        "MistralConfig", {"num_key_value_heads": 2, "sliding_window": 8}
+    ) == pytest.approx(all_of_it, rel=2e-3)
     # Attention within the window of 8, computed as if each token's own 8 were all: a sequence of 8.
     attention = {
-        length: flops_per_token(shape, length, causal=False) - flops_per_token(shape, length, causal=True)
+        length: flops_per_token(shape, length, causal=False)
+        - flops_per_token(shape, length, causal=True)
         for length in (8, LENGTH)
     }
-    windowed = flops_per_token(ModelConfig(**SHAPE, num_query_groups=2, ffn_hidden_size=80, sliding_window=8), LENGTH)
+    windowed = flops_per_token(
+        ModelConfig(**SHAPE, num_query_groups=2, ffn_hidden_size=80, sliding_window=8), LENGTH
+    )
     weights = flops_per_token(shape, LENGTH) - attention[LENGTH]
     # (8 · 9 / 2 + 24 · 8) / 32 tokens on average are 7.125; causal attention of 8 counts 4, of a window's end 8.
     assert (windowed - weights) / attention[8] == pytest.approx(7.125 / 4)
@@ -144,5 +153,7 @@ def test_recomputation_is_counted_by_the_counter_and_not_by_the_formula():
     with FlopCounterMode(display=False) as counter:
         model(input_ids=tokens).logits.float().logsumexp(-1).mean().backward()
     shape = CASES["llama"][2]
-    ratio = counter.get_total_flops() / (BATCH * LENGTH) / flops_per_token(shape, LENGTH, causal=False)
+    ratio = (
+        counter.get_total_flops() / (BATCH * LENGTH) / flops_per_token(shape, LENGTH, causal=False)
+    )
     assert 1.2 < ratio < 4 / 3

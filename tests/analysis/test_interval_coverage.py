@@ -77,7 +77,10 @@ def test_coverage_of_each_method_is_that_of_the_study(coverage, methods):
         found = methods[truncation]
         assert found["bias"] == pytest.approx(bias, abs=0.001)
         for method, share in zip(coverage.METHODS, shares, strict=True):
-            assert found[method] == pytest.approx(share, abs=tolerance(600, 0.87)), (truncation, method)
+            assert found[method] == pytest.approx(share, abs=tolerance(600, 0.87)), (
+                truncation,
+                method,
+            )
 
 
 def test_the_order_of_the_methods_is_that_of_the_study(methods):
@@ -85,7 +88,9 @@ def test_the_order_of_the_methods_is_that_of_the_study(methods):
         assert methods["TensorPrimat"][method] > methods["MSER-5"][method]
     for truncation in ("TensorPrimat", "MSER-5"):
         found = methods[truncation]
-        assert found["10 batch means"] == max(found[method] for method in found if method not in ("bias", "longest"))
+        assert found["10 batch means"] == max(
+            found[method] for method in found if method not in ("bias", "longest")
+        )
         assert found["iid t"] < found["Newey–West"]
     assert methods["drop 1"]["10 batch means"] == 0
 
@@ -106,7 +111,19 @@ def test_a_warm_up_that_fades_away_is_seldom_taken_for_a_level(coverage):
 
 @pytest.mark.parametrize(
     ("count", "window"),
-    [(20, 1), (21, 1), (50, 1), (199, 1), (200, 1), (499, 1), (500, 1), (10, 10), (39, 5), (20, 10), (10, 50)],
+    [
+        (20, 1),
+        (21, 1),
+        (50, 1),
+        (199, 1),
+        (200, 1),
+        (499, 1),
+        (500, 1),
+        (10, 10),
+        (39, 5),
+        (20, 10),
+        (10, 50),
+    ],
 )
 def test_an_interval_covers_what_it_says(coverage, count, window):
     about, says, holds, half = coverage.within(1000, SEED, count, window)
@@ -150,7 +167,9 @@ def test_changes_are_found(coverage, count, shift, least):
     assert sum(coverage.detected(200, SEED, count, shift)) >= least
 
 
-@pytest.mark.parametrize(("name", "count", "most"), [("independent, 1%", 200, 0.01), ("AR .9, 5%", 500, 0.01)])
+@pytest.mark.parametrize(
+    ("name", "count", "most"), [("independent, 1%", 200, 0.01), ("AR .9, 5%", 500, 0.01)]
+)
 def test_noise_is_seldom_noted_as_a_change(coverage, name, count, most):
     assert max(coverage.noted(200, SEED, name, count)) <= most
 
@@ -161,7 +180,9 @@ def test_a_true_drift_is_found(coverage):
 
 @pytest.mark.parametrize("runs", [(2, 2), (3, 3), (5, 5), (1, 3)])
 def test_the_interval_of_equal_systems_holds_under_a_busy_neighbour(coverage, runs):
-    assert coverage.held(400, SEED, "busy neighbour, +40%", runs) == pytest.approx(0.95, abs=tolerance(400))
+    assert coverage.held(400, SEED, "busy neighbour, +40%", runs) == pytest.approx(
+        0.95, abs=tolerance(400)
+    )
 
 
 def test_a_drift_of_the_machine_makes_no_difference_where_the_order_alternates(coverage):
@@ -179,7 +200,12 @@ def test_an_order_is_seldom_seen_in_independent_runs(coverage, runs):
 
 
 def test_the_command_prints_tables(coverage, capsys):
-    assert coverage.main(["--simulations", "20", "--part", "methods", "--part", "differences", "--seed", "3"]) == 0
+    assert (
+        coverage.main(
+            ["--simulations", "20", "--part", "methods", "--part", "differences", "--seed", "3"]
+        )
+        == 0
+    )
     printed = capsys.readouterr().out
     assert "| TensorPrimat" in printed
     assert "| 1.0% | 5.82% | 3.12% |" in printed

@@ -43,7 +43,9 @@ def test_no_values_bear_no_interval():
 @pytest.mark.parametrize("count", [1, 2, 19])
 def test_few_values_bear_a_range(count):
     values = noise(count)
-    assert intervals.within_run_interval(values) == intervals.Interval(min(values), max(values), "range", None)
+    assert intervals.within_run_interval(values) == intervals.Interval(
+        min(values), max(values), "range", None
+    )
 
 
 @pytest.mark.parametrize(
@@ -176,7 +178,10 @@ def logs(values):
 
 
 def test_welch_by_independent_calculation():
-    first, second = logs(noise(5, seed=5)), logs([1.03 * value for value in noise(7, seed=6, spread=0.005)])
+    first, second = (
+        logs(noise(5, seed=5)),
+        logs([1.03 * value for value in noise(7, seed=6, spread=0.005)]),
+    )
     found = intervals.difference(first, second)
     reference = scipy.stats.ttest_ind(first, second, equal_var=False)
     assert found.method == "welch"
@@ -219,7 +224,9 @@ def test_too_few_runs_have_none(runs):
 def test_one_run_against_several_has_a_prediction_interval(count):
     several = noise(count, seed=8)
     found = intervals.difference([1.2], several)
-    half = scipy.stats.t.ppf(0.975, count - 1) * statistics.stdev(several) * math.sqrt(1 + 1 / count)
+    half = (
+        scipy.stats.t.ppf(0.975, count - 1) * statistics.stdev(several) * math.sqrt(1 + 1 / count)
+    )
     value = 1.2 - statistics.fmean(several)
     assert found.method == "prediction"
     assert found.interval() == pytest.approx((value - half, value + half))
@@ -233,7 +240,9 @@ def test_the_interval_of_a_single_run_is_no_narrower_than_that_within_it():
     halves = [(each.interval()[1] - each.interval()[0]) / 2 for each in (without, found)]
     assert halves[1] == pytest.approx(math.hypot(halves[0], 5.0))
     # Two runs show themselves how much they vary.
-    assert intervals.difference([1.2, 1.3], several, within=5.0) == intervals.difference([1.2, 1.3], several)
+    assert intervals.difference([1.2, 1.3], several, within=5.0) == intervals.difference(
+        [1.2, 1.3], several
+    )
 
 
 def test_the_mean_of_nine_steps_has_students_error():
@@ -248,7 +257,9 @@ def test_a_prediction_interval_holds_a_further_run():
     random = np.random.default_rng(3)
     held = 0
     for _ in range(2000):
-        low, high = intervals.difference([random.standard_normal()], random.standard_normal(4).tolist()).interval()
+        low, high = intervals.difference(
+            [random.standard_normal()], random.standard_normal(4).tolist()
+        ).interval()
         held += low <= 0 <= high
     assert held / 2000 == pytest.approx(0.95, abs=0.015)
 
@@ -303,9 +314,21 @@ def test_holm_by_hand():
 @pytest.mark.parametrize(
     ("spread", "runs", "tabled"),
     [
-        *zip([0.005] * 6, (2, 3, 5, 8, 10, 20), (0.028, 0.015, 0.010, 0.0075, 0.0066, 0.0045), strict=True),
-        *zip([0.01] * 6, (2, 3, 5, 8, 10, 20), (0.057, 0.031, 0.020, 0.015, 0.013, 0.009), strict=True),
-        *zip([0.02] * 6, (2, 3, 5, 8, 10, 20), (0.11, 0.061, 0.041, 0.030, 0.027, 0.018), strict=True),
+        *zip(
+            [0.005] * 6,
+            (2, 3, 5, 8, 10, 20),
+            (0.028, 0.015, 0.010, 0.0075, 0.0066, 0.0045),
+            strict=True,
+        ),
+        *zip(
+            [0.01] * 6,
+            (2, 3, 5, 8, 10, 20),
+            (0.057, 0.031, 0.020, 0.015, 0.013, 0.009),
+            strict=True,
+        ),
+        *zip(
+            [0.02] * 6, (2, 3, 5, 8, 10, 20), (0.11, 0.061, 0.041, 0.030, 0.027, 0.018), strict=True
+        ),
     ],
 )
 def test_smallest_differences_of_the_study(spread, runs, tabled):
@@ -316,10 +339,14 @@ def test_smallest_differences_of_the_study(spread, runs, tabled):
 
 @pytest.mark.parametrize(("spread", "runs"), [(0.01, 3), (0.02, 5), (0.003, 12)])
 def test_smallest_difference_has_the_power_that_it_says(spread, runs):
-    shift = math.log1p(intervals.minimum_detectable_effect(spread, runs)) / (spread * math.sqrt(2 / runs))
+    shift = math.log1p(intervals.minimum_detectable_effect(spread, runs)) / (
+        spread * math.sqrt(2 / runs)
+    )
     freedom = 2 * (runs - 1)
     critical = scipy.stats.t.ppf(0.975, freedom)
-    power = scipy.stats.nct.sf(critical, freedom, shift) + scipy.stats.nct.cdf(-critical, freedom, shift)
+    power = scipy.stats.nct.sf(critical, freedom, shift) + scipy.stats.nct.cdf(
+        -critical, freedom, shift
+    )
     assert power == pytest.approx(0.8, abs=1e-6)
 
 
@@ -327,7 +354,9 @@ def test_smallest_difference_of_a_comparison_is_that_of_its_runs():
     first = [0.99, 1.0, 1.01]
     found = intervals.difference(logs(first), logs(first))
     spread = statistics.stdev(logs(first))
-    assert found.minimum_detectable_effect == pytest.approx(intervals.minimum_detectable_effect(spread, 3))
+    assert found.minimum_detectable_effect == pytest.approx(
+        intervals.minimum_detectable_effect(spread, 3)
+    )
 
 
 def test_runs_needed():
@@ -397,7 +426,9 @@ def test_different_systems_come_out_with_the_right_sign(samples, slower, faster)
     first, second = sets[faster]["mean_samples_per_second"], sets[slower]["mean_samples_per_second"]
     found = intervals.difference(logs(first), logs(second))
     means = [sets[name]["mean_of_means_samples_per_second"] for name in (faster, slower)]
-    low, high = scipy.stats.ttest_ind(np.log(first), np.log(second), equal_var=False).confidence_interval(0.95)
+    low, high = scipy.stats.ttest_ind(
+        np.log(first), np.log(second), equal_var=False
+    ).confidence_interval(0.95)
     assert math.exp(found.value) == pytest.approx(means[0] / means[1], rel=0.001)
     assert found.interval() == pytest.approx((low, high))
     assert low > 0
@@ -470,14 +501,18 @@ class TestOverRuns:
         assert intervals.between_run_interval([1.0, 1.1]) is not None
 
 
-@pytest.mark.parametrize("freedom", [1 + n / 50 for n in range(30)] + [2.0, 3.7, 9.0, 18.0, 60.0, 400.0])
+@pytest.mark.parametrize(
+    "freedom", [1 + n / 50 for n in range(30)] + [2.0, 3.7, 9.0, 18.0, 60.0, 400.0]
+)
 def test_the_detectable_difference_has_its_power_at_every_freedom(freedom):
     """By integration over the spread: scipy's distribution has no value at some shifts below four."""
     critical, shift = intervals.t_quantile(freedom), intervals._detectable_errors(freedom)
 
     def density(root):
         # Of the square root of a chi-squared value.
-        logarithm = (freedom - 1) * math.log(root) - root * root / 2 - (freedom / 2 - 1) * math.log(2)
+        logarithm = (
+            (freedom - 1) * math.log(root) - root * root / 2 - (freedom / 2 - 1) * math.log(2)
+        )
         return math.exp(logarithm - math.lgamma(freedom / 2))
 
     def missed(root):
@@ -510,7 +545,15 @@ SKEWED = [1.0, 2.0, 9.0, 3.0, 5.0, 4.0, 8.0, 40.0, 7.0]
 
 @pytest.mark.parametrize(
     "values",
-    [SKEWED[:2], SKEWED[:3], SKEWED, wandering(9, 0.9), wandering(10, 0.5), wandering(57, 0.8), wandering(57, 0.0)],
+    [
+        SKEWED[:2],
+        SKEWED[:3],
+        SKEWED,
+        wandering(9, 0.9),
+        wandering(10, 0.5),
+        wandering(57, 0.8),
+        wandering(57, 0.0),
+    ],
 )
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_mean_of_a_run_and_its_error(values, weighted):
@@ -519,7 +562,12 @@ def test_the_mean_of_a_run_and_its_error(values, weighted):
     if count >= 10:
         edges = [round(index * count / 10) for index in range(11)]
         ranges = [slice(low, high) for low, high in itertools.pairwise(edges)]
-        parts = np.array([np.average(values[each], weights=weights[each] if weights else None) for each in ranges])
+        parts = np.array(
+            [
+                np.average(values[each], weights=weights[each] if weights else None)
+                for each in ranges
+            ]
+        )
     left = min(max(lag_one(parts) + 1 / len(parts), 0.0), 0.9)
     error = np.std(parts, ddof=1) * math.sqrt((1 + left) / (1 - left) / len(parts))
     found = intervals.run_mean(values, weights)
@@ -538,7 +586,9 @@ def test_the_mean_of_a_series_counts_independent_values(share, count):
 
 
 def test_some_series_are_known_and_some_are_not():
-    known = [intervals.series_mean(wandering(40, share)) is not None for share in (0.0, 0.3, 0.8, 0.95)]
+    known = [
+        intervals.series_mean(wandering(40, share)) is not None for share in (0.0, 0.3, 0.8, 0.95)
+    ]
     assert known == [True, True, False, False]
     # Eight values as good as independent ones; seven are too few.
     values = [1.0, -1.0] * 4
@@ -550,7 +600,13 @@ def test_some_series_are_known_and_some_are_not():
 
 @pytest.mark.parametrize(
     "values",
-    [wandering(31, 0.0), wandering(31, 0.7), wandering(60, 0.9), wandering(150, 0.4), [5.0, 5.0, 1.0, 9.0] * 6],
+    [
+        wandering(31, 0.0),
+        wandering(31, 0.7),
+        wandering(60, 0.9),
+        wandering(150, 0.4),
+        [5.0, 5.0, 1.0, 9.0] * 6,
+    ],
 )
 def test_the_interval_of_a_median_by_order_statistics(values):
     count, centre = len(values), np.median(values)
@@ -566,7 +622,10 @@ def test_the_interval_of_a_median_by_order_statistics(values):
 def test_the_interval_of_batches_by_hand():
     """Ten records of 10, 20, … steps: their own means are those of the batches."""
     values, steps = [*SKEWED, 6.0], [10 * (1 + index) for index in range(10)]
-    centre, half = np.average(values, weights=steps), 2.262157 * np.std(values, ddof=1) / math.sqrt(10)
+    centre, half = (
+        np.average(values, weights=steps),
+        2.262157 * np.std(values, ddof=1) / math.sqrt(10),
+    )
     found = intervals.within_run_interval(values, steps)
     assert (found.low, found.high) == pytest.approx((centre - half, centre + half))
     assert (found.about, found.coverage) == ("mean", 0.95)
@@ -614,7 +673,9 @@ def test_the_difference_of_runs_in_numbers():
     assert intervals.difference(second, [5.0], floors=(2500.0, 1.0)) == intervals.Difference(
         21.0, pytest.approx(50 * math.sqrt(1.25)), 3, "prediction"
     )
-    assert intervals.difference(second, [5.0], floors=(1.0, 2500.0)).error == pytest.approx(50 * math.sqrt(1.25))
+    assert intervals.difference(second, [5.0], floors=(1.0, 2500.0)).error == pytest.approx(
+        50 * math.sqrt(1.25)
+    )
 
 
 def test_the_interval_over_runs_in_numbers():
@@ -622,7 +683,9 @@ def test_the_interval_over_runs_in_numbers():
     logs_of_runs = [1.0, 1.05, 1.3]
     half = 4.302653 * statistics.stdev(logs_of_runs) / math.sqrt(3)
     found = intervals.between_run_interval([math.exp(each) for each in logs_of_runs])
-    assert (math.log(found.low), math.log(found.high)) == pytest.approx((3.35 / 3 - half, 3.35 / 3 + half))
+    assert (math.log(found.low), math.log(found.high)) == pytest.approx(
+        (3.35 / 3 - half, 3.35 / 3 + half)
+    )
     assert intervals.between_run_interval([1.0, 2.0]) is None
     assert intervals.is_too_wide(math.log(4) + 1e-9)
     assert not intervals.is_too_wide(math.log(4) - 1e-9)
@@ -631,7 +694,12 @@ def test_the_interval_over_runs_in_numbers():
 @pytest.mark.parametrize("difference", [0.005, 0.02, 0.06, 0.0133])
 def test_the_least_runs_that_find_a_difference(difference):
     needed = next(
-        (runs for runs in range(2, 101) if intervals.minimum_detectable_effect(0.01, runs) <= difference), None
+        (
+            runs
+            for runs in range(2, 101)
+            if intervals.minimum_detectable_effect(0.01, runs) <= difference
+        ),
+        None,
     )
     assert intervals.runs_needed(difference, 0.01) == needed
     for most in (2, 3, 5, needed - 1, needed):

@@ -17,8 +17,14 @@ def log(tokens: list[int | None], seconds: list[float]) -> str:
     """Return verl's console of eight GPUs."""
     rows = []
     for step, (count, time) in enumerate(zip(tokens, seconds, strict=True), start=1):
-        counted = f"perf/total_num_tokens:{count} - perf/throughput:{count / time / 8} - " if count else ""
-        rows.append(f"step:{step} - actor/lr:1e-06 - {counted}perf/time_per_step:{time} - timing_s/gen:1.5\n")
+        counted = (
+            f"perf/total_num_tokens:{count} - perf/throughput:{count / time / 8} - "
+            if count
+            else ""
+        )
+        rows.append(
+            f"step:{step} - actor/lr:1e-06 - {counted}perf/time_per_step:{time} - timing_s/gen:1.5\n"
+        )
     return "".join(rows)
 
 
@@ -49,7 +55,9 @@ def test_a_slow_start_takes_its_tokens_with_it():
     found = summary(log(tokens, seconds))
     start = found.steady.first_step - 1
     assert start >= 4
-    assert found.performance.tokens_per_second == pytest.approx(sum(tokens[start:]) / sum(seconds[start:]), rel=1e-6)
+    assert found.performance.tokens_per_second == pytest.approx(
+        sum(tokens[start:]) / sum(seconds[start:]), rel=1e-6
+    )
 
 
 def test_one_step_without_a_count_leaves_the_rate_unknown():
@@ -76,10 +84,17 @@ def test_other_tokens_per_step_are_a_caveat(factor, named):
     runs = []
     # Runs of equal times would be copies of one.
     for share, model, phase in ((1.0, "H100", 0), (factor, "MI300X", 1)):
-        text = log([round(each * share) for each in tokens], [40.0 + 0.01 * ((step + phase) % 3) for step in range(40)])
+        text = log(
+            [round(each * share) for each in tokens],
+            [40.0 + 0.01 * ((step + phase) % 3) for step in range(40)],
+        )
         (run,) = read.read(lines([text.encode()]), "verl.log")
         gpu = msgspec.structs.replace(run.gpu_info, device_name=model, device_count=8)
-        runs.append(Loaded(f"{model}.json", model, (msgspec.structs.replace(run, model="llama", gpu_info=gpu),)))
+        runs.append(
+            Loaded(
+                f"{model}.json", model, (msgspec.structs.replace(run, model="llama", gpu_info=gpu),)
+            )
+        )
     (model,) = compare(runs).models
     caveats = [caveat.text for group in model.groups for caveat in group.caveats]
     assert any("tokens per step differ" in text and "800,000" in text for text in caveats) is named

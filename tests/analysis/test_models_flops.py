@@ -34,7 +34,12 @@ def test_flops_agree_with_a_counter_and_with_megatron(name, length, full, causal
 
 def test_flops_of_a_small_model_by_hand():
     shape = ModelConfig(
-        num_layers=2, hidden_size=8, num_attention_heads=4, num_query_groups=2, ffn_hidden_size=16, vocab_size=10
+        num_layers=2,
+        hidden_size=8,
+        num_attention_heads=4,
+        num_query_groups=2,
+        ffn_hidden_size=16,
+        vocab_size=10,
     )
     # Per layer: queries and output 2·8·8, keys and values 2·8·4, three matrices of 8·16.
     weights = 2 * (128 + 64 + 384) + 80
@@ -76,14 +81,18 @@ def test_flops_of_alternating_windows_by_hand():
     assert by_hand * 16 * 8192 / 8 / 1e12 == pytest.approx(395.4, abs=0.05)
 
 
-@pytest.mark.parametrize("field", ["num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size", "vocab_size"])
+@pytest.mark.parametrize(
+    "field", ["num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size", "vocab_size"]
+)
 def test_without_a_part_of_the_shape_there_are_no_flops(field):
     shape = msgspec.structs.replace(models.by_name("llama").shape, **{field: None})
     assert flops_per_token(shape, 2048) is None
 
 
 def test_heads_that_are_not_grouped_and_of_the_usual_size_need_not_be_stated():
-    shape = ModelConfig(num_layers=2, hidden_size=64, num_attention_heads=4, ffn_hidden_size=128, vocab_size=100)
+    shape = ModelConfig(
+        num_layers=2, hidden_size=64, num_attention_heads=4, ffn_hidden_size=128, vocab_size=100
+    )
     stated = msgspec.structs.replace(shape, num_query_groups=4, head_dim=16)
     assert flops_per_token(shape, 128) == flops_per_token(stated, 128)
 
@@ -98,8 +107,17 @@ def test_causal_attention_costs_half_of_full(length):
 @pytest.mark.parametrize("model", models.trained(), ids=lambda model: model.name)
 def test_the_parameters_of_a_row_follow_from_its_shape(model):
     shape = model.shape
-    attention = 2 * shape.hidden_size * shape.head_dim * (shape.num_attention_heads + shape.num_query_groups)
-    bias = shape.head_dim * (shape.num_attention_heads + 2 * shape.num_query_groups) if model.name == "qwen" else 0
+    attention = (
+        2
+        * shape.hidden_size
+        * shape.head_dim
+        * (shape.num_attention_heads + shape.num_query_groups)
+    )
+    bias = (
+        shape.head_dim * (shape.num_attention_heads + 2 * shape.num_query_groups)
+        if model.name == "qwen"
+        else 0
+    )
     layer = attention + bias + 3 * shape.hidden_size * shape.ffn_hidden_size + 2 * shape.hidden_size
     outside = 2 * shape.vocab_size * shape.hidden_size + shape.hidden_size
     assert shape.num_parameters == shape.num_layers * layer + outside
@@ -193,7 +211,9 @@ def test_a_shape_of_nothing_is_no_model():
     assert models.with_shape(ModelConfig()) is None
 
 
-@pytest.mark.parametrize(("name", "title"), [("llama", "Llama 3.1 8B"), ("gpt", "gpt"), (None, "unnamed model")])
+@pytest.mark.parametrize(
+    ("name", "title"), [("llama", "Llama 3.1 8B"), ("gpt", "gpt"), (None, "unnamed model")]
+)
 def test_a_title_is_there_for_any_name(name, title):
     assert models.title(name) == title
 
@@ -201,7 +221,12 @@ def test_a_title_is_there_for_any_name(name, title):
 @pytest.mark.parametrize(("causal", "attention"), [(False, 2 + 2 * 3), (True, 2 + 1.5 * 3)])
 def test_flops_of_an_encoder_decoder_by_hand(causal, attention):
     shape = ModelConfig(
-        num_encoder_layers=2, num_layers=3, hidden_size=8, num_attention_heads=2, ffn_hidden_size=16, vocab_size=100
+        num_encoder_layers=2,
+        num_layers=3,
+        hidden_size=8,
+        num_attention_heads=2,
+        ffn_hidden_size=16,
+        vocab_size=100,
     )
     # The projections of an attention 2·8·4·(2 + 2), three matrices of 8·16; the decoder attends twice.
     weights = 2 * (256 + 384) + 3 * (2 * 256 + 384) + 800
@@ -227,7 +252,13 @@ def test_trainable_parameters_are_kept_where_the_shape_is_the_catalogs():
 
 
 def tiny(**fields):
-    known = {"num_layers": 6, "hidden_size": 64, "num_attention_heads": 4, "num_query_groups": 2, "head_dim": 20}
+    known = {
+        "num_layers": 6,
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "num_query_groups": 2,
+        "head_dim": 20,
+    }
     return ModelConfig(**{**known, "ffn_hidden_size": 96, "vocab_size": 1000, **fields})
 
 
@@ -247,25 +278,50 @@ def attending(tokens):
         (tiny(), 300, False, 6 * WEIGHTS + attending(6 * 300)),
         (tiny(sliding_window=300), 300, True, 6 * WEIGHTS + attending(6 * 150)),
         # 100 tokens see half of them and one half more, the rest 100 each.
-        (tiny(sliding_window=100), 300, True, 6 * WEIGHTS + attending(6 * (5050 + 200 * 100) / 300)),
-        (tiny(sliding_window=100), 300, False, 6 * WEIGHTS + attending(6 * (5050 + 200 * 100) / 300)),
+        (
+            tiny(sliding_window=100),
+            300,
+            True,
+            6 * WEIGHTS + attending(6 * (5050 + 200 * 100) / 300),
+        ),
+        (
+            tiny(sliding_window=100),
+            300,
+            False,
+            6 * WEIGHTS + attending(6 * (5050 + 200 * 100) / 300),
+        ),
         (
             tiny(sliding_window=100, full_attention_layers=2),
             300,
             True,
             6 * WEIGHTS + attending(2 * 150 + 4 * (5050 + 200 * 100) / 300),
         ),
-        (tiny(sliding_window=100, full_attention_layers=9), 300, True, 6 * WEIGHTS + attending(6 * 150)),
+        (
+            tiny(sliding_window=100, full_attention_layers=9),
+            300,
+            True,
+            6 * WEIGHTS + attending(6 * 150),
+        ),
         (tiny(trainable_parameters=7), 0, True, 4 * WEIGHTS + 2 * 7),
         (tiny(trainable_parameters=10**9), 0, True, 6 * WEIGHTS),
-        *((tiny(**{name: None}), 300, True, None) for name in ("hidden_size", "vocab_size", "num_layers")),
+        *(
+            (tiny(**{name: None}), 300, True, None)
+            for name in ("hidden_size", "vocab_size", "num_layers")
+        ),
     ],
 )
 def test_flops_of_a_token_by_hand(shape, length, causal, expected):
-    assert flops_per_token(shape, length, causal=causal) == (expected if expected is None else pytest.approx(expected))
+    assert flops_per_token(shape, length, causal=causal) == (
+        expected if expected is None else pytest.approx(expected)
+    )
 
 
-GLOBAL = {"sliding_window": 100, "full_attention_layers": 2, "global_head_dim": 40, "global_query_groups": 1}
+GLOBAL = {
+    "sliding_window": 100,
+    "full_attention_layers": 2,
+    "global_head_dim": 40,
+    "global_query_groups": 1,
+}
 
 
 @pytest.mark.parametrize(("causal", "seen"), [(True, 150), (False, 300)])
@@ -278,7 +334,14 @@ def test_flops_of_layers_with_global_heads_of_another_size(causal, seen):
 
 
 def test_flops_of_recurrent_layers_need_no_length_but_a_sequence():
-    shape = tiny(layer_pattern="M*", num_layers=2, state_heads=4, state_head_dim=32, state_size=16, state_groups=2)
+    shape = tiny(
+        layer_pattern="M*",
+        num_layers=2,
+        state_heads=4,
+        state_head_dim=32,
+        state_size=16,
+        state_groups=2,
+    )
     weights = flops_per_token(shape, 0)
     scanned = flops_per_token(shape, 1) - weights - attending(0.5)
     assert scanned > 0
@@ -308,16 +371,36 @@ NO_FLOPS = "is not stated: no FLOPs"
     ("run", "trainable", "text"),
     [
         (of_model("own", num_layers=3), None, None),
-        (of_model("llama"), None, "the result states no model shape; FLOPs are those of Llama 3.1 8B"),
-        (of_model("llama", scale="full"), None, "the result states no model shape; FLOPs are those of Llama 3.1 8B"),
-        (of_model("my-Llama-3.1-8B-run"), None, "the result states no model shape; FLOPs are those of Llama 3.1 8B"),
-        (of_model("Llama-3.1-8B-LoRA"), 1, "the result states no model shape; FLOPs are those of Llama 3.1 8B"),
+        (
+            of_model("llama"),
+            None,
+            "the result states no model shape; FLOPs are those of Llama 3.1 8B",
+        ),
+        (
+            of_model("llama", scale="full"),
+            None,
+            "the result states no model shape; FLOPs are those of Llama 3.1 8B",
+        ),
+        (
+            of_model("my-Llama-3.1-8B-run"),
+            None,
+            "the result states no model shape; FLOPs are those of Llama 3.1 8B",
+        ),
+        (
+            of_model("Llama-3.1-8B-LoRA"),
+            1,
+            "the result states no model shape; FLOPs are those of Llama 3.1 8B",
+        ),
         (
             of_model("Llama-3.1-8B-LoRA", trainable_parameters=9),
             9,
             "the result states no model shape; FLOPs are those of Llama 3.1 8B",
         ),
-        (of_model("llama", scale="tiny"), "none", f"the shape of Llama 3.1 8B at scale tiny {NO_FLOPS}"),
+        (
+            of_model("llama", scale="tiny"),
+            "none",
+            f"the shape of Llama 3.1 8B at scale tiny {NO_FLOPS}",
+        ),
         (of_model("own"), "none", f"the shape of own {NO_FLOPS}"),
         (
             of_model("llama", num_parameters=10**9),
@@ -334,7 +417,9 @@ def test_the_shape_that_flops_are_of(run, trainable, text):
     elif run.model_config.num_layers:
         assert shape == run.model_config
     else:
-        expected = msgspec.structs.replace(models.find("llama").shape, trainable_parameters=trainable)
+        expected = msgspec.structs.replace(
+            models.find("llama").shape, trainable_parameters=trainable
+        )
         assert shape == expected
 
 

@@ -30,10 +30,25 @@ def test_work_of_a_product(product, flops, size, title):
     [
         ("aten::mm", [(3, 7), (7, 5)], [BF16, BF16], Product(1, 3, 5, 7, "bf16")),
         ("aten::addmm", [(5,), (3, 7), (7, 5)], [BF16, HALF, HALF], Product(1, 3, 5, 7, "fp16")),
-        ("aten::_addmm_activation", [(5,), (3, 7), (7, 5)], [BF16, HALF, HALF], Product(1, 3, 5, 7, "fp16")),
+        (
+            "aten::_addmm_activation",
+            [(5,), (3, 7), (7, 5)],
+            [BF16, HALF, HALF],
+            Product(1, 3, 5, 7, "fp16"),
+        ),
         ("aten::bmm", [(2, 3, 7), (2, 7, 5)], [FLOAT, FLOAT], Product(2, 3, 5, 7, "fp32")),
-        ("aten::baddbmm", [(), (2, 3, 7), (2, 7, 5)], ["", FLOAT, FLOAT], Product(2, 3, 5, 7, "fp32")),
-        ("aten::_scaled_mm", [(3, 7), (7, 5), (9, 9)], [FP8, "c10::Float8_e5m2", FLOAT], Product(1, 3, 5, 7, "fp8")),
+        (
+            "aten::baddbmm",
+            [(), (2, 3, 7), (2, 7, 5)],
+            ["", FLOAT, FLOAT],
+            Product(2, 3, 5, 7, "fp32"),
+        ),
+        (
+            "aten::_scaled_mm",
+            [(3, 7), (7, 5), (9, 9)],
+            [FP8, "c10::Float8_e5m2", FLOAT],
+            Product(1, 3, 5, 7, "fp8"),
+        ),
         ("aten::mm", [(1, 1), (1, 1)], [BF16, BF16], Product(1, 1, 1, 1, "bf16")),
         ("aten::mm", [(3, 7), (7, 5)], [BF16, HALF], None),
         ("aten::mm", [(3, 7), (7, 5)], ["double", "double"], None),
@@ -58,9 +73,18 @@ def test_the_product_of_an_operator(operator, shapes, types, expected):
 
 
 def work(
-    kernel: str = GEMM, calls: float = 2.0, seconds: float = 0.2, part: str = "matrix_multiplication", **fields: object
+    kernel: str = GEMM,
+    calls: float = 2.0,
+    seconds: float = 0.2,
+    part: str = "matrix_multiplication",
+    **fields: object,
 ) -> TracedWork:
-    known = {"operator": "aten::mm", "shapes": ((3, 7), (7, 5)), "types": (BF16, BF16), "exposed_seconds": seconds}
+    known = {
+        "operator": "aten::mm",
+        "shapes": ((3, 7), (7, 5)),
+        "types": (BF16, BF16),
+        "exposed_seconds": seconds,
+    }
     return TracedWork(kernel=kernel, part=part, calls=calls, seconds=seconds, **{**known, **fields})
 
 
@@ -71,7 +95,10 @@ def work(
         ([work(HELPER, 2.0), work("memset", 5.0), work("fill", 3.0)], 5.0),
         ([work("triton_dot", 2.0), work(calls=3.0)], 5.0),
         # The words of a helper are template arguments of a kernel that multiplies.
-        ([work("gemm<copy>", 2.0), work("Cijk_A_MT64x32x16", 3.0), work("Cijk_A_PostGSU8", 7.0)], 5.0),
+        (
+            [work("gemm<copy>", 2.0), work("Cijk_A_MT64x32x16", 3.0), work("Cijk_A_PostGSU8", 7.0)],
+            5.0,
+        ),
     ],
 )
 def test_calls_of_the_kernels_that_multiply(found, calls):

@@ -15,7 +15,9 @@ from tprimat.analysis import projection
 from tprimat.analysis.projection import Size
 
 
-def communicating(gpus: int, batch: int, work_s: float = 0.2, exchange_s: float = 0.05, work: float = 4096) -> Size:
+def communicating(
+    gpus: int, batch: int, work_s: float = 0.2, exchange_s: float = 0.05, work: float = 4096
+) -> Size:
     """A size whose step time follows the communication form."""
     seconds = work_s * batch / gpus + exchange_s * math.log2(gpus)
     return Size(gpus, batch, batch * work / gpus / seconds, work)
@@ -31,12 +33,16 @@ def half_interval(half: float) -> tuple[float, float]:
     return projection.Fit("line", (0.0, 0.0), variance, 2, (0.0, 0.0, 0.0)).interval(8, 8, 1.0)
 
 
-@pytest.mark.parametrize("batch", [lambda gpus: 128, lambda gpus: 2 * gpus, lambda gpus: 16 + 3 * gpus])
+@pytest.mark.parametrize(
+    "batch", [lambda gpus: 128, lambda gpus: 2 * gpus, lambda gpus: 16 + 3 * gpus]
+)
 def test_the_communication_form_finds_its_parameters(batch):
     sizes = [communicating(gpus, batch(gpus)) for gpus in (8, 16, 64, 256)]
     found = projection.fit(sizes, "communication")
     assert found.parameters == (pytest.approx(0.2), pytest.approx(0.05))
-    assert found.rate(1024, batch(1024), 4096) == pytest.approx(communicating(1024, batch(1024)).rate)
+    assert found.rate(1024, batch(1024), 4096) == pytest.approx(
+        communicating(1024, batch(1024)).rate
+    )
     assert sizes[1].seconds == pytest.approx(0.2 * batch(16) / 16 + 0.05 * 4)
 
 
@@ -46,7 +52,10 @@ def test_the_line_finds_its_slope():
 
 
 def test_the_line_s_interval_is_that_of_the_textbook():
-    sizes = [on_a_line(gpus, noise=noise) for gpus, noise in ((8, 0.02), (16, -0.01), (64, 0.03), (256, -0.02))]
+    sizes = [
+        on_a_line(gpus, noise=noise)
+        for gpus, noise in ((8, 0.02), (16, -0.01), (64, 0.03), (256, -0.02))
+    ]
     x, y = (np.log([getattr(size, name) for size in sizes]) for name in ("gpus", "rate"))
     slope, start = np.polyfit(x, y, 1)
     spread = math.sqrt(sum((y - start - slope * x) ** 2) / 2)
@@ -59,7 +68,12 @@ def test_the_line_s_interval_is_that_of_the_textbook():
 
 
 @limits(
-    ("half an interval, as a logarithm", lambda half: half_interval(half)[1] < math.inf, (99.9, True), (100.1, False))
+    (
+        "half an interval, as a logarithm",
+        lambda half: half_interval(half)[1] < math.inf,
+        (99.9, True),
+        (100.1, False),
+    )
 )
 def test_an_interval_beyond_all_measure_is_without_end(ask, below, above):
     assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
@@ -77,9 +91,13 @@ def test_intervals_hold_what_they_say(form):
     held = 0
     for _ in range(600):
         exact = [
-            communicating(gpus, 128) if form == "communication" else on_a_line(gpus) for gpus in (8, 16, 32, 64, 256)
+            communicating(gpus, 128) if form == "communication" else on_a_line(gpus)
+            for gpus in (8, 16, 32, 64, 256)
         ]
-        *sizes, target = [dataclasses.replace(size, rate=size.rate * chance.lognormvariate(0, 0.02)) for size in exact]
+        *sizes, target = [
+            dataclasses.replace(size, rate=size.rate * chance.lognormvariate(0, 0.02))
+            for size in exact
+        ]
         low, high = projection.fit(sizes, form).interval(target.gpus, target.batch, target.work)
         held += low <= target.rate <= high
     assert 0.93 <= held / 600 <= 0.97
@@ -89,14 +107,19 @@ def test_the_form_that_projects_the_largest_size_better_is_used():
     projected = projection.project([communicating(gpus, 128) for gpus in (8, 16, 32, 64)], 256, 128)
     assert projected.fit.form == "communication"
     assert abs(projected.backtest["communication"]) < 1e-9 < abs(projected.backtest["line"])
-    projected = projection.project([on_a_line(gpus, slope=-0.3) for gpus in (8, 16, 32, 64)], 256, 8)
+    projected = projection.project(
+        [on_a_line(gpus, slope=-0.3) for gpus in (8, 16, 32, 64)], 256, 8
+    )
     assert projected.fit.form == "line"
     assert projected.rate == pytest.approx(1000 * 256**-0.3)
     assert abs(projected.backtest["line"]) < 1e-9 < abs(projected.backtest["communication"])
 
 
 def test_the_interval_is_no_narrower_than_the_backtest_s_error():
-    sizes = [*(on_a_line(gpus, slope=-0.3) for gpus in (8, 16, 32)), on_a_line(64, slope=-0.3, noise=0.04)]
+    sizes = [
+        *(on_a_line(gpus, slope=-0.3) for gpus in (8, 16, 32)),
+        on_a_line(64, slope=-0.3, noise=0.04),
+    ]
     found = projection.project(sizes, 64, 8)
     assert found.fit.form == "line"
     assert found.backtest["line"] == pytest.approx(math.exp(-0.04) - 1)
@@ -143,7 +166,9 @@ def test_no_part_of_a_step_takes_negative_time():
 
 def test_the_order_of_the_sizes_is_irrelevant():
     sizes = [on_a_line(gpus, noise=0.01 * (-1) ** gpus.bit_length()) for gpus in (8, 16, 64, 256)]
-    assert projection.project(sizes, 512, 8).rate == pytest.approx(projection.project(sizes[::-1], 512, 8).rate)
+    assert projection.project(sizes, 512, 8).rate == pytest.approx(
+        projection.project(sizes[::-1], 512, 8).rate
+    )
 
 
 def test_the_batch_of_another_size():
@@ -157,7 +182,12 @@ def test_the_batch_of_another_size():
 
 # Whole values, by numpy
 
-NOISY = [Size(8, 64, 1000.0, 3.0), Size(16, 96, 930.0, 3.0), Size(64, 200, 700.0, 3.0), Size(256, 900, 610.0, 3.0)]
+NOISY = [
+    Size(8, 64, 1000.0, 3.0),
+    Size(16, 96, 930.0, 3.0),
+    Size(64, 200, 700.0, 3.0),
+    Size(256, 900, 610.0, 3.0),
+]
 
 
 def by_numpy(sizes, form, gpus, batch):
@@ -168,7 +198,11 @@ def by_numpy(sizes, form, gpus, batch):
     else:
         rows = np.array([[size.batch / size.gpus, math.log2(size.gpus)] for size in sizes])
         seconds = np.array([size.batch * size.work / size.gpus / size.rate for size in sizes])
-        rows, values, at = rows / seconds[:, None], np.ones(len(sizes)), np.array([batch / gpus, math.log2(gpus)])
+        rows, values, at = (
+            rows / seconds[:, None],
+            np.ones(len(sizes)),
+            np.array([batch / gpus, math.log2(gpus)]),
+        )
     parameters = np.linalg.lstsq(rows, values, rcond=None)[0]
     total = float(at @ parameters)
     rate = math.exp(total) if form == "line" else batch * sizes[0].work / gpus / total
@@ -176,7 +210,9 @@ def by_numpy(sizes, form, gpus, batch):
     freedom = len(sizes) - 2
     variance = float(np.sum((values - rows @ parameters) ** 2)) / freedom if freedom else 0.0
     leverage = float(at @ np.linalg.inv(rows.T @ rows) @ at)
-    half = special.stdtrit(freedom, 0.975) * math.sqrt(variance * (1 + leverage)) if freedom else 0.0
+    half = (
+        special.stdtrit(freedom, 0.975) * math.sqrt(variance * (1 + leverage)) if freedom else 0.0
+    )
     return rate, (rate * math.exp(-half), rate * math.exp(half)), tuple(parameters), variance
 
 
@@ -205,7 +241,9 @@ def test_what_cannot_be_fitted():
     assert NOISY[1].seconds == pytest.approx(96 * 3 / 16 / 930)
     # A line that falls to below one has a negative parameter, which is no time.
     falling = [Size(8, 8, 0.5), Size(16, 8, 0.45), Size(64, 8, 0.35)]
-    assert projection.fit(falling, "line").parameters == pytest.approx(by_numpy(falling, "line", 8, 8)[2])
+    assert projection.fit(falling, "line").parameters == pytest.approx(
+        by_numpy(falling, "line", 8, 8)[2]
+    )
     assert projection.fit(falling, "line").parameters[0] < 0
 
 
@@ -220,7 +258,9 @@ def test_work_that_explains_all_of_a_step():
     rate = 64 * 2 / 64 / (work * 64 / 64)
     half = special.stdtrit(1, 0.975) * math.sqrt(found.variance * (1 + 1 / work**2 / (rows @ rows)))
     assert found.rate(64, 64, 2.0) == pytest.approx(rate)
-    assert found.interval(64, 64, 2.0) == pytest.approx((rate * math.exp(-half), rate * math.exp(half)))
+    assert found.interval(64, 64, 2.0) == pytest.approx(
+        (rate * math.exp(-half), rate * math.exp(half))
+    )
 
 
 @pytest.mark.parametrize("sizes", [NOISY, NOISY[:3], [NOISY[2], NOISY[0], NOISY[1]]])
@@ -228,16 +268,24 @@ def test_a_projection_by_its_rule(sizes):
     largest = max(sizes, key=lambda size: size.gpus)
     others = [size for size in sizes if size is not largest]
     errors = {
-        form: by_numpy(others, form, largest.gpus, largest.batch)[0] / largest.rate - 1 for form in projection.FORMS
+        form: by_numpy(others, form, largest.gpus, largest.batch)[0] / largest.rate - 1
+        for form in projection.FORMS
     }
     form = min(errors, key=lambda each: abs(math.log1p(errors[each])))
     rates = {each: by_numpy(sizes, each, 512, 1000)[0] for each in errors}
     miss = math.exp(abs(math.log1p(errors[form])))
     credible = [rates[each] for each, error in errors.items() if abs(error) <= 0.1]
-    bounds = [*by_numpy(sizes, form, 512, 1000)[1], rates[form] / miss, rates[form] * miss, *credible]
+    bounds = [
+        *by_numpy(sizes, form, 512, 1000)[1],
+        rates[form] / miss,
+        rates[form] * miss,
+        *credible,
+    ]
     found = projection.project(sizes, 512, 1000)
     assert (found.gpus, found.batch, found.fit.form) == (512, 1000, form)
-    assert (found.rate, found.low, found.high) == pytest.approx((rates[form], min(bounds), max(bounds)))
+    assert (found.rate, found.low, found.high) == pytest.approx(
+        (rates[form], min(bounds), max(bounds))
+    )
     assert found.backtest == pytest.approx(errors)
 
 

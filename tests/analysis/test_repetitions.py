@@ -36,7 +36,12 @@ def of_two(gap):
 
 @limits(
     ("two groups of two", of_two, (0.0499, 0), (0.0501, 1)),
-    ("a single run", lambda gap: len(cuts([1.0, 1.0001, 1.0001 * (1 + gap)])), (0.199, 0), (0.201, 1)),
+    (
+        "a single run",
+        lambda gap: len(cuts([1.0, 1.0001, 1.0001 * (1 + gap)])),
+        (0.199, 0),
+        (0.201, 1),
+    ),
     ("two single runs", lambda gap: len(cuts([1.0, 1 + gap])), (0.199, 0), (0.201, 1)),
     (
         "ranges of the faster group",

@@ -69,7 +69,9 @@ def longest(count):
 def starts_fast(values):
     first, others = values[0], values[1:]
     usual = median(others)
-    return first < usual - max(0.02 * usual, 4 * sigma(others)) and min(others) - first > usual - min(others)
+    return first < usual - max(0.02 * usual, 4 * sigma(others)) and min(
+        others
+    ) - first > usual - min(others)
 
 
 def first_steady(values, most=None):
@@ -118,14 +120,22 @@ def is_change(before, after):
     ordered = [one < other for one in low for other in high]
     if jump / (second - first) < 0.5 or fmean(ordered) < 0.9:
         return False
-    batches = [[median(batch) for batch in np.array_split(part, math.isqrt(len(part)))] for part in (before, after)]
+    batches = [
+        [median(batch) for batch in np.array_split(part, math.isqrt(len(part)))]
+        for part in (before, after)
+    ]
     return scipy.stats.ttest_ind(*batches, equal_var=False).pvalue < 0.001
 
 
 def beside_a_line(values):
     blocks = np.array_split(np.arange(len(values)), 20)
-    points = [(fmean(block.tolist()), median([values[index] for index in block])) for block in blocks]
-    slope = median((later[1] - point[1]) / (later[0] - point[0]) for point, later in itertools.combinations(points, 2))
+    points = [
+        (fmean(block.tolist()), median([values[index] for index in block])) for block in blocks
+    ]
+    slope = median(
+        (later[1] - point[1]) / (later[0] - point[0])
+        for point, later in itertools.combinations(points, 2)
+    )
     return off([value - slope * at for at, value in enumerate(values)])
 
 
@@ -135,7 +145,11 @@ def drift_of(values):
     means = [fmean(batch.tolist()) for batch in np.array_split(values, 10)]
     line = scipy.stats.linregress(range(10), means)
     first, last = (line.intercept + line.slope * at for at in (-0.5, 9.5))
-    if line.pvalue < 0.001 and min(first, last) > 0 and max(first, last) / min(first, last) - 1 >= 0.02:
+    if (
+        line.pvalue < 0.001
+        and min(first, last) > 0
+        and max(first, last) / min(first, last) - 1 >= 0.02
+    ):
         return last / first - 1
     tens = [median(values[at : at + 10]) for at in (0, 10, 20)] + [median(values)]
     steps = [after / before - 1 for before, after in itertools.pairwise(tens)]
@@ -154,7 +168,8 @@ def segments_of(values):
         edges, medians = edges[1:], medians[1:]
     ranges = list(itertools.pairwise(edges))
     return [
-        (low, high, middle, drift_of(values[low:high])) for (low, high), middle in zip(ranges, medians, strict=True)
+        (low, high, middle, drift_of(values[low:high]))
+        for (low, high), middle in zip(ranges, medians, strict=True)
     ]
 
 
@@ -184,14 +199,30 @@ def series_of(kind, count, seed):
         elif kind == "start and change":
             value = value * (1.2 if at >= 0.6 * count else 1.0) + 6 * math.exp(-at / 3)
         value *= 1 + noise * chance.gauss(0, 1)
-        values.append(value * (chance.uniform(1.5, 6) if chance.random() < 0.02 * (seed % 3) else 1))
+        values.append(
+            value * (chance.uniform(1.5, 6) if chance.random() < 0.02 * (seed % 3) else 1)
+        )
     return values
 
 
-KINDS = ("flat", "fading", "slow part", "change", "two changes", "drift", "ramp", "unsettled", "start and change")
+KINDS = (
+    "flat",
+    "fading",
+    "slow part",
+    "change",
+    "two changes",
+    "drift",
+    "ramp",
+    "unsettled",
+    "start and change",
+)
 COUNTS = (9, 10, 11, 23, 39, 40, 41, 57, 99, 100, 131)
 CASES = [(kind, count, seed) for kind in KINDS for seed, count in enumerate(COUNTS)]
-CASES += [(kind, count, seed) for kind in KINDS for count, seed in ((101, 20), (120, 21), (120, 24), (143, 25))]
+CASES += [
+    (kind, count, seed)
+    for kind in KINDS
+    for count, seed in ((101, 20), (120, 21), (120, 24), (143, 25))
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -199,7 +230,10 @@ def test_segments_by_the_rules_in_plain_python(kind):
     for _, count, seed in (case for case in CASES if case[0] == kind):
         values = series_of(kind, count, seed)
         assert warmup.first_steady_index(values) == first_steady(values), (count, seed)
-        found = [(each.start, each.stop, each.median, each.drift) for each in segments.find_segments(values)]
+        found = [
+            (each.start, each.stop, each.median, each.drift)
+            for each in segments.find_segments(values)
+        ]
         expected = segments_of(values)
         assert [each[:2] for each in found] == [each[:2] for each in expected], (count, seed)
         for each, other in zip(found, expected, strict=True):
@@ -209,7 +243,10 @@ def test_segments_by_the_rules_in_plain_python(kind):
 
 def test_the_kinds_of_series_have_what_they_are_named_after():
     """Else the test above would compare nothing with nothing."""
-    found = {kind: [segments.find_segments(series_of(*case)) for case in CASES if case[0] == kind] for kind in KINDS}
+    found = {
+        kind: [segments.find_segments(series_of(*case)) for case in CASES if case[0] == kind]
+        for kind in KINDS
+    }
     assert sum(len(each) > 1 for each in found["change"]) >= 4
     assert sum(len(each) > 2 for each in found["two changes"]) >= 3
     assert any(each and each[0].drift for each in found["drift"])
@@ -247,7 +284,10 @@ def test_deviations_and_the_best_split(seed, monkeypatch):
         assert changepoints._best_split(series, least) == split
     assert changepoints._best_split(series, (len(values) + 2) // 2) is None
     # Of a long series the medians of blocks are split first.
-    clear = [*(2 + 0.01 * (at * 7 % 5) for at in range(37)), *(3 + 0.01 * (at * 7 % 5) for at in range(80))]
+    clear = [
+        *(2 + 0.01 * (at * 7 % 5) for at in range(37)),
+        *(3 + 0.01 * (at * 7 % 5) for at in range(80)),
+    ]
     for searched in (20, 30, 60):
         monkeypatch.setattr(changepoints, "SEARCHED", searched)
         assert changepoints._best_split(np.asarray(clear), 20) == 37
@@ -257,7 +297,13 @@ def test_deviations_and_the_best_split(seed, monkeypatch):
 
 @pytest.mark.parametrize(
     ("medians", "change"),
-    [((2.0, 3.0, 2.5), 0.5), ((3.0, 2.0), 0.5), ((0.0, 0.0), 0.0), ((0.0, 2.0), math.inf), ((4.0,), 0.0)],
+    [
+        ((2.0, 3.0, 2.5), 0.5),
+        ((3.0, 2.0), 0.5),
+        ((0.0, 0.0), 0.0),
+        ((0.0, 2.0), math.inf),
+        ((4.0,), 0.0),
+    ],
 )
 def test_a_relative_change(medians, change):
     assert changepoints.relative_change(*medians) == change
@@ -310,14 +356,23 @@ def test_the_unit_of_the_last_decimal(values, unit):
     assert resolution(values) == pytest.approx(unit)
 
 
-@pytest.mark.parametrize(("slow", "found"), [(31, [(31, 80)]), (32, [(32, 80)]), (33, [(0, 33), (33, 80)])])
+@pytest.mark.parametrize(
+    ("slow", "found"), [(31, [(31, 80)]), (32, [(32, 80)]), (33, [(0, 33), (33, 80)])]
+)
 def test_what_is_left_of_a_warm_up_is_no_segment(slow, found):
     """Three fast records hide a slow start from its rule; a warm-up takes two fifths of the records at most."""
-    values = [2 * (1.3 if 3 <= at < slow else 1.0) * (1 + 0.01 * math.sin(7 * at)) for at in range(80)]
+    values = [
+        2 * (1.3 if 3 <= at < slow else 1.0) * (1 + 0.01 * math.sin(7 * at)) for at in range(80)
+    ]
     assert [(each.start, each.stop) for each in segments.find_segments(values)] == found
     # What is faster first is a segment, however short.
-    turned = [2 * (0.8 if 3 <= at < slow else 1.0) * (1 + 0.01 * math.sin(7 * at)) for at in range(80)]
-    assert [(each.start, each.stop) for each in segments.find_segments(turned)] == [(0, slow), (slow, 80)]
+    turned = [
+        2 * (0.8 if 3 <= at < slow else 1.0) * (1 + 0.01 * math.sin(7 * at)) for at in range(80)
+    ]
+    assert [(each.start, each.stop) for each in segments.find_segments(turned)] == [
+        (0, slow),
+        (slow, 80),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -346,7 +401,9 @@ def test_what_is_left_of_a_warm_up_is_no_segment(slow, found):
     ],
 )
 def test_the_changes_of_levels(levels, found):
-    values = [level * (1 + 0.002 * math.sin(7 * at)) for count, level in levels for at in range(count)]
+    values = [
+        level * (1 + 0.002 * math.sin(7 * at)) for count, level in levels for at in range(count)
+    ]
     assert changepoints.change_points(np.asarray(values)) == found
     assert changes_of(values) == found
 
@@ -355,7 +412,9 @@ def test_a_drift_is_no_change_of_one_part():
     """A ramp in the beginning is told by its first ten values, one over the whole by its line."""
 
     def drift(values):
-        (one,) = segments.find_segments([each * (1 + 0.001 * math.sin(7 * at)) for at, each in enumerate(values)])
+        (one,) = segments.find_segments(
+            [each * (1 + 0.001 * math.sin(7 * at)) for at, each in enumerate(values)]
+        )
         return one.drift
 
     assert drift([2 + 0.002 * at for at in range(100)]) == pytest.approx(0.1, abs=0.003)
@@ -364,6 +423,8 @@ def test_a_drift_is_no_change_of_one_part():
     assert drift([2 + 0.002 * at for at in range(49)]) is None
     # Each ten comes nearer, by 2% or more, from one side.
     ramp = [1.8, 1.88, 1.95]
-    assert drift([level for level in ramp for _ in range(10)] + [2.0] * 170) == pytest.approx(2 / 1.8 - 1, abs=0.003)
+    assert drift([level for level in ramp for _ in range(10)] + [2.0] * 170) == pytest.approx(
+        2 / 1.8 - 1, abs=0.003
+    )
     for other in ([1.8, 1.88, 1.97], [1.94, 1.95, 2.0], [2.2, 1.88, 1.95]):
         assert drift([level for level in other for _ in range(10)] + [2.0] * 170) is None

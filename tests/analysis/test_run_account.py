@@ -30,12 +30,23 @@ def entry(kind: str, start: float, duration: float, *steps: int) -> Entry:
     return Entry(kind=kind, start=start, duration=duration, first_step=first, last_step=last)
 
 
-TIMELINE = (entry("start-up", 0, 5), entry("training", 5, 20, 1, 10), entry("checkpoint", 26, 4), entry("end", 30, 1))
+TIMELINE = (
+    entry("start-up", 0, 5),
+    entry("training", 5, 20, 1, 10),
+    entry("checkpoint", 26, 4),
+    entry("end", 30, 1),
+)
 
 
 def test_the_parts_add_up_and_gaps_are_unknown():
     found = account(run_of(*TIMELINE), None)
-    assert found.parts == {"start-up": 5.0, "training": 20.0, "checkpoint": 4.0, "end": 1.0, "unknown": 1.0}
+    assert found.parts == {
+        "start-up": 5.0,
+        "training": 20.0,
+        "checkpoint": 4.0,
+        "end": 1.0,
+        "unknown": 1.0,
+    }
     assert found.whole == pytest.approx(31.0)
 
 
@@ -51,7 +62,9 @@ def test_what_is_before_the_start_stands_beside():
 
 
 def test_waiting_for_data_is_of_the_steps():
-    assert account(run_of(*TIMELINE, breakdown={"data_wait_s": 0.25}), None).waiting == pytest.approx(2.5)
+    assert account(
+        run_of(*TIMELINE, breakdown={"data_wait_s": 0.25}), None
+    ).waiting == pytest.approx(2.5)
     assert account(run_of(*TIMELINE), None).waiting is None
 
 

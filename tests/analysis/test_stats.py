@@ -77,7 +77,9 @@ def test_of_a_warm_up_that_fades_hardly_anything_stays(factor, shape):
 @pytest.mark.parametrize(("height", "start"), [(0.99, 0), (1.01, 12)])
 def test_a_slow_record_lies_above_the_level_by_a_robust_sigma(height, start):
     series = np.array([1.0] * 12 + [0.99, 1.0, 1.01] * 60)
-    smooth = np.where(np.arange(len(series)) < 12, 1 + height * warmup.LEVEL_SIGMAS * 0.01 * 1.4826, 1.0)
+    smooth = np.where(
+        np.arange(len(series)) < 12, 1 + height * warmup.LEVEL_SIGMAS * 0.01 * 1.4826, 1.0
+    )
     assert warmup._slow_start(series, smooth, 90).start == start
 
 
@@ -142,7 +144,12 @@ def test_coarse_figures_are_no_slow_start(step):
     for level in (1.0, 1.4, 1.5):
         kept = [
             1
-            - (warmup.first_steady_index((step * np.round(level + 0.3 * random.standard_normal(100))).tolist()) or 0)
+            - (
+                warmup.first_steady_index(
+                    (step * np.round(level + 0.3 * random.standard_normal(100))).tolist()
+                )
+                or 0
+            )
             / 100
             for _ in range(20)
         ]
@@ -166,7 +173,10 @@ def test_the_shortest_series_that_is_judged():
 @given(st.lists(TIMES, min_size=20, max_size=60), st.integers(-8, 8))
 def test_another_unit_changes_nothing(values, power):
     scale = 2.0**power
-    state, scaled = warmup.detect_warmup(values), warmup.detect_warmup([value * scale for value in values])
+    state, scaled = (
+        warmup.detect_warmup(values),
+        warmup.detect_warmup([value * scale for value in values]),
+    )
     if state is None:
         assert scaled is None
     else:

@@ -12,7 +12,15 @@ from stored_runs import series
 from tprimat.analysis import metrics, records
 from tprimat.analysis.flops import model_shape
 from tprimat.analysis.summary import Summary, rounded, summarize
-from tprimat.results.run import GpuInfo, MemoryMetrics, ModelConfig, PerformanceMetrics, Run, Source, TrainingConfig
+from tprimat.results.run import (
+    GpuInfo,
+    MemoryMetrics,
+    ModelConfig,
+    PerformanceMetrics,
+    Run,
+    Source,
+    TrainingConfig,
+)
 from tprimat.store import store
 
 
@@ -20,8 +28,12 @@ def a_run(times, windows=None, steps=None, gpus=8, **fields) -> Run:
     """A run with these step times, 64 × 2048 tokens a step."""
     count = len(times)
     windows = windows or (1,) * count
-    fields.setdefault("training_config", TrainingConfig(global_batch_size=64, sequence_length=2048, num_gpus=gpus))
-    fields.setdefault("steps", tuple(steps or (sum(windows[: index + 1]) for index in range(count))))
+    fields.setdefault(
+        "training_config", TrainingConfig(global_batch_size=64, sequence_length=2048, num_gpus=gpus)
+    )
+    fields.setdefault(
+        "steps", tuple(steps or (sum(windows[: index + 1]) for index in range(count)))
+    )
     return Run(**series(times, window_steps=tuple(windows), **fields))
 
 
@@ -53,7 +65,9 @@ def test_the_figures_of_the_real_runs(summary_of, stem, first_step, step_time, r
     assert (summary.steady.first_step, summary.steady.last_step) == (first_step, 500)
     assert round(summary.performance.avg_step_time_seconds, 4) == step_time
     assert round(summary.performance.tokens_per_second_per_gpu) == rate
-    assert summary.performance.tokens_per_second == pytest.approx(64 * 2048 / summary.performance.avg_step_time_seconds)
+    assert summary.performance.tokens_per_second == pytest.approx(
+        64 * 2048 / summary.performance.avg_step_time_seconds
+    )
     assert summary.performance.total_steps == 500
 
 
@@ -82,12 +96,16 @@ def test_ten_real_steps_show_their_start_up_if_it_was_over_by_the_middle(summary
     assert summary.assumed_start == 5
 
 
-@pytest.mark.parametrize(("count", "assumed"), [(1, None), (2, 1), (9, 1), (10, 5), (29, 14), (30, None)])
+@pytest.mark.parametrize(
+    ("count", "assumed"), [(1, None), (2, 1), (9, 1), (10, 5), (29, 14), (30, None)]
+)
 def test_below_thirty_steps_the_end_of_the_start_up_is_an_assumption(count, assumed):
     summary = summarize(a_run([9.0, *steady(count)][:count]))
     assert summary.assumed_start == assumed
     assert summary.steady.found == (count >= 10)
-    assert any("records are too few (needs 10)" in warning for warning in summary.warnings) == (1 < count < 10)
+    assert any("records are too few (needs 10)" in warning for warning in summary.warnings) == (
+        1 < count < 10
+    )
 
 
 @pytest.mark.parametrize(("first", "counts"), [(0.99, True), (1.01, False)])
@@ -96,21 +114,37 @@ def test_of_too_few_records_the_first_is_excluded_if_it_is_slower(first, counts)
 
 
 def test_a_slow_start_beyond_step_twenty_is_told_with_its_effect():
-    told = [any("slow start" in text for text in summarize(a_run([4.0] * n + steady(200))).warnings) for n in (20, 21)]
+    told = [
+        any("slow start" in text for text in summarize(a_run([4.0] * n + steady(200))).warnings)
+        for n in (20, 21)
+    ]
     assert told == [False, True]
-    (text,) = [text for text in summarize(a_run([2.0] * 40 + [1.0] * 160)).warnings if "slow start" in text]
-    assert text.startswith("steps 1–40 are excluded as a slow start: they take 2.00× the time of those after; ")
+    (text,) = [
+        text for text in summarize(a_run([2.0] * 40 + [1.0] * 160)).warnings if "slow start" in text
+    ]
+    assert text.startswith(
+        "steps 1–40 are excluded as a slow start: they take 2.00× the time of those after; "
+    )
     assert text.endswith("with them the mean step time is +20.0%")
 
 
 def test_steps_are_skipped_as_far_as_the_middle():
     run = a_run([9.0, *steady(99)])
-    assert [summarize(run, skip=skip).steady.first_step for skip in (0, 1, 30, 50, 51, 90)] == [2, 2, 31, 51, 51, 51]
+    assert [summarize(run, skip=skip).steady.first_step for skip in (0, 1, 30, 50, 51, 90)] == [
+        2,
+        2,
+        31,
+        51,
+        51,
+        51,
+    ]
     assert summarize(run, skip=30).skipped == 30
 
 
 def test_figures_by_hand():
-    performance = summarize(a_run([10.0, 4.0, 2.0, 3.0], loss_values=(4.0, 3.0, None, 2.0))).performance
+    performance = summarize(
+        a_run([10.0, 4.0, 2.0, 3.0], loss_values=(4.0, 3.0, None, 2.0))
+    ).performance
     assert performance.total_steps == 4
     assert performance.total_time_seconds == 19.0
     assert performance.avg_step_time_seconds == 3.0
@@ -135,7 +169,10 @@ def test_steps_are_those_that_the_records_average():
     run = a_run([9.0] * 3 + [1.0] * 30, windows=(32,) * 33)
     assert (summarize(run).steady.first_step, summarize(run).steady.last_step) == (97, 33 * 32)
     overlapping = a_run([9.0, 1.0, 4.0], windows=(10, 10, 10), steps=(5, 10, 15))
-    assert (summarize(overlapping).steady.first_step, summarize(overlapping).steady.last_step) == (6, 15)
+    assert (summarize(overlapping).steady.first_step, summarize(overlapping).steady.last_step) == (
+        6,
+        15,
+    )
 
 
 def test_the_loss_is_the_mean_of_the_last_ten_that_are_known():
@@ -196,7 +233,9 @@ def test_without_a_number_of_gpus_there_is_no_rate_per_gpu():
     assert summary.performance.tokens_per_second_per_gpu is None
     assert "number of GPUs unknown: no throughput per GPU" in summary.warnings
     counted = summarize(a_run(steady(30), gpus=None, gpu_info=GpuInfo(device_count=4)))
-    assert counted.performance.tokens_per_second_per_gpu == pytest.approx(summary.performance.tokens_per_second / 4)
+    assert counted.performance.tokens_per_second_per_gpu == pytest.approx(
+        summary.performance.tokens_per_second / 4
+    )
 
 
 RATE = 64 * 2048 / 2.0
@@ -205,7 +244,9 @@ RATE = 64 * 2048 / 2.0
 @pytest.mark.parametrize("factor", [1.06, 2, 4, 8])
 @pytest.mark.parametrize("kind", [float, round])
 def test_a_printed_rate_that_contradicts_the_batch_withholds_the_throughput(factor, kind):
-    summary = summarize(a_run([2.0] * 30, native_metrics={"tokens_per_second": kind(RATE * factor)}))
+    summary = summarize(
+        a_run([2.0] * 30, native_metrics={"tokens_per_second": kind(RATE * factor)})
+    )
     assert summary.performance.tokens_per_second is None
     assert summary.performance.tokens_per_second_per_gpu is None
     assert summary.performance.avg_step_time_seconds == 2.0
@@ -292,7 +333,9 @@ def test_a_slow_last_record_is_told(times, told):
 
 
 def test_what_is_stored_is_rounded_and_counts_stay():
-    exact = PerformanceMetrics(total_steps=12345, avg_step_time_seconds=0.0354321, tokens_per_second=123456.78949)
+    exact = PerformanceMetrics(
+        total_steps=12345, avg_step_time_seconds=0.0354321, tokens_per_second=123456.78949
+    )
     assert rounded(exact).known() == {
         "total_steps": 12345,
         "avg_step_time_seconds": 0.03543,

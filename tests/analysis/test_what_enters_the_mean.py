@@ -35,7 +35,9 @@ def start(times):
 
 
 def notes(times, **fields):
-    return [each for each in summarize(logged(times, **fields)).warnings if "mean includes it" in each]
+    return [
+        each for each in summarize(logged(times, **fields)).warnings if "mean includes it" in each
+    ]
 
 
 @pytest.fixture
@@ -66,7 +68,9 @@ def test_t4_small_inputs(case, name, low, high):
     assert low <= summarize(case(name)).performance.avg_step_time_seconds <= high
 
 
-@pytest.mark.parametrize("name", ["b_38_maxtext_async_watch.log", "b_38b_async_artefact_is_last_but_one.log"])
+@pytest.mark.parametrize(
+    "name", ["b_38_maxtext_async_watch.log", "b_38b_async_artefact_is_last_but_one.log"]
+)
 def test_t4_the_last_ten_of_a_watch_leave_out_what_was_only_queued(case, name):
     assert 63.9 <= state_of(case(name)).recent_s <= 64.7
 
@@ -85,7 +89,9 @@ def test_t4_an_impossible_step_is_none_wherever_it_stands(place):
     assert mean_of(times) == 5.0
 
 
-@pytest.mark.parametrize("times", [[2.0, 30.0] * 6, [30.0, 2.0] * 6, [0.01, 9.8] * 6, [9.8, 0.01] * 6])
+@pytest.mark.parametrize(
+    "times", [[2.0, 30.0] * 6, [30.0, 2.0] * 6, [0.01, 9.8] * 6, [9.8, 0.01] * 6]
+)
 @pytest.mark.parametrize("count", [6, 11, 12])
 def test_t4_steps_that_alternate_are_no_artefacts(times, count):
     assert records.dispatch_artefacts(logged(times[:count])) == ((), ())
@@ -97,7 +103,12 @@ def alternating(values):
 
 @limits(
     ("count", lambda count: alternating(([1.0, 2.0] * 3)[:count]), (5, False), (6, True)),
-    ("every second", lambda off: alternating([1.0, 2.0, 1.0 + off, 2.0 + off] * 5), (0.19, True), (0.26, False)),
+    (
+        "every second",
+        lambda off: alternating([1.0, 2.0, 1.0 + off, 2.0 + off] * 5),
+        (0.19, True),
+        (0.26, False),
+    ),
     ("swing", lambda swing: alternating([1.0, 1.0 + swing] * 10), (0.104, False), (0.107, True)),
 )
 def test_t5_what_alternates(ask, below, above):
@@ -106,7 +117,11 @@ def test_t5_what_alternates(ask, below, above):
 
 def test_t5_noise_and_changes_of_speed_do_not_alternate():
     random = np.random.default_rng(4)
-    found = [alternating(random.lognormal(0, spread, 12).tolist()) for spread in (0.1, 0.3, 1.0) for _ in range(300)]
+    found = [
+        alternating(random.lognormal(0, spread, 12).tolist())
+        for spread in (0.1, 0.3, 1.0)
+        for _ in range(300)
+    ]
     assert sum(found) <= 9
     assert not alternating([1.0] * 10 + [3.0] * 10)
     assert not alternating(np.linspace(1, 9, 20).tolist())
@@ -118,7 +133,12 @@ def test_t5_noise_and_changes_of_speed_do_not_alternate():
     # 4 × 1.4826 × 0.01
     ("sigmas", lambda first: start([first] + EVEN * 8), (0.939, 1), (0.942, 0)),
     ("a faster part", lambda second: start([0.5, second] + [1.0] * 20), (0.74, 0), (0.76, 1)),
-    ("records", lambda count: summarize(logged([0.5] + [1.0] * count)).steady.first_step, (1, 1), (2, 2)),
+    (
+        "records",
+        lambda count: summarize(logged([0.5] + [1.0] * count)).steady.first_step,
+        (1, 1),
+        (2, 2),
+    ),
     ("not judged otherwise", lambda count: start([0.5] + [1.0] * count), (8, None), (9, 1)),
 )
 def test_t4_a_fast_first_record(ask, below, above):
@@ -135,7 +155,10 @@ def test_t4_a_first_record_of_our_own_recorder_is_judged_alike():
 
 def test_t4_noise_is_rarely_a_fast_first_record():
     random = np.random.default_rng(2)
-    fast = [warmup.starts_fast(random.normal(1, 0.03, int(random.integers(10, 100)))) for _ in range(1000)]
+    fast = [
+        warmup.starts_fast(random.normal(1, 0.03, int(random.integers(10, 100))))
+        for _ in range(1000)
+    ]
     assert sum(fast) <= 5
 
 
@@ -174,13 +197,20 @@ def test_t5_alternation_hides_no_single_slow_step():
 @limits(
     ("place", lambda place: start([1.0] * place + [40.0] + [1.0] * 30), (4, 5), (5, 0)),
     ("times", lambda time: start([1.0, 1.0, time] + [1.0] * 30), (9.9, 0), (10.1, 3)),
-    ("a pause that comes again", lambda later: start([1.0, 1.0, 40.0] + [1.0] * 30 + [later]), (3.9, 3), (4.1, 0)),
+    (
+        "a pause that comes again",
+        lambda later: start([1.0, 1.0, 40.0] + [1.0] * 30 + [later]),
+        (3.9, 3),
+        (4.1, 0),
+    ),
 )
 def test_t5_a_single_slow_record_of_the_start_up(ask, below, above):
     assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
 
 
-@pytest.mark.parametrize("name", ["b_03_one_slow_record_not_first.log", "b_03b_second_of_102_slow.log"])
+@pytest.mark.parametrize(
+    "name", ["b_03_one_slow_record_not_first.log", "b_03b_second_of_102_slow.log"]
+)
 def test_t5_small_inputs_with_one_slow_record(case, name):
     summary = summarize(case(name, "iter {step} loss {loss} time: {time}ms"))
     assert summary.performance.avg_step_time_seconds == pytest.approx(0.150, abs=0.001)
@@ -205,7 +235,9 @@ def test_t5_a_single_slow_record_is_told(ask, below, above):
 
 
 def test_t5_its_words():
-    assert notes(with_one(5.4)) == ["the record of step 13 takes 5.4× as long as any other; the mean includes it"]
+    assert notes(with_one(5.4)) == [
+        "the record of step 13 takes 5.4× as long as any other; the mean includes it"
+    ]
     assert notes(with_one(5.4, place=29)) == [
         "the last record (step 30) takes 5.4× as long as any before it; the mean includes it"
     ]
@@ -219,4 +251,7 @@ def test_t5_what_is_faster_than_the_rest_is_no_slow_start():
     # Pauses in a tenth of the rest are exceptions, and the start is told as slower than typical records.
     paused = [7.5] * 25 + ([7.4] * 11 + [54.0]) * 6
     assert start(paused) == 25
-    assert any("they take 1.01× the time of those after" in each for each in summarize(logged(paused)).warnings)
+    assert any(
+        "they take 1.01× the time of those after" in each
+        for each in summarize(logged(paused)).warnings
+    )

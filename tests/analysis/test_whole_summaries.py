@@ -154,7 +154,12 @@ def test_segments_with_outliers_and_causes(issues, cause):
     assert found.segments == (first, second)
     why = f": {cause}" if cause else ""
     assert found.warnings == (f"speed changed at step 121 (2.025 s → 3.127 s){why}",)
-    assert (found.assumed_start, found.unsettled, found.skipped, found.stop) == (None, False, 0, 240)
+    assert (found.assumed_start, found.unsettled, found.skipped, found.stop) == (
+        None,
+        False,
+        0,
+        240,
+    )
     assert not found.is_stationary
 
 
@@ -191,8 +196,15 @@ def test_a_resumed_run_counts_from_its_first_record():
     times = [2.0 + 0.01 * (index % 3) for index in range(30)]
     run = msgspec.structs.replace(a_run(times), steps=tuple(range(101, 131)))
     found = summarize(run, skip=3, stop=20)
-    assert (found.skipped, found.stop, found.steady.first_step, found.steady.last_step) == (3, 20, 104, 120)
-    assert found.warnings == ("steps 121–130 are excluded: not all runs of the comparison are as long",)
+    assert (found.skipped, found.stop, found.steady.first_step, found.steady.last_step) == (
+        3,
+        20,
+        104,
+        120,
+    )
+    assert found.warnings == (
+        "steps 121–130 are excluded: not all runs of the comparison are as long",
+    )
 
 
 def test_a_slow_record_where_the_steps_that_count_end_is_not_the_last():
@@ -211,7 +223,9 @@ def test_segments_of_an_earlier_summary():
     run = a_run([2.0 + 0.01 * (index % 3) for index in range(30)])
     whole = summarize(run)
     assert summarize(run, earlier=dataclasses.replace(whole, found=None)) == whole
-    assert summarize(run, earlier=dataclasses.replace(whole, found=())).steady.method == "second_half"
+    assert (
+        summarize(run, earlier=dataclasses.replace(whole, found=())).steady.method == "second_half"
+    )
 
 
 def test_logged_tokens_of_the_steps_that_count():
@@ -258,7 +272,14 @@ def test_a_slow_start_and_a_slow_end_in_words():
 @pytest.mark.parametrize(
     ("times", "windows", "method", "first", "assumed", "warning"),
     [
-        ([3.0], [7], "all", 1, None, "only one record (the mean of 7 steps): it may include warm-up"),
+        (
+            [3.0],
+            [7],
+            "all",
+            1,
+            None,
+            "only one record (the mean of 7 steps): it may include warm-up",
+        ),
         ([3.0], [1], "all", 1, None, "only one record: it may include warm-up"),
         # The median of the others decides, not their mean.
         (
@@ -277,7 +298,14 @@ def test_a_slow_start_and_a_slow_end_in_words():
             0,
             "no steady state: 4 records are too few (needs 10); results use all steps",
         ),
-        ([3.0, 3.0], None, "all", 1, 0, "no steady state: 2 records are too few (needs 10); results use all steps"),
+        (
+            [3.0, 3.0],
+            None,
+            "all",
+            1,
+            0,
+            "no steady state: 2 records are too few (needs 10); results use all steps",
+        ),
         (
             [2.0 ** (9 - index) for index in range(10)],
             None,
@@ -310,7 +338,9 @@ BLOCK_TIMES = (
     Entry(kind="start-up", start=0.0, duration=7.0),
     Entry(kind="training", start=7.0, duration=20.0, first_step=1, last_step=10),
     Entry(kind="evaluation", start=27.0, duration=3.0),
-    Entry(kind="training", start=30.0, duration=75.0, first_step=11, last_step=40, note="a new phase"),
+    Entry(
+        kind="training", start=30.0, duration=75.0, first_step=11, last_step=40, note="a new phase"
+    ),
     Entry(kind="training", start=105.0, duration=44.0, first_step=41, last_step=60),
 )
 
@@ -363,7 +393,13 @@ def test_blocks_of_training():
 
 def test_a_block_that_is_far_slower_is_named_and_no_outlier():
     entries = [
-        Entry(kind="training", start=100.0 * at, duration=20.0 + at % 3, first_step=10 * at + 1, last_step=10 * at + 10)
+        Entry(
+            kind="training",
+            start=100.0 * at,
+            duration=20.0 + at % 3,
+            first_step=10 * at + 1,
+            last_step=10 * at + 10,
+        )
         for at in range(11)
     ]
     entries[6] = msgspec.structs.replace(entries[6], duration=90.0)
@@ -415,8 +451,12 @@ def test_clocks_that_are_asked_for():
 
 def test_a_run_without_values():
     empty = PerformanceMetrics(total_steps=3, final_loss=1.0)
-    assert summarize(of_blocks()) == Summary(Steady(), empty, ("no step times recorded, so no throughput",))
-    emulated = of_blocks(*BLOCK_TIMES, step_times=(2.0, 2.0, 2.1), environment=Environment(emulated="MI300X"))
+    assert summarize(of_blocks()) == Summary(
+        Steady(), empty, ("no step times recorded, so no throughput",)
+    )
+    emulated = of_blocks(
+        *BLOCK_TIMES, step_times=(2.0, 2.0, 2.1), environment=Environment(emulated="MI300X")
+    )
     why = "ran on an emulated device, whose timings are not valid"
     assert summarize(emulated) == Summary(Steady(), empty, (why,), clock="timer")
     untimed = of_blocks(*BLOCK_TIMES, environment=Environment(emulated="MI300X"))
@@ -433,7 +473,11 @@ NO_TOKENS = "{} unknown: step times only, no throughput in tokens"
         ({"gpus": None}, (TOKENS / 2, None), ("number of GPUs unknown: no throughput per GPU",)),
         ({"batch": None}, (None, None), (NO_TOKENS.format("global batch size"),)),
         ({"length": None, "gpus": None}, (None, None), (NO_TOKENS.format("sequence length"),)),
-        ({"batch": None, "length": None}, (None, None), (NO_TOKENS.format("global batch size and sequence length"),)),
+        (
+            {"batch": None, "length": None},
+            (None, None),
+            (NO_TOKENS.format("global batch size and sequence length"),),
+        ),
         # Tokens that the log states, where no batch does.
         ({"batch": None, "native_metrics": {"tokens_per_step": 1000.0}}, (500.0, 62.5), ()),
         ({"native_metrics": {"tokens_per_step": 1000.0}}, (TOKENS / 2, TOKENS / 16), ()),
@@ -466,10 +510,16 @@ NO_TOKENS = "{} unknown: step times only, no throughput in tokens"
         (
             {"batch": None, "native_metrics": {"tokens_per_step": (1000.0,) * 39 + (1.0,)}},
             (500 * 39.001 / 40, 500 * 39.001 / 320),
-            ("tokens per step vary from 1 to 1,000: a rate is all tokens of the steady-state steps over their time",),
+            (
+                "tokens per step vary from 1 to 1,000: a rate is all tokens of the steady-state steps over their time",
+            ),
         ),
         # A rate that the source printed, of all steps after the first.
-        ({"native_metrics": {"tokens_per_second": 1.049 * TOKENS / 2}}, (TOKENS / 2, TOKENS / 16), ()),
+        (
+            {"native_metrics": {"tokens_per_second": 1.049 * TOKENS / 2}},
+            (TOKENS / 2, TOKENS / 16),
+            (),
+        ),
         (
             {"native_metrics": {"tokens_per_second": 1.051 * TOKENS / 2}},
             (None, None),
@@ -478,7 +528,11 @@ NO_TOKENS = "{} unknown: step times only, no throughput in tokens"
                 "tokens per step); one of them is wrong",
             ),
         ),
-        ({"native_metrics": {"tokens_per_second": 0.1 * TOKENS / 2}}, (TOKENS / 2, TOKENS / 16), ()),
+        (
+            {"native_metrics": {"tokens_per_second": 0.1 * TOKENS / 2}},
+            (TOKENS / 2, TOKENS / 16),
+            (),
+        ),
         ({"native_metrics": {"tokens_per_second": (9e9,) * 40}}, (TOKENS / 2, TOKENS / 16), ()),
     ],
 )
@@ -495,9 +549,14 @@ def test_rates(fields, rates, warnings):
 
 def test_a_printed_rate_of_runs_with_a_first_or_a_missing_time():
     printed = {"tokens_per_second": 1.04 * TOKENS / 2}
-    assert summarize(a_run([9.0, None, *[2.0] * 38], native_metrics=printed)).performance.tokens_per_second
+    assert summarize(
+        a_run([9.0, None, *[2.0] * 38], native_metrics=printed)
+    ).performance.tokens_per_second
     assert (
-        summarize(a_run([2.0], native_metrics={"tokens_per_second": 9e9})).performance.tokens_per_second == TOKENS / 2
+        summarize(
+            a_run([2.0], native_metrics={"tokens_per_second": 9e9})
+        ).performance.tokens_per_second
+        == TOKENS / 2
     )
 
 
@@ -518,11 +577,19 @@ def test_the_final_loss(losses, final):
 
 
 def test_rounding():
-    one, other, third = (dataclasses.replace(summarize(a_run([2.0] * 3)), rounding=each) for each in (0.1, 0.5, 0.2))
+    one, other, third = (
+        dataclasses.replace(summarize(a_run([2.0] * 3)), rounding=each) for each in (0.1, 0.5, 0.2)
+    )
     assert rounding_variance([one, other, third]) == near((0.01 + 0.25 + 0.04) / 36)
     assert rounding_variance([]) == 0.0
-    stored = rounded(PerformanceMetrics(total_steps=123456, total_time_seconds=1234.56789, final_loss=0.000123456))
-    assert stored == PerformanceMetrics(total_steps=123456, total_time_seconds=1234.568, final_loss=0.0001235)
+    stored = rounded(
+        PerformanceMetrics(
+            total_steps=123456, total_time_seconds=1234.56789, final_loss=0.000123456
+        )
+    )
+    assert stored == PerformanceMetrics(
+        total_steps=123456, total_time_seconds=1234.568, final_loss=0.0001235
+    )
     # 50 times show how coarsely all are printed.
     assert summarize(a_run([2.0] * 49 + [2.01] + [2.001])).rounding == near(
         0.01 / statistics.fmean([2.0] * 49 + [2.01, 2.001])

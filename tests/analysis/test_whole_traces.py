@@ -9,7 +9,9 @@ from tprimat.analysis.traces.timeline import Launch, RangeKind, Ranges, Timeline
 from tprimat.results.trace import Trace, TracedStep, TracedWork
 
 GEMM = RangeKind("aten::mm", b"[[3,7],[7,5]]", b'["float","float"]')
-LISTS = RangeKind("aten::cat", b'[[[3,7],[3,7]],[],[-1],[true],"x",4,[3,-1],[2]]', b'["TensorList",4,"int"]')
+LISTS = RangeKind(
+    "aten::cat", b'[[[3,7],[3,7]],[],[-1],[true],"x",4,[3,-1],[2]]', b'["TensorList",4,"int"]'
+)
 BACKWARD = RangeKind("autograd::engine::evaluate_function: MmBackward0")
 GATHER = RangeKind("record_param_comms", collective="all_gather")
 
@@ -17,8 +19,13 @@ GATHER = RangeKind("record_param_comms", collective="all_gather")
 def timeline(work, steps=(), ranges=(), rank=3) -> Timeline:
     """Work as (start, launch or None, end, name, device, is_copy), ranges of thread 1 as (start, end, kind); in ns."""
     rows = enumerate(work)
-    made = [Work(start, end, name, is_copy, device, 7, index) for index, (start, _, end, name, device, is_copy) in rows]
-    launches = {index: Launch(at, at + 1, 1) for index, (_, at, *_) in enumerate(work) if at is not None}
+    made = [
+        Work(start, end, name, is_copy, device, 7, index)
+        for index, (start, _, end, name, device, is_copy) in rows
+    ]
+    launches = {
+        index: Launch(at, at + 1, 1) for index, (_, at, *_) in enumerate(work) if at is not None
+    }
     of_thread = Ranges()
     for each in ranges:
         of_thread.add(*each)
@@ -51,7 +58,9 @@ def test_a_whole_trace():
         (1168, 1172, GEMM),
     ]
     breakdown = Breakdown()
-    breakdown.add(timeline(work, [("ProfilerStep#1", 0, 1100), ("ProfilerStep#2", 1100, 1200)], ranges))
+    breakdown.add(
+        timeline(work, [("ProfilerStep#1", 0, 1100), ("ProfilerStep#2", 1100, 1200)], ranges)
+    )
     assert breakdown.empty == 0
     shapes = {"shapes": ((3, 7), (7, 5)), "types": ("float", "float")}
     found = breakdown.trace()
@@ -141,8 +150,14 @@ def test_a_whole_trace():
 
 def test_each_gpu_of_a_process_and_each_process_has_its_steps():
     breakdown = Breakdown()
-    breakdown.add(timeline([(40, 2, 90, "sgemm", 1, False), (10, 1, 30, "sgemm", 0, False)], rank=4))
-    breakdown.add(timeline([(10, 1, 80, "softmax", 0, False)], [("step 1", 0, 100), ("step 2", 100, 200)], rank=5))
+    breakdown.add(
+        timeline([(40, 2, 90, "sgemm", 1, False), (10, 1, 30, "sgemm", 0, False)], rank=4)
+    )
+    breakdown.add(
+        timeline(
+            [(10, 1, 80, "softmax", 0, False)], [("step 1", 0, 100), ("step 2", 100, 200)], rank=5
+        )
+    )
     found = breakdown.trace()
     assert [(step.name, step.rank, step.parts) for step in found.steps] == [
         ("", 4, {"matrix_multiplication": pytest.approx(20e-9)}),
@@ -160,7 +175,10 @@ def test_each_gpu_of_a_process_and_each_process_has_its_steps():
 def test_of_two_kernels_at_the_same_time_the_first_of_the_trace_has_it():
     breakdown = Breakdown()
     breakdown.add(timeline([(5, None, 9, "b", 0, False), (5, None, 9, "a", 0, False)]))
-    assert [(each.kernel, each.exposed_seconds) for each in breakdown.trace().work] == [("a", 0.0), ("b", 4e-9)]
+    assert [(each.kernel, each.exposed_seconds) for each in breakdown.trace().work] == [
+        ("a", 0.0),
+        ("b", 4e-9),
+    ]
 
 
 def test_the_longest_work_is_kept():
@@ -172,15 +190,27 @@ def test_the_longest_work_is_kept():
         work.append((at, None, at := at + length, name, 0, False))
     breakdown = Breakdown()
     breakdown.add(timeline(work))
-    expected = ["k005", "k003", "k004", *(name for name in names if name not in ("k003", "k004", "k005"))]
+    expected = [
+        "k005",
+        "k003",
+        "k004",
+        *(name for name in names if name not in ("k003", "k004", "k005")),
+    ]
     assert [each.kernel for each in breakdown.trace().work] == expected[:150]
 
 
 @pytest.mark.parametrize(("length", "is_kept"), [(9_998, True), (9_999, True), (10_000, False)])
 def test_work_below_a_ten_thousandth_is_left_out(length, is_kept):
     breakdown = Breakdown()
-    breakdown.add(timeline([(0, None, length, "x" * 401, 0, False), (length, None, length + 1, "y", 0, False)]))
-    assert [each.kernel for each in breakdown.trace().work] == ["x" * 400, *(["y"] if is_kept else [])]
+    breakdown.add(
+        timeline(
+            [(0, None, length, "x" * 401, 0, False), (length, None, length + 1, "y", 0, False)]
+        )
+    )
+    assert [each.kernel for each in breakdown.trace().work] == [
+        "x" * 400,
+        *(["y"] if is_kept else []),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +218,9 @@ def test_work_below_a_ten_thousandth_is_left_out(length, is_kept):
     [
         (RangeKind("aten::mm", b"{", b'"x"'), (), ()),
         (
-            RangeKind("aten::mm", b"[[0,9007199254740992],[1.0],[9007199254740993]]", b"[[], null]"),
+            RangeKind(
+                "aten::mm", b"[[0,9007199254740992],[1.0],[9007199254740993]]", b"[[], null]"
+            ),
             ((0, 2**53), (), ()),
             ("", ""),
         ),
@@ -227,7 +259,12 @@ def test_means_of_steps():
         ("other", 1.0),
         ("idle_data", pytest.approx(2 / 3)),
     ]
-    whole = {"computation": 4.0, "exposed_communication": 11 / 3, "exposed_copies": 5 / 3, "idle": 20 + 3 + 2 / 3}
+    whole = {
+        "computation": 4.0,
+        "exposed_communication": 11 / 3,
+        "exposed_copies": 5 / 3,
+        "idle": 20 + 3 + 2 / 3,
+    }
     assert sums(mean_parts(STEPS)) == pytest.approx(whole)
     assert sums({}) == dict.fromkeys(whole, 0.0)
     assert breakdown_of(Trace(steps=STEPS)) == pytest.approx(

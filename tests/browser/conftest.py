@@ -33,7 +33,9 @@ def browser_programs():
     browser = next(filter(None, map(shutil.which, CHROMIUM)), None)
     driver = shutil.which("chromedriver")
     if browser is None or driver is None:
-        pytest.skip("Chromium and its driver are not installed: sudo apt-get install chromium chromium-driver")
+        pytest.skip(
+            "Chromium and its driver are not installed: sudo apt-get install chromium chromium-driver"
+        )
     return browser, driver
 
 
@@ -76,8 +78,13 @@ class Browser:
         """Open a part of the page; of the charts, all, and wait until they are drawn."""
         self.run("document.getElementById(arguments[0]).open = true", name)
         if name == "charts":
-            self.run("for (const each of document.querySelectorAll('#charts > details')) each.open = true")
-            self.wait("[...document.querySelectorAll('.chart')].filter(e => e.data).length === " + self.charts())
+            self.run(
+                "for (const each of document.querySelectorAll('#charts > details')) each.open = true"
+            )
+            self.wait(
+                "[...document.querySelectorAll('.chart')].filter(e => e.data).length === "
+                + self.charts()
+            )
 
     def unfold_all(self) -> None:
         """Open every part of the page, and wait until charts and records are there."""
@@ -99,7 +106,9 @@ class Browser:
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
+        self.driver.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia", {"media": media, "features": features}
+        )
         try:
             self.driver.refresh()
             self.wait("document.documentElement.dataset.ready")
@@ -138,7 +147,9 @@ def browser(browser_programs, tmp_path_factory):
     driver = webdriver.Chrome(options=options, service=Service(driver_program))
     downloads = folder / "downloads"
     downloads.mkdir()
-    driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads)})
+    driver.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads)}
+    )
     found = Browser(driver)
     found.downloads = downloads
     yield found

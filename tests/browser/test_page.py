@@ -43,11 +43,16 @@ CASES = {
     "several": lambda: comparison(several(), several(**AMD, step_time=2.4)),
     "preliminary": lambda: comparison(several(2), several(2, **AMD, step_time=2.4)),
     "excluded": lambda: comparison(make_run(**AMD), make_run(step_time=0.01)),
-    "six": lambda: comparison(*(several(label=f"setting {k}", step_time=3 + 0.1 * k) for k in range(6))),
+    "six": lambda: comparison(
+        *(several(label=f"setting {k}", step_time=3 + 0.1 * k) for k in range(6))
+    ),
     "failed": lambda: comparison(make_run(), failed_run(), make_run(label="two")),
     "all_failed": lambda: comparison(failed_run()),
     "models": lambda: comparison(
-        make_run(), make_run(**AMD), make_run(model="qwen"), make_run(**AMD, model="qwen", step_time=3.25)
+        make_run(),
+        make_run(**AMD),
+        make_run(model="qwen"),
+        make_run(**AMD, model="qwen", step_time=3.25),
     ),
     "hostile": lambda: comparison(
         make_run(
@@ -64,7 +69,12 @@ CASES = {
     ),
     "lora": lambda: comparison(
         *(
-            make_run(**fields, label=f"a rather long name of a configuration {time}", framework="mlperf", length=None)
+            make_run(
+                **fields,
+                label=f"a rather long name of a configuration {time}",
+                framework="mlperf",
+                length=None,
+            )
             for time, fields in ((3.2, {}), (2.4, AMD))
         )
     ),
@@ -92,7 +102,9 @@ def test_draws_without_complaint_or_network(name, opened, tmp_path):
     assert browser.complaints() == []
     assert browser.requests() == [(tmp_path / "comparison_report.html").as_uri()]
     wanted = json.loads(browser.text("data"))["charts"]
-    drawn = browser.run("return [...document.querySelectorAll('.chart')].filter(e => e.data).map(e => e.id)")
+    drawn = browser.run(
+        "return [...document.querySelectorAll('.chart')].filter(e => e.data).map(e => e.id)"
+    )
     assert sorted(drawn) == sorted(chart["id"] for chart in wanted)
     assert bool(drawn) == (name != "all_failed")
 
@@ -100,9 +112,14 @@ def test_draws_without_complaint_or_network(name, opened, tmp_path):
 def test_hostile_names_show_as_text(opened):
     browser = opened(CASES["hostile"]())
     browser.unfold("charts")
-    assert browser.run("return document.querySelectorAll('img, b, main a[href^=http], svg a').length") == 0
+    assert (
+        browser.run("return document.querySelectorAll('img, b, main a[href^=http], svg a').length")
+        == 0
+    )
     assert browser.run("return document.scripts.length") == 4
-    legend = browser.run("return [...document.querySelectorAll('#steps-0 .legendtext')].map(e => e.textContent)")
+    legend = browser.run(
+        "return [...document.querySelectorAll('#steps-0 .legendtext')].map(e => e.textContent)"
+    )
     assert "<script>alert(1)</script>" in legend[0]
     assert "<a href='http://example.org/'>y</a> %\u200b{x} <b>z</b>" in legend[1]
 
@@ -186,9 +203,13 @@ class TestPrices:
         for number, price in enumerate(prices):
             if price is not None:
                 browser.set(f"price-{number}", f"{price.low}:{price.high}")
-        known = {name: price for name, price in zip(self.NAMES, prices, strict=True) if price is not None}
+        known = {
+            name: price for name, price in zip(self.NAMES, prices, strict=True) if price is not None
+        }
         priced = dataclasses.replace(result, prices=known)
-        assert browser.text("cost-0") == cost_sentence(cost(priced, priced.models[0].groups[0].leaders), known)
+        assert browser.text("cost-0") == cost_sentence(
+            cost(priced, priced.models[0].groups[0].leaders), known
+        )
 
     def test_a_price_becomes_a_cost_per_token(self, opened):
         result = CASES["several"]()
@@ -203,7 +224,9 @@ class TestPrices:
         browser = opened(CASES["pair"]())
         browser.set("price-0", "3")
         browser.set("price-1", "3")
-        assert browser.text("cost-0").startswith("8×MI300X (BF16) at $3.00 is 25% cheaper per token")
+        assert browser.text("cost-0").startswith(
+            "8×MI300X (BF16) at $3.00 is 25% cheaper per token"
+        )
         browser.set("price-1", "4.2")
         assert browser.text("cost-0").startswith("8×H100 (BF16) at $3.00 is 5% cheaper per token")
 
@@ -218,10 +241,16 @@ class TestPrices:
     def test_what_is_no_price_is_marked_and_computes_nothing(self, opened, wrong):
         browser = opened(CASES["pair"]())
         browser.set("price-0", wrong)
-        assert browser.run("return document.getElementById('price-0').getAttribute('aria-invalid')") == "true"
+        assert (
+            browser.run("return document.getElementById('price-0').getAttribute('aria-invalid')")
+            == "true"
+        )
         assert browser.text("per-token-1") == "–"
         browser.set("price-0", "")
-        assert browser.run("return document.getElementById('price-0').getAttribute('aria-invalid')") == "false"
+        assert (
+            browser.run("return document.getElementById('price-0').getAttribute('aria-invalid')")
+            == "false"
+        )
 
 
 class TestSeriesOnAndOff:
@@ -264,18 +293,25 @@ class TestRawData:
         assert len(rows) == 120
         assert [float(row["step_times"]) for row in rows[:60]] == list(run.step_times)
         assert all(
-            not row[name].startswith(("=", "+", "-", "@")) for row in rows for name in ("system", "file", "model")
+            not row[name].startswith(("=", "+", "-", "@"))
+            for row in rows
+            for name in ("system", "file", "model")
         )
 
     def test_all_records_of_a_run_unfold(self, opened):
         browser = opened(CASES["pair"]())
         browser.run("document.querySelector('details.steps').open = true")
         browser.wait("document.querySelectorAll('details.steps tbody tr').length === 60")
-        first = browser.run("return [...document.getElementById('r0-step-1').cells].map(e => e.textContent)")
+        first = browser.run(
+            "return [...document.getElementById('r0-step-1').cells].map(e => e.textContent)"
+        )
         # A made run's first step differs from that of others, lest they be copies.
         assert first == ["1", first[1], first[2], "1", "–", "warm-up"]
         assert float(first[1]) == pytest.approx(30, abs=1e-6)
-        assert browser.run("return document.getElementById('r0-step-60').cells[5].textContent") == "steady state"
+        assert (
+            browser.run("return document.getElementById('r0-step-60').cells[5].textContent")
+            == "steady state"
+        )
 
     def test_a_link_to_folded_evidence_unfolds_it(self, opened):
         browser = opened(comparison(*(make_run(label=f"setting {k}") for k in range(6))))
@@ -297,7 +333,9 @@ class TestPoints:
         said = browser.text("point")
         assert said.startswith("8×H100 (BF16): step 10, ")
         assert "s, results/file_1.json, line 110 of the log; Show calculation" in said
-        assert browser.run("return document.querySelector('#point a').getAttribute('href')") == "#r1"
+        assert (
+            browser.run("return document.querySelector('#point a').getAttribute('href')") == "#r1"
+        )
 
 
 SCREENS = ((1280, 800), (390, 844))
@@ -305,7 +343,9 @@ SCREENS = ((1280, 800), (390, 844))
 
 class TestOneScreen:
     @pytest.mark.parametrize(("width", "height"), SCREENS)
-    @pytest.mark.parametrize("name", ["one", "pair", "several", "preliminary", "excluded", "failed", "six"])
+    @pytest.mark.parametrize(
+        "name", ["one", "pair", "several", "preliminary", "excluded", "failed", "six"]
+    )
     def test_the_page_fits_the_screen_as_it_opens(self, name, width, height, opened):
         browser = opened(CASES[name]())
         with browser.screen(width, height):
@@ -317,29 +357,37 @@ class TestOneScreen:
         with browser.screen(1280, 800):
             assert browser.run("return document.documentElement.scrollHeight") <= 800
 
-    @pytest.mark.parametrize(("name", "color"), [("preliminary", "191, 135, 0"), ("excluded", "207, 34, 46")])
+    @pytest.mark.parametrize(
+        ("name", "color"), [("preliminary", "191, 135, 0"), ("excluded", "207, 34, 46")]
+    )
     def test_the_border_says_preliminary_and_excluded(self, name, color, opened):
         browser = opened(CASES[name]())
-        assert browser.run("return getComputedStyle(document.getElementById('card')).borderColor") == f"rgb({color})"
+        assert (
+            browser.run("return getComputedStyle(document.getElementById('card')).borderColor")
+            == f"rgb({color})"
+        )
 
     @pytest.mark.parametrize("name", ["pair", "six", "models"])
     def test_no_table_is_wider_than_a_phone(self, name, opened):
         browser = opened(CASES[name]())
         with browser.screen(390, 844):
             browser.unfold_all()
-            wide = (
-                "return [...document.querySelectorAll('.wide')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
-            )
+            wide = "return [...document.querySelectorAll('.wide')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
             assert browser.run(wide) == 0
 
     @pytest.mark.parametrize(("width", "height"), SCREENS)
-    @pytest.mark.parametrize("name", ["pair", "models", "excluded", "failed", "hostile", "lora", "primus"])
+    @pytest.mark.parametrize(
+        "name", ["pair", "models", "excluded", "failed", "hostile", "lora", "primus"]
+    )
     def test_all_can_be_read_folded_and_unfolded_in_light_and_dark(
         self, name, width, height, browser, opened, request, tmp_path
     ):
         if name == "primus":
             # Logs of 16 models, of which two systems compare.
-            run_command("compare", [str(request.getfixturevalue("samples") / name), "--results-dir", str(tmp_path)])
+            run_command(
+                "compare",
+                [str(request.getfixturevalue("samples") / name), "--results-dir", str(tmp_path)],
+            )
             browser.open(tmp_path / "comparison_report.html")
         else:
             opened(CASES[name]())
@@ -415,7 +463,9 @@ class TestForEverybody:
         for scheme in ("light", "dark"):
             with browser.screen(width, height, scheme):
                 browser.unfold("charts")
-                colors = browser.run("const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]")
+                colors = browser.run(
+                    "const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]"
+                )
                 assert contrast(*colors) >= 7
                 style = (
                     "const style = getComputedStyle(document.querySelector(arguments[0]));"
@@ -425,7 +475,9 @@ class TestForEverybody:
                     assert contrast(browser.run(style, selector)[0], colors[1]) >= 4.5
                 for selector in (".chip.warn > summary", ".chip.ok > summary"):
                     assert contrast(*browser.run(style, selector)) >= 7
-                lines = browser.run("return document.getElementById('steps-0').data.map(t => t.line && t.line.color)")
+                lines = browser.run(
+                    "return document.getElementById('steps-0').data.map(t => t.line && t.line.color)"
+                )
                 assert all(contrast(color, colors[1]) >= 3 for color in lines if color)
                 seen.append(colors)
         assert seen[0] != seen[1]
@@ -442,11 +494,18 @@ class TestForEverybody:
             "return [...document.querySelectorAll('.chart')].filter(e => !e.getAttribute('aria-label')).length"
         )
         assert unnamed == 0
-        assert browser.run("return document.querySelectorAll('table:not(:has(caption)):not(:has(thead))').length") == 0
+        assert (
+            browser.run(
+                "return document.querySelectorAll('table:not(:has(caption)):not(:has(thead))').length"
+            )
+            == 0
+        )
 
     def test_headings_go_down_one_level_at_a_time(self, opened):
         browser = opened(CASES["models"]())
-        levels = browser.run("return [...document.querySelectorAll('h1,h2,h3,h4')].map(e => Number(e.tagName[1]))")
+        levels = browser.run(
+            "return [...document.querySelectorAll('h1,h2,h3,h4')].map(e => Number(e.tagName[1]))"
+        )
         assert levels[0] == 1
         assert levels.count(1) == 1
 
@@ -463,5 +522,7 @@ def luminance(color: str) -> float:
     else:
         parts = [float(part) for part in re.findall(r"[\d.]+", color)[:3]]
     scaled = [part / 255 for part in parts]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in scaled]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in scaled
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

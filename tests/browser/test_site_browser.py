@@ -75,14 +75,17 @@ class Site:
 
     def sort(self, key):
         self.run("document.querySelector(`#all th[data-sort=${arguments[0]}] button`).click()", key)
-        return self.run("return document.querySelector(`#all th[data-sort=${arguments[0]}]`).ariaSort", key)
+        return self.run(
+            "return document.querySelector(`#all th[data-sort=${arguments[0]}]`).ariaSort", key
+        )
 
     def hash(self):
         return self.run("return location.hash")
 
     def cells(self, label, rows=ROWS):
         return self.run(
-            f"return {rows}.map(row => row.querySelector(`[data-label='${{arguments[0]}}']`).innerText)", label
+            f"return {rows}.map(row => row.querySelector(`[data-label='${{arguments[0]}}']`).innerText)",
+            label,
         )
 
     def pick(self, *rows):
@@ -96,7 +99,11 @@ def index(browser, folder):
 
 
 def expected(record, **fields):
-    return [one for one in record.points if all(getattr(one, name) == value for name, value in fields.items())]
+    return [
+        one
+        for one in record.points
+        if all(getattr(one, name) == value for name, value in fields.items())
+    ]
 
 
 def test_it_opens_on_an_answer_without_complaint_or_network(index, folder):
@@ -143,7 +150,14 @@ def test_filters_count_what_the_record_has(index, record):
     index.choose("model", "deepseek-v3")
     index.choose("precision", "mxfp8")
     index.choose("count", "256")
-    rows = expected(record, model="deepseek-v3", task="pretrain", sequence_length=4096, precision="mxfp8", num_gpus=256)
+    rows = expected(
+        record,
+        model="deepseek-v3",
+        task="pretrain",
+        sequence_length=4096,
+        precision="mxfp8",
+        num_gpus=256,
+    )
     assert index.text("#elsewhere").startswith(f"{len(rows)} results")
     assert len(index.cells("GPU")) == len(rows)
 
@@ -154,7 +168,9 @@ def test_all_models_and_a_search(index, record):
         f"{len([one for one in record.points if one.mark not in REJECTED]):,} results"
     )
     index.search("InternEvo a100")
-    found = index.run("return Number(document.getElementById('elsewhere').textContent.match(/^[\\d,]+/)[0])")
+    found = index.run(
+        "return Number(document.getElementById('elsewhere').textContent.match(/^[\\d,]+/)[0])"
+    )
     assert 0 < found <= len(expected(record, publisher="Shanghai AI Laboratory"))
     index.search("no such words")
     assert index.text("#answer") == "No result matches these filters."
@@ -171,14 +187,14 @@ def test_the_address_holds_the_state(index):
     index.sort("gpu")
     index.price("H100", "2.20:3.10")
     address = index.hash()
-    see = (
-        "return ['answer', 'best', 'all', 'comparison', 'filters'].map(name => document.getElementById(name).innerText)"
-    )
+    see = "return ['answer', 'best', 'all', 'comparison', 'filters'].map(name => document.getElementById(name).innerText)"
     seen = index.run(see)
     index.open(address)
     assert index.run(see) == seen
     assert index.hash() == address
-    assert "2.20:3.10" in index.run("return [...document.querySelectorAll('[data-price]')].map(p => p.value)")
+    assert "2.20:3.10" in index.run(
+        "return [...document.querySelectorAll('[data-price]')].map(p => p.value)"
+    )
 
 
 def test_the_browser_goes_back(index):
@@ -190,7 +206,8 @@ def test_the_browser_goes_back(index):
 
 
 @pytest.mark.parametrize(
-    "address", ["#model=nothing&precision=&pick=zz.&sort=x", "#%", "#model=*&task=zz&gpu=<script>&usd.x=1"]
+    "address",
+    ["#model=nothing&precision=&pick=zz.&sort=x", "#%", "#model=*&task=zz&gpu=<script>&usd.x=1"],
 )
 def test_a_broken_address_opens(index, address):
     index.open(address)
@@ -209,7 +226,9 @@ def test_a_broken_address_opens(index, address):
 )
 def test_what_the_record_lacks_is_said_until_the_next_choice(index, address, ignored):
     index.open(address)
-    assert index.text("#ignored") == (f"No such result in the record, so ignored: {ignored}." if ignored else "")
+    assert index.text("#ignored") == (
+        f"No such result in the record, so ignored: {ignored}." if ignored else ""
+    )
     index.choose("precision", "fp8")
     assert index.text("#ignored") == ""
 
@@ -226,7 +245,9 @@ def test_the_headline_and_the_tables_say_who_how_checked_and_how_many_runs(index
 def test_a_long_note_unfolds(index):
     note = f"{ROWS}.find(row => row.innerText.includes('Lab C')).querySelector('details.note')"
     assert index.run(f"return {note}.innerText") == "a long note of this table …"
-    assert index.run(f"const note = {note}; note.open = true; return note.innerText").endswith("with more than fits")
+    assert index.run(f"const note = {note}; note.open = true; return note.innerText").endswith(
+        "with more than fits"
+    )
 
 
 def test_gpus_of_one_color_are_hatched_but_the_first(index, record):
@@ -284,7 +305,10 @@ class TestComparison:
         index.pick(*self.places(index, "Lab B", "Lab C"))
         text = index.text("#comparison")
         assert "MI355X (FP8) is 2.0× as fast per GPU as H100 (FP8)." in text
-        assert "No confidence interval; run-to-run variation is unknown (single run or runs not stated)." in text
+        assert (
+            "No confidence interval; run-to-run variation is unknown (single run or runs not stated)."
+            in text
+        )
         assert "CI" not in text
 
     def test_of_other_numbers_of_gpus_says_why_it_has_none(self, index):
@@ -311,8 +335,15 @@ class TestComparison:
     def test_of_different_kinds_names_no_faster_one(self, index):
         index.open("#model=qwen-3-30b-a3b&task=rl&gpu=h100-sxm5")
         kinds = index.cells("Work")
-        index.pick(*(next(n for n, kind in enumerate(kinds) if kind.endswith(end)) for end in ("On policy", "Off")))
-        assert "Different work: kind (GRPO, On policy and GRPO, 1-step Off)." in index.text("#comparison")
+        index.pick(
+            *(
+                next(n for n, kind in enumerate(kinds) if kind.endswith(end))
+                for end in ("On policy", "Off")
+            )
+        )
+        assert "Different work: kind (GRPO, On policy and GRPO, 1-step Off)." in index.text(
+            "#comparison"
+        )
 
     def test_of_a_contradiction_is_refused(self, index):
         index.choose("model", "*")
@@ -330,22 +361,30 @@ class TestComparison:
         assert "Differences: GPU, software, publisher, checked (show values and command)" in text
         assert "Stated for one only: global batch, target, note." in text
         assert "(files result_*.txt)" in text
-        assert "git clone --filter=blob:none --no-checkout https://github.com/example/tables" in text
+        assert (
+            "git clone --filter=blob:none --no-checkout https://github.com/example/tables" in text
+        )
         assert "git -C example checkout 441d65f4 -- A/results/x/llama31_8b" in text
         assert "python3 -m tprimat compare example/A/results/x/llama31_8b" in text
         assert "python3 -m tprimat audit tables/docs/table.md" in text
 
     def test_a_third_pick_replaces_the_first(self, index):
         index.pick(0, 1, 2)
-        checked = index.run("return [...document.querySelectorAll('#all [data-pick]')].map(box => box.checked)")
+        checked = index.run(
+            "return [...document.querySelectorAll('#all [data-pick]')].map(box => box.checked)"
+        )
         assert checked[:3] == [False, True, True]
-        index.run("[...document.querySelectorAll('#compare button')].find(b => b.textContent === 'Clear').click()")
+        index.run(
+            "[...document.querySelectorAll('#compare button')].find(b => b.textContent === 'Clear').click()"
+        )
         assert not index.run("return document.getElementById('compare').checkVisibility()")
 
 
 class TestPrices:
     def test_become_a_cost_per_token(self, index, record):
-        (speed,) = (one.tokens_per_second_per_gpu for one in record.points if one.publisher == "Lab B")
+        (speed,) = (
+            one.tokens_per_second_per_gpu for one in record.points if one.publisher == "Lab B"
+        )
         assert index.price("MI355X", "3.95") == [f"{3.95e9 / 3600 / speed:.2f}", "false"]
         low, high = (f"{price * 1e9 / 3600 / speed:.2f}" for price in (3, 4))
         assert index.price("MI355X", "$3:4") == [f"{low}–{high}", "false"]
@@ -392,7 +431,9 @@ def test_a_point_of_the_chart_shows_its_evidence(index):
     ActionChains(index.browser.driver).move_to_element_with_offset(
         over, place[0] - size["width"] // 2, place[1] - size["height"] // 2
     ).click().perform()
-    assert index.run("return document.querySelector('#point a.value').href").startswith("https://github.com/")
+    assert index.run("return document.querySelector('#point a.value').href").startswith(
+        "https://github.com/"
+    )
 
 
 def test_links_of_the_index_open(index):
@@ -404,7 +445,8 @@ def test_links_of_the_index_open(index):
     ):
         index.open()
         link = index.run(
-            "return document.querySelector(arguments[0]).href", selector.replace("[href=how]", ":last-child")
+            "return document.querySelector(arguments[0]).href",
+            selector.replace("[href=how]", ":last-child"),
         )
         index.browser.driver.get(link)
         assert index.run("return document.querySelector('h1').innerText"), link
@@ -436,7 +478,9 @@ def test_without_a_script_there_is_a_table(index, folder):
         assert table.is_displayed()
         assert "Llama 3.1 8B" in table.text
     finally:
-        index.browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+        index.browser.driver.execute_cdp_cmd(
+            "Emulation.setScriptExecutionDisabled", {"value": False}
+        )
 
 
 def test_without_the_record_it_says_so(index, folder, tmp_path):
@@ -455,7 +499,9 @@ class TestForEverybody:
                 index.open()
                 if "pick" in page:
                     index.pick(0, 1)
-                    index.run("for (const each of document.querySelectorAll('details')) each.open = true")
+                    index.run(
+                        "for (const each of document.querySelectorAll('details')) each.open = true"
+                    )
             else:
                 index.browser.driver.get(next(folder.glob(page)).as_uri())
             yield page
@@ -467,7 +513,8 @@ class TestForEverybody:
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         driver.execute_cdp_cmd(
-            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+            "Emulation.setEmulatedMedia",
+            {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
         )
         try:
             for page in self.each(index, folder):
@@ -484,7 +531,9 @@ class TestForEverybody:
         )
         for page in self.each(index, folder):
             found = axe.Axe().run(index.browser.driver)["violations"]
-            assert [(each["id"], each["impact"], each["nodes"][0]["html"]) for each in found] == [], page
+            assert [
+                (each["id"], each["impact"], each["nodes"][0]["html"]) for each in found
+            ] == [], page
 
     def test_the_keyboard_reaches_everything(self, index):
         from selenium.webdriver.common.by import By
@@ -523,8 +572,16 @@ class TestForEverybody:
         driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         try:
             index.open()
-            assert index.run("return getComputedStyle(document.querySelector('#all tbody td')).display") == "block"
-            assert index.run("return document.querySelector('#answer').getBoundingClientRect().top") < 844
+            assert (
+                index.run(
+                    "return getComputedStyle(document.querySelector('#all tbody td')).display"
+                )
+                == "block"
+            )
+            assert (
+                index.run("return document.querySelector('#answer').getBoundingClientRect().top")
+                < 844
+            )
         finally:
             driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
@@ -565,8 +622,22 @@ def test_the_policy_stops_what_is_not_of_the_site(index):
 def test_hostile_names_show_as_text(browser, tmp_path):
     from tprimat.publish.record import Point, Record
 
-    hostile = "</script><script>window.evil=1</script><img src=x onerror=window.evil=2>\"'`${1} " + "long " * 40
-    names = ("publisher", "gpu", "model", "framework", "version", "date", "note", "reason", "precision", "source")
+    hostile = (
+        "</script><script>window.evil=1</script><img src=x onerror=window.evil=2>\"'`${1} "
+        + "long " * 40
+    )
+    names = (
+        "publisher",
+        "gpu",
+        "model",
+        "framework",
+        "version",
+        "date",
+        "note",
+        "reason",
+        "precision",
+        "source",
+    )
     points = [
         Point(
             **dict.fromkeys(names, hostile),
@@ -583,7 +654,14 @@ def test_hostile_names_show_as_text(browser, tmp_path):
     index.pick(0, 1)
     index.run("for (const each of document.querySelectorAll('details')) each.open = true")
     assert index.run("return window.evil === undefined && !document.querySelector('img')")
-    assert index.run("return [...document.querySelectorAll('a')].every(a => !a.href.startsWith('javascript'))")
+    assert index.run(
+        "return [...document.querySelectorAll('a')].every(a => !a.href.startsWith('javascript'))"
+    )
     assert "<script>window.evil=1</script>" in index.text("#all tbody")
     assert index.browser.complaints() == []
-    assert index.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    assert (
+        index.run(
+            "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+        <= 0
+    )

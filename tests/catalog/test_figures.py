@@ -29,20 +29,34 @@ BRIDGE = """\
 
 def test_a_markdown_table_with_what_the_headings_above_it_say():
     first, second, shifted, other = figures(BRIDGE)
-    assert (first.line, first.gpu, first.row.name, first.precision) == (7, "DGX-H100", "llama", "fp8")
+    assert (first.line, first.gpu, first.row.name, first.precision) == (
+        7,
+        "DGX-H100",
+        "llama",
+        "fp8",
+    )
     assert (first.gpus, first.global_batch, first.sequence_length) == (8, 128, 8192)
     assert (first.tokens_per_second_per_gpu, first.tflops_per_gpu) == (14451, 744)
     assert (second.precision, second.row.name) == ("mxfp8", "deepseek-v3")
     assert (shifted.line, shifted.tflops_per_gpu) == (9, None)
     assert shifted.fault.startswith("7 cells under 8 headings")
     assert (first.task, other.task) == ("", "lora")
-    assert (other.gpu, other.table, [gpu.key for gpu in other.candidates]) == ("DGX-GB200", 2, ["gb200"])
+    assert (other.gpu, other.table, [gpu.key for gpu in other.candidates]) == (
+        "DGX-GB200",
+        2,
+        ["gb200"],
+    )
 
 
 def test_csv_with_units_in_headings_and_cells():
     text = "gpu,model,Step time (ms),tokens/s,GPUs,MFU\nH100 SXM,Llama 3.1 8B,1200,120k,8,41.5%\n,,,,,\n"
     (row,) = figures(text, "a.csv")
-    assert (row.line, row.step_time_s, row.tokens_per_second_per_gpu, row.mfu_percent) == (2, 1.2, 15_000, 41.5)
+    assert (row.line, row.step_time_s, row.tokens_per_second_per_gpu, row.mfu_percent) == (
+        2,
+        1.2,
+        15_000,
+        41.5,
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,13 +68,18 @@ def test_csv_with_units_in_headings_and_cells():
     ],
 )
 def test_a_printed_name_that_has_a_row_is_nearer_than_a_key(model, key, row):
-    for table in (f"model,model_key,tflops\n{model},{key},1\n", f"model_key,model,tflops\n{key},{model},1\n"):
+    for table in (
+        f"model,model_key,tflops\n{model},{key},1\n",
+        f"model_key,model,tflops\n{key},{model},1\n",
+    ):
         (figure,) = figures(table, "table.csv")
         assert figure.row.name == row
 
 
 def test_a_row_names_its_model_before_the_heading_does():
-    (figure,) = figures("## Llama 3.1 8B\n\n| model | gpu | tflops |\n|---|---|---|\n| Llama 2 7B | H100 | 400 |\n")
+    (figure,) = figures(
+        "## Llama 3.1 8B\n\n| model | gpu | tflops |\n|---|---|---|\n| Llama 2 7B | H100 | 400 |\n"
+    )
     assert figure.row.name == "llama-2-7b"
 
 
@@ -147,6 +166,8 @@ def test_a_model_verification_card():
     assert (peft.task, peft.tokens_per_second_per_gpu, peft.gpus) == ("lora", 4.977, None)
 
 
-@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "| a | b |\n|---|---|\n| 1 | 2 |\n", "plain text\n", "items:\n"])
+@pytest.mark.parametrize(
+    "text", ["", "a,b\n1,2\n", "| a | b |\n|---|---|\n| 1 | 2 |\n", "plain text\n", "items:\n"]
+)
 def test_no_figures(text):
     assert figures(text) == []

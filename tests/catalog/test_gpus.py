@@ -245,7 +245,10 @@ BY_FACTS = (
     (device("AMD Radeon Graphics", gib=255.98, compute_units=304, architecture="gfx942"), "mi325x"),
     (device("AMD Radeon Graphics", gib=191.98, compute_units=80, architecture="gfx942"), "mi308x"),
     (device("AMD Radeon Graphics", gib=127.5, compute_units=228, architecture="gfx942"), "mi300a"),
-    (device("AMD Radeon Graphics", gib=63.98, compute_units=110, architecture="gfx90a"), "mi250x-gcd"),
+    (
+        device("AMD Radeon Graphics", gib=63.98, compute_units=110, architecture="gfx90a"),
+        "mi250x-gcd",
+    ),
     (device("AMD Radeon Graphics", gib=31.98, compute_units=120, architecture="gfx908"), "mi100"),
     (
         device(
@@ -258,13 +261,22 @@ BY_FACTS = (
         "mi350x",
     ),
     (
-        device("AMD Radeon Graphics", gib=287.98, compute_units=256, architecture="gfx950", clock_mhz=2400.0),
+        device(
+            "AMD Radeon Graphics",
+            gib=287.98,
+            compute_units=256,
+            architecture="gfx950",
+            clock_mhz=2400.0,
+        ),
         "mi355x",
     ),
     (device("NVIDIA GB200", gib=184.4, compute_units=152, architecture="sm_100"), "gb200"),
     (device("NVIDIA GB300", gib=276.6, compute_units=152, architecture="sm_103"), "gb300"),
     # Torch states NVIDIA's maximum clock, which is not the one the peak follows from.
-    (device("NVIDIA H100 80GB HBM3", compute_units=132, clock_mhz=1980.0, architecture="sm_90"), "h100-sxm5"),
+    (
+        device("NVIDIA H100 80GB HBM3", compute_units=132, clock_mhz=1980.0, architecture="sm_90"),
+        "h100-sxm5",
+    ),
     (device("NVIDIA H100 80GB HBM3", architecture="sm90a"), "h100-sxm5"),
     # A count of cores isn't a fact of the device: earlier tools wrote the H100's for all.
     (device("AMD Instinct MI300X", gib=191.98, gpu_cores=16896), "mi300x"),
@@ -297,15 +309,36 @@ CONTRADICTIONS = (
     (device("AMD Instinct MI250X", compute_units=104), "104 of 110"),
     (device("AMD Instinct MI250", compute_units=110), "110 compute units"),
     (device("AMD Instinct MI300X VF", gib=95.9, compute_units=152), "DPX"),
-    (device("AMD Radeon Graphics", gib=287.98, compute_units=256, architecture="gfx950"), "MI350X or MI355X"),
     (
-        device("AMD Radeon Graphics", gib=287.98, compute_units=256, architecture="gfx950", clock_mhz=1800.0),
+        device("AMD Radeon Graphics", gib=287.98, compute_units=256, architecture="gfx950"),
+        "MI350X or MI355X",
+    ),
+    (
+        device(
+            "AMD Radeon Graphics",
+            gib=287.98,
+            compute_units=256,
+            architecture="gfx950",
+            clock_mhz=1800.0,
+        ),
         "no known GPU has",
     ),
-    (device("AMD Radeon Graphics", gib=63.98, compute_units=104, architecture="gfx90a"), "MI210 or MI250"),
-    (device("AMD Radeon Graphics", gib=23.98, compute_units=38, architecture="gfx942"), "partition"),
-    (device("AMD Radeon Graphics", gib=15.6, compute_units=12, architecture="gfx1103"), "unknown GPU"),
-    (device("AMD Radeon Graphics", architecture="gfx942"), "number of compute units and memory is unknown"),
+    (
+        device("AMD Radeon Graphics", gib=63.98, compute_units=104, architecture="gfx90a"),
+        "MI210 or MI250",
+    ),
+    (
+        device("AMD Radeon Graphics", gib=23.98, compute_units=38, architecture="gfx942"),
+        "partition",
+    ),
+    (
+        device("AMD Radeon Graphics", gib=15.6, compute_units=12, architecture="gfx1103"),
+        "unknown GPU",
+    ),
+    (
+        device("AMD Radeon Graphics", architecture="gfx942"),
+        "number of compute units and memory is unknown",
+    ),
     (device("AMD EPYC", software_stack="cpu"), "on a CPU"),
     (device(None), "unknown"),
 )
@@ -319,14 +352,23 @@ def test_a_contradiction_refuses_with_its_reason():
 
 
 PARTS = (
-    (device("AMD Instinct MI300X", gib=23.98, compute_units=38), "CPX partition (38 of 304 compute units)"),
-    (device("AMD Instinct MI300X", gib=95.98, compute_units=152), "DPX partition (152 of 304 compute units)"),
+    (
+        device("AMD Instinct MI300X", gib=23.98, compute_units=38),
+        "CPX partition (38 of 304 compute units)",
+    ),
+    (
+        device("AMD Instinct MI300X", gib=95.98, compute_units=152),
+        "DPX partition (152 of 304 compute units)",
+    ),
     (device("AMD Instinct MI300X", compute_units=76), "QPX partition (76 of 304 compute units)"),
     (device("AMD Instinct MI300A", compute_units=38), "CPX partition (38 of 228 compute units)"),
     (device("AMD Instinct MI300A", compute_units=76), "TPX partition (76 of 228 compute units)"),
     (device("AMD Instinct MI355X", compute_units=32), "CPX partition (32 of 256 compute units)"),
     (device("AMD Instinct MI300X", compute_units=300), "partition (300 of 304 compute units)"),
-    (device("NVIDIA H100 80GB HBM3", compute_units=60), "MIG slice or MPS share (60 of 132 compute units)"),
+    (
+        device("NVIDIA H100 80GB HBM3", compute_units=60),
+        "MIG slice or MPS share (60 of 132 compute units)",
+    ),
     (device("NVIDIA H100 80GB HBM3 MIG 3g.20gb", compute_units=60), "MIG 3g.20gb"),
     (device("GRID A100-10C"), "vGPU"),
     (device("NVIDIA H100 80GB HBM3", compute_units=132), None),
@@ -346,11 +388,17 @@ def test_every_row_is_whole():
         assert gpu.vendor in ("NVIDIA", "AMD"), gpu.key
         assert re.compile(gpu.name_pattern), gpu.key
         assert gpu.cores == gpus.cores(gpu.architecture, gpu.compute_units), gpu.key
-        assert (gpu.doubt is not None) == bool({"memory", "conflict"} & set(gpu.evidence.split("+"))), gpu.key
+        assert (gpu.doubt is not None) == bool(
+            {"memory", "conflict"} & set(gpu.evidence.split("+"))
+        ), gpu.key
         # A table of dense peaks: halving the width of a number at most doubles the rate, but for fp4.
         for wide, narrow in (("bf16", "fp8"), ("fp8", "fp4")):
             if gpu.peak_tflops(wide) and gpu.peak_tflops(narrow):
-                assert 1.9 < gpu.peak_tflops(narrow) / gpu.peak_tflops(wide) < 4.1, (gpu.key, wide, narrow)
+                assert 1.9 < gpu.peak_tflops(narrow) / gpu.peak_tflops(wide) < 4.1, (
+                    gpu.key,
+                    wide,
+                    narrow,
+                )
 
 
 def test_keys_titles_and_short_names_tell_rows_apart():
@@ -370,7 +418,9 @@ def test_derived_peaks_agree_within_a_percent():
         derived = gpu.compute_units * gpu.clock_mhz * gpu.flops_per_clock / 1e6
         # V100 and T4 have no bf16, and MI100 does fp16 at twice the rate.
         stated = (
-            gpu.peak_tflops("fp16") if gpu.architecture in ("sm_70", "sm_75", "gfx908") else gpu.peak_tflops("bf16")
+            gpu.peak_tflops("fp16")
+            if gpu.architecture in ("sm_70", "sm_75", "gfx908")
+            else gpu.peak_tflops("bf16")
         )
         assert derived == pytest.approx(stated, rel=0.01), gpu.key
 
@@ -412,7 +462,10 @@ DENSE_PEAKS = (
 
 
 def test_dense_peaks():
-    of_table = [(key, ROWS[key].peak_tflops("bf16"), ROWS[key].peak_tflops("fp8")) for key, *_ in DENSE_PEAKS]
+    of_table = [
+        (key, ROWS[key].peak_tflops("bf16"), ROWS[key].peak_tflops("fp8"))
+        for key, *_ in DENSE_PEAKS
+    ]
     assert of_table == list(DENSE_PEAKS)
 
 
@@ -509,7 +562,10 @@ def test_what_a_gpu_lacks_has_no_peak_and_what_it_has_has_one():
             assert gpu.key == "mi308x"
             continue
         for precision in gpus.PRECISIONS:
-            assert gpu.lacks(precision) == (gpu.peak_tflops(precision) is None), (gpu.key, precision)
+            assert gpu.lacks(precision) == (gpu.peak_tflops(precision) is None), (
+                gpu.key,
+                precision,
+            )
 
 
 def test_what_a_gpu_lacks_is_computed_in_a_wider_precision():
@@ -535,7 +591,13 @@ def test_a_ceiling_is_at_the_highest_clock_and_above_what_was_measured():
 
 
 def test_a_name_of_several_gpus_has_them_as_candidates():
-    names = {"NVIDIA H100": 3, "NVIDIA A100": 4, "AMD Instinct MI250X / MI250": 2, "NVIDIA H200": 1, "TPU-v5p": 0}
+    names = {
+        "NVIDIA H100": 3,
+        "NVIDIA A100": 4,
+        "AMD Instinct MI250X / MI250": 2,
+        "NVIDIA H200": 1,
+        "TPU-v5p": 0,
+    }
     assert {name: len(gpus.match(device(name)).candidates) for name in names} == names
     facts = {"gib": 287.98, "compute_units": 256, "architecture": "gfx950"}
     assert len(gpus.match(device("AMD Radeon Graphics", **facts)).candidates) == 2
@@ -548,24 +610,45 @@ def test_what_is_no_gpu_of_the_table_is_said_to_be_unknown(name):
 
 def test_hgx_b200_is_that_of_its_data_sheet():
     row = ROWS["b200-hgx"]
-    assert (row.fp32_tflops, row.tf32_tflops, row.bf16_tflops, row.bandwidth_gb_per_s) == (75, 1100, 2250, 7700)
+    assert (row.fp32_tflops, row.tf32_tflops, row.bf16_tflops, row.bandwidth_gb_per_s) == (
+        75,
+        1100,
+        2250,
+        7700,
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "near"),
-    [("H1000", "H100"), ("mi300xx", "MI300X"), ("MI355", "MI355X"), ("H100", None), ("MI430X", None)],
+    [
+        ("H1000", "H100"),
+        ("mi300xx", "MI300X"),
+        ("MI355", "MI355X"),
+        ("H100", None),
+        ("MI430X", None),
+    ],
 )
 def test_a_misspelled_gpu_is_recognized_and_a_known_one_is_not_asked_about(name, near):
     assert gpus.suggested(name) == ("" if near is None else f"did you mean {near}?")
 
 
 @pytest.mark.parametrize(
-    "name", ["NVIDIA GB10", "NVIDIA Rubin", "NVIDIA VR200", "AMD Instinct MI430X", "AMD Instinct MI455X OAM"]
+    "name",
+    [
+        "NVIDIA GB10",
+        "NVIDIA Rubin",
+        "NVIDIA VR200",
+        "AMD Instinct MI430X",
+        "AMD Instinct MI455X OAM",
+    ],
 )
 def test_a_gpu_without_a_citable_peak_is_said_to_have_none(name):
     found = gpus.match(device(name))
     assert (found.gpu, found.candidates) == (None, ())
-    assert found.reason == f"no dense peak of {name} is published in a source that can be cited: no MFU"
+    assert (
+        found.reason
+        == f"no dense peak of {name} is published in a source that can be cited: no MFU"
+    )
 
 
 def test_a_grace_hopper_of_unknown_memory_may_be_either():

@@ -59,8 +59,14 @@ def test_agreement_by_names_alone(by_hand):
         ),
         ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*)", "communication_all_reduce"),
         ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", "communication_send_receive"),
-        ("void flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<64>>()", "attention"),
-        ("cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x128_4x1x1_kernel0_0", "attention"),
+        (
+            "void flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<64>>()",
+            "attention",
+        ),
+        (
+            "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x128_4x1x1_kernel0_0",
+            "attention",
+        ),
         ("_ZN7ck_tile6kentryINS_13FmhaBwdKernelE", "attention"),
         ("aiter::fmha_fwd_hd128_bf16_causal", "attention"),
         ("bwd_kernel_dk_dv", "attention"),
@@ -68,9 +74,15 @@ def test_agreement_by_names_alone(by_hand):
         ("Cijk_Alik_Bljk_F8BS_BH_Bias_HAS_SAV_UserArgs_MT256x256x128", "matrix_multiplication"),
         ("triton_tem_fused_addmm_4", "matrix_multiplication"),
         ("void transformer_engine::normalization::rmsnorm_fwd_general_kernel<>", "normalisation"),
-        ("void transformer_engine::detail::cast_transpose_fused_kernel_notaligned<>", "quantisation"),
+        (
+            "void transformer_engine::detail::cast_transpose_fused_kernel_notaligned<>",
+            "quantisation",
+        ),
         ("triton_per_fused__log_softmax_nll_loss_forward_3", "loss"),
-        ("void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedAdamMathFunctor>", "optimizer"),
+        (
+            "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedAdamMathFunctor>",
+            "optimizer",
+        ),
         ("triton_poi_fused_add_mul_silu_3", "elementwise"),
         ("some_kernel_of_ones_own", "other"),
     ],
@@ -82,13 +94,21 @@ def test_names(kernel, part):
 @pytest.mark.parametrize(
     ("kernel", "ranges", "part"),
     [
-        ("generic", ("aten::mm", "autograd::engine::evaluate_function: MmBackward0"), "matrix_multiplication"),
+        (
+            "generic",
+            ("aten::mm", "autograd::engine::evaluate_function: MmBackward0"),
+            "matrix_multiplication",
+        ),
         ("gemm", ("aten::mm", "Optimizer.step#Muon.step"), "optimizer"),
         ("reduce_kernel", ("aten::_log_softmax", "aten::cross_entropy_loss"), "loss"),
         ("reduce_kernel", ("torch/nn/functional.py(3104): cross_entropy",), "loss"),
         ("my_kernel", ("nn.Module: LlamaRMSNorm_3",), "normalisation"),
         ("flash_fwd", ("nn.Module: LlamaRMSNorm_3",), "attention"),
-        ("ncclDevKernel_Generic", ("record_param_comms", "nccl:_all_gather_base"), "communication_all_gather"),
+        (
+            "ncclDevKernel_Generic",
+            ("record_param_comms", "nccl:_all_gather_base"),
+            "communication_all_gather",
+        ),
         ("ncclDevKernel_AllReduce", ("Optimizer.step#AdamW.step",), "communication_all_reduce"),
     ],
 )
@@ -97,7 +117,8 @@ def test_what_launched_a_kernel_goes_before_its_name(kernel, ranges, part):
 
 
 @pytest.mark.parametrize(
-    ("types", "part"), [(("float", "c10::BFloat16"), "quantisation"), (("float", "float"), "elementwise")]
+    ("types", "part"),
+    [(("float", "c10::BFloat16"), "quantisation"), (("float", "float"), "elementwise")],
 )
 def test_a_copy_to_another_type_is_a_cast(types, part):
     assert kernels.part_of("direct_copy_kernel", ("aten::copy_",), types) == part
@@ -111,7 +132,10 @@ def test_a_generic_collective_by_ncclrecord():
 
 
 def test_phases():
-    assert kernels.phase_of(("aten::mm", "autograd::engine::evaluate_function: MmBackward0")) == "backward"
+    assert (
+        kernels.phase_of(("aten::mm", "autograd::engine::evaluate_function: MmBackward0"))
+        == "backward"
+    )
     assert kernels.phase_of(("aten::_foreach_add_", "Optimizer.step#AdamW.step")) == "optimizer"
     assert kernels.phase_of(("aten::mm",)) == "forward"
     assert kernels.phase_of(()) is None

@@ -95,7 +95,9 @@ OTHERS = """
 """Models of these sources that models.csv doesn't have: other sizes, versions, or a part of the layers."""
 
 
-@pytest.mark.parametrize(("name", "row"), [(name, row) for row, names in NAMES.items() for name in names.split()])
+@pytest.mark.parametrize(
+    ("name", "row"), [(name, row) for row, names in NAMES.items() for name in names.split()]
+)
 def test_the_names_of_the_sources_find_their_row(name, row):
     for text in (name, f"exp_{name}", f"{name}/run-3"):
         assert models.recognize(text) is models.find(row), text
@@ -116,20 +118,29 @@ def test_no_alias_names_two_rows():
 
 @pytest.mark.parametrize(
     ("text", "is_it"),
-    [("kimi_k2_6", False), ("kimi_k2_16", True), ("kimi_k2.6", False), ("kimi_k2_6x", True), ("kimi_k2_8gpu", True)],
+    [
+        ("kimi_k2_6", False),
+        ("kimi_k2_16", True),
+        ("kimi_k2.6", False),
+        ("kimi_k2_6x", True),
+        ("kimi_k2_8gpu", True),
+    ],
 )
 def test_another_version_is_another_model(text, is_it):
     assert (models.recognize(text) is not None) is is_it
 
 
 @pytest.mark.parametrize(
-    ("layers", "is_it"), [("32 layers", True), ("32layers", True), ("31 layers", False), ("4layer", False), ("", True)]
+    ("layers", "is_it"),
+    [("32 layers", True), ("32layers", True), ("31 layers", False), ("4layer", False), ("", True)],
 )
 def test_a_name_that_states_a_part_of_the_layers(layers, is_it):
     assert (models.recognize(f"Llama 3.1 8B, {layers}") is not None) is is_it
 
 
-@pytest.mark.parametrize(("text", "size"), [("bloom-7b1", 7.1e9), ("x-7b", 7e9), ("x_350m", 3.5e8), ("7b12", None)])
+@pytest.mark.parametrize(
+    ("text", "size"), [("bloom-7b1", 7.1e9), ("x-7b", 7e9), ("x_350m", 3.5e8), ("7b12", None)]
+)
 def test_a_size_in_a_name(text, size):
     assert models.stated_size(text) == size
 
@@ -137,8 +148,13 @@ def test_a_size_in_a_name(text, size):
 def test_what_the_flops_of_glm_leave_out_is_documented(repository):
     glm = models.find("glm-5.2").shape
     # For each of 32 heads of 128: its queries, of the query rank, and its weight; one key for all heads.
-    indexer = 6 * glm.num_layers * (32 * 128 * glm.query_lora_rank + 32 * glm.hidden_size + 128 * glm.hidden_size)
+    indexer = (
+        6
+        * glm.num_layers
+        * (32 * 128 * glm.query_lora_rank + 32 * glm.hidden_size + 128 * glm.hidden_size)
+    )
     share = f"{indexer / flops_per_token(glm, 2048):.1%}"
-    assert f"indexer of its sparse attention is not counted (its weight matmuls would add {share} at" in (
-        repository / "docs" / "metrics.md"
-    ).read_text(encoding="utf-8")
+    assert (
+        f"indexer of its sparse attention is not counted (its weight matmuls would add {share} at"
+        in (repository / "docs" / "metrics.md").read_text(encoding="utf-8")
+    )

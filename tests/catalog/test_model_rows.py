@@ -26,7 +26,11 @@ def matrices(row: dict[str, str], kind: str) -> list[tuple[int, int, int, int]]:
     if kind == "-":
         return [(hidden, n["ffn_hidden_size"], ups + 1, ups + 1)]
     if kind == "E":
-        width, experts, routed = n.get("expert_latent_size", hidden), n["num_experts"], n["experts_per_token"]
+        width, experts, routed = (
+            n.get("expert_latent_size", hidden),
+            n["num_experts"],
+            n["experts_per_token"],
+        )
         found = [(hidden, experts, 1, 1)]
         found += [(width, n["expert_ffn_hidden_size"], (ups + 1) * experts, (ups + 1) * routed)]
         found += [(hidden, n.get("shared_expert_ffn_hidden_size", 0), ups + 1, ups + 1)]
@@ -37,10 +41,18 @@ def matrices(row: dict[str, str], kind: str) -> list[tuple[int, int, int, int]]:
         return [(hidden, inner, 3, 3), (hidden, keys, 2, 2), (hidden, gates, 1, 1)]
     heads = n["num_attention_heads"]
     if "key_value_lora_rank" in n:
-        size, rotary, value, rank = n["head_dim"], n["rope_head_dim"], n["value_head_dim"], n["key_value_lora_rank"]
+        size, rotary, value, rank = (
+            n["head_dim"],
+            n["rope_head_dim"],
+            n["value_head_dim"],
+            n["key_value_lora_rank"],
+        )
         query = [(hidden, heads * (size + rotary), 1, 1)]
         if "query_lora_rank" in n:
-            query = [(hidden, n["query_lora_rank"], 1, 1), (n["query_lora_rank"], heads * (size + rotary), 1, 1)]
+            query = [
+                (hidden, n["query_lora_rank"], 1, 1),
+                (n["query_lora_rank"], heads * (size + rotary), 1, 1),
+            ]
         return [
             *query, (hidden, rank + rotary, 1, 1), (rank, heads * size, 1, 1), (rank, heads * value, 1, 1),
             (heads * value, hidden, 1, 1),
@@ -60,7 +72,9 @@ def layers_of(row: dict[str, str]) -> str:
         return row["layer_pattern"]
     count, dense = int(row["num_layers"]), int(row["num_dense_layers"] or 0)
     if row["global_head_dim"]:
-        return "FE" * int(row["full_attention_layers"]) + "*E" * (count - int(row["full_attention_layers"]))
+        return "FE" * int(row["full_attention_layers"]) + "*E" * (
+            count - int(row["full_attention_layers"])
+        )
     return "*-" * dense + "*E" * (count - dense) if row["num_experts"] else "*-" * count
 
 
@@ -71,16 +85,22 @@ def seen(row: dict[str, str], length: int) -> float:
         return attending * length / 2
     whole, window = int(row["full_attention_layers"] or 0), int(row["sliding_window"])
     whole = 0 if row["global_head_dim"] else whole
-    return whole * length / 2 + (attending - whole) * statistics.fmean(min(i, window) for i in range(1, length + 1))
+    return whole * length / 2 + (attending - whole) * statistics.fmean(
+        min(i, window) for i in range(1, length + 1)
+    )
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row["name"] not in NO_FORMULA], ids=lambda row: row["name"])
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row["name"] not in NO_FORMULA], ids=lambda row: row["name"]
+)
 def test_parameters_and_flops_follow_from_the_matrices(row):
     model, pattern = models.find(row["name"]), layers_of(row)
     all_of = {kind: matrices(row, kind) for kind in set(pattern)}
     table = int(row["vocab_size"]) * int(row["hidden_size"])
     weights = sum(a * b * count for kind in pattern for a, b, count, _ in all_of[kind])
-    assert layers.parameters(model.shape) == weights + table * (1 if row["tie_word_embeddings"] == "true" else 2)
+    assert layers.parameters(model.shape) == weights + table * (
+        1 if row["tie_word_embeddings"] == "true" else 2
+    )
 
     active = sum(a * b * passed for kind in pattern for a, b, _, passed in all_of[kind]) + table
     if row["key_value_lora_rank"]:
@@ -88,10 +108,20 @@ def test_parameters_and_flops_follow_from_the_matrices(row):
     else:
         scores = 2 * int(row["head_dim"])
     attention = 6 * int(row["num_attention_heads"]) * scores * seen(row, 4096)
-    attention += 6 * int(row["num_attention_heads"]) * int(row["global_head_dim"] or 0) * pattern.count("F") * 4096
-    state = math.prod(int(row[name] or 0) for name in ("state_heads", "state_head_dim", "state_size"))
+    attention += (
+        6
+        * int(row["num_attention_heads"])
+        * int(row["global_head_dim"] or 0)
+        * pattern.count("F")
+        * 4096
+    )
+    state = math.prod(
+        int(row[name] or 0) for name in ("state_heads", "state_head_dim", "state_size")
+    )
     scans = 3 * state * (7 * pattern.count("M") + 8 * pattern.count("G"))
-    assert flops_per_token(model.shape, 4096) == pytest.approx(6 * active + attention + scans, rel=1e-9)
+    assert flops_per_token(model.shape, 4096) == pytest.approx(
+        6 * active + attention + scans, rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("name", NO_FORMULA)
@@ -123,7 +153,8 @@ def known():
     if not (FACTS / "models.csv").is_file():
         pytest.skip(f"no published parameters in {FACTS}")
     return {
-        TRAINED.get(row["model_key"], row["model_key"]): row for row in csv.DictReader((FACTS / "models.csv").open())
+        TRAINED.get(row["model_key"], row["model_key"]): row
+        for row in csv.DictReader((FACTS / "models.csv").open())
     }
 
 
@@ -149,10 +180,14 @@ def test_flops_are_those_that_nvidia_prints(known):
     found: dict[str, list[float]] = {}
     for row in csv.DictReader((FACTS / "published_training.csv").open(encoding="utf-8")):
         model = models.find(TRAINED.get(row["model_key"], row["model_key"]))
-        rate, printed, length = (row[k] for k in ("tokens_per_second_per_gpu", "tflops_per_gpu", "sequence_length"))
+        rate, printed, length = (
+            row[k] for k in ("tokens_per_second_per_gpu", "tflops_per_gpu", "sequence_length")
+        )
         if model is None or "" in (rate, printed, length) or model.name.startswith(OTHER_FORMULA):
             continue
-        if (row["framework"], row["task"]) != ("megatron-bridge", "pretrain") or "26.04.01" in row["version"]:
+        if (row["framework"], row["task"]) != ("megatron-bridge", "pretrain") or "26.04.01" in row[
+            "version"
+        ]:
             continue
         if (count := flops_per_token(model.shape, int(length))) is not None:
             found.setdefault(model.name, []).append(float(rate) * count / 1e12 / float(printed) - 1)

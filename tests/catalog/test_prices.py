@@ -7,7 +7,11 @@ import pytest
 from tprimat.catalog.prices import Price, parse
 from tprimat.errors import UsageError
 
-SIDES = ("8×MI300X, batch 64×2048", "8×H100 80GB HBM3, batch 64×2048", "8×H100 80GB HBM3, batch 8×8192")
+SIDES = (
+    "8×MI300X, batch 64×2048",
+    "8×H100 80GB HBM3, batch 64×2048",
+    "8×H100 80GB HBM3, batch 8×8192",
+)
 
 
 def priced(arguments, names=SIDES):
@@ -26,7 +30,8 @@ def test_one_price_for_each_side_in_order():
 @pytest.mark.parametrize("typed", [["1.99", "2.95"], ["1"], ["1", "2", "3", "4"]])
 def test_another_count_is_refused_with_the_order(typed):
     with pytest.raises(
-        UsageError, match=rf"--cost: {len(typed)} prices? for 3 systems: give one price per system, in this order"
+        UsageError,
+        match=rf"--cost: {len(typed)} prices? for 3 systems: give one price per system, in this order",
     ):
         parse(typed, SIDES)
 
@@ -69,7 +74,9 @@ def test_a_whole_word_counts_before_a_part_of_one():
 
 @pytest.mark.parametrize("typed", [["H200=3", "8×H200 slow=4"], ["8×H200 slow=4", "H200=3"]])
 def test_a_price_for_a_whole_name_wins_over_one_for_a_part(typed):
-    assert {name: price.low for name, price in priced(typed, ("8×H200", "8×H200 slow")).items()} == {
+    assert {
+        name: price.low for name, price in priced(typed, ("8×H200", "8×H200 slow")).items()
+    } == {
         "8×H200": 3,
         "8×H200 slow": 4,
     }
@@ -93,7 +100,9 @@ def test_a_gpus_name_means_its_systems_whatever_other_tables_call_theirs():
 @pytest.mark.parametrize("name", ["B200", "200", "GB20", "GB2"])
 def test_a_part_within_a_word_is_another_gpu(name):
     assert parse([f"{name}=3"], ("8×GB200", "8×MI355X")) == ({}, [name])
-    assert parse([f"{name}=3", "GB200=6"], ("8×GB200", "8×B200", "8×GB2", "4×GB20", "2×200"))[1] == []
+    assert (
+        parse([f"{name}=3", "GB200=6"], ("8×GB200", "8×B200", "8×GB2", "4×GB20", "2×200"))[1] == []
+    )
 
 
 def test_another_gpu_of_a_longer_name_is_not_meant():

@@ -30,7 +30,8 @@ def like_nvidia(share=0.35, **changes):
     """A run on eight H100 with a share of what NVIDIA publishes for Llama 3 8B in FP8."""
     seconds = BATCH * LENGTH / 8 / (share * NVIDIA_FP8)
     return make_run(
-        warmup=(90.0,), **{"step_time": seconds, "batch": BATCH, "length": LENGTH, "precision": "fp8", **changes}
+        warmup=(90.0,),
+        **{"step_time": seconds, "batch": BATCH, "length": LENGTH, "precision": "fp8", **changes},
     )
 
 
@@ -54,7 +55,10 @@ NAMES = {
 def like(row, **changes):
     """A run as fast as a row says, of the same setup as far as it says."""
     seconds = 2.0
-    batch = round(row.tokens_per_second_per_gpu * seconds * (row.num_gpus or 8) / row.sequence_length) or 1
+    batch = (
+        round(row.tokens_per_second_per_gpu * seconds * (row.num_gpus or 8) / row.sequence_length)
+        or 1
+    )
     name = models.find(row.model).aliases[0]
     name = f"{name}-{row.task}" if row.task in ("lora", "sft") else name
     framework = row.framework or "megatron"
@@ -62,7 +66,11 @@ def like(row, **changes):
         NAMES[row.gpu],
         stack="rocm" if row.gpu.startswith("mi") else "cuda",
         model=name,
-        framework="nemo_rl" if row.task == "rl" else framework if framework != "torchtune" else "transformers",
+        framework="nemo_rl"
+        if row.task == "rl"
+        else framework
+        if framework != "torchtune"
+        else "transformers",
         step_time=seconds,
         gpus=row.num_gpus or 8,
         batch=row.global_batch_size or batch,
@@ -70,7 +78,9 @@ def like(row, **changes):
         precision=row.precision,
         **changes,
     )
-    return msgspec.structs.replace(run, gpu_info=msgspec.structs.replace(run.gpu_info, total_memory_gb=None))
+    return msgspec.structs.replace(
+        run, gpu_info=msgspec.structs.replace(run.gpu_info, total_memory_gb=None)
+    )
 
 
 def usable():
@@ -80,13 +90,20 @@ def usable():
         for row in published.rows()
         if row.audit not in published.REFUSED and row.gpu in NAMES and models.find(row.model)
     )
-    return [row for row in known if row.precision and row.sequence_length and row.tokens_per_second_per_gpu]
+    return [
+        row
+        for row in known
+        if row.precision and row.sequence_length and row.tokens_per_second_per_gpu
+    ]
 
 
 class TestTable:
     def test_more_than_a_thousand_rows_each_cited_by_line(self):
         assert len(published.rows()) >= 1450
-        assert all(re.search(r"@[0-9a-f]{8,12}(:\d+)?$", row.source) and row.publisher for row in published.rows())
+        assert all(
+            re.search(r"@[0-9a-f]{8,12}(:\d+)?$", row.source) and row.publisher
+            for row in published.rows()
+        )
 
     def test_the_speed_of_each_run_is_a_number(self):
         row = published.Published(publisher="A", source="a/b/c@067f987d", run_rates="31340.5 31422")
@@ -101,10 +118,40 @@ class TestTable:
             assert all(row["source"].startswith(f"{name}/") for row in rows)
 
     def test_columns_that_have_a_field_in_a_result_have_its_name(self):
-        own = {"publisher", "gpu", "version", "date", "audit", "reason", "note", "source", "task", "samples_per_second"}
-        own |= {"printed_tflops_per_gpu", "printed_mfu_percent", "virtual_pipeline_size", "time_to_target_seconds"}
-        own |= {"step_time_seconds", "memory_gb", "run_rates", "target", "samples_to_target", "num_runs", "failed_runs"}
-        own |= {"system", "correction", "precision_source", "training_percent", "evaluation_percent"}
+        own = {
+            "publisher",
+            "gpu",
+            "version",
+            "date",
+            "audit",
+            "reason",
+            "note",
+            "source",
+            "task",
+            "samples_per_second",
+        }
+        own |= {
+            "printed_tflops_per_gpu",
+            "printed_mfu_percent",
+            "virtual_pipeline_size",
+            "time_to_target_seconds",
+        }
+        own |= {
+            "step_time_seconds",
+            "memory_gb",
+            "run_rates",
+            "target",
+            "samples_to_target",
+            "num_runs",
+            "failed_runs",
+        }
+        own |= {
+            "system",
+            "correction",
+            "precision_source",
+            "training_percent",
+            "evaluation_percent",
+        }
         own |= {"median_step_time_seconds"}
         types = (run.Run, run.TrainingConfig, run.ParallelismConfig, run.PerformanceMetrics)
         known = own | {name for each in types for name in each.__struct_fields__}
@@ -117,27 +164,45 @@ class TestTable:
         assert {row.precision for row in published.rows()} <= {
             "", "bf16", "fp16", "fp8", "mxfp8", "nvfp4", "fp4", "int8"
         }  # fmt: skip
-        assert {row.audit for row in published.rows()} == {"consistent", "convention", "unchecked", *published.REFUSED}
+        assert {row.audit for row in published.rows()} == {
+            "consistent",
+            "convention",
+            "unchecked",
+            *published.REFUSED,
+        }
         assert not any(row.reason for row in published.rows() if row.audit == "consistent")
         # Of these, publishers don't say which of several cards it is, or it is no GPU.
         unnamed = {row.gpu for row in published.rows()} - {gpu.key for gpu in gpus.gpus()}
-        assert all(name == "" or name.startswith(("A100", "A800", "TPU", "H100 96GB", "B200 (")) for name in unnamed)
+        assert all(
+            name == "" or name.startswith(("A100", "A800", "TPU", "H100 96GB", "B200 ("))
+            for name in unnamed
+        )
 
     def test_what_is_rejected_says_why_and_is_no_reference(self):
         rejected = [row for row in published.rows() if row.audit in published.REFUSED]
         assert 20 <= len(rejected) <= 40
         assert all(row.reason for row in rejected)
-        assert not any(row.correction for row in published.rows() if row.audit not in published.REFUSED)
+        assert not any(
+            row.correction for row in published.rows() if row.audit not in published.REFUSED
+        )
         right = {row.correction for row in rejected if "Automodel" in row.source}
         assert right == {"277 TFLOP/s and 12,040 tokens/s/GPU in docs/performance-summary.mdx"}
         for row in rejected:
-            if row.gpu in NAMES and row.precision and row.sequence_length and row.tokens_per_second_per_gpu:
+            if (
+                row.gpu in NAMES
+                and row.precision
+                and row.sequence_length
+                and row.tokens_per_second_per_gpu
+            ):
                 assert row not in published.of_the_same(like(row))
 
     def test_records_of_two_tracks_are_two_series(self):
-        records = [row for row in published.rows() if row.publisher == "modded-nanogpt record holders"]
+        records = [
+            row for row in published.rows() if row.publisher == "modded-nanogpt record holders"
+        ]
         targets = {
-            track: f"{loss} validation loss on FineWeb (track {track})" for track, loss in ((1, 3.28), (2, 2.92))
+            track: f"{loss} validation loss on FineWeb (track {track})"
+            for track, loss in ((1, 3.28), (2, 2.92))
         }
         assert {row.target for row in records} == set(targets.values())
         for track, first, last, count in ((1, 2700, 73.8, 90), (2, 20880, 1041, 18)):
@@ -156,9 +221,16 @@ class TestTable:
         peaks = {gpu.key: gpu for gpu in gpus.gpus()}
         for row in usable():
             frozen = 1 if row.task == "lora" else None
-            shape = msgspec.structs.replace(models.find(row.model).shape, trainable_parameters=frozen)
-            count, peak = flops_per_token(shape, row.sequence_length), peaks[row.gpu].peak_tflops(row.precision)
-            assert not count or not peak or count * row.tokens_per_second_per_gpu < 0.75e12 * peak, row
+            shape = msgspec.structs.replace(
+                models.find(row.model).shape, trainable_parameters=frozen
+            )
+            count, peak = (
+                flops_per_token(shape, row.sequence_length),
+                peaks[row.gpu].peak_tflops(row.precision),
+            )
+            assert (
+                not count or not peak or count * row.tokens_per_second_per_gpu < 0.75e12 * peak
+            ), row
 
     def test_700_rows_join_a_result(self, monkeypatch):
         """By GPU, model, task, precision and length; with superseded ones."""
@@ -175,13 +247,18 @@ class TestTable:
             pytest.skip(f"no published figures in {FACTS}")
         tool = load_tool("published_figures")
         monkeypatch.setattr(tool, "FOLDER", tmp_path)
-        assert tool.main([str(FACTS / "published_training.csv"), str(FACTS / "published_audit.csv")]) == 0
+        assert (
+            tool.main([str(FACTS / "published_training.csv"), str(FACTS / "published_audit.csv")])
+            == 0
+        )
         made, known = (
             {path.relative_to(folder): path.read_bytes() for path in folder.glob("*/*.csv")}
             for folder in (tmp_path, published.FOLDER)
         )
         # MLPerf's rows are read from its logs, by another program.
-        assert made == {name: content for name, content in known.items() if name.parent.name != "mlcommons"}
+        assert made == {
+            name: content for name, content in known.items() if name.parent.name != "mlcommons"
+        }
 
 
 class TestMatching:
@@ -210,7 +287,9 @@ class TestMatching:
         run = like_nvidia(**changes)
         assert published.of_the_same(run) == ()
 
-    @pytest.mark.parametrize("name", ["llama3.1-70b", "Llama-3-70B", "llama3_70b", "meta-llama/Llama-3.1-70B"])
+    @pytest.mark.parametrize(
+        "name", ["llama3.1-70b", "Llama-3-70B", "llama3_70b", "meta-llama/Llama-3.1-70B"]
+    )
     def test_seventy_billion_under_its_names(self, name):
         row = published.nearest(like_nvidia(model=name, gpus=64, framework="megatron"))
         assert row.tokens_per_second_per_gpu == 1621
@@ -223,7 +302,9 @@ class TestMatching:
         ("key", "precision", "batch", "submitter", "rate"),
         [("mi355x", "fp8", 32, "AMD", 31383.6), ("b200-hgx", "fp4", 16, "Lenovo", 36589.5)],
     )
-    def test_of_a_round_of_mlperf_the_fastest_of_the_same_size(self, key, precision, batch, submitter, rate):
+    def test_of_a_round_of_mlperf_the_fastest_of_the_same_size(
+        self, key, precision, batch, submitter, rate
+    ):
         vendor = {"stack": "rocm"} if key == "mi355x" else {}
         run = make_run(
             NAMES[key],
@@ -235,7 +316,9 @@ class TestMatching:
             step_time=1,
             **vendor,
         )
-        run = msgspec.structs.replace(run, gpu_info=msgspec.structs.replace(run.gpu_info, total_memory_gb=None))
+        run = msgspec.structs.replace(
+            run, gpu_info=msgspec.structs.replace(run.gpu_info, total_memory_gb=None)
+        )
         row = published.nearest(run)
         assert (row.publisher, row.tokens_per_second_per_gpu) == (f"{submitter} in MLPerf", rate)
         # The log of a set doesn't name its framework, so none differs.
@@ -244,7 +327,11 @@ class TestMatching:
 
     def test_a_set_of_mlperf_is_one_for_its_task_alone(self):
         row = published.nearest(like_nvidia(model="llama2_70b_lora"))
-        assert (row.publisher.partition(" in ")[2], row.task, row.model) == ("MLPerf", "lora", "llama-2-70b")
+        assert (row.publisher.partition(" in ")[2], row.task, row.model) == (
+            "MLPerf",
+            "lora",
+            "llama-2-70b",
+        )
         assert published.nearest(like_nvidia(model="llama2-70b")) is None
 
 
@@ -286,12 +373,18 @@ class TestNearest:
             ({"num_gpus": 16}, {"num_gpus": None, "framework": "megatron"}),
             ({"framework": "megatron"}, {"num_gpus": 64}),
             ({"date": "2026-02-01"}, {"date": "2026-01-31"}),
-            ({"note": "tuned"}, {"note": "functional check (sft), not tuned for speed", "date": "2026-03-01"}),
+            (
+                {"note": "tuned"},
+                {"note": "functional check (sft), not tuned for speed", "date": "2026-03-01"},
+            ),
         ],
         ids=str,
     )
     def test_the_nearer_one_counts_be_it_the_slower(self, table, nearer, farther):
-        near, far = figure(9000, **nearer), figure(11_000, **{"source": "a/b/c@067f987d:1", **farther})
+        near, far = (
+            figure(9000, **nearer),
+            figure(11_000, **{"source": "a/b/c@067f987d:1", **farther}),
+        )
         for rows in ((near, far), (far, near)):
             table(*rows)
             assert published.nearest(like_nvidia(**BRIDGE)) == near
@@ -340,8 +433,14 @@ class TestTask:
             ({"framework": "ms_swift", "model": "llama-3.1-8b-lora"}, "lora"),
             ({"framework": "nemo_rl"}, "rl"),
             ({"model_config": run.ModelConfig(trainable_parameters=20_971_520)}, "lora"),
-            ({"model_config": run.ModelConfig(trainable_parameters=99, num_parameters=100)}, "lora"),
-            ({"model_config": run.ModelConfig(trainable_parameters=100, num_parameters=100)}, "pretrain"),
+            (
+                {"model_config": run.ModelConfig(trainable_parameters=99, num_parameters=100)},
+                "lora",
+            ),
+            (
+                {"model_config": run.ModelConfig(trainable_parameters=100, num_parameters=100)},
+                "pretrain",
+            ),
             ({"model_config": run.ModelConfig(trainable_parameters=8_030_261_248)}, "pretrain"),
         ],
         ids=str,
@@ -371,7 +470,11 @@ class TestReport:
 
     def test_tflops_are_those_of_our_formula(self, table):
         """Of this model the page prints 524, by a formula that was wrong then."""
-        (row,) = [row for row in usable() if (row.model, row.gpu, row.date) == ("gpt-oss-120b", "gb300", "2026-04-17")]
+        (row,) = [
+            row
+            for row in usable()
+            if (row.model, row.gpu, row.date) == ("gpt-oss-120b", "gb300", "2026-04-17")
+        ]
         table(row)
         (text,) = beside(comparison(like(row)).models[0])
         assert "19,275 tokens/s/GPU (630 TFLOP/s), BF16" in text
@@ -379,13 +482,20 @@ class TestReport:
     def test_what_differs_beside_is_said(self):
         changes = {"batch": 64, "gpus": 16, "step_time": 6.0, "framework": "lightning"}
         (text,) = beside(comparison(like_nvidia(**changes)).models[0])
-        assert "8 GPUs, here 16; 128 sequences per step, here 64; megatron_bridge, here lightning; NVIDIA-NeMo" in text
-        assert text.endswith("Possible causes of the gap: a different number of GPUs, batch size or framework")
+        assert (
+            "8 GPUs, here 16; 128 sequences per step, here 64; megatron_bridge, here lightning; NVIDIA-NeMo"
+            in text
+        )
+        assert text.endswith(
+            "Possible causes of the gap: a different number of GPUs, batch size or framework"
+        )
 
     @pytest.mark.parametrize(("share", "says_why"), [(0.9695, True), (0.9705, False)])
     def test_a_gap_is_explained_from_3_percent_on(self, share, says_why):
         (text,) = beside(
-            comparison(like_nvidia(framework="megatron_bridge", step_time=128 * 8192 / 8 / 14_451 / share)).models[0]
+            comparison(
+                like_nvidia(framework="megatron_bridge", step_time=128 * 8192 / 8 / 14_451 / share)
+            ).models[0]
         )
         assert "reaches 97% of" in text
         assert ("of the gap: " in text or "of such a gap: " in text) is says_why
@@ -427,13 +537,19 @@ class TestReport:
 
     def test_console_and_report_show_it(self):
         found = comparison(
-            like_nvidia(framework="megatron_bridge"), like_nvidia(share=0.4, framework="megatron_bridge", label="b")
+            like_nvidia(framework="megatron_bridge"),
+            like_nvidia(share=0.4, framework="megatron_bridge", label="b"),
         )
-        shown = " ".join(screens.shown(report(found), width=100, verbosity=Verbosity.VERBOSE).split())
+        shown = " ".join(
+            screens.shown(report(found), width=100, verbosity=Verbosity.VERBOSE).split()
+        )
         assert "reaches 35% of the published result of NVIDIA" in shown
         assert "reaches 40% of the published result of NVIDIA" in shown
         written = write(document.of(report(found), Sources("1", "compare"), plot=False))
-        assert "Published results for the same GPU, model, task, precision and sequence length:" in written
+        assert (
+            "Published results for the same GPU, model, task, precision and sequence length:"
+            in written
+        )
         assert "reaches 35% of the published result of NVIDIA" in written
 
     def test_without_a_row_nothing_is_said(self):
@@ -445,7 +561,9 @@ class TestReport:
 @pytest.mark.parametrize("task", ["pretrain", "lora"])
 def test_more_than_three_quarters_of_the_peak_is_rejected(share, audit, task):
     tool = load_tool("published_figures")
-    shape = msgspec.structs.replace(models.find("llama").shape, trainable_parameters=1 if task == "lora" else None)
+    shape = msgspec.structs.replace(
+        models.find("llama").shape, trainable_parameters=1 if task == "lora" else None
+    )
     (peak,) = [gpu.peak_tflops("bf16") for gpu in gpus.gpus() if gpu.key == "h100-sxm5"]
     rate = share * peak * 1e12 / flops_per_token(shape, 0)
     row = {"gpu": "h100-sxm5", "model": "llama", "task": task, "precision": "bf16"}
@@ -457,13 +575,21 @@ def test_more_than_three_quarters_of_the_peak_is_rejected(share, audit, task):
     [
         ("ok", "", ("consistent", "")),
         ("not checkable", "", ("unchecked", "")),
-        ("other convention", "formula convention", ("convention", "the printed TFLOP/s follows another formula")),
+        (
+            "other convention",
+            "formula convention",
+            ("convention", "the printed TFLOP/s follows another formula"),
+        ),
         (
             "contradiction",
             "vision-language model",
             ("unchecked", "the printed TFLOP/s is more than that of the decoder"),
         ),
-        ("other convention", "stale after correction", ("rejected", "the publisher later corrected this value")),
+        (
+            "other convention",
+            "stale after correction",
+            ("rejected", "the publisher later corrected this value"),
+        ),
         (
             "contradiction",
             "mean of rates",
@@ -472,7 +598,13 @@ def test_more_than_three_quarters_of_the_peak_is_rejected(share, audit, task):
     ],
 )
 def test_a_check_decides_what_a_row_is_worth(verdict, kind, expected):
-    row = {"gpu": "", "model": "", "task": "pretrain", "precision": "", "tokens_per_second_per_gpu": "1"}
+    row = {
+        "gpu": "",
+        "model": "",
+        "task": "pretrain",
+        "precision": "",
+        "tokens_per_second_per_gpu": "1",
+    }
     check = {"check": "tflops~tokens", "verdict": verdict, "class": kind}
     below = {"check": "below peak", "verdict": "ok", "class": ""}
     assert load_tool("published_figures").judge(row, "", [check, below]) == expected
@@ -481,14 +613,24 @@ def test_a_check_decides_what_a_row_is_worth(verdict, kind, expected):
 @pytest.mark.parametrize(
     ("check", "verdict", "expected", "said"),
     [
-        ("tflops~tokens", "contradiction", "471.2", "10,057 tokens/s needs 471 TFLOP/s, but 235.7 is printed"),
+        (
+            "tflops~tokens",
+            "contradiction",
+            "471.2",
+            "10,057 tokens/s needs 471 TFLOP/s, but 235.7 is printed",
+        ),
         (
             "tflops~tokens",
             "contradiction",
             "399 or more",
             "10,057 tokens/s needs 399 TFLOP/s or more, but 235.7 is printed",
         ),
-        ("tflops~tokens", "other convention", "471.2", "10,057 tokens/s needs 471 TFLOP/s, but 235.7 is printed"),
+        (
+            "tflops~tokens",
+            "other convention",
+            "471.2",
+            "10,057 tokens/s needs 471 TFLOP/s, but 235.7 is printed",
+        ),
         ("tflops~tokens", "ok", "235.7", ""),
         ("tflops~tokens", "not checkable", "", ""),
         ("below peak", "contradiction", "471.2", ""),
@@ -501,7 +643,11 @@ def test_a_contradiction_names_both_values_and_what_is_needed(check, verdict, ex
 
 
 def test_each_contradiction_between_two_printed_values_names_them():
-    rows = [row for row in published.rows() if row.audit == "contradiction" and row.printed_tflops_per_gpu]
+    rows = [
+        row
+        for row in published.rows()
+        if row.audit == "contradiction" and row.printed_tflops_per_gpu
+    ]
     assert len(rows) >= 16
     for row in rows:
         assert f"{row.tokens_per_second_per_gpu:,.6g} tokens/s needs" in row.reason

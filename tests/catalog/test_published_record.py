@@ -45,7 +45,9 @@ def clone(tmp_path):
             (folder / path).write_text(content)
         for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "results")):
             names = ("-c", "user.name=a", "-c", "user.email=a@example.com")
-            subprocess.run(["git", "-C", str(folder), *names, *words], check=True, capture_output=True)
+            subprocess.run(
+                ["git", "-C", str(folder), *names, *words], check=True, capture_output=True
+            )
         return folder
 
     return make
@@ -68,18 +70,29 @@ def made(tmp_path, capsys):
 
     def run(*clones: Path):
         output = tmp_path / "made"
-        status = load_tool("mlperf_record").main([*map(str, clones), "--output-dir", str(output), "--jobs", "1"])
+        status = load_tool("mlperf_record").main(
+            [*map(str, clones), "--output-dir", str(output), "--jobs", "1"]
+        )
         assert status == 0
-        rows = [row for path in sorted(output.glob("*.csv")) for row in csv.DictReader(path.open(encoding="utf-8"))]
+        rows = [
+            row
+            for path in sorted(output.glob("*.csv"))
+            for row in csv.DictReader(path.open(encoding="utf-8"))
+        ]
         said = capsys.readouterr().out
-        check = load_tool("check_mlperf_record").main([*map(str, clones), "--published", str(output)])
+        check = load_tool("check_mlperf_record").main(
+            [*map(str, clones), "--published", str(output)]
+        )
         return rows, said, (check, capsys.readouterr().out)
 
     return run
 
 
 CONFIG = "source $(dirname ${BASH_SOURCE[0]})/config_common.sh\nexport MINIBS=2\nexport DGXNNODES=1\nexport DGXNGPU=8\n"
-FP4 = {"nemo/config_common.sh": "export FP4=True\nexport FP8=False\n", "nemo/config_DGXB200_1x8x2.sh": CONFIG}
+FP4 = {
+    "nemo/config_common.sh": "export FP4=True\nexport FP8=False\n",
+    "nemo/config_DGXB200_1x8x2.sh": CONFIG,
+}
 
 
 class TestClone:
@@ -90,23 +103,34 @@ class TestClone:
         (row,), _, (status, checked) = made(clone("training_results_v5.1", files))
         seconds = sum(12 + number / 100 + 6 for number in range(3))
         assert float(row["step_time_seconds"]) == pytest.approx(seconds / 54, rel=1e-5)
-        assert float(row["tokens_per_second_per_gpu"]) == pytest.approx(BATCH * LENGTH * 54 / seconds / 8, rel=1e-5)
+        assert float(row["tokens_per_second_per_gpu"]) == pytest.approx(
+            BATCH * LENGTH * 54 / seconds / 8, rel=1e-5
+        )
         assert len(row["run_rates"].split()) == 3
         # The middle one, with two evaluations of 0.9 s, the start and the pauses.
-        assert float(row["time_to_target_seconds"]) == pytest.approx(1.01 * (18.01 + 1.8 + 0.12 + 0.042), rel=1e-4)
-        assert (row["samples_to_target"], row["num_runs"], row["failed_runs"]) == (str(18 * BATCH), "3", "0")
+        assert float(row["time_to_target_seconds"]) == pytest.approx(
+            1.01 * (18.01 + 1.8 + 0.12 + 0.042), rel=1e-4
+        )
+        assert (row["samples_to_target"], row["num_runs"], row["failed_runs"]) == (
+            str(18 * BATCH),
+            "3",
+            "0",
+        )
         assert (row["gpu"], row["num_gpus"], row["precision"], row["model"]) == (
             "b200-hgx", "8", "fp8", "llama-3.1-405b"
         )  # fmt: skip
         assert re.fullmatch(
-            r"mlcommons/training_results_v5.1/Nobody/results/b200_n1/llama31_405b@[0-9a-f]{12}", row["source"]
+            r"mlcommons/training_results_v5.1/Nobody/results/b200_n1/llama31_405b@[0-9a-f]{12}",
+            row["source"],
         )
         assert status == 0
         assert "1 sets, 3 logs" in checked
 
     @pytest.mark.parametrize(("failed", "has_score"), [(0, True), (1, True), (2, False)])
     def test_one_run_may_miss_the_target(self, failed, has_score, clone, made):
-        (row,), _, (status, _) = made(clone("training_results_v5.1", a_set("A", logs(failed=failed))))
+        (row,), _, (status, _) = made(
+            clone("training_results_v5.1", a_set("A", logs(failed=failed)))
+        )
         assert (bool(row["time_to_target_seconds"]), row["failed_runs"]) == (has_score, str(failed))
         assert len(row["run_rates"].split()) == 3 - failed
         assert status == 0
@@ -115,40 +139,92 @@ class TestClone:
         ("code", "precision", "place"),
         [
             (FP4, "fp4", "nemo/config_common.sh:1"),
-            ({**FP4, "nemo/config_DGXB200_1x8x2.sh": f"{CONFIG}export FP4=False\nexport FP8=True\n"}, "fp8", "x2.sh:6"),
+            (
+                {
+                    **FP4,
+                    "nemo/config_DGXB200_1x8x2.sh": f"{CONFIG}export FP4=False\nexport FP8=True\n",
+                },
+                "fp8",
+                "x2.sh:6",
+            ),
             # Another GPU, number of nodes or batch is another set's configuration.
-            ({**FP4, "nemo/config_H100.sh": f"{CONFIG}export FP4=False\nexport FP8=True\n"}, "fp4", "common.sh:1"),
-            ({**FP4, "nemo/config_B200.sh": f"{CONFIG}export FP4=0\nexport FP8=1\nexport DGXNNODES=2\n"}, "fp4", ":1"),
-            ({**FP4, "nemo/config_B200.sh": f"{CONFIG}export FP4=0\nexport FP8=1\nexport MINIBS=4\n"}, "fp4", ":1"),
+            (
+                {**FP4, "nemo/config_H100.sh": f"{CONFIG}export FP4=False\nexport FP8=True\n"},
+                "fp4",
+                "common.sh:1",
+            ),
+            (
+                {
+                    **FP4,
+                    "nemo/config_B200.sh": f"{CONFIG}export FP4=0\nexport FP8=1\nexport DGXNNODES=2\n",
+                },
+                "fp4",
+                ":1",
+            ),
+            (
+                {
+                    **FP4,
+                    "nemo/config_B200.sh": f"{CONFIG}export FP4=0\nexport FP8=1\nexport MINIBS=4\n",
+                },
+                "fp4",
+                ":1",
+            ),
             # Two that may be it, and differ.
-            ({**FP4, "nemo/config_B200.sh": f"{CONFIG}export FP4=False\nexport FP8=True\n"}, "", ""),
+            (
+                {**FP4, "nemo/config_B200.sh": f"{CONFIG}export FP4=False\nexport FP8=True\n"},
+                "",
+                "",
+            ),
             # But one is named after the system.
-            ({**FP4, "nemo/config_b200-n1.sh": f"{CONFIG}export FP4=False\nexport FP8=True\n"}, "fp8", "n1.sh:6"),
+            (
+                {**FP4, "nemo/config_b200-n1.sh": f"{CONFIG}export FP4=False\nexport FP8=True\n"},
+                "fp8",
+                "n1.sh:6",
+            ),
             ({"nemo/config_B200.sh": CONFIG, "nemo/config_common.sh": "export LR=1\n"}, "", ""),
             ({}, "", ""),
         ],
     )
-    def test_the_precision_is_that_of_the_configuration_if_only_one_may_be(self, code, precision, place, clone, made):
+    def test_the_precision_is_that_of_the_configuration_if_only_one_may_be(
+        self, code, precision, place, clone, made
+    ):
         (row,), _, _ = made(clone("training_results_v5.1", a_set("A", logs(), **code)))
         assert row["precision"] == precision
         assert row["precision_source"].endswith(place)
 
     def test_the_log_decides_before_the_code(self, clone, made):
-        (row,), _, _ = made(clone("training_results_v5.1", a_set("A", logs(precision="fp8"), **FP4)))
+        (row,), _, _ = made(
+            clone("training_results_v5.1", a_set("A", logs(precision="fp8"), **FP4))
+        )
         assert (row["precision"], row["precision_source"][:4]) == ("fp8", "log:")
 
     def test_software_is_what_the_image_of_the_code_has(self, clone, made):
-        code = {**FP4, "nemo/Dockerfile": "ARG FROM_IMAGE_NAME=nvcr.io/x/pytorch:25.09-py3\nARG NEMO_REVISION=v2.5.0\n"}
+        code = {
+            **FP4,
+            "nemo/Dockerfile": "ARG FROM_IMAGE_NAME=nvcr.io/x/pytorch:25.09-py3\nARG NEMO_REVISION=v2.5.0\n",
+        }
         (row,), _, _ = made(clone("training_results_v5.1", a_set("A", logs(), **code)))
         assert (row["framework"], row["version"]) == ("nemo", "NeMo 2.5.0, PyTorch 25.09")
 
     def test_logs_that_come_again_count_once_and_are_named(self, clone, made):
         first = clone("training_results_v5.0", a_set("A", logs()))
-        second = clone("training_results_v5.1", a_set("A", logs(), "again") | a_set("A", logs(lasts=6100), "other"))
+        second = clone(
+            "training_results_v5.1",
+            a_set("A", logs(), "again") | a_set("A", logs(lasts=6100), "other"),
+        )
         rows, said, (status, _) = made(second, first)
-        assert [row["source"].split("/")[1] for row in rows] == ["training_results_v5.0", "training_results_v5.1"]
-        assert rows[0]["note"] == "the same logs again in training_results_v5.1/A/results/again/llama31_405b"
-        assert "the same logs as mlcommons/training_results_v5.0/A/results/b200_n1/llama31_405b" in said
+        assert [row["source"].split("/")[1] for row in rows] == [
+            "training_results_v5.0",
+            "training_results_v5.1",
+        ]
+        assert (
+            rows[0]["note"]
+            == "the same logs again in training_results_v5.1/A/results/again/llama31_405b"
+        )
+        assert (
+            "the same logs as mlcommons/training_results_v5.0/A/results/b200_n1/llama31_405b"
+            in said
+        )
         assert status == 0
 
     def test_a_set_of_which_a_clone_lacks_a_log_has_no_row(self, clone, made):
@@ -165,7 +241,10 @@ class TestClone:
 
     def test_the_first_set_by_path_counts_in_whatever_order_sets_are_read(self, clone, tmp_path):
         # As text "n8-POWER/" comes before "n8/"; in the newer round an organization comes before that of the older.
-        texts, code = logs(), {"nemo/config_common.sh": "export FP4=True\n", "nemo/config_B200.sh": CONFIG}
+        texts, code = (
+            logs(),
+            {"nemo/config_common.sh": "export FP4=True\n", "nemo/config_B200.sh": CONFIG},
+        )
         older = a_set("B", texts, "n8", **code) | a_set("B", texts, "n8-POWER")
         newer = a_set("A", texts, "n8", **code) | a_set("A", logs(lasts=6100), "n8-POWER")
         clones = clone("training_results_v5.0", older), clone("training_results_v5.1", newer)
@@ -176,27 +255,39 @@ class TestClone:
                 arguments = [*map(str, given), "--output-dir", str(output), "--jobs", jobs]
                 assert load_tool("mlperf_record").main(arguments) == 0
                 written.add(tuple(path.read_bytes() for path in sorted(output.iterdir())))
-        ((first, second),) = [[list(csv.DictReader(io.StringIO(file.decode()))) for file in files] for files in written]
+        ((first, second),) = [
+            [list(csv.DictReader(io.StringIO(file.decode()))) for file in files]
+            for files in written
+        ]
         assert [(row["system"], row["precision"]) for row in first] == [("n8", "fp4")]
         assert [row["system"] for row in second] == ["n8-POWER"]
         assert re.findall(r"training_results_v[^;]*", first[0]["note"]) == [
             "training_results_v5.0/B/results/n8-POWER/llama31_405b", "training_results_v5.1/A/results/n8/llama31_405b"
         ]  # fmt: skip
 
-    @pytest.mark.parametrize(("line", "note"), [("0: FP8 Healing starting...\n", "ends in FP8"), ("0: FP8\n", "")])
+    @pytest.mark.parametrize(
+        ("line", "note"), [("0: FP8 Healing starting...\n", "ends in FP8"), ("0: FP8\n", "")]
+    )
     def test_a_change_of_precision_that_a_log_prints_is_noted(self, line, note, clone, made):
         texts = [mlperf_log(benchmark="llama31_405b", said={14: line.strip()}) for _ in range(3)]
         (row,), _, _ = made(clone("training_results_v5.1", a_set("A", texts)))
         assert row["note"] == note
 
     @pytest.mark.parametrize(("share", "status"), [(0.0019, 0), (0.0021, 1)])
-    def test_the_check_finds_a_value_that_is_off(self, share, status, clone, made, tmp_path, capsys):
+    def test_the_check_finds_a_value_that_is_off(
+        self, share, status, clone, made, tmp_path, capsys
+    ):
         folder = clone("training_results_v5.1", a_set("A", logs()))
         (row,), _, _ = made(folder)
         (path,) = (tmp_path / "made").glob("*.csv")
         value = row["step_time_seconds"]
         path.write_text(path.read_text().replace(value, f"{float(value) * (1 + share):.9g}"))
-        assert load_tool("check_mlperf_record").main([str(folder), "--published", str(tmp_path / "made")]) == status
+        assert (
+            load_tool("check_mlperf_record").main(
+                [str(folder), "--published", str(tmp_path / "made")]
+            )
+            == status
+        )
         assert ("fault: " in capsys.readouterr().out) is bool(status)
 
 
@@ -208,17 +299,28 @@ class TestRows:
             name: sum(f"training_results_{name}/" in row.source for row in self.ROWS)
             for name in ("v4.1", "v5.0", "v5.1")
         }
-        assert sum(counts.values()) + sum("the same logs again" in row.note for row in self.ROWS) == 216
+        assert (
+            sum(counts.values()) + sum("the same logs again" in row.note for row in self.ROWS)
+            == 216
+        )
         assert sum("the same logs again" in row.note for row in self.ROWS) == 4
 
     def test_what_is_known(self):
         assert sum(bool(row.precision) for row in self.ROWS) >= 0.95 * len(self.ROWS)
-        assert all(row.gpu and row.num_gpus and row.global_batch_size and row.date for row in self.ROWS)
+        assert all(
+            row.gpu and row.num_gpus and row.global_batch_size and row.date for row in self.ROWS
+        )
         without = [row for row in self.ROWS if not row.tokens_per_second_per_gpu]
         assert {row.publisher for row in without} == {"Google in MLPerf"}
-        assert all(len(row.rates) == row.num_runs - row.failed_runs for row in self.ROWS if row not in without)
+        assert all(
+            len(row.rates) == row.num_runs - row.failed_runs
+            for row in self.ROWS
+            if row not in without
+        )
 
-    @pytest.mark.parametrize("known", TRUTH, ids=lambda known: f"{known['repo'][-3:]} {known['set']}")
+    @pytest.mark.parametrize(
+        "known", TRUTH, ids=lambda known: f"{known['repo'][-3:]} {known['set']}"
+    )
     def test_values_are_those_of_an_independent_account(self, known):
         source = f"{known['repo']}/{known['set']}@{known['commit'][:12]}"
         copy = f"{known['repo'].partition('/')[2]}/{known['set']}"
@@ -231,7 +333,9 @@ class TestRows:
             assert row.step_time_seconds == pytest.approx(known["set_s_per_step"], rel=0.002)
         assert row.samples_to_target == pytest.approx(known["samples_to_target_olympic"], rel=0.002)
         if row.time_to_target_seconds:
-            assert row.time_to_target_seconds == pytest.approx(60 * known["official_minutes"], rel=0.002)
+            assert row.time_to_target_seconds == pytest.approx(
+                60 * known["official_minutes"], rel=0.002
+            )
 
     @pytest.mark.parametrize(
         "name",
@@ -247,9 +351,13 @@ class TestRows:
         about = Path(organization) / "systems" / f"{system}.json"
         root = samples / "mlperf_clock" / "sets" / name[:4]
         paths = [root / about, *(samples / "mlperf_clock" / "sets" / name).iterdir()]
-        files = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+        files = {
+            path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in paths
+        }
         (row,), _, _ = made(clone(f"training_results_{name[:4]}", files))
-        with (published.FOLDER / "mlcommons" / f"training_results_{name[:4]}.csv").open(encoding="utf-8") as file:
+        with (published.FOLDER / "mlcommons" / f"training_results_{name[:4]}.csv").open(
+            encoding="utf-8"
+        ) as file:
             (known,) = [each for each in csv.DictReader(file) if f"/{name[5:]}@" in each["source"]]
         of_code = {"framework", "version", "precision", "precision_source", "note", "source"}
         assert {key: value for key, value in row.items() if key not in of_code} == {

@@ -19,10 +19,20 @@ from tprimat.checks import compute, corrections, physics, training
 from tprimat.record.recorder import Pause
 from tprimat.record.wall_time import timeline
 from tprimat.results.account import Timing
-from tprimat.results.run import Data, GpuInfo, MemoryMetrics, ModelConfig, Run, Source, TrainingConfig
+from tprimat.results.run import (
+    Data,
+    GpuInfo,
+    MemoryMetrics,
+    ModelConfig,
+    Run,
+    Source,
+    TrainingConfig,
+)
 
 UNIFORM = math.log(1024)
-SHAPE = ModelConfig(num_layers=2, hidden_size=64, num_attention_heads=4, ffn_hidden_size=128, vocab_size=1024)
+SHAPE = ModelConfig(
+    num_layers=2, hidden_size=64, num_attention_heads=4, ffn_hidden_size=128, vocab_size=1024
+)
 CONFIG = TrainingConfig(global_batch_size=64, sequence_length=2048, num_gpus=8)
 H100 = GpuInfo(device_name="NVIDIA H100 80GB HBM3")
 
@@ -48,7 +58,10 @@ def with_bad_steps(count, bad):
 
 
 def with_rates(rate, other):
-    first, second = (trained([7.0] * 3, data=Data(digest="abc"), learning_rates=(each,) * 3) for each in (rate, other))
+    first, second = (
+        trained([7.0] * 3, data=Data(digest="abc"), learning_rates=(each,) * 3)
+        for each in (rate, other)
+    )
     return training.same_training(first, second).same
 
 
@@ -77,14 +90,24 @@ def is_below_entropy(errors, count=20):
         (0.979, "unknown"),
         (0.981, "uniform random"),
     ),
-    ("least steps", lambda count: nature([UNIFORM] * count), (19, "unknown"), (20, "uniform random")),
+    (
+        "least steps",
+        lambda count: nature([UNIFORM] * count),
+        (19, "unknown"),
+        (20, "uniform random"),
+    ),
     (
         "steps at the end",
         lambda count: nature([20.0] * (40 - count) + [UNIFORM] * count),
         (9, "unknown"),
         (10, "uniform random"),
     ),
-    ("collapsed loss", lambda loss: nature([loss] * 40), (0.099, "predictable"), (0.101, "unknown")),
+    (
+        "collapsed loss",
+        lambda loss: nature([loss] * 40),
+        (0.099, "predictable"),
+        (0.101, "unknown"),
+    ),
     # 0.98 and 1.02 thousand million tokens.
     (
         "tokens of a collapse",
@@ -96,10 +119,25 @@ def is_below_entropy(errors, count=20):
     ("loss of a step, lower", agreeing, (0.949, 0.0), (0.951, 1.0)),
     ("share of bad steps", lambda bad: with_bad_steps(1000, bad), (10, True), (11, False)),
     ("one bad step", lambda bad: with_bad_steps(40, bad), (1, True), (2, False)),
-    ("first loss, higher", lambda loss: is_same([loss, 7.0], [7.0] * 2), (7.0 * 1.0095, True), (7.0 * 1.0105, False)),
-    ("first loss, lower", lambda loss: is_same([loss, 7.0], [7.0] * 2), (7.0 * 0.9895, False), (7.0 * 0.9905, True)),
+    (
+        "first loss, higher",
+        lambda loss: is_same([loss, 7.0], [7.0] * 2),
+        (7.0 * 1.0095, True),
+        (7.0 * 1.0105, False),
+    ),
+    (
+        "first loss, lower",
+        lambda loss: is_same([loss, 7.0], [7.0] * 2),
+        (7.0 * 0.9895, False),
+        (7.0 * 0.9905, True),
+    ),
     ("learning rate", lambda rate: with_rates(rate, 1e-4), (1.00095e-4, True), (1.00105e-4, False)),
-    ("learning rate of zero", lambda rate: with_rates(rate, 0.0), (0.95e-12, True), (1.05e-12, False)),
+    (
+        "learning rate of zero",
+        lambda rate: with_rates(rate, 0.0),
+        (0.95e-12, True),
+        (1.05e-12, False),
+    ),
     ("standard errors below the entropy", is_below_entropy, (3.9, False), (4.1, True)),
     ("records of a window", lambda count: is_below_entropy(9.0, count), (19, False), (20, True)),
 )
@@ -108,8 +146,12 @@ def test_the_training_and_its_data(ask, below, above):
 
 
 def test_windows_of_twenty_records_are_told_one_by_one():
-    losses = [2.5 + 0.01 * (-1) ** step for step in range(20)] + [1.9 + 0.01 * (-1) ** step for step in range(20)]
-    assert "from record 21 on is 1.9000" in training.below_entropy(trained(losses, data=Data(entropy=2.0)))
+    losses = [2.5 + 0.01 * (-1) ** step for step in range(20)] + [
+        1.9 + 0.01 * (-1) ** step for step in range(20)
+    ]
+    assert "from record 21 on is 1.9000" in training.below_entropy(
+        trained(losses, data=Data(entropy=2.0))
+    )
 
 
 @pytest.mark.parametrize(("count", "is_found"), [(38, False), (39, False), (40, True), (41, True)])
@@ -136,18 +178,26 @@ def with_rate(factor):
 
 def is_read_as_a_share(factor):
     """Whether a smaller printed rate is told in percent, and not as tokens that are left out."""
-    (found,) = physics.findings(run := timed(native_metrics={"tokens_per_second": 64 * 2048 * factor}), summarize(run))
+    (found,) = physics.findings(
+        run := timed(native_metrics={"tokens_per_second": 64 * 2048 * factor}), summarize(run)
+    )
     return "from batch × sequence length" in found.text
 
 
 def with_power(watts, seconds):
-    metrics = {"mean_power_watts_per_gpu": watts, "measured_seconds": seconds, "power_cap_watts": 700.0}
+    metrics = {
+        "mean_power_watts_per_gpu": watts,
+        "measured_seconds": seconds,
+        "power_cap_watts": 700.0,
+    }
     return judged(timed(gpu_info=H100, energy_metrics=metrics))
 
 
 def with_memory(used):
     gpu = GpuInfo(device_name="NVIDIA Q1000", total_memory_gb=100.0)
-    return judged(timed(gpu_info=gpu, memory_metrics=MemoryMetrics(peak_memory_device_used_gb=used)))
+    return judged(
+        timed(gpu_info=gpu, memory_metrics=MemoryMetrics(peak_memory_device_used_gb=used))
+    )
 
 
 def is_gib(used):
@@ -164,8 +214,12 @@ def is_above_the_peak(share):
     """
     shape, length = models.by_name("llama").shape, 65_536
     rate = share * 989.4e12 / flops.flops_per_token(shape, 0)
-    config = TrainingConfig(global_batch_size=8, sequence_length=length, num_gpus=1, precision="bf16")
-    run = timed((8 * length / rate,) * 40, model_config=shape, training_config=config, gpu_info=H100)
+    config = TrainingConfig(
+        global_batch_size=8, sequence_length=length, num_gpus=1, precision="bf16"
+    )
+    run = timed(
+        (8 * length / rate,) * 40, model_config=shape, training_config=config, gpu_info=H100
+    )
     return "above-peak" in {each.rule for each in physics.findings(run, summarize(run))}
 
 
@@ -184,10 +238,16 @@ CAP, MEMORY = ("error", "above-power-cap"), ("error", "beyond-memory")
 def prints(factor, *, name="tokens_per_second", noise=0.0, steps=40, since=0):
     """Whether rates of records times their step times are found to be no work of one batch, from a record on."""
     times = tuple(1.0 + step % 5 / 50 for step in range(steps))
-    work = [1.0 + (factor - 1 if step >= since else 0) + noise * (-1) ** step for step in range(steps)]
+    work = [
+        1.0 + (factor - 1 if step >= since else 0) + noise * (-1) ** step for step in range(steps)
+    ]
     rates = tuple(64 * 2048 * each / time for each, time in zip(work, times, strict=True))
     run = Run(**series(times), training_config=CONFIG, native_metrics={name: rates})
-    found = [each for each in physics.findings(run, summarize(run)) if "times their step times" in each.text]
+    found = [
+        each
+        for each in physics.findings(run, summarize(run))
+        if "times their step times" in each.text
+    ]
     return [(each.severity, each.rule) for each in found] == [("warning", "contradiction")]
 
 
@@ -199,8 +259,18 @@ TFLOPS = "tflops_per_gpu"
     ("tokens of records, more", prints, (1.019, False), (1.021, True)),
     # Beyond 5% it is another finding, of the rate of the run.
     ("many more tokens", prints, (1.049, True), (1.051, False)),
-    ("FLOP/s that change", lambda factor: prints(factor, name=TFLOPS, since=20), (1.019, False), (1.021, True)),
-    ("any FLOP/s that don't", lambda factor: prints(factor, name=TFLOPS), (0.5, False), (2.0, False)),
+    (
+        "FLOP/s that change",
+        lambda factor: prints(factor, name=TFLOPS, since=20),
+        (1.019, False),
+        (1.021, True),
+    ),
+    (
+        "any FLOP/s that don't",
+        lambda factor: prints(factor, name=TFLOPS),
+        (0.5, False),
+        (2.0, False),
+    ),
     ("records", lambda steps: prints(1.03, steps=steps), (15, False), (16, True)),
     ("other records", lambda noise: prints(1.03, noise=noise), (0.0024, True), (0.0027, False)),
 )
@@ -214,9 +284,24 @@ def test_x5_what_a_record_prints_of_its_work(ask, below, above):
     ("a near rate, higher", with_rate, (1.049, WARNING), (1.051, ERROR)),
     ("a near rate, lower", is_read_as_a_share, (0.949, False), (0.951, True)),
     # The first step may have begun before a pause, so that 40 steps are compared with the wall time of 39 and start-up.
-    ("step times above the wall time", lambda times: recorded(times=times), (1.0099, None), (1.0101, OWN_TIME)),
-    ("the same after start-up", lambda times: recorded(times=times, start_up=9.0), (1.035, None), (1.037, OWN_TIME)),
-    ("step times below the wall time", lambda times: recorded(times=times), (0.9899, OWN_TIME), (0.9901, None)),
+    (
+        "step times above the wall time",
+        lambda times: recorded(times=times),
+        (1.0099, None),
+        (1.0101, OWN_TIME),
+    ),
+    (
+        "the same after start-up",
+        lambda times: recorded(times=times, start_up=9.0),
+        (1.035, None),
+        (1.037, OWN_TIME),
+    ),
+    (
+        "step times below the wall time",
+        lambda times: recorded(times=times),
+        (0.9899, OWN_TIME),
+        (0.9901, None),
+    ),
     ("power above the cap", lambda watts: with_power(watts, 60.0), (769.0, None), (771.0, CAP)),
     ("seconds of power", lambda seconds: with_power(900.0, seconds), (9.9, None), (10.0, CAP)),
     ("memory of the device", with_memory, (100.09, None), (100.11, MEMORY)),
@@ -247,7 +332,10 @@ def test_the_longest_times_over_ranks_add_up_to_no_less_than_one_rank_took():
 def test_a_pause_within_the_first_step_moves_its_beginning_to_the_start_up():
     entries = timeline(0.0, {1: 31.0, 2: 32.0}, [Pause(29.0, 30.0, "evaluation")], 1, 32.0)
     timing = Timing(kind="timer", over_ranks="one process")
-    assert judged(timed((30.0, 1.0), timeline=entries, timing=timing, source=Source(kind="live"))) is None
+    assert (
+        judged(timed((30.0, 1.0), timeline=entries, timing=timing, source=Source(kind="live")))
+        is None
+    )
 
 
 def test_the_memory_of_a_process_is_not_held_against_a_device_that_is_none():
@@ -294,15 +382,22 @@ def offers(text, factor, **fields):
 
 
 def explains(text, share, *, gpus=1, precision=None):
-    config = TrainingConfig(global_batch_size=8, sequence_length=2048, num_gpus=gpus, precision=precision)
-    return any(each.startswith(text) for each in corrections.above_peak(timed(training_config=config), share))
+    config = TrainingConfig(
+        global_batch_size=8, sequence_length=2048, num_gpus=gpus, precision=precision
+    )
+    return any(
+        each.startswith(text)
+        for each in corrections.above_peak(timed(training_config=config), share)
+    )
 
 
 def rules_out(factor):
     """Whether 16 instead of 8 GPUs are ruled out by rates whose quotient is so many times 8."""
     (text,) = (
         each
-        for each in corrected(2.0, tokens_per_second=8000.0 * factor, tokens_per_second_per_gpu=1000.0)
+        for each in corrected(
+            2.0, tokens_per_second=8000.0 * factor, tokens_per_second_per_gpu=1000.0
+        )
         if each.startswith("16 GPUs instead of 8")
     )
     return "ruled out" in text
@@ -315,9 +410,24 @@ def fits_length(factor):
 
 
 @limits(
-    ("fit, higher", lambda factor: offers("sequence length 4096", factor), (2.0019, True), (2.0021, False)),
-    ("fit, lower", lambda factor: offers("sequence length 4096", factor), (1.9979, False), (1.9981, True)),
-    ("division", lambda batch: offers("global batch 21 instead", 1 / 3, batch=batch), (63, True), (64, False)),
+    (
+        "fit, higher",
+        lambda factor: offers("sequence length 4096", factor),
+        (2.0019, True),
+        (2.0021, False),
+    ),
+    (
+        "fit, lower",
+        lambda factor: offers("sequence length 4096", factor),
+        (1.9979, False),
+        (1.9981, True),
+    ),
+    (
+        "division",
+        lambda batch: offers("global batch 21 instead", 1 / 3, batch=batch),
+        (63, True),
+        (64, False),
+    ),
     ("all GPUs", lambda share: explains("total of 8", share, gpus=8), (8.0, True), (8.1, False)),
     ("a tenth", lambda share: explains("total of 20", share, gpus=20), (1.98, False), (2.02, True)),
     ("one GPU", lambda gpus: explains(f"total of {gpus}", 1.0, gpus=gpus), (1, False), (2, True)),
@@ -347,12 +457,22 @@ def test_a_number_of_gpus_may_be_a_power_of_two_off(times):
     assert ("dual-die" in " ".join(corrected(float(times), gpus=32))) == (times == 2)
 
 
-@pytest.mark.parametrize("times", [2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 256])
+@pytest.mark.parametrize(
+    "times", [2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 256]
+)
 def test_a_batch_may_be_each_usual_multiple_or_share(times):
     batch = 768 * 35
-    assert offers(f"global batch {batch * times} instead of {batch}, or {times} times", float(times), batch=batch)
+    assert offers(
+        f"global batch {batch * times} instead of {batch}, or {times} times",
+        float(times),
+        batch=batch,
+    )
     if batch % times == 0:
-        assert offers(f"global batch {batch // times} instead of {batch}, or 1/{times} of", 1 / times, batch=batch)
+        assert offers(
+            f"global batch {batch // times} instead of {batch}, or 1/{times} of",
+            1 / times,
+            batch=batch,
+        )
 
 
 @pytest.mark.parametrize("length", [1024, 4096, 8192, 16384, 32768, 65536, 131072])
@@ -361,7 +481,9 @@ def test_a_sequence_may_have_each_usual_length(length):
     shape = models.by_name("llama").shape
     for causal in (True, False):
         work = flops.flops_per_token(shape, length, causal=causal) * length
-        assert f"sequence length {length} instead of 2048" in corrections.flops_per_step(shape, 2048, work)
+        assert f"sequence length {length} instead of 2048" in corrections.flops_per_step(
+            shape, 2048, work
+        )
 
 
 @pytest.mark.parametrize(
@@ -393,9 +515,13 @@ def test_a_unit_is_named_first(factor, text):
         ("nemo", "mistral", "NVIDIA H100 80GB HBM3", (1, 512, 4096)),
     ],
 )
-def test_each_shipped_configuration_supports_its_length_and_its_batch(framework, model, device, sizes):
+def test_each_shipped_configuration_supports_its_length_and_its_batch(
+    framework, model, device, sizes
+):
     micro, batch, length = sizes
-    shipped = TrainingConfig(micro_batch_size=micro, global_batch_size=batch, sequence_length=length, num_gpus=8)
+    shipped = TrainingConfig(
+        micro_batch_size=micro, global_batch_size=batch, sequence_length=length, num_gpus=8
+    )
 
     def supported(**changes):
         config, gpu = msgspec.structs.replace(shipped, **changes), GpuInfo(device_name=device)
@@ -414,16 +540,23 @@ def test_each_shipped_configuration_supports_its_length_and_its_batch(framework,
 
 def test_a_shipped_configuration_is_named_first():
     # Primus on MI300X takes 128 sequences of 8,192 tokens.
-    config = TrainingConfig(global_batch_size=128, sequence_length=2048, micro_batch_size=2, num_gpus=8)
+    config = TrainingConfig(
+        global_batch_size=128, sequence_length=2048, micro_batch_size=2, num_gpus=8
+    )
     gpu = GpuInfo(device_name="AMD Instinct MI300X")
     run = timed(training_config=config, framework="primus", model="llama", gpu_info=gpu)
     first, *others = corrections.tokens_per_step(run, 4.0)
-    assert first.startswith("sequence length 8192 instead of 2048: the primus default for this model")
+    assert first.startswith(
+        "sequence length 8192 instead of 2048: the primus default for this model"
+    )
     assert not any("default" in each for each in others)
     for change in ({"framework": "megatron"}, {"model": "qwen"}, {"gpu_info": H100}):
         assert not any(
-            "default" in each for each in corrections.tokens_per_step(msgspec.structs.replace(run, **change), 4)
+            "default" in each
+            for each in corrections.tokens_per_step(msgspec.structs.replace(run, **change), 4)
         )
     for size in ("micro_batch_size", "global_batch_size"):
-        other = msgspec.structs.replace(run, training_config=msgspec.structs.replace(config, **{size: 64}))
+        other = msgspec.structs.replace(
+            run, training_config=msgspec.structs.replace(config, **{size: 64})
+        )
         assert not any("default" in each for each in corrections.tokens_per_step(other, 4.0))

@@ -9,20 +9,35 @@ import pytest
 from stored_runs import series
 
 from tprimat.checks import compute, settings, training
-from tprimat.results.run import Data, Environment, ModelConfig, Optimizer, ParallelismConfig, Run, TrainingConfig
+from tprimat.results.run import (
+    Data,
+    Environment,
+    ModelConfig,
+    Optimizer,
+    ParallelismConfig,
+    Run,
+    TrainingConfig,
+)
 from tprimat.settings import Setting
 from tprimat.store import store
 
-SHAPE = ModelConfig(num_layers=2, hidden_size=64, num_attention_heads=4, ffn_hidden_size=128, vocab_size=1024)
+SHAPE = ModelConfig(
+    num_layers=2, hidden_size=64, num_attention_heads=4, ffn_hidden_size=128, vocab_size=1024
+)
 
 
 def run_of(losses, *, rates=None, **fields):
-    known = {"loss_values": tuple(losses), **({} if rates is None else {"learning_rates": tuple(rates)})}
+    known = {
+        "loss_values": tuple(losses),
+        **({} if rates is None else {"learning_rates": tuple(rates)}),
+    }
     return Run(
         **{
             **series((1.0,) * len(losses), **known),
             "model_config": SHAPE,
-            "training_config": TrainingConfig(global_batch_size=8, sequence_length=128, num_gpus=1, precision="bf16"),
+            "training_config": TrainingConfig(
+                global_batch_size=8, sequence_length=128, num_gpus=1, precision="bf16"
+            ),
             **fields,
         }
     )
@@ -31,7 +46,9 @@ def run_of(losses, *, rates=None, **fields):
 @pytest.fixture
 def february(samples):
     names = ("amd_prim_llama", "nvd_nemo_llama", "amd_prim_qwen", "nvd_nemo_qwen")
-    return {name: store.read(samples / "results" / f"train_{name}-516b342.json")[0] for name in names}
+    return {
+        name: store.read(samples / "results" / f"train_{name}-516b342.json")[0] for name in names
+    }
 
 
 @pytest.mark.parametrize(("model", "share"), [("llama", 0.002), ("qwen", 0.040)])
@@ -47,12 +64,21 @@ def test_february_pairs_may_be_compared_in_speed(february):
     ledger = compute.config_diff(february["amd_prim_llama"], february["nvd_nemo_llama"])
     assert ledger.verdict == "best configuration"
     assert {entry.title for entry in ledger.of("different")} >= {"step timer scope", "torch"}
-    assert {entry.title for entry in ledger.of("unknown")} >= {"precision", "activation recomputation"}
-    assert {entry.title for entry in ledger.of("equal")} >= {"global batch", "sequence length", "micro-batch"}
+    assert {entry.title for entry in ledger.of("unknown")} >= {
+        "precision",
+        "activation recomputation",
+    }
+    assert {entry.title for entry in ledger.of("equal")} >= {
+        "global batch",
+        "sequence length",
+        "micro-batch",
+    }
 
 
 def test_identical_mode_refuses_a_difference(february):
-    ledger = compute.config_diff(february["amd_prim_llama"], february["nvd_nemo_llama"], mode="same")
+    ledger = compute.config_diff(
+        february["amd_prim_llama"], february["nvd_nemo_llama"], mode="same"
+    )
     assert ledger.verdict == "not comparable"
     assert ledger.entries[0].status == "blocking"
 
@@ -66,7 +92,9 @@ def test_identical_mode_refuses_a_difference(february):
 )
 def test_other_work_per_token_is_not_comparable(field, change):
     first = run_of([7.0] * 3)
-    second = msgspec.structs.replace(first, **{field: msgspec.structs.replace(getattr(first, field), **change)})
+    second = msgspec.structs.replace(
+        first, **{field: msgspec.structs.replace(getattr(first, field), **change)}
+    )
     assert compute.config_diff(first, second).verdict == "not comparable"
 
 
@@ -92,21 +120,34 @@ def test_windows_are_a_part_of_the_shape(change, conflict):
     first = msgspec.structs.replace(SHAPE, sliding_window=64, full_attention_layers=1)
     second = msgspec.structs.replace(SHAPE, **change)
     assert settings.shape_conflict(first, second) == conflict
-    both = [msgspec.structs.replace(run_of([7.0] * 3), model_config=each) for each in (first, second)]
+    both = [
+        msgspec.structs.replace(run_of([7.0] * 3), model_config=each) for each in (first, second)
+    ]
     assert (compute.config_diff(*both).verdict == "not comparable") is (conflict is not None)
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"training_config": TrainingConfig(global_batch_size=16, sequence_length=128, num_gpus=1, precision="bf16")},
-        {"training_config": TrainingConfig(global_batch_size=8, sequence_length=128, num_gpus=1, precision="fp8")},
+        {
+            "training_config": TrainingConfig(
+                global_batch_size=16, sequence_length=128, num_gpus=1, precision="bf16"
+            )
+        },
+        {
+            "training_config": TrainingConfig(
+                global_batch_size=8, sequence_length=128, num_gpus=1, precision="fp8"
+            )
+        },
         {"parallelism_config": ParallelismConfig(tensor_model_parallel_size=2)},
     ],
 )
 def test_a_difference_or_a_one_sided_unknown_is_no_identical_configuration(change):
     first = run_of([7.0] * 3)
-    assert compute.config_diff(first, msgspec.structs.replace(first, **change)).verdict == "best configuration"
+    assert (
+        compute.config_diff(first, msgspec.structs.replace(first, **change)).verdict
+        == "best configuration"
+    )
 
 
 def test_uniform_random_tokens_are_recognised_by_the_curve():
@@ -128,7 +169,14 @@ def test_real_data_with_such_a_curve_is_a_finding():
 
 
 def test_real_data_with_an_ordinary_curve_is_none():
-    assert list(training.findings(run_of([6.9 - 0.03 * step for step in range(60)], data=Data(kind="fineweb")))) == []
+    assert (
+        list(
+            training.findings(
+                run_of([6.9 - 0.03 * step for step in range(60)], data=Data(kind="fineweb"))
+            )
+        )
+        == []
+    )
 
 
 def test_loss_below_the_entropy_is_impossible():
@@ -136,7 +184,10 @@ def test_loss_below_the_entropy_is_impossible():
     wobble = [0.01 * (-1) ** step for step in range(60)]
     below = run_of([1.9 + each for each in wobble], data=data)
     above = run_of([2.1 + each for each in wobble], data=data)
-    assert [finding.rule for finding in training.findings(below)] == ["below-entropy", "synthetic-data"]
+    assert [finding.rule for finding in training.findings(below)] == [
+        "below-entropy",
+        "synthetic-data",
+    ]
     assert [finding.rule for finding in training.findings(above)] == ["synthetic-data"]
 
 
@@ -182,10 +233,17 @@ def test_each_difference_of_training_is_named(change, word):
     assert any(word in reason for reason in verdict.reasons)
 
 
-@pytest.mark.parametrize(("field", "title"), [("packing", "packing"), ("trainable", "trainable parameters")])
+@pytest.mark.parametrize(
+    ("field", "title"), [("packing", "packing"), ("trainable", "trainable parameters")]
+)
 def test_packing_and_frozen_weights_are_settings(field, title):
-    packed = [TrainingConfig(packing=value if field == "packing" else None) for value in (True, False)]
-    trained = [ModelConfig(trainable_parameters=value if field == "trainable" else None) for value in (7, 70)]
+    packed = [
+        TrainingConfig(packing=value if field == "packing" else None) for value in (True, False)
+    ]
+    trained = [
+        ModelConfig(trainable_parameters=value if field == "trainable" else None)
+        for value in (7, 70)
+    ]
     first, second = (
         Run(**series((1.0,)), training_config=config, model_config=shape)
         for config, shape in zip(packed, trained, strict=True)
@@ -196,21 +254,35 @@ def test_packing_and_frozen_weights_are_settings(field, title):
 class TestWhatFewStates:
     @pytest.mark.parametrize(
         ("first", "second", "status"),
-        [(None, None, None), (True, None, "unknown"), (True, False, "different"), (False, False, "equal")],
+        [
+            (None, None, None),
+            (True, None, "unknown"),
+            (True, False, "different"),
+            (False, False, "equal"),
+        ],
     )
     def test_compiled_or_eager(self, first, second, status):
-        runs = [Run(framework_config={} if each is None else {"torch_compile": each}) for each in (first, second)]
+        runs = [
+            Run(framework_config={} if each is None else {"torch_compile": each})
+            for each in (first, second)
+        ]
         found = {entry.title: entry.status for entry in compute.config_diff(*runs).entries}
         assert found.get("compiler") == status
 
     def test_a_power_cap_differs(self):
         runs = [Run(energy_metrics={"power_cap_watts": watts}) for watts in (500.0, 700.0)]
-        entry = next(each for each in compute.config_diff(*runs).entries if each.title == "power cap")
+        entry = next(
+            each for each in compute.config_diff(*runs).entries if each.title == "power cap"
+        )
         assert (entry.status, entry.values) == ("different", ("500 W", "700 W"))
 
     def test_amds_switches_differ(self):
         first = Run(
-            framework_config={"enable_primus_turbo": True, "use_turbo_attention": True, "use_turbo_gemm": False},
+            framework_config={
+                "enable_primus_turbo": True,
+                "use_turbo_attention": True,
+                "use_turbo_gemm": False,
+            },
             environment=Environment(gpu_partition="SPX/NPS1", numa_balancing=False),
         )
         second = Run(
@@ -221,7 +293,9 @@ class TestWhatFewStates:
         assert found["Primus Turbo"] == ("attention", "off")
         assert found["GPU partition"] == ("SPX/NPS1", "CPX/NPS4")
         assert found["NUMA balancing"] == ("off", "on")
-        assert "Primus Turbo" not in {each.title for each in compute.config_diff(Run(), Run()).entries}
+        assert "Primus Turbo" not in {
+            each.title for each in compute.config_diff(Run(), Run()).entries
+        }
 
 
 @pytest.mark.parametrize(
@@ -258,9 +332,17 @@ MILLION = {"training_config": TrainingConfig(global_batch_size=1000, sequence_le
             "loss stays at ln(vocabulary) = 6.93: random mock tokens, as in NeMo; speed is unaffected",
         ),
         (run_of([UNIFORM] * 40, **NO_SHAPE), "unknown", "training data unknown"),
-        (run_of([UNIFORM] * 40, model_config=msgspec.structs.replace(SHAPE, vocab_size=None)), "unknown", None),
+        (
+            run_of([UNIFORM] * 40, model_config=msgspec.structs.replace(SHAPE, vocab_size=None)),
+            "unknown",
+            None,
+        ),
         # The mean of the last ten; the last and the median are elsewhere.
-        (run_of([9.0] * 30 + [UNIFORM - 1] * 6 + [UNIFORM] + [UNIFORM + 2] * 3), "uniform random", None),
+        (
+            run_of([9.0] * 30 + [UNIFORM - 1] * 6 + [UNIFORM] + [UNIFORM + 2] * 3),
+            "uniform random",
+            None,
+        ),
         # A record that stands for twenty steps, or fewer; of those without a loss nothing counts.
         (run_of([9.0, UNIFORM], window_steps=(1, 19)), "unknown", None),
         (run_of([UNIFORM, UNIFORM], window_steps=(1, 19)), "uniform random", None),
@@ -289,8 +371,12 @@ def test_what_a_run_was_trained_on(run, nature, evidence):
 @pytest.mark.parametrize("kind", ["mock", "a Markov chain", "SYNTHETIC", "random tokens", "null"])
 def test_names_of_synthetic_data(kind):
     run = run_of([UNIFORM] * 40, data=Data(kind=kind))
-    assert [(each.severity, each.rule) for each in training.findings(run)] == [("info", "synthetic-data")]
-    assert [each.rule for each in training.findings(run_of([5.0] * 40, data=Data(kind=kind)))] == ["synthetic-data"]
+    assert [(each.severity, each.rule) for each in training.findings(run)] == [
+        ("info", "synthetic-data")
+    ]
+    assert [each.rule for each in training.findings(run_of([5.0] * 40, data=Data(kind=kind)))] == [
+        "synthetic-data"
+    ]
 
 
 def test_findings_of_losses():
@@ -306,13 +392,20 @@ def test_findings_of_losses():
     ]
     assert list(training.findings(run_of([None] * 3))) == []
     assert [each.rule for each in training.findings(run_of([UNIFORM] * 40))] == ["synthetic-data"]
-    assert [each.rule for each in training.findings(run_of([None, *[5.0] * 40]))] == ["loss-missing"]
-    assert [each.rule for each in training.findings(run_of([5.0, *[None] * 40]))] == ["loss-missing"]
+    assert [each.rule for each in training.findings(run_of([None, *[5.0] * 40]))] == [
+        "loss-missing"
+    ]
+    assert [each.rule for each in training.findings(run_of([5.0, *[None] * 40]))] == [
+        "loss-missing"
+    ]
 
 
 def test_the_first_window_below_the_entropy():
     wobble = [0.01 * (-1) ** step for step in range(80)]
-    losses = [each + level for each, level in zip(wobble, [2.5] * 20 + [1.9] * 20 + [1.8] * 40, strict=True)]
+    losses = [
+        each + level
+        for each, level in zip(wobble, [2.5] * 20 + [1.9] * 20 + [1.8] * 40, strict=True)
+    ]
     assert training.below_entropy(run_of([None, *losses], data=Data(entropy=2.0))) == (
         "mean loss of 20 records from record 21 on is 1.9000 nats/token, more than four standard errors below the "
         "data's entropy (2.0000): data leakage, or the logged value is not the training loss"
@@ -373,7 +466,11 @@ MATCHES = "same data (matching checksum)"
             (False, ("first losses 7.000 and 0.000",), 0.0),
         ),
         (run_of([None] * 4, **SAME), run_of([7.0] * 4, **SAME), (None, (MATCHES,), None)),
-        (run_of([7.0] * 2, **SAME), run_of([7.0] * 2), (None, (FIRST.format("7.000"), AGREES.format("100.0%")), 1.0)),
+        (
+            run_of([7.0] * 2, **SAME),
+            run_of([7.0] * 2),
+            (None, (FIRST.format("7.000"), AGREES.format("100.0%")), 1.0),
+        ),
         (run_of([7.0] * 2), run_of([None, 7.0]), (None, (AGREES.format("100.0%"),), 1.0)),
         (
             run_of([7.0] * 4, data=Data(kind="c4")),
@@ -411,7 +508,11 @@ LATER = {**series((1.0,) * 2, loss_values=(7.0, 7.0), learning_rates=(2e-4, 1e-5
             "learning rates differ, first at step 2: 0.0002 and 0.000201",
         ),
         (rated(1e-4, 2e-4, peak=3e-4), rated(1e-4, 2e-4, peak=5e-4), None),
-        (rated(None, peak=3e-4), rated(None, peak=5e-4), "learning rates differ: 0.0003 and 0.0005"),
+        (
+            rated(None, peak=3e-4),
+            rated(None, peak=5e-4),
+            "learning rates differ: 0.0003 and 0.0005",
+        ),
         (rated(None, peak=3e-4), rated(None, peak=3e-4), None),
         (rated(None, peak=3e-4), rated(None), None),
         (rated(None), rated(None, peak=5e-4), None),
@@ -477,12 +578,40 @@ DIFFER, ONE, NONE = ("a", "b"), ("a", None), (None, None)
         (setting(role="explains"), DIFFER, "best", "different", True, "best configuration"),
         (setting(role="explains"), DIFFER, "same", "blocking", False, "not comparable"),
         (setting(role="explains"), ("a", "a"), "best", "equal", False, "same configuration"),
-        (setting(role="explains", within="device"), DIFFER, "best", "different", False, "best configuration"),
+        (
+            setting(role="explains", within="device"),
+            DIFFER,
+            "best",
+            "different",
+            False,
+            "best configuration",
+        ),
         # What is compared or costs no time makes no other configuration, unless it explains.
         (setting(role="harmless"), DIFFER, "same", "different", False, "same configuration"),
-        (setting(role="differs", configured=False), DIFFER, "same", "different", False, "same configuration"),
-        (setting(role="explains", configured=False), DIFFER, "same", "different", True, "best configuration"),
-        (setting(role="explains", configured=False), ONE, "same", "unknown", False, "same configuration"),
+        (
+            setting(role="differs", configured=False),
+            DIFFER,
+            "same",
+            "different",
+            False,
+            "same configuration",
+        ),
+        (
+            setting(role="explains", configured=False),
+            DIFFER,
+            "same",
+            "different",
+            True,
+            "best configuration",
+        ),
+        (
+            setting(role="explains", configured=False),
+            ONE,
+            "same",
+            "unknown",
+            False,
+            "same configuration",
+        ),
         # Whether a value agrees with an unknown one is for its function to say.
         (setting(same="same_shape"), ONE, "best", "unknown", False, "best configuration"),
         (setting(same="same_shape"), DIFFER, "same", "equal", False, "same configuration"),
@@ -491,7 +620,9 @@ DIFFER, ONE, NONE = ("a", "b"), ("a", None), (None, None)
     ],
 )
 def test_a_setting_of_two_runs(monkeypatch, row, values, mode, status, explains, verdict):
-    monkeypatch.setattr(settings, "SAMES", {"same_shape": lambda *_: True, "same_data": lambda *_: False})
+    monkeypatch.setattr(
+        settings, "SAMES", {"same_shape": lambda *_: True, "same_data": lambda *_: False}
+    )
     monkeypatch.setattr(settings, "rows_of", lambda runs: [(row, values)])
     entry = compute.Entry("t", status, values, explains)
     assert compute.config_diff(Run(), Run(), mode=mode) == compute.ConfigDiff((entry,), verdict)

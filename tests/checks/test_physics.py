@@ -82,7 +82,10 @@ def test_deepspeed_row_is_impossible_in_bf16(published):
 def test_deepspeed_row_cannot_be_judged_without_precision(published):
     (finding,) = judge(published["deepspeed"])
     assert finding.severity == "unverified"
-    assert "1,023 TFLOP/s per GPU is 103% of the dense BF16 peak of H100 SXM; only possible in FP8, but" in finding.text
+    assert (
+        "1,023 TFLOP/s per GPU is 103% of the dense BF16 peak of H100 SXM; only possible in FP8, but"
+        in finding.text
+    )
 
 
 @pytest.mark.parametrize("framework", ["megatron", "transformers"])
@@ -108,7 +111,14 @@ def test_unknown_gpu_has_no_peak_to_be_held_against(published):
     ("platform", "memory_gb", "seconds", "precision", "severity", "words"),
     [
         # The fastest GPU of all, of a vendor, of a memory size.
-        (None, None, 0.15, "bf16", "error", "of the dense BF16 peak of MI355X, the fastest GPU that it may be"),
+        (
+            None,
+            None,
+            0.15,
+            "bf16",
+            "error",
+            "of the dense BF16 peak of MI355X, the fastest GPU that it may be",
+        ),
         ("nvd", None, 0.15, "bf16", "error", "of GB"),
         ("amd", 206.158, 0.4, "bf16", "error", "of the dense BF16 peak of MI300X"),
         ("amd", 206.158, 0.4, None, "unverified", "only possible in FP8"),
@@ -120,8 +130,12 @@ def test_unknown_gpu_has_no_peak_to_be_held_against(published):
 def test_an_unnamed_gpu_is_judged_by_the_fastest_that_it_may_be(
     platform, memory_gb, seconds, precision, severity, words
 ):
-    run = make_run(None, precision=precision, step_time=seconds, warmup=(), batch=8, length=2048, gpus=1)
-    run = msgspec.structs.replace(run, platform=platform, gpu_info=GpuInfo(total_memory_gb=memory_gb))
+    run = make_run(
+        None, precision=precision, step_time=seconds, warmup=(), batch=8, length=2048, gpus=1
+    )
+    run = msgspec.structs.replace(
+        run, platform=platform, gpu_info=GpuInfo(total_memory_gb=memory_gb)
+    )
     found = judge(run)
     assert [each.severity for each in found] == [severity] * bool(severity)
     assert all(words in each.text for each in found)
@@ -141,9 +155,17 @@ def test_memory_beyond_the_card():
 
 def seventy(gpus, optimizer="AdamW", trainable=None, **changes):
     run = make_run(
-        "NVIDIA H100 80GB HBM3", precision="bf16", step_time=60.0, warmup=(), batch=8, length=2048, gpus=gpus
+        "NVIDIA H100 80GB HBM3",
+        precision="bf16",
+        step_time=60.0,
+        warmup=(),
+        batch=8,
+        length=2048,
+        gpus=gpus,
     )
-    shape = msgspec.structs.replace(models.find("llama-3.1-70b").shape, trainable_parameters=trainable)
+    shape = msgspec.structs.replace(
+        models.find("llama-3.1-70b").shape, trainable_parameters=trainable
+    )
     info = GpuInfo(device_name="NVIDIA H100 80GB HBM3", device_count=gpus, total_memory_gb=85.02)
     return msgspec.structs.replace(
         run, model_config=shape, gpu_info=info, optimizer=Optimizer(name=optimizer), **changes
@@ -164,12 +186,16 @@ def seventy(gpus, optimizer="AdamW", trainable=None, **changes):
     ],
 )
 def test_states_that_all_gpus_together_cannot_hold(gpus, optimizer, trainable, refused):
-    found = [each for each in judge(seventy(gpus, optimizer, trainable)) if each.rule == "beyond-memory"]
+    found = [
+        each for each in judge(seventy(gpus, optimizer, trainable)) if each.rule == "beyond-memory"
+    ]
     assert [each.severity for each in found] == ["unverified"] * refused
     assert all("70.6B parameters take at least" in each.text for each in found)
 
 
-@pytest.mark.parametrize(("offload", "refused"), [(True, False), ("cpu", False), (False, True), (None, True)])
+@pytest.mark.parametrize(
+    ("offload", "refused"), [(True, False), ("cpu", False), (False, True), (None, True)]
+)
 def test_states_in_the_memory_of_the_cpu_are_not_judged(offload, refused):
     run = seventy(1, framework_config={"optimizer_cpu_offload": offload})
     assert bool([each for each in judge(run) if each.rule == "beyond-memory"]) == refused
@@ -198,15 +224,19 @@ def test_power_above_the_cap(power, seconds, found):
 
 
 @pytest.mark.parametrize(
-    ("device", "power"), [("AMD Instinct MI250X", 520), ("NVIDIA GeForce RTX 4090", 520), ("NVIDIA B300", 1300)]
+    ("device", "power"),
+    [("AMD Instinct MI250X", 520), ("NVIDIA GeForce RTX 4090", 520), ("NVIDIA B300", 1300)],
 )
 def test_power_above_the_data_sheet_is_a_warning_where_no_cap_is_recorded(device, power):
     metrics = {"mean_power_watts_per_gpu": float(power), "measured_seconds": 60.0}
     severities = [
-        each.severity for each in judge(made_up(gpu_info=GpuInfo(device_name=device), energy_metrics=metrics))
+        each.severity
+        for each in judge(made_up(gpu_info=GpuInfo(device_name=device), energy_metrics=metrics))
     ]
     assert severities in ([], ["warning"])
-    capped = made_up(gpu_info=GpuInfo(device_name=device), energy_metrics={**metrics, "power_cap_watts": 400.0})
+    capped = made_up(
+        gpu_info=GpuInfo(device_name=device), energy_metrics={**metrics, "power_cap_watts": 400.0}
+    )
     assert [finding.severity for finding in judge(capped)] == ["error"]
 
 
@@ -255,7 +285,9 @@ def test_a_rate_that_nothing_explains_has_no_explanation():
 
 def test_printed_series_are_averaged_as_totals():
     rates = (None, 100.0, 300.0)
-    run = made_up(steps=3, training_config=CONFIG, native_metrics={"tokens_per_second_per_gpu": rates})
+    run = made_up(
+        steps=3, training_config=CONFIG, native_metrics={"tokens_per_second_per_gpu": rates}
+    )
     assert physics.printed_tokens_per_second(run) == pytest.approx(8 * 150.0)
 
 
@@ -265,7 +297,10 @@ def test_shape_is_needed():
 
 
 def test_a_precision_without_a_peak_is_held_against_the_highest(published):
-    run = declared(msgspec.structs.replace(published["deepspeed"], step_times=(0.2,), native_metrics={}), "int8")
+    run = declared(
+        msgspec.structs.replace(published["deepspeed"], step_times=(0.2,), native_metrics={}),
+        "int8",
+    )
     (finding,) = judge(run)
     assert (finding.severity, finding.rule) == ("error", "above-peak")
     assert judge(declared(published["deepspeed"], "int8")) == ()
@@ -274,24 +309,31 @@ def test_a_precision_without_a_peak_is_held_against_the_highest(published):
 def test_the_fastest_level_is_held_against_the_peak(published):
     slow, fast = [2.0] * 200, [0.5] * 200
     for times in (slow + fast, fast + slow):
-        run = msgspec.structs.replace(declared(published["deepspeed"], "bf16"), **series(times), native_metrics={})
+        run = msgspec.structs.replace(
+            declared(published["deepspeed"], "bf16"), **series(times), native_metrics={}
+        )
         assert [finding.rule for finding in judge(run)] == ["above-peak"]
 
 
 def test_what_is_possible_is_named_of_a_card_with_fp4(published):
     info = msgspec.structs.replace(published["deepspeed"].gpu_info, device_name="NVIDIA B200")
-    run = msgspec.structs.replace(published["deepspeed"], gpu_info=info, step_times=(0.3,), native_metrics={})
+    run = msgspec.structs.replace(
+        published["deepspeed"], gpu_info=info, step_times=(0.3,), native_metrics={}
+    )
     (finding,) = judge(run)
     assert "only possible in FP8 or FP4, but the precision is unknown" in finding.text
 
 
 @pytest.mark.parametrize(
-    ("factor", "batch"), [(0.5, "32 instead of 64, or 1/2 of"), (0.125, "8 instead of 64, or 1/8 of")]
+    ("factor", "batch"),
+    [(0.5, "32 instead of 64, or 1/2 of"), (0.125, "8 instead of 64, or 1/8 of")],
 )
 def test_a_batch_may_have_been_smaller(factor, batch):
     run = made_up(training_config=CONFIG, native_metrics={"tokens_per_second": 64 * 2048 * factor})
     (finding,) = judge(run)
-    assert any(f"global batch {batch} the gradient accumulation (" in text for text in finding.explanations)
+    assert any(
+        f"global batch {batch} the gradient accumulation (" in text for text in finding.explanations
+    )
 
 
 def test_fp32_above_its_peak_may_be_tf32(published):
@@ -302,12 +344,26 @@ def test_fp32_above_its_peak_may_be_tf32(published):
 LLAMA = models.by_name("llama").shape
 
 
-def trained(device, tflops, *, precision="bf16", length=2048, packing=False, trainable=None, memory=None, **info):
+def trained(
+    device,
+    tflops,
+    *,
+    precision="bf16",
+    length=2048,
+    packing=False,
+    trainable=None,
+    memory=None,
+    **info,
+):
     """A run on 16 GPUs that do so many TFLOP/s each by the FLOPs of the weights and of causal attention."""
     shape = msgspec.structs.replace(LLAMA, trainable_parameters=trainable)
     per_token = flops.flops_per_token(shape, 0 if packing else length)
     config = TrainingConfig(
-        global_batch_size=128, sequence_length=length, num_gpus=16, precision=precision, packing=packing
+        global_batch_size=128,
+        sequence_length=length,
+        num_gpus=16,
+        precision=precision,
+        packing=packing,
     )
     return made_up(
         8 * length * per_token / (tflops * 1e12),
@@ -374,12 +430,16 @@ def test_what_an_honest_run_reaches_is_let_be(run):
 def test_documents_of_1k_packed_to_131k_at_half_of_the_peak_are_let_be(packing):
     length, documents = 131_072, 1024
     rate = 0.5 * 989.4e12 / flops.flops_per_token(LLAMA, documents)
-    config = TrainingConfig(global_batch_size=8, sequence_length=length, num_gpus=1, precision="bf16", packing=packing)
+    config = TrainingConfig(
+        global_batch_size=8, sequence_length=length, num_gpus=1, precision="bf16", packing=packing
+    )
     gpu = GpuInfo(device_name="NVIDIA H100 80GB HBM3")
     run = made_up(8 * length / rate, model_config=LLAMA, training_config=config, gpu_info=gpu)
     # If it is unknown whether they are packed, the MFU counts attention over the whole length.
     assert [each.rule for each in judge(run)] == ([] if packing else ["high-mfu"])
-    whole = msgspec.structs.replace(run, training_config=msgspec.structs.replace(config, packing=False))
+    whole = msgspec.structs.replace(
+        run, training_config=msgspec.structs.replace(config, packing=False)
+    )
     (finding,) = judge(whole)
     assert (finding.severity, finding.rule) == ("error", "above-peak")
 
@@ -421,14 +481,18 @@ def test_more_than_any_product_is_known_to_sustain_is_a_warning():
     (finding,) = judge(trained("AMD Instinct MI300X", 1250))
     assert (finding.severity, finding.rule) == ("warning", "above-sustained")
     assert (
-        "1,250 TFLOP/s per GPU is 187% of the best BF16 matrix product measured on MI300X (668 TFLOP/s" in finding.text
+        "1,250 TFLOP/s per GPU is 187% of the best BF16 matrix product measured on MI300X (668 TFLOP/s"
+        in finding.text
     )
     assert judge(trained("AMD Instinct MI300X", 660)) == ()
 
 
 def test_lora_may_explain_half_as_much_again():
     (finding,) = judge(trained("NVIDIA H100 80GB HBM3", 1100))
-    assert any("frozen weights, as in LoRA (would be 74% of peak or more)" in each for each in finding.explanations)
+    assert any(
+        "frozen weights, as in LoRA (would be 74% of peak or more)" in each
+        for each in finding.explanations
+    )
 
 
 @pytest.mark.parametrize("factor", [0.93, 0.75, 0.5, 0.125])
@@ -450,9 +514,16 @@ def test_no_explanation_leaves_the_rate_above_the_peak(published):
 
 def printing(rate, *, recomputation="none", **shape):
     """Llama 3.1 8B, 16 sequences of 8,192 tokens on 8 GPUs in 2.0 s, with so many TFLOP/s printed."""
-    config = TrainingConfig(global_batch_size=16, sequence_length=8192, num_gpus=8, recomputation=recomputation)
+    config = TrainingConfig(
+        global_batch_size=16, sequence_length=8192, num_gpus=8, recomputation=recomputation
+    )
     known = msgspec.structs.replace(models.by_name("llama").shape, **shape)
-    return made_up(2.0, model_config=known, training_config=config, native_metrics={"tflops_per_gpu": (rate,) * 40})
+    return made_up(
+        2.0,
+        model_config=known,
+        training_config=config,
+        native_metrics={"tflops_per_gpu": (rate,) * 40},
+    )
 
 
 def contradicts(run):
@@ -464,13 +535,16 @@ class TestPrintedFlops:
     TFLOPS = 16 * 8192 / 8 / 2.0 / 1e12
     LEAST = 0.9 * flops.flops_per_token(SHAPE, 0) * TFLOPS
     ONE_LAYER_MORE = (
-        flops.flops_per_token(msgspec.structs.replace(SHAPE, num_layers=33), 8192, causal=False) + 6 * 4096 * 128256
+        flops.flops_per_token(msgspec.structs.replace(SHAPE, num_layers=33), 8192, causal=False)
+        + 6 * 4096 * 128256
     )
     MOST = 1.1 * ONE_LAYER_MORE * TFLOPS
 
     @pytest.mark.parametrize("causal", [True, False])
     def test_every_way_of_counting_attention_is_let_be(self, causal):
-        assert not contradicts(printing(flops.flops_per_token(self.SHAPE, 8192, causal=causal) * self.TFLOPS))
+        assert not contradicts(
+            printing(flops.flops_per_token(self.SHAPE, 8192, causal=causal) * self.TFLOPS)
+        )
 
     def test_fewer_than_those_of_the_weights_contradict(self):
         assert not contradicts(printing(self.LEAST * 1.001))
@@ -499,29 +573,46 @@ class TestPrintedFlops:
         ("counted", "severity", "name"),
         [
             (flops.flops_per_token(SHAPE, 8192), None, ""),
-            (flops.flops_per_token(SHAPE, 8192, causal=False), "info", "full attention, without the causal half"),
+            (
+                flops.flops_per_token(SHAPE, 8192, causal=False),
+                "info",
+                "full attention, without the causal half",
+            ),
             (6 * 8_030_261_248, "info", "6 FLOPs for every parameter, no attention"),
         ],
     )
     def test_the_convention_that_explains_the_printed_value_is_named(self, counted, severity, name):
-        found = [each for each in judge(printing(counted * self.TFLOPS)) if each.rule == "flops-convention"]
+        found = [
+            each
+            for each in judge(printing(counted * self.TFLOPS))
+            if each.rule == "flops-convention"
+        ]
         assert [each.severity for each in found] == ([severity] if severity else [])
-        assert all(f"counting {name}" in each.text and each.text.endswith("; here 421.6") for each in found)
+        assert all(
+            f"counting {name}" in each.text and each.text.endswith("; here 421.6") for each in found
+        )
 
     def test_a_mistaken_formula_is_named(self):
         two_matrices = 6 * 32 * 4096 * 14336
         (finding,) = [
             each
-            for each in judge(printing((flops.flops_per_token(self.SHAPE, 8192) - two_matrices) * self.TFLOPS))
+            for each in judge(
+                printing((flops.flops_per_token(self.SHAPE, 8192) - two_matrices) * self.TFLOPS)
+            )
             if each.rule == "contradiction"
         ]
-        assert finding.explanations[0] == "it counts gated feed-forward layers as two matrices instead of three"
+        assert (
+            finding.explanations[0]
+            == "it counts gated feed-forward layers as two matrices instead of three"
+        )
         shape = models.find("gpt-oss-120b").shape
         run = printing(1.0)
         run = msgspec.structs.replace(run, model="gpt-oss-120b", model_config=shape)
         counted = conventions.explanations(30.87e9, shape, 8192)[0]
         assert counted.is_mistake
-        run = msgspec.structs.replace(run, native_metrics={"tflops_per_gpu": (30.87e9 * self.TFLOPS,) * 40})
+        run = msgspec.structs.replace(
+            run, native_metrics={"tflops_per_gpu": (30.87e9 * self.TFLOPS,) * 40}
+        )
         (warning,) = [each for each in judge(run) if each.rule == "flops-convention"]
         assert warning.severity == "warning"
 
@@ -554,7 +645,9 @@ class TestPrintedFlops:
     ],
 )
 def test_a_contradiction_that_was_found_earlier_is_found_again(warning, told):
-    assert contradicts(msgspec.structs.replace(made_up(), warnings=(warning,))) == ([warning] if told else [])
+    assert contradicts(msgspec.structs.replace(made_up(), warnings=(warning,))) == (
+        [warning] if told else []
+    )
 
 
 @pytest.mark.parametrize(
@@ -577,8 +670,12 @@ def test_x5_a_rate_of_times_that_are_too_short_is_told_once(code, severity):
     """An honest timer that leaves out a part of the step prints rates that are too high: they are not impossible."""
     notes = (Note(code, {"share": 1.2, "steps": 40}),) if code else ()
     config = TrainingConfig(global_batch_size=8, sequence_length=1000, num_gpus=8)
-    run = made_up(training_config=config, native_metrics={"tokens_per_second": 1.2 * 8000}, notes=notes)
-    assert [each.severity for each in physics.findings(run, summarize(run)) if each.rule == "own-rate"] == [severity]
+    run = made_up(
+        training_config=config, native_metrics={"tokens_per_second": 1.2 * 8000}, notes=notes
+    )
+    assert [
+        each.severity for each in physics.findings(run, summarize(run)) if each.rule == "own-rate"
+    ] == [severity]
 
 
 SPREAD = ParallelismConfig(data_parallel_size=8, gradient_accumulation_steps=4)
@@ -588,8 +685,15 @@ VARIED = (0.2, 0.3, 0.25, 0.28, 0.22, 0.26, 0.24, 0.27)
 def repeating(*factors, unit="tokens_per_second", spread=SPREAD, batch=64, **config):
     """40 records of 1 s with a printed rate of so many times their batch, by turns."""
     sizes = TrainingConfig(global_batch_size=batch, sequence_length=2048, num_gpus=16, **config)
-    work = batch * {"tokens_per_second": 2048, "tokens_per_second_per_gpu": 128, "samples_per_second": 1}[unit]
-    rates = tuple(work * factor for _, factor in zip(range(40), itertools.cycle(factors), strict=False))
+    work = (
+        batch
+        * {"tokens_per_second": 2048, "tokens_per_second_per_gpu": 128, "samples_per_second": 1}[
+            unit
+        ]
+    )
+    rates = tuple(
+        work * factor for _, factor in zip(range(40), itertools.cycle(factors), strict=False)
+    )
     return made_up(training_config=sizes, native_metrics={unit: rates}, parallelism_config=spread)
 
 
@@ -603,14 +707,18 @@ REFUSED, DOUBTED = [("error", "own-rate")], [("warning", "contradiction")]
 class TestU4:
     """A printed rate that contradicts batch, sequence length and time."""
 
-    @pytest.mark.parametrize("unit", ["tokens_per_second", "tokens_per_second_per_gpu", "samples_per_second"])
+    @pytest.mark.parametrize(
+        "unit", ["tokens_per_second", "tokens_per_second_per_gpu", "samples_per_second"]
+    )
     @pytest.mark.parametrize("factor", [0.25, 4.0, 0.125, 8.0])
     def test_u4_one_factor_at_every_record_is_refused_with_its_cause(self, unit, factor):
         (finding,) = judge(repeating(factor, unit=unit))
         assert (finding.severity, finding.rule) == ("error", "own-rate")
         part = "gradient accumulation of 4" if factor in (0.25, 4.0) else "data-parallel size 8"
         assert part in finding.explanations[0]
-        assert ("is not in the batch" if factor > 1 else "is not in the printed rate") in finding.explanations[0]
+        assert (
+            "is not in the batch" if factor > 1 else "is not in the printed rate"
+        ) in finding.explanations[0]
         assert "by the same factor at each of 39 records" in finding.text
 
     def test_u4_a_batch_that_counts_micro_batches_is_said_to(self):
@@ -655,12 +763,17 @@ class TestU4:
     def test_u4_three_records_after_the_first_show_a_factor(self, records, expected):
         run = made_up(steps=records, training_config=CONFIG, native_metrics={})
         rates = (64 * 2048 * 0.25,) * records
-        assert found(msgspec.structs.replace(run, native_metrics={"tokens_per_second": rates})) == expected
+        assert (
+            found(msgspec.structs.replace(run, native_metrics={"tokens_per_second": rates}))
+            == expected
+        )
 
     @pytest.mark.parametrize(("count", "expected"), [(8, REFUSED), (7, DOUBTED)])
     def test_u4_printed_flops_that_lack_a_part_of_the_batch_are_refused(self, count, expected):
         run = printing(flops.flops_per_token(LLAMA, 8192) * TestPrintedFlops.TFLOPS / count)
-        run = msgspec.structs.replace(run, parallelism_config=ParallelismConfig(data_parallel_size=8))
+        run = msgspec.structs.replace(
+            run, parallelism_config=ParallelismConfig(data_parallel_size=8)
+        )
         assert found(run) == expected
         packed = msgspec.structs.replace(
             run, training_config=msgspec.structs.replace(run.training_config, packing=True)

@@ -38,18 +38,32 @@ def made_up(times=(1.0,) * 40, **fields):
     return Run(**{**series(times), **fields})
 
 
-def working(device, tflops, precision="bf16", *, platform=None, packing=False, length=2048, shape=LLAMA, **info):
+def working(
+    device,
+    tflops,
+    precision="bf16",
+    *,
+    platform=None,
+    packing=False,
+    length=2048,
+    shape=LLAMA,
+    **info,
+):
     """16 GPUs that do so many TFLOP/s each by the FLOPs of the weights and of causal attention, 46.64 per token."""
     sizes = {"global_batch_size": 128, "sequence_length": length, "num_gpus": 16}
     config = TrainingConfig(**sizes, precision=precision, packing=packing)
     time = 8 * 2048 * flops.flops_per_token(LLAMA, 2048) / (tflops * 1e12)
     gpu = GpuInfo(device_name=device, **info)
-    return made_up((time,) * 40, model_config=shape, training_config=config, gpu_info=gpu, platform=platform)
+    return made_up(
+        (time,) * 40, model_config=shape, training_config=config, gpu_info=gpu, platform=platform
+    )
 
 
 def causes(share, precision="BF16"):
     """What may be behind a share of the peak between 1 and 1.5."""
-    fp8 = [f"FP8 instead of {precision} (the peak would be about twice as high)"] if precision else []
+    fp8 = (
+        [f"FP8 instead of {precision} (the peak would be about twice as high)"] if precision else []
+    )
     half = f"half the declared tokens per step (would be {share / 2:.0%} of peak)"
     lora = f"frozen weights, as in LoRA (would be {share / 1.5:.0%} of peak or more)"
     return (*fp8, half, f"{lora}: state model_config.trainable_parameters", REST)
@@ -99,7 +113,9 @@ UNNAMED = [
 
 
 def high(percent):
-    text = f"MFU of {percent}%: hardly any training is above 75%; check batch, sequence length, times"
+    text = (
+        f"MFU of {percent}%: hardly any training is above 75%; check batch, sequence length, times"
+    )
     return [("warning", "high-mfu", text)]
 
 
@@ -235,7 +251,9 @@ def test_the_fastest_segment_is_compared_with_the_peak(order):
     run = msgspec.structs.replace(working(H100, 700), **series(times))
     scale = 8 * 2048 * flops.flops_per_token(LLAMA, 2048) / (700 * 1e12) / 1.25
     run = msgspec.structs.replace(run, step_times=tuple(time * scale for time in times))
-    assert [(each[1], each[2][:38]) for each in told(run)] == [("above-peak", "37,522.6 tokens/s/GPU is 1,750 TFLOP/s")]
+    assert [(each[1], each[2][:38]) for each in told(run)] == [
+        ("above-peak", "37,522.6 tokens/s/GPU is 1,750 TFLOP/s")
+    ]
 
 
 def test_what_is_not_known_is_not_compared():
@@ -248,7 +266,13 @@ def test_what_is_not_known_is_not_compared():
 
 @pytest.mark.parametrize(
     ("packing", "factor", "is_told"),
-    [(True, 1.03, False), (True, 1.04, True), (None, 0.93, False), (None, 0.94, True), (False, 0.999, False)],
+    [
+        (True, 1.03, False),
+        (True, 1.04, True),
+        (None, 0.93, False),
+        (None, 0.94, True),
+        (False, 0.999, False),
+    ],
 )
 def test_attention_of_packed_documents(packing, factor, is_told):
     """45.03 GFLOP without attention, 46.64 with that of 2,048 tokens; without a word of packing, from 90% on."""
@@ -290,7 +314,9 @@ GIBIBYTES = "GiB reported as GB (the device would have {} GB)"
 )
 def test_memory_of_the_device(run, expected):
     name = "peak_memory_device_used_gb"
-    assert told(run) == [("error", "beyond-memory", f"{name} {text}", *more) for text, *more in expected]
+    assert told(run) == [
+        ("error", "beyond-memory", f"{name} {text}", *more) for text, *more in expected
+    ]
 
 
 def holding(gpus=2, *, shape=None, optimizer="AdamW", emulated=None, **config):
@@ -317,11 +343,16 @@ def holding(gpus=2, *, shape=None, optimizer="AdamW", emulated=None, **config):
         (
             holding(
                 1,
-                shape=msgspec.structs.replace(models.find("llama-3.1-70b").shape, trainable_parameters=10_000_000_000),
+                shape=msgspec.structs.replace(
+                    models.find("llama-3.1-70b").shape, trainable_parameters=10_000_000_000
+                ),
             ),
             ("90", "6", "1 GPU", "85"),
         ),
-        (holding(1, optimizer_offload=False, param_offload=None, offload=0), ("423", "6", "1 GPU", "85")),
+        (
+            holding(1, optimizer_offload=False, param_offload=None, offload=0),
+            ("423", "6", "1 GPU", "85"),
+        ),
         (holding(cpu_offload=True), None),
         (holding(emulated="MI300X"), None),
         (holding(None), None),
@@ -347,7 +378,11 @@ CAP = (TelemetryIssue(code="power-cap", text="capped"),)
 
 def powered(watts, *, seconds=60.0, device=H100, issues=(), **metrics):
     known = {"mean_power_watts_per_gpu": watts, "measured_seconds": seconds, **metrics}
-    return made_up(gpu_info=GpuInfo(device_name=device), energy_metrics=known, telemetry=Telemetry(issues=issues))
+    return made_up(
+        gpu_info=GpuInfo(device_name=device),
+        energy_metrics=known,
+        telemetry=Telemetry(issues=issues),
+    )
 
 
 @pytest.mark.parametrize(
@@ -393,7 +428,11 @@ CONFIG = TrainingConfig(global_batch_size=64, sequence_length=2048, num_gpus=8)
         ({"tokens_per_second": 900, "tokens_per_second_per_gpu": 7.0}, 8, 900.0),
         ({"tokens_per_second": 900.5}, None, 900.5),
         # Automodel's rate per GPU is not divided by all GPUs.
-        ({"tokens_per_second": (1.0, 200.0, 600.0), "tokens_per_second_per_gpu": (7.0,) * 3}, 8, 300.0),
+        (
+            {"tokens_per_second": (1.0, 200.0, 600.0), "tokens_per_second_per_gpu": (7.0,) * 3},
+            8,
+            300.0,
+        ),
         ({"tokens_per_second": (1.0, None, 0.0), "tokens_per_second_per_gpu": 7.0}, 8, 56.0),
         ({"tokens_per_second_per_gpu": 7.0}, 8, 56.0),
         ({"tokens_per_second_per_gpu": 7.0}, None, None),
@@ -420,7 +459,9 @@ def printing(rate, times=(1.0,) * 40, config=CONFIG):
 def sampling(rate, batch=64):
     rates = {"samples_per_second": (1.0, *(rate,) * 39)}
     return made_up(
-        (1.0,) * 40, training_config=TrainingConfig(global_batch_size=batch, num_gpus=8), native_metrics=rates
+        (1.0,) * 40,
+        training_config=TrainingConfig(global_batch_size=batch, num_gpus=8),
+        native_metrics=rates,
     )
 
 
@@ -430,7 +471,10 @@ OFFERS = (
     "16 GPUs instead of 8 (dual-die GPU counted as one device; no supporting evidence)",
 )
 ALWAYS = ", by the same factor at each of 39 records"
-FIRST, *OTHERS = "it reports 262,144 tokens/s, but 64 × 2,048 tokens in 1 s are 131,072 tokens/s (2.000× less)", *OFFERS
+FIRST, *OTHERS = (
+    "it reports 262,144 tokens/s, but 64 × 2,048 tokens in 1 s are 131,072 tokens/s (2.000× less)",
+    *OFFERS,
+)
 
 
 @pytest.mark.parametrize(
@@ -461,7 +505,10 @@ FIRST, *OTHERS = "it reports 262,144 tokens/s, but 64 × 2,048 tokens in 1 s are
         ),
         (
             printing(131_072 / (52 / 40) * 1.03, SLOW_FIRST),
-            ("warning", "103,849 tokens/s reported, +3.0% from batch × sequence length / step time (of all steps)"),
+            (
+                "warning",
+                "103,849 tokens/s reported, +3.0% from batch × sequence length / step time (of all steps)",
+            ),
         ),
         (printing(262_144.0), ("error", FIRST, *OTHERS)),
         # Of the windows, one under which something explains it.
@@ -489,7 +536,10 @@ FIRST, *OTHERS = "it reports 262,144 tokens/s, but 64 × 2,048 tokens in 1 s are
         (sampling(64 * 1.0099), None),
         (
             sampling(64 * 1.0101),
-            ("warning", "64.65 samples/s reported, +1.0% from batch / step time (of the steady-state steps)"),
+            (
+                "warning",
+                "64.65 samples/s reported, +1.0% from batch / step time (of the steady-state steps)",
+            ),
         ),
         (
             sampling(128.0),
@@ -513,7 +563,11 @@ FIRST, *OTHERS = "it reports 262,144 tokens/s, but 64 × 2,048 tokens in 1 s are
     ],
 )
 def test_the_printed_rate_against_the_declared_work(run, expected):
-    rule = CONTRADICTION if expected and "it reports" in expected[1] and expected[0] == "warning" else "own-rate"
+    rule = (
+        CONTRADICTION
+        if expected and "it reports" in expected[1] and expected[0] == "warning"
+        else "own-rate"
+    )
     assert told(run) == ([(expected[0], rule, *expected[1:])] if expected else [])
 
 
@@ -521,7 +575,10 @@ def timed(times, entries, *, kind="live", ranks="one process", windows=None):
     known = (
         {"steps": tuple(range(1, len(times) + 1))}
         if windows is None
-        else {"window_steps": windows, "steps": tuple(sum(windows[: at + 1]) for at in range(len(windows)))}
+        else {
+            "window_steps": windows,
+            "steps": tuple(sum(windows[: at + 1]) for at in range(len(windows))),
+        }
     )
     return made_up(
         times,
@@ -544,9 +601,15 @@ END = ("end", 60.0, 50.0, None, None)
     [
         # 20 s in steps; the first may have begun in the start-up.
         (timed((5.0,) * 4, [START, ("training", 5.0, 20.0, 1, 4), END]), None),
-        (timed((5.0,) * 4, [START, ("training", 5.0, 30.0, 1, 4), END]), "20.000 s, but its training took 30.000 s"),
+        (
+            timed((5.0,) * 4, [START, ("training", 5.0, 30.0, 1, 4), END]),
+            "20.000 s, but its training took 30.000 s",
+        ),
         (timed((5.0,) * 4, [START, ("training", 5.0, 15.0, 1, 4)]), None),
-        (timed((5.0,) * 4, [("training", 5.0, 14.0, 1, 4)]), "20.000 s, but its training took 14.000 s"),
+        (
+            timed((5.0,) * 4, [("training", 5.0, 14.0, 1, 4)]),
+            "20.000 s, but its training took 14.000 s",
+        ),
         (
             timed((2.0, 6.0, 6.0, 6.0), [START, ("training", 5.0, 17.0, 1, 4)]),
             "20.000 s, but its training took 17.000 s",
@@ -556,11 +619,20 @@ END = ("end", 60.0, 50.0, None, None)
         (
             timed(
                 (5.0,) * 4,
-                [("training", 5.0, 10.0, 1, 1), ("checkpoint", 15.0, 9.0, None, None), ("training", 24.0, 20.0, 2, 4)],
+                [
+                    ("training", 5.0, 10.0, 1, 1),
+                    ("checkpoint", 15.0, 9.0, None, None),
+                    ("training", 24.0, 20.0, 2, 4),
+                ],
             ),
             "20.000 s, but its training took 30.000 s",
         ),
-        (timed((5.0,) * 4, [("training", 5.0, 30.0, 1, 4), ("checkpoint", 35.0, 9.0, None, None)]), None),
+        (
+            timed(
+                (5.0,) * 4, [("training", 5.0, 30.0, 1, 4), ("checkpoint", 35.0, 9.0, None, None)]
+            ),
+            None,
+        ),
         (timed((5.0,) * 4, [START, ("training", 5.0, 30.0, 1, 4)], kind="log"), None),
         (timed((5.0,) * 4, [START, ("training", 5.0, 30.0, 1, 4)], kind=None), None),
         (timed((5.0,) * 4, [START, ("training", 5.0, 30.0, 1, 3)]), None),
@@ -573,12 +645,24 @@ END = ("end", 60.0, 50.0, None, None)
     ],
 )
 def test_step_times_against_the_wall_time(run, text):
-    expected = [("error", "own-time", f"its step times add up to {text} on the same clock")] if text else []
+    expected = (
+        [("error", "own-time", f"its step times add up to {text} on the same clock")]
+        if text
+        else []
+    )
     assert told(run) == expected
 
 
 def counting(
-    per_token, *, recomputation="none", packing=None, gpus=8, batch=16, length=8192, shape=LLAMA, printed=None
+    per_token,
+    *,
+    recomputation="none",
+    packing=None,
+    gpus=8,
+    batch=16,
+    length=8192,
+    shape=LLAMA,
+    printed=None,
 ):
     """16 sequences of 8,192 tokens on 8 GPUs in 2 s with so many FLOPs per token printed."""
     sizes = {"global_batch_size": batch, "sequence_length": length, "num_gpus": gpus}
@@ -593,7 +677,9 @@ def counting(
 
 PRINTS = "it prints {} TFLOP/s per GPU, counting {}; here 421.6"
 SAYS = "the log prints {} TFLOP/s per GPU; shape, batch, sequence length and step time give 422"
-FORMULA = "a formula of the framework that doesn't fit this model; another batch, shape or number of GPUs"
+FORMULA = (
+    "a formula of the framework that doesn't fit this model; another batch, shape or number of GPUs"
+)
 
 
 @pytest.mark.parametrize(
@@ -602,7 +688,11 @@ FORMULA = "a formula of the framework that doesn't fit this model; another batch
         (counting(51.47e9), None),
         (
             counting(57.91e9),
-            ("info", "flops-convention", PRINTS.format("474.4", "full attention, without the causal half")),
+            (
+                "info",
+                "flops-convention",
+                PRINTS.format("474.4", "full attention, without the causal half"),
+            ),
         ),
         # Between the conventions; packed, the attention of short sequences.
         (counting(54.6e9), None),
@@ -709,20 +799,34 @@ BATCH = "global batch {} instead of {}, or {} the gradient accumulation (no supp
         (configured(2.0, batch=None), (OFFERS[0], OFFERS[2])),
         (configured(1000.0), (UNITS,)),
         # Of equal support: in the order of the table, not of the letters.
-        (configured(1000.0, gpus=1000), ("total rate reported as per-GPU (the factor is exactly 1000)", UNITS)),
+        (
+            configured(1000.0, gpus=1000),
+            ("total rate reported as per-GPU (the factor is exactly 1000)", UNITS),
+        ),
         (configured(999.1), (UNITS,)),
         (configured(998.9), ()),
         (configured(1 / 999.1), (UNITS,)),
         (
             configured(3.0, gpus=3),
-            ("total rate reported as per-GPU (the factor is exactly 3)", BATCH.format(192, 64, "3 times")),
+            (
+                "total rate reported as per-GPU (the factor is exactly 3)",
+                BATCH.format(192, 64, "3 times"),
+            ),
         ),
-        (configured(1 / 3, gpus=3), ("per-GPU rate reported as the total (the factor is exactly 1/3)",)),
-        (configured(1.0, gpus=1), ("sequence length 2048 instead of 2048 (no supporting evidence)",)),
+        (
+            configured(1 / 3, gpus=3),
+            ("per-GPU rate reported as the total (the factor is exactly 1/3)",),
+        ),
+        (
+            configured(1.0, gpus=1),
+            ("sequence length 2048 instead of 2048 (no supporting evidence)",),
+        ),
         (configured(1.5), ()),
         (
             configured(1 / 3, batch=63),
-            ("global batch 21 instead of 63, or 1/3 of the gradient accumulation (no supporting evidence)",),
+            (
+                "global batch 21 instead of 63, or 1/3 of the gradient accumulation (no supporting evidence)",
+            ),
         ),
         (configured(1 / 3, batch=64), ()),
     ],
@@ -748,7 +852,9 @@ def test_the_order_of_corrections_of_one_rank_is_that_of_the_table():
 
 
 def peaked(share, *, precision="bf16", gpus=8, batch=64, length=2048, trained=None):
-    config = TrainingConfig(global_batch_size=batch, sequence_length=length, num_gpus=gpus, precision=precision)
+    config = TrainingConfig(
+        global_batch_size=batch, sequence_length=length, num_gpus=gpus, precision=precision
+    )
     shape = ModelConfig(trainable_parameters=trained)
     return made_up(training_config=config, model_config=shape), share
 
@@ -758,7 +864,11 @@ def peaked(share, *, precision="bf16", gpus=8, batch=64, length=2048, trained=No
     [
         (
             peaked(1.2),
-            (*causes(1.2)[:1], "total of 8 GPUs reported as per-GPU (would be 15% of peak)", *causes(1.2)[1:]),
+            (
+                *causes(1.2)[:1],
+                "total of 8 GPUs reported as per-GPU (would be 15% of peak)",
+                *causes(1.2)[1:],
+            ),
         ),
         (peaked(1.2, gpus=None), causes(1.2)),
         (peaked(1.2, gpus=1), causes(1.2)),

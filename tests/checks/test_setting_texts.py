@@ -16,7 +16,9 @@ from tprimat.settings.rows import LEDGER, by_key
 def run_with(part, **fields):
     """A run of which one part has other fields."""
     run = make_run()
-    return msgspec.structs.replace(run, **{part: msgspec.structs.replace(getattr(run, part), **fields)})
+    return msgspec.structs.replace(
+        run, **{part: msgspec.structs.replace(getattr(run, part), **fields)}
+    )
 
 
 def configured(**values):
@@ -52,7 +54,12 @@ CASES = (
     ("turbo", configured(enable_primus_turbo=True), "without kernels"),
     (
         "turbo",
-        configured(enable_primus_turbo=True, use_turbo_mlp=True, use_turbo_attention=1, use_turbo_gemm=False),
+        configured(
+            enable_primus_turbo=True,
+            use_turbo_mlp=True,
+            use_turbo_attention=1,
+            use_turbo_gemm=False,
+        ),
         "attention, mlp",
     ),
     ("turbo", configured(use_turbo_attention=True), None),
@@ -69,10 +76,26 @@ CASES = (
         "8k",
     ),
     # By the parameters that Llama 3.1 8B multiplies by, or none if its shape isn't known.
-    ("trainable_parameters", make_run(model_config=shape(trainable_parameters=7_504_658_432)), None),
-    ("trainable_parameters", make_run(model_config=shape(trainable_parameters=7_504_658_431)), "7.5B"),
-    ("trainable_parameters", make_run(model="own", model_config=ModelConfig(trainable_parameters=9_000)), "9k"),
-    ("trainable_parameters", make_run(model_config=shape(vocab_size=None, trainable_parameters=9_000)), "9k"),
+    (
+        "trainable_parameters",
+        make_run(model_config=shape(trainable_parameters=7_504_658_432)),
+        None,
+    ),
+    (
+        "trainable_parameters",
+        make_run(model_config=shape(trainable_parameters=7_504_658_431)),
+        "7.5B",
+    ),
+    (
+        "trainable_parameters",
+        make_run(model="own", model_config=ModelConfig(trainable_parameters=9_000)),
+        "9k",
+    ),
+    (
+        "trainable_parameters",
+        make_run(model_config=shape(vocab_size=None, trainable_parameters=9_000)),
+        "9k",
+    ),
     ("layers", make_run(model_config=ModelConfig(num_layers=12)), "12 layers"),
     (
         "layers",
@@ -81,11 +104,27 @@ CASES = (
     ),
     ("layers", make_run(model_config=ModelConfig()), None),
     ("layers", make_run(model_config=ModelConfig(num_encoder_layers=6)), "6 encoder layers"),
-    ("heads", make_run(model_config=ModelConfig(num_attention_heads=32, num_query_groups=8)), "32/8"),
+    (
+        "heads",
+        make_run(model_config=ModelConfig(num_attention_heads=32, num_query_groups=8)),
+        "32/8",
+    ),
     ("heads", make_run(model_config=ModelConfig(num_attention_heads=32)), "32"),
-    ("head_size", make_run(model_config=ModelConfig(hidden_size=66, num_attention_heads=4, head_dim=16)), None),
-    ("head_size", make_run(model_config=ModelConfig(hidden_size=64, num_attention_heads=4, head_dim=16)), None),
-    ("head_size", make_run(model_config=ModelConfig(hidden_size=64, num_attention_heads=4, head_dim=32)), "32"),
+    (
+        "head_size",
+        make_run(model_config=ModelConfig(hidden_size=66, num_attention_heads=4, head_dim=16)),
+        None,
+    ),
+    (
+        "head_size",
+        make_run(model_config=ModelConfig(hidden_size=64, num_attention_heads=4, head_dim=16)),
+        None,
+    ),
+    (
+        "head_size",
+        make_run(model_config=ModelConfig(hidden_size=64, num_attention_heads=4, head_dim=32)),
+        "32",
+    ),
     ("head_size", make_run(model_config=ModelConfig(num_attention_heads=4, head_dim=32)), "32"),
     ("head_size", make_run(model_config=ModelConfig(hidden_size=64, head_dim=32)), "32"),
     ("not_gated", make_run(model_config=ModelConfig(gated_ffn=False)), "not gated"),
@@ -103,7 +142,11 @@ CASES = (
     ("numa_balancing", make_run(environment=Environment(numa_balancing=True)), "on"),
     ("numa_balancing", make_run(environment=Environment(numa_balancing=False)), "off"),
     ("numa_balancing", make_run(), None),
-    ("environment_settings", make_run(environment=Environment(settings={"B": "2", "A": "1"})), "A=1, B=2"),
+    (
+        "environment_settings",
+        make_run(environment=Environment(settings={"B": "2", "A": "1"})),
+        "A=1, B=2",
+    ),
     ("environment_settings", make_run(), None),
 )
 
@@ -124,7 +167,12 @@ RECIPES = ("delayed", "tensorwise", "rowwise", "blockwise", "mxfp8", "mxfp4", "n
     ("first", "second", "is_same"),
     [
         *((f"of {recipe}", f"recipe: {recipe}!", True) for recipe in (*RECIPES, "e4m3", "hybrid")),
-        *((f"of {recipe}", f"recipe: {other}!", False) for recipe in RECIPES for other in RECIPES if recipe != other),
+        *(
+            (f"of {recipe}", f"recipe: {other}!", False)
+            for recipe in RECIPES
+            for other in RECIPES
+            if recipe != other
+        ),
         ("of e4m3", "hybrid", False),
         # One word says the format, another how it is scaled: neither contradicts the other.
         ("of e4m3", "recipe: delayed", True),
@@ -135,7 +183,10 @@ RECIPES = ("delayed", "tensorwise", "rowwise", "blockwise", "mxfp8", "mxfp4", "n
     ],
 )
 def test_recipes_of_one_precision_in_the_words_of_two_frameworks(first, second, is_same):
-    runs = [run_with("training_config", precision="fp8", precision_detail=detail) for detail in (first, second)]
+    runs = [
+        run_with("training_config", precision="fp8", precision_detail=detail)
+        for detail in (first, second)
+    ]
     runs[1] = msgspec.structs.replace(runs[1], framework="primus")
     assert SAMES["same_precision"](by_key("precision"), *runs) == is_same
     if first is not None:
@@ -143,7 +194,13 @@ def test_recipes_of_one_precision_in_the_words_of_two_frameworks(first, second, 
         assert not SAMES["same_precision"](by_key("precision"), *runs)
 
 
-MATRIX = {"num_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "ffn_hidden_size": 128, "vocab_size": 5000}
+MATRIX = {
+    "num_layers": 2,
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "ffn_hidden_size": 128,
+    "vocab_size": 5000,
+}
 GROUPS = {"num_query_groups": 2}
 
 
@@ -192,16 +249,23 @@ def test_in_what_two_shapes_differ(one, other, text):
     assert settings.shape_conflict(one, other) == text
     assert not settings.same_known_shape(one, other)
     stated = (msgspec.structs.replace(each, num_query_groups=2) for each in (one, other))
-    assert settings.same_known_shape(*stated) == (text is None and None not in (one.num_layers, other.num_layers))
+    assert settings.same_known_shape(*stated) == (
+        text is None and None not in (one.num_layers, other.num_layers)
+    )
     runs = [make_run(model_config=each) for each in (one, other)]
     assert SAMES["same_shape"](by_key("num_layers"), *runs) == (text is None)
 
 
-@pytest.mark.parametrize("name", ["num_layers", "hidden_size", "ffn_hidden_size", "num_attention_heads"])
+@pytest.mark.parametrize(
+    "name", ["num_layers", "hidden_size", "ffn_hidden_size", "num_attention_heads"]
+)
 def test_a_shape_that_one_leaves_open_is_not_known(name):
     known = small(**GROUPS)
     assert settings.same_known_shape(known, known)
-    for pair in ((known, small(**{**GROUPS, name: None})), (small(**{**GROUPS, name: None}), known)):
+    for pair in (
+        (known, small(**{**GROUPS, name: None})),
+        (small(**{**GROUPS, name: None}), known),
+    ):
         assert not settings.same_known_shape(*pair)
 
 
@@ -228,7 +292,11 @@ def of_length(length, **fields):
         (of_length(128), of_length(128, vocab_size=9000), True),
         (of_length(128), of_length(128, vocab_size=None), True),
         (of_length(128, vocab_size=None), of_length(128), True),
-        (of_length(128, vocab_size=None), of_length(128, vocab_size=None, ffn_hidden_size=256), True),
+        (
+            of_length(128, vocab_size=None),
+            of_length(128, vocab_size=None, ffn_hidden_size=256),
+            True,
+        ),
         (of_length(128, vocab_size=None), of_length(128, ffn_hidden_size=2560), False),
         (of_length(128, ffn_hidden_size=2560), of_length(128, vocab_size=None), False),
         (of_length(128, hidden_size=None), of_length(128), True),
@@ -328,7 +396,9 @@ def test_whether_two_power_caps_are_one(first, second, is_same):
 
 def keyed(framework="nemo", backend=None, device="A", **config):
     values = {**config, "backend": backend} if backend else config
-    return make_run(framework=framework, framework_config=values, gpu_info=GpuInfo(device_name=device))
+    return make_run(
+        framework=framework, framework_config=values, gpu_info=GpuInfo(device_name=device)
+    )
 
 
 @pytest.mark.parametrize(
@@ -361,7 +431,12 @@ def test_rows_of_other_keys_of_frameworks():
     assert titles(keyed("fsdp", "xla", a=1), keyed("fsdp", "nccl")) == []
     # Equal texts, what has a row, and what a pattern of the rows stands for.
     assert titles(keyed(a=1), keyed(a=1.0)) == []
-    assert titles(keyed(torch_compile=True, use_turbo_mlp=1), keyed(torch_compile=False, use_turbo_mlp=0)) == []
+    assert (
+        titles(
+            keyed(torch_compile=True, use_turbo_mlp=1), keyed(torch_compile=False, use_turbo_mlp=0)
+        )
+        == []
+    )
     assert settings.of_frameworks([keyed(a=1), keyed(a=2)]) == [
         Setting("a", "framework_config.a", role="explains", named=False, optional=True)
     ]
@@ -379,12 +454,21 @@ def test_the_values_of_a_setting_in_several_runs():
     trained = by_key("trainable_parameters")
     assert settings.texts(trained, runs) == ("40M", "all", "9M")
     assert settings.texts(trained, runs[1:2]) == (None,)
-    assert settings.texts(by_key("sequence_length"), [make_run(length=None), runs[0]]) == (None, "2048 tokens")
+    assert settings.texts(by_key("sequence_length"), [make_run(length=None), runs[0]]) == (
+        None,
+        "2048 tokens",
+    )
     by_title = {setting.title: values for setting, values in settings.rows_of(runs)}
     assert by_title["trainable parameters"] == ("40M", "all", "9M")
     assert by_title["sequence length"] == ("2048 tokens",) * 3
-    assert settings.read(Setting("t", "training_config.sequence_length", unit="tokens"), runs[0]) == "2048 tokens"
-    assert settings.read(Setting("t", "training_config.sequence_length"), make_run(length=None)) is None
+    assert (
+        settings.read(Setting("t", "training_config.sequence_length", unit="tokens"), runs[0])
+        == "2048 tokens"
+    )
+    assert (
+        settings.read(Setting("t", "training_config.sequence_length"), make_run(length=None))
+        is None
+    )
     optimizer = next(setting for setting in LEDGER if setting.title == "optimizer")
     run = with_optimizer(name="AdamW", learning_rate=0.0, beta1=0.9, beta2=0.95)
     assert settings.read(optimizer, run) == "AdamW, beta1 0.9, beta2 0.95"
@@ -406,7 +490,10 @@ def test_two_runs_agree_in_equal_values():
     length, runs = by_key("sequence_length"), [make_run(length=each) for each in (2048, 4096, 2048)]
     assert settings.agree(length, runs[0], runs[2]) is True
     assert settings.agree(length, runs[0], runs[1]) is False
-    assert settings.agree(by_key("precision"), stating("bf16", "a"), stating("bf16", "b", "primus")) is True
+    assert (
+        settings.agree(by_key("precision"), stating("bf16", "a"), stating("bf16", "b", "primus"))
+        is True
+    )
 
 
 def test_equal_runs_are_not_taken_for_one():

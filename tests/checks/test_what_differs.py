@@ -20,7 +20,12 @@ from tprimat.results.run import ModelConfig, Run
 from tprimat.settings.rows import HARMLESS, LEDGER, SETTINGS, fields_of
 
 EXPERTS = shape(num_experts=64, experts_per_token=8, expert_ffn_hidden_size=1408)
-LATENT = {"key_value_lora_rank": 512, "query_lora_rank": 1536, "rope_head_dim": 64, "value_head_dim": 128}
+LATENT = {
+    "key_value_lora_rank": 512,
+    "query_lora_rank": 1536,
+    "rope_head_dim": 64,
+    "value_head_dim": 128,
+}
 
 
 def changed(result: Run, **values: object) -> Run:
@@ -37,14 +42,19 @@ def changed(result: Run, **values: object) -> Run:
     return result
 
 
-def pair(first: dict[str, object], second: dict[str, object], *, device: str = MI300X) -> tuple[Run, Run]:
+def pair(
+    first: dict[str, object], second: dict[str, object], *, device: str = MI300X
+) -> tuple[Run, Run]:
     """An H100, and by default an MI300X that is 38% faster, alike but for these values."""
     base: dict[str, object] = {"model_config": shape()}
     other = {"label": "b"} if device == H100 else {"stack": "rocm"}
     memory = {} if device == H100 else {"gpu_info__total_memory_gb": 206.0}
     return (
         changed(make_run(), **{**base, **first}),
-        changed(make_run(device, step_time=3.2 / 1.38, framework="nemo", **other), **{**base, **memory, **second}),
+        changed(
+            make_run(device, step_time=3.2 / 1.38, framework="nemo", **other),
+            **{**base, **memory, **second},
+        ),
     )
 
 
@@ -53,19 +63,32 @@ def screen(*runs: Run) -> str:
     return " ".join(screens.shown(report(comparison(*runs)), width=120).split())
 
 
-def of_both(name: str, first: object, second: object) -> tuple[dict[str, object], dict[str, object]]:
+def of_both(
+    name: str, first: object, second: object
+) -> tuple[dict[str, object], dict[str, object]]:
     return {name: first}, {name: second}
 
 
 DIFFERENT = [
-    (*of_both("model_config", EXPERTS, msgspec.structs.replace(EXPERTS, experts_per_token=4)), "experts per token 8"),
-    (*of_both("model_config", EXPERTS, msgspec.structs.replace(EXPERTS, num_experts=32)), "num experts 64 and 32"),
     (
-        *of_both("model_config", EXPERTS, msgspec.structs.replace(EXPERTS, expert_ffn_hidden_size=704)),
+        *of_both("model_config", EXPERTS, msgspec.structs.replace(EXPERTS, experts_per_token=4)),
+        "experts per token 8",
+    ),
+    (
+        *of_both("model_config", EXPERTS, msgspec.structs.replace(EXPERTS, num_experts=32)),
+        "num experts 64 and 32",
+    ),
+    (
+        *of_both(
+            "model_config", EXPERTS, msgspec.structs.replace(EXPERTS, expert_ffn_hidden_size=704)
+        ),
         "expert ffn hidden size 1408 and 704",
     ),
     (*of_both("model_config", EXPERTS, shape()), "FLOPs per token: 46.6 GFLOP vs 39.4 GFLOP"),
-    (*of_both("model_config", shape(sliding_window=512), shape(sliding_window=1024)), "sliding window 512 and 1024"),
+    (
+        *of_both("model_config", shape(sliding_window=512), shape(sliding_window=1024)),
+        "sliding window 512 and 1024",
+    ),
     (*of_both("model_config__gated_ffn", True, False), "gated ffn True and False"),
     (*of_both("model_config__gated_ffn", None, False), "FLOPs per token: 35.4 GFLOP vs 46.6 GFLOP"),
     (*of_both("model_config__head_dim", 128, 64), "head dim 128 and 64"),
@@ -74,14 +97,29 @@ DIFFERENT = [
         "key value lora rank 512 and 256",
     ),
     (*of_both("model_config__tie_word_embeddings", True, False), "tied embeddings: False vs True"),
-    (*of_both("model_config__trainable_parameters", 20_000_000, None), "trainable parameters: all vs 20M"),
-    (*of_both("model_config__trainable_parameters", 20_000_000, 40_000_000), "trainable parameters: 40M vs 20M"),
-    (*of_both("training_config__recomputation", "full", "none"), "activation recomputation: none vs full"),
-    (*of_both("training_config__recomputation", "full", "selective"), "activation recomputation: selective vs full"),
+    (
+        *of_both("model_config__trainable_parameters", 20_000_000, None),
+        "trainable parameters: all vs 20M",
+    ),
+    (
+        *of_both("model_config__trainable_parameters", 20_000_000, 40_000_000),
+        "trainable parameters: 40M vs 20M",
+    ),
+    (
+        *of_both("training_config__recomputation", "full", "none"),
+        "activation recomputation: none vs full",
+    ),
+    (
+        *of_both("training_config__recomputation", "full", "selective"),
+        "activation recomputation: selective vs full",
+    ),
     (*of_both("framework_config__torch_compile", True, False), "compiler: eager vs torch.compile"),
     (*of_both("framework_config__attention", "eager", "sdpa"), "attention: sdpa vs eager"),
     (*of_both("energy_metrics__power_cap_watts", 500.0, 750.0), "power cap: 750 W vs 500 W"),
-    (*of_both("environment__gpu_partition", "SPX/NPS1", "CPX/NPS4"), "GPU partition: CPX/NPS4 vs SPX/NPS1"),
+    (
+        *of_both("environment__gpu_partition", "SPX/NPS1", "CPX/NPS4"),
+        "GPU partition: CPX/NPS4 vs SPX/NPS1",
+    ),
     (*of_both("training_config__packing", True, False), "packing: False vs True"),
     (*of_both("training_config__num_gpus", 8, 16), "GPUs: 8 vs 16"),
     (*of_both("environment__numa_balancing", True, False), "NUMA balancing: off vs on"),
@@ -89,17 +127,32 @@ DIFFERENT = [
         *of_both("framework_config__model.config.fp8_recipe", "delayed", "tensorwise"),
         "fp8_recipe: tensorwise vs delayed",
     ),
-    (*of_both("framework_config__recipe", "llama31_8b", "llama3_8b"), "recipe: llama3_8b vs llama31_8b"),
-    (*of_both("framework_config__model.config.enable_cuda_graph", True, False), "enable_cuda_graph: False vs True"),
-    (*of_both("framework_config__ddp.overlap_grad_reduce", True, False), "ddp.overlap_grad_reduce: False vs True"),
+    (
+        *of_both("framework_config__recipe", "llama31_8b", "llama3_8b"),
+        "recipe: llama3_8b vs llama31_8b",
+    ),
+    (
+        *of_both("framework_config__model.config.enable_cuda_graph", True, False),
+        "enable_cuda_graph: False vs True",
+    ),
+    (
+        *of_both("framework_config__ddp.overlap_grad_reduce", True, False),
+        "ddp.overlap_grad_reduce: False vs True",
+    ),
     (*of_both("framework_config__loss_fn", "Masked", "Fused"), "loss_fn: Fused vs Masked"),
     (*of_both("framework_config__dropout", 0.1, 0.0), "dropout: 0 vs 0.1"),
     (*of_both("optimizer__beta2", 0.95, 0.999), "optimizer (beta2 0.999 vs beta2 0.95)"),
     (*of_both("parallelism_config__tensor_model_parallel_size", 1, 4), "tensor parallel (4 vs 1)"),
     (*of_both("training_config__sequence_length", 2048, 4096), "sequence length 2048 vs 4096"),
     (
-        {"training_config__precision": "fp8", "training_config__precision_detail": "fp8 hybrid, recipe delayed"},
-        {"training_config__precision": "fp8", "training_config__precision_detail": "fp8 e4m3, recipe tensorwise"},
+        {
+            "training_config__precision": "fp8",
+            "training_config__precision_detail": "fp8 hybrid, recipe delayed",
+        },
+        {
+            "training_config__precision": "fp8",
+            "training_config__precision_detail": "fp8 e4m3, recipe tensorwise",
+        },
         "precision: fp8 (fp8 e4m3, recipe tensorwise) vs fp8 (fp8 hybrid, recipe delayed)",
     ),
     (
@@ -119,7 +172,9 @@ DIFFERENT = [
 ]
 
 
-@pytest.mark.parametrize(("first", "second", "text"), DIFFERENT, ids=[text for *_, text in DIFFERENT])
+@pytest.mark.parametrize(
+    ("first", "second", "text"), DIFFERENT, ids=[text for *_, text in DIFFERENT]
+)
 def test_one_thing_that_matters_is_on_the_first_screen(first, second, text):
     runs = pair(first, second)
     assert text in screen(*runs)
@@ -127,17 +182,26 @@ def test_one_thing_that_matters_is_on_the_first_screen(first, second, text):
 
 
 ON_ONE_DEVICE = [
-    (*of_both("environment__versions", {"driver": "570.86"}, {"driver": "550.54"}), "driver: 550.54 vs 570.86"),
+    (
+        *of_both("environment__versions", {"driver": "570.86"}, {"driver": "550.54"}),
+        "driver: 550.54 vs 570.86",
+    ),
     (*of_both("gpu_info__pytorch_version", "2.4.0", "2.5.1"), "torch: 2.5.1 vs 2.4.0"),
     (*of_both("gpu_info__compute_units", 132, 114), "compute units: 114 vs 132"),
     (
-        *of_both("environment__settings", {"A": "1", "NCCL_ALGO": "Ring"}, {"A": "1", "NCCL_ALGO": "Tree"}),
+        *of_both(
+            "environment__settings",
+            {"A": "1", "NCCL_ALGO": "Ring"},
+            {"A": "1", "NCCL_ALGO": "Tree"},
+        ),
         "environment variables: NCCL_ALGO=Tree vs NCCL_ALGO=Ring",
     ),
 ]
 
 
-@pytest.mark.parametrize(("first", "second", "text"), ON_ONE_DEVICE, ids=[text for *_, text in ON_ONE_DEVICE])
+@pytest.mark.parametrize(
+    ("first", "second", "text"), ON_ONE_DEVICE, ids=[text for *_, text in ON_ONE_DEVICE]
+)
 def test_software_explains_between_two_runs_on_one_device(first, second, text):
     runs = pair(first, second, device=H100)
     assert text in screen(*runs)
@@ -154,12 +218,17 @@ EQUAL = {
     "gated by default": of_both("model_config__gated_ffn", None, True),
     "a head size by default": of_both("model_config__head_dim", None, 128),
     "all parameters are trained": (
-        {"model_config__num_parameters": 8_030_261_248, "model_config__trainable_parameters": 8_030_261_248},
+        {
+            "model_config__num_parameters": 8_030_261_248,
+            "model_config__trainable_parameters": 8_030_261_248,
+        },
         {},
     ),
     "key and value heads that only one states": of_both("model_config__num_query_groups", 8, None),
     "windows with and without the token": of_both(
-        "model_config", shape(sliding_window=1023, full_attention_layers=0), shape(sliding_window=1024)
+        "model_config",
+        shape(sliding_window=1023, full_attention_layers=0),
+        shape(sliding_window=1024),
     ),
     "a window that only one states": of_both("model_config", shape(sliding_window=512), shape()),
     "an optimizer spelled differently": (
@@ -171,8 +240,15 @@ EQUAL = {
         {"training_config__precision_detail": "parameters bfloat16", "framework": "primus"},
     ),
     "one fp8 recipe in the words of two frameworks": (
-        {**FP8, "training_config__precision_detail": "fp8 hybrid, recipe delayed, parameters bfloat16"},
-        {**FP8, "training_config__precision_detail": "precision bf16, fp8 Hybrid (delayed)", "framework": "primus"},
+        {
+            **FP8,
+            "training_config__precision_detail": "fp8 hybrid, recipe delayed, parameters bfloat16",
+        },
+        {
+            **FP8,
+            "training_config__precision_detail": "precision bf16, fp8 Hybrid (delayed)",
+            "framework": "primus",
+        },
     ),
     "each at its own power": of_both("energy_metrics__power_cap_watts", 700.0, 750.0),
     "attention by default": (
@@ -183,7 +259,9 @@ EQUAL = {
         {"framework_config": {"model.config.fp8": "hybrid"}},
         {"framework": "primus"},
     ),
-    "software of two devices": of_both("environment__versions", {"driver": "570.86"}, {"driver": "6.12"}),
+    "software of two devices": of_both(
+        "environment__versions", {"driver": "570.86"}, {"driver": "6.12"}
+    ),
 }
 
 
@@ -205,11 +283,20 @@ def test_all_parameters_are_trained_that_a_model_multiplies_by(trained, is_named
 
 def test_cpus_are_compared_and_their_threads_explain_on_one_of_them():
     def cpu(name, threads):
-        run = changed(make_run(name, stack="cpu", gpus=1), environment__cpu_threads=threads, label=str(threads))
+        run = changed(
+            make_run(name, stack="cpu", gpus=1),
+            environment__cpu_threads=threads,
+            label=str(threads),
+        )
         return changed(run, framework="lightning")
 
     explained = [
-        "CPU threads" in {entry.title for entry in compute.config_diff(cpu("EPYC", 8), other).entries if entry.explains}
+        "CPU threads"
+        in {
+            entry.title
+            for entry in compute.config_diff(cpu("EPYC", 8), other).entries
+            if entry.explains
+        }
         for other in (cpu("EPYC", 16), cpu("Xeon", 16), cpu("EPYC", 8))
     ]
     assert explained == [True, False, False]
@@ -224,7 +311,9 @@ def test_a_cap_is_one_from_a_hundredth_below_the_devices_power_on(cap, is_named)
 @pytest.mark.parametrize(("ffn", "differs"), [(14528, False), (14544, True)])
 def test_flops_of_one_model_may_differ_by_a_hundredth(ffn, differs):
     # One states the width of its experts alone, so that only the FLOPs can be compared.
-    experts = shape(num_experts=1, experts_per_token=1, expert_ffn_hidden_size=ffn, ffn_hidden_size=None)
+    experts = shape(
+        num_experts=1, experts_per_token=1, expert_ffn_hidden_size=ffn, ffn_hidden_size=None
+    )
     diff = compute.config_diff(*pair(*of_both("model_config", shape(), experts)))
     assert ("FLOPs per token" in {entry.title for entry in diff.of("different")}) is differs
 
@@ -246,7 +335,9 @@ def test_runs_that_differ_in_one_row_are_not_one_configuration(setting):
         "tied embeddings": (True, False),
         "trainable parameters": (10, 20),
     }
-    field = setting.field.partition(" ")[0].replace(".versions.", ".versions__").replace(".", "__", 1)
+    field = (
+        setting.field.partition(" ")[0].replace(".versions.", ".versions__").replace(".", "__", 1)
+    )
     first, second = known.get(setting.title, (1, 2))
     if setting.title in (
         "software stack",
@@ -265,7 +356,9 @@ def test_runs_that_differ_in_one_row_are_not_one_configuration(setting):
     for value in (first, second):
         base = changed(make_run(), model_config=shape(), platform=platform)
         if field.startswith("environment__versions__"):
-            runs.append(changed(base, environment__versions={field.rpartition("__")[2]: str(value)}))
+            runs.append(
+                changed(base, environment__versions={field.rpartition("__")[2]: str(value)})
+            )
         else:
             runs.append(changed(base, **{field: value}))
     diff = compute.config_diff(*runs)
@@ -292,7 +385,9 @@ COMPARED = {
 
 
 def test_each_field_has_a_row_or_a_reason_for_none():
-    fields = {f"{section}.{name}" for section, kind in COMPARED.items() for name in kind.__struct_fields__}
+    fields = {
+        f"{section}.{name}" for section, kind in COMPARED.items() for name in kind.__struct_fields__
+    }
     rows = {field for setting in LEDGER for field in fields_of(setting)}
     assert sorted(fields - rows - HARMLESS.keys()) == []
     assert sorted(rows & HARMLESS.keys()) == []
@@ -313,8 +408,13 @@ def test_titles_are_told_apart_and_functions_are_bound():
 
 
 def test_any_other_key_of_the_frameworks_settings_is_a_row():
-    runs = [Run(framework="nemo", framework_config=config) for config in ({"a": 1, "b": 2}, {"a": 1, "b": 3, "c": 4})]
-    found = {entry.title: (entry.status, entry.explains) for entry in compute.config_diff(*runs).entries}
+    runs = [
+        Run(framework="nemo", framework_config=config)
+        for config in ({"a": 1, "b": 2}, {"a": 1, "b": 3, "c": 4})
+    ]
+    found = {
+        entry.title: (entry.status, entry.explains) for entry in compute.config_diff(*runs).entries
+    }
     assert "a" not in found
     assert found["b"] == ("different", True)
     assert found["c"] == ("unknown", False)
@@ -325,7 +425,9 @@ def test_any_other_key_of_the_frameworks_settings_is_a_row():
 SHAPES = {
     "dense": shape(),
     "windows": shape(sliding_window=512, full_attention_layers=4),
-    "global heads": shape(sliding_window=512, full_attention_layers=4, global_head_dim=128, global_query_groups=4),
+    "global heads": shape(
+        sliding_window=512, full_attention_layers=4, global_head_dim=128, global_query_groups=4
+    ),
     "experts": shape(
         num_experts=64,
         experts_per_token=8,
@@ -336,8 +438,19 @@ SHAPES = {
     "latent attention": shape(head_dim=64, **LATENT),
     "encoder-decoder": shape(num_encoder_layers=6),
     "several kinds": shape(
-        **{"layer_pattern": "M-G*E", "state_heads": 8, "state_head_dim": 64, "state_size": 128, "state_groups": 2},
-        **{"num_experts": 8, "experts_per_token": 2, "expert_ffn_hidden_size": 512, "expert_latent_size": 256},
+        **{
+            "layer_pattern": "M-G*E",
+            "state_heads": 8,
+            "state_head_dim": 64,
+            "state_size": 128,
+            "state_groups": 2,
+        },
+        **{
+            "num_experts": 8,
+            "experts_per_token": 2,
+            "expert_ffn_hidden_size": 512,
+            "expert_latent_size": 256,
+        },
     ),
 }
 
@@ -361,7 +474,10 @@ def test_what_enters_the_flops_forbids_a_comparison_or_is_compared_by_them():
         is_forbidden = answer.reason is not None and "shape" in answer.reason
         assert is_forbidden or explains & {"FLOPs per token", "trainable parameters"}, (name, field)
     assert {f"model_config.{field}" for field in entering} >= {
-        field for setting in LEDGER if setting.title == "model shape" for field in fields_of(setting)
+        field
+        for setting in LEDGER
+        if setting.title == "model shape"
+        for field in fields_of(setting)
     }
 
 
@@ -388,7 +504,11 @@ def test_values_are_in_the_order_of_the_table():
     """The fastest system first, whatever the baseline."""
     runs = [
         changed(make_run(device, step_time=time, label=device), training_config__recomputation=how)
-        for device, time, how in (("A100", 4.0, "none"), ("H200", 2.0, "full"), ("H100", 3.0, "selective"))
+        for device, time, how in (
+            ("A100", 4.0, "none"),
+            ("H200", 2.0, "full"),
+            ("H100", 3.0, "selective"),
+        )
     ]
     for reference in (None, "A100", "H200", "H100"):
         text = " ".join(screens.shown(report(comparison(*runs, reference=reference))).split())

@@ -8,9 +8,7 @@ import pytest
 
 from tprimat.cli import run
 
-HEADER = (
-    "| Model | GPU | Precision | #-GPUs | GBS | Sequence Length | Tokens / sec / GPU | TFLOP / sec / GPU |\n|--|--|\n"
-)
+HEADER = "| Model | GPU | Precision | #-GPUs | GBS | Sequence Length | Tokens / sec / GPU | TFLOP / sec / GPU |\n|--|--|\n"
 GOOD = "| LLAMA3_8B | DGX-H100 | FP8 | 8 | 128 | 8192 | 14451 | 744 |\n"
 MODELS = (
     "LLAMA3_8B",
@@ -22,7 +20,10 @@ MODELS = (
     "Mixtral 8x7B",
     "Qwen3 32B",
 )
-BAD = "".join(f"| {model} | DGX-H100 | FP8 | 8 | 128 | 8192 | {14461 + i} | 5 |\n" for i, model in enumerate(MODELS))
+BAD = "".join(
+    f"| {model} | DGX-H100 | FP8 | 8 | 128 | 8192 | {14461 + i} | 5 |\n"
+    for i, model in enumerate(MODELS)
+)
 
 
 @pytest.fixture
@@ -42,9 +43,14 @@ def test_a_sound_table(page, capsys):
 
 
 def test_rows_that_are_only_bounded_are_counted(page, capsys):
-    tuned = HEADER.replace("| Model |", "| Model | Task |") + GOOD.replace("LLAMA3_8B |", "LLAMA3_8B | SFT |")
+    tuned = HEADER.replace("| Model |", "| Model | Task |") + GOOD.replace(
+        "LLAMA3_8B |", "LLAMA3_8B | SFT |"
+    )
     assert run("audit", [page(f"{GOOD}\n{tuned.replace('744', '700')}")]) == 0
-    assert "TFLOP/s of 1 in fine-tuning only bounded, as sequences may be packed" in capsys.readouterr().out
+    assert (
+        "TFLOP/s of 1 in fine-tuning only bounded, as sequences may be packed"
+        in capsys.readouterr().out
+    )
 
 
 def test_contradictions_come_first_on_one_screen(page, capsys):

@@ -121,14 +121,20 @@ def fake(monkeypatch, tmp_path):
 
 
 def plan(argv, machine=CPU):
-    return plan_of(benchmark_options.parser().parse_args(argv), frameworks.by_name("lightning"), machine)
+    return plan_of(
+        benchmark_options.parser().parse_args(argv), frameworks.by_name("lightning"), machine
+    )
 
 
 def refusal(argv, machine=CPU):
     with pytest.raises(TensorPrimatError) as refused:
         plan(argv, machine)
     lines = refused.value.line().splitlines()
-    assert [line.partition(":")[0] for line in lines] in (["error", "hint"], ["error", "see"], ["error", "hint", "see"])
+    assert [line.partition(":")[0] for line in lines] in (
+        ["error", "hint"],
+        ["error", "see"],
+        ["error", "hint", "see"],
+    )
     return refused.value.message
 
 
@@ -142,14 +148,18 @@ def refusal(argv, machine=CPU):
     ],
 )
 def test_all_models_of_a_call_have_one_scale(name, memory_gb, words, scale):
-    info = GpuInfo(device_name="NVIDIA H100", device_count=1, total_memory_gb=memory_gb, architecture="sm_90")
+    info = GpuInfo(
+        device_name="NVIDIA H100", device_count=1, total_memory_gb=memory_gb, architecture="sm_90"
+    )
     machine = Machine("nvd", info, Environment())
     options = benchmark_options.parser().parse_args(words)
     made = plan_of(options, frameworks.by_name(name), machine)
     assert [request.scale for request in made.requests] == [scale] * 3
     said = f"scale {scale} for all runs, the largest at which every run fits"
     assert said in made.notes
-    assert not any(f"scale {other} is trained" in note for note in made.notes for other in ("half", "1b"))
+    assert not any(
+        f"scale {other} is trained" in note for note in made.notes for other in ("half", "1b")
+    )
     options = benchmark_options.parser().parse_args([*words, "--model", "mistral"])
     alone = plan_of(options, frameworks.by_name(name), machine)
     assert len(alone.requests) == 1
@@ -158,17 +168,26 @@ def test_all_models_of_a_call_have_one_scale(name, memory_gb, words, scale):
 
 def test_so_have_the_frameworks_of_one_recipe(monkeypatch):
     monkeypatch.setattr(Framework, "unavailable", lambda self: None)
-    info = GpuInfo(device_name="NVIDIA GeForce RTX 4090", device_count=1, total_memory_gb=25.39, architecture="sm_89")
+    info = GpuInfo(
+        device_name="NVIDIA GeForce RTX 4090",
+        device_count=1,
+        total_memory_gb=25.39,
+        architecture="sm_89",
+    )
     machine = Machine("nvd", info, Environment())
     options = benchmark_options.parser().parse_args(["--model", "llama"])
     # lightning alone recomputes activations and trains 1b.
     made = plan_of_several(("lightning", "transformers"), options, machine)
     assert [request.scale for request in made.requests] == ["medium", "medium"]
-    assert [request.scale for request in plan_of_several(("lightning",), options, machine).requests] == ["1b"]
+    assert [
+        request.scale for request in plan_of_several(("lightning",), options, machine).requests
+    ] == ["1b"]
 
 
 def test_a_gpu_that_cannot_be_used_is_no_cpu_benchmark():
-    broken = dataclasses.replace(CPU, unusable_gpu="torch found no GPU, though the NVIDIA driver is installed")
+    broken = dataclasses.replace(
+        CPU, unusable_gpu="torch found no GPU, though the NVIDIA driver is installed"
+    )
     assert "though the NVIDIA driver is installed" in refusal([], broken)
     assert "though the NVIDIA driver is installed" in refusal(["--dry-run"], broken)
 
@@ -179,7 +198,10 @@ class TestOptions:
         [
             (["--model", "lama"], "unknown model 'lama'; did you mean llama?"),
             (["--model", "gpt"], "choose from llama, qwen, mistral, encdec, all"),
-            (["--model", "meta-llama/Llama-3.1-8B"], "'meta-llama/Llama-3.1-8B'; did you mean llama?"),
+            (
+                ["--model", "meta-llama/Llama-3.1-8B"],
+                "'meta-llama/Llama-3.1-8B'; did you mean llama?",
+            ),
             (["Llama"], "did you mean --model llama?"),
             (["nothing"], "--help lists the options"),
             (["--precision", "int8"], "choose from fp32, bf16, fp16"),
@@ -204,7 +226,15 @@ class TestOptions:
 
     @pytest.mark.parametrize(
         ("text", "seconds"),
-        [("90", 90), ("90s", 90), ("10m", 600), ("10min", 600), ("1h30m", 5400), ("1.5h", 5400), ("1h2m3s", 3723)],
+        [
+            ("90", 90),
+            ("90s", 90),
+            ("10m", 600),
+            ("10min", 600),
+            ("1h30m", 5400),
+            ("1.5h", 5400),
+            ("1h2m3s", 3723),
+        ],
     )
     def test_time_limit(self, text, seconds):
         assert plan(["--time-limit", text]).requests[0].time_limit_s == seconds
@@ -224,26 +254,35 @@ class TestPlan:
     def test_nothing_said_on_a_cpu(self):
         made = plan([])
         assert [request.model for request in made.requests] == ["llama", "qwen", "mistral"]
-        assert {(request.scale, request.precision, request.steps, request.label) for request in made.requests} == {
-            ("tiny", "fp32", 60, None)
-        }
+        assert {
+            (request.scale, request.precision, request.steps, request.label)
+            for request in made.requests
+        } == {("tiny", "fp32", 60, None)}
         assert (made.runs, made.cooldown_s) == (1, 0)
 
     def test_nothing_said_on_gpus(self):
         made = plan([], H100S)
-        assert {(request.precision, request.steps, request.num_gpus) for request in made.requests} == {("bf16", 200, 8)}
+        assert {
+            (request.precision, request.steps, request.num_gpus) for request in made.requests
+        } == {("bf16", 200, 8)}
         assert made.cooldown_s == 30
 
     def test_several_precisions_are_labelled(self):
         made = plan(["--precision", "fp32,bf16", "--model", "qwen"])
-        assert [(request.precision, request.label) for request in made.requests] == [("fp32", "fp32"), ("bf16", "bf16")]
+        assert [(request.precision, request.label) for request in made.requests] == [
+            ("fp32", "fp32"),
+            ("bf16", "bf16"),
+        ]
         labelled = plan(["--precision", "fp32,bf16", "--label", "mine", "--model", "qwen"])
         assert [request.label for request in labelled.requests] == ["mine-fp32", "mine-bf16"]
         assert plan(["--precision", "bf16"]).requests[0].label is None
 
     def test_one_run_of_each_before_the_next_of_any_and_precisions_change_places(self):
         made = plan(["--model", "llama,qwen", "--precision", "fp32,bf16", "--runs", "2"])
-        assert [(run, made.requests[index].model, made.requests[index].precision) for run, index in made.order()] == [
+        assert [
+            (run, made.requests[index].model, made.requests[index].precision)
+            for run, index in made.order()
+        ] == [
             (1, "llama", "fp32"),
             (1, "llama", "bf16"),
             (1, "qwen", "fp32"),
@@ -273,7 +312,9 @@ class TestPlan:
         ],
     )
     def test_bf16_in_software_is_said(self, precision, instructions, said):
-        machine = dataclasses.replace(CPU, environment=Environment(cpu_threads=2, cpu_instructions=instructions))
+        machine = dataclasses.replace(
+            CPU, environment=Environment(cpu_threads=2, cpu_instructions=instructions)
+        )
         notes = plan(["--precision", precision], machine).notes
         assert any("no BF16 instructions" in note for note in notes) is said
 
@@ -291,7 +332,16 @@ class TestPlan:
         assert {request.global_batch_size for request in made.requests} == {2}
         assert made.name_of(made.requests[0]) == "llama fp32 micro-batch 1"
         both = plan(
-            ["--micro-batch-size", "1,2", "--global-batch-size", "2", "--precision", "fp32,bf16", "--label", "a"]
+            [
+                "--micro-batch-size",
+                "1,2",
+                "--global-batch-size",
+                "2",
+                "--precision",
+                "fp32,bf16",
+                "--label",
+                "a",
+            ]
         )
         assert [request.label for request in both.requests[:4]] == [
             "a-fp32-micro1",
@@ -328,11 +378,22 @@ class TestMatch:
         return str(store.save(made, tmp_path / "theirs").path)
 
     def test_the_very_setup(self, result):
-        machine = dataclasses.replace(H100S, gpu_info=msgspec.structs.replace(H100S.gpu_info, total_memory_gb=206.1))
+        machine = dataclasses.replace(
+            H100S, gpu_info=msgspec.structs.replace(H100S.gpu_info, total_memory_gb=206.1)
+        )
         made = plan(["--match", result], machine)
         (request,) = made.requests
-        assert (request.model, request.scale, request.precision, request.steps) == ("llama", "full", "bf16", 500)
-        assert (request.global_batch_size, request.micro_batch_size, request.sequence_length) == (128, 1, 2048)
+        assert (request.model, request.scale, request.precision, request.steps) == (
+            "llama",
+            "full",
+            "bf16",
+            500,
+        )
+        assert (request.global_batch_size, request.micro_batch_size, request.sequence_length) == (
+            128,
+            1,
+            2048,
+        )
         assert (request.seed, request.num_gpus, request.gradient_accumulation_steps) == (7, 8, 16)
         assert any("trained with nemo" in note for note in made.notes)
 
@@ -340,7 +401,9 @@ class TestMatch:
         assert "--scale quarter" in refusal(["--match", result], H100S)
 
     def test_an_option_wins_and_is_said(self, result):
-        machine = dataclasses.replace(H100S, gpu_info=msgspec.structs.replace(H100S.gpu_info, total_memory_gb=206.1))
+        machine = dataclasses.replace(
+            H100S, gpu_info=msgspec.structs.replace(H100S.gpu_info, total_memory_gb=206.1)
+        )
         made = plan(["--match", result, "--steps", "20", "--precision", "fp32"], machine)
         assert (made.requests[0].steps, made.requests[0].precision) == (20, "fp32")
         said = "; ".join(made.notes)
@@ -365,7 +428,10 @@ class TestMatch:
 class TestDryRun:
     def test_shows_the_exact_command_and_runs_nothing(self, fake, tmp_path, capsys):
         fake("fail")
-        assert run("benchmark", ["--dry-run", "--model", "llama", "--steps", "7", "--label", "mine"]) == 0
+        assert (
+            run("benchmark", ["--dry-run", "--model", "llama", "--steps", "7", "--label", "mine"])
+            == 0
+        )
         shown = capsys.readouterr().out
         assert "--steps=7" in shown
         assert "PYTHONPATH=" in shown
@@ -378,7 +444,9 @@ class TestDryRun:
         row = dataclasses.replace(frameworks.by_name("lightning"), packages=())
         monkeypatch.setattr(frameworks, "FRAMEWORKS", (row,))
         assert run("benchmark", ["--dry-run", "--model", "llama", "--gpus", "2,4"]) == 0
-        results = [line for line in capsys.readouterr().out.splitlines() if line.startswith("result: ")]
+        results = [
+            line for line in capsys.readouterr().out.splitlines() if line.startswith("result: ")
+        ]
         assert len(results) == 2
         # Each has a file of its own.
         assert len(set(results)) == 2
@@ -406,9 +474,16 @@ def interrupted_while_hanging(logs):
 
 class TestMeasuring:
     def test_all_goes_well(self, fake, tmp_path, capsys):
-        assert run("benchmark", ["--runs", "2", "--model", "llama,qwen", "--steps", "60"]) == ExitStatus.OK
+        assert (
+            run("benchmark", ["--runs", "2", "--model", "llama,qwen", "--steps", "60"])
+            == ExitStatus.OK
+        )
         shown = capsys.readouterr()
-        (line,) = (line for line in shown.out.splitlines() if line.startswith("[3/4] llama fp32, run 2 of 2"))
+        (line,) = (
+            line
+            for line in shown.out.splitlines()
+            if line.startswith("[3/4] llama fp32, run 2 of 2")
+        )
         assert "60 steps  0.100 s/step" in line
         assert line.endswith(" s left")
         assert "BENCHMARK START" not in shown.out
@@ -424,13 +499,25 @@ class TestMeasuring:
 
     @pytest.mark.parametrize("option", ["--verbose", "--training-lines"])
     def test_the_lines_of_the_trainings_on_request(self, fake, capsys, option):
-        assert run("benchmark", ["--runs", "2", "--model", "llama", "--steps", "60", option]) == ExitStatus.OK
+        assert (
+            run("benchmark", ["--runs", "2", "--model", "llama", "--steps", "60", option])
+            == ExitStatus.OK
+        )
         shown = capsys.readouterr().out
         assert shown.count("\nBENCHMARK START\n") == 2
         assert "\n[2/2] llama fp32, run 2 of 2\n" in shown
 
     def test_it_ends_with_what_compare_results_says(self, fake, capsys):
-        words = ["--runs", "2", "--model", "llama", "--micro-batch-size", "1,2", "--global-batch-size", "2"]
+        words = [
+            "--runs",
+            "2",
+            "--model",
+            "llama",
+            "--micro-batch-size",
+            "1,2",
+            "--global-batch-size",
+            "2",
+        ]
         assert run("benchmark", [*words, "--steps", "60"]) == ExitStatus.OK
         measured = capsys.readouterr().out
         assert run("compare", ["--quiet", "output"]) == ExitStatus.OK
@@ -454,7 +541,9 @@ class TestMeasuring:
         groups = [(made.requests[0], [(each, summarize(each)) for each in runs])]
         assert closing.findings(made, groups) == [f"4 of 5 runs: {reached}"]
 
-    @pytest.mark.parametrize("warnings", [(), ("eager, since torch.compile failed: no C compiler",)])
+    @pytest.mark.parametrize(
+        "warnings", [(), ("eager, since torch.compile failed: no C compiler",)]
+    )
     def test_what_the_recorder_warns_of_is_said(self, fake, warnings):
         made = plan(["--model", "llama"])
         one = Run(warnings=warnings, **series((0.1,) * 60))
@@ -462,26 +551,45 @@ class TestMeasuring:
         assert found == [f"llama fp32: {text}" for text in warnings]
 
     @pytest.mark.parametrize(("planned", "steps"), [(60, "60 "), (90, "60 of 90 ")])
-    def test_a_run_that_was_ended_early_shows_its_planned_steps(self, fake, tmp_path, capsys, planned, steps):
+    def test_a_run_that_was_ended_early_shows_its_planned_steps(
+        self, fake, tmp_path, capsys, planned, steps
+    ):
         made = plan(["--model", "llama"])
         one = make_run()
         one = msgspec.structs.replace(
             one, training_config=msgspec.structs.replace(one.training_config, max_steps=planned)
         )
-        closing.results(made, [(made.requests[0], [(one, summarize(one))])], [store.save(one, tmp_path).path])
+        closing.results(
+            made, [(made.requests[0], [(one, summarize(one))])], [store.save(one, tmp_path).path]
+        )
         assert f" 1/1 {steps}" in " ".join(capsys.readouterr().out.split())
 
     def test_how_far_it_is_from_a_published_result_is_said(self, fake, tmp_path, capsys):
         made = plan(["--model", "llama"])
-        one = make_run(step_time=12.0, warmup=(30.0,), batch=128, length=8192, precision="fp8", framework="lightning")
-        closing.results(made, [(made.requests[0], [(one, summarize(one))])], [store.save(one, tmp_path).path])
+        one = make_run(
+            step_time=12.0,
+            warmup=(30.0,),
+            batch=128,
+            length=8192,
+            precision="fp8",
+            framework="lightning",
+        )
+        closing.results(
+            made, [(made.requests[0], [(one, summarize(one))])], [store.save(one, tmp_path).path]
+        )
         shown = " ".join(capsys.readouterr().out.split())
         assert "reaches 76% of the published result" in shown
         assert "megatron_bridge, here lightning; " in shown
         assert "Possible causes of the gap: a different framework" in shown
 
     def test_it_cools_down_between_the_runs_which_are_pooled(self, fake, tmp_path, capsys):
-        assert run("benchmark", ["--runs", "3", "--model", "llama", "--steps", "60", "--cooldown", "0.01"]) == 0
+        assert (
+            run(
+                "benchmark",
+                ["--runs", "3", "--model", "llama", "--steps", "60", "--cooldown", "0.01"],
+            )
+            == 0
+        )
         assert capsys.readouterr().out.count("waiting 0.01 s") == 2
         assert len(store.read(tmp_path / "output" / "benchmark_cpu_llama.json")) == 3
 
@@ -500,7 +608,11 @@ class TestMeasuring:
             "benchmark_cpu_mistral.json",
             "benchmark_cpu_qwen.json",
         ]
-        assert "0/1" in next(line for line in shown.out.splitlines() if line.startswith("llama ") and "failed" in line)
+        assert "0/1" in next(
+            line
+            for line in shown.out.splitlines()
+            if line.startswith("llama ") and "failed" in line
+        )
 
     def test_ctrl_c_keeps_what_there_is_and_ends_the_rest(self, fake, tmp_path, capsys):
         fake("hang")
@@ -522,8 +634,22 @@ class TestMeasuring:
     def test_ctrl_c_in_the_first_of_two_configurations_names_both(self, fake, tmp_path, capsys):
         fake("hang")
         interrupted_while_hanging(tmp_path / "output" / "logs")
-        run("benchmark", ["--model", "llama", "--micro-batch-size", "1,2", "--global-batch-size", "2", "--runs", "2"])
-        rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines() if "/2 " in line]
+        run(
+            "benchmark",
+            [
+                "--model",
+                "llama",
+                "--micro-batch-size",
+                "1,2",
+                "--global-batch-size",
+                "2",
+                "--runs",
+                "2",
+            ],
+        )
+        rows = [
+            " ".join(line.split()) for line in capsys.readouterr().out.splitlines() if "/2 " in line
+        ]
         assert [(row.split()[:3], row.rpartition("tokens/s")[2].split()[-1]) for row in rows] == [
             (["llama", "micro1", "0/2"], "incomplete"),
             (["llama", "micro2", "0/2"], "run"),
@@ -552,7 +678,13 @@ class TestMeasuring:
 class TestTimeLeft:
     @pytest.mark.parametrize(
         ("step", "average", "limit", "left"),
-        [(10, 0.5, None, 25.0), (10, 0.5, 20.0, 15.0), (10, 0.5, 4.0, 0.0), (60, 0.5, None, 0.0), (1, None, None, 0.0)],
+        [
+            (10, 0.5, None, 25.0),
+            (10, 0.5, 20.0, 15.0),
+            (10, 0.5, 4.0, 0.0),
+            (60, 0.5, None, 0.0),
+            (1, None, None, 0.0),
+        ],
     )
     def test_by_the_pace_and_the_limit(self, step, average, limit, left):
         message = Step(step, 60, average, average)
@@ -609,7 +741,11 @@ class TestTerminal:
             "PYTHONPATH": str(repository),
         }
         child = subprocess.Popen(
-            [sys.executable, str(script)], stdin=follower, stdout=follower, stderr=follower, env=environment
+            [sys.executable, str(script)],
+            stdin=follower,
+            stdout=follower,
+            stderr=follower,
+            env=environment,
         )
         os.close(follower)
         shown = b""
@@ -663,7 +799,11 @@ def test_end_to_end(tmp_path, repository):
     assert "smoke test only" in done.stdout
     assert re.search(r"Next:    python3 \S+/__main__\.py compare\n", done.stdout)
     content = json.loads((tmp_path / "output" / "benchmark_cpu_mistral.json").read_text())
-    assert (content["status"], content["framework"], content["scale"]) == ("complete", "lightning", "tiny")
+    assert (content["status"], content["framework"], content["scale"]) == (
+        "complete",
+        "lightning",
+        "tiny",
+    )
     assert content["steps"] == [1, 2, 3]
     assert content["data"]["kind"] == "markov"
     assert content["model_config"]["num_parameters"] == 4_458_752

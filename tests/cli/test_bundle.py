@@ -118,15 +118,21 @@ def test_of_a_log_that_is_read(samples, tmp_path, capsys, monkeypatch):
     log = samples / "primus" / "megatron_light_llama31_8B_bf16_50it.log"
     bundle = tmp_path / "mi300x.tar.gz"
     status = run(
-        "extract-primus", ["--log-file", str(log), "--output-dir", str(tmp_path / "output"), "--bundle", str(bundle)]
+        "extract-primus",
+        ["--log-file", str(log), "--output-dir", str(tmp_path / "output"), "--bundle", str(bundle)],
     )
     assert status == 0
     held = members(bundle)
-    assert gzip.decompress(held["mi300x/logs/megatron_light_llama31_8B_bf16_50it.log.gz"]) == log.read_bytes()
+    assert (
+        gzip.decompress(held["mi300x/logs/megatron_light_llama31_8B_bf16_50it.log.gz"])
+        == log.read_bytes()
+    )
     assert "Bundle:" in capsys.readouterr().out
 
 
-def test_a_log_that_is_cut_or_a_bomb_is_packed_as_far_as_it_can_be_read(files, tmp_path, monkeypatch):
+def test_a_log_that_is_cut_or_a_bomb_is_packed_as_far_as_it_can_be_read(
+    files, tmp_path, monkeypatch
+):
     monkeypatch.setattr(inputs, "UNPACKED_FREELY", 1 << 16)
     packed = gzip.compress(b"step 1\n" + bytes(range(256)) * 100)
     cut, bomb = tmp_path / "cut.log.gz", tmp_path / "bomb.log.gz"
@@ -173,7 +179,9 @@ def test_what_an_archive_states_of_a_member_is_bounded(tmp_path, more):
 def test_what_an_archive_states_of_all_members_is_bounded(tmp_path, monkeypatch, more):
     # Of each member one block, and the block of zeros that ends the archive.
     monkeypatch.setattr(bundle, "LARGEST_HEADERS", 5 * 512 - more)
-    path = archive(tmp_path / "b.tar.gz", *((tarfile.TarInfo(f"{number}.log"), b"") for number in range(4)))
+    path = archive(
+        tmp_path / "b.tar.gz", *((tarfile.TarInfo(f"{number}.log"), b"") for number in range(4))
+    )
     if not more:
         assert len(names_in(path)) == 4
         return
@@ -231,7 +239,9 @@ def test_the_directory_of_a_zip_is_bounded(tmp_path, monkeypatch, more):
         names_in(path)
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@pytest.mark.parametrize(
+    "method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+)
 def test_what_zipfile_unpacks_at_once_is_refused(tmp_path, method):
     path = tmp_path / "b.zip"
     with zipfile.ZipFile(path, "w", method) as packed:
@@ -243,20 +253,26 @@ def test_what_zipfile_unpacks_at_once_is_refused(tmp_path, method):
         names_in(path)
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress, made_hostile.zstd])
+@pytest.mark.parametrize(
+    "pack", [bytes, gzip.compress, bz2.compress, lzma.compress, made_hostile.zstd]
+)
 def test_an_archive_may_be_packed_otherwise_than_it_is_named(tmp_path, pack):
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w") as packed:
         for number in range(20):
             content = bytes([number]) * (100_000 + number)
-            entry = tarfile.TarInfo(f"environment/{number}.log" if number % 2 else f"logs/{number}.log")
+            entry = tarfile.TarInfo(
+                f"environment/{number}.log" if number % 2 else f"logs/{number}.log"
+            )
             entry.size = len(content)
             packed.addfile(entry, io.BytesIO(content))
     path = tmp_path / "b.tgz"
     path.write_bytes(pack(plain.getvalue()))
     with bundle.unpacked(path) as (folder, _):
         contents = {each.name: each.read_bytes() for each in folder.rglob("*.log")}
-    assert contents == {f"{number}.log": bytes([number]) * (100_000 + number) for number in range(0, 20, 2)}
+    assert contents == {
+        f"{number}.log": bytes([number]) * (100_000 + number) for number in range(0, 20, 2)
+    }
 
 
 @pytest.mark.parametrize("members", [3, 4])
@@ -266,7 +282,9 @@ def test_members_that_are_not_unpacked_count(tmp_path, monkeypatch, members):
     for folder in folders:
         folder.type = tarfile.DIRTYPE
     path = archive(
-        tmp_path / "b.tar.gz", *((folder, b"") for folder in folders), (tarfile.TarInfo("train.log"), b"step 1")
+        tmp_path / "b.tar.gz",
+        *((folder, b"") for folder in folders),
+        (tarfile.TarInfo("train.log"), b"step 1"),
     )
     if members == 3:
         assert names_in(path) == ["train.log"]
@@ -278,7 +296,10 @@ def test_members_that_are_not_unpacked_count(tmp_path, monkeypatch, members):
 @pytest.mark.parametrize("size", [1 << 16, 1 << 22])
 def test_bytes_that_are_not_unpacked_count(tmp_path, monkeypatch, size):
     monkeypatch.setattr(bundle, "UNPACKED_FREELY", 1 << 17)
-    entries = ((tarfile.TarInfo("environment/e.json"), b" " * size), (tarfile.TarInfo("train.log"), b"step 1"))
+    entries = (
+        (tarfile.TarInfo("environment/e.json"), b" " * size),
+        (tarfile.TarInfo("train.log"), b"step 1"),
+    )
     path = archive(tmp_path / "b.tar.gz", *entries)
     if size == 1 << 16:
         assert names_in(path) == ["train.log"]
@@ -291,7 +312,9 @@ def test_a_header_that_points_back_is_refused(tmp_path):
     entry = tarfile.TarInfo("a.log").tobuf(tarfile.GNU_FORMAT)
     # A size below zero, in the notation of GNU tar for numbers that are too large for octal digits.
     wrong = entry[:124] + b"\xff" * 10 + b"\xfc\x00" + entry[136:]
-    checked = wrong[:148] + b"%06o\0 " % (sum(wrong[:148]) + 8 * 32 + sum(wrong[156:])) + wrong[156:]
+    checked = (
+        wrong[:148] + b"%06o\0 " % (sum(wrong[:148]) + 8 * 32 + sum(wrong[156:])) + wrong[156:]
+    )
     path = tmp_path / "b.tar.gz"
     path.write_bytes(gzip.compress(checked + b"\0" * 2048))
     with pytest.raises(UnreadableError, match="not a readable archive"):

@@ -40,8 +40,12 @@ class TestOutputs:
         report = (results / "comparison_report.md").read_text(encoding="utf-8")
         assert "](comparison_plot.png)" in report
 
-    @pytest.mark.parametrize(("are_copies", "status"), [(True, ExitStatus.NOT_COMPARABLE), (False, ExitStatus.OK)])
-    def test_i6_copies_are_not_compared_and_have_no_prices(self, results, capsys, are_copies, status):
+    @pytest.mark.parametrize(
+        ("are_copies", "status"), [(True, ExitStatus.NOT_COMPARABLE), (False, ExitStatus.OK)]
+    )
+    def test_i6_copies_are_not_compared_and_have_no_prices(
+        self, results, capsys, are_copies, status
+    ):
         for device in ("NVIDIA H200", "NVIDIA B200"):
             times = {"step_times": make_run().step_times} if are_copies else {}
             save(make_run(device, **times), results / "copies" / device)
@@ -56,20 +60,33 @@ class TestOutputs:
         source = Source(kind="log", files=(SourceFile(path="a.log", sha256="0" * 64),))
         for batch in (64, 128):
             times = make_run(steps=19).step_times
-            save(make_run(batch=batch, steps=19, step_times=times, source=source), results / str(batch))
+            save(
+                make_run(batch=batch, steps=19, step_times=times, source=source),
+                results / str(batch),
+            )
         assert run("compare", ["output/64", "output/128", "--no-plot"]) == ExitStatus.NOT_COMPARABLE
         said = capsys.readouterr().out
         assert "Not compared: " in said
         assert "are copies of one run" in " ".join(said.split())
 
     def test_results_dir_and_a_name_for_the_picture(self, results, capsys):
-        assert run("compare", ["--results-dir", "output/nvidia", "--output", "nvd_compare"]) == ExitStatus.OK
+        assert (
+            run("compare", ["--results-dir", "output/nvidia", "--output", "nvd_compare"])
+            == ExitStatus.OK
+        )
         assert "Only one system found" in capsys.readouterr().out
         assert (results / "nvidia" / "nvd_compare.png").exists()
-        assert "](nvd_compare.png)" in (results / "nvidia" / "comparison_report.md").read_text(encoding="utf-8")
+        assert "](nvd_compare.png)" in (results / "nvidia" / "comparison_report.md").read_text(
+            encoding="utf-8"
+        )
 
     def test_files_elsewhere_and_a_new_folder(self, results, tmp_path, capsys):
-        arguments = ["output/nvidia", "output/amd/benchmark_rocm_llama.json", "--results-dir", "new/folder"]
+        arguments = [
+            "output/nvidia",
+            "output/amd/benchmark_rocm_llama.json",
+            "--results-dir",
+            "new/folder",
+        ]
         assert run("compare", arguments) == ExitStatus.OK
         assert (tmp_path / "new" / "folder" / "comparison_report.md").exists()
         assert "1.33×" in capsys.readouterr().out
@@ -77,12 +94,16 @@ class TestOutputs:
     def test_a_picture_in_another_folder_is_linked(self, results, tmp_path):
         assert run("compare", ["--output", str(tmp_path / "pictures" / "a.svg")]) == ExitStatus.OK
         assert (tmp_path / "pictures" / "a.svg").exists()
-        assert "](../pictures/a.svg)" in (results / "comparison_report.md").read_text(encoding="utf-8")
+        assert "](../pictures/a.svg)" in (results / "comparison_report.md").read_text(
+            encoding="utf-8"
+        )
 
     def test_results_in_a_directory_that_are_skipped(self, results, capsys):
         """What probably is a result has a warning; a file of another kind, or one that is read as a log, has none."""
         whole = (results / "nvidia" / "benchmark_cuda_llama.json").read_text(encoding="utf-8")
-        state = json.dumps({"global_step": 3, "log_history": [{"loss": 1.5, "step": step} for step in (1, 2, 3)]})
+        state = json.dumps(
+            {"global_step": 3, "log_history": [{"loss": 1.5, "step": step} for step in (1, 2, 3)]}
+        )
         newer = json.loads(whole) | {"schema_version": 99}
         texts = {"a": whole[:900], "b": whole[:-5], "newer": json.dumps(newer), "config": "{}"}
         for name, text in (texts | {"trainer_state": state[:-20]}).items():
@@ -90,8 +111,13 @@ class TestOutputs:
         assert run("compare", ["output", "--no-plot", "--verbose"]) == ExitStatus.OK
         out, err = capsys.readouterr()
         cut, new = err.splitlines()
-        assert re.fullmatch(r"warning: skipped: .*a\.json and .*b\.json: not valid JSON: Input data was truncated", cut)
-        assert re.fullmatch(r"warning: skipped: .*newer\.json: written by a newer TensorPrimat .*", new)
+        assert re.fullmatch(
+            r"warning: skipped: .*a\.json and .*b\.json: not valid JSON: Input data was truncated",
+            cut,
+        )
+        assert re.fullmatch(
+            r"warning: skipped: .*newer\.json: written by a newer TensorPrimat .*", new
+        )
         assert "trainer_state.json" in out
         assert not re.search(r"skipped: \S*trainer_state", out)
         # One that is named is an error, and no warning.
@@ -116,7 +142,9 @@ class TestOutputs:
         report = (results / "comparison_report.md").read_text(encoding="utf-8")
         assert "compare" in report.split("## Reproduce")[1]
         assert "output/amd output/nvidia --no-plot" in report
-        assert len(re.findall(r"^\| `output/\w+/\w+\.json` +\| 1 ", report, flags=re.MULTILINE)) == 2
+        assert (
+            len(re.findall(r"^\| `output/\w+/\w+\.json` +\| 1 ", report, flags=re.MULTILINE)) == 2
+        )
 
     def test_its_own_outputs_are_no_inputs(self, results, capsys):
         run("compare", [])
@@ -125,22 +153,34 @@ class TestOutputs:
         assert capsys.readouterr().out == first
 
     def test_a_system_may_have_a_long_name(self, results, capsys):
-        assert run("compare", [f"{'z' * 500}=output/nvidia", "b=output/amd", "--no-plot"]) == ExitStatus.OK
+        assert (
+            run("compare", [f"{'z' * 500}=output/nvidia", "b=output/amd", "--no-plot"])
+            == ExitStatus.OK
+        )
         assert "33% faster" in " ".join(capsys.readouterr().out.split())
 
     def test_reference_and_model(self, results, capsys):
         save(make_run(model="qwen"), results / "nvidia")
-        assert run("compare", ["--reference", "h100", "--model", "llama", "--no-plot"]) == ExitStatus.OK
+        assert (
+            run("compare", ["--reference", "h100", "--model", "llama", "--no-plot"])
+            == ExitStatus.OK
+        )
         out = capsys.readouterr().out
         assert "Qwen" not in out
         assert "33% faster" in out
 
-    def test_the_names_of_the_reports_have_a_line_each_where_one_is_too_narrow(self, results, capsys):
+    def test_the_names_of_the_reports_have_a_line_each_where_one_is_too_narrow(
+        self, results, capsys
+    ):
         assert run("compare", ["output/nvidia", "--results-dir", "output/nvidia"]) == ExitStatus.OK
         lines = [f"Report: {Path('output', 'nvidia', 'comparison_report.html')} (also .md)"]
         lines += [f"Plot: {Path('output', 'nvidia', 'comparison_plot.png')}"]
         assert capsys.readouterr().out.splitlines()[-2:] == lines
-        assert {path.suffix for path in (results / "nvidia").glob("comparison_*")} == {".md", ".html", ".png"}
+        assert {path.suffix for path in (results / "nvidia").glob("comparison_*")} == {
+            ".md",
+            ".html",
+            ".png",
+        }
         assert list(results.glob("comparison_*")) == []
 
     @pytest.mark.parametrize(
@@ -152,14 +192,22 @@ class TestOutputs:
             ("a/one", "a/two"),
             ("a", "--results-dir", "output"),
         ],
-        ids=["only subdirectories", "a directory", "a file", "several directories", "a directory that is given"],
+        ids=[
+            "only subdirectories",
+            "a directory",
+            "a file",
+            "several directories",
+            "a directory that is given",
+        ],
     )
     def test_c13_no_report_goes_into_the_data(self, inputs, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         save(make_run(), tmp_path / "a" / "one")
         save(make_run(**AMD, step_time=2.4), tmp_path / "a" / "two")
         assert run("compare", [*inputs, "--no-plot"]) == ExitStatus.OK
-        assert [path.parent for path in tmp_path.rglob("comparison_report.md")] == [tmp_path / "output"]
+        assert [path.parent for path in tmp_path.rglob("comparison_report.md")] == [
+            tmp_path / "output"
+        ]
 
     def test_c13_the_report_of_another_comparison_stays(self, results, monkeypatch, capsys):
         monkeypatch.chdir(results)
@@ -170,8 +218,14 @@ class TestOutputs:
             before = {path: path.stat().st_mtime_ns for path in folder.glob("*")}
             assert run("compare", [*inputs, "--results-dir", "pages"]) == ExitStatus.OK
             said = capsys.readouterr()
-            names = sorted(path.name for path in folder.glob("*") if before.get(path) != path.stat().st_mtime_ns)
-            assert all(str(Path("pages", name)) in said.out for name in names if not name.endswith(".md"))
+            names = sorted(
+                path.name
+                for path in folder.glob("*")
+                if before.get(path) != path.stat().st_mtime_ns
+            )
+            assert all(
+                str(Path("pages", name)) in said.out for name in names if not name.endswith(".md")
+            )
             note = "note: pages/comparison_report.html is the report of another comparison, and stays\n"
             assert said.err == ("" if names[0] == "comparison_plot.png" else note)
             return names
@@ -192,7 +246,9 @@ class TestOutputs:
         assert written("new") == report("_3")
         # What a report without that mark is of isn't known; nor a page alone.
         page = folder / "comparison_report.md"
-        page.write_text(page.read_text(encoding="utf-8") + "<!-- compared: nonsense -->", encoding="utf-8")
+        page.write_text(
+            page.read_text(encoding="utf-8") + "<!-- compared: nonsense -->", encoding="utf-8"
+        )
         assert written("amd", "nvidia") == report("_4")
         (folder / "comparison_report_2.md").unlink()
         assert written("nvidia", "new") == report("_3")
@@ -204,7 +260,8 @@ class TestOutputs:
         """The option that the screen names shows all of its lists, and none of the details of --verbose."""
         for number in range(8):
             save(
-                make_run(step_time=3.2 + number / 9, batch=8 * (number + 1), precision=None), results / f"more{number}"
+                make_run(step_time=3.2 + number / 9, batch=8 * (number + 1), precision=None),
+                results / f"more{number}",
             )
             save(make_run(model=f"model{number}", step_time=3.2), results / f"other{number}")
 
@@ -217,10 +274,12 @@ class TestOutputs:
         count = int(re.search(r"[(](\d+) more with --all[)]", title)[1])
         assert not any("more with" in line for line in whole)
         start, end = (
-            screen.index(next(line for line in screen if line.startswith("Other results"))) for screen in (short, whole)
+            screen.index(next(line for line in screen if line.startswith("Other results")))
+            for screen in (short, whole)
         )
         listed = [
-            sum(line[:2] in ("- ", "! ") for line in screen[at:]) for screen, at in ((short, start), (whole, end))
+            sum(line[:2] in ("- ", "! ") for line in screen[at:])
+            for screen, at in ((short, start), (whole, end))
         ]
         assert listed[1] - listed[0] == count > 0
         caveats = [line for line in verbose[: verbose.index("")] if line[:2] in ("! ", "i ")]
@@ -256,7 +315,10 @@ class TestNotComparable:
 
     def test_different_models(self, results):
         save(make_run(**AMD, model="qwen"), results / "qwen")
-        assert run("compare", ["output/nvidia", "output/qwen", "--no-plot"]) == ExitStatus.NOT_COMPARABLE
+        assert (
+            run("compare", ["output/nvidia", "output/qwen", "--no-plot"])
+            == ExitStatus.NOT_COMPARABLE
+        )
 
 
 class TestWrongUsage:
@@ -275,7 +337,10 @@ class TestWrongUsage:
 
     def test_a_missing_results_dir_is_said_to_hold_the_results_too(self, capsys):
         assert run("compare", ["--results-dir", "missing"]) == ExitStatus.USAGE
-        assert "hint:  without PATH, the results to compare are in --results-dir too" in capsys.readouterr().err
+        assert (
+            "hint:  without PATH, the results to compare are in --results-dir too"
+            in capsys.readouterr().err
+        )
 
     def test_a_folder_of_pictures_says_so(self, tmp_path, capsys):
         (tmp_path / "cat.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
@@ -290,7 +355,9 @@ class TestWrongUsage:
         (tmp_path / "output").mkdir()
         assert "no benchmark results or logs in output" in self.line(capsys)
 
-    def test_after_a_search_that_was_killed_the_trials_are_named(self, tmp_path, monkeypatch, capsys):
+    def test_after_a_search_that_was_killed_the_trials_are_named(
+        self, tmp_path, monkeypatch, capsys
+    ):
         monkeypatch.chdir(tmp_path)
         trials = Path("output", "autotune")
         save(make_run(label="micro1"), trials / "tuned_cuda_nemo_llama" / "micro1")
@@ -308,7 +375,10 @@ class TestWrongUsage:
         )
         assert run("compare", [str(tmp_path), "--no-plot"]) == ExitStatus.USAGE
         shown = capsys.readouterr().err
-        assert "hint:  no run there has left a result: repeat its ./benchmark.py command with --resume" in shown
+        assert (
+            "hint:  no run there has left a result: repeat its ./benchmark.py command with --resume"
+            in shown
+        )
         assert "looks like a step" not in shown
 
     def test_a_folder_of_other_files(self, tmp_path, capsys):
@@ -317,9 +387,13 @@ class TestWrongUsage:
         assert re.search(r"\(skipped: .*other\.json: .*\)\nhint:  run \./benchmark\.py", line)
 
     def test_a_file_that_isnt_there(self, tmp_path, capsys):
-        assert self.line(capsys, str(tmp_path / "none.json")).startswith(f"error: {tmp_path / 'none.json'}: ")
+        assert self.line(capsys, str(tmp_path / "none.json")).startswith(
+            f"error: {tmp_path / 'none.json'}: "
+        )
 
-    @pytest.mark.parametrize("before", [[], ["output", "--cost"], ["output", "--precision"], ["x=output/nvidia"]])
+    @pytest.mark.parametrize(
+        "before", [[], ["output", "--cost"], ["output", "--precision"], ["x=output/nvidia"]]
+    )
     def test_a_name_that_is_too_long(self, results, capsys, before):
         assert run("compare", [*before, "z" * 5000, "--no-plot"]) == ExitStatus.USAGE
         assert capsys.readouterr().err.startswith("error: ")
@@ -348,7 +422,10 @@ class TestWrongUsage:
 
     def test_a_plot_that_cannot_be_written_elsewhere(self, results, capsys):
         Path("file").touch()
-        assert run("compare", ["output", "--output", str(Path("file/p.png").absolute())]) == ExitStatus.USAGE
+        assert (
+            run("compare", ["output", "--output", str(Path("file/p.png").absolute())])
+            == ExitStatus.USAGE
+        )
         assert "\nhint:  choose another --output\n" in capsys.readouterr().err
 
 
@@ -397,11 +474,19 @@ class TestRealResults:
     @pytest.fixture
     def said(self, samples, tmp_path, monkeypatch, capsys):
         monkeypatch.chdir(tmp_path)
-        assert run("compare", [str(samples / "results"), "--results-dir", "output"]) == ExitStatus.OK
-        return capsys.readouterr().out, (tmp_path / "output" / "comparison_report.md").read_text(encoding="utf-8")
+        assert (
+            run("compare", [str(samples / "results"), "--results-dir", "output"]) == ExitStatus.OK
+        )
+        return capsys.readouterr().out, (tmp_path / "output" / "comparison_report.md").read_text(
+            encoding="utf-8"
+        )
 
     def test_eight_steps_of_warm_up_are_excluded(self, said):
-        (row,) = (line for line in said[1].splitlines() if "train_nvd_nemo_llama" in line and "9–500" in line)
+        (row,) = (
+            line
+            for line in said[1].splitlines()
+            if "train_nvd_nemo_llama" in line and "9–500" in line
+        )
         assert "3.241 s" in row
         assert "5,055" in row
 
@@ -412,7 +497,9 @@ class TestRealResults:
 
     def test_no_value_of_the_earlier_tool_that_is_wrong(self, said):
         # The step windows of other tools are listed, and decide nothing.
-        claimed = [line for text in said for line in text.splitlines() if "sensitivity: " not in line]
+        claimed = [
+            line for text in said for line in text.splitlines() if "sensitivity: " not in line
+        ]
         for text in claimed:
             for wrong in ("6.34", "1.41", "9.68", "13,425", "13,363", "107,400"):
                 assert wrong not in text
@@ -475,7 +562,10 @@ class TestElectricity:
         # 3.6 MJ for 10⁶ tokens are one kWh, and 1000 kWh for 10⁹ tokens.
         energy = {"energy_joules": 3.6e6, "measured_tokens": 1e6}
         save(make_run(step_time=3.3, energy_metrics=energy), results / "nvidia")
-        assert run("efficiency", ["output/nvidia", "--electricity", "0.1", "--pue", "1.2", "--json"]) == ExitStatus.OK
+        assert (
+            run("efficiency", ["output/nvidia", "--electricity", "0.1", "--pue", "1.2", "--json"])
+            == ExitStatus.OK
+        )
         (table,) = json.loads(capsys.readouterr().out)["results"]
         values = table["columns"][0]["values"]
         assert values["electricity_dollars_per_billion_tokens"]["value"] == pytest.approx(120.0)

@@ -24,9 +24,14 @@ def results(tmp_path, monkeypatch):
         ("tran", "transformers", 2.9),
         ("deep", "deepspeed", 3.0),
     ):
-        save_as(make_run(framework=framework, step_time=seconds), output / f"train_{short}_llama.json")
+        save_as(
+            make_run(framework=framework, step_time=seconds), output / f"train_{short}_llama.json"
+        )
     save_as(make_run(framework="nemo", model="qwen"), output / "nvd_train_nemo_qwen.json")
-    save_as(make_run(framework="deepspeed", model="qwen", step_time=2.8), output / "train_nvd_deep_qwen.json")
+    save_as(
+        make_run(framework="deepspeed", model="qwen", step_time=2.8),
+        output / "train_nvd_deep_qwen.json",
+    )
     save_as(make_run(MI300X, stack="rocm", step_time=2.4), output / "train_amd_prim_llama.json")
     return output
 
@@ -48,8 +53,26 @@ def test_logs_with_the_values_that_they_leave_open(tmp_path, monkeypatch, capsys
         line = "step: {n:2}  loss: 9.1  memory: 31.0GiB(25%)  tps: {rate:,}\n"
         text = "".join(line.format(n=n, rate=rate + n % 3) for n in range(1, 31))
         (tmp_path / "logs" / f"{name}.log").write_text(text)
-    sizes = ["--num-gpus", "8", "--global-batch-size", "16", "--sequence-length", "2048", "--model-name", "llama3_8b"]
-    options = ["--results-dir", "logs", "--no-plot", "--gpu", "one=H100", "--gpu", "two=H200", *sizes]
+    sizes = [
+        "--num-gpus",
+        "8",
+        "--global-batch-size",
+        "16",
+        "--sequence-length",
+        "2048",
+        "--model-name",
+        "llama3_8b",
+    ]
+    options = [
+        "--results-dir",
+        "logs",
+        "--no-plot",
+        "--gpu",
+        "one=H100",
+        "--gpu",
+        "two=H200",
+        *sizes,
+    ]
     for command in ("nvd-compare", "compare-frameworks"):
         assert run(command, options) == ExitStatus.OK
         assert "8×H200 is 20% faster per GPU than 8×H100" in capsys.readouterr().out
@@ -62,11 +85,18 @@ class TestNvdCompare:
         assert said.err == ""
         out = said.out
         assert "NVIDIA H100 80GB HBM3: framework comparison" in out
-        for line in ("  Hardware: NVIDIA H100 80GB HBM3", "  GPUs: 8", "  PyTorch: unknown", "  CUDA: unknown"):
+        for line in (
+            "  Hardware: NVIDIA H100 80GB HBM3",
+            "  GPUs: 8",
+            "  PyTorch: unknown",
+            "  CUDA: unknown",
+        ):
             assert line in out.splitlines()
         tables = out.split("Performance summary")[0]
         llama, qwen = tables.split("Llama 3.1 8B")[1].split("Qwen 2.5 7B")
-        rows = [line.split() for line in llama.splitlines() if line.startswith(("Mega", "Tran", "Deep"))]
+        rows = [
+            line.split() for line in llama.splitlines() if line.startswith(("Mega", "Tran", "Deep"))
+        ]
         assert [(row[0], row[1], row[2]) for row in rows] == [
             ("Transformers", "5,650", "2.900"),
             ("DeepSpeed", "5,461", "3.000"),
@@ -74,7 +104,9 @@ class TestNvdCompare:
         ]
         assert [row[4] for row in rows] == ["2.2638"] * 3
         assert rows[0][5:] == ["3", "min", "29", "s"]
-        assert [line.split()[0] for line in qwen.splitlines() if line.startswith(("NeMo", "Deep"))] == [
+        assert [
+            line.split()[0] for line in qwen.splitlines() if line.startswith(("NeMo", "Deep"))
+        ] == [
             "DeepSpeed",
             "NeMo",
         ]
@@ -102,7 +134,10 @@ class TestNvdCompare:
         monkeypatch.chdir(tmp_path)
         for platform in ({}, {"device": MI300X, "stack": "rocm"}):
             for framework in ("nemo", "primus", "lightning", "torchtitan"):
-                assert save(make_run(framework=framework, **platform), tmp_path / "output").moved is None
+                assert (
+                    save(make_run(framework=framework, **platform), tmp_path / "output").moved
+                    is None
+                )
         assert run("nvd-compare", ["--no-plot"]) == ExitStatus.OK
         out = capsys.readouterr().out
         assert all(name in out for name in ("NeMo", "Primus", "Lightning", "torchtitan"))
@@ -110,8 +145,14 @@ class TestNvdCompare:
 
     def test_the_folder_of_the_oldest_tool(self, tmp_path, monkeypatch, capsys):
         monkeypatch.chdir(tmp_path)
-        save_as(make_run(framework="nemo"), tmp_path / "benchmark_results" / "benchmark_cuda_20260105_143022.json")
-        save_as(make_run(framework="megatron"), tmp_path / "benchmark_results" / "benchmark_cuda_20260106_143022.json")
+        save_as(
+            make_run(framework="nemo"),
+            tmp_path / "benchmark_results" / "benchmark_cuda_20260105_143022.json",
+        )
+        save_as(
+            make_run(framework="megatron"),
+            tmp_path / "benchmark_results" / "benchmark_cuda_20260106_143022.json",
+        )
         assert run("nvd-compare", ["--no-plot"]) == ExitStatus.OK
         assert "NeMo" in capsys.readouterr().out
         assert run("compare", ["--no-plot"]) == ExitStatus.OK
@@ -126,7 +167,10 @@ class TestNvdCompare:
     def test_another_folder_and_name(self, results, tmp_path, capsys):
         elsewhere = tmp_path / "elsewhere"
         shutil.copytree(results, elsewhere)
-        assert run("nvd-compare", ["--results-dir", str(elsewhere), "--output", "mine"]) == ExitStatus.OK
+        assert (
+            run("nvd-compare", ["--results-dir", str(elsewhere), "--output", "mine"])
+            == ExitStatus.OK
+        )
         assert (elsewhere / "mine.png").exists()
         assert not (results / "nvd_compare.png").exists()
 
@@ -160,7 +204,9 @@ class TestNvdCompare:
 class TestChecks:
     def test_an_implausible_result_is_excluded(self, repository, tmp_path, capsys):
         # The report goes beside the results.
-        folder = shutil.copytree(repository / "tests" / "data" / "published", tmp_path / "published")
+        folder = shutil.copytree(
+            repository / "tests" / "data" / "published", tmp_path / "published"
+        )
         arguments = ["--results-dir", str(folder), "--no-plot", "--precision", "bf16"]
         assert run("nvd-compare", arguments) == ExitStatus.OK
         out = capsys.readouterr().out
@@ -170,9 +216,13 @@ class TestChecks:
         assert "Performance range: 5,316–6,171 tokens/s/GPU" in out
         assert "  PyTorch: 2.7.0a0+7c8ec84dab.nv25.03\n  CUDA: 12.8\n" in out
 
-    def test_without_a_second_plausible_result_nothing_is_compared(self, repository, tmp_path, capsys):
+    def test_without_a_second_plausible_result_nothing_is_compared(
+        self, repository, tmp_path, capsys
+    ):
         for name in ("deepspeed", "megatron"):
-            shutil.copy(repository / "tests" / "data" / "published" / f"train_{name}_llama.json", tmp_path)
+            shutil.copy(
+                repository / "tests" / "data" / "published" / f"train_{name}_llama.json", tmp_path
+            )
         arguments = ["--results-dir", str(tmp_path), "--no-plot", "--precision", "bf16"]
         assert run("nvd-compare", arguments) == ExitStatus.IMPLAUSIBLE
         out = capsys.readouterr().out
@@ -182,7 +232,10 @@ class TestChecks:
 
     def test_steps_of_different_work_have_no_fastest(self, tmp_path, capsys):
         save_as(make_run(framework="megatron"), tmp_path / "train_mega_llama.json")
-        save_as(make_run(framework="deepspeed", batch=32, step_time=1.7), tmp_path / "train_deep_llama.json")
+        save_as(
+            make_run(framework="deepspeed", batch=32, step_time=1.7),
+            tmp_path / "train_deep_llama.json",
+        )
         assert run("nvd-compare", ["--results-dir", str(tmp_path)]) == ExitStatus.OK
         out = capsys.readouterr().out
         assert "Highest throughput: Megatron, 5,120 tokens/s/GPU" in out
@@ -232,7 +285,9 @@ class TestCompare:
         assert "Megatron" not in out
         assert not (results / "compare.png").exists()
 
-    @pytest.mark.parametrize("names", [["mega", "deep"], ["megatron,deepspeed"], ["Megatron", "DEEP"]])
+    @pytest.mark.parametrize(
+        "names", [["mega", "deep"], ["megatron,deepspeed"], ["Megatron", "DEEP"]]
+    )
     def test_some_frameworks(self, results, names, capsys):
         run("compare-frameworks", ["--no-plot", "--frameworks", *names])
         out = capsys.readouterr().out
@@ -246,14 +301,19 @@ class TestCompare:
         assert "available: deepspeed, " in capsys.readouterr().err
 
     def test_reference_and_model(self, results, capsys):
-        run("compare-frameworks", ["--platform", "nvd", "--reference", "megatron", "--model", "llama", "--no-plot"])
+        run(
+            "compare-frameworks",
+            ["--platform", "nvd", "--reference", "megatron", "--model", "llama", "--no-plot"],
+        )
         out = capsys.readouterr().out
         assert "faster per GPU than megatron" in out
         assert "; 3.4% faster than deepspeed" in " ".join(out.split())
         assert "Qwen" not in out
 
     def test_earlier_results_as_they_lie_there(self, earlier, capsys):
-        assert run("compare-frameworks", ["--results-dir", str(earlier), "--no-plot"]) == ExitStatus.OK
+        assert (
+            run("compare-frameworks", ["--results-dir", str(earlier), "--no-plot"]) == ExitStatus.OK
+        )
         out = capsys.readouterr().out
         assert "8×MI300X is 28–36% faster" in out
         assert "29 min 07 s" in out

@@ -23,7 +23,9 @@ from tprimat.results.run import Environment, GpuInfo, Source
 from tprimat.store.store import save
 
 
-def titan(gpu: str, gib: float, tps: float, steps: int = 30, *, sequence_length: int | None = 2048) -> str:
+def titan(
+    gpu: str, gib: float, tps: float, steps: int = 30, *, sequence_length: int | None = 2048
+) -> str:
     """Return a log as torchtitan prints it."""
     length = f"sequence length {sequence_length}, " if sequence_length else ""
     lines = [
@@ -120,7 +122,9 @@ class TestErrors:
     def test_the_rest_is_compared_and_the_status_says_so(self, here, capsys):
         Path("notes.txt").write_text("nothing\n")
         Path("cut.json").write_text('{"schema_version": 1, "steps": [')
-        status, out, err = compared(capsys, "nv.log", "none.log", "amd.log", "notes.txt", "cut.json", "no*.csv", "")
+        status, out, err = compared(
+            capsys, "nv.log", "none.log", "amd.log", "notes.txt", "cut.json", "no*.csv", ""
+        )
         assert status == ExitStatus.USAGE
         assert ANSWER in out
         for line in (
@@ -131,7 +135,9 @@ class TestErrors:
             'error: "": the name is empty',
         ):
             assert line in err
-        assert "not read: none.log: no such file" in Path("output/comparison_report.md").read_text(encoding="utf-8")
+        assert "not read: none.log: no such file" in Path("output/comparison_report.md").read_text(
+            encoding="utf-8"
+        )
 
     def test_in_json(self, here, capsys):
         status, out, _ = compared(capsys, "nv.log", "amd.log", "none.log", "--json")
@@ -157,14 +163,30 @@ class TestBundles:
         status, out, _ = compared(capsys, name, "amd.log")
         assert status == ExitStatus.OK
         assert "8×H100" in out
-        assert f"{name}/b/results/" in Path("output/comparison_report.md").read_text(encoding="utf-8")
+        assert f"{name}/b/results/" in Path("output/comparison_report.md").read_text(
+            encoding="utf-8"
+        )
 
     @pytest.mark.parametrize("secret", ["", "HF_TOKEN=hf_abcdefghijklmnop1234567890\n"])
     def test_a_log_that_a_result_was_made_of_is_the_same_run(self, here, secret):
         """What the user gave for the log is in the result alone, so that the log would be another system."""
         log = here / "nv.log"
         log.write_text(secret + log.read_text())
-        assert run("read", ["nv.log", "--output-dir", "results", "--model-name", "qwen", "--override", "--quiet"]) == 0
+        assert (
+            run(
+                "read",
+                [
+                    "nv.log",
+                    "--output-dir",
+                    "results",
+                    "--model-name",
+                    "qwen",
+                    "--override",
+                    "--quiet",
+                ],
+            )
+            == 0
+        )
         (result,) = (here / "results").glob("*.json")
         bundle.write(here / "b.zip", [result], [log])
         for names in (["b.zip"], ["results", "nv.log"], ["nv.log", str(result)]):
@@ -213,7 +235,9 @@ class TestBundles:
         monkeypatch.setattr(bundle, "UNPACKED_FREELY", 1000)
         Path("big.log").write_bytes(b"\0" * (4 << 20))
         with (
-            tarfile.open(name, "w:gz") if "tar" in name else zipfile.ZipFile(name, "w", zipfile.ZIP_DEFLATED) as packed
+            tarfile.open(name, "w:gz")
+            if "tar" in name
+            else zipfile.ZipFile(name, "w", zipfile.ZIP_DEFLATED) as packed
         ):
             (packed.add if "tar" in name else packed.write)("big.log")
         assert f"error: {name}: unpacks to more than" in compared(capsys, name, "nv.log")[2]
@@ -229,7 +253,16 @@ class TestWhatALogLeavesOpen:
             Path(name).write_text("\n".join(lines) + "\n")
 
     def test_for_all_logs_and_for_one(self, open_logs, capsys):
-        values = ["--gpu", "nv.log=H100", "--gpu", "MI300X", "--sequence-length", "2048", "--num-gpus", "8"]
+        values = [
+            "--gpu",
+            "nv.log=H100",
+            "--gpu",
+            "MI300X",
+            "--sequence-length",
+            "2048",
+            "--num-gpus",
+            "8",
+        ]
         status, out, err = compared(capsys, "nv.log", "amd.log", *values)
         assert (status, err) == (ExitStatus.OK, "")
         assert "8×MI300X is 20% faster per GPU than 8×H100" in out
@@ -267,15 +300,25 @@ class TestWhatALogLeavesOpen:
             assert (status, err) == (ExitStatus.OK, "")
             return
         assert status == ExitStatus.USAGE
-        assert f"error: {value.replace('=', ' ', 1)} is not used: each result or log states the " in err
+        assert (
+            f"error: {value.replace('=', ' ', 1)} is not used: each result or log states the "
+            in err
+        )
         assert "hint:  remove the option" in err
 
     def test_with_override(self, here, capsys):
-        assert "8×MI355X is 20%" in compared(capsys, "nv.log", "amd.log", "--gpu", "amd=MI355X", "--override")[1]
+        assert (
+            "8×MI355X is 20%"
+            in compared(capsys, "nv.log", "amd.log", "--gpu", "amd=MI355X", "--override")[1]
+        )
 
     def test_efficiency_takes_them_too(self, open_logs, capsys):
         assert (
-            run("efficiency", ["amd.log", "--gpu", "amd.log=MI300X", "--cost", "MI300X=2", "--quiet"]) == ExitStatus.OK
+            run(
+                "efficiency",
+                ["amd.log", "--gpu", "amd.log=MI300X", "--cost", "MI300X=2", "--quiet"],
+            )
+            == ExitStatus.OK
         )
         out, err = capsys.readouterr()
         assert "MI300X" in out
@@ -287,15 +330,31 @@ class TestWhatALogLeavesOpen:
         assert run_found.model is None
         assert "Llama 3.1 8B" in compared(capsys, "output", "--model-name", "llama-3.1-8b")[1]
 
-    @pytest.mark.parametrize("command", [["read", "amd.log"], ["extract-primus", "--log-file", "amd.log"]])
+    @pytest.mark.parametrize(
+        "command", [["read", "amd.log"], ["extract-primus", "--log-file", "amd.log"]]
+    )
     def test_the_same_options_when_importing(self, open_logs, capsys, command):
-        values = ["--gpu", "MI300X", "--precision", "bf16", "--sequence-length", "2048", "--output-dir", "results"]
+        values = [
+            "--gpu",
+            "MI300X",
+            "--precision",
+            "bf16",
+            "--sequence-length",
+            "2048",
+            "--output-dir",
+            "results",
+        ]
         assert run(command[0], [*command[1:], *values]) == ExitStatus.OK
         (found,) = tprimat.load("results")
         assert found.gpu_info.device_name == "MI300X"
         assert (found.platform, found.gpu_info.software_stack) == ("amd", "rocm")
-        assert (found.training_config.precision, found.training_config.sequence_length) == ("bf16", 2048)
-        assert any("the GPU (MI300X) is from the command line" in warning for warning in found.warnings)
+        assert (found.training_config.precision, found.training_config.sequence_length) == (
+            "bf16",
+            2048,
+        )
+        assert any(
+            "the GPU (MI300X) is from the command line" in warning for warning in found.warnings
+        )
 
     def test_reading_without_a_log_takes_what_is_here(self, here, capsys):
         Path("nv.log").rename("training_llama.log")
@@ -309,39 +368,53 @@ class TestUnnamedGpus:
         info = GpuInfo(device_count=8, total_memory_gb=gib * 1.073741824, software_stack="rocm")
         return make_run(platform="amd", gpu_info=info, **changes)
 
-    @pytest.mark.parametrize(("gib", "name"), [(255.98, "MI325X"), (191.98, None), (287.98, None), (100.0, None)])
+    @pytest.mark.parametrize(
+        ("gib", "name"), [(255.98, "MI325X"), (191.98, None), (287.98, None), (100.0, None)]
+    )
     def test_by_the_memory_where_one_has_so_much(self, gib, name):
         found = extract.with_inferred_gpu(self.a_run(gib))
         assert found.gpu_info.device_name == name
         told = [warning for warning in found.warnings if "MI325X" in warning]
-        assert told == (["GPU MI325X: from its memory of 256 GiB; the log doesn't name it"] if name else [])
+        assert told == (
+            ["GPU MI325X: from its memory of 256 GiB; the log doesn't name it"] if name else []
+        )
 
-    @pytest.mark.parametrize(("host", "devices", "name"), [("here", 2, "AMD Instinct MI300X"), ("there", 2, None)])
+    @pytest.mark.parametrize(
+        ("host", "devices", "name"), [("here", 2, "AMD Instinct MI300X"), ("there", 2, None)]
+    )
     def test_of_this_machine_where_the_log_was_written_here(self, monkeypatch, host, devices, name):
         device = SimpleNamespace(info=GpuInfo(device_name="AMD Instinct MI300X"))
         monkeypatch.setattr(extract.socket, "gethostname", lambda: "here.cluster")
-        monkeypatch.setattr(extract.platforms, "detect", lambda torch: SimpleNamespace(devices=(device,) * devices))
+        monkeypatch.setattr(
+            extract.platforms, "detect", lambda torch: SimpleNamespace(devices=(device,) * devices)
+        )
         run_found = self.a_run(191.98, environment=Environment(hostname=host))
         assert extract.with_inferred_gpu(run_found).gpu_info.device_name == name
 
 
-BARE = (
-    "[rank0]:[titan] 2026-01-01 00:00:{n:02} - root - INFO - step: {n:2}  loss: 9.1  memory: 31.0GiB(25%)  tps: {tps:,}"
-)
+BARE = "[rank0]:[titan] 2026-01-01 00:00:{n:02} - root - INFO - step: {n:2}  loss: 9.1  memory: 31.0GiB(25%)  tps: {tps:,}"
 
 
-def test_a_log_that_states_nothing_is_told_the_options_and_compared_with_them(tmp_path, monkeypatch, capsys):
+def test_a_log_that_states_nothing_is_told_the_options_and_compared_with_them(
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     for name, tps in (("old.log", 7000), ("new.log", 8400)):
         # Written at once: the stamps say nothing of the steps.
         at_once = BARE.replace("00:00:{n:02}", "00:00:00")
-        Path(name).write_text("".join(at_once.format(n=n, tps=tps + n % 3) + "\n" for n in range(1, 31)))
+        Path(name).write_text(
+            "".join(at_once.format(n=n, tps=tps + n % 3) + "\n" for n in range(1, 31))
+        )
     status, out, _ = compared(capsys, "old=old.log", "new=new.log")
     assert status == ExitStatus.NOT_COMPARABLE
     hint = "--model-name NAME --num-gpus N --global-batch-size N --sequence-length N"
     assert hint in " ".join(out.split())
-    options = hint.replace("NAME", "llama3_8b").replace("-gpus N", "-gpus 8").replace("size N", "size 16")
-    status, out, _ = compared(capsys, "old=old.log", "new=new.log", *options.replace("length N", "length 2048").split())
+    options = (
+        hint.replace("NAME", "llama3_8b").replace("-gpus N", "-gpus 8").replace("size N", "size 16")
+    )
+    status, out, _ = compared(
+        capsys, "old=old.log", "new=new.log", *options.replace("length N", "length 2048").split()
+    )
     assert (status, "new is 20% faster per GPU than old" in out) == (ExitStatus.OK, True)
     out = compared(capsys, "old=old.log", "new=new.log", "--model-name", "llama3_8b")[1]
     assert "--num-gpus N --global-batch-size N" in " ".join(out.split())
@@ -360,7 +433,9 @@ def with_logs(folder, logs, **fields):
     save(make_run(source=Source(kind="live"), **fields), Path(folder))
 
 
-@pytest.mark.parametrize(("logs", "count"), [([], 0), (["nv.log"], 1), (["nv.log", "amd.log"], 2), (LEFT[:3], 0)])
+@pytest.mark.parametrize(
+    ("logs", "count"), [([], 0), (["nv.log"], 1), (["nv.log", "amd.log"], 2), (LEFT[:3], 0)]
+)
 def test_logs_next_to_a_result_of_a_training_script_are_counted_and_the_last_line_compares_them(
     here, capsys, logs, count
 ):
@@ -370,15 +445,18 @@ def test_logs_next_to_a_result_of_a_training_script_are_counted_and_the_last_lin
     if not count:
         assert not err
         return
-    assert f"{count} file{'s' * (count > 1)} skipped, possibly logs of a training script with results here" in " ".join(
-        err.split()
+    assert (
+        f"{count} file{'s' * (count > 1)} skipped, possibly logs of a training script with results here"
+        in " ".join(err.split())
     )
     words = shlex.split(err.split("tprimat compare ")[1])
     assert words == ["all", "all/*.log"]
     assert "Only one system found" not in compared(capsys, *words)[1]
 
 
-def test_logs_next_to_results_of_benchmark_are_compared_with_them_but_not_what_its_runs_left(here, capsys):
+def test_logs_next_to_results_of_benchmark_are_compared_with_them_but_not_what_its_runs_left(
+    here, capsys
+):
     with_logs("all", LEFT, session="a", round=1)
     status, out, err = compared(capsys, "all")
     assert "Only one system found" in out
@@ -430,18 +508,27 @@ def test_a_log_without_a_model_beside_one_with_a_model(here, capsys):
     assert len(out.splitlines()) <= 24
 
 
-def test_a_directory_named_after_a_model_names_it_where_the_log_does_not(tmp_path, monkeypatch, capsys):
+def test_a_directory_named_after_a_model_names_it_where_the_log_does_not(
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
-    for name, tps in (("amd-logs/llama/train.log", 8400), ("nvi-logs/llama3_1_8b_pretrain_fp8/train.log", 7000)):
+    for name, tps in (
+        ("amd-logs/llama/train.log", 8400),
+        ("nvi-logs/llama3_1_8b_pretrain_fp8/train.log", 7000),
+    ):
         Path(name).parent.mkdir(parents=True)
-        Path(name).write_text("".join(BARE.format(n=n, tps=tps + n % 3) + "\n" for n in range(1, 31)))
+        Path(name).write_text(
+            "".join(BARE.format(n=n, tps=tps + n % 3) + "\n" for n in range(1, 31))
+        )
     sizes = ["--num-gpus", "8", "--global-batch-size", "16", "--sequence-length", "2048"]
     status, out, _ = compared(capsys, "AMD=amd-logs", "NVIDIA=nvi-logs", *sizes)
     assert status == ExitStatus.OK, out
     assert out.startswith("Llama 3.1 8B")
     assert "i model from the name of the log's directory, not the log" in out
     # What the user or the log says comes first; a name that means no model is none.
-    assert compared(capsys, "amd-logs", "nvi-logs", *sizes, "--model-name", "qwen-2.5-7b")[1].startswith("Qwen 2.5 7B")
+    assert compared(capsys, "amd-logs", "nvi-logs", *sizes, "--model-name", "qwen-2.5-7b")[
+        1
+    ].startswith("Qwen 2.5 7B")
     Path("own_70b").mkdir()
     Path("amd-logs/llama/train.log").rename("own_70b/train.log")
     assert tprimat.read_log("own_70b/train.log").runs[0].model is None

@@ -49,25 +49,47 @@ def check(*arguments):
 
 class TestCheck:
     def test_unchanged(self, folders, capsys, tmp_path):
-        assert check("--baseline", folders["old"], "--candidate", folders["same"], "--max-slowdown", "3%") == 0
+        assert (
+            check(
+                "--baseline", folders["old"], "--candidate", folders["same"], "--max-slowdown", "3%"
+            )
+            == 0
+        )
         assert capsys.readouterr().out.startswith("Pass (throughput per GPU ")
         # A check writes nothing that wasn't asked for.
         assert {path.name for path in tmp_path.iterdir()} == set(folders)
 
     def test_slower(self, folders, capsys):
-        assert check("--baseline", folders["old"], "--candidate", folders["slow"], "--max-slowdown", "3%") == 1
+        assert (
+            check(
+                "--baseline", folders["old"], "--candidate", folders["slow"], "--max-slowdown", "3%"
+            )
+            == 1
+        )
         out = capsys.readouterr().out
         assert out.startswith("Fail: ")
         assert "-8.6%" in out
 
     def test_the_older_names_of_options(self, folders, capsys):
         arguments = ("--baseline", folders["old"], "--candidate", folders["slow"], "--json")
-        older = "--allow-slower", "3%", "--allow", "avg_step_time_seconds=20%", "--mode", "identical"
+        older = (
+            "--allow-slower",
+            "3%",
+            "--allow",
+            "avg_step_time_seconds=20%",
+            "--mode",
+            "identical",
+        )
         assert check(*arguments, *older) == 1
         assert len(json.loads(capsys.readouterr().out)["checks"]) == 2
 
     def test_too_few_runs(self, folders, capsys, tmp_path):
-        arguments = ("--baseline", saved(tmp_path / "one", 3.2, count=1, day=27), "--candidate", folders["single"])
+        arguments = (
+            "--baseline",
+            saved(tmp_path / "one", 3.2, count=1, day=27),
+            "--candidate",
+            folders["single"],
+        )
         assert check(*arguments) == ExitStatus.OK
         out = " ".join(capsys.readouterr().out.split())
         assert out.startswith("Inconclusive: ")
@@ -78,10 +100,16 @@ class TestCheck:
             assert line.startswith("warning: Llama 3.1 8B")
 
     def test_one_run_is_compared_with_several(self, folders, capsys):
-        assert check("--baseline", folders["old"], "--candidate", folders["single"]) == ExitStatus.SLOWER
+        assert (
+            check("--baseline", folders["old"], "--candidate", folders["single"])
+            == ExitStatus.SLOWER
+        )
 
     def test_the_same_files_twice(self, folders, capsys):
-        assert check("--baseline", folders["old"], "--candidate", folders["old"]) == ExitStatus.NOT_COMPARABLE
+        assert (
+            check("--baseline", folders["old"], "--candidate", folders["old"])
+            == ExitStatus.NOT_COMPARABLE
+        )
         assert "contain the same run" in " ".join(capsys.readouterr().out.split())
 
     def test_implausible(self, folders, tmp_path, capsys):
@@ -100,7 +128,10 @@ class TestCheck:
 
     def test_e1_what_passed_is_to_be_kept_and_nothing_else(self, folders, capsys, tmp_path):
         """By --json, by the next step, on the first screen, and for GitHub."""
-        cause = {"ending": Ending(kind="failed", cause="out of memory", line=812), "status": "failed"}
+        cause = {
+            "ending": Ending(kind="failed", cause="out of memory", line=812),
+            "status": "failed",
+        }
         some = saved(tmp_path / "some", 3.2, count=4, day=31 - 20)
         save(make_run(timestamp="2026-03-30T00:00:00+00:00", step_time=3.21, **cause), Path(some))
         every = saved(tmp_path / "every", 3.2, day=16, **cause)
@@ -110,7 +141,14 @@ class TestCheck:
             (every, 3, "every run of the candidate failed (out of memory, line 812)"),
             (folders["slow"], 1, "beyond the threshold"),
         ):
-            arguments = ("--baseline", folders["old"], "--candidate", candidate, "--max-slowdown", "3%")
+            arguments = (
+                "--baseline",
+                folders["old"],
+                "--candidate",
+                candidate,
+                "--max-slowdown",
+                "3%",
+            )
             arguments += ("--fail-on-inconclusive",)
             assert check(*arguments, "--json") == status
             values = json.loads(capsys.readouterr().out)
@@ -128,10 +166,20 @@ class TestCheck:
             assert told.startswith("::notice" if words is None else "::error")
             assert words is None or words in told
 
-    def test_e1_a_candidate_of_which_a_file_is_unreadable_is_not_kept(self, folders, capsys, tmp_path):
+    def test_e1_a_candidate_of_which_a_file_is_unreadable_is_not_kept(
+        self, folders, capsys, tmp_path
+    ):
         broken = tmp_path / "broken.json"
         broken.write_text('{"schema_version": 2, "steps": ')
-        arguments = ("--baseline", folders["old"], "--candidate", folders["same"], str(broken), "--max-slowdown", "3%")
+        arguments = (
+            "--baseline",
+            folders["old"],
+            "--candidate",
+            folders["same"],
+            str(broken),
+            "--max-slowdown",
+            "3%",
+        )
         assert check(*arguments, "--json") == 2
         out = capsys.readouterr().out
         assert "keep the candidate's results" not in out
@@ -149,12 +197,21 @@ class TestCheck:
     @pytest.mark.parametrize(
         ("fields", "words"),
         [
-            ({"notes": (Note("loss-not-finite", {"steps": "step 51", "first": 51, "last": 51}),)}, "at step 51"),
+            (
+                {
+                    "notes": (
+                        Note("loss-not-finite", {"steps": "step 51", "first": 51, "last": 51}),
+                    )
+                },
+                "at step 51",
+            ),
             ({"ending": Ending(kind="failed", cause="Killed", line=9)}, "failed: Killed, line 9"),
         ],
         ids=["NaN", "failed"],
     )
-    def test_e2_doubtful_runs_are_on_the_first_screen_of_a_comparison(self, fields, words, folders, capsys, tmp_path):
+    def test_e2_doubtful_runs_are_on_the_first_screen_of_a_comparison(
+        self, fields, words, folders, capsys, tmp_path
+    ):
         """With `!`, also among the figures of `efficiency`, and of a single system."""
         other = saved(tmp_path / "other", 1.6, **AMD, **fields)
         assert check(folders["old"], other, "--no-plot", "--results-dir", str(tmp_path)) == 0
@@ -174,12 +231,22 @@ class TestCheck:
         assert {*found, *found["checks"][0]} <= named
 
     def test_an_error_leaves_stdout_empty(self, folders, capsys):
-        assert check("--baseline", folders["old"], "--candidate", "absent", "--json") == ExitStatus.USAGE
+        assert (
+            check("--baseline", folders["old"], "--candidate", "absent", "--json")
+            == ExitStatus.USAGE
+        )
         out, errors = capsys.readouterr()
         assert (out, errors.startswith("error: ")) == ("", True)
 
     def test_summary(self, folders, tmp_path, capsys):
-        arguments = ("--baseline", folders["old"], "--candidate", folders["slow"], "--summary", "new/summary.md")
+        arguments = (
+            "--baseline",
+            folders["old"],
+            "--candidate",
+            folders["slow"],
+            "--summary",
+            "new/summary.md",
+        )
         assert check(*arguments) == 1
         text = (tmp_path / "new" / "summary.md").read_text(encoding="utf-8")
         assert text.startswith("### Fail: regression (")
@@ -187,7 +254,14 @@ class TestCheck:
 
     def test_a_summary_that_cant_be_written(self, folders, tmp_path, capsys):
         (tmp_path / "file").write_text("")
-        status = check("--baseline", folders["old"], "--candidate", folders["same"], "--summary", "file/summary.md")
+        status = check(
+            "--baseline",
+            folders["old"],
+            "--candidate",
+            folders["same"],
+            "--summary",
+            "file/summary.md",
+        )
         assert status == ExitStatus.USAGE
         assert "choose another --summary" in capsys.readouterr().err
 
@@ -200,7 +274,10 @@ class TestCheck:
         assert capsys.readouterr().out.startswith("Pass (3 of 3 checks)")
 
     def test_hostile_results_reach_no_terminal(self, folders, tmp_path, capsys):
-        before, after = (saved(tmp_path / name, 3.2, day=day, label=HOSTILE) for name, day in (("a", 6), ("b", 16)))
+        before, after = (
+            saved(tmp_path / name, 3.2, day=day, label=HOSTILE)
+            for name, day in (("a", 6), ("b", 16))
+        )
         check("--baseline", before, folders["old"], "--candidate", after, "--summary", "s.md")
         assert "\x1b" not in capsys.readouterr().out
         assert "<script>" not in (tmp_path / "s.md").read_text(encoding="utf-8")
@@ -215,7 +292,14 @@ class TestGitHub:
         return path
 
     def test_an_annotation_and_a_job_summary(self, folders, capsys, job_summary):
-        arguments = ("--baseline", folders["old"], "--candidate", folders["slow"], "--max-slowdown", "3%")
+        arguments = (
+            "--baseline",
+            folders["old"],
+            "--candidate",
+            folders["slow"],
+            "--max-slowdown",
+            "3%",
+        )
         assert check(*arguments, "--format", "github") == ExitStatus.SLOWER
         assert capsys.readouterr().out == (
             f"::error title=Fail%3A regression,file={Path(folders['slow']).name}/benchmark_cuda_llama.json::"
@@ -229,7 +313,9 @@ class TestGitHub:
     def test_c16_what_cannot_be_true_stands_at_its_own_file(self, side, folders, capsys, tmp_path):
         wrong = saved(tmp_path / "wrong", 0.5, day=16)
         other = {"--baseline": "--candidate", "--candidate": "--baseline"}[side]
-        status = check(side, wrong, other, folders["old"], "--max-slowdown", "3%", "--format", "github")
+        status = check(
+            side, wrong, other, folders["old"], "--max-slowdown", "3%", "--format", "github"
+        )
         assert status == ExitStatus.IMPLAUSIBLE
         out = capsys.readouterr().out
         assert re.search(r"file=wrong/[\w.]+json::", out)
@@ -248,7 +334,9 @@ class TestGitHub:
             *github,
         )
         assert check(*one_each) == 0
-        assert capsys.readouterr().out.startswith("::warning title=Inconclusive%3A too uncertain to decide,file=")
+        assert capsys.readouterr().out.startswith(
+            "::warning title=Inconclusive%3A too uncertain to decide,file="
+        )
         assert check(*one_each, "--fail-on-inconclusive") == ExitStatus.INCONCLUSIVE
         assert capsys.readouterr().out.startswith("::error title=Inconclusive")
 
@@ -264,24 +352,43 @@ class TestGitHub:
                 "\n".join(["  seq_length ..... 2048", "  world_size ..... 8", *steps])
             )
         given = ("--model-name", "llama3.1_8B", "--gpu", "H100")
-        assert check("--baseline", "old,.log", "--candidate", "new,.log", *given, "--format", "github") == 0
+        assert (
+            check("--baseline", "old,.log", "--candidate", "new,.log", *given, "--format", "github")
+            == 0
+        )
         # Two lines of settings come before the first step.
         assert "file=new%2C.log,line=3::" in capsys.readouterr().out
 
     def test_an_error_is_annotated_too(self, folders, capsys):
-        status = check("--baseline", "none%,", folders["old"], "--candidate", folders["same"], "--format", "github")
+        status = check(
+            "--baseline",
+            "none%,",
+            folders["old"],
+            "--candidate",
+            folders["same"],
+            "--format",
+            "github",
+        )
         assert status == ExitStatus.USAGE
         first, second = capsys.readouterr().out.splitlines()
         assert first == "::error title=Error,file=none%25%2C::none%25,: no such file or directory"
         assert second.startswith("::warning ")
-        assert check("--baseline", "absent", "--candidate", folders["same"], "--format", "github") == ExitStatus.USAGE
-        assert capsys.readouterr().out == "::error title=Error,file=absent::absent: no such file or directory\n"
+        assert (
+            check("--baseline", "absent", "--candidate", folders["same"], "--format", "github")
+            == ExitStatus.USAGE
+        )
+        assert (
+            capsys.readouterr().out
+            == "::error title=Error,file=absent::absent: no such file or directory\n"
+        )
 
     def test_a_hostile_name_gives_no_command(self, tmp_path, capsys, monkeypatch):
         monkeypatch.chdir(tmp_path)
         label = "x\n::stop-commands::y\r\n::set-env name=a::b,c"
         names = ("a", "b%0A,::error file=x::y")
-        before, after = (saved(tmp_path / name, 3.2, day=1 + 9 * n, label=label) for n, name in enumerate(names))
+        before, after = (
+            saved(tmp_path / name, 3.2, day=1 + 9 * n, label=label) for n, name in enumerate(names)
+        )
         check("--baseline", before, "--candidate", after, "--format", "github")
         (line,) = capsys.readouterr().out.splitlines()
         assert line.startswith("::warning title=Inconclusive")
@@ -289,12 +396,27 @@ class TestGitHub:
 
     def test_an_unwritable_job_summary(self, folders, capsys, monkeypatch, tmp_path):
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
-        arguments = ("--baseline", folders["old"], "--candidate", folders["same"], "--format", "github")
+        arguments = (
+            "--baseline",
+            folders["old"],
+            "--candidate",
+            folders["same"],
+            "--format",
+            "github",
+        )
         assert check(*arguments) == ExitStatus.USAGE
         assert "choose another GITHUB_STEP_SUMMARY" in capsys.readouterr().err
 
     def test_goes_with_no_other_output(self, folders, capsys):
-        arguments = ("--baseline", folders["old"], "--candidate", folders["same"], "--format", "github", "--json")
+        arguments = (
+            "--baseline",
+            folders["old"],
+            "--candidate",
+            folders["same"],
+            "--format",
+            "github",
+            "--json",
+        )
         assert check(*arguments) == ExitStatus.USAGE
         assert "--format github cannot be combined with" in capsys.readouterr().err
         assert check("old", "--format", "github") == ExitStatus.USAGE
@@ -307,17 +429,29 @@ class TestWrongUsage:
         [
             (["--baseline", "old"], "must be given together"),
             (["--candidate", "same"], "must be given together"),
-            (["same", "--baseline", "old", "--candidate", "same"], "same is not assigned to --baseline or --candidate"),
+            (
+                ["same", "--baseline", "old", "--candidate", "same"],
+                "same is not assigned to --baseline or --candidate",
+            ),
             (["old", "--max-slowdown", "3%"], "needs --baseline and --candidate"),
-            (["old", "--threshold", "tokens_per_second_per_gpu=3%"], "needs --baseline and --candidate"),
+            (
+                ["old", "--threshold", "tokens_per_second_per_gpu=3%"],
+                "needs --baseline and --candidate",
+            ),
             (["old", "--fail-on-inconclusive"], "needs --baseline and --candidate"),
             (["old", "--summary", "x.md"], "needs --baseline and --candidate"),
-            (["--baseline", "old", "--candidate", "same", "--cost", "3"], "cannot be combined with --baseline"),
+            (
+                ["--baseline", "old", "--candidate", "same", "--cost", "3"],
+                "cannot be combined with --baseline",
+            ),
             (
                 ["--baseline", "old", "--candidate", "same", "--max-slowdown", "3"],
                 "--max-slowdown: '3' is not a percentage",
             ),
-            (["--baseline", "old", "--candidate", "same", "--threshold", "speed=3%"], "is not METRIC=AMOUNT"),
+            (
+                ["--baseline", "old", "--candidate", "same", "--threshold", "speed=3%"],
+                "is not METRIC=AMOUNT",
+            ),
             (["--baseline", "old", "--candidate", "none"], "no such file"),
             (["old", "--cost-date", "2026-05"], "need --cost"),
             (["old", "--peak-tflops", "0"], "must be above zero"),
@@ -343,7 +477,10 @@ class TestWrongUsage:
 
     def test_an_empty_folder(self, folders, capsys, tmp_path):
         (tmp_path / "empty").mkdir()
-        assert check("--baseline", folders["old"], "--candidate", str(tmp_path / "empty")) == ExitStatus.USAGE
+        assert (
+            check("--baseline", folders["old"], "--candidate", str(tmp_path / "empty"))
+            == ExitStatus.USAGE
+        )
         assert "--candidate: no benchmark results or logs in" in capsys.readouterr().err
 
     def test_a_folder_with_only_trials(self, capsys, tmp_path):
@@ -363,7 +500,16 @@ class TestWhatTheUserKnows:
     FILES = ("output/amd/benchmark_rocm_llama.json", "output/nvidia/benchmark_cuda_llama.json")
 
     def test_prices_in_the_order_of_the_files(self, systems, capsys, tmp_path):
-        arguments = ["--cost", "1.99", "2.95", "--cost-source", "a list", "--cost-date", "2026-05", "--no-plot"]
+        arguments = [
+            "--cost",
+            "1.99",
+            "2.95",
+            "--cost-source",
+            "a list",
+            "--cost-date",
+            "2026-05",
+            "--no-plot",
+        ]
         assert run("compare", [*self.FILES, *arguments]) == 0
         out = " ".join(capsys.readouterr().out.split())
         assert "is 75% cheaper" in out
@@ -372,15 +518,23 @@ class TestWhatTheUserKnows:
 
     @pytest.mark.parametrize("step", [1, -1])
     def test_each_price_is_in_the_table_and_another_order_is_told(self, systems, capsys, step):
-        assert run("compare", ["--no-plot", *self.FILES[::step], "--cost", *("1.99", "2.95")[::step]]) == 0
+        assert (
+            run("compare", ["--no-plot", *self.FILES[::step], "--cost", *("1.99", "2.95")[::step]])
+            == 0
+        )
         out, err = capsys.readouterr()
-        (row,) = [line.split() for line in out.splitlines() if line.startswith("price per GPU-hour")]
+        (row,) = [
+            line.split() for line in out.splitlines() if line.startswith("price per GPU-hour")
+        ]
         assert row[-2:] == ["$1.99", "$2.95"]
         told = "warning: --cost: prices are in the order of the files, not of the table: 8×H100"
         assert (told in err) == (step < 0)
 
     def test_a_directory_has_no_order_for_prices(self, systems, capsys):
-        for prices, hint in ((("1.99", "2.95"), "MI300X=1.99 H100=2.95"), (("1.99",), "MI300X=1.99 H100=USD")):
+        for prices, hint in (
+            (("1.99", "2.95"), "MI300X=1.99 H100=2.95"),
+            (("1.99",), "MI300X=1.99 H100=USD"),
+        ):
             assert run("compare", ["--no-plot", "--cost", *prices]) == ExitStatus.USAGE
             assert f"--cost {hint}\n" in capsys.readouterr().err
 
@@ -389,11 +543,17 @@ class TestWhatTheUserKnows:
         plots = ["--no-plot"] if command == "compare" else []
         assert run(command, [*self.FILES, *plots, "--cost", "H100=2.95", "B200=6"]) == 0
         out, err = capsys.readouterr()
-        assert "warning: --cost: no system matches 'B200', so its price is not used; systems: 8×MI300X (BF16)" in err
+        assert (
+            "warning: --cost: no system matches 'B200', so its price is not used; systems: 8×MI300X (BF16)"
+            in err
+        )
         assert "$2.95" in out
 
     def test_prices_without_a_system_are_named_together(self, systems, capsys):
-        assert run("compare", [*self.FILES, "--no-plot", "--cost", "H100=2.95", "B200=6", "H20=1"]) == 0
+        assert (
+            run("compare", [*self.FILES, "--no-plot", "--cost", "H100=2.95", "B200=6", "H20=1"])
+            == 0
+        )
         err = capsys.readouterr().err
         assert err.count("systems: ") == 1
         assert "no system matches 'B200' or 'H20', so their prices are not used" in err
@@ -402,11 +562,16 @@ class TestWhatTheUserKnows:
         path = tmp_path / "my logs" / "train.json"
         save(make_run(None, stack=None, step_time=2.8), path.parent)
         (path,) = path.parent.glob("*.json")
-        assert run("compare", [*self.FILES, str(path), "--no-plot", "--cost", "H100=2.95", "B200=6"]) == 0
+        assert (
+            run("compare", [*self.FILES, str(path), "--no-plot", "--cost", "H100=2.95", "B200=6"])
+            == 0
+        )
         err = capsys.readouterr().err
         option = shlex.split(re.search(r"if the log is from that GPU, add (--gpu .*)", err)[1])
         assert option == ["--gpu", f"my logs/{path.name}=B200"]
-        assert run("compare", [*self.FILES, str(path), "--no-plot", "--cost", "B200=6", *option]) == 0
+        assert (
+            run("compare", [*self.FILES, str(path), "--no-plot", "--cost", "B200=6", *option]) == 0
+        )
         out, err = capsys.readouterr()
         assert "warning" not in err
         assert "$6.00" in out
@@ -421,14 +586,20 @@ class TestWhatTheUserKnows:
             (["8xB2000.json", "x_H200.json"], "8xB2000.json"),
         ],
     )
-    def test_no_log_that_names_another_gpu_is_said_to_be_from_one(self, systems, capsys, tmp_path, names, suggested):
+    def test_no_log_that_names_another_gpu_is_said_to_be_from_one(
+        self, systems, capsys, tmp_path, names, suggested
+    ):
         for number, name in enumerate(names):
             save(make_run(None, stack=None, step_time=2.8, label=f"run {number}"), tmp_path / "one")
             (path,) = (tmp_path / "one").glob("*.json")
             path.rename(tmp_path / name)
         paths = [str(tmp_path / name) for name in names]
-        assert run("compare", [*self.FILES, *paths, "--no-plot", "--cost", "H100=2.95", "B200=6"]) == 0
-        found = re.search(r"if the log is from that GPU, add --gpu .*?([^/]*)=B200", capsys.readouterr().err)
+        assert (
+            run("compare", [*self.FILES, *paths, "--no-plot", "--cost", "H100=2.95", "B200=6"]) == 0
+        )
+        found = re.search(
+            r"if the log is from that GPU, add --gpu .*?([^/]*)=B200", capsys.readouterr().err
+        )
         assert (found and found[1]) == suggested
 
     @pytest.mark.parametrize("together", [True, False])
@@ -443,11 +614,17 @@ class TestWhatTheUserKnows:
         path = tmp_path / "logs" / "train.json"
         save(make_run(None, stack="rocm", step_time=2.8), path.parent)
         (path,) = path.parent.glob("*.json")
-        assert run("compare", [*self.FILES, str(path), "--no-plot", "--cost", "H100=2.95", "B200=6"]) == 0
+        assert (
+            run("compare", [*self.FILES, str(path), "--no-plot", "--cost", "H100=2.95", "B200=6"])
+            == 0
+        )
         assert "add --gpu" not in capsys.readouterr().err
         assert run("compare", [*self.FILES, str(path), "--no-plot", "--gpu", f"{path}=B200"]) == 2
         assert "--gpu B200: the training ran on ROCm" in capsys.readouterr().err
-        assert run("compare", [*self.FILES, str(path), "--no-plot", "--gpu", f"{path}=MI300X,B200"]) == 2
+        assert (
+            run("compare", [*self.FILES, str(path), "--no-plot", "--gpu", f"{path}=MI300X,B200"])
+            == 2
+        )
         assert "--gpu: 'MI300X,B200' is not a GPU" in capsys.readouterr().err
 
     def test_files_behind_the_prices_are_files(self, systems, capsys):
@@ -522,7 +699,9 @@ class TestEfficiency:
             config = msgspec.structs.replace(made.training_config, micro_batch_size=micro)
             save(msgspec.structs.replace(made, training_config=config), tmp_path)
         assert run("enhanced-metrics", [str(tmp_path)]) == 0
-        assert "a micro-batch of up to 6 sequences fits" in " ".join(capsys.readouterr().out.split())
+        assert "a micro-batch of up to 6 sequences fits" in " ".join(
+            capsys.readouterr().out.split()
+        )
 
     def test_json(self, systems, capsys):
         assert run("enhanced-metrics", ["output", "--json", "--precision", "bf16"]) == 0
@@ -541,5 +720,8 @@ def test_a_peak_of_zero_has_a_hint(folders, capsys):
 
 @pytest.mark.parametrize("value", ["--gpu=H1000", "--gpu=none.log=H100"])
 def test_a_value_that_no_result_needs_is_said(folders, capsys, value):
-    assert check("--baseline", folders["old"], "--candidate", folders["slow"], value) == ExitStatus.USAGE
+    assert (
+        check("--baseline", folders["old"], "--candidate", folders["slow"], value)
+        == ExitStatus.USAGE
+    )
     assert capsys.readouterr().err.startswith("error: --gpu")

@@ -45,7 +45,10 @@ def test_every_model_has_its_classes():
 
 class TestSource:
     def test_a_name_on_the_hub(self):
-        assert nemo_convert.hugging_face_source("llama", "meta-llama/Llama-3.1-8B") == "hf://meta-llama/Llama-3.1-8B"
+        assert (
+            nemo_convert.hugging_face_source("llama", "meta-llama/Llama-3.1-8B")
+            == "hf://meta-llama/Llama-3.1-8B"
+        )
 
     @pytest.mark.parametrize("model", models.names())
     def test_a_folder(self, model, hugging_face):
@@ -54,11 +57,15 @@ class TestSource:
 
     @pytest.mark.parametrize("text", ["./no-such-folder", "/no/such/folder", "llama", ".hidden/x"])
     def test_neither(self, text):
-        with pytest.raises(UsageError, match="no such directory, and a model on the hub is written ORG/NAME"):
+        with pytest.raises(
+            UsageError, match="no such directory, and a model on the hub is written ORG/NAME"
+        ):
             nemo_convert.hugging_face_source("llama", text)
 
     def test_a_folder_of_another_model_names_its_script(self, hugging_face):
-        with pytest.raises(UsageError, match=r"type qwen2, which isn't Llama 3.1 8B: convert_qwen\.py"):
+        with pytest.raises(
+            UsageError, match=r"type qwen2, which isn't Llama 3.1 8B: convert_qwen\.py"
+        ):
             nemo_convert.hugging_face_source("llama", str(hugging_face("qwen2")))
         with pytest.raises(UsageError, match=r"type gpt2.*: there are llama, qwen, mistral"):
             nemo_convert.hugging_face_source("llama", str(hugging_face("gpt2")))
@@ -66,7 +73,9 @@ class TestSource:
     @pytest.mark.parametrize("content", [None, "no json", "[]", "{}", b"\xff"])
     def test_a_folder_without_its_configuration(self, tmp_path, content):
         if content is not None:
-            (tmp_path / "config.json").write_bytes(content if isinstance(content, bytes) else content.encode())
+            (tmp_path / "config.json").write_bytes(
+                content if isinstance(content, bytes) else content.encode()
+            )
         with pytest.raises(UsageError, match=r"no config\.json with a model_type"):
             nemo_convert.hugging_face_source("llama", str(tmp_path))
 
@@ -87,7 +96,9 @@ class TestCommand:
         line = capsys.readouterr().err.rstrip()
         assert line.startswith("error: conversion needs NeMo: NeMo isn't installed: do this")
 
-    @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the analysis tier has no torch")
+    @pytest.mark.skipif(
+        importlib.util.find_spec("torch") is None, reason="the analysis tier has no torch"
+    )
     @pytest.mark.parametrize("direction", ["import", "export"])
     def test_without_a_gpu(self, direction, tmp_path, capsys, monkeypatch, nemo_model):
         monkeypatch.setattr(nemo.LAUNCHER, "unavailable", lambda: None)

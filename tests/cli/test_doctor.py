@@ -23,13 +23,21 @@ from tprimat.results.run import Environment, GpuInfo
 
 
 def nvidia_host(tmp_path) -> Host:
-    text = nvidia_row(0, "aa-0", used=71680, power="500.00, 700.00, 700.00") + nvidia_row(1, "bb-1", mig="Enabled")
+    text = nvidia_row(0, "aa-0", used=71680, power="500.00, 700.00, 700.00") + nvidia_row(
+        1, "bb-1", mig="Enabled"
+    )
     return fake_host(tmp_path, {NVIDIA_QUERY: text})
 
 
 def machine(*names: str, warnings: tuple[str, ...] = ()) -> Machine:
-    devices = tuple(Device(index, GpuInfo(device_name=name, device_count=1)) for index, name in enumerate(names))
-    info = GpuInfo(device_name=names[0], device_count=len(names), software_stack="cuda") if names else GpuInfo()
+    devices = tuple(
+        Device(index, GpuInfo(device_name=name, device_count=1)) for index, name in enumerate(names)
+    )
+    info = (
+        GpuInfo(device_name=names[0], device_count=len(names), software_stack="cuda")
+        if names
+        else GpuInfo()
+    )
     return Machine("nvd" if names else "cpu", info, Environment(), devices, warnings)
 
 
@@ -39,12 +47,17 @@ def shown(found: diagnosis.Diagnosis, verbosity: Verbosity = Verbosity.NORMAL) -
 
 def test_the_gpus_of_both_vendors(tmp_path):
     host = fake_host(tmp_path, {NVIDIA_QUERY: nvidia_row(0, "aa-0")}, files=amd_files())
-    assert [state.name for state in platforms.states(host)] == ["NVIDIA H100 80GB HBM3", "AMD Instinct MI300X OAM"]
+    assert [state.name for state in platforms.states(host)] == [
+        "NVIDIA H100 80GB HBM3",
+        "AMD Instinct MI300X OAM",
+    ]
 
 
 class TestDiagnosis:
     def test_a_capped_gpu_that_others_use_is_doubtful(self, tmp_path):
-        found = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), machine("NVIDIA H100 80GB HBM3"))
+        found = diagnosis.diagnose(
+            tmp_path, nvidia_host(tmp_path), machine("NVIDIA H100 80GB HBM3")
+        )
         assert any("GPU 0 power limit lowered to 500 W" in doubt for doubt in found.doubts)
         text = shown(found)
         assert "1× NVIDIA H100 80GB HBM3" in text
@@ -53,7 +66,10 @@ class TestDiagnosis:
 
     def test_a_torch_that_sees_none_of_the_drivers_gpus(self, tmp_path):
         found = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), machine())
-        assert "the driver sees 2 GPUs, torch sees none: install a torch build for this driver" in found.doubts
+        assert (
+            "the driver sees 2 GPUs, torch sees none: install a torch build for this driver"
+            in found.doubts
+        )
 
     def test_what_is_missing_comes_with_its_command(self, tmp_path, monkeypatch):
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
@@ -122,11 +138,15 @@ class TestCommand:
     def test_it_needs_no_rich(self, options, tmp_path, monkeypatch, capsys):
         for name in ("rich", "rich.console"):
             monkeypatch.setitem(sys.modules, name, None)
-        found = diagnosis.Diagnosis({"System": "x"}, (), [], {"nemo": "\x1b[31mno"}, ["rich, for tables"], ["slow"])
+        found = diagnosis.Diagnosis(
+            {"System": "x"}, (), [], {"nemo": "\x1b[31mno"}, ["rich, for tables"], ["slow"]
+        )
         monkeypatch.setattr(doctor, "diagnose", lambda output: found)
         assert run("doctor", options) == ExitStatus.OK
         out = capsys.readouterr().out
-        problems = "Missing\n- rich, for tables\n\nWarnings\n- slow\n\nNot available\nnemo           no\n"
+        problems = (
+            "Missing\n- rich, for tables\n\nWarnings\n- slow\n\nNot available\nnemo           no\n"
+        )
         if options:
             assert out == problems
         else:
@@ -144,7 +164,9 @@ class TestCommand:
         assert run("doctor", options) == ExitStatus.OK
         out = capsys.readouterr().out
         assert out.endswith("Warnings\n- rich can't be imported (no name): install it again\n")
-        assert out.startswith("Warnings" if options else "Frameworks that can train here: lightning\n")
+        assert out.startswith(
+            "Warnings" if options else "Frameworks that can train here: lightning\n"
+        )
 
     def test_quiet_and_verbose_are_two_wishes(self, capsys):
         assert run("doctor", ["--quiet", "--verbose"]) == ExitStatus.USAGE

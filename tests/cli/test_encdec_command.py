@@ -38,7 +38,14 @@ def requested(argv):
 
 class TestMeant:
     def test_options_that_no_other_model_has(self):
-        assert {"--batch-size", "--epochs", "--single", "--disk", "--bf16", "--no-amp"} <= own_options()
+        assert {
+            "--batch-size",
+            "--epochs",
+            "--single",
+            "--disk",
+            "--bf16",
+            "--no-amp",
+        } <= own_options()
         assert not own_options() & {"--model", "--runs", "--gpus", "--seed", "--label", "--help"}
 
     @pytest.mark.parametrize("flag", sorted(own_options()))
@@ -51,7 +58,9 @@ class TestMeant:
     def test_by_its_name(self, argv):
         assert is_meant(argv, {})
 
-    @pytest.mark.parametrize("argv", [[], ["--runs", "3"], ["--model", "all"], ["--model=llama,qwen"], ["--model"]])
+    @pytest.mark.parametrize(
+        "argv", [[], ["--runs", "3"], ["--model", "all"], ["--model=llama,qwen"], ["--model"]]
+    )
     def test_other_models(self, argv):
         assert not is_meant(argv, {})
 
@@ -59,7 +68,9 @@ class TestMeant:
         assert is_meant([], TORCHRUN)
         assert not is_meant([], {"RANK": "0", "WORLD_SIZE": "1"})
 
-    @pytest.mark.parametrize("argv", [["--model", "encdec,llama"], ["--model", "encdec", "--model=qwen"]])
+    @pytest.mark.parametrize(
+        "argv", [["--model", "encdec,llama"], ["--model", "encdec", "--model=qwen"]]
+    )
     def test_not_beside_others(self, argv):
         with pytest.raises(UsageError, match="use only --model encdec"):
             is_meant(argv, {})
@@ -80,10 +91,26 @@ class TestOptions:
         assert requested(["--full"]).full
 
     def test_every_size(self):
-        argv = ["--num-encoder-layers=5", "--num-decoder-layers=6", "--dim-feedforward=7", "--vocab-size=8"]
-        wishes = requested([*argv, "--seq-len=9", "--epochs=10", "--warmup-epochs=0", "--num-samples=12"])
-        assert (wishes.num_encoder_layers, wishes.num_decoder_layers, wishes.dim_feedforward) == (5, 6, 7)
-        assert (wishes.vocab_size, wishes.sequence_length, wishes.epochs, wishes.warmup_epochs) == (8, 9, 10, 0)
+        argv = [
+            "--num-encoder-layers=5",
+            "--num-decoder-layers=6",
+            "--dim-feedforward=7",
+            "--vocab-size=8",
+        ]
+        wishes = requested(
+            [*argv, "--seq-len=9", "--epochs=10", "--warmup-epochs=0", "--num-samples=12"]
+        )
+        assert (wishes.num_encoder_layers, wishes.num_decoder_layers, wishes.dim_feedforward) == (
+            5,
+            6,
+            7,
+        )
+        assert (wishes.vocab_size, wishes.sequence_length, wishes.epochs, wishes.warmup_epochs) == (
+            8,
+            9,
+            10,
+            0,
+        )
         assert wishes.num_samples == 12
 
     def test_the_disk(self):
@@ -92,13 +119,28 @@ class TestOptions:
 
     @pytest.mark.parametrize(
         ("argv", "precision"),
-        [([], None), (["--bf16"], "bf16"), (["--no-amp"], "fp32"), (["--precision", "fp16"], "fp16")],
+        [
+            ([], None),
+            (["--bf16"], "bf16"),
+            (["--no-amp"], "fp32"),
+            (["--precision", "fp16"], "fp16"),
+        ],
     )
     def test_precision(self, argv, precision):
         assert requested(argv).precision == precision
 
     def test_the_session(self):
-        argv = ["--runs", "3", "--cooldown", "5", "--time-limit", "2m", "--label", "a b", "--dry-run"]
+        argv = [
+            "--runs",
+            "3",
+            "--cooldown",
+            "5",
+            "--time-limit",
+            "2m",
+            "--label",
+            "a b",
+            "--dry-run",
+        ]
         session, config = parse(argv), requested(argv)
         assert (session.runs, session.cooldown, session.dry_run) == (3, 5.0, True)
         assert (config.time_limit_s, config.label) == (120.0, "a b")
@@ -134,7 +176,12 @@ class TestRanks:
     @pytest.fixture(autouse=True)
     def _two(self, monkeypatch):
         monkeypatch.setattr(cli, "FIRST_ERROR_S", 0.0)
-        for name, value in {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "x", "MASTER_PORT": "1"}.items():
+        for name, value in {
+            "RANK": "1",
+            "WORLD_SIZE": "2",
+            "MASTER_ADDR": "x",
+            "MASTER_PORT": "1",
+        }.items():
             monkeypatch.setenv(name, value)
 
     @pytest.mark.parametrize(
@@ -166,13 +213,15 @@ class TestFileName:
     def test_says_gpu_number_and_time(self):
         h100 = GpuInfo(device_name="NVIDIA H100 80GB HBM3", device_count=8)
         assert self.name(platform="nvd", gpu_info=h100) == "bench_H100_8gpu_20261121_100538.json"
-        assert self.name(platform="cpu", gpu_info=GpuInfo(device_name="AMD EPYC", device_count=1)) == (
-            "bench_cpu_1gpu_20261121_100538.json"
-        )
+        assert self.name(
+            platform="cpu", gpu_info=GpuInfo(device_name="AMD EPYC", device_count=1)
+        ) == ("bench_cpu_1gpu_20261121_100538.json")
 
     def test_a_label_comes_last(self):
         mi300x = GpuInfo(device_name="AMD Instinct MI300X", device_count=4)
-        assert self.name(platform="amd", gpu_info=mi300x, label="night run").endswith("_100538_night-run.json")
+        assert self.name(platform="amd", gpu_info=mi300x, label="night run").endswith(
+            "_100538_night-run.json"
+        )
 
 
 class TestForReal:
@@ -191,7 +240,18 @@ class TestForReal:
         )
 
     def test_with_the_disk_twice(self, repository, tmp_path):
-        argv = ("--disk", "--num-samples", "40", "--epochs", "1", "--runs", "2", "--label", "two", *SMALL)
+        argv = (
+            "--disk",
+            "--num-samples",
+            "40",
+            "--epochs",
+            "1",
+            "--runs",
+            "2",
+            "--label",
+            "two",
+            *SMALL,
+        )
         done = self.start(repository, tmp_path, *argv)
         assert done.returncode == 0, done.stderr
         assert "writing 1 shard" in done.stdout

@@ -29,11 +29,16 @@ def write(path, seconds: float):
 def test_two_traces(tmp_path, capsys):
     paths = [write(tmp_path / "old.json", 100), write(tmp_path / "new.json", 150)]
     assert cli.run("explain", paths) == 0
-    assert capsys.readouterr().out.startswith("old is 45% faster per step than new, if both do the same work: ")
+    assert capsys.readouterr().out.startswith(
+        "old is 45% faster per step than new, if both do the same work: "
+    )
 
 
 def test_names(tmp_path, capsys):
-    paths = [f"yesterday={write(tmp_path / 'a.json', 100)}", f"today={write(tmp_path / 'b.json', 150)}"]
+    paths = [
+        f"yesterday={write(tmp_path / 'a.json', 100)}",
+        f"today={write(tmp_path / 'b.json', 150)}",
+    ]
     assert cli.run("explain", ["--quiet", *paths]) == 0
     assert capsys.readouterr().out.startswith("yesterday is 45% faster per step than today")
 
@@ -43,7 +48,12 @@ def test_different_work_is_not_compared(tmp_path, capsys):
     for name, rows in (("small", 64), ("large", 512)):
         trace = MadeTrace()
         trace.step(1, 0, 110)
-        trace.operator("aten::mm", 1, 4, **{"Input Dims": [[rows, 64], [64, 64]], "Input type": ["float", "float"]})
+        trace.operator(
+            "aten::mm",
+            1,
+            4,
+            **{"Input Dims": [[rows, 64], [64, 64]], "Input type": ["float", "float"]},
+        )
         trace.kernel("nvjet_tst", 2, 10, 110)
         (tmp_path / f"{name}.json").write_bytes(trace.text())
         paths.append(str(tmp_path / f"{name}.json"))
@@ -60,13 +70,22 @@ def test_a_file_with_itself_is_not_compared(tmp_path, capsys):
 
 
 def test_json_adds_up(tmp_path, capsys):
-    assert cli.run("explain", ["--json", write(tmp_path / "a.json", 100), write(tmp_path / "b.json", 150)]) == 0
+    assert (
+        cli.run(
+            "explain", ["--json", write(tmp_path / "a.json", 100), write(tmp_path / "b.json", 150)]
+        )
+        == 0
+    )
     values = json.loads(capsys.readouterr().out)
-    assert sum(part["difference"] for part in values["parts"]) == pytest.approx(values["difference"])
+    assert sum(part["difference"] for part in values["parts"]) == pytest.approx(
+        values["difference"]
+    )
     assert values["difference"] == pytest.approx(50e-6)
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00\xff" * 400, b'{"traceEvents": []}', b"step 1 loss 2.0\n"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00\xff" * 400, b'{"traceEvents": []}', b"step 1 loss 2.0\n"]
+)
 def test_no_trace_is_an_error(tmp_path, capsys, content):
     bad = tmp_path / "bad.json"
     bad.write_bytes(content)
@@ -97,7 +116,9 @@ def test_i4_numbers_of_ranks_that_differ_are_said(capsys, tmp_path, second, is_s
     other = tmp_path / "b_54_other.pt.trace.json"
     other.write_text(paths[1].read_text().replace('"dur": 50000.0', '"dur": 50001.0'))
     cli.run("explain", [str(paths[0]), str(other)])
-    assert ("b_54_world2 has 2 ranks, b_54_other has 8: work may differ" in capsys.readouterr().out) is is_said
+    assert (
+        "b_54_world2 has 2 ranks, b_54_other has 8: work may differ" in capsys.readouterr().out
+    ) is is_said
 
 
 @pytest.mark.parametrize("order", [("good", "zero"), ("zero", "good"), ("zero", "zero")])
@@ -109,10 +130,14 @@ def test_x8_a_damaged_trace_is_one_error(capsys, order, more):
     paths = [str(folder / f"d_explain_{name}.pt.trace.json") for name in order]
     assert cli.run("explain", [*paths, *more]) == 2
     (said, _) = capsys.readouterr().err.splitlines()
-    assert said.endswith("d_explain_zero.pt.trace.json: the steps in its trace take no time: it is damaged")
+    assert said.endswith(
+        "d_explain_zero.pt.trace.json: the steps in its trace take no time: it is damaged"
+    )
 
 
-@pytest.mark.parametrize(("seconds", "is_one"), [((), False), ((0.0, 1.9e-9), False), ((0.0, 2.1e-9), True)])
+@pytest.mark.parametrize(
+    ("seconds", "is_one"), [((), False), ((0.0, 1.9e-9), False), ((0.0, 2.1e-9), True)]
+)
 def test_x8_steps_that_take_no_time_are_not_explained(seconds, is_one):
     steps = tuple(TracedStep(seconds=each, parts={"idle_data": each}) for each in seconds)
     run = Run(trace=Trace(steps=steps))

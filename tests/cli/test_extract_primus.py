@@ -58,9 +58,14 @@ def test_a_log_becomes_a_result_under_the_usual_name(extract, core, tmp_path):
 
 def test_what_was_recognised_is_shown_with_its_line(extract, core):
     _, output, _ = extract("--log-file", core)
-    rows = {row[:20].strip(): row[20:].strip() for row in output.splitlines() if row.startswith("  ")}
+    rows = {
+        row[:20].strip(): row[20:].strip() for row in output.splitlines() if row.startswith("  ")
+    }
     lines = core.read_text().splitlines()
-    for label, argument in (("sequence length", "seq_length"), ("micro-batch size", "micro_batch_size")):
+    for label, argument in (
+        ("sequence length", "seq_length"),
+        ("micro-batch size", "micro_batch_size"),
+    ):
         value, _, place = rows[label].partition(" ")
         number = int(place.split()[-1])
         assert argument in lines[number - 1]
@@ -107,7 +112,9 @@ def test_an_option_that_contradicts_the_log_shows_its_line(extract, core, tmp_pa
     status, _, errors = extract("--log-file", core, "--sequence-length", 8192)
     assert status == 2
     assert errors.count("error: ") == 1
-    number = 1 + next(n for n, line in enumerate(core.read_text().splitlines()) if "seq_length" in line)
+    number = 1 + next(
+        n for n, line in enumerate(core.read_text().splitlines()) if "seq_length" in line
+    )
     assert f"{core}:{number}:" in errors
     assert "4096" in errors
     assert "--override" in errors
@@ -128,11 +135,24 @@ def test_options_fill_what_the_log_leaves_open(extract, core, tmp_path):
     only_lines = tmp_path / "grep.log"
     kept = [line for line in core.read_text().splitlines() if "elapsed time" in line]
     only_lines.write_text("\n".join(kept) + "\n")
-    given = ("--model-name", "llama-3.1-8b", "--sequence-length", 4096, "--num-gpus", 8, "--label", "a b")
+    given = (
+        "--model-name",
+        "llama-3.1-8b",
+        "--sequence-length",
+        4096,
+        "--num-gpus",
+        8,
+        "--label",
+        "a b",
+    )
     status, output, _ = extract("--log-file", only_lines, *given)
     assert status == 0
     (read,) = store.read(tmp_path / "output" / "benchmark_rocm_llama-3.1-8b_a-b.json")
-    assert (read.model, read.training_config.sequence_length, read.label) == ("llama-3.1-8b", 4096, "a b")
+    assert (read.model, read.training_config.sequence_length, read.label) == (
+        "llama-3.1-8b",
+        4096,
+        "a b",
+    )
     assert sum("from the command line" in warning for warning in read.warnings) == 2
     assert read.source.overrides == {}
     assert "tokens/s/GPU" in output
@@ -140,7 +160,11 @@ def test_options_fill_what_the_log_leaves_open(extract, core, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "near"),
-    [("llama", "llama-3.1-8b, llama-2-7b"), ("QWEN", "qwen-2.5-7b, qwen-2.5-14b"), ("mistral", "mistral-7b")],
+    [
+        ("llama", "llama-3.1-8b, llama-2-7b"),
+        ("QWEN", "qwen-2.5-7b, qwen-2.5-14b"),
+        ("mistral", "mistral-7b"),
+    ],
 )
 def test_a_family_is_answered_with_its_models_where_nothing_states_the_shape(
     extract, core, name, near, tmp_path, capsys
@@ -170,7 +194,9 @@ def test_another_model_is_a_contradiction(extract, core):
 
 
 def test_a_failed_training_gives_a_result_too(extract, logs, tmp_path):
-    status, output, _ = extract("--log-file", logs / "primus_out_of_memory.log", "--output", "deep/er/failed.json")
+    status, output, _ = extract(
+        "--log-file", logs / "primus_out_of_memory.log", "--output", "deep/er/failed.json"
+    )
     assert status == 0
     assert "reason: line" in output
     (read,) = store.read(tmp_path / "deep" / "er" / "failed.json")
@@ -191,7 +217,9 @@ def test_a_gpu_that_is_named_later_replaces_the_result_without_one(extract, core
 
 def test_a_named_file_is_written_and_another_setup_in_it_is_kept(extract, core, tmp_path):
     extract("--log-file", core, "--output", "mine.json")
-    _, output, _ = extract("--log-file", core, "--output", "mine.json", "--num-gpus", 16, "--override")
+    _, output, _ = extract(
+        "--log-file", core, "--output", "mine.json", "--num-gpus", 16, "--override"
+    )
     assert "existing result of another configuration moved to" in output
     (read,) = store.read(tmp_path / "mine.json")
     assert read.training_config.num_gpus == 16
@@ -282,7 +310,9 @@ def test_zstd_without_its_package_names_the_package(extract, tmp_path, monkeypat
     assert "pip install zstandard" in errors
 
 
-@pytest.mark.skipif(importlib.util.find_spec("zstandard") is None, reason="zstandard is not installed")
+@pytest.mark.skipif(
+    importlib.util.find_spec("zstandard") is None, reason="zstandard is not installed"
+)
 def test_zstd(extract, core, tmp_path):
     import zstandard
 
@@ -350,7 +380,16 @@ BARE = "".join(
 def test_c16_bare_lines_with_the_name_of_a_family(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("train.log").write_text(BARE, encoding="utf-8")
-    words = ["--log-file", "train.log", "--model-name", name, "--num-gpus", "8", "--sequence-length", "2048"]
+    words = [
+        "--log-file",
+        "train.log",
+        "--model-name",
+        name,
+        "--num-gpus",
+        "8",
+        "--sequence-length",
+        "2048",
+    ]
     assert run("extract-primus", words) == 0
     (path,) = Path("output").glob("*.json")
     (found,) = store.read(path)
@@ -358,7 +397,10 @@ def test_c16_bare_lines_with_the_name_of_a_family(name, tmp_path, monkeypatch, c
     assert models.find(found.model) in models.trained()
     out = capsys.readouterr().out
     assert f"the model ({name}) is from the command line" in out
-    assert f"{name} is taken for {models.find(name).title}: the log doesn't state the model's shape" in out
+    assert (
+        f"{name} is taken for {models.find(name).title}: the log doesn't state the model's shape"
+        in out
+    )
     # Elsewhere a family's name alone doesn't say which of its models it is.
     assert run("read", ["train.log", "--model-name", name]) == 2
     assert "a family of models" in capsys.readouterr().err

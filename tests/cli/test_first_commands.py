@@ -34,7 +34,9 @@ def machine_of(device) -> Machine:
         architecture=device.architecture,
     )
     held = device.held_bytes / GB
-    each = tuple(platforms.Device(index, info, memory_held_gb=held) for index in range(device.devices))
+    each = tuple(
+        platforms.Device(index, info, memory_held_gb=held) for index in range(device.devices)
+    )
     return Machine(device.platform, info, Environment(), each)
 
 
@@ -44,12 +46,16 @@ def arrive(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_TOKEN", "made-up")
     monkeypatch.delenv("HIP_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setenv("PRIMUS_PATH", str(primus_tree.make(tmp_path / "Primus", folders=("MI300X",))))
+    monkeypatch.setenv(
+        "PRIMUS_PATH", str(primus_tree.make(tmp_path / "Primus", folders=("MI300X",)))
+    )
 
     def at(machine, framework="lightning"):
         here = {framework, "lightning"}
         monkeypatch.setattr(platforms, "detect", lambda: machine)
-        monkeypatch.setattr(Framework, "unavailable", lambda self: None if self.name in here else "it isn't here")
+        monkeypatch.setattr(
+            Framework, "unavailable", lambda self: None if self.name in here else "it isn't here"
+        )
 
     return at
 
@@ -66,14 +72,22 @@ def test_it_trains_what_the_table_says(row, words, arrive, capsys):
     shown = capsys.readouterr().out
     request = row.request()
     models = ("llama",) if words else frameworks.by_name(row.framework).models
-    lines = [line.split() for line in shown.splitlines() if re.match(r"(llama|qwen|mistral)  ", line)]
+    lines = [
+        line.split() for line in shown.splitlines() if re.match(r"(llama|qwen|mistral)  ", line)
+    ]
     assert [line[0] for line in lines] == list(models)
     assert models[0] == "llama"
     # model, scale, parameters (a number and its unit), precision, batch, micro, sequence, steps, processes
     first = lines[0]
-    assert [first[1], *first[4:6]] == [request.scale, request.precision, str(request.global_batch_size)]
+    assert [first[1], *first[4:6]] == [
+        request.scale,
+        request.precision,
+        str(request.global_batch_size),
+    ]
     assert first[7:10] == [str(request.sequence_length), str(request.steps), str(request.num_gpus)]
-    command = f"--framework={row.framework}" if row.framework != "primus" else "examples/run_pretrain.sh"
+    command = (
+        f"--framework={row.framework}" if row.framework != "primus" else "examples/run_pretrain.sh"
+    )
     assert command in shown
 
 
@@ -108,5 +122,8 @@ class TestFilled:
     def test_what_others_barely_hold_changes_nothing(self, arrive, capsys):
         device = dataclasses.replace(self.ROW.device, held_bytes=0.2e9)
         arrive(machine_of(device))
-        assert cli.run("benchmark", ["--model", "llama", "--scale", "largest", "--dry-run"]) == ExitStatus.OK
+        assert (
+            cli.run("benchmark", ["--model", "llama", "--scale", "largest", "--dry-run"])
+            == ExitStatus.OK
+        )
         assert "free" not in capsys.readouterr().out

@@ -8,17 +8,28 @@ import bounded
 import pytest
 from made_hostile import ARCHIVES
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits addresses and reads the peak from /proc")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="limits addresses and reads the peak from /proc"
+)
 
 MOST_BYTES = 200e6
-FEW = ("a pax header of 2 GB", "a dictionary of xz", "bzip2 in a zip", "a header of records in records")
+FEW = (
+    "a pax header of 2 GB",
+    "a dictionary of xz",
+    "bzip2 in a zip",
+    "a header of records in records",
+)
 MANY_S = 60
 """Seconds of CPU."""
 
 
 @pytest.mark.parametrize("command", ["compare", "verify", "read"])
 @pytest.mark.parametrize(
-    "what", [each if each in FEW else pytest.param(each, marks=pytest.mark.reliability) for each in ARCHIVES]
+    "what",
+    [
+        each if each in FEW else pytest.param(each, marks=pytest.mark.reliability)
+        for each in ARCHIVES
+    ],
 )
 def test_a_hostile_archive_takes_little(tmp_path, repository, what, command):
     name, make = ARCHIVES[what]

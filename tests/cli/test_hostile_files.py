@@ -36,15 +36,23 @@ from tprimat.results.run import Run
 from tprimat.store import store
 from tprimat.watch import growing
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="limits addresses and reads the peak from /proc")
+linux = pytest.mark.skipif(
+    sys.platform != "linux", reason="limits addresses and reads the peak from /proc"
+)
 FEW = {
-    *("a log in xz with a dictionary", "a workbook of 10^5 parts", "an event file with a record of 2 GB"),
+    *(
+        "a log in xz with a dictionary",
+        "a workbook of 10^5 parts",
+        "an event file with a record of 2 GB",
+    ),
     *("10^6 runs", "a start record of lists"),
 }
 
 
 def rows(table):
-    return [each if each in FEW else pytest.param(each, marks=pytest.mark.reliability) for each in table]
+    return [
+        each if each in FEW else pytest.param(each, marks=pytest.mark.reliability) for each in table
+    ]
 
 
 @linux
@@ -177,7 +185,9 @@ def test_a_long_record_of_an_event_file_is_passed_over(monkeypatch, size, is_hel
 def test_a_record_of_wandb_is_bounded(monkeypatch, more):
     monkeypatch.setattr(wandb_offline, "_LONGEST", 100_000)
     content = b"".join(made_hostile.wandb_record(b"x" * (100_000 + more)))
-    assert [len(each) for each in wandb_offline._contents(io.BytesIO(content), [])] == [100_000] * (1 - more)
+    assert [len(each) for each in wandb_offline._contents(io.BytesIO(content), [])] == [100_000] * (
+        1 - more
+    )
 
 
 @pytest.mark.parametrize("more", [0, 1])
@@ -219,7 +229,9 @@ PRIMUS = "modules: {pre_trainer: {framework: megatron, model: x}}\n"
     [
         pytest.param(
             "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
-            + "".join(f"a{each}: &a{each} [{', '.join([f'*a{each - 1}'] * 9)}]\n" for each in range(1, 10)),
+            + "".join(
+                f"a{each}: &a{each} [{', '.join([f'*a{each - 1}'] * 9)}]\n" for each in range(1, 10)
+            ),
             "more values",
             id="a billion laughs",
         ),
@@ -241,7 +253,9 @@ def test_hostile_yaml_is_refused(tmp_path, text, said):
 @pytest.mark.parametrize("more", [0, 1])
 @pytest.mark.parametrize(("bound", "sign"), [("MOST_OBJECTS", b"{"), ("MOST_VALUES", b",")])
 def test_objects_and_values_of_a_result_are_bounded(tmp_path, monkeypatch, bound, sign, more):
-    path = store.save(Run(platform="cpu", framework="lightning", model="llama", **series([0.5] * 3)), tmp_path).path
+    path = store.save(
+        Run(platform="cpu", framework="lightning", model="llama", **series([0.5] * 3)), tmp_path
+    ).path
     monkeypatch.setattr(store, bound, path.read_bytes().count(sign) - more)
     if not more:
         assert len(store.read(path)) == 1
@@ -253,7 +267,10 @@ def test_objects_and_values_of_a_result_are_bounded(tmp_path, monkeypatch, bound
 @pytest.mark.parametrize("values", [20_000, 20_001])
 def test_values_of_a_configuration_are_bounded(tmp_path, values):
     # a, modules, and what is in them: 2, 1, 2.
-    content = {"a": [1] * (values - 5), "modules": {"pre_trainer": {"framework": "megatron", "model": "x"}}}
+    content = {
+        "a": [1] * (values - 5),
+        "modules": {"pre_trainer": {"framework": "megatron", "model": "x"}},
+    }
     if values == 20_000:
         config._check_size(content, tmp_path)
         return
@@ -266,7 +283,14 @@ class TestStartRecord:
 
     @pytest.mark.parametrize(
         "content",
-        [b"", b"[]", b"\xff\xfe", b"{" * 300_000, b'{"experiment": 1}', b'{"experiment": "x", "started": []}'],
+        [
+            b"",
+            b"[]",
+            b"\xff\xfe",
+            b"{" * 300_000,
+            b'{"experiment": 1}',
+            b'{"experiment": "x", "started": []}',
+        ],
         ids=["empty", "list", "bytes", "deep", "number", "wrong"],
     )
     def test_what_is_none_is_an_error(self, tmp_path, content):
@@ -284,16 +308,24 @@ class TestStartRecord:
     def test_a_moment_without_an_offset_is_an_error(self, tmp_path, capsys):
         log = tmp_path / "x.log"
         log.write_bytes(b"experiment-1\n" + made_hostile.STEPS)
-        start_record.path_for(log).write_text('{"experiment": "experiment-1", "started": "2026-01-01"}')
+        start_record.path_for(log).write_text(
+            '{"experiment": "experiment-1", "started": "2026-01-01"}'
+        )
         assert cli.run("read", [str(log), "--output-dir", str(tmp_path / "out")]) == 2
         assert "x.env.json: is not a start record: timestamp must" in capsys.readouterr().err
 
     @pytest.mark.parametrize("value", [1e400, -1, 2**63, "x" * 100_000, [], {"a": {}}, None])
-    @pytest.mark.parametrize("field", ["gpu_info", "model_config", "command", "framework_config", "model"])
+    @pytest.mark.parametrize(
+        "field", ["gpu_info", "model_config", "command", "framework_config", "model"]
+    )
     def test_any_value_in_any_field_is_a_result_or_an_error(self, tmp_path, capsys, field, value):
         log = tmp_path / "x.log"
         log.write_bytes(b"experiment-1\n" + made_hostile.STEPS)
-        inner = {"gpu_info": "device_count", "model_config": "num_layers", "framework_config": "x"}.get(field)
+        inner = {
+            "gpu_info": "device_count",
+            "model_config": "num_layers",
+            "framework_config": "x",
+        }.get(field)
         record = {
             "experiment": "experiment-1",
             "started": "2026-01-01T00:00:00+00:00",
@@ -362,7 +394,9 @@ class TestWorkbooks:
     @pytest.mark.parametrize("tags", [1_000_000, 1_000_001])
     def test_tags(self, tags):
         content = b"".join(b"<a%d/>" % (number % 99_991) for number in range(tags))
-        assert self.refused({"xl/styles.xml": content}) == ("it has more than 1000000 tags" * (tags > 1_000_000))
+        assert self.refused({"xl/styles.xml": content}) == (
+            "it has more than 1000000 tags" * (tags > 1_000_000)
+        )
 
     @pytest.mark.parametrize("more", [0, 1])
     def test_size(self, monkeypatch, more):
@@ -375,7 +409,9 @@ class TestNothingYet:
 
     @linux
     @pytest.mark.parametrize("command", ["compare", "publish", "export", "read"])
-    def test_x8_a_log_that_only_calls_itself_a_plain_file_is_one_error(self, tmp_path, monkeypatch, capsys, command):
+    def test_x8_a_log_that_only_calls_itself_a_plain_file_is_one_error(
+        self, tmp_path, monkeypatch, capsys, command
+    ):
         # As a link to /proc/kmsg does, which not everyone may read.
         (tmp_path / "a.log").write_text(log_text())
         os.mkfifo(tmp_path / "kmsg.log")
@@ -389,7 +425,11 @@ class TestNothingYet:
         said = capsys.readouterr()
         assert "internal error" not in said.err
         assert "kmsg.log" in said.out + said.err
-        assert "egatron" in said.out or (tmp_path / "x.csv").exists() or any((tmp_path / "site").glob("*.html"))
+        assert (
+            "egatron" in said.out
+            or (tmp_path / "x.csv").exists()
+            or any((tmp_path / "site").glob("*.html"))
+        )
         assert (said.out + said.err).count("it is a device, not a file") == 1
 
     @pytest.mark.parametrize("size", [-1, 1])
@@ -399,7 +439,10 @@ class TestNothingYet:
             assert file.read(size) == b""
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
-        with io.BufferedReader(files._PlainFile(reader)) as file, pytest.raises(OSError, match="a device, not a file"):
+        with (
+            io.BufferedReader(files._PlainFile(reader)) as file,
+            pytest.raises(OSError, match="a device, not a file"),
+        ):
             file.read(size)
         os.close(writer)
 

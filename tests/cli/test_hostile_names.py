@@ -41,9 +41,15 @@ def place(tmp_path, repository, monkeypatch):
 
 def said_by(*words: str) -> tuple[int, str]:
     """The status and the output of a command in a process of its own, whose streams are UTF-8 as a terminal's."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2]), "PYTHONUTF8": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(cli.__file__).parents[2]),
+        "PYTHONUTF8": "1",
+    }
     command = [sys.executable, "-m", "tprimat", *words]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace", timeout=300)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, errors="replace", timeout=300
+    )
     return done.returncode, done.stdout + done.stderr
 
 
@@ -75,7 +81,9 @@ def test_x8_a_name_that_is_no_utf8_ends_well(place, command, status):
         pytest.importorskip("pyarrow")
     if command.startswith("benchmark"):
         pytest.importorskip("torch")
-    words = [word.replace("LOG", f"{CAFE}/{CAFE}.log").replace("CAFE", CAFE) for word in command.split()]
+    words = [
+        word.replace("LOG", f"{CAFE}/{CAFE}.log").replace("CAFE", CAFE) for word in command.split()
+    ]
     done, said = said_by(*words)
     assert done in ((0, 2, 3) if status is None else (status,)), said
     assert "internal error" not in said
@@ -86,7 +94,10 @@ def test_x8_a_name_that_is_no_utf8_ends_well(place, command, status):
 def test_x8_a_bundle_of_such_a_log_is_verified(place):
     assert said_by("read", f"{CAFE}/{CAFE}.log", "--bundle", "b.tar.gz")[0] == 0
     (result,) = Path("output").glob("*.json")
-    assert json.loads(result.read_text(encoding="utf-8"))["source"]["files"][0]["path"] == "caf?/caf?.log"
+    assert (
+        json.loads(result.read_text(encoding="utf-8"))["source"]["files"][0]["path"]
+        == "caf?/caf?.log"
+    )
     assert "Can be accepted" in said_by("verify", "b.tar.gz")[1]
 
 
@@ -99,8 +110,17 @@ def test_x8_a_bundle_finds_the_log_of_a_name_that_it_changes(place, capsys):
 
 def test_x8_every_text_of_a_run_can_be_written():
     config = {"a\udce9": ["b\ud800", {"c": "d\udfff"}]}
-    run = Run(label="é\udce9", warnings=("\udcff",), source=Source(kind="live", command=("a", "\udce9")))
-    run = readable(Run(**{**{name: getattr(run, name) for name in ("label", "warnings", "source")}, "model": "x"}))
+    run = Run(
+        label="é\udce9", warnings=("\udcff",), source=Source(kind="live", command=("a", "\udce9"))
+    )
+    run = readable(
+        Run(
+            **{
+                **{name: getattr(run, name) for name in ("label", "warnings", "source")},
+                "model": "x",
+            }
+        )
+    )
     assert (run.label, run.warnings, run.source.command) == ("é?", ("?",), ("a", "?"))
     assert readable(config) == {"a?": ["b?", {"c": "d?"}]}
     assert readable(plain := Run(label="é", warnings=("ok",))) is plain
@@ -123,7 +143,9 @@ def deep(tmp_path, monkeypatch):
     subprocess.run(["rm", "-rf", str(tmp_path / "top")], check=True)
 
 
-@pytest.mark.parametrize("command", ["read", "compare", "publish", "export --csv x.csv", "efficiency"])
+@pytest.mark.parametrize(
+    "command", ["read", "compare", "publish", "export --csv x.csv", "efficiency"]
+)
 def test_x8_a_log_deep_down_is_read(deep, command):
     name, *more = command.split()
     done, said = said_by(name, "top", *more)
@@ -137,7 +159,9 @@ def test_x8_files_below_are_in_the_order_of_their_names(deep):
         (deep / "some" / name).touch()
     (deep / "some" / "link").symlink_to(deep / "some" / "b")
     (deep / "some" / "q").touch()
-    found = [path.relative_to(deep / "some").as_posix() for path in files_below(deep / "some", print)]
+    found = [
+        path.relative_to(deep / "some").as_posix() for path in files_below(deep / "some", print)
+    ]
     assert found == ["q", "a/z", "b/x", "b/c/y"]
     assert len(list(files_below(deep / "top", print))) == 2
 
@@ -149,7 +173,9 @@ def test_x8_a_pattern_that_is_too_deep_is_one_error(deep):
         inputs.named_files(["top/**/*.log"])
 
 
-@pytest.mark.parametrize(("levels", "is_read"), [(bundle.MOST_LEVELS, True), (bundle.MOST_LEVELS + 1, False)])
+@pytest.mark.parametrize(
+    ("levels", "is_read"), [(bundle.MOST_LEVELS, True), (bundle.MOST_LEVELS + 1, False)]
+)
 def test_x8_an_archive_is_unpacked_to_a_depth(deep, levels, is_read):
     with tarfile.open("b.tar.gz", "w:gz") as archive:
         archive.add("top/a.log", "d/" * (levels - 1) + "a.log")

@@ -20,9 +20,17 @@ from tprimat.machine.platforms import Machine
 from tprimat.results.run import Environment, GpuInfo
 from tprimat.store import store
 
-AMD = Machine("amd", GpuInfo(device_name="AMD Instinct MI300X", device_count=8, software_stack="rocm"), Environment())
-NVIDIA = Machine("nvd", GpuInfo(device_name="NVIDIA H100", device_count=8, software_stack="cuda"), Environment())
-CPU = Machine("cpu", GpuInfo(device_name="a processor", device_count=1, software_stack="cpu"), Environment())
+AMD = Machine(
+    "amd",
+    GpuInfo(device_name="AMD Instinct MI300X", device_count=8, software_stack="rocm"),
+    Environment(),
+)
+NVIDIA = Machine(
+    "nvd", GpuInfo(device_name="NVIDIA H100", device_count=8, software_stack="cuda"), Environment()
+)
+CPU = Machine(
+    "cpu", GpuInfo(device_name="a processor", device_count=1, software_stack="cpu"), Environment()
+)
 
 
 class MeasuringError(Exception):
@@ -76,14 +84,19 @@ class TestReads:
         assert "no log of mistral (set MISTRAL_LOG=FILE)" in output
         # Without torch nothing measures here.
         has_torch = importlib.util.find_spec("torch") is not None
-        assert ("to measure this machine instead: tprimat benchmark --framework " in output) == has_torch
+        assert (
+            "to measure this machine instead: tprimat benchmark --framework " in output
+        ) == has_torch
         names = {path.name for path in (here / "output").glob("*.json")}
         assert len(names) == 2
 
     @pytest.mark.parametrize(
-        ("usable", "advised"), [(("primus", "lightning"), "primus"), (("fsdp",), "fsdp"), ((), None)]
+        ("usable", "advised"),
+        [(("primus", "lightning"), "primus"), (("fsdp",), "fsdp"), ((), None)],
     )
-    def test_c16_what_measures_here_is_advised(self, here, machine, capsys, monkeypatch, usable, advised):
+    def test_c16_what_measures_here_is_advised(
+        self, here, machine, capsys, monkeypatch, usable, advised
+    ):
         machine(AMD)
         rows = [
             fake_framework(name, reason=None if name in usable else "missing")
@@ -98,7 +111,9 @@ class TestReads:
 
     def test_a_real_log(self, here, machine, samples, capsys):
         machine(CPU)
-        shutil.copyfile(samples / "primus" / "megatron_light_llama31_8B_bf16_50it.log", here / "run1.log")
+        shutil.copyfile(
+            samples / "primus" / "megatron_light_llama31_8B_bf16_50it.log", here / "run1.log"
+        )
         assert run("benchmark", ["--model", "llama"]) == 0
         (path,) = (here / "output").glob("*.json")
         assert len(store.read(path)[0].steps) == 50
@@ -116,7 +131,9 @@ class TestReads:
         assert run("benchmark", ["--model", "llama"]) == 2
         assert "--model-name as llama" in capsys.readouterr().err
 
-    def test_a_log_that_cannot_be_read_does_not_stop_the_others(self, here, machine, monkeypatch, capsys):
+    def test_a_log_that_cannot_be_read_does_not_stop_the_others(
+        self, here, machine, monkeypatch, capsys
+    ):
         machine(AMD)
         put(here / "training_llama.log", log("llama", name="llama3.1_8B"))
         broken = put(here / "training_qwen.log", log("qwen", name="qwen2.5_7B"))
@@ -177,7 +194,15 @@ class TestOnRocmWithoutLogs:
 
     @pytest.fixture
     def rocm(self, tmp_path, monkeypatch):
-        for name in ("LLAMA_LOG", "QWEN_LOG", "MISTRAL_LOG", "PRIMUS_CONFIG", "NNODES", "NODE_RANK", "GPUS_PER_NODE"):
+        for name in (
+            "LLAMA_LOG",
+            "QWEN_LOG",
+            "MISTRAL_LOG",
+            "PRIMUS_CONFIG",
+            "NNODES",
+            "NODE_RANK",
+            "GPUS_PER_NODE",
+        ):
             monkeypatch.delenv(name, raising=False)
         info = msgspec.structs.replace(AMD.gpu_info, total_memory_gb=206.1, architecture="gfx942")
         monkeypatch.setattr(platforms, "detect", lambda *_: Machine("amd", info, Environment()))
@@ -203,5 +228,7 @@ class TestOnRocmWithoutLogs:
         assert "tprimat.frameworks.lightning.loop" in capsys.readouterr().out
         primus_tree.make(tmp_path / "Primus")
         assert run("benchmark", ["--dry-run", *words]) == 0
-        command = {"primus": "run_pretrain.sh", "lightning": "tprimat.frameworks.lightning.loop"}[with_primus]
+        command = {"primus": "run_pretrain.sh", "lightning": "tprimat.frameworks.lightning.loop"}[
+            with_primus
+        ]
         assert command in capsys.readouterr().out

@@ -9,7 +9,16 @@ import types
 import primus_tree
 import psutil
 import pytest
-from gpu_fakes import NVIDIA_APPS, NVIDIA_QUERY, FakeCuda, amd_files, fake_host, fake_torch, nvidia_row, rocm_torch
+from gpu_fakes import (
+    NVIDIA_APPS,
+    NVIDIA_QUERY,
+    FakeCuda,
+    amd_files,
+    fake_host,
+    fake_torch,
+    nvidia_row,
+    rocm_torch,
+)
 from machines import CUDA_12_6, CUDA_12_8, CUDA_13, KEPT, MACHINES, REFUSED
 
 from tprimat import cli, frameworks
@@ -34,7 +43,11 @@ INDEX = {"": CUDA_13, "cu126": CUDA_12_6, "cu128": CUDA_12_8}
 def torch_of(row):
     """The torch that is there after `make run`."""
     address = {"pci_domain_id": 0, "pci_device_id": 0}
-    major, minor = (9, 4) if row.gpu.architecture.startswith("gfx") else divmod(int(row.gpu.architecture[3:]), 10)
+    major, minor = (
+        (9, 4)
+        if row.gpu.architecture.startswith("gfx")
+        else divmod(int(row.gpu.architecture[3:]), 10)
+    )
     devices = [
         {
             "name": row.gpu.name, "major": major, "minor": minor, "multi_processor_count": row.gpu.units,
@@ -48,7 +61,9 @@ def torch_of(row):
             each["uuid"] = "MIG-" + each["uuid"]
     kernels = (KERNELS_ON_ARM if row.processor == "aarch64" else KERNELS).get(row.installs, "")
     free = row.gpu.memory - row.used_mib * 2**20
-    cuda = FakeCuda(devices, available=row.seen, free=free, built=[f"sm_{each}" for each in kernels.split()])
+    cuda = FakeCuda(
+        devices, available=row.seen, free=free, built=[f"sm_{each}" for each in kernels.split()]
+    )
     if not row.files[0].startswith("/dev/kfd"):
         return fake_torch(cuda, build="13.0", version=row.container or "2.13.0")
     return rocm_torch(cuda, version=row.container)
@@ -62,14 +77,21 @@ def host_of(row, folder):
         for index in range(row.count):
             files |= amd_files(f"0000:{0x10 + index:02x}:00.0", used=300_000_000)
     elif not row.files[0].endswith("dxg"):
-        files["/proc/driver/nvidia/version"] = f"NVRM version: Kernel Module  {row.driver or '580.95.05'}  Release"
+        files["/proc/driver/nvidia/version"] = (
+            f"NVRM version: Kernel Module  {row.driver or '580.95.05'}  Release"
+        )
     if row.driver:
         mode = "Enabled" if row.mig else "Disabled"
         used = "[N/A]" if row.gpu.is_integrated else row.used_mib
         name = row.gpu.name.partition(" MIG")[0]
-        lines = (nvidia_row(index, f"aa-{index}", used, name=name, mig=mode) for index in range(row.count))
+        lines = (
+            nvidia_row(index, f"aa-{index}", used, name=name, mig=mode)
+            for index in range(row.count)
+        )
         commands[NVIDIA_QUERY] = "".join(lines)
-        commands[NVIDIA_APPS] = f"GPU-aa-0, 4242, {row.holder}, {row.used_mib}\n" if row.holder else ""
+        commands[NVIDIA_APPS] = (
+            f"GPU-aa-0, 4242, {row.holder}, {row.used_mib}\n" if row.holder else ""
+        )
     return fake_host(folder, commands, {}, files)
 
 
@@ -86,16 +108,22 @@ def arrive(tmp_path, monkeypatch, make_venv):
         host, torch = host_of(row, tmp_path / "root"), torch_of(row)
         if row.gpu.is_integrated:
             # Most of the memory is page cache.
-            memory = types.SimpleNamespace(total=row.gpu.memory, available=row.gpu.memory - 6_000_000_000)
+            memory = types.SimpleNamespace(
+                total=row.gpu.memory, available=row.gpu.memory - 6_000_000_000
+            )
             monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
         if row.primus:
             tree = primus_tree.make(tmp_path / "Primus", folders=("MI300X", "MI355X"))
             for path in tree.glob(f"examples/megatron/configs/{row.gpu.name.split()[-1]}/llama*"):
                 sizes = "micro_batch_size: {}\n      global_batch_size: {}"
-                path.write_text(path.read_text().replace(sizes.format(2, 128), sizes.format(*row.primus)))
+                path.write_text(
+                    path.read_text().replace(sizes.format(2, 128), sizes.format(*row.primus))
+                )
             monkeypatch.setenv("PRIMUS_PATH", str(tree))
         there, known = {row.framework, "lightning"}, (platforms.detect, platforms.held_by_others)
-        monkeypatch.setattr(Framework, "unavailable", lambda self: None if self.name in there else "it isn't here")
+        monkeypatch.setattr(
+            Framework, "unavailable", lambda self: None if self.name in there else "it isn't here"
+        )
         monkeypatch.setattr(platforms, "detect", lambda: known[0](torch, host))
         monkeypatch.setattr(platforms, "held_by_others", lambda machine: known[1](machine, host))
         started = []
@@ -107,7 +135,9 @@ def arrive(tmp_path, monkeypatch, make_venv):
                 if not row.driver:
                     return ""
                 capability = f"{row.gpu.architecture[3:-1]}.{row.gpu.architecture[-1]}"
-                lines = [f"{row.driver}, {capability}" if "compute_cap" in command[1] else row.driver] * row.count
+                lines = [
+                    f"{row.driver}, {capability}" if "compute_cap" in command[1] else row.driver
+                ] * row.count
                 return "GPU 0: a GPU" if command[1] == "-L" else "\n".join(lines)
             return row.container
 
@@ -167,7 +197,11 @@ def test_the_first_command_trains_what_the_table_says(row, arrive, capsys):
     assert before in dry.out
     assert {request.model for request in started} == set(frameworks.by_name(row.framework).models)
     for request in started:
-        assert (request.framework, request.scale, request.precision) == (row.framework, row.scale, row.precision)
+        assert (request.framework, request.scale, request.precision) == (
+            row.framework,
+            row.scale,
+            row.precision,
+        )
         assert (request.compiled, request.num_gpus) == (row.compiled, row.count)
     llama = next(request for request in started if request.model == "llama")
     assert (llama.global_batch_size, llama.sequence_length) == (row.batch, row.tokens)

@@ -29,9 +29,13 @@ def read(samples, tmp_path_factory):
             shutil.copy(samples / "mlperf" / name, results / f"result_{number}.txt")
         (folder / submitter / "systems").mkdir()
         shutil.copy(
-            samples / "mlperf" / "systems" / SYSTEMS[submitter], folder / submitter / "systems" / "machine.json"
+            samples / "mlperf" / "systems" / SYSTEMS[submitter],
+            folder / submitter / "systems" / "machine.json",
         )
-    status = run("read", [str(folder / "AMD"), str(folder / "Nebius"), "--output-dir", str(folder / "output")])
+    status = run(
+        "read",
+        [str(folder / "AMD"), str(folder / "Nebius"), "--output-dir", str(folder / "output")],
+    )
     assert status == ExitStatus.OK
     return folder / "output"
 
@@ -82,7 +86,9 @@ def test_values_with_their_intervals(shown):
 
 
 def test_which_is_cheaper_and_where_the_other_one_breaks_even(shown):
-    assert "\n  8×MI355X is 19% cheaper per token than 8×B200, which breaks even at $4.48\n" in shown
+    assert (
+        "\n  8×MI355X is 19% cheaper per token than 8×B200, which breaks even at $4.48\n" in shown
+    )
 
 
 def test_caveats_that_could_change_the_decision_come_first(shown):
@@ -103,7 +109,10 @@ def test_time_to_train_is_not_taken_for_speed(details):
 
 
 def test_the_machines_are_those_of_the_system_descriptions(read):
-    names = {json.loads(path.read_text(encoding="utf-8"))["gpu_info"]["device_name"] for path in read.rglob("*.json")}
+    names = {
+        json.loads(path.read_text(encoding="utf-8"))["gpu_info"]["device_name"]
+        for path in read.rglob("*.json")
+    }
     assert {"AMD Instinct MI355X", "NVIDIA B200"} & names
 
 
@@ -122,11 +131,15 @@ def test_the_regression_check_of_one_submission_in_two_halves(samples, tmp_path,
     for number in range(10):
         folder = tmp_path / ("old" if number < 5 else "new")
         folder.mkdir(exist_ok=True)
-        shutil.copy(samples / "mlperf" / f"v4.1_llama2_70b_lora_NVIDIA_8xH200_r{number}.txt", folder)
+        shutil.copy(
+            samples / "mlperf" / f"v4.1_llama2_70b_lora_NVIDIA_8xH200_r{number}.txt", folder
+        )
         shutil.copytree(samples / "mlperf" / "systems", folder / "systems", dirs_exist_ok=True)
     paths = ["--baseline", str(tmp_path / "old"), "--candidate", str(tmp_path / "new")]
     summary = tmp_path / "summary.md"
-    assert run("compare", [*paths, "--max-slowdown", "1%", "--summary", str(summary)]) == ExitStatus.OK
+    assert (
+        run("compare", [*paths, "--max-slowdown", "1%", "--summary", str(summary)]) == ExitStatus.OK
+    )
     shown = capsys.readouterr().out
     assert re.search(r"samples/s/GPU +0\.3074 +0\.3075 +\+0\.03%", shown)
     assert shown.count("\n") <= 24

@@ -59,7 +59,10 @@ EITHER_SIDE = [
     ("gid fe80:0000:0000:0000:5054:00ff:fe12:3456", "gid address-1"),
     # A user, and what is none.
     ("ada@gpu-17:~/x$ ls", "user-1@node-1:~/x$ ls"),
-    ("image@sha256:ab, actions/checkout@v4, maj@64", "image@sha256:ab, actions/checkout@v4, maj@64"),
+    (
+        "image@sha256:ab, actions/checkout@v4, maj@64",
+        "image@sha256:ab, actions/checkout@v4, maj@64",
+    ),
     ("mail ada.l@example.com", "mail email-1"),
     ("user: root, user: ubuntu, username=None", "user: root, user: ubuntu, username=None"),
     # A directory, and what is none.
@@ -86,7 +89,11 @@ EITHER_SIDE = [
 def replaced(text: str) -> str:
     numbers: dict[str, str] = {}
     names = Names(
-        lambda name: name if name.startswith("node-") else numbers.setdefault(name, f"node-{len(numbers) + 1}")
+        lambda name: (
+            name
+            if name.startswith("node-")
+            else numbers.setdefault(name, f"node-{len(numbers) + 1}")
+        )
     )
     names.learn(text)
     return names.text(text)
@@ -96,7 +103,16 @@ def bundled(folder, *options, text=""):
     log = folder / "ada_train.log"
     log.write_text(text or PRIVATE + log_text())
     path = folder / "mine.tar.gz"
-    arguments = ["--log-file", str(log), "--output-dir", str(folder / "output"), "--bundle", str(path), "--gpu", "H200"]
+    arguments = [
+        "--log-file",
+        str(log),
+        "--output-dir",
+        str(folder / "output"),
+        "--bundle",
+        str(path),
+        "--gpu",
+        "H200",
+    ]
     return path, cli.run("extract-primus", [*arguments, "--model-name", "llama3.1_8B", *options])
 
 
@@ -117,15 +133,27 @@ class TestBundle:
         path, status = bundled(tmp_path)
         assert status == 0
         found = contents(path)
-        assert not [(name, each) for name, text in found.items() for each in PRIVATE_WORDS if each in text]
+        assert not [
+            (name, each) for name, text in found.items() for each in PRIVATE_WORDS if each in text
+        ]
         readme = next(text for name, text in found.items() if "README" in name)
         counted = readme.split("Names replaced: ")[1].split(".\n")[0].split(", ")
-        assert {"2 hosts", "1 user", "2 IP addresses", "1 e-mail address", "1 device", "1 MAC address"} < set(counted)
+        assert {
+            "2 hosts",
+            "1 user",
+            "2 IP addresses",
+            "1 e-mail address",
+            "1 device",
+            "1 MAC address",
+        } < set(counted)
 
     def test_the_result_and_the_log_have_the_same_pseudonym(self, tmp_path):
         path, _ = bundled(tmp_path)
         found = contents(path)
-        result = json.loads(next(text for name, text in found.items() if "/results/" in name).rpartition("}")[0] + "}")
+        result = json.loads(
+            next(text for name, text in found.items() if "/results/" in name).rpartition("}")[0]
+            + "}"
+        )
         assert result["environment"]["hostname"] == "node-1"
         log = next(text for name, text in found.items() if "/logs/" in name)
         assert "[NODE-0(node-1)]" in log
@@ -136,12 +164,34 @@ class TestBundle:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "acme-runs").mkdir()
         log = Path("acme-runs", "train_node-07.log")
-        log.write_text(CLUSTER + "WANDB_API_KEY=0123456789abcdef0123 MY_PASSWORD=hunter2\n" + log_text())
-        arguments = ["--log-file", str(log), "--bundle", "mine.zip.tar.gz", "--model-name", "llama3.1_8B"]
+        log.write_text(
+            CLUSTER + "WANDB_API_KEY=0123456789abcdef0123 MY_PASSWORD=hunter2\n" + log_text()
+        )
+        arguments = [
+            "--log-file",
+            str(log),
+            "--bundle",
+            "mine.zip.tar.gz",
+            "--model-name",
+            "llama3.1_8B",
+        ]
         assert cli.run("extract-primus", [*arguments, "--gpu", "H200"]) == 0
-        private = ("node-0", "node-11", "login", "frontend", "acme-ai", "acme.com", "ada", "203.0", "fe80", "hunter2")
+        private = (
+            "node-0",
+            "node-11",
+            "login",
+            "frontend",
+            "acme-ai",
+            "acme.com",
+            "ada",
+            "203.0",
+            "fe80",
+            "hunter2",
+        )
         found = contents(tmp_path / "mine.zip.tar.gz")
-        assert not [(name, each) for name, text in found.items() for each in private if each in text]
+        assert not [
+            (name, each) for name, text in found.items() for each in private if each in text
+        ]
         log = next(text for name, text in found.items() if "/logs/" in name)
         assert "at 12:34:56, std::vector, :::MLLOG" in log
         assert cli.run("verify", ["mine.zip.tar.gz"]) == 0
@@ -149,14 +199,18 @@ class TestBundle:
     def test_the_bundle_still_verifies(self, tmp_path, capsys):
         path, _ = bundled(tmp_path)
         assert cli.run("verify", [str(path)]) == 0
-        assert capsys.readouterr().out.endswith("recomputed; plausible, no private data, no executable files.\n")
+        assert capsys.readouterr().out.endswith(
+            "recomputed; plausible, no private data, no executable files.\n"
+        )
 
     def test_with_include_host_names_stay(self, tmp_path, monkeypatch):
         monkeypatch.setenv(INCLUDE_HOST, "")
         path, _ = bundled(tmp_path, "--include-host")
         found = contents(path)
         for part in ("/results/", "/logs/"):
-            assert "gpu-17.lab.example.com" in next(text for name, text in found.items() if part in name)
+            assert "gpu-17.lab.example.com" in next(
+                text for name, text in found.items() if part in name
+            )
         assert "Names replaced: nothing (--include-host)." in next(
             text for name, text in found.items() if "README" in name
         )
@@ -171,7 +225,9 @@ class TestBundle:
         assert b"gpu-17.lab.example.com" in before
         bundle.write(tmp_path / "b.tar.gz", [result], [tmp_path / "ada_train.log"])
         found = contents(tmp_path / "b.tar.gz")
-        assert not [(name, each) for name, text in found.items() for each in PRIVATE_WORDS if each in text]
+        assert not [
+            (name, each) for name, text in found.items() for each in PRIVATE_WORDS if each in text
+        ]
         assert result.read_bytes() == before
 
     def test_a_host_with_the_name_of_a_label_keeps_the_log_whole(self, tmp_path, capsys):
@@ -198,24 +254,46 @@ class TestResults:
         return log
 
     def extracted(self, log: Path, output: Path, label: str) -> dict:
-        arguments = ["--log-file", str(log), "--output-dir", str(output), "--gpu", "H200", "--label", label]
+        arguments = [
+            "--log-file",
+            str(log),
+            "--output-dir",
+            str(output),
+            "--gpu",
+            "H200",
+            "--label",
+            label,
+        ]
         assert cli.run("extract-primus", [*arguments, "--model-name", "llama3.1_8B"]) == 0
         (result,) = output.glob(f"*{label}*.json")
         assert not [each for each in PRIVATE_WORDS if each in result.read_text()]
         return json.loads(result.read_text())
 
     def test_a_host_keeps_its_pseudonym_within_a_directory(self, tmp_path):
-        one, two = self.a_log(tmp_path, "a.log", "gpu-17"), self.a_log(tmp_path, "b.log", "gpu-18", 1100.0)
+        one, two = (
+            self.a_log(tmp_path, "a.log", "gpu-17"),
+            self.a_log(tmp_path, "b.log", "gpu-18", 1100.0),
+        )
         output = tmp_path / "output"
-        hosts_of = [self.extracted(log, output, label) for log, label in ((two, "x"), (one, "y"), (two, "z"))]
-        assert [each["environment"]["hostname"] for each in hosts_of] == ["node-1", "node-2", "node-1"]
+        hosts_of = [
+            self.extracted(log, output, label)
+            for log, label in ((two, "x"), (one, "y"), (two, "z"))
+        ]
+        assert [each["environment"]["hostname"] for each in hosts_of] == [
+            "node-1",
+            "node-2",
+            "node-1",
+        ]
         # Another program, later, knows it too; the file that says so has no name.
         hosts.of_process.cache_clear()
         assert hosts.Hosts(output).known("gpu-17.another.domain") == "node-2"
         assert b"gpu" not in (output / hosts.FILE).read_bytes()
 
     def test_machines_with_names_like_pseudonyms(self, tmp_path):
-        logs = [self.a_log(tmp_path, f"{number}.log", f"node-{number}", 900.0 + number) for number in (3, 2, 1)]
+        logs = [
+            self.a_log(tmp_path, f"{number}.log", f"node-{number}", 900.0 + number)
+            for number in (3, 2, 1)
+        ]
         found = [self.extracted(log, tmp_path / "o", f"l{index}") for index, log in enumerate(logs)]
         assert [each["environment"]["hostname"] for each in found] == ["node-1", "node-2", "node-3"]
 
@@ -246,10 +324,18 @@ class TestResults:
             monkeypatch.setenv(INCLUDE_HOST, stay)
             hosts.of_process.cache_clear()
             to = tmp_path / f"report{stay}"
-            status = cli.run("compare", [str(tmp_path / "older"), "--results-dir", str(to), "--no-plot", "--json"])
+            status = cli.run(
+                "compare",
+                [str(tmp_path / "older"), "--results-dir", str(to), "--no-plot", "--json"],
+            )
             assert status in (0, 3)
             printed = capsys.readouterr().out
-            assert cli.run("export", [str(tmp_path / "older"), "--csv", str(to / "steps.csv"), "--quiet"]) == 0
+            assert (
+                cli.run(
+                    "export", [str(tmp_path / "older"), "--csv", str(to / "steps.csv"), "--quiet"]
+                )
+                == 0
+            )
             written = {each.name: each.read_text() for each in to.iterdir()} | {"json": printed}
             assert {"comparison_report.html", "comparison_report.md", "steps.csv"} < written.keys()
             named = [
@@ -305,16 +391,30 @@ class TestNames:
         run = Run(
             model="llama3",
             gpu_info=GpuInfo(device_name="NVIDIA H200"),
-            environment=Environment(hostname="h200", versions={"nccl": "10.0.0.1"}, cpu="Xeon at 10.0.0.1"),
+            environment=Environment(
+                hostname="h200", versions={"nccl": "10.0.0.1"}, cpu="Xeon at 10.0.0.1"
+            ),
             warnings=("h200: llama3 and llama3 at 10.0.0.1:80",),
             source=Source(
                 kind="live",
-                command=("/home/llama3/bin/python", "--user", "llama3", "--data=/data/x/c4", "--n=1", "/srv/x/y"),
+                command=(
+                    "/home/llama3/bin/python",
+                    "--user",
+                    "llama3",
+                    "--data=/data/x/c4",
+                    "--n=1",
+                    "/srv/x/y",
+                ),
             ),
         )
         names = hosts.names(hosts.Hosts(Path("/nowhere")).number, [run])
-        there = msgspec.structs.replace(run, model="/home/ada/Llama-3.1-8B", data=Data(kind="/data/x/c4"))
-        assert (without_names(there, names).model, without_names(there, names).data.kind) == ("Llama-3.1-8B", "c4")
+        there = msgspec.structs.replace(
+            run, model="/home/ada/Llama-3.1-8B", data=Data(kind="/data/x/c4")
+        )
+        assert (without_names(there, names).model, without_names(there, names).data.kind) == (
+            "Llama-3.1-8B",
+            "c4",
+        )
         found = without_names(run, names)
         assert (found.model, found.gpu_info, found.environment.versions) == (
             run.model,

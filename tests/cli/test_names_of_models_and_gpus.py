@@ -29,14 +29,23 @@ LLAMA = ["llama", "LLAMA", "Llama-3.1-8B", "Llama 3.1 8B", "llama3.1_8b", "Llama
 @pytest.mark.parametrize("name", LLAMA)
 def test_c7_benchmark_takes_a_model_as_it_is_printed(name, here, capsys):
     pytest.importorskip("torch")
-    assert cli.run("benchmark", ["--framework", "lightning", "--dry-run", "--quiet", "--model", name]) == 0
+    assert (
+        cli.run("benchmark", ["--framework", "lightning", "--dry-run", "--quiet", "--model", name])
+        == 0
+    )
     assert "--model=llama" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", [row.title for row in models.trained()])
 def test_c7_titles_of_models_that_are_trained(name, here, capsys):
     pytest.importorskip("torch")
-    assert cli.run("benchmark", ["--framework", "lightning", "--dry-run", "--quiet", "--model", f"{name},llama"]) == 0
+    assert (
+        cli.run(
+            "benchmark",
+            ["--framework", "lightning", "--dry-run", "--quiet", "--model", f"{name},llama"],
+        )
+        == 0
+    )
 
 
 @pytest.mark.parametrize("name", ["Llama-3.1-8B", "Mistral 7B"])
@@ -60,7 +69,9 @@ def test_c7_another_version_is_not_suggested(name, hint, here, capsys):
     assert ("did you mean" in err) == ("did you mean" in hint)
 
 
-@pytest.mark.parametrize("name", ["llama2_70b_lora", "Llama 2 70B", "llama-2-70b", "Llama 2 70B, LoRA", "LLAMA270B"])
+@pytest.mark.parametrize(
+    "name", ["llama2_70b_lora", "Llama 2 70B", "llama-2-70b", "Llama 2 70B, LoRA", "LLAMA270B"]
+)
 def test_c7_compare_takes_a_model_as_it_is_printed(name, here):
     for model in ("llama2_70b_lora", "llama"):
         store.save(make_run(model=model), here)
@@ -71,7 +82,11 @@ def test_c7_compare_takes_a_model_as_it_is_printed(name, here):
 def test_c7_compare_names_the_nearest_models(here):
     for model in ("llama2_70b_lora", "llama", "mixtral-8x7b"):
         store.save(make_run(model=model), here)
-    for name, meant in (("llama2", "llama2_70b_lora"), ("mixtral", "mixtral-8x7b"), ("lama", "llama")):
+    for name, meant in (
+        ("llama2", "llama2_70b_lora"),
+        ("mixtral", "mixtral-8x7b"),
+        ("lama", "llama"),
+    ):
         with pytest.raises(UsageError, match=f"did you mean {meant}"):
             api.compare(str(here), model=name)
 
@@ -113,4 +128,6 @@ def test_c7_all_printed_names_of_the_tables_are_found():
     for gpu in gpus.gpus():
         if gpu.name_pattern:
             for name in (gpu.short_name, gpu.short_name.replace(" ", "-"), gpu.short_name.lower()):
-                assert gpu.short_name in {each.short_name for each in gpus.match(GpuInfo(device_name=name)).candidates}
+                assert gpu.short_name in {
+                    each.short_name for each in gpus.match(GpuInfo(device_name=name)).candidates
+                }

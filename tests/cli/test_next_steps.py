@@ -33,8 +33,18 @@ NEXT, DRY = r"Next: +(.+)", " --dry-run"
 
 SITUATIONS = {
     "a session": ("benchmark --model llama --runs 2", NEXT, "{}", 0),
-    "a session into another directory": ("benchmark --model llama --output-dir 'my runs'", NEXT, "{}", 0),
-    "an interrupted session": ("benchmark --model llama --runs 2 --micro-batch-size 1", NEXT, "{}", 0),
+    "a session into another directory": (
+        "benchmark --model llama --output-dir 'my runs'",
+        NEXT,
+        "{}",
+        0,
+    ),
+    "an interrupted session": (
+        "benchmark --model llama --runs 2 --micro-batch-size 1",
+        NEXT,
+        "{}",
+        0,
+    ),
     "a search": ("benchmark --tune --model llama --global-batch-size 2", NEXT, "{}" + DRY, 0),
     "a search that the budget ends": (
         "benchmark --tune --model llama --global-batch-size 8 --budget 1s",
@@ -50,18 +60,48 @@ SITUATIONS = {
         0,
     ),
     "one log": ("read training_llama.log", r"Results saved to: (\S+)", "compare {}", 0),
-    "logs instead of a measurement": ("benchmark", r"to measure this machine instead: (.+)", "{}" + DRY, 0),
+    "logs instead of a measurement": (
+        "benchmark",
+        r"to measure this machine instead: (.+)",
+        "{}" + DRY,
+        0,
+    ),
     "results in a directory that is not there": (
         "compare nowhere",
         r"(nowhere): no such",
         "benchmark --output-dir {}" + DRY,
         0,
     ),
-    "an unknown model": ("benchmark --model lama", r"did you mean (\w+)\?", "benchmark --model {}" + DRY, 0),
-    "an unknown model in results": ("compare one --model lama", r"did you mean (\w+)\?", "compare one --model {}", 0),
-    "an unknown option": ("benchmark --modle llama", r"did you mean (--\w+)\?", "benchmark {} llama" + DRY, 0),
-    "a word that is no option": ("benchmark llama", r"did you mean (.+)\?", "benchmark {}" + DRY, 0),
-    "an option of which only help is known": ("compare --no-such-thing", r"hint: +(.+) lists the options", "{}", 0),
+    "an unknown model": (
+        "benchmark --model lama",
+        r"did you mean (\w+)\?",
+        "benchmark --model {}" + DRY,
+        0,
+    ),
+    "an unknown model in results": (
+        "compare one --model lama",
+        r"did you mean (\w+)\?",
+        "compare one --model {}",
+        0,
+    ),
+    "an unknown option": (
+        "benchmark --modle llama",
+        r"did you mean (--\w+)\?",
+        "benchmark {} llama" + DRY,
+        0,
+    ),
+    "a word that is no option": (
+        "benchmark llama",
+        r"did you mean (.+)\?",
+        "benchmark {}" + DRY,
+        0,
+    ),
+    "an option of which only help is known": (
+        "compare --no-such-thing",
+        r"hint: +(.+) lists the options",
+        "{}",
+        0,
+    ),
     "the rest of the help": ("benchmark --help", r"`(.+)` explains all of them", "{}", 0),
     "no such configuration": (
         "benchmark --model llama --only 9",
@@ -75,7 +115,12 @@ SITUATIONS = {
         "benchmark --budget 3m --model llama --global-batch-size 2 {}" + DRY,
         0,
     ),
-    "options of Slurm": ("benchmark --account us", r"hint: +add (.+)", "benchmark --account us {}" + DRY, 0),
+    "options of Slurm": (
+        "benchmark --account us",
+        r"hint: +add (.+)",
+        "benchmark --account us {}" + DRY,
+        0,
+    ),
     "several nodes without Slurm": (
         "benchmark --nodes 1,2",
         r"(--executor slurm)",
@@ -94,8 +139,18 @@ SITUATIONS = {
         "{} training_llama.log",
         0,
     ),
-    "a log without its model": ("read bare.log", r"(--model-name) sets it", "read bare.log {} llama-3.1-8b", 0),
-    "a family's name": ("read bare.log --model-name llama", r"such as ([\w.-]+)", "read bare.log --model-name {}", 0),
+    "a log without its model": (
+        "read bare.log",
+        r"(--model-name) sets it",
+        "read bare.log {} llama-3.1-8b",
+        0,
+    ),
+    "a family's name": (
+        "read bare.log --model-name llama",
+        r"such as ([\w.-]+)",
+        "read bare.log --model-name {}",
+        0,
+    ),
     "half of a check": (
         "compare --baseline one",
         r"(--baseline and --candidate)",
@@ -120,7 +175,12 @@ SITUATIONS = {
         "compare one two {}3",
         0,
     ),
-    "a GPU that is spelt wrong": ("read bare.log --gpu H10O", r"did you mean (\w+)\?", "read bare.log --gpu {}", 0),
+    "a GPU that is spelt wrong": (
+        "read bare.log --gpu H10O",
+        r"did you mean (\w+)\?",
+        "read bare.log --gpu {}",
+        0,
+    ),
 }
 
 
@@ -132,7 +192,10 @@ def here(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     for name, day in (("one", 1), ("one2", 2)):
         for number in range(3):
-            run_of = make_run(step_time=3.2 + day / 1e6 + number / 1e4, timestamp=f"2026-03-{day:02d}T0{number}:00:00Z")
+            run_of = make_run(
+                step_time=3.2 + day / 1e6 + number / 1e4,
+                timestamp=f"2026-03-{day:02d}T0{number}:00:00Z",
+            )
             store.save(run_of, tmp_path / name)
     store.save(make_run(MI300X, stack="rocm"), tmp_path / "two")
     put(tmp_path / "bare.log", re.sub(r"(?m)^ {2}\w+ \.+ .*\n", "", log("llama")))
@@ -162,7 +225,10 @@ def test_what_is_printed_works_when_it_is_typed(name, here):
     if name in ("one log", "logs instead of a measurement", "a log in the place of a result"):
         put(here / "training_llama.log", log("llama", name="llama3.1_8B"))
     for number in range(4 if name.startswith("many logs") else 0):
-        put(here / "logs" / f"{number}" / "train.log", log("llama", name="llama3.1_8B", batch=128 + 64 * number))
+        put(
+            here / "logs" / f"{number}" / "train.log",
+            log("llama", name="llama3.1_8B", batch=128 + 64 * number),
+        )
     _, shown = typed(before)
     Path("switch").unlink(missing_ok=True)
     found = re.search(pattern, shown)

@@ -23,7 +23,10 @@ from tprimat.store.legacy_schema import FRAMEWORKS, PLATFORMS
 
 def test_platforms_and_frameworks_are_those_of_the_older_results():
     assert sorted(PLATFORMS) == list(compare_frameworks.PLATFORMS)
-    assert ", ".join(f"{short} ({name})" for short, name in FRAMEWORKS.items()) == compare_frameworks.SHORT
+    assert (
+        ", ".join(f"{short} ({name})" for short, name in FRAMEWORKS.items())
+        == compare_frameworks.SHORT
+    )
 
 
 def test_help_of_benchmark_is_made_from_the_rows_of_frameworks(monkeypatch):
@@ -43,14 +46,22 @@ def test_help_of_benchmark_is_made_from_the_rows_of_frameworks(monkeypatch):
         ("compare", ["PATH", "--cost", "--precision", "--reference", "--efficiency"]),
     ],
 )
-def test_the_help_begins_with_examples_and_the_options_that_most_people_need(monkeypatch, command, first):
+def test_the_help_begins_with_examples_and_the_options_that_most_people_need(
+    monkeypatch, command, first
+):
     monkeypatch.setenv("COLUMNS", "80")
     parser = importlib.import_module(f"tprimat.cli.options.{command}").parser()
     usage, _, examples, most_used, *others = parser.format_help().split("\n\n")
     assert usage.startswith(f"usage: {parser.prog} ")
-    assert re.findall(r"^  (--[\w-]+|[A-Z]+)", most_used.removeprefix("most used:\n"), re.MULTILINE) == first
+    assert (
+        re.findall(r"^  (--[\w-]+|[A-Z]+)", most_used.removeprefix("most used:\n"), re.MULTILINE)
+        == first
+    )
     assert len(parser.format_help().partition(others[0])[0].splitlines()) <= 29
-    words = [line.strip().partition("  ")[0].removeprefix(parser.prog) for line in examples.splitlines()[1:]]
+    words = [
+        line.strip().partition("  ")[0].removeprefix(parser.prog)
+        for line in examples.splitlines()[1:]
+    ]
     assert len(words) >= 4
     for each in words:
         if "--help" not in each:
@@ -68,7 +79,11 @@ def test_the_help_begins_with_examples_and_the_options_that_most_people_need(mon
         ("benchmark", ["--model", "llama", "stray", "--stepps", "3"], "did you mean --steps?"),
         ("compare", ["--refrence", "H100"], "did you mean --reference?"),
         ("compare", ["--no-such-thing"], "tprimat compare --help lists the options"),
-        ("run-primus", ["--ouput-dir", "x"], "put Primus' own arguments after --; did you mean --output-dir?"),
+        (
+            "run-primus",
+            ["--ouput-dir", "x"],
+            "put Primus' own arguments after --; did you mean --output-dir?",
+        ),
         # An abbreviation stays one where it is not ambiguous; an option that the help hides is not proposed.
         ("compare", ["--enhancd"], "tprimat compare --help lists the options"),
         ("benchmark", ["--training-line"], "tprimat benchmark --help lists the options"),
@@ -79,7 +94,9 @@ def test_an_option_with_a_slip_of_the_pen_is_recognized(command, words, hint, ca
     assert capsys.readouterr().err.splitlines()[1] == f"hint:  {hint}"
 
 
-@pytest.mark.parametrize("command", [(name,) for name in COMMANDS] + [("benchmark", "--model", "encdec")])
+@pytest.mark.parametrize(
+    "command", [(name,) for name in COMMANDS] + [("benchmark", "--model", "encdec")]
+)
 def test_each_command_knows_its_version(command, capsys):
     with pytest.raises(SystemExit) as ended:
         run(command[0], [*command[1:], "--version"])
@@ -93,10 +110,17 @@ def test_primus_has_a_configuration_for_each_model_of_its_row():
 
 
 @pytest.mark.parametrize(
-    "field", [field for field in dataclasses.fields(encdec_launch.RequestedEncDec) if type(field.default) is int]
+    "field",
+    [
+        field
+        for field in dataclasses.fields(encdec_launch.RequestedEncDec)
+        if type(field.default) is int
+    ],
 )
 def test_the_defaults_that_the_encoder_decoders_help_states(field):
-    name = {"micro_batch_size": "batch_size", "sequence_length": "seq_len"}.get(field.name, field.name)
+    name = {"micro_batch_size": "batch_size", "sequence_length": "seq_len"}.get(
+        field.name, field.name
+    )
     (action,) = (each for each in encdec.parser()._actions if each.dest == name)
     assert re.search(r"default: (\d+)", action.help)[1] == str(field.default)
 
@@ -123,19 +147,27 @@ def shown_help(command, *words):
     return done.getvalue().splitlines()
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "benchmark"] + ["benchmark"])
+@pytest.mark.parametrize(
+    "command", [name for name in COMMANDS if name != "benchmark"] + ["benchmark"]
+)
 def test_c11_help_is_short_and_names_every_option(command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     parser = importlib.import_module(f"tprimat.cli.options.{command.replace('-', '_')}").parser()
     short, whole = shown_help(command, "--help"), shown_help(command, "--verbose", "--help")
     assert len(short) <= 60
     assert "\n".join(whole) + "\n" == parser.format_help()
-    shown = [action for action in parser._actions if action.help != argparse.SUPPRESS and action.option_strings]
+    shown = [
+        action
+        for action in parser._actions
+        if action.help != argparse.SUPPRESS and action.option_strings
+    ]
     for action in shown:
         assert action.option_strings[-1] in " ".join(short).replace(",", " ").split()
 
 
-@pytest.mark.parametrize("words", [["--help", "--verbose"], ["-h", "--verbose"], ["--verbose", "-h"]])
+@pytest.mark.parametrize(
+    "words", [["--help", "--verbose"], ["-h", "--verbose"], ["--verbose", "-h"]]
+)
 def test_c11_verbose_explains_every_option(words, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert len(shown_help("benchmark", *words)) > 100

@@ -36,7 +36,9 @@ from tprimat.store import store
 from tprimat.store.store import save_as
 
 DATA = Path(__file__).resolve().parent.parent / "data"
-NANO = "".join(f"iter {n}: loss {5 - n / 100:.4f}, time {500 + n}.00ms, mfu 30.00%\n" for n in range(30))
+NANO = "".join(
+    f"iter {n}: loss {5 - n / 100:.4f}, time {500 + n}.00ms, mfu 30.00%\n" for n in range(30)
+)
 AMD = Machine(
     "amd",
     GpuInfo(device_name="AMD Instinct MI300X", device_count=8, total_memory_gb=206.1, software_stack="rocm",
@@ -44,10 +46,16 @@ AMD = Machine(
     Environment(versions={"torch": "2.10.0"}, settings={"NCCL_DEBUG": "WARN"}),
 )  # fmt: skip
 
-needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the analysis tier has no torch")
-needs_yaml = pytest.mark.skipif(importlib.util.find_spec("yaml") is None, reason="PyYAML isn't installed")
+needs_torch = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="the analysis tier has no torch"
+)
+needs_yaml = pytest.mark.skipif(
+    importlib.util.find_spec("yaml") is None, reason="PyYAML isn't installed"
+)
 needs_bash = pytest.mark.skipif(os.name == "nt", reason="Primus' scripts need bash")
-needs_users = pytest.mark.skipif(sys.platform == "win32", reason="there are no numbers of users there")
+needs_users = pytest.mark.skipif(
+    sys.platform == "win32", reason="there are no numbers of users there"
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -157,7 +165,10 @@ def doctor(folder: Path, patch: pytest.MonkeyPatch) -> list[str]:
 
 
 def gpu_memory(folder: Path, patch: pytest.MonkeyPatch) -> list[str]:
-    found = (GpuProcess(7, "0", None, "python3", 12.5, "me", f"python3 train.py {'x' * 80}"), GpuProcess(8, "1"))
+    found = (
+        GpuProcess(7, "0", None, "python3", 12.5, "me", f"python3 train.py {'x' * 80}"),
+        GpuProcess(8, "1"),
+    )
     patch.setattr(gpu_processes, "list_processes", lambda host: found)
     patch.setattr(gpu_processes, "can_terminate", lambda process, host: process.pid == 7)
     states = (GpuState(0, "NVIDIA H200", 139.8, 12.6), GpuState(1, "NVIDIA H200", 139.8))
@@ -166,7 +177,15 @@ def gpu_memory(folder: Path, patch: pytest.MonkeyPatch) -> list[str]:
 
 
 def primus(folder: Path, patch: pytest.MonkeyPatch) -> Path:
-    for name in ("PRIMUS_CONFIG", "TRAIN_ITERS", "RUNS", "NNODES", "NODE_RANK", "GPUS_PER_NODE", "HF_HOME"):
+    for name in (
+        "PRIMUS_CONFIG",
+        "TRAIN_ITERS",
+        "RUNS",
+        "NNODES",
+        "NODE_RANK",
+        "GPUS_PER_NODE",
+        "HF_HOME",
+    ):
         patch.delenv(name, raising=False)
     tree = primus_tree.make(folder / "Primus")
     for name, value in primus_tree.environment(folder, tree).items():
@@ -183,8 +202,16 @@ def primus_config(folder: Path, patch: pytest.MonkeyPatch) -> list[str]:
 
 def primus_against(folder: Path, patch: pytest.MonkeyPatch) -> list[str]:
     primus(folder, patch)
-    theirs = make_run(training_config=TrainingConfig(num_gpus=8, precision="fp8", global_batch_size=128))
-    return ["primus-config", "--gpus", "8", "--against", str(store.save(theirs, folder / "theirs").path)]
+    theirs = make_run(
+        training_config=TrainingConfig(num_gpus=8, precision="fp8", global_batch_size=128)
+    )
+    return [
+        "primus-config",
+        "--gpus",
+        "8",
+        "--against",
+        str(store.save(theirs, folder / "theirs").path),
+    ]
 
 
 def run_primus(folder: Path, patch: pytest.MonkeyPatch) -> list[str]:
@@ -202,7 +229,10 @@ def extract_primus(folder: Path, patch: pytest.MonkeyPatch) -> list[str]:
 
 def read(folder: Path, patch: pytest.MonkeyPatch) -> list[str]:
     for number in range(5):
-        put(folder / "logs" / f"run{number}" / "log.txt", NANO.replace("time 5", f"time {number + 1}5"))
+        put(
+            folder / "logs" / f"run{number}" / "log.txt",
+            NANO.replace("time 5", f"time {number + 1}5"),
+        )
         put(folder / "logs" / f"notes{number}.txt", "it went well\n")
     return ["read", "logs"]
 
@@ -244,7 +274,9 @@ class Said:
     folder: Path
 
 
-def called(case: Callable[[Path, pytest.MonkeyPatch], list[str]], folder: Path, *options: str) -> Said:
+def called(
+    case: Callable[[Path, pytest.MonkeyPatch], list[str]], folder: Path, *options: str
+) -> Said:
     """Runs a case in a directory, which is made."""
     folder.mkdir(exist_ok=True)
     out, err = io.StringIO(), io.StringIO()
@@ -311,7 +343,9 @@ class TestBenchmark:
         said = call(failing, "--json")
         document = json.loads(said.out)
         assert said.status == document["status"] == ExitStatus.TRAINING_FAILED
-        assert [(each["model"], each["status"], each["path"] is None) for each in document["results"]] == [
+        assert [
+            (each["model"], each["status"], each["path"] is None) for each in document["results"]
+        ] == [
             ("llama", "failed", True),
             ("qwen", "complete", False),
         ]
@@ -342,14 +376,19 @@ class TestBenchmark:
         def several(folder, patch):
             words = benchmark(folder, patch)
             (one,) = frameworks.FRAMEWORKS
-            patch.setattr(frameworks, "FRAMEWORKS", (one, fake_framework("transformers", one.launcher.launch)))
+            patch.setattr(
+                frameworks, "FRAMEWORKS", (one, fake_framework("transformers", one.launcher.launch))
+            )
             return [*words[:2], "llama", *words[3:], "--framework", "all"]
 
         said = call(several, option)
         assert said.status == 0, said.err
         if option == "--json":
             document = json.loads(said.out)
-            assert {each["framework"] for each in document["results"]} == {"lightning", "transformers"}
+            assert {each["framework"] for each in document["results"]} == {
+                "lightning",
+                "transformers",
+            }
             assert document["comparison"]["models"]
         else:
             assert len([line for line in said.out.splitlines() if line.endswith(".json")]) == 2
@@ -360,8 +399,20 @@ class TestBenchmark:
 @needs_torch
 def test_the_encoder_decoder_for_a_program(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    sizes = ["--d-model=16", "--nhead=2", "--num-encoder-layers=1", "--num-decoder-layers=1", "--vocab-size=50"]
-    sizes += ["--dim-feedforward=32", "--seq-len=8", "--batch-size=4", "--num-samples=40", "--epochs=1"]
+    sizes = [
+        "--d-model=16",
+        "--nhead=2",
+        "--num-encoder-layers=1",
+        "--num-decoder-layers=1",
+        "--vocab-size=50",
+    ]
+    sizes += [
+        "--dim-feedforward=32",
+        "--seq-len=8",
+        "--batch-size=4",
+        "--num-samples=40",
+        "--epochs=1",
+    ]
     assert run("benchmark", [*sizes, "--gpus=1", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["results"]
     assert (found["model"], found["status"]) == ("encdec", "complete")
@@ -427,7 +478,10 @@ class TestOthers:
         first, second = document["processes"]
         assert (first["pid"], first["memory_gb"], first["may_be_ended"]) == (7, 12.5, True)
         assert (second["pid"], second["may_be_ended"]) == (8, False)
-        used = [(each["index"], each["memory_used_gb"], each["memory_total_gb"]) for each in document["gpus"]]
+        used = [
+            (each["index"], each["memory_used_gb"], each["memory_total_gb"])
+            for each in document["gpus"]
+        ]
         assert used == [(0, 12.6, 139.8), (1, None, 139.8)]
 
     @needs_users
@@ -443,7 +497,9 @@ class TestOthers:
         document = json.loads(said.out)
         assert said.status == document["status"] == ExitStatus.NOT_COMPARABLE
         assert document["settings"]["global_batch_size"]["value"] == 128
-        assert "llama3.1_8B-BF16-pretrain.yaml" in document["settings"]["global_batch_size"]["set_by"]
+        assert (
+            "llama3.1_8B-BF16-pretrain.yaml" in document["settings"]["global_batch_size"]["set_by"]
+        )
         assert {"name": "precision", "here": "bf16", "there": "fp8"} in document["differences"]
 
     @needs_yaml
@@ -477,6 +533,9 @@ class TestTelling:
         assert err == ["somebody else"]
 
     def test_an_error_before_any_result_leaves_the_output_empty(self, capsys):
-        with pytest.raises(UsageError), console.capture_output(Verbosity.JSON, lambda: json_values, results=[]):
+        with (
+            pytest.raises(UsageError),
+            console.capture_output(Verbosity.JSON, lambda: json_values, results=[]),
+        ):
             raise UsageError("no: do", heading="wrong-usage")
         assert capsys.readouterr() == ("", "")

@@ -72,7 +72,9 @@ class TestDisk:
 
     def test_no_name_is_there_that_a_kill_could_leave(self, tmp_path, monkeypatch):
         named = []
-        monkeypatch.setattr(measuring.page_cache, "drop_caches", lambda files: named.extend(tmp_path.iterdir()))
+        monkeypatch.setattr(
+            measuring.page_cache, "drop_caches", lambda files: named.extend(tmp_path.iterdir())
+        )
         assert measuring.measure_disk(tmp_path, measuring.CHUNK).read_gb_per_s > 0
         assert named == []
 
@@ -111,7 +113,9 @@ def test_a_preflight_then_a_benchmark(tmp_path):
     assert done.returncode == 0, done.stderr
     ((result,), warnings) = store.find([tmp_path / "output"])
     assert warnings == []
-    assert result.runs[0].preflight.matmul_tflops["fp32"] == pytest.approx(device["rates"]["fp32"]["median"], rel=1e-3)
+    assert result.runs[0].preflight.matmul_tflops["fp32"] == pytest.approx(
+        device["rates"]["fp32"]["median"], rel=1e-3
+    )
 
 
 @pytest.mark.slow
@@ -127,7 +131,11 @@ def test_a_slow_rank_among_four_is_named(tmp_path):
     )
     (path,) = (tmp_path / "output").glob("preflight_*.json")
     document = json.loads(path.read_text())
-    slow = {each["device"]: each["text"] for each in document["findings"] if each["code"] == "slow_device"}
+    slow = {
+        each["device"]: each["text"]
+        for each in document["findings"]
+        if each["code"] == "slow_device"
+    }
     (named,) = (device for device in slow if device.startswith("rank 2 on "))
     assert "fp32 -" in slow[named]
     assert "bf16 -" in slow[named]

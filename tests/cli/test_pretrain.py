@@ -19,8 +19,12 @@ from tprimat.measure.plan import Plan, given_options
 from tprimat.results import run as run_module
 from tprimat.results.result_file import ResultFile, encode
 
-needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the analysis tier has no torch")
-without_nemo = pytest.mark.skipif(importlib.util.find_spec("modelopt") is not None, reason="NeMo is here")
+needs_torch = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="the analysis tier has no torch"
+)
+without_nemo = pytest.mark.skipif(
+    importlib.util.find_spec("modelopt") is not None, reason="NeMo is here"
+)
 
 
 def pretrain(*options, model="llama"):
@@ -31,7 +35,12 @@ def pretrain(*options, model="llama"):
 class TestWithoutNemo:
     def test_a_dry_run_shows_the_exact_command(self, capsys, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        assert pretrain("--dry-run", "--gpu", "H100", "--precision", "fp8", "--max-steps", "80", "--tp", "2") == 0
+        assert (
+            pretrain(
+                "--dry-run", "--gpu", "H100", "--precision", "fp8", "--max-steps", "80", "--tp", "2"
+            )
+            == 0
+        )
         # Where a command's lines break depends on the length of the interpreter's path.
         printed = capsys.readouterr().out.replace(" \\\n", " ")
         for words in (
@@ -57,7 +66,10 @@ class TestWithoutNemo:
     ("options", "words"),
     [
         (["--dry-run", "--gpu", "H1000"], "the nearest are"),
-        (["--dry-run", "--gpu", "a100"], "choose from A100 40GB, A100 80GB, A100 PCIe 40GB, A100 PCIe 80GB\n"),
+        (
+            ["--dry-run", "--gpu", "a100"],
+            "choose from A100 40GB, A100 80GB, A100 PCIe 40GB, A100 PCIe 80GB\n",
+        ),
         (["--dry-run", "--gpu", "H100", "--tp", "3"], "needs a multiple of"),
         (["--dry-run", "--nodes", "2"], "--executor slurm"),
         (["--dry-run", "--preset", "fastest"], "invalid choice"),
@@ -76,7 +88,10 @@ def test_wrong_options_are_one_line(options, words, capsys):
 def test_another_framework_has_no_use_for_nemos_options(capsys):
     assert run("benchmark", ["--framework", "lightning", "--tp", "2", "--dry-run"]) == 2
     assert "--tensor-model-parallel-size is a NeMo option" in capsys.readouterr().err
-    for gpu, problem in (("H100", "--gpu H100 is a NeMo option"), ("H1000", "unknown NVIDIA GPU 'H1000'")):
+    for gpu, problem in (
+        ("H100", "--gpu H100 is a NeMo option"),
+        ("H1000", "unknown NVIDIA GPU 'H1000'"),
+    ):
         assert run("benchmark", ["--framework", "lightning", "--gpu", gpu, "--dry-run"]) == 2
         assert problem in capsys.readouterr().err
 
@@ -121,7 +136,9 @@ def test_a_result_of_the_other_side_is_matched(tmp_path, capsys):
 
 
 def test_every_option_of_nemo_is_a_wish():
-    options = benchmark_options.parser().parse_args(["--tp", "2", "--set", "a.b=1", "--set", "c=2", "--data", "tokens"])
+    options = benchmark_options.parser().parse_args(
+        ["--tp", "2", "--set", "a.b=1", "--set", "c=2", "--data", "tokens"]
+    )
     wished = RequestedConfig(**given_options(options))
     assert wished.tensor_model_parallel_size == 2
     assert wished.settings == ("a.b=1", "c=2")
@@ -130,14 +147,21 @@ def test_every_option_of_nemo_is_a_wish():
 
 def test_torchrun_says_how_many_nodes_there_are(monkeypatch):
     options = benchmark_options.parser().parse_args([])
-    for name, value in (("TORCHELASTIC_RUN_ID", "x"), ("WORLD_SIZE", "16"), ("LOCAL_WORLD_SIZE", "8")):
+    for name, value in (
+        ("TORCHELASTIC_RUN_ID", "x"),
+        ("WORLD_SIZE", "16"),
+        ("LOCAL_WORLD_SIZE", "8"),
+    ):
         monkeypatch.setenv(name, value)
     wished = given_options(options)
     assert (wished["num_gpus"], wished["num_nodes"]) == (16, 2)
 
 
 def test_the_three_scripts_differ_in_their_model_alone(repository):
-    scripts = {name: (repository / f"pretrain_{name}.py").read_text().splitlines() for name in models.names()}
+    scripts = {
+        name: (repository / f"pretrain_{name}.py").read_text().splitlines()
+        for name in models.names()
+    }
     # Their first two lines say which model it is.
     rest = {"\n".join(lines[2:]).replace(f'"{name}"', "NAME") for name, lines in scripts.items()}
     assert len(rest) == 1
@@ -154,7 +178,9 @@ def test_torchrun_may_start_nemo_and_no_other_model():
     environ = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2"}
     for words in (["--framework", "nemo"], ["--framework=nemo"]):
         assert not is_meant([*words, "--model", "llama", "--tp", "2"], environ)
-    with pytest.raises(UsageError, match="only the encoder-decoder and NeMo can be started by torchrun"):
+    with pytest.raises(
+        UsageError, match="only the encoder-decoder and NeMo can be started by torchrun"
+    ):
         is_meant(["--model", "llama"], environ)
 
 

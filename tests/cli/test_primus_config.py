@@ -26,7 +26,11 @@ def tree(tmp_path, monkeypatch) -> Path:
 def rows(text: str) -> dict[str, str]:
     """The values of the table, by their labels."""
     lines = [line[2:].split("  ") for line in text.splitlines() if line.startswith("  ")]
-    return {cells[0]: " ".join(cells[1:]).split()[0] for cells in lines if len(cells) > 1 and cells[0].strip()}
+    return {
+        cells[0]: " ".join(cells[1:]).split()[0]
+        for cells in lines
+        if len(cells) > 1 and cells[0].strip()
+    }
 
 
 def test_shows_what_is_in_force_and_what_set_it(tree, capsys):
@@ -86,7 +90,13 @@ def test_the_same_as_a_result(tree, theirs, capsys):
 
 
 def test_how_it_differs_from_a_result(tree, theirs, capsys):
-    assert run("primus-config", ["--gpus", "8", "--against", theirs(precision="fp8", micro_batch_size=1)]) == 3
+    assert (
+        run(
+            "primus-config",
+            ["--gpus", "8", "--against", theirs(precision="fp8", micro_batch_size=1)],
+        )
+        == 3
+    )
     output = capsys.readouterr().out.partition("Differences from")[2]
     assert rows(output) == {"micro-batch size": "2", "precision": "bf16"}
     assert "FAIR_CONFIG=1" in output

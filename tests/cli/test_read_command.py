@@ -37,7 +37,9 @@ STATE = {
     ]
     + [{"train_runtime": 100.0, "step": 50, "epoch": 0.5}],
 }
-NANO = "".join(f"iter {n}: loss {5 - n / 100:.4f}, time {500 + n}.00ms, mfu 30.00%\n" for n in range(30))
+NANO = "".join(
+    f"iter {n}: loss {5 - n / 100:.4f}, time {500 + n}.00ms, mfu 30.00%\n" for n in range(30)
+)
 
 TITAN = (
     "[rank0]:[titan] 2026-01-01 10:00:00,000 - root - INFO - CUDA capacity: NVIDIA H100 80GB HBM3 with 79.10GiB"
@@ -75,7 +77,11 @@ def test_what_a_log_leaves_open_is_given(call, tmp_path):
     assert (status, err) == (0, "")
     assert "MI300X" in out
     (found,) = results(tmp_path / "output").values()
-    assert (found.gpu_info.device_name, found.platform, found.training_config.precision) == ("MI300X", "amd", "bf16")
+    assert (found.gpu_info.device_name, found.platform, found.training_config.precision) == (
+        "MI300X",
+        "amd",
+        "bf16",
+    )
     assert (found.model, found.num_gpus, found.tokens_per_step) == ("llama-3.1-8b", 2, 8192)
 
 
@@ -92,9 +98,12 @@ def test_what_contradicts_a_log_needs_override(call, tmp_path):
 
 
 def deepspeed(*config):
-    lines = [f"[INFO] [config.py:1001:print]   {name} ............... {value}" for name, value in config]
+    lines = [
+        f"[INFO] [config.py:1001:print]   {name} ............... {value}" for name, value in config
+    ]
     rates = [
-        f"epoch=0/micro_step={n}/global_step={n}, RunningAvgSamplesPerSec=50, CurrSamplesPerSec=32" for n in (1, 2)
+        f"epoch=0/micro_step={n}/global_step={n}, RunningAvgSamplesPerSec=50, CurrSamplesPerSec=32"
+        for n in (1, 2)
     ]
     return "\n".join([*lines, *rates, ""])
 
@@ -105,11 +114,18 @@ def test_a_given_batch_turns_rates_into_step_times(call, tmp_path):
     assert call("a.log", "--global-batch-size", 48, "--output-dir", "given")[0] == 0
     (without,), (found,) = (results(tmp_path / name).values() for name in ("output", "given"))
     assert [list(run.step_times) for run in (without, found)] == [[None, None], [1.5, 1.5]]
-    assert [any("no step times" in each for each in run.warnings) for run in (without, found)] == [True, False]
+    assert [any("no step times" in each for each in run.warnings) for run in (without, found)] == [
+        True,
+        False,
+    ]
 
 
 def test_a_batch_that_follows_from_what_a_log_states_is_stated(call, tmp_path):
-    sizes = (("train_micro_batch_size_per_gpu", 4), ("gradient_accumulation_steps", 2), ("world_size", 8))
+    sizes = (
+        ("train_micro_batch_size_per_gpu", 4),
+        ("gradient_accumulation_steps", 2),
+        ("world_size", 8),
+    )
     (tmp_path / "a.log").write_text(deepspeed(*sizes))
     assert call("a.log", "--global-batch-size", 64)[0] == 0
     status, _, err = call("a.log", "--global-batch-size", 128)
@@ -125,7 +141,9 @@ def test_a_batch_that_follows_from_what_a_log_states_is_stated(call, tmp_path):
 
 def test_a_given_batch_that_agrees_stays_with_another_number_of_gpus(call, tmp_path):
     sizes = (("train_micro_batch_size_per_gpu", 4), ("gradient_accumulation_steps", 2))
-    ends = "".join(f"[INFO] [launch.py:347:main] Process {n} exits successfully.\n" for n in range(8))
+    ends = "".join(
+        f"[INFO] [launch.py:347:main] Process {n} exits successfully.\n" for n in range(8)
+    )
     (tmp_path / "a.log").write_text(deepspeed(*sizes) + ends)
     assert call("a.log", "--global-batch-size", 64, "--num-gpus", 16, "--override")[0] == 0
     (found,) = results(tmp_path / "output").values()
@@ -146,12 +164,16 @@ def megatron(*batches, length=2048):
 
 
 @pytest.mark.parametrize(
-    ("length", "contradicts"), [(6250, False), (6251, True), (5000, False), (4000, False), (3999, True)]
+    ("length", "contradicts"),
+    [(6250, False), (6251, True), (5000, False), (4000, False), (3999, True)],
 )
 def test_sizes_that_the_time_stamps_of_torchtitan_contradict(call, tmp_path, length, contradicts):
     """Its lines print 5,000 tokens/s and stand a second apart; x5: no step takes less than that."""
     (tmp_path / "titan.log").write_text(TITAN)
-    assert call("titan.log", "--num-gpus", 1, "--global-batch-size", 1, "--sequence-length", length)[0] == 0
+    assert (
+        call("titan.log", "--num-gpus", 1, "--global-batch-size", 1, "--sequence-length", length)[0]
+        == 0
+    )
     (found,) = results(tmp_path / "output").values()
     assert found.step_times[0] == pytest.approx(max(1.0, length / 5000))
     code = "stamps-are-clock" if length < 5000 else "steps-beyond-stamps"
@@ -196,7 +218,9 @@ def test_one_size_given_for_one_that_changes_during_the_run_contradicts_the_log(
 
 def test_a_batch_that_changes_during_the_run_is_no_gap_that_another_source_fills(call, tmp_path):
     (tmp_path / "a.log").write_text(megatron(16, 32, 24) + deepspeed(("train_batch_size", 64)))
-    (tmp_path / "b.log").write_text(megatron(64, 64, 64) + deepspeed(("train_batch_size", 64), ("world_size", 8)))
+    (tmp_path / "b.log").write_text(
+        megatron(64, 64, 64) + deepspeed(("train_batch_size", 64), ("world_size", 8))
+    )
     assert all(call(name, "--output-dir", name[0])[0] == 0 for name in ("a.log", "b.log"))
     (changing,), (constant,) = (results(tmp_path / name).values() for name in "ab")
     assert (changing.framework, changing.training_config.global_batch_size) == ("deepspeed", None)
@@ -219,12 +243,15 @@ COUNT = models.parameters(ModelConfig(**SHAPE))
 
 
 @pytest.mark.parametrize(
-    ("stated", "agrees"), [(2 * COUNT, True), (2 * COUNT + 1, False), (COUNT // 2 + 1, True), (COUNT // 2 - 1, False)]
+    ("stated", "agrees"),
+    [(2 * COUNT, True), (2 * COUNT + 1, False), (COUNT // 2 + 1, True), (COUNT // 2 - 1, False)],
 )
 def test_a_shape_with_twice_or_half_the_parameters_that_the_log_states_needs_override(
     call, tmp_path, shape, stated, agrees
 ):
-    (tmp_path / "a.log").write_text(f"trainable params: 4,096 || all params: {stated:,} || trainable%: 0.1\n{TRAINER}")
+    (tmp_path / "a.log").write_text(
+        f"trainable params: 4,096 || all params: {stated:,} || trainable%: 0.1\n{TRAINER}"
+    )
     status, _, err = call("a.log", "--model-shape", shape)
     assert status == (0 if agrees else 2)
     assert agrees or f"--model-shape: {COUNT:,} parameters, {stated:,} in the log" in err
@@ -237,8 +264,12 @@ def test_a_shape_with_twice_or_half_the_parameters_that_the_log_states_needs_ove
     assert any(f"{stated:,} in the log" in each for each in found.warnings) is not agrees
 
 
-@pytest.mark.parametrize(("name", "contradicts"), [("mine-120M", False), ("mine-7B", True), ("llama-3.2-1b", True)])
-def test_a_given_shape_that_is_not_of_the_model_that_the_log_names(call, tmp_path, shape, name, contradicts):
+@pytest.mark.parametrize(
+    ("name", "contradicts"), [("mine-120M", False), ("mine-7B", True), ("llama-3.2-1b", True)]
+)
+def test_a_given_shape_that_is_not_of_the_model_that_the_log_names(
+    call, tmp_path, shape, name, contradicts
+):
     assert 60e6 < COUNT < 240e6
     step = "step {} | epoch 0 | loss 4.5000 | mem 20.50 GiB | tps 800.00(400.00/gpu) | num_label_tokens 7\n"
     (tmp_path / "a.log").write_text(
@@ -254,7 +285,10 @@ def test_a_given_shape_that_is_not_of_the_model_that_the_log_names(call, tmp_pat
 
 def test_an_overridden_shape_is_noted_and_keeps_the_trained_parameters(call, tmp_path, shape):
     (tmp_path / "a.log").write_text(
-        "".join(f" {name} {'.' * 20} {value}\n" for name, value in (("num_layers", 4), ("hidden_size", 512)))
+        "".join(
+            f" {name} {'.' * 20} {value}\n"
+            for name, value in (("num_layers", 4), ("hidden_size", 512))
+        )
         + megatron(16, 16)
     )
     status, _, err = call("a.log", "--model-shape", shape)
@@ -262,7 +296,9 @@ def test_an_overridden_shape_is_noted_and_keeps_the_trained_parameters(call, tmp
     assert call("a.log", "--model-shape", shape, "--override")[0] == 0
     (found,) = results(tmp_path / "output").values()
     assert found.model_config.num_layers == 2
-    assert found.source.overrides["model_shape"].endswith(" on the command line, another in the log")
+    assert found.source.overrides["model_shape"].endswith(
+        " on the command line, another in the log"
+    )
 
 
 @pytest.mark.parametrize(
@@ -277,13 +313,17 @@ def test_an_overridden_shape_is_noted_and_keeps_the_trained_parameters(call, tmp
 )
 @pytest.mark.parametrize("command", ["read", "compare"])
 @pytest.mark.parametrize("others", [[], ["nano.log"]])
-def test_an_error_names_its_own_heading(tmp_path, monkeypatch, capsys, content, arguments, heading, command, others):
+def test_an_error_names_its_own_heading(
+    tmp_path, monkeypatch, capsys, content, arguments, heading, command, others
+):
     monkeypatch.chdir(tmp_path)
     Path("nano.log").write_text(NANO)
     if content is not None:
         Path("a.log").write_text(content)
     assert run(command, ["a.log", *others, *arguments]) == 2
-    assert re.findall(r"troubleshooting\.md#(\S+)", capsys.readouterr().err) == [heading] * bool(heading)
+    assert re.findall(r"troubleshooting\.md#(\S+)", capsys.readouterr().err) == [heading] * bool(
+        heading
+    )
 
 
 def test_one_log_is_shown_in_full(call, tmp_path):
@@ -328,15 +368,26 @@ def test_a_folder_each_training_its_own_file_and_the_rest_named(call, tmp_path):
     assert len(results(tmp_path / "results")) == 4
     assert "4 results saved in results" in out
     assert "skipped: 5 files" in out
-    for reason in ("is empty", "a binary file", "not a log by its name", "no supported training log in it"):
+    for reason in (
+        "is empty",
+        "a binary file",
+        "not a log by its name",
+        "no supported training log in it",
+    ):
         assert reason in out
 
 
 @pytest.mark.parametrize(
     ("share", "said"),
     [
-        (1.0, "no supported training log in it\nhint:  tprimat compare saved.json compares a result\n"),
-        (0.9, "no supported training log in it: it begins like JSON and is cut off\nhint:  copy the whole file\n"),
+        (
+            1.0,
+            "no supported training log in it\nhint:  tprimat compare saved.json compares a result\n",
+        ),
+        (
+            0.9,
+            "no supported training log in it: it begins like JSON and is cut off\nhint:  copy the whole file\n",
+        ),
     ],
 )
 def test_a_result_and_a_cut_document_are_named(call, tmp_path, share, said):
@@ -378,7 +429,9 @@ def test_a_structured_file_goes_before_the_console_of_the_same_training(call, tm
     setup = "  Total train batch size (w. parallel, distributed & accumulation) = 64\n"
     (logs / "console.log").write_text(setup + TRAINER)
     (logs / "trainer_state.json").write_text(json.dumps(STATE))
-    (logs / "train_results.json").write_text(json.dumps({"train_runtime": 100.0, "train_loss": 2.5}))
+    (logs / "train_results.json").write_text(
+        json.dumps({"train_runtime": 100.0, "train_loss": 2.5})
+    )
     part = {**STATE, "global_step": 30, "log_history": STATE["log_history"][:3]}
     (logs / "checkpoint-30" / "trainer_state.json").write_text(json.dumps(part))
     status, out, _ = call("run")
@@ -401,12 +454,17 @@ def test_event_files_of_a_folder_are_one_training_with_their_hparams(call, tmp_p
     for number, steps in enumerate((range(3), range(3, 6))):
         content = b"".join(
             writer.event(
-                1.7e9, step, writer.scalar("train_step_timing in s", 0.5), writer.scalar("reduced_train_loss", 5)
+                1.7e9,
+                step,
+                writer.scalar("train_step_timing in s", 0.5),
+                writer.scalar("reduced_train_loss", 5),
             )
             for step in steps
         )
         (folder / f"events.out.tfevents.{number}").write_bytes(writer.version() + content)
-    (folder / "hparams.yaml").write_text("seq_length: 4096\nglobal_batch_size: 32\ndevices: 8\nnum_nodes: 1\n")
+    (folder / "hparams.yaml").write_text(
+        "seq_length: 4096\nglobal_batch_size: 32\ndevices: 8\nnum_nodes: 1\n"
+    )
     status, _, _ = call("nvi-logs")
     (found,) = results(tmp_path / "output").values()
     assert status == 0
@@ -421,7 +479,12 @@ def test_workbooks_of_an_older_folder(call, tmp_path):
     folder.mkdir(parents=True)
     book = openpyxl.Workbook()
     book.active.title = "gpu_timeline"
-    for row in (("type", "time ms"), ("computation_time", 8.0), ("idle_time", 2.0), ("total_time", 10.0)):
+    for row in (
+        ("type", "time ms"),
+        ("computation_time", 8.0),
+        ("idle_time", 2.0),
+        ("total_time", 10.0),
+    ):
         book.active.append(row)
     kernels = book.create_sheet("kernel_summary")
     kernel = f"void at::native::{'elementwise_' * 40}kernel<float>"
@@ -468,10 +531,15 @@ class TestBundles:
 
     def test_their_logs_are_read_under_their_names(self, call, tmp_path, packed):
         (tmp_path / "mine.log").write_text(NANO.replace("time 5", "time 6"))
-        status, out, err = call("logs/theirs.tar.gz", "mine.log", "--gpu", "logs/theirs=H100", "--gpu", "mine=MI300X")
+        status, out, err = call(
+            "logs/theirs.tar.gz", "mine.log", "--gpu", "logs/theirs=H100", "--gpu", "mine=MI300X"
+        )
         assert (status, err) == (0, "")
         assert "README.txt" not in out
-        found = {run.source.files[0].path: run.gpu_info.device_name for run in results(tmp_path / "output").values()}
+        found = {
+            run.source.files[0].path: run.gpu_info.device_name
+            for run in results(tmp_path / "output").values()
+        }
         assert found == {
             "logs/theirs.tar.gz/x/logs/nano.log": "H100",
             "logs/theirs.tar.gz/x/state.json": "H100",
@@ -498,7 +566,9 @@ class TestErrors:
         assert err.count("error: ") == 1
         assert "Results saved to" in out
 
-    @pytest.mark.parametrize("arguments", [(), ("absent.log",), ("absent*.log",), ("x", "--jobs", "0"), ("--what",)])
+    @pytest.mark.parametrize(
+        "arguments", [(), ("absent.log",), ("absent*.log",), ("x", "--jobs", "0"), ("--what",)]
+    )
     def test_wrong_usage_is_one_line(self, call, arguments):
         status, out, err = call(*arguments)
         assert (status, out) == (2, "")
@@ -537,7 +607,9 @@ class TestErrors:
         assert status == 0
         assert "no such file or directory: logs/b.log" in out.replace("\\", "/")
 
-    @pytest.mark.skipif(sys.platform == "win32" or os.getuid() == 0, reason="needs a file that this user can't read")
+    @pytest.mark.skipif(
+        sys.platform == "win32" or os.getuid() == 0, reason="needs a file that this user can't read"
+    )
     def test_a_file_that_may_not_be_read_is_passed_over(self, call, tmp_path):
         (tmp_path / "logs").mkdir()
         (tmp_path / "logs" / "a.log").write_text(NANO)
@@ -608,13 +680,17 @@ def test_no_bar_where_nobody_looks(capsys):
 def test_the_script_runs_from_any_folder(repository, tmp_path):
     (tmp_path / "train.log").write_text(NANO)
     script = repository / "scripts" / "analyze_existing_logs.py"
-    done = subprocess.run([sys.executable, str(script), "train.log"], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, str(script), "train.log"], cwd=tmp_path, capture_output=True, text=True
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert len(list((tmp_path / "output").glob("*.json"))) == 1
 
 
 @pytest.mark.parametrize("working", [".", "code"])
-def test_without_arguments_the_directories_of_the_older_tool_are_read(tmp_path, monkeypatch, capsys, working):
+def test_without_arguments_the_directories_of_the_older_tool_are_read(
+    tmp_path, monkeypatch, capsys, working
+):
     (tmp_path / working).mkdir(exist_ok=True)
     monkeypatch.chdir(tmp_path / working)
     line = "step: {n:2}  loss: 9.1  memory: 31.0GiB(25%)  tps: 7,000\n"

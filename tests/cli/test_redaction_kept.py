@@ -37,7 +37,13 @@ def automodel_log(more=lambda step: {}) -> str:
                 "timestamp": f"2026-04-01T16:05:{20 + 0.2 * step:06.3f}Z",
                 "loss": 4 - step / 40,
             },
-            **{"grad_norm": 1.5, "lr": 0.0001, "mem": 47.7, "tps": 65536.0 + step % 3, "tps_per_gpu": 8192.0},
+            **{
+                "grad_norm": 1.5,
+                "lr": 0.0001,
+                "mem": 47.7,
+                "tps": 65536.0 + step % 3,
+                "tps_per_gpu": 8192.0,
+            },
             **{"mfu": None, "num_tokens_per_step": 13107, "num_label_tokens": 13107},
             **more(step),
         }
@@ -56,10 +62,13 @@ def series_of(path: Path) -> list:
 
 
 @pytest.mark.parametrize(
-    "name", ["forward_pass", "test_pass", "num_pass", "password_loss", "reward/tests_pass", "cookie"]
+    "name",
+    ["forward_pass", "test_pass", "num_pass", "password_loss", "reward/tests_pass", "cookie"],
 )
 @pytest.mark.parametrize("every", [1, 4])
-def test_x0_an_automodel_log_with_figures_named_like_secrets_reads_as_one_without(tmp_path, name, every):
+def test_x0_an_automodel_log_with_figures_named_like_secrets_reads_as_one_without(
+    tmp_path, name, every
+):
     plain, other = tmp_path / "plain.jsonl", tmp_path / "other.jsonl"
     plain.write_text(automodel_log())
     other.write_text(automodel_log(lambda step: {} if step % every else {name: 0.1234}))
@@ -69,7 +78,9 @@ def test_x0_an_automodel_log_with_figures_named_like_secrets_reads_as_one_withou
 
 def test_x0_a_pattern_with_a_figure_named_like_a_password(tmp_path, capsys):
     log = tmp_path / "p.log"
-    log.write_text("".join(f"step {step} time_pass: 0.25 s loss {9 - step / 10}\n" for step in range(1, 31)))
+    log.write_text(
+        "".join(f"step {step} time_pass: 0.25 s loss {9 - step / 10}\n" for step in range(1, 31))
+    )
     pattern = "step {step} time_pass: {time} s loss {loss}"
     arguments = ["--pattern", pattern, "--json", "--output-dir", str(tmp_path / "o"), *GIVEN]
     assert cli.run("read", [str(log), *arguments]) == ExitStatus.OK
@@ -98,7 +109,9 @@ def test_x0_a_log_that_would_lose_a_figure_is_not_in_the_bundle(tmp_path, monkey
     log = tmp_path / "train.log"
     log.write_text(log_text())
     saved = store.save(next(iter(tprimat.load(str(log)))), tmp_path / "o").path
-    monkeypatch.setattr(bundle, "redacted", lambda text: text.replace("(ms): 1001.0", f"(ms): {REMOVED}"))
+    monkeypatch.setattr(
+        bundle, "redacted", lambda text: text.replace("(ms): 1001.0", f"(ms): {REMOVED}")
+    )
     _, notes = bundle.write(tmp_path / "b.tar.gz", [saved], [log])
     assert notes == [f"not in the bundle: {log}: reads otherwise without its apparent secrets"]
     assert logs_in(tmp_path / "b.tar.gz") == []
@@ -109,7 +122,9 @@ def test_x0_the_figures_of_every_sample_log_are_unharmed(request):
     with contextlib.suppress(pytest.skip.Exception):
         folders.append(request.getfixturevalue("samples"))
     looked_at = 0
-    for path in (each for folder in folders for each in sorted(folder.rglob("*")) if each.is_file()):
+    for path in (
+        each for folder in folders for each in sorted(folder.rglob("*")) if each.is_file()
+    ):
         try:
             content = b"".join(Log(str(path)).chunks())
         except TensorPrimatError:
@@ -122,7 +137,11 @@ def test_x0_the_figures_of_every_sample_log_are_unharmed(request):
         shown = redacted(whole)
         if shown == whole:
             continue
-        changed = [pair for pair in zip(whole.split("\n"), shown.split("\n"), strict=True) if pair[0] != pair[1]]
+        changed = [
+            pair
+            for pair in zip(whole.split("\n"), shown.split("\n"), strict=True)
+            if pair[0] != pair[1]
+        ]
         for before, after in changed:
             # Commands and environments alone; not a character of a step.
             assert not looks_like_a_step(Line(1, before, True)), (path, before)
@@ -142,8 +161,15 @@ def noticeable(form: str) -> list[str]:
 
 def found_in(content: str, forms=PLANTED) -> list[str]:
     # A folded one in pieces, a block of lines by its line.
-    words = {word for form in forms for secret in noticeable(form) for word in re.split(r"\\n|\n|: |; ", secret)}
-    return sorted(word for word in words if len(word) > 6 and re.search(r"\d", word) and word in content)
+    words = {
+        word
+        for form in forms
+        for secret in noticeable(form)
+        for word in re.split(r"\\n|\n|: |; ", secret)
+    }
+    return sorted(
+        word for word in words if len(word) > 6 and re.search(r"\d", word) and word in content
+    )
 
 
 def test_x7_planted_in_a_log_none_is_in_results_bundles_and_screens(tmp_path, capsys):
@@ -152,7 +178,15 @@ def test_x7_planted_in_a_log_none_is_in_results_bundles_and_screens(tmp_path, ca
     log, packed = tmp_path / "train.log", tmp_path / "b.tar.gz"
     log.write_text(f"{planted}\n\n{log_text()}")
     assert len(found_in(log.read_text())) >= 200
-    arguments = ["--log-file", str(log), "--output-dir", str(tmp_path / "o"), "--bundle", str(packed), "--verbose"]
+    arguments = [
+        "--log-file",
+        str(log),
+        "--output-dir",
+        str(tmp_path / "o"),
+        "--bundle",
+        str(packed),
+        "--verbose",
+    ]
     assert cli.run("extract-primus", [*arguments, *GIVEN]) == ExitStatus.OK
     assert cli.run("verify", [str(packed), "--verbose"]) == ExitStatus.OK
     (result,) = (tmp_path / "o").glob("*.json")
@@ -170,7 +204,10 @@ def test_x7_quoted_as_the_reason_of_a_failure(tmp_path, capsys, form):
         log_text(40).rpartition(" iteration       31")[0]
         + f"Traceback (most recent call last):\nRuntimeError: 401 for {text}\n"
     )
-    cli.run("read", [str(tmp_path / "train.log"), "--output-dir", str(tmp_path / "o"), "--verbose", *GIVEN])
+    cli.run(
+        "read",
+        [str(tmp_path / "train.log"), "--output-dir", str(tmp_path / "o"), "--verbose", *GIVEN],
+    )
     (result,) = (tmp_path / "o").glob("*.json")
     assert "401 for" in result.read_text()
     said = "".join(capsys.readouterr())
@@ -186,13 +223,30 @@ def test_x7_planted_in_a_result_none_is_in_reports_and_exports(tmp_path, capsys)
     texts = [parts(form)[0] for form in PLANTED]
     for each in (content, *content["runs"]):
         each |= {"status_reason": f"line 3: {texts[0]}", "warnings": texts, "label": texts[1]}
-        each["source"]["command"] = ["train.py", "--db-pass", "1234x5678", *(parts(form)[0] for form in ONE_LINE)]
-        each["framework_config"] = {"hub_token": "abcd-1234-efgh", "note": texts[3], "db_password": "hunter22"}
+        each["source"]["command"] = [
+            "train.py",
+            "--db-pass",
+            "1234x5678",
+            *(parts(form)[0] for form in ONE_LINE),
+        ]
+        each["framework_config"] = {
+            "hub_token": "abcd-1234-efgh",
+            "note": texts[3],
+            "db_password": "hunter22",
+        }
         each["environment"] = {"settings": {"NCCL_X": texts[2]}}
     saved.write_text(json.dumps(content))
     assert len(found_in(saved.read_text())) >= 180
-    arguments = [f"clean={tmp_path / 'clean.log'}", str(saved), *GIVEN, "--results-dir", str(tmp_path)]
-    assert cli.run("compare", [*arguments, "--verbose", "--output", str(tmp_path / "plot.svg")]) in (0, 2, 3)
+    arguments = [
+        f"clean={tmp_path / 'clean.log'}",
+        str(saved),
+        *GIVEN,
+        "--results-dir",
+        str(tmp_path),
+    ]
+    assert cli.run(
+        "compare", [*arguments, "--verbose", "--output", str(tmp_path / "plot.svg")]
+    ) in (0, 2, 3)
     assert cli.run("compare", [*arguments, "--no-plot", "--json"]) in (0, 2, 3)
     assert cli.run("export", [str(saved), "--jsonl", str(tmp_path / "x.jsonl")]) == ExitStatus.OK
     assert cli.run("publish", [str(older), "--output-dir", str(tmp_path / "site")]) in (0, 2)

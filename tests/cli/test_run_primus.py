@@ -40,7 +40,15 @@ def tree(tmp_path) -> Path:
 @pytest.fixture
 def here(tmp_path, tree, monkeypatch) -> Path:
     """A working directory with a blank in its name, on a machine with eight MI300X."""
-    for name in ("PRIMUS_CONFIG", "TRAIN_ITERS", "RUNS", "NNODES", "NODE_RANK", "GPUS_PER_NODE", "HF_HOME"):
+    for name in (
+        "PRIMUS_CONFIG",
+        "TRAIN_ITERS",
+        "RUNS",
+        "NNODES",
+        "NODE_RANK",
+        "GPUS_PER_NODE",
+        "HF_HOME",
+    ):
         monkeypatch.delenv(name, raising=False)
     for name, value in primus_tree.environment(tmp_path, tree).items():
         monkeypatch.setenv(name, value)
@@ -72,7 +80,9 @@ def result(here: Path, name: str = "benchmark_rocm_llama.json"):
     return store.read(here / "output" / name)
 
 
-def test_what_a_kill_leaves_of_logs_and_their_records_is_removed_by_the_next_command(here, monkeypatch):
+def test_what_a_kill_leaves_of_logs_and_their_records_is_removed_by_the_next_command(
+    here, monkeypatch
+):
     replace = os.replace
 
     def copy_first(source, target):
@@ -107,17 +117,27 @@ class TestWell:
     def test_its_torchtitan(self, here, tree, monkeypatch):
         config = tree / "examples/torchtitan/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml"
         monkeypatch.setenv("HF_TOKEN", "made-up")
-        assert run("run-primus", ["--model", "llama", "--train-iters", "25", "--config", str(config)]) == 0
+        assert (
+            run("run-primus", ["--model", "llama", "--train-iters", "25", "--config", str(config)])
+            == 0
+        )
         (made,) = result(here)
         assert (made.status, made.framework, made.model) == ("complete", "primus", "llama")
         assert made.step_times[3] == pytest.approx(1.5, rel=1e-3)
-        assert (made.framework_config["backend"], made.framework_config["torch_compile"]) == ("torchtitan", True)
+        assert (made.framework_config["backend"], made.framework_config["torch_compile"]) == (
+            "torchtitan",
+            True,
+        )
         # The log calls it llama3 8B; its number of parameters is that of the catalog's model.
         assert (made.scale, made.model_config.num_layers) == ("full", 32)
         assert made.training_config.global_batch_size == 32
 
-    def test_the_machine_is_in_the_result_though_the_log_does_not_name_it(self, here, tree, monkeypatch):
-        monkeypatch.setattr("tprimat.machine.host.commit", lambda host, path: "fd1eeabb" if path == tree else None)
+    def test_the_machine_is_in_the_result_though_the_log_does_not_name_it(
+        self, here, tree, monkeypatch
+    ):
+        monkeypatch.setattr(
+            "tprimat.machine.host.commit", lambda host, path: "fd1eeabb" if path == tree else None
+        )
         run("run-primus", ["--model", "llama"])
         (made,) = result(here)
         assert made.gpu_info.device_name == "AMD Instinct MI300X"
@@ -130,7 +150,10 @@ class TestWell:
 
     def test_the_gpu_may_be_named_in_other_words_when_its_log_is_read(self, here):
         run("run-primus", ["--model", "llama"])
-        assert run("read", ["output/training_llama.log", "--gpu", "MI300X", "--output-dir", "again"]) == 0
+        assert (
+            run("read", ["output/training_llama.log", "--gpu", "MI300X", "--output-dir", "again"])
+            == 0
+        )
         (made,) = store.read(here / "again" / "benchmark_rocm_llama.json")
         assert made.environment.versions["rccl"] == "2.27.3"
         assert not any("record beside the log ignored" in warning for warning in made.warnings)
@@ -145,7 +168,10 @@ class TestWell:
         assert own.is_file()
         assert own.parent.parent == output / "primus"
         assert "iteration       10/      10" in own.read_text()
-        assert json.loads((output / "training_llama.env.json").read_text())["experiment"] == started["PRIMUS_EXP_NAME"]
+        assert (
+            json.loads((output / "training_llama.env.json").read_text())["experiment"]
+            == started["PRIMUS_EXP_NAME"]
+        )
 
     def test_what_primus_reads_itself_goes_through(self, here, tmp_path, monkeypatch):
         monkeypatch.setenv("NCCL_DEBUG", "WARN")
@@ -168,7 +194,8 @@ class TestWell:
 
     def test_primus_cli(self, here, tmp_path, monkeypatch):
         monkeypatch.setenv(
-            "PRIMUS_PATH", str(primus_tree.make(tmp_path / "new", launchers=("run_pretrain.sh", "primus-cli")))
+            "PRIMUS_PATH",
+            str(primus_tree.make(tmp_path / "new", launchers=("run_pretrain.sh", "primus-cli"))),
         )
         assert run("run-primus", ["--model", "llama"]) == 0
         assert result(here)[0].status == "complete"
@@ -238,7 +265,9 @@ class TestBadly:
         assert len(seen(tmp_path)) == 1
         assert "not run: qwen" in capsys.readouterr().err
 
-    def test_one_that_never_stepped_says_why_and_leaves_earlier_results(self, here, monkeypatch, capsys):
+    def test_one_that_never_stepped_says_why_and_leaves_earlier_results(
+        self, here, monkeypatch, capsys
+    ):
         run("run-primus", ["--model", "llama"])
         before = (here / "output" / "benchmark_rocm_llama.json").read_bytes()
         monkeypatch.setenv("STANDIN_BEHAVIOUR", "fail")
@@ -273,7 +302,9 @@ class TestBefore:
         assert line.endswith("\nsee:   docs/troubleshooting.md#primus-checks")
 
     def test_memory_held_by_others_is_said(self, here, monkeypatch, capsys):
-        monkeypatch.setattr(platforms, "held_by_others", lambda machine: "other processes hold memory of GPU 3")
+        monkeypatch.setattr(
+            platforms, "held_by_others", lambda machine: "other processes hold memory of GPU 3"
+        )
         run("run-primus", ["--model", "llama", "--dry-run"])
         assert "other processes hold memory of GPU 3" in capsys.readouterr().out
 
@@ -294,10 +325,16 @@ class TestBefore:
             ({"PRIMUS_PATH": "/nowhere"}, [], "no Primus in /nowhere"),
             ({}, ["--model", "gpt5"], "unknown model 'gpt5'"),
             ({}, ["--bundle", "x.rar"], "must end in .tar.gz"),
-            ({"PRIMUS_CONFIG": "/nowhere.yaml"}, ["--model", "llama"], "/nowhere.yaml: cannot be read"),
+            (
+                {"PRIMUS_CONFIG": "/nowhere.yaml"},
+                ["--model", "llama"],
+                "/nowhere.yaml: cannot be read",
+            ),
         ],
     )
-    def test_wrong_usage_is_one_line(self, here, monkeypatch, capsys, environment, arguments, words):
+    def test_wrong_usage_is_one_line(
+        self, here, monkeypatch, capsys, environment, arguments, words
+    ):
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         assert run("run-primus", arguments) == 2
@@ -348,7 +385,13 @@ class TestIdentical:
             parallelism_config=ParallelismConfig(tensor_model_parallel_size=4),
         )  # fmt: skip
         path = store.save(theirs, tmp_path / "theirs").path
-        assert run("run-primus", ["--model", "llama", "--match", str(path), "--label", "identical-config"]) == 0
+        assert (
+            run(
+                "run-primus",
+                ["--model", "llama", "--match", str(path), "--label", "identical-config"],
+            )
+            == 0
+        )
         (made,) = result(here, "benchmark_rocm_llama_identical-config.json")
         assert made.training_config.global_batch_size == 64
         assert made.training_config.sequence_length == 2048
@@ -359,7 +402,10 @@ class TestIdentical:
 class TestByBenchmark:
     def test_measures_with_primus(self, here, tmp_path, capfd):
         """The whole road: benchmark starts Primus itself, keeps its log and makes the result."""
-        status = run("benchmark", ["--framework", "primus", "--model", "llama", "--steps", "30", "--cooldown", "0"])
+        status = run(
+            "benchmark",
+            ["--framework", "primus", "--model", "llama", "--steps", "30", "--cooldown", "0"],
+        )
         output = capfd.readouterr()
         assert status == 0, output
         (made,) = result(here)

@@ -38,7 +38,11 @@ def test_three_real_systems(curves):
     assert {name: [size.gpus for size in curve.sizes] for name, curve in curves.items()} == {
         name: list(sizes.values()) for name, sizes in SIZES.items()
     }
-    assert {name: curve.kind for name, curve in curves.items()} == {"H100": "strong", "GB200": "mixed", "B200": "mixed"}
+    assert {name: curve.kind for name, curve in curves.items()} == {
+        "H100": "strong",
+        "GB200": "mixed",
+        "B200": "mixed",
+    }
     breaks = {name: curve.breaks_at and curve.breaks_at.gpus for name, curve in curves.items()}
     assert breaks == {"H100": 16, "GB200": None, "B200": 128}
 
@@ -59,11 +63,16 @@ def agrees(curve, independent: dict[int, float], tolerance: float) -> None:
 
 def training_rate(path) -> float:
     """Samples/s between block_start and block_stop, by the positions beside the evaluations."""
-    events = [json.loads(line.partition(":::MLLOG")[2]) for line in path.open() if ":::MLLOG {" in line]
+    events = [
+        json.loads(line.partition(":::MLLOG")[2]) for line in path.open() if ":::MLLOG {" in line
+    ]
     borders = {
-        key: [each for each in events if each["key"] == key] for key in ("block_start", "block_stop", "eval_stop")
+        key: [each for each in events if each["key"] == key]
+        for key in ("block_start", "block_stop", "eval_stop")
     }
-    starts, stops = ([each["time_ms"] for each in borders[key]] for key in ("block_start", "block_stop"))
+    starts, stops = (
+        [each["time_ms"] for each in borders[key]] for key in ("block_start", "block_stop")
+    )
     assert len(starts) == len(stops)
     return borders["eval_stop"][-1]["metadata"]["samples_count"] * 1e3 / (sum(stops) - sum(starts))
 
@@ -93,7 +102,9 @@ def test_the_errors_in_the_docs_are_those_of_the_tool(curves, projection_errors)
     assert all(abs(each.used[1]) <= abs(each.errors["line"]) + 1e-9 for each in largest)
 
 
-@pytest.mark.parametrize(("gpu", "form"), [("H100", "line"), ("GB200", "communication"), ("B200", "line")])
+@pytest.mark.parametrize(
+    ("gpu", "form"), [("H100", "line"), ("GB200", "communication"), ("B200", "line")]
+)
 def test_what_is_worse_than_a_straight_line_is_not_offered(curves, gpu, form):
     points = curves[gpu].points
     found = forms.project(points, 4096, forms.default_batch(points, 4096))
@@ -108,7 +119,11 @@ def test_the_commands_on_real_logs(samples, tmp_path, capsys):
     given = [
         "--gpu",
         "H100",
-        *(word for part, gpus in SIZES["H100"].items() for word in ("--num-gpus", f"{part}={gpus}")),
+        *(
+            word
+            for part, gpus in SIZES["H100"].items()
+            for word in ("--num-gpus", f"{part}={gpus}")
+        ),
     ]
     argv = [logs, "--scaling", "--no-plot", "--results-dir", str(tmp_path), *given]
     assert run("compare", argv) == ExitStatus.OK
@@ -117,20 +132,35 @@ def test_the_commands_on_real_logs(samples, tmp_path, capsys):
     assert "77.2% scaling efficiency at 64 GPUs" in text
     assert run("project", [logs, "--gpus", "128", "--json", *given]) == ExitStatus.OK
     (found,) = json.loads(capsys.readouterr().out)["projections"]
-    assert (found["form"], found["unit"], found["global_batch_size"]) == ("line", "samples/s/GPU", 8)
+    assert (found["form"], found["unit"], found["global_batch_size"]) == (
+        "line",
+        "samples/s/GPU",
+        8,
+    )
     assert found["total"]["value"] == pytest.approx(128 * found["per_gpu"]["value"])
 
 
 def test_the_plot_and_the_reports(tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    argv = [MADE_UP, "--scaling", "--results-dir", str(tmp_path), "--cost", "H100=2.5", "--cost-source", "quote"]
+    argv = [
+        MADE_UP,
+        "--scaling",
+        "--results-dir",
+        str(tmp_path),
+        "--cost",
+        "H100=2.5",
+        "--cost-source",
+        "quote",
+    ]
     assert run("compare", argv) == ExitStatus.OK
     text = capsys.readouterr().out
     assert len(text.splitlines()) <= 24
     assert "tokens/J" in text
     assert "(quote, undated)" in " ".join(text.split())
     assert (tmp_path / "comparison_plot.png").stat().st_size > 10_000
-    assert re.search(r"## Scaling\n", (tmp_path / "comparison_report.md").read_text(encoding="utf-8"))
+    assert re.search(
+        r"## Scaling\n", (tmp_path / "comparison_report.md").read_text(encoding="utf-8")
+    )
     assert 'id="scaling"' in (tmp_path / "comparison_report.html").read_text(encoding="utf-8")
 
 
@@ -154,7 +184,9 @@ def test_a_broken_file_decides_the_status(tmp_path, capsys):
     assert run("project", [MADE_UP, str(broken), "--gpus", "128", "--quiet"]) == ExitStatus.USAGE
 
 
-@pytest.mark.parametrize("words", [["--gpus", "0"], ["--gpus", "many"], ["--gpus", "8", "--batch", "-1"], []])
+@pytest.mark.parametrize(
+    "words", [["--gpus", "0"], ["--gpus", "many"], ["--gpus", "8", "--batch", "-1"], []]
+)
 def test_wrong_usage_of_project(words, capsys):
     assert run("project", [MADE_UP, *words]) == ExitStatus.USAGE
     assert capsys.readouterr().out == ""

@@ -40,14 +40,20 @@ def found_in(content: bytes | str) -> list[str]:
     return [
         secret
         for secret, inner in spelled
-        if any(each.encode(code) in content for each in {secret, inner} for code in ("utf-8", "utf-16-le", "utf-16-be"))
+        if any(
+            each.encode(code) in content
+            for each in {secret, inner}
+            for code in ("utf-8", "utf-16-le", "utf-16-be")
+        )
     ]
 
 
 def members(path: Path) -> dict[str, bytes]:
     with tarfile.open(path) as archive:
         held = {each.name: archive.extractfile(each).read() for each in archive if each.isfile()}
-    return {name: gzip.decompress(each) if name.endswith(".gz") else each for name, each in held.items()}
+    return {
+        name: gzip.decompress(each) if name.endswith(".gz") else each for name, each in held.items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +107,9 @@ def test_in_results_bundles_and_what_the_commands_say(logs, tmp_path, capsys):
     for name, content in {**held, **{each.name: each.read_bytes() for each in results}}.items():
         assert (name, found_in(content)) == (name, [])
         assert (
-            "/logs/" not in name or content.startswith("café\n+ export AWS".encode()) or b"caf\xef\xbf\xbd" in content
+            "/logs/" not in name
+            or content.startswith("café\n+ export AWS".encode())
+            or b"caf\xef\xbf\xbd" in content
         )
     assert found_in(said.out + said.err) == []
 
@@ -117,29 +125,48 @@ def test_in_comparisons(logs, clean, tmp_path, capsys, from_results):
         saved = store.save(run, tmp_path / "old").path
         content = json.loads(saved.read_text())
         for each in (content, *content["runs"]):
-            each |= {"status_reason": f"line 3: {plain}", "warnings": [plain], "label": SECRETS[19][0]}
-            each["source"]["command"] = ["train.py", "--wandb-key", SECRETS[15][1], *(line for line, _ in SECRETS)]
+            each |= {
+                "status_reason": f"line 3: {plain}",
+                "warnings": [plain],
+                "label": SECRETS[19][0],
+            }
+            each["source"]["command"] = [
+                "train.py",
+                "--wandb-key",
+                SECRETS[15][1],
+                *(line for line, _ in SECRETS),
+            ]
             each["framework_config"] = {"hub_token": "abcd-1234-efgh", "note": plain}
         saved.write_text(json.dumps(content))
         chosen = [str(saved)]
     arguments = [*clean, *chosen, *GIVEN, "--results-dir", str(tmp_path)]
-    assert cli.run("compare", [*arguments, "--verbose", "--output", str(tmp_path / "plot.svg")]) in (0, 2, 3)
+    assert cli.run(
+        "compare", [*arguments, "--verbose", "--output", str(tmp_path / "plot.svg")]
+    ) in (0, 2, 3)
     assert cli.run("compare", [*arguments, "--no-plot", "--json"]) in (0, 2, 3)
     said = capsys.readouterr()
     assert "faster" in said.out
     assert found_in(said.out + said.err) == []
     written = [each for each in tmp_path.iterdir() if each.suffix in (".html", ".md", ".svg")]
     assert len(written) == 3
-    assert [(each.name, found_in(each.read_bytes())) for each in written] == [(each.name, []) for each in written]
+    assert [(each.name, found_in(each.read_bytes())) for each in written] == [
+        (each.name, []) for each in written
+    ]
 
 
 def test_a_binary_file_with_one_is_not_in_the_bundle(clean, tmp_path):
     """Its lengths and sums would no longer fit."""
     kept, left = (tmp_path / f"events.out.tfevents.{name}" for name in ("1.host", "2.host"))
-    kept.write_bytes(event_writer.version() + event_writer.event(1.0, 1, event_writer.scalar("loss", 1.0)))
-    left.write_bytes(kept.read_bytes() + event_writer.event(2.0, 2, event_writer.scalar(SECRETS[8][0], 1.0)))
+    kept.write_bytes(
+        event_writer.version() + event_writer.event(1.0, 1, event_writer.scalar("loss", 1.0))
+    )
+    left.write_bytes(
+        kept.read_bytes() + event_writer.event(2.0, 2, event_writer.scalar(SECRETS[8][0], 1.0))
+    )
     run = next(iter(tprimat.load(clean[0])))
-    _, notes = bundle.write(tmp_path / "b.tar.gz", [store.save(run, tmp_path / "output").path], [kept, left])
+    _, notes = bundle.write(
+        tmp_path / "b.tar.gz", [store.save(run, tmp_path / "output").path], [kept, left]
+    )
     held = members(tmp_path / "b.tar.gz")
     assert [name for name in held if "/logs/" in name] == [f"b/logs/{kept.name}.gz"]
     assert held[f"b/logs/{kept.name}.gz"] == kept.read_bytes()
@@ -148,8 +175,13 @@ def test_a_binary_file_with_one_is_not_in_the_bundle(clean, tmp_path):
 
 def test_in_the_quote_of_a_contradiction(tmp_path, capsys):
     line, _ = SECRETS[8]
-    (tmp_path / "train.log").write_text(log_text().replace("batch_size ........ 64", f"batch_size ........ 64 {line}"))
-    assert cli.run("read", [str(tmp_path / "train.log"), "--global-batch-size", "63"]) == ExitStatus.USAGE
+    (tmp_path / "train.log").write_text(
+        log_text().replace("batch_size ........ 64", f"batch_size ........ 64 {line}")
+    )
+    assert (
+        cli.run("read", [str(tmp_path / "train.log"), "--global-batch-size", "63"])
+        == ExitStatus.USAGE
+    )
     assert found_in("".join(capsys.readouterr())) == []
 
 
@@ -167,7 +199,9 @@ def test_in_the_file_of_an_internal_error(logs, tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(extract, "imported", fail)
     monkeypatch.setattr("tprimat.log_import.sources.imported", fail)
-    assert cli.run("read", [str(logs[0]), "--output-dir", str(tmp_path)]) == ExitStatus.INTERNAL_ERROR
+    assert (
+        cli.run("read", [str(logs[0]), "--output-dir", str(tmp_path)]) == ExitStatus.INTERNAL_ERROR
+    )
     said = "".join(capsys.readouterr())
     file = Path(re.search(r"attach (\S+)", said)[1])
     content = file.read_text()

@@ -16,7 +16,18 @@ from tprimat.store import store
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process groups are POSIX's")
 
-WORDS = ["--model", "llama", "--steps", "60", "--global-batch-size", "4", "--micro-batch-size", "1,2", "--runs", "2"]
+WORDS = [
+    "--model",
+    "llama",
+    "--steps",
+    "60",
+    "--global-batch-size",
+    "4",
+    "--micro-batch-size",
+    "1,2",
+    "--runs",
+    "2",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -59,9 +70,21 @@ DONE = [(label, number, "complete") for label in ("micro1", "micro2") for number
 
 def test_gpus_and_micro_batches_are_one_interleaved_plan(capsys):
     assert run("benchmark", [*WORDS, "--gpus", "1,2"]) == 0
-    assert started() == ["micro1", "micro2", "micro1", "micro2", "micro2", "micro1", "micro2", "micro1"]
+    assert started() == [
+        "micro1",
+        "micro2",
+        "micro1",
+        "micro2",
+        "micro2",
+        "micro1",
+        "micro2",
+        "micro1",
+    ]
     assert sorted((run.num_gpus, run.label, run.round) for run in runs()) == [
-        (gpus, label, number) for gpus in (1, 2) for label in ("micro1", "micro2") for number in (1, 2)
+        (gpus, label, number)
+        for gpus in (1, 2)
+        for label in ("micro1", "micro2")
+        for number in (1, 2)
     ]
     assert len({run.session for run in runs()}) == 1
     assert "llama fp32 micro-batch 1 on 2 processes, run 1 of 2" in capsys.readouterr().out
@@ -86,7 +109,12 @@ def test_a_dry_run_shows_runs_and_time(capsys):
 def test_resuming_runs_what_was_interrupted_and_nothing_else(capsys):
     Path("switch").write_text("cut 2 none 1")
     assert run("benchmark", WORDS) == ExitStatus.TRAINING_FAILED
-    assert [state for _, _, state in states()] == ["complete", "complete", "incomplete", "incomplete"]
+    assert [state for _, _, state in states()] == [
+        "complete",
+        "complete",
+        "incomplete",
+        "incomplete",
+    ]
     Path("switch").unlink()
     started()
     session = {run.session for run in runs()}
@@ -165,7 +193,9 @@ def test_a_broken_file_in_the_folder_is_in_nobodys_way(done):
     assert started() == ["micro2", "micro2"]
 
 
-@pytest.mark.parametrize("words", [["--gpus", "1,0"], ["--gpus", "1,x"], ["--gpus", ","], ["--nodes", "1,,2"]])
+@pytest.mark.parametrize(
+    "words", [["--gpus", "1,0"], ["--gpus", "1,x"], ["--gpus", ","], ["--nodes", "1,,2"]]
+)
 def test_wrong_lists(words, capsys):
     assert run("benchmark", words) == ExitStatus.USAGE
     assert words[0] in capsys.readouterr().err
@@ -182,9 +212,23 @@ def test_c3_a_dry_run_names_the_files_that_the_run_writes(capsys):
 
 
 def test_c3_with_results_of_other_settings_in_the_directory(done, capsys):
-    words = ["--model", "llama", "--steps", "60", "--micro-batch-size", "1,2", "--seed", "7", "--dry-run"]
+    words = [
+        "--model",
+        "llama",
+        "--steps",
+        "60",
+        "--micro-batch-size",
+        "1,2",
+        "--seed",
+        "7",
+        "--dry-run",
+    ]
     assert run("benchmark", words) == 0
-    planned = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("result: ")]
+    planned = [
+        line.split()[1]
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith("result: ")
+    ]
     there = set(Path("output").glob("*.json"))
     assert run("benchmark", words[:-1]) == 0
     assert sorted(planned) == sorted(map(str, set(Path("output").glob("*.json")) - there))
@@ -192,5 +236,9 @@ def test_c3_with_results_of_other_settings_in_the_directory(done, capsys):
 
 def test_c3_with_results_of_the_same_settings_in_the_directory(done, capsys):
     assert run("benchmark", [*WORDS, "--dry-run"]) == 0
-    planned = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("result: ")]
+    planned = [
+        line.split()[1]
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith("result: ")
+    ]
     assert sorted(planned) == sorted(map(str, Path("output").glob("*.json")))

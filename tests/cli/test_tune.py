@@ -91,7 +91,10 @@ def test_another_setting_than_the_untuned_one_is_found_and_used(capsys):
     capsys.readouterr()
     assert run("benchmark", ["--config", str(TUNED), "--output-dir", "tuned"]) == 0
     (result,) = store.read(Path("tuned/benchmark_cpu_llama.json"))
-    assert (result.training_config.micro_batch_size, result.training_config.global_batch_size) == (4, 4)
+    assert (result.training_config.micro_batch_size, result.training_config.global_batch_size) == (
+        4,
+        4,
+    )
     assert (result.tuning.trials, result.tuning.device_name) == (3, "a processor")
     assert (result.tuning.budget_seconds, result.tuning.varied) == (1800.0, ("micro_batch_size",))
 
@@ -154,7 +157,10 @@ def test_a_dry_run_shows_the_space(capsys):
         (["--tune", "--nodes", "2"], "--tune searches on one node"),
         (["--tune", "--framework", "all"], "--tune tunes one framework"),
         (["--budget", "3m"], "--budget needs --tune"),
-        (["--tune", *WORDS, "--micro-batch-size", "2", "--recomputation", "none"], "nothing to search"),
+        (
+            ["--tune", *WORDS, "--micro-batch-size", "2", "--recomputation", "none"],
+            "nothing to search",
+        ),
         (["--config", "absent.json"], "absent.json: no such file"),
         (["--config", "."], "can't be read"),
     ],
@@ -165,7 +171,9 @@ def test_what_can_not_be_done(words, problem, capsys):
 
 
 def _config(rest: str) -> bytes:
-    return f'{{"tuned_config": 1, "chosen": "a", "default": "a", "platform": "cpu", {rest}}}'.encode()
+    return (
+        f'{{"tuned_config": 1, "chosen": "a", "default": "a", "platform": "cpu", {rest}}}'.encode()
+    )
 
 
 @pytest.mark.parametrize(
@@ -206,18 +214,24 @@ def test_c4_a_search_that_the_budget_ends_says_what_was_not_tried_and_how_to_go_
     budget, tried, needed, monkeypatch, capsys
 ):
     """A trial takes 100 s by this clock, and half of the budget is for trials: all four need 800 s."""
-    monkeypatch.setattr(search_of.Tuner, "_elapsed_s", property(lambda self: 100.0 * len(self._tried)))
+    monkeypatch.setattr(
+        search_of.Tuner, "_elapsed_s", property(lambda self: 100.0 * len(self._tried))
+    )
     assert tune("--budget", budget) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert document()["tuning"]["trials"] == tried
     assert ("not tried" in out) == (needed is not None)
     if needed:
-        assert f"{4 - tried} of 4 settings were not tried: trials may take half of the budget" in out
+        assert (
+            f"{4 - tried} of 4 settings were not tried: trials may take half of the budget" in out
+        )
         assert f"for all of them: --budget {needed}" in out
 
 
 def test_c4_the_advised_budget_is_enough(monkeypatch, capsys):
-    monkeypatch.setattr(search_of.Tuner, "_elapsed_s", property(lambda self: 100.0 * len(self._tried)))
+    monkeypatch.setattr(
+        search_of.Tuner, "_elapsed_s", property(lambda self: 100.0 * len(self._tried))
+    )
     assert tune("--budget", "14m") == 0
     assert "not tried" not in capsys.readouterr().out
 
@@ -231,7 +245,9 @@ def test_c4_a_search_without_a_faster_setting_says_what_was_not_tried(monkeypatc
 
 @pytest.mark.parametrize(("left", "said"), [(700.0, True), (10_000.0, False)])
 def test_c4_a_confirmation_that_the_budget_shortens_says_so(left, said, monkeypatch, capsys):
-    monkeypatch.setattr(search_of.Tuner, "_elapsed_s", property(lambda self: 1800.0 - left if self._tried else 0.0))
+    monkeypatch.setattr(
+        search_of.Tuner, "_elapsed_s", property(lambda self: 1800.0 - left if self._tried else 0.0)
+    )
     monkeypatch.setattr(search_of.Tuner, "_full_run_s", lambda self, candidate: 200.0)
     monkeypatch.setattr(search_of, "SEARCH_SHARE", 1.0)
     assert tune() == 0

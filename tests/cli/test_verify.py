@@ -49,7 +49,12 @@ def packed_log(tmp_path, text, *given):
     (tmp_path / "train.log").write_text(text)
     output, path = tmp_path / "output", tmp_path / "mine.tar.gz"
     path.unlink(missing_ok=True)
-    assert cli.run("read", [str(tmp_path / "train.log"), "--output-dir", str(output), *(given or GIVEN)]) == 0
+    assert (
+        cli.run(
+            "read", [str(tmp_path / "train.log"), "--output-dir", str(output), *(given or GIVEN)]
+        )
+        == 0
+    )
     bundle.write(path, list(output.glob("*.json")), [tmp_path / "train.log"])
     return path
 
@@ -157,10 +162,15 @@ def test_a_top_level_that_is_no_run_is_found(packed, capsys):
 
 
 def test_a_changed_log_is_found(packed, capsys):
-    path = changed(packed, "logs/*", lambda _: bundle.gzip.compress(log_text(milliseconds=900).encode()))
+    path = changed(
+        packed, "logs/*", lambda _: bundle.gzip.compress(log_text(milliseconds=900).encode())
+    )
     status, found = verified(path, capsys)
     assert status == ExitStatus.IMPLAUSIBLE
-    assert sum(each["field"].startswith("step_times") for each in found["runs"][0]["differences"]) == 30
+    assert (
+        sum(each["field"].startswith("step_times") for each in found["runs"][0]["differences"])
+        == 30
+    )
 
 
 def test_a_result_without_its_log_is_checked_against_its_steps(packed, capsys):
@@ -183,7 +193,9 @@ def test_logs_of_one_name_from_two_folders(tmp_path, capsys, apart):
     for number, log in enumerate(logs, 1):
         log.parent.mkdir()
         log.write_text(
-            log_text(30, 1000.0 + apart * number).replace("seq_length", f"hf_{'a' * number * 16}\n seq_length")
+            log_text(30, 1000.0 + apart * number).replace(
+                "seq_length", f"hf_{'a' * number * 16}\n seq_length"
+            )
         )
     assert cli.run("read", [*map(str, logs), "--output-dir", str(output), *GIVEN]) == 0
     bundle.write(tmp_path / "b.zip", sorted(output.glob("*.json")), logs)
@@ -222,7 +234,9 @@ class TestOtherValues:
             for n in range(1, 10)
         )
         log = tmp_path / "train.log"
-        log.write_text("[titan] INFO - Model llama3 8B size: 8,030,261,248 total parameters\n" + lines)
+        log.write_text(
+            "[titan] INFO - Model llama3 8B size: 8,030,261,248 total parameters\n" + lines
+        )
         output = tmp_path / "output"
         assert cli.run("read", [str(log), "--output-dir", str(output)]) == 0
         path = tmp_path / "mine.tar.gz"
@@ -254,7 +268,9 @@ class TestOtherValues:
             return json.dumps(result).encode()
 
         _, found = verified(changed(packed, "results/*.json", memory), capsys)
-        assert "top level" in [each["field"] for run in found["runs"] for each in run["differences"]]
+        assert "top level" in [
+            each["field"] for run in found["runs"] for each in run["differences"]
+        ]
 
     def test_unchanged_it_is_the_same(self, packed, capsys):
         assert verified(packed, capsys)[0] == ExitStatus.OK
@@ -275,7 +291,13 @@ class TestOtherValues:
         assert (status, found["changed"]) == (ExitStatus.OK, [])
 
     def test_read_refuses_a_name_that_no_bundle_has(self, tmp_path, capsys):
-        given = [str(tmp_path / "train.log"), "--output-dir", str(tmp_path / "x"), "--bundle", str(tmp_path / "b.rar")]
+        given = [
+            str(tmp_path / "train.log"),
+            "--output-dir",
+            str(tmp_path / "x"),
+            "--bundle",
+            str(tmp_path / "b.rar"),
+        ]
         assert cli.run("read", given) == ExitStatus.USAGE
         assert not (tmp_path / "x").exists()
 
@@ -321,7 +343,9 @@ def repacked(packed: Path, *entries: tuple[str, bytes, dict]) -> Path:
 
 def members(packed: Path) -> dict[str, bytes]:
     with tarfile.open(packed) as archive:
-        return {each.name.removeprefix("mine/"): archive.extractfile(each).read() for each in archive}
+        return {
+            each.name.removeprefix("mine/"): archive.extractfile(each).read() for each in archive
+        }
 
 
 def environment(packed: Path) -> str:
@@ -344,14 +368,18 @@ class TestAcceptance:
 
     def test_a_file_that_its_list_lacks(self, packed, capsys):
         def shorter(content: bytes) -> bytes:
-            return b"".join(line for line in content.splitlines(True) if b"environment/" not in line)
+            return b"".join(
+                line for line in content.splitlines(True) if b"environment/" not in line
+            )
 
         status, found = verified(changed(packed, "README.txt", shorter), capsys)
         assert status == ExitStatus.IMPLAUSIBLE
         assert found["changed"] == [f"mine/{environment(packed)} is not in README.txt"]
 
     def test_a_changed_environment(self, packed, capsys):
-        status, found = verified(changed(packed, "environment/*.json", lambda content: content + b" "), capsys)
+        status, found = verified(
+            changed(packed, "environment/*.json", lambda content: content + b" "), capsys
+        )
         assert status == ExitStatus.IMPLAUSIBLE
         assert found["changed"] == [f"{environment(packed)} was changed after it was packed"]
 
@@ -359,10 +387,20 @@ class TestAcceptance:
         ("name", "content", "attributes", "what"),
         [
             ("logs/more.log.gz", b"#!/bin/sh\nrm -rf /\n", {}, "begins like a program or a page"),
-            ("logs/page.log.gz", b"\n<!DOCTYPE html><script>1</script>", {}, "begins like a program or a page"),
+            (
+                "logs/page.log.gz",
+                b"\n<!DOCTYPE html><script>1</script>",
+                {},
+                "begins like a program or a page",
+            ),
             ("logs/page.gz", b"<svg onload=x>", {}, "begins like a program or a page"),
             ("logs/more.log.gz", pickle.dumps({"step": 1}), {}, "binary, in no format of logs"),
-            ("logs/more.log.gz", gzip.compress(b"\x7fELF\2\1\1\0\0\0", mtime=0), {}, "binary, in no format of logs"),
+            (
+                "logs/more.log.gz",
+                gzip.compress(b"\x7fELF\2\1\1\0\0\0", mtime=0),
+                {},
+                "binary, in no format of logs",
+            ),
             ("environment/more.json", b"MZ\x90\0\3", {}, "binary, in no format of logs"),
             ("environment/page.json", b"<html>", {}, "begins like a program or a page"),
             ("logs/more.log", b"step 1", {}, OTHER),
@@ -390,28 +428,61 @@ class TestAcceptance:
     @pytest.mark.parametrize(
         "ending",
         [
-            *("html", "xhtml", "mht", "xht", "py", "rb", "pl", "php", "sh", "command", "desktop", "lnk"),
+            *(
+                "html",
+                "xhtml",
+                "mht",
+                "xht",
+                "py",
+                "rb",
+                "pl",
+                "php",
+                "sh",
+                "command",
+                "desktop",
+                "lnk",
+            ),
             *("hta", "wsf", "scr", "ps1", "jar", "pkl", "pt", "xlsm", "docm", "so", "js", "svg"),
         ],
     )
     def test_a_log_of_another_name_than_logs_have(self, packed, capsys, ending):
-        status, found = verified(repacked(packed, (f"logs/more.{ending}.gz", b"text\nstep 1", {})), capsys)
+        status, found = verified(
+            repacked(packed, (f"logs/more.{ending}.gz", b"text\nstep 1", {})), capsys
+        )
         assert status == ExitStatus.IMPLAUSIBLE
         assert found["foreign"] == [f"mine/logs/more.{ending}.gz: not a name that logs have"]
 
     @pytest.mark.parametrize(
         "name",
         [
-            *("train.log", "log", "slurm-1.out", "job.o123", "train.log.1", "trainer_state.json", "log_rank_0.txt"),
-            *("events.out.tfevents.1700.host.12.0", "run-1.wandb", "metrics.csv", "job.rank3", "a.xlsx"),
+            *(
+                "train.log",
+                "log",
+                "slurm-1.out",
+                "job.o123",
+                "train.log.1",
+                "trainer_state.json",
+                "log_rank_0.txt",
+            ),
+            *(
+                "events.out.tfevents.1700.host.12.0",
+                "run-1.wandb",
+                "metrics.csv",
+                "job.rank3",
+                "a.xlsx",
+            ),
         ],
     )
     def test_names_that_logs_have(self, packed, capsys, name):
-        assert verified(repacked(packed, (f"logs/{name}.gz", b"text", {})), capsys)[1]["foreign"] == []
+        assert (
+            verified(repacked(packed, (f"logs/{name}.gz", b"text", {})), capsys)[1]["foreign"] == []
+        )
 
     @pytest.mark.parametrize("place", ["logs", "environment", "more", "results/more"])
     def test_a_forged_result_where_none_is_looked_for(self, packed, capsys, place):
-        (result,) = (content for name, content in members(packed).items() if name.startswith("results/"))
+        (result,) = (
+            content for name, content in members(packed).items() if name.startswith("results/")
+        )
         path = repacked(packed, (f"{place}/fake.json", edited(step_times=0.5)(result), {}))
         status, found = verified(path, capsys)
         assert status == ExitStatus.IMPLAUSIBLE
@@ -424,7 +495,9 @@ class TestAcceptance:
             ("train_2.log", 500, 30, []),
         ],
     )
-    def test_a_log_without_a_result_is_a_doubt(self, packed, capsys, name, milliseconds, steps, extra):
+    def test_a_log_without_a_result_is_a_doubt(
+        self, packed, capsys, name, milliseconds, steps, extra
+    ):
         """A site would show it, and nobody has checked it."""
         text = log_text(steps, milliseconds).encode()
         path = repacked(packed, (f"logs/{name}.gz", gzip.compress(text), {}))
@@ -463,7 +536,9 @@ class TestAcceptance:
         elif where == "environment":
             name, content = environment(packed), json.dumps([{"note": line}]).encode()
         path = changed(packed, "README.txt", lambda content: content + line.encode() + b"\n")
-        status, found = verified(path if where == "README" else repacked(packed, (name, content, {})), capsys)
+        status, found = verified(
+            path if where == "README" else repacked(packed, (name, content, {})), capsys
+        )
         assert status == ExitStatus.IMPLAUSIBLE
         (private,) = found["private"]
         assert private.endswith(f": {what}")
@@ -478,25 +553,39 @@ class TestAcceptance:
             (100, 4, ["above-peak"], "Not acceptable: implausible."),
         ],
     )  # fmt: skip
-    def test_a_value_that_is_impossible_or_unchecked(self, tmp_path, capsys, milliseconds, status, rules, answer):
+    def test_a_value_that_is_impossible_or_unchecked(
+        self, tmp_path, capsys, milliseconds, status, rules, answer
+    ):
         found_status, found = verified(packed_log(tmp_path, log_text(30, milliseconds)), capsys)
         assert (found_status, found["answer"]) == (status, answer)
         assert [each["rule"] for each in found["runs"][0]["findings"]] == rules
 
-    @pytest.mark.parametrize(("milliseconds", "finding"), [(None, "no speed: the run failed"), (9000.0, None)])
+    @pytest.mark.parametrize(
+        ("milliseconds", "finding"), [(None, "no speed: the run failed"), (9000.0, None)]
+    )
     def test_a_run_without_a_speed_is_undecided(self, tmp_path, capsys, milliseconds, finding):
         """A DeepSpeed log that ends with no step at all, beside one with steps."""
         start = "[2024-01-01 10:00:00,000] [INFO] [config.py:1001:print]   "
-        text = f"{start}train_batch_size ............. 64\n{start}world_size ................... 8\n"
-        text = (log_text(30, milliseconds) if milliseconds else text) + "torch.OutOfMemoryError: CUDA out of memory.\n"
+        text = (
+            f"{start}train_batch_size ............. 64\n{start}world_size ................... 8\n"
+        )
+        text = (
+            log_text(30, milliseconds) if milliseconds else text
+        ) + "torch.OutOfMemoryError: CUDA out of memory.\n"
         status, found = verified(packed_log(tmp_path, text), capsys)
-        assert [each["text"] for each in found["runs"][0]["findings"]] == ([finding] if finding else [])
+        assert [each["text"] for each in found["runs"][0]["findings"]] == (
+            [finding] if finding else []
+        )
         assert status == (ExitStatus.INCONCLUSIVE if finding else ExitStatus.OK)
-        assert found["answer"].startswith("Undecided: 1 run without a speed (" if finding else "Can be accepted: ")
+        assert found["answer"].startswith(
+            "Undecided: 1 run without a speed (" if finding else "Can be accepted: "
+        )
 
     def test_what_became_of_files_is_named(self, packed, capsys):
         def other_name(content: bytes) -> bytes:
-            return content.replace(b"  environment/", b"  environment/other-").replace(b"  results/", b"  results/x-")
+            return content.replace(b"  environment/", b"  environment/other-").replace(
+                b"  results/", b"  results/x-"
+            )
 
         _, found = verified(changed(packed, "README.txt", other_name), capsys)
         assert found["answer"] == "Not acceptable: 2 files missing, 2 files added."
@@ -504,7 +593,9 @@ class TestAcceptance:
     def test_an_inconsistent_value_is_undecided(self, tmp_path, capsys):
         shape = "".join(f"  {name} ........ {value}\n" for name, value in SHAPE.items())
         shape += "  padded_vocab_size ........ 128256\n  swiglu ........ True\n  num_query_groups ........ 8\n"
-        text = shape + log_text().replace("| global", "| throughput per GPU (TFLOP/s/GPU): 2000.0 | global")
+        text = shape + log_text().replace(
+            "| global", "| throughput per GPU (TFLOP/s/GPU): 2000.0 | global"
+        )
         status, found = verified(packed_log(tmp_path, text), capsys)
         assert status == ExitStatus.INCONCLUSIVE
         assert found["answer"].startswith("Undecided: 1 inconsistent value (")
@@ -518,7 +609,8 @@ class TestAcceptance:
         def renamed(content: bytes) -> bytes:
             result = json.loads(content)
             return json.dumps(
-                result | {"model": "mine", "runs": [run | {"model": "mine"} for run in result["runs"]]}
+                result
+                | {"model": "mine", "runs": [run | {"model": "mine"} for run in result["runs"]]}
             ).encode()
 
         shape = "".join(f"  {name} ........ {value}\n" for name, value in SHAPE.items())
@@ -533,7 +625,12 @@ class TestAcceptance:
                 "MI300X",
             )
             path = repacked(
-                path, *((name, renamed(content), {}) for name, content in members(path).items() if "results/" in name)
+                path,
+                *(
+                    (name, renamed(content), {})
+                    for name, content in members(path).items()
+                    if "results/" in name
+                ),
             )
             found_status, found = verified(path, capsys)
             assert found_status == status, found
@@ -546,7 +643,9 @@ class TestAcceptance:
                 assert not RUNS.search(code), path
 
 
-def forged(packed: Path, fields: dict, overrides: dict | None = None, given: dict | None = None) -> Path:
+def forged(
+    packed: Path, fields: dict, overrides: dict | None = None, given: dict | None = None
+) -> Path:
     """A copy of a bundle whose result has other settings, and all metrics that follow from them.
 
     `given` is what it says that the user stated; None as it is.
@@ -554,7 +653,13 @@ def forged(packed: Path, fields: dict, overrides: dict | None = None, given: dic
     (name,) = (each for each in members(packed) if each.startswith("results/"))
     result = json.loads(members(packed)[name])
     for each in (result, *result["runs"]):
-        each.update({key: value for key, value in fields.items() if key in each and not isinstance(value, dict)})
+        each.update(
+            {
+                key: value
+                for key, value in fields.items()
+                if key in each and not isinstance(value, dict)
+            }
+        )
         for section, values in fields.items():
             if isinstance(values, dict) and section in each:
                 each[section] |= values
@@ -564,7 +669,9 @@ def forged(packed: Path, fields: dict, overrides: dict | None = None, given: dic
             each["source"]["given"] = given
     path = packed.with_name("forged.json")
     path.write_text(json.dumps(result))
-    for each, run in zip((result, *result["runs"]), [store.read(path)[0], *store.read(path)], strict=True):
+    for each, run in zip(
+        (result, *result["runs"]), [store.read(path)[0], *store.read(path)], strict=True
+    ):
         summary = summarize(run)
         each["performance_metrics"] |= rounded(summary.performance).known()
         each["steady"] |= summary.steady.known()
@@ -587,7 +694,9 @@ class TestWhatTheLogSupports:
         assert text in capsys.readouterr().out
 
     def test_an_override_that_agrees_with_the_log_is_none(self, packed, capsys):
-        path = forged(packed, {"training_config": {"global_batch_size": 64}}, {"global_batch_size": "64"})
+        path = forged(
+            packed, {"training_config": {"global_batch_size": 64}}, {"global_batch_size": "64"}
+        )
         assert verified(path, capsys)[0] == ExitStatus.OK
 
     def test_what_the_log_lacks_is_listed(self, packed, capsys):
@@ -595,22 +704,37 @@ class TestWhatTheLogSupports:
         given |= {f"gpu_info.{name}" for name in ("device_name", "gpu_cores", "software_stack")}
         assert set(verified(packed, capsys)[1]["runs"][0]["unsupported"]) == given
         fields = {
-            **{"timestamp": "2019-01-01T00:00:00+00:00", "gpu_info": {"device_name": "MI355X", "gpu_cores": 16384}},
-            **{"training_config": {"precision": "bf16"}, "energy_metrics": {"tokens_per_joule": 1e6}},
-            **{"memory_metrics": {"peak_memory_allocated_gb": 1.0}, "framework_config": {"submitter": "NVIDIA"}},
+            **{
+                "timestamp": "2019-01-01T00:00:00+00:00",
+                "gpu_info": {"device_name": "MI355X", "gpu_cores": 16384},
+            },
+            **{
+                "training_config": {"precision": "bf16"},
+                "energy_metrics": {"tokens_per_joule": 1e6},
+            },
+            **{
+                "memory_metrics": {"peak_memory_allocated_gb": 1.0},
+                "framework_config": {"submitter": "NVIDIA"},
+            },
             **{"native_metrics": {"scaling_factor": 0.5}},
         }
         path = forged(packed, fields, given={"gpu": "MI355X", "model": "llama3.1_8B"})
         status, found = verified(path, capsys)
-        forged_fields = {"run.timestamp", "training_config.precision", "energy_metrics.tokens_per_joule"}
+        forged_fields = {
+            "run.timestamp",
+            "training_config.precision",
+            "energy_metrics.tokens_per_joule",
+        }
         forged_fields |= {"native_metrics.scaling_factor", "run.warnings"}
         forged_fields |= {"memory_metrics.peak_memory_allocated_gb", "framework_config.submitter"}
         wanted = given | forged_fields
-        assert (status, set(found["runs"][0]["unsupported"])) == (ExitStatus.OK, wanted), found["runs"][0][
-            "differences"
-        ]
+        assert (status, set(found["runs"][0]["unsupported"])) == (ExitStatus.OK, wanted), found[
+            "runs"
+        ][0]["differences"]
         cli.run("verify", [str(path)])
-        (line,) = (each for each in capsys.readouterr().out.splitlines() if "not in the log: " in each)
+        (line,) = (
+            each for each in capsys.readouterr().out.splitlines() if "not in the log: " in each
+        )
         assert {*line.partition(": ")[2].split(", ")} == wanted
 
     def test_a_model_against_that_of_a_log_without_a_shape_is_a_doubt(self, tmp_path, capsys):
@@ -641,9 +765,18 @@ class TestWhatTheUserStated:
         return path
 
     def test_x4_what_was_stated_is_in_the_result(self, tmp_path, capsys):
-        path = packed_log(tmp_path, log_text(), *GIVEN, "--precision", "bf16", "--global-batch-size", "64")
-        (content,) = (content for name, content in members(path).items() if name.startswith("results/"))
-        stated = {"gpu": "MI300X", "model": "llama3.1_8B", "precision": "bf16", "global_batch_size": 64}
+        path = packed_log(
+            tmp_path, log_text(), *GIVEN, "--precision", "bf16", "--global-batch-size", "64"
+        )
+        (content,) = (
+            content for name, content in members(path).items() if name.startswith("results/")
+        )
+        stated = {
+            "gpu": "MI300X",
+            "model": "llama3.1_8B",
+            "precision": "bf16",
+            "global_batch_size": 64,
+        }
         assert json.loads(content)["source"]["given"] == stated
         assert verified(path, capsys)[0] == ExitStatus.OK
 
@@ -654,26 +787,53 @@ class TestWhatTheUserStated:
             ("--pattern", "it {step} .* took {time}ms", "train.log"),
         ],
     )
-    def test_x4_columns_and_patterns_that_were_stated_are_used_again(self, tmp_path, capsys, option, text, name):
+    def test_x4_columns_and_patterns_that_were_stated_are_used_again(
+        self, tmp_path, capsys, option, text, name
+    ):
         rows = [f"{step},{1 + step % 7 / 1000},{10 - step / 10}" for step in range(1, 31)]
-        lines = [f"it {step} | loss {10 - step / 10} | took {1000 + step % 7} ms" for step in range(1, 31)]
+        lines = [
+            f"it {step} | loss {10 - step / 10} | took {1000 + step % 7} ms"
+            for step in range(1, 31)
+        ]
         log, packed = tmp_path / name, tmp_path / "mine.tar.gz"
-        log.write_text("\n".join(["it,seconds,nll", *rows] if name.endswith("csv") else lines) + "\n")
-        sizes = ("--num-gpus", "8", "--global-batch-size", "64", "--sequence-length", "2048", *GIVEN)
+        log.write_text(
+            "\n".join(["it,seconds,nll", *rows] if name.endswith("csv") else lines) + "\n"
+        )
+        sizes = (
+            "--num-gpus",
+            "8",
+            "--global-batch-size",
+            "64",
+            "--sequence-length",
+            "2048",
+            *GIVEN,
+        )
         output = str(tmp_path / "output")
-        assert cli.run("read", [str(log), option, text, *sizes, "--output-dir", output, "--bundle", str(packed)]) == 0
-        (content,) = (content for name, content in members(packed).items() if name.startswith("results/"))
+        assert (
+            cli.run(
+                "read",
+                [str(log), option, text, *sizes, "--output-dir", output, "--bundle", str(packed)],
+            )
+            == 0
+        )
+        (content,) = (
+            content for name, content in members(packed).items() if name.startswith("results/")
+        )
         assert json.loads(content)["source"]["given"][option.removeprefix("--")] == text
         _, found = verified(packed, capsys)
         (run,) = found["runs"]
         assert (run["log"], run["differences"]) == (name, [])
         assert run["values"] > 60
-        other = text.replace("seconds", "nll") if name.endswith("csv") else text.replace("took", "loss")
+        other = (
+            text.replace("seconds", "nll") if name.endswith("csv") else text.replace("took", "loss")
+        )
         given = json.loads(content)["source"]["given"] | {option.removeprefix("--"): other}
         status, found = verified(forged(packed, {}, given=given), capsys)
         assert status != ExitStatus.OK, found["answer"]
 
-    @pytest.mark.parametrize("given", [{"columns": "step"}, {"pattern": "{x}"}, {"pattern": 3}, {"columns": True}])
+    @pytest.mark.parametrize(
+        "given", [{"columns": "step"}, {"pattern": "{x}"}, {"pattern": 3}, {"columns": True}]
+    )
     def test_x4_columns_that_can_not_be_are_refused(self, packed, capsys, given):
         status, _ = verified(forged(packed, {}, given=given), capsys)
         assert status in (ExitStatus.IMPLAUSIBLE, ExitStatus.INCONCLUSIVE)
@@ -684,7 +844,9 @@ class TestWhatTheUserStated:
             ["the model (mistral) is from the command line; the log doesn't state it"],
             ["the model (x)"],
         ):
-            status, found = verified(forged(packed, {"model": "mistral", "warnings": warnings}), capsys)
+            status, found = verified(
+                forged(packed, {"model": "mistral", "warnings": warnings}), capsys
+            )
             assert status == ExitStatus.IMPLAUSIBLE
             assert "run.model" in [each["field"] for each in found["runs"][0]["differences"]]
 
@@ -717,12 +879,18 @@ class TestWhatTheUserStated:
             # The log says 64 sequences of 2,048 tokens on 8 GPUs.
             ({"global_batch_size": 128}, {}, ExitStatus.IMPLAUSIBLE),
             ({"global_batch_size": 128}, {"global_batch_size": 128}, ExitStatus.IMPLAUSIBLE),
-            ({"global_batch_size": 128}, {"global_batch_size": 128, "override": True}, ExitStatus.INCONCLUSIVE),
+            (
+                {"global_batch_size": 128},
+                {"global_batch_size": 128, "override": True},
+                ExitStatus.INCONCLUSIVE,
+            ),
             ({"precision": "fp8"}, {"precision": "fp8"}, ExitStatus.OK),
             ({"precision": "fp8"}, {"precision": "bf16"}, ExitStatus.IMPLAUSIBLE),
         ],
     )
-    def test_x4_a_setting_that_was_stated_against_the_log(self, packed, capsys, settings, given, status):
+    def test_x4_a_setting_that_was_stated_against_the_log(
+        self, packed, capsys, settings, given, status
+    ):
         path = forged(packed, {"training_config": settings}, given={"gpu": "MI300X", **given})
         found_status, found = verified(path, capsys)
         assert found_status == status, found["runs"]
@@ -734,7 +902,10 @@ class TestWhatTheUserStated:
         assert status == ExitStatus.OK
         assert "gpu_info.device_name" in found["runs"][0]["unsupported"]
         cli.run("verify", [str(path)])
-        assert "only claimed, not in the log: run.platform, gpu_info.device_name" in capsys.readouterr().out
+        assert (
+            "only claimed, not in the log: run.platform, gpu_info.device_name"
+            in capsys.readouterr().out
+        )
 
     @pytest.mark.parametrize(
         ("fields", "field"),
@@ -764,12 +935,19 @@ class TestWhatTheUserStated:
             ({"profile": {"torch": "trace.json"}}, "profile.torch"),
             ({"status_reason": "because"}, "run.status_reason"),
             ({"notes": [{"code": "text", "fields": {"text": "invented"}}]}, "run.warnings"),
-            ({"notes": [{"code": "loss-not-finite", "fields": {"first": 3, "last": 4}}]}, "run.notes"),
+            (
+                {"notes": [{"code": "loss-not-finite", "fields": {"first": 3, "last": 4}}]},
+                "run.notes",
+            ),
             ({"optimizer": {"name": "AdamW"}}, "optimizer.name"),
         ],
     )
-    def test_x4_each_field_that_the_log_does_not_state_is_only_claimed(self, packed, capsys, fields, claimed):
-        (before,), (run,) = (verified(path, capsys)[1]["runs"] for path in (packed, forged(packed, fields)))
+    def test_x4_each_field_that_the_log_does_not_state_is_only_claimed(
+        self, packed, capsys, fields, claimed
+    ):
+        (before,), (run,) = (
+            verified(path, capsys)[1]["runs"] for path in (packed, forged(packed, fields))
+        )
         assert run["differences"] == []
         assert {*run["unsupported"]} - {*before["unsupported"]} == {claimed}
 
@@ -780,7 +958,10 @@ class TestWhatTheUserStated:
             ({"timing": {"kind": "stamps"}}, "timing.kind"),
             ({"timeline": [{"kind": "training", "start": 0.0, "duration": 9.0}]}, "run.timeline"),
             ({"ending": {"kind": "cut_off", "cause": None, "line": None}}, "ending.kind"),
-            ({"ending": {"kind": "finished", "cause": "time limit reached", "line": None}}, "ending.cause"),
+            (
+                {"ending": {"kind": "finished", "cause": "time limit reached", "line": None}},
+                "ending.cause",
+            ),
             ({"ending": {"kind": "finished", "cause": None, "line": 3}}, "ending.line"),
             ({"source": {"dialect": "megatron (other)"}}, "source.dialect"),
             ({"lines": [None] * 30}, "lines, step 3"),
@@ -804,11 +985,15 @@ class TestWhatTheUserStated:
         for fields in (finished, {**finished, "status": "complete", "status_reason": None}):
             status, found = verified(forged(path, fields), capsys)
             assert status == ExitStatus.IMPLAUSIBLE
-            names = {"ending.kind", "ending.cause", "ending.line"} | ({"run.status"} if "status" in fields else set())
+            names = {"ending.kind", "ending.cause", "ending.line"} | (
+                {"run.status"} if "status" in fields else set()
+            )
             assert {each["field"] for each in found["runs"][0]["differences"]} == names
 
     def test_e1_an_ending_is_compared_with_the_status_without_a_log(self, tmp_path, capsys):
-        path = forged(self.broken_off(tmp_path), {"ending": {"kind": "finished", "cause": None, "line": None}})
+        path = forged(
+            self.broken_off(tmp_path), {"ending": {"kind": "finished", "cause": None, "line": None}}
+        )
         (name,) = (each for each in members(path) if each.startswith("results/"))
         (tmp_path / "alone.json").write_bytes(members(path)[name])
         bundle.write(tmp_path / "alone.zip", [tmp_path / "alone.json"], [])
@@ -833,17 +1018,28 @@ class TestWhatTheUserStated:
             each.pop("ending", None)
             if "source" in each:
                 each["source"].pop("given")
-        for model, expected in (("llama3.1_8B", ExitStatus.OK), ("Llama-3.1-8B", ExitStatus.OK), ("mistral", 4)):
+        for model, expected in (
+            ("llama3.1_8B", ExitStatus.OK),
+            ("Llama-3.1-8B", ExitStatus.OK),
+            ("mistral", 4),
+        ):
             renamed = {**result, "model": model}
-            status, found = verified(repacked(packed, (name, json.dumps(renamed).encode(), {})), capsys)
+            status, found = verified(
+                repacked(packed, (name, json.dumps(renamed).encode(), {})), capsys
+            )
             assert status == expected, found["runs"]
 
-    def test_x4_so_many_stated_values_that_a_bundle_is_read_for_ever_are_refused(self, packed, capsys):
+    def test_x4_so_many_stated_values_that_a_bundle_is_read_for_ever_are_refused(
+        self, packed, capsys
+    ):
         (name,) = (each for each in members(packed) if each.startswith("results/"))
         result = json.loads(members(packed)[name])
         for count, refused in ((100, False), (101, True)):
             runs = [
-                {**result["runs"][0], "source": {**result["source"], "given": {"gpu": f"MI{number}"}}}
+                {
+                    **result["runs"][0],
+                    "source": {**result["source"], "given": {"gpu": f"MI{number}"}},
+                }
                 for number in range(count - 1)
             ]
             made = {**result, "runs": [result["runs"][0], *runs]}
@@ -887,7 +1083,9 @@ class TestTimes:
         assert status == ExitStatus.IMPLAUSIBLE
         assert [each["field"] for each in found["runs"][0]["differences"]] == ["run.notes"]
         # A result of schema 1 has no notes: what the log gives decides.
-        forged_status, _ = verified(forged(path, {"notes": [], "warnings": [], "ending": None}), capsys)
+        forged_status, _ = verified(
+            forged(path, {"notes": [], "warnings": [], "ending": None}), capsys
+        )
         assert forged_status == (ExitStatus.INCONCLUSIVE if factor < 1 else ExitStatus.IMPLAUSIBLE)
 
     @pytest.mark.parametrize("factor", [1.0, 0.5])
@@ -898,8 +1096,12 @@ class TestTimes:
         assert (status, found["runs"][0]["differences"]) == (ExitStatus.INCONCLUSIVE, [])
         assert "step times only claimed for 1 run" in found["answer"]
 
-    @pytest.mark.parametrize(("passed", "confirmed"), [(111.9, True), (112.1, False), (88.1, True), (87.9, False)])
-    def test_x5_how_far_the_time_between_stamps_may_be_from_that_of_the_steps(self, passed, confirmed):
+    @pytest.mark.parametrize(
+        ("passed", "confirmed"), [(111.9, True), (112.1, False), (88.1, True), (87.9, False)]
+    )
+    def test_x5_how_far_the_time_between_stamps_may_be_from_that_of_the_steps(
+        self, passed, confirmed
+    ):
         entry = Entry(kind="training", start=0.0, duration=passed, first_step=1, last_step=50)
         assert _confirms_times(Run(**series((2.0,) * 50), timeline=(entry,))) == confirmed
         sampled = series((2.0,) * 5) | {"steps": tuple(range(10, 60, 10))}
@@ -910,7 +1112,9 @@ class TestTimes:
         ["", "2026年05月11日 02時{:02}分{:02}秒", "11. Mai 2026, 02h{:02}m{:02}s"],
     )
     @pytest.mark.parametrize("factor", [1.0, 0.9])
-    def test_x5_a_log_without_a_known_stamp_is_said_to_be_unchecked(self, tmp_path, capsys, stamp, factor):
+    def test_x5_a_log_without_a_known_stamp_is_said_to_be_unchecked(
+        self, tmp_path, capsys, stamp, factor
+    ):
         """An honest one isn't refused, and nobody can tell it from a forged one."""
 
         def other(match):
@@ -920,17 +1124,22 @@ class TestTimes:
         path = packed_log(tmp_path, text, *GIVEN, "--precision", "fp8")
         status, found = verified(path, capsys)
         assert (status, found["runs"][0]["unchecked"]) == (ExitStatus.OK, [UNSTAMPED])
-        assert found["answer"].endswith(" Step times are only claimed for 1 run without time stamps.")
+        assert found["answer"].endswith(
+            " Step times are only claimed for 1 run without time stamps."
+        )
         cli.run("verify", [str(path)])
         assert f"  not checked: {UNSTAMPED}\n" in capsys.readouterr().out
 
     def test_x5_a_log_with_stamps_is_checked(self, tmp_path, capsys):
-        _, found = verified(packed_log(tmp_path, self.stamped(1.0), *GIVEN, "--precision", "fp8"), capsys)
+        _, found = verified(
+            packed_log(tmp_path, self.stamped(1.0), *GIVEN, "--precision", "fp8"), capsys
+        )
         assert found["runs"][0]["unchecked"] == []
         assert "only claimed" not in found["answer"]
 
     @pytest.mark.parametrize(
-        ("factor", "status"), [(1.0, 0), (0.985, 0), (0.975, 6), (0.96, 6), (0.9, 4), (1.03, 6), (1.11, 4)]
+        ("factor", "status"),
+        [(1.0, 0), (0.985, 0), (0.975, 6), (0.96, 6), (0.9, 4), (1.03, 6), (1.11, 4)],
     )
     def test_x5_printed_tokens_contradict_step_times(self, tmp_path, capsys, factor, status):
         """64 × 2,048 tokens on 8 GPUs: who shortens times to 0.9 leaves a rate that is 0.9× of what they give."""
@@ -951,17 +1160,25 @@ class TestTimes:
     @pytest.mark.parametrize("factor", [1.0, 0.9, 0.5])
     def test_x5_a_measured_run_against_its_own_console(self, tmp_path, capsys, console, factor):
         """A changed time is refused; that nothing else confirms the steps is open as before."""
-        times = [0.13 if step == 10 else 0.131 if step == 20 else 0.13 + step % 3 * 1e-5 for step in range(1, 31)]
+        times = [
+            0.13 if step == 10 else 0.131 if step == 20 else 0.13 + step % 3 * 1e-5
+            for step in range(1, 31)
+        ]
         times = tuple(factor * time for time in times)
         run = Run(
-            **series(times), source=Source(kind="live"), framework="lightning", timing=Timing(over_ranks="one process")
+            **series(times),
+            source=Source(kind="live"),
+            framework="lightning",
+            timing=Timing(over_ranks="one process"),
         )
         saved = store.save_as(run, tmp_path / "benchmark_cpu_llama.json")
         (tmp_path / "benchmark_cpu_llama_1.log").write_text("Trainer.fit\n" + console)
         path = tmp_path / "live.tar.gz"
         bundle.write(path, [saved.path], [tmp_path / "benchmark_cpu_llama_1.log"])
         status, found = verified(path, capsys)
-        assert status == (ExitStatus.INCONCLUSIVE if factor == 1.0 else ExitStatus.IMPLAUSIBLE), found
+        assert status == (ExitStatus.INCONCLUSIVE if factor == 1.0 else ExitStatus.IMPLAUSIBLE), (
+            found
+        )
         assert {each["place"] for each in found["runs"][0]["differences"]} == (
             set() if factor == 1.0 else {"its console"}
         )

@@ -20,9 +20,15 @@ PAIRS = [
     (PRETRAINING.format("Nebius_8xB200_r01"), PRETRAINING.format("AMD_8xMI355X_r0")),
     (PRETRAINING.format("AMD_8xMI350X_r0"), PRETRAINING.format("NVIDIA_tyche_8gpu_r0")),
     ("mlperf/v4.1_gpt3_NVIDIA_256xH100_r0.txt", "mlperf/v4.1_gpt3_NVIDIA_64xB200_r0.txt"),
-    (RESULTS.format("train_amd_prim_llama-516b342"), RESULTS.format("train_nvd_nemo_llama-516b342")),
+    (
+        RESULTS.format("train_amd_prim_llama-516b342"),
+        RESULTS.format("train_nvd_nemo_llama-516b342"),
+    ),
     (RESULTS.format("train_amd_prim_qwen-516b342"), RESULTS.format("train_nvd_nemo_qwen-516b342")),
-    ("primus/torchtitan_llama3_8B_bf16_mi300x_3st.log", "primus/torchtitan_llama3_8B_fp8_mi300x_3st.log"),
+    (
+        "primus/torchtitan_llama3_8B_bf16_mi300x_3st.log",
+        "primus/torchtitan_llama3_8B_fp8_mi300x_3st.log",
+    ),
 ]
 ADDED = [
     *sorted({file for pair in PAIRS for file in pair})[:15],
@@ -49,7 +55,8 @@ def ratio(comparison, files):
             ratios[id(system)]
             for file in files
             for system in group.systems
-            if id(system) in ratios and any(Path(result.file).name == Path(file).name for result in system.runs)
+            if id(system) in ratios
+            and any(Path(result.file).name == Path(file).name for result in system.runs)
         ]
         if len(found) == 2:
             return found[0] / found[1]

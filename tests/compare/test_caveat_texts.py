@@ -21,7 +21,14 @@ from tprimat.compare.caveats import CODES, OF_ONE, caveats, incomplete_text
 from tprimat.notes import Note
 from tprimat.results.account import Timing
 from tprimat.results.conditions import Disturbance, Preflight
-from tprimat.results.run import FROM_DESCRIPTION, FROM_NAMES, MODEL_FROM_DIRECTORY, Environment, Steady, Tuning
+from tprimat.results.run import (
+    FROM_DESCRIPTION,
+    FROM_NAMES,
+    MODEL_FROM_DIRECTORY,
+    Environment,
+    Steady,
+    Tuning,
+)
 from tprimat.results.telemetry import Telemetry, TelemetryIssue
 
 CPU = {"device": None, "stack": "cpu"}
@@ -42,7 +49,9 @@ def named(*runs):
 
 
 def described(precision, detail=f"{FROM_DESCRIPTION}: it"):
-    config = msgspec.structs.replace(make_run().training_config, precision=precision, precision_detail=detail)
+    config = msgspec.structs.replace(
+        make_run().training_config, precision=precision, precision_detail=detail
+    )
     return make_run(training_config=config)
 
 
@@ -65,16 +74,27 @@ def logging(tokens, batch=64):
 
 
 def busy(other=None, stolen=None, **fields):
-    return make_run(**CPU, **fields, disturbance=Disturbance(other_programs_cpu_share=other, steal_cpu_share=stolen))
+    return make_run(
+        **CPU,
+        **fields,
+        disturbance=Disturbance(other_programs_cpu_share=other, steal_cpu_share=stolen),
+    )
 
 
 def seen(*codes, severity="warning", **fields):
-    issues = tuple(TelemetryIssue(code=code, text=f"it is {code}", severity=severity) for code in codes)
+    issues = tuple(
+        TelemetryIssue(code=code, text=f"it is {code}", severity=severity) for code in codes
+    )
     return make_run(telemetry=Telemetry(issues=issues, **fields))
 
 
 def capped(share, samples=10, *codes):
-    return seen(*codes, severity="info", samples=samples, throttle_shares={"power-cap": share, "thermal": 0.9})
+    return seen(
+        *codes,
+        severity="info",
+        samples=samples,
+        throttle_shares={"power-cap": share, "thermal": 0.9},
+    )
 
 
 PRECISION = "is unknown and could explain the difference"
@@ -87,7 +107,10 @@ LONG = "one batch from its start hook to its end hook, and more of it"
     [
         ([make_run(), make_run()],),
         # The precision.
-        ([make_run(precision=None), make_run()], ("precision-unknown", "warning", f"precision of A {PRECISION}")),
+        (
+            [make_run(precision=None), make_run()],
+            ("precision-unknown", "warning", f"precision of A {PRECISION}"),
+        ),
         (
             [make_run(precision=None), make_run(), make_run(precision=None)],
             ("precision-unknown", "warning", f"precision of A and C {PRECISION}"),
@@ -96,7 +119,10 @@ LONG = "one batch from its start hook to its end hook, and more of it"
             [make_run(precision=None)] * 3 + [make_run()],
             ("precision-unknown", "warning", f"precision of 3 of 4 systems {PRECISION}"),
         ),
-        ([make_run(precision=None)] * 2, ("precision-unknown", "warning", f"precision {PRECISION}")),
+        (
+            [make_run(precision=None)] * 2,
+            ("precision-unknown", "warning", f"precision {PRECISION}"),
+        ),
         (
             [make_run(precision=None), make_run(**CPU, precision=None)],
             ("precision-unknown", "warning", f"precision of A {PRECISION}"),
@@ -117,7 +143,11 @@ LONG = "one batch from its start hook to its end hook, and more of it"
         ),
         (
             [described("fp8"), described("fp8", "delayed")],
-            ("precision-source", "info", "precision FP8 is from the system description, not the log"),
+            (
+                "precision-source",
+                "info",
+                "precision FP8 is from the system description, not the log",
+            ),
         ),
         ([described("fp8", "delayed"), described("fp8", None)],),
         (
@@ -127,7 +157,11 @@ LONG = "one batch from its start hook to its end hook, and more of it"
         # Where model and GPUs are from.
         (
             [warned("x", f"{MODEL_FROM_DIRECTORY}: llama"), warned(f"x {MODEL_FROM_DIRECTORY}")],
-            ("model-source", "info", "model from the name of the log's directory of A, not the log"),
+            (
+                "model-source",
+                "info",
+                "model from the name of the log's directory of A, not the log",
+            ),
         ),
         (
             [warned(MODEL_FROM_DIRECTORY)] * 2,
@@ -135,11 +169,19 @@ LONG = "one batch from its start hook to its end hook, and more of it"
         ),
         (
             [warned(FROM_NAMES), warned(), warned(f"{FROM_NAMES}: 8")],
-            ("gpu-source", "info", "GPUs of A and C inferred from the names of the platform and of the log's files"),
+            (
+                "gpu-source",
+                "info",
+                "GPUs of A and C inferred from the names of the platform and of the log's files",
+            ),
         ),
         (
             [warned(FROM_NAMES)] * 2,
-            ("gpu-source", "info", "GPUs inferred from the names of the platform and of the log's files"),
+            (
+                "gpu-source",
+                "info",
+                "GPUs inferred from the names of the platform and of the log's files",
+            ),
         ),
         # What a step time covers.
         (
@@ -157,7 +199,11 @@ LONG = "one batch from its start hook to its end hook, and more of it"
         ),
         (
             [covering("word " * 8 + "1234"), covering("word " * 8 + "12345")],
-            ("timer-differs", "warning", f"step timers differ: {'word ' * 8}1234 vs {'word ' * 8}…"),
+            (
+                "timer-differs",
+                "warning",
+                f"step timers differ: {'word ' * 8}1234 vs {'word ' * 8}…",
+            ),
         ),
         (
             [covering("one, two" + " three" * 7), covering("one, two; three" + " four" * 6)],
@@ -170,9 +216,18 @@ LONG = "one batch from its start hook to its end hook, and more of it"
         # A CPU without BF16.
         (
             [make_run(**CPU, precision="fp32"), make_run(**CPU, environment=OLD_CPU)],
-            ("bf16-emulated", "warning", "this CPU has no BF16 instructions; BF16 is emulated in software and slow"),
+            (
+                "bf16-emulated",
+                "warning",
+                "this CPU has no BF16 instructions; BF16 is emulated in software and slow",
+            ),
         ),
-        ([make_run(**CPU, precision="fp32", environment=OLD_CPU), make_run(**CPU, environment=NEW_CPU)],),
+        (
+            [
+                make_run(**CPU, precision="fp32", environment=OLD_CPU),
+                make_run(**CPU, environment=NEW_CPU),
+            ],
+        ),
         ([make_run(environment=OLD_CPU), make_run(**CPU, environment=NEW_CPU)],),
         # Batches.
         (
@@ -185,10 +240,21 @@ LONG = "one batch from its start hook to its end hook, and more of it"
         ),
         # Tuning.
         (
-            [tuned(trials=1, seconds=90.0), tuned(None, trials=None), tuned(device=H100, runs_on=None, trials=3)],
-            ("tuning", "info", "A had 1 tuning trial (1 min 30 s), B had 0 tuning trials and C had 3 tuning trials"),
+            [
+                tuned(trials=1, seconds=90.0),
+                tuned(None, trials=None),
+                tuned(device=H100, runs_on=None, trials=3),
+            ],
+            (
+                "tuning",
+                "info",
+                "A had 1 tuning trial (1 min 30 s), B had 0 tuning trials and C had 3 tuning trials",
+            ),
         ),
-        ([tuned(MI300X, trials=2), tuned(trials=7)], ("tuning-differs", "warning", TUNED_ELSEWHERE)),
+        (
+            [tuned(MI300X, trials=2), tuned(trials=7)],
+            ("tuning-differs", "warning", TUNED_ELSEWHERE),
+        ),
         (
             [make_run(), tuned(trials=7, seconds=0.0)],
             ("tuning-differs", "warning", "A had no tuning and B had 7 tuning trials"),
@@ -202,11 +268,18 @@ LONG = "one batch from its start hook to its end hook, and more of it"
         ([seen("thermal", severity="info"), seen("unheard-of")],),
         (
             [capped(0.5), capped(0.499), capped(0.75)],
-            ("at-power-cap", "info", "clock limited by the power cap (share of readings): A 50%; C 75%"),
+            (
+                "at-power-cap",
+                "info",
+                "clock limited by the power cap (share of readings): A 50%; C 75%",
+            ),
         ),
         ([capped(0.9, None), capped(0.9, 10, "power-cap")],),
         (
-            [make_run(preflight=Preflight(slow_devices=each)) for each in (("GPU 3", "GPU 5"), (), ("GPU 1",))],
+            [
+                make_run(preflight=Preflight(slow_devices=each))
+                for each in (("GPU 3", "GPU 5"), (), ("GPU 1",))
+            ],
             (
                 "slow-device",
                 "warning",
@@ -225,13 +298,21 @@ LONG = "one batch from its start hook to its end hook, and more of it"
         ),
         (
             [busy(0.05, 0.051), make_run(disturbance=Disturbance(other_programs_cpu_share=0.9))],
-            ("disturbed", "warning", "the hypervisor used up to 5% of the CPU during the measurement"),
+            (
+                "disturbed",
+                "warning",
+                "the hypervisor used up to 5% of the CPU during the measurement",
+            ),
         ),
         ([busy(0.05, 0.05), busy(0.01)],),
         # A single record.
         (
             [make_run(steps=1, warmup=())] * 2,
-            ("no-steady-state", "warning", "each log has a single averaged record, which may include warm-up"),
+            (
+                "no-steady-state",
+                "warning",
+                "each log has a single averaged record, which may include warm-up",
+            ),
         ),
         (
             [make_run(steps=1, warmup=()), make_run(), make_run(steps=1, warmup=())],
@@ -260,7 +341,9 @@ def spread(*rates, **fields):
 
 def variables(name, *settings):
     """A system of runs, each with these environment variables."""
-    return system(name, *(result(run=make_run(environment=Environment(settings=each))) for each in settings))
+    return system(
+        name, *(result(run=make_run(environment=Environment(settings=each))) for each in settings)
+    )
 
 
 def with_summaries(name, *summaries, **fields):
@@ -272,11 +355,19 @@ def halves(before, after, cause=None, at=31):
 
 
 def drifting(*drifts):
-    return {"segments": tuple(segment(20 * n + 1, 20 * n + 20, 4.0, drift=each) for n, each in enumerate(drifts))}
+    return {
+        "segments": tuple(
+            segment(20 * n + 1, 20 * n + 20, 4.0, drift=each) for n, each in enumerate(drifts)
+        )
+    }
 
 
 def outlying(longest, median=1.0, mean=1.0, last=100, more=()):
-    figures = {"max_step_time_seconds": longest, "median_step_time_seconds": median, "avg_step_time_seconds": mean}
+    figures = {
+        "max_step_time_seconds": longest,
+        "median_step_time_seconds": median,
+        "avg_step_time_seconds": mean,
+    }
     return {"performance": figures, "segments": (segment(1, last, 1.0), *more)}
 
 
@@ -298,8 +389,17 @@ CAPTION = "the result may include warm-up"
         # Contradictions.
         (
             (
-                system("A", findings=tuple(Finding("warning", CONTRADICTION, each) for each in ("x", "y"))),
-                system("B", findings=(Finding("warning", CONTRADICTION, "z"), Finding("info", "other", "no"))),
+                system(
+                    "A",
+                    findings=tuple(Finding("warning", CONTRADICTION, each) for each in ("x", "y")),
+                ),
+                system(
+                    "B",
+                    findings=(
+                        Finding("warning", CONTRADICTION, "z"),
+                        Finding("info", "other", "no"),
+                    ),
+                ),
             ),
             ("contradiction", "warning", "A: x; A: y; B: z"),
         ),
@@ -309,7 +409,11 @@ CAPTION = "the result may include warm-up"
                 of(seen("power-cap"), make_run(), seen("sync-boost", "thermal")),
                 of(make_run(), make_run(), seen("clock-setting"), name="B"),
             ),
-            ("throttled", "warning", "A: it is thermal (in 2 of 3 runs); B: it is clock-setting (in 1 of 3 runs)"),
+            (
+                "throttled",
+                "warning",
+                "A: it is thermal (in 2 of 3 runs); B: it is clock-setting (in 1 of 3 runs)",
+            ),
         ),
         (
             (of(seen("xid"), make_run()), B),
@@ -322,15 +426,27 @@ CAPTION = "the result may include warm-up"
         ),
         (
             (
-                of(*(make_run(preflight=Preflight(slow_devices=each)) for each in (("1", "2"), ("2", "3"), ()))),
+                of(
+                    *(
+                        make_run(preflight=Preflight(slow_devices=each))
+                        for each in (("1", "2"), ("2", "3"), ())
+                    )
+                ),
                 system("B", *[result()] * 3),
             ),
-            ("slow-device", "warning", "slower than the other GPUs in the preflight: 1, 2 and 3 of A"),
+            (
+                "slow-device",
+                "warning",
+                "slower than the other GPUs in the preflight: 1, 2 and 3 of A",
+            ),
         ),
         # A timer that says nothing where blocks were measured.
         ((with_summaries("A", {"clock": "blocks"}), of(covering("b"), name="B")),),
         (
-            (with_summaries("A", {"clock": "blocks"}, {}, {"clock": "blocks"}), of(*[covering("b")] * 3, name="B")),
+            (
+                with_summaries("A", {"clock": "blocks"}, {}, {"clock": "blocks"}),
+                of(*[covering("b")] * 3, name="B"),
+            ),
             ("timer-differs", "warning", "step timers differ: a whole step vs b"),
         ),
         # Tokens that a log counts.
@@ -345,22 +461,37 @@ CAPTION = "the result may include warm-up"
         ((logging(10_000), logging(10_099)),),
         ((logging(10_000), of(make_run(), name="B", values=dict(logging(20_000).values))),),
         ((logging(10_000), of(make_run(length=None), values={"tokens_per_second": value(9.0)})),),
-        ((logging(10_000), of(make_run(length=None), values={"avg_step_time_seconds": value(9.0)})),),
+        (
+            (
+                logging(10_000),
+                of(make_run(length=None), values={"avg_step_time_seconds": value(9.0)}),
+            ),
+        ),
         (
             (
                 system("A", result(per_sample=True, run=make_run(batch=32))),
                 B,
             ),
-            ("batch-differs", "warning", "global batch differs: 32 vs 64 sequences; compare samples/s, not step time"),
+            (
+                "batch-differs",
+                "warning",
+                "global batch differs: 32 vs 64 sequences; compare samples/s, not step time",
+            ),
         ),
         # The tuning of the first run that has one.
         (
-            (of(make_run(), tuned(trials=2), tuned(trials=5)), of(*[tuned(trials=4)] * 3, name="B")),
+            (
+                of(make_run(), tuned(trials=2), tuned(trials=5)),
+                of(*[tuned(trials=4)] * 3, name="B"),
+            ),
             ("tuning", "info", "A had 2 tuning trials and B had 4 tuning trials"),
         ),
         # A speed that changes.
         (
-            (with_summaries("A", halves(2.0, 1.5, "clock: 1.2 GHz")), with_summaries("B", halves(0.05, 3.25, at=41))),
+            (
+                with_summaries("A", halves(2.0, 1.5, "clock: 1.2 GHz")),
+                with_summaries("B", halves(0.05, 3.25, at=41)),
+            ),
             (
                 "speed-changed",
                 "warning",
@@ -373,7 +504,12 @@ CAPTION = "the result may include warm-up"
         ),
         # A block unlike the others.
         (
-            (system("A", value_warnings=("no", f"{OVER_BLOCKS} 2 s; block 5 takes 1.5×: it waits")), B),
+            (
+                system(
+                    "A", value_warnings=("no", f"{OVER_BLOCKS} 2 s; block 5 takes 1.5×: it waits")
+                ),
+                B,
+            ),
             ("unlike-blocks", "warning", "A: block 5 takes 1.5×; measure more runs"),
         ),
         (
@@ -381,7 +517,10 @@ CAPTION = "the result may include warm-up"
                 system(
                     "A",
                     *[result()] * 3,
-                    value_warnings=(f"{OVER_BLOCKS} 2 s; block 5: x", f"{OVER_BLOCKS} 3 s; block 6: y"),
+                    value_warnings=(
+                        f"{OVER_BLOCKS} 2 s; block 5: x",
+                        f"{OVER_BLOCKS} 3 s; block 6: y",
+                    ),
                 ),
                 system("B", *[result()] * 3, value_warnings=(f"{OVER_BLOCKS} 4 s; block 7: z",)),
             ),
@@ -400,19 +539,33 @@ CAPTION = "the result may include warm-up"
         # Slow starts.
         ((with_summaries("A", {"skipped": 20}), B),),
         (
-            (with_summaries("A", {"skipped": 3}), with_summaries("B", {"skipped": 21}, {"skipped": 7})),
-            ("slow-start", "info", "the first 21 steps of each run are excluded: the latest slow start takes as long"),
+            (
+                with_summaries("A", {"skipped": 3}),
+                with_summaries("B", {"skipped": 21}, {"skipped": 7}),
+            ),
+            (
+                "slow-start",
+                "info",
+                "the first 21 steps of each run are excluded: the latest slow start takes as long",
+            ),
         ),
         ((with_summaries("A", {"skipped": 21, "unsettled": True}), B),),
         ((with_summaries("A", {"skipped": 21}), with_summaries("B", {"unsettled": True})),),
         # Steps that are cut.
         (
-            (system("A", value_warnings=("no", f"1–2 {CUT}")), system("B", value_warnings=(f"3–4 {CUT}",))),
+            (
+                system("A", value_warnings=("no", f"1–2 {CUT}")),
+                system("B", value_warnings=(f"3–4 {CUT}",)),
+            ),
             ("steps-cut", "info", f"A: 1–2 {CUT}; also B"),
         ),
         # No steady state.
         (
-            (with_summaries("A", {}, UNSETTLED), with_summaries("B", {}), with_summaries("C", UNSETTLED)),
+            (
+                with_summaries("A", {}, UNSETTLED),
+                with_summaries("B", {}),
+                with_summaries("C", UNSETTLED),
+            ),
             ("no-steady-state", "info", f"no steady state in A and C: {CAPTION}"),
         ),
         (
@@ -426,7 +579,12 @@ CAPTION = "the result may include warm-up"
         ((system("A", result(run=make_run(steps=1, warmup=()), clock="blocks")), B),),
         (
             (
-                system("A", result(run=make_run(steps=1, warmup=())), result(run=make_run()), result(**UNSETTLED)),
+                system(
+                    "A",
+                    result(run=make_run(steps=1, warmup=())),
+                    result(run=make_run()),
+                    result(**UNSETTLED),
+                ),
                 system("B", *[result()] * 3),
             ),
             (
@@ -453,7 +611,10 @@ CAPTION = "the result may include warm-up"
         ((with_summaries("A", outlying(None), outlying(9.0, None), outlying(9.0, 1.0, None)), B),),
         ((with_summaries("A", {**outlying(9.0), "segments": ()}), B),),
         (
-            (with_summaries("A", outlying(9.0, more=(segment(101, 160, 1.0),)), {}, {}), system("B", *[result()] * 3)),
+            (
+                with_summaries("A", outlying(9.0, more=(segment(101, 160, 1.0),)), {}, {}),
+                system("B", *[result()] * 3),
+            ),
             ("speed-changed", "info", "1 of 6 runs changed speed part-way through"),
         ),
         # Runs that differ.
@@ -471,7 +632,11 @@ CAPTION = "the result may include warm-up"
         ),
         (
             (system("A", order=Order("rises", 0.034)), system("B", order=Order("falls", -0.5))),
-            ("order-of-runs", "warning", "A: throughput rises from run to run, by 3.4% from half to half; also B"),
+            (
+                "order-of-runs",
+                "warning",
+                "A: throughput rises from run to run, by 3.4% from half to half; also B",
+            ),
         ),
         (
             (B, system("C", order=Order("alternates", -0.021))),
@@ -479,31 +644,59 @@ CAPTION = "the result may include warm-up"
         ),
         # Environment variables of one system's runs.
         (
-            (variables("A", {"NCCL_ALGO": "Ring"}, {"NCCL_ALGO": "Tree"}, {}), system("B", *[result()] * 3)),
+            (
+                variables("A", {"NCCL_ALGO": "Ring"}, {"NCCL_ALGO": "Tree"}, {}),
+                system("B", *[result()] * 3),
+            ),
             ("unlike-variables", "warning", "the runs of A differ in NCCL_ALGO"),
         ),
         (
-            (variables("A", *({"NCCL_A": n, "OMP_X": "1"} for n in "121")), system("B", *[result()] * 3)),
+            (
+                variables("A", *({"NCCL_A": n, "OMP_X": "1"} for n in "121")),
+                system("B", *[result()] * 3),
+            ),
             ("unlike-variables", "warning", "the runs of A differ in NCCL_A"),
         ),
         (
-            (variables("A", dict.fromkeys("EDCBA", "1"), {"Z": "1"}, {"Z": "1"}), system("B", *[result()] * 3)),
+            (
+                variables("A", dict.fromkeys("EDCBA", "1"), {"Z": "1"}, {"Z": "1"}),
+                system("B", *[result()] * 3),
+            ),
             ("unlike-variables", "warning", "the runs of A differ in A, B, C and 3 more"),
         ),
         # Runs that state no variables don't count, nor do variables that select GPUs.
-        ((variables("A", {"NCCL_ALGO": "Ring"}, {}, {"NCCL_ALGO": "Ring"}), system("B", *[result()] * 3)),),
         (
             (
-                variables("A", *({"CUDA_VISIBLE_DEVICES": n, "HIP_VISIBLE_DEVICES": n} for n in "012")),
+                variables("A", {"NCCL_ALGO": "Ring"}, {}, {"NCCL_ALGO": "Ring"}),
+                system("B", *[result()] * 3),
+            ),
+        ),
+        (
+            (
+                variables(
+                    "A", *({"CUDA_VISIBLE_DEVICES": n, "HIP_VISIBLE_DEVICES": n} for n in "012")
+                ),
                 system("B", *[result()] * 3),
             ),
         ),
         # What the data is.
         (
             (
-                system("A", findings=(Finding("info", "other", "x"), Finding("info", "synthetic-data", "y"))),
+                system(
+                    "A",
+                    findings=(
+                        Finding("info", "other", "x"),
+                        Finding("info", "synthetic-data", "y"),
+                    ),
+                ),
                 B,
-                system("C", findings=(Finding("info", "synthetic-data", "y"), Finding("info", "synthetic-data", "z"))),
+                system(
+                    "C",
+                    findings=(
+                        Finding("info", "synthetic-data", "y"),
+                        Finding("info", "synthetic-data", "z"),
+                    ),
+                ),
             ),
             ("synthetic-data", "info", "A and C: y"),
         ),
@@ -523,8 +716,12 @@ def days(*seconds, rates=None, name="A"):
     start = datetime.datetime(2026, 2, 1, tzinfo=datetime.timezone.utc)
     runs = []
     for number, second in enumerate(seconds):
-        moment = None if second is None else (start + datetime.timedelta(seconds=second)).isoformat()
-        run = msgspec.structs.replace(make_run(steps=0, warmup=()), **series([40.0] * 10), timestamp=moment)
+        moment = (
+            None if second is None else (start + datetime.timedelta(seconds=second)).isoformat()
+        )
+        run = msgspec.structs.replace(
+            make_run(steps=0, warmup=()), **series([40.0] * 10), timestamp=moment
+        )
         runs.append(result((rates or range(100, 200))[number], run))
     return system(name, *runs)
 
@@ -565,7 +762,9 @@ THREE = system("B", *[result()] * 3)
 )
 def test_sessions(found, text):
     expected = [] if text is None else [f"A: the last {text}"]
-    assert [each.text for each in caveats([found, THREE], ()) if each.code == "unlike-sessions"] == expected
+    assert [
+        each.text for each in caveats([found, THREE], ()) if each.code == "unlike-sessions"
+    ] == expected
 
 
 def test_without_such_sessions_there_is_no_text():
@@ -637,7 +836,10 @@ WIDE = "x" * 60
             ("settings-differ", "warning", "kernel: a vs unknown; flag: unknown vs 1"),
         ),
         # What has a caveat of its own.
-        ([(B, A)], [[differs(title, "1", "2") for title in ("global batch", "step timer scope", "clock")]]),
+        (
+            [(B, A)],
+            [[differs(title, "1", "2") for title in ("global batch", "step timer scope", "clock")]],
+        ),
         # The machine is what is compared, unless it explains.
         ([(B, A)], [[differs("driver", "1", "2", explains=False)]]),
         (
@@ -654,19 +856,39 @@ WIDE = "x" * 60
         ),
         (
             [(B, A)],
-            [[differs("seed", "1", "2", False), differs("kernel", "3", "4"), differs("shuffle", "5", "6", False)]],
+            [
+                [
+                    differs("seed", "1", "2", False),
+                    differs("kernel", "3", "4"),
+                    differs("shuffle", "5", "6", False),
+                ]
+            ],
             ("settings-differ", "warning", "kernel: 4 vs 3"),
             ("configuration-differs", "info", "settings differ: seed (2 vs 1), shuffle (6 vs 5)"),
         ),
         # A note has values only where they are short, and titles as far as they fit.
         (
             [(B, A)],
-            [[differs("seed", "1" * 18, "2" * 19, False), differs("shuffle", "3" * 19, "4" * 19, False)]],
-            ("configuration-differs", "info", f"settings differ: seed ({'2' * 19} vs {'1' * 18}), also shuffle"),
+            [
+                [
+                    differs("seed", "1" * 18, "2" * 19, False),
+                    differs("shuffle", "3" * 19, "4" * 19, False),
+                ]
+            ],
+            (
+                "configuration-differs",
+                "info",
+                f"settings differ: seed ({'2' * 19} vs {'1' * 18}), also shuffle",
+            ),
         ),
         (
             [(B, A)],
-            [[differs("seed", "1" * 19, "2" * 19, False), differs("shuffle", "3" * 19, "4" * 19, False)]],
+            [
+                [
+                    differs("seed", "1" * 19, "2" * 19, False),
+                    differs("shuffle", "3" * 19, "4" * 19, False),
+                ]
+            ],
             ("configuration-differs", "info", "settings differ: seed, shuffle"),
         ),
         (
@@ -678,8 +900,14 @@ WIDE = "x" * 60
         (
             [(B, A), (B, C)],
             [
-                [differs("seed", "1", None, False, "unknown"), differs("x", "1", None, False, "unknown")],
-                [differs("seed", None, None, False, "unknown"), differs("y", "1", "1", False, "equal")],
+                [
+                    differs("seed", "1", None, False, "unknown"),
+                    differs("x", "1", None, False, "unknown"),
+                ],
+                [
+                    differs("seed", None, None, False, "unknown"),
+                    differs("y", "1", "1", False, "equal"),
+                ],
             ],
             ("not-reported", "info", "2 settings not reported by every system"),
         ),
@@ -703,7 +931,12 @@ def test_of_many_values_four_are_shown():
 
 
 def compiled(*seconds):
-    return of(*(make_run(native_metrics={} if each is None else {"compile_time_seconds": each}) for each in seconds))
+    return of(
+        *(
+            make_run(native_metrics={} if each is None else {"compile_time_seconds": each})
+            for each in seconds
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -716,11 +949,19 @@ def compiled(*seconds):
         ("kernel", ((31.26,), (8.5,)), None),
     ],
 )
-def test_the_time_of_compiling_is_told_where_the_compiler_may_explain_the_result(title, times, text):
+def test_the_time_of_compiling_is_told_where_the_compiler_may_explain_the_result(
+    title, times, text
+):
     one, other = (compiled(*each) for each in times)
     found = told((one, other), [pair_of(one, other, differs(title, "1", "2"))])
-    expected = [] if text is None else [f"compiling took {text} before the first step; no speed includes it"]
-    assert [text for code, severity, text in found if (code, severity) == ("compile-time", "info")] == expected
+    expected = (
+        []
+        if text is None
+        else [f"compiling took {text} before the first step; no speed includes it"]
+    )
+    assert [
+        text for code, severity, text in found if (code, severity) == ("compile-time", "info")
+    ] == expected
 
 
 def trained(same, *reasons):
@@ -767,7 +1008,10 @@ def test_two_lists_are_told_by_what_the_other_lacks(texts, found):
     ],
 )
 def test_texts_are_listed_as_far_as_they_fit(longest, text):
-    assert setting_caveats._brief_list(["aaaa", "bbbb", "cccc", "dddd"], "; ", longest, list("ABCD")) == text
+    assert (
+        setting_caveats._brief_list(["aaaa", "bbbb", "cccc", "dddd"], "; ", longest, list("ABCD"))
+        == text
+    )
 
 
 def test_a_list_of_one_is_never_cut():
@@ -789,7 +1033,9 @@ def test_codes_are_in_their_order_and_of_a_system_alone_those_that_concern_it():
         warnings=(FROM_NAMES, MODEL_FROM_DIRECTORY),
         notes=(Note("loss-not-finite", {"first": 51}),),
         telemetry=Telemetry(
-            issues=tuple(TelemetryIssue(code=code, text="x") for code in ("xid", "thermal", "gpu-shared")),
+            issues=tuple(
+                TelemetryIssue(code=code, text="x") for code in ("xid", "thermal", "gpu-shared")
+            ),
             samples=3,
             throttle_shares={"power-cap": 0.6},
         ),
@@ -806,8 +1052,23 @@ def test_codes_are_in_their_order_and_of_a_system_alone_those_that_concern_it():
     cpu = of(on_cpu, name="B", order=Order("rises", 0.1), value_warnings=(CUT,))
     found = [code for code, *_ in told((contradicting, cpu))]
     assert found == [
-        *("contradiction", "loss-not-finite", "incomplete", "precision-unknown", "throttled", "shared", "disturbed"),
-        *("device-errors", "slow-device", "timer-differs", "tuning-differs", "bf16-emulated", "order-of-runs"),
+        *(
+            "contradiction",
+            "loss-not-finite",
+            "incomplete",
+            "precision-unknown",
+            "throttled",
+            "shared",
+            "disturbed",
+        ),
+        *(
+            "device-errors",
+            "slow-device",
+            "timer-differs",
+            "tuning-differs",
+            "bf16-emulated",
+            "order-of-runs",
+        ),
         "batch-differs",
         # What couldn't change the decision comes last.
         *("at-power-cap", "model-source", "gpu-source", "steps-cut"),
@@ -815,7 +1076,15 @@ def test_codes_are_in_their_order_and_of_a_system_alone_those_that_concern_it():
     assert found[:-4] == [code for code in CODES if code in found[:-4]]
     assert found[-4:] == [code for code in CODES if code in found[-4:]]
     assert [code for code, *_ in told((contradicting,))] == [
-        *("contradiction", "loss-not-finite", "throttled", "shared", "device-errors", "slow-device", "at-power-cap")
+        *(
+            "contradiction",
+            "loss-not-finite",
+            "throttled",
+            "shared",
+            "device-errors",
+            "slow-device",
+            "at-power-cap",
+        )
     ]
     assert [code for code, *_ in told((cpu,))] == ["disturbed", "bf16-emulated"]
     assert set(OF_ONE) <= set(CODES)

@@ -35,32 +35,49 @@ def test_between_equals_there_is_information_alone():
 
 def test_two_runs_give_a_wide_interval():
     runs = [
-        (make_run(step_time=3.2, **each), make_run(step_time=3.3, timestamp="2026-02-03T00:00:00+00:00", **each))
+        (
+            make_run(step_time=3.2, **each),
+            make_run(step_time=3.3, timestamp="2026-02-03T00:00:00+00:00", **each),
+        )
         for each in ({}, AMD)
     ]
     assert caveats(*runs)["few-runs"].severity == "warning"
 
 
 def test_the_weightiest_come_first():
-    found = list(caveats(make_run(precision="fp8"), make_run(**AMD, batch=128, timing=Timing(covers="forward"))))
+    found = list(
+        caveats(
+            make_run(precision="fp8"), make_run(**AMD, batch=128, timing=Timing(covers="forward"))
+        )
+    )
     assert found == sorted(found, key=CODES.index)
     assert found[:2] == ["precision-differs", "timer-differs"]
 
 
 def test_a_precision_that_differs_or_is_unknown():
-    differs = caveats(make_run(precision="fp8"), make_run(**AMD, step_time=1.6))["precision-differs"]
+    differs = caveats(make_run(precision="fp8"), make_run(**AMD, step_time=1.6))[
+        "precision-differs"
+    ]
     assert differs.text == "precision differs: BF16 vs FP8"
     described = make_run(**AMD, precision="fp8")
-    config = msgspec.structs.replace(described.training_config, precision_detail="system description: FP8 Training")
+    config = msgspec.structs.replace(
+        described.training_config, precision_detail="system description: FP8 Training"
+    )
     described = msgspec.structs.replace(described, training_config=config)
     text = "FP8 from the system description, not the log"
-    assert caveats(make_run(), described)["precision-differs"].text == f"precision differs: BF16 vs FP8 ({text})"
+    assert (
+        caveats(make_run(), described)["precision-differs"].text
+        == f"precision differs: BF16 vs FP8 ({text})"
+    )
     assert (
         caveats(make_run(precision="fp8"), described)["precision-source"].text
         == f"precision {text.replace('FP8', 'FP8 is')}"
     )
     found = caveats(make_run(precision=None), make_run(**AMD))
-    assert found["precision-unknown"].text == "precision of 8×H100 is unknown and could explain the difference"
+    assert (
+        found["precision-unknown"].text
+        == "precision of 8×H100 is unknown and could explain the difference"
+    )
     cpu = {"device": None, "stack": "cpu", "gpus": 1}
     assert "precision-unknown" not in caveats(
         make_run(**cpu, precision=None), make_run(**cpu, label="b", precision=None)
@@ -68,7 +85,10 @@ def test_a_precision_that_differs_or_is_unknown():
 
 
 def test_timers_name_what_they_cover():
-    found = caveats(make_run(timing=Timing(covers="all of it")), make_run(**AMD, timing=Timing(covers="forward")))
+    found = caveats(
+        make_run(timing=Timing(covers="all of it")),
+        make_run(**AMD, timing=Timing(covers="forward")),
+    )
     assert "step timers differ: " in found["timer-differs"].text
     assert "forward" in found["timer-differs"].text
 
@@ -85,13 +105,18 @@ def test_what_disturbed_a_training_on_the_cpu():
     text = "other programs used up to 23% of the CPU during the measurement"
     assert (found.text, found.severity) == (text, "warning")
     stolen = Disturbance(other_programs_cpu_share=0.1, steal_cpu_share=0.3)
-    text = caveats(make_run(**cpu, disturbance=busy), make_run(**cpu, label="b", disturbance=stolen))["disturbed"].text
+    text = caveats(
+        make_run(**cpu, disturbance=busy), make_run(**cpu, label="b", disturbance=stolen)
+    )["disturbed"].text
     assert (
-        text == "other programs used up to 23% of the CPU and the hypervisor used up to 30% of the CPU "
+        text
+        == "other programs used up to 23% of the CPU and the hypervisor used up to 30% of the CPU "
         "during the measurement"
     )
     quiet = Disturbance(other_programs_cpu_share=0.04, steal_cpu_share=0.0)
-    assert "disturbed" not in caveats(make_run(**cpu, disturbance=quiet), make_run(**cpu, label="b"))
+    assert "disturbed" not in caveats(
+        make_run(**cpu, disturbance=quiet), make_run(**cpu, label="b")
+    )
     assert "disturbed" not in caveats(make_run(disturbance=busy), make_run(**AMD))
 
 
@@ -99,7 +124,9 @@ def test_one_extreme_step_is_named():
     run = make_run(**AMD, steps=120)
     times = list(run.step_times)
     times[70] = 60.0
-    found = caveats(make_run(steps=120), msgspec.structs.replace(run, step_times=tuple(times)))["outlier"]
+    found = caveats(make_run(steps=120), msgspec.structs.replace(run, step_times=tuple(times)))[
+        "outlier"
+    ]
     assert found.text == "8×MI300X (BF16): one outlier step took 13.2% of the measured time"
     assert found.severity == "info"
 
@@ -132,23 +159,37 @@ def test_an_incomplete_run(planned, steps):
     assert "incomplete" not in caveats(make_run(), whole)
 
 
-@pytest.mark.parametrize(("held", "total", "is_named"), [(8.6, 85.0, True), (8.5, 85.0, False), (40.0, None, False)])
+@pytest.mark.parametrize(
+    ("held", "total", "is_named"), [(8.6, 85.0, True), (8.5, 85.0, False), (40.0, None, False)]
+)
 def test_memory_that_other_programs_held(held, total, is_named):
     gpu = msgspec.structs.replace(make_run().gpu_info, total_memory_gb=total)
     runs = [
-        make_run(step_time=3.1 + each / 1000, gpu_info=gpu, environment=Environment(memory_held_by_others_gb=each))
+        make_run(
+            step_time=3.1 + each / 1000,
+            gpu_info=gpu,
+            environment=Environment(memory_held_by_others_gb=each),
+        )
         for each in (0.0, held)
     ]
     found = caveats(tuple(runs), make_run(**AMD))
     assert ("shared" in found) is is_named
     if is_named:
-        assert found["shared"].text == "8×H100 (BF16): other programs held 8.60 GB of GPU memory at the start"
+        assert (
+            found["shared"].text
+            == "8×H100 (BF16): other programs held 8.60 GB of GPU memory at the start"
+        )
 
 
 def test_what_the_user_set_unlike_a_log_is_named():
-    source = Source(kind="log", overrides={"global_batch_size": "64, not 32", "gpu": "H100, not A100"})
+    source = Source(
+        kind="log", overrides={"global_batch_size": "64, not 32", "gpu": "H100, not A100"}
+    )
     runs = tuple(make_run(step_time=time, source=source) for time in (3.2, 3.3))
-    text = "; ".join(f"8×H100 (BF16): {key} set by the user, unlike its log" for key in ("global batch size", "gpu"))
+    text = "; ".join(
+        f"8×H100 (BF16): {key} set by the user, unlike its log"
+        for key in ("global batch size", "gpu")
+    )
     assert caveats(runs, make_run(**AMD))["overridden"].text == text
     (alone,) = comparison(runs).models[0].groups
     assert [each.code for each in alone.caveats] == ["overridden"]
@@ -156,21 +197,36 @@ def test_what_the_user_set_unlike_a_log_is_named():
 
 
 def test_what_telemetry_saw_of_other_programs_is_named_alone():
-    seen = Telemetry(issues=(TelemetryIssue(code="gpu-shared", text="2 other programs used the GPU"),))
+    seen = Telemetry(
+        issues=(TelemetryIssue(code="gpu-shared", text="2 other programs used the GPU"),)
+    )
     run = make_run(environment=Environment(memory_held_by_others_gb=40.0), telemetry=seen)
-    assert caveats(run, make_run(**AMD))["shared"].text == "8×H100 (BF16): 2 other programs used the GPU"
+    assert (
+        caveats(run, make_run(**AMD))["shared"].text
+        == "8×H100 (BF16): 2 other programs used the GPU"
+    )
 
 
-@pytest.mark.parametrize(("instructions", "emulated"), [(("avx2",), True), (("avx512_bf16",), False), (None, False)])
+@pytest.mark.parametrize(
+    ("instructions", "emulated"), [(("avx2",), True), (("avx512_bf16",), False), (None, False)]
+)
 def test_bf16_in_software(instructions, emulated):
-    cpu = {"device": None, "stack": "cpu", "gpus": 1, "environment": Environment(cpu_instructions=instructions)}
+    cpu = {
+        "device": None,
+        "stack": "cpu",
+        "gpus": 1,
+        "environment": Environment(cpu_instructions=instructions),
+    }
     found = caveats(make_run(**cpu, step_time=64.0), make_run(**cpu, precision="fp32"))
     assert ("bf16-emulated" in found) is emulated
 
 
 @pytest.mark.parametrize(("stack", "emulated"), [("cpu", True), ("cuda", False), ("rocm", False)])
 def test_what_the_host_lacks_says_nothing_of_its_gpus(stack, emulated):
-    fields = {"stack": stack, "environment": Environment(cpu="Some CPU", cpu_instructions=("avx2",))}
+    fields = {
+        "stack": stack,
+        "environment": Environment(cpu="Some CPU", cpu_instructions=("avx2",)),
+    }
     found = caveats(make_run(None, **fields, step_time=64.0), make_run(**fields, precision="fp32"))
     assert ("bf16-emulated" in found) is emulated
 
@@ -179,7 +235,9 @@ def test_runs_that_follow_their_order():
     def rising(step_time, **fields):
         return tuple(
             make_run(
-                step_time=step_time * (1 + 0.01 * day), timestamp=f"2026-02-{day + 1:02d}T00:00:00+00:00", **fields
+                step_time=step_time * (1 + 0.01 * day),
+                timestamp=f"2026-02-{day + 1:02d}T00:00:00+00:00",
+                **fields,
             )
             for day in range(8)
         )
@@ -193,9 +251,13 @@ def test_runs_that_follow_their_order():
 def test_runs_beside_each_other_have_no_order(apart, are_beside):
     def runs(step_time, **fields):
         whole = sum(make_run(step_time=step_time, **fields).step_times)
-        starts = (START + datetime.timedelta(seconds=apart * 1.08 * whole * number) for number in range(8))
+        starts = (
+            START + datetime.timedelta(seconds=apart * 1.08 * whole * number) for number in range(8)
+        )
         return tuple(
-            make_run(step_time=step_time * (1 + 0.01 * number), timestamp=start.isoformat(), **fields)
+            make_run(
+                step_time=step_time * (1 + 0.01 * number), timestamp=start.isoformat(), **fields
+            )
             for number, start in enumerate(starts)
         )
 
@@ -208,7 +270,11 @@ def sessions(factor=1.04, pause=86_400.0, counts=(3, 3), **fields):
     for session, count in enumerate(counts):
         for number in range(count):
             time = 3.2 * factor**session * (1 + 0.002 * number)
-            run = make_run(step_time=time, timestamp=(starts + datetime.timedelta(seconds=now)).isoformat(), **fields)
+            run = make_run(
+                step_time=time,
+                timestamp=(starts + datetime.timedelta(seconds=now)).isoformat(),
+                **fields,
+            )
             runs.append(run)
             now += sum(run.step_times)
         now += pause
@@ -253,11 +319,16 @@ def test_a_tuned_system_against_an_untuned_one():
 def test_settings_of_another_device_are_no_tuning():
     tuned = Tuning(trials=12, device_name=H100)
     found = caveats(make_run(tuning=tuned), make_run(**AMD, tuning=tuned))
-    assert found["tuning-differs"].text.endswith("8×MI300X (BF16) had settings tuned on NVIDIA H100 80GB HBM3")
+    assert found["tuning-differs"].text.endswith(
+        "8×MI300X (BF16) had settings tuned on NVIDIA H100 80GB HBM3"
+    )
 
 
 def test_two_tuned_systems_state_their_trials():
-    runs = make_run(tuning=Tuning(trials=12)), make_run(**AMD, tuning=Tuning(trials=3, device_name=MI300X))
+    runs = (
+        make_run(tuning=Tuning(trials=12)),
+        make_run(**AMD, tuning=Tuning(trials=3, device_name=MI300X)),
+    )
     assert caveats(*runs)["tuning"].severity == "info"
     assert "3 tuning trials" in caveats(*runs)["tuning"].text
 
@@ -279,12 +350,20 @@ def test_that_the_last_steps_of_a_longer_run_are_excluded():
 
 @pytest.mark.parametrize("is_close", [True, False])
 def test_closing_programs_names_the_runs_that_it_may_save(is_close):
-    cpu = {"device": "AMD EPYC", "stack": "cpu", "disturbance": Disturbance(other_programs_cpu_share=0.88)}
+    cpu = {
+        "device": "AMD EPYC",
+        "stack": "cpu",
+        "disturbance": Disturbance(other_programs_cpu_share=0.88),
+    }
     times = (3.0, 3.3, 3.2)
     other = [(1.04 if is_close else 2.0) * time for time in (3.31, 3.0, 3.2)]
     runs = [
         make_run(
-            **cpu, step_time=time, label=label, timestamp=f"2026-03-0{day}T08:00:00+00:00", arguments=("--steps", "9")
+            **cpu,
+            step_time=time,
+            label=label,
+            timestamp=f"2026-03-0{day}T08:00:00+00:00",
+            arguments=("--steps", "9"),
         )
         for label, each in (("a", times), ("b", other))
         for day, time in enumerate(each, 1)
@@ -304,7 +383,10 @@ class TestU4:
     def printing(self, *shares, step_time=3.2, **more):
         """A run of Llama 8B that prints so many times its tokens/s, by turns."""
         run = make_run(step_time=step_time, model_config=shape(), **more)
-        rates = tuple(64 * 2048 / time * shares[index % len(shares)] for index, time in enumerate(run.step_times))
+        rates = tuple(
+            64 * 2048 / time * shares[index % len(shares)]
+            for index, time in enumerate(run.step_times)
+        )
         return msgspec.structs.replace(run, native_metrics={"tokens_per_second": rates})
 
     def test_u4_what_varies_is_the_first_caveat_and_has_no_mfu(self):
@@ -313,13 +395,22 @@ class TestU4:
         (group,) = made.models[0].groups
         assert (group.caveats[0].code, group.caveats[0].severity) == ("contradiction", "warning")
         assert "padding may not be counted" in group.caveats[0].text
-        values = {system.run.label: efficiencies(made, system)[0].values["mfu"] for system in group.systems}
-        assert values[None].value == pytest.approx(100 * 64 * 2048 / 8 / 3.2 * TOKEN / 989.4e12, rel=0.01)
+        values = {
+            system.run.label: efficiencies(made, system)[0].values["mfu"]
+            for system in group.systems
+        }
+        assert values[None].value == pytest.approx(
+            100 * 64 * 2048 / 8 / 3.2 * TOKEN / 989.4e12, rel=0.01
+        )
         assert values["x"].value is None
         assert values["x"].reason.startswith("no MFU, since it reports ")
 
     def test_u4_one_factor_is_refused(self):
-        (group,) = comparison(self.printing(1.0), self.printing(0.25, step_time=2.0, label="x")).models[0].groups
+        (group,) = (
+            comparison(self.printing(1.0), self.printing(0.25, step_time=2.0, label="x"))
+            .models[0]
+            .groups
+        )
         (refused,) = [system for system in group.systems if system.exclusion]
         assert (refused.run.label, refused.exclusion.rule) == ("x", "own-rate")
 
@@ -356,8 +447,13 @@ def test_u7_versions_of_libraries_that_differ_are_a_caveat(name):
         return make_run(device, environment=Environment(versions={name: version}), **fields)
 
     found = caveats(with_version(old), with_version(new, step_time=3.0, label="x"))
-    assert (found["settings-differ"].severity, found["settings-differ"].text) == ("warning", f"{title}: {new} vs {old}")
-    assert "settings-differ" not in caveats(with_version(old), with_version(old, step_time=3.0, label="x"))
+    assert (found["settings-differ"].severity, found["settings-differ"].text) == (
+        "warning",
+        f"{title}: {new} vs {old}",
+    )
+    assert "settings-differ" not in caveats(
+        with_version(old), with_version(old, step_time=3.0, label="x")
+    )
     # Between two kinds of GPU other libraries are what is compared.
     other = with_version(new, "NVIDIA B200", step_time=3.0)
     assert "settings-differ" not in caveats(with_version(old), other)

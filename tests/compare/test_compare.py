@@ -57,7 +57,9 @@ class TestSystemsAndModels:
         ],
     )  # fmt: skip
     def test_a_name_without_its_shape_is_no_model(self, name, config, title):
-        (model,) = comparison(make_run(model=name, scale=None, model_config=ModelConfig(**config))).models
+        (model,) = comparison(
+            make_run(model=name, scale=None, model_config=ModelConfig(**config))
+        ).models
         assert model.title == title
 
     def test_parameters_that_are_not_stated_follow_from_the_shape(self):
@@ -66,7 +68,10 @@ class TestSystemsAndModels:
         assert model.title == "a model of 5.52B parameters, named llama3 70B"
 
     def test_several_scales_are_never_called_as_the_full_one(self):
-        runs = [make_run(scale=scale, step_time=3.0 + number) for number, scale in enumerate(("tiny", "small", "1b"))]
+        runs = [
+            make_run(scale=scale, step_time=3.0 + number)
+            for number, scale in enumerate(("tiny", "small", "1b"))
+        ]
         assert comparison(*runs).models[0].title == "Llama tiny, Llama small and Llama 1b"
         assert comparison(*runs[:1], make_run()).models[0].title == "Llama tiny and Llama 3.1 8B"
         more = [*runs, make_run(scale="medium", step_time=9.0)]
@@ -76,7 +81,10 @@ class TestSystemsAndModels:
         assert comparison(make_run(model="gpt-x")).models[0].title == "gpt-x"
 
     def test_models_that_nobody_names_are_never_merged_over_files(self):
-        runs = [later(make_run(model=None, step_time=3.0 + number), day=number + 1) for number in range(5)]
+        runs = [
+            later(make_run(model=None, step_time=3.0 + number), day=number + 1)
+            for number in range(5)
+        ]
         (model,) = comparison(*runs).models
         assert [len(system.runs) for system in model.systems] == [1] * 5
         (model,) = comparison(tuple(runs)).models
@@ -96,7 +104,11 @@ class TestSystemsAndModels:
         assert group.runner_up is None
 
     def test_of_one_vendor_the_second_fastest_is_the_baseline(self):
-        runs = [make_run(), make_run("NVIDIA H200", step_time=2.0), make_run("NVIDIA B200", step_time=1.6)]
+        runs = [
+            make_run(),
+            make_run("NVIDIA H200", step_time=2.0),
+            make_run("NVIDIA B200", step_time=1.6),
+        ]
         (group,) = comparison(*runs).models[0].groups
         assert group.baseline.gpu == "NVIDIA H200"
         assert group.leaders is group.pairs[0]
@@ -109,7 +121,9 @@ class TestSystemsAndModels:
         assert group.runner_up.ratio.value == pytest.approx(1.25, rel=0.01)
 
     def test_runs_of_one_setup_are_one_system_wherever_they_lie(self):
-        result = comparison(make_run(), (later(make_run(step_time=3.4)), later(make_run(step_time=3.0), 4)))
+        result = comparison(
+            make_run(), (later(make_run(step_time=3.4)), later(make_run(step_time=3.0), 4))
+        )
         (system,) = result.models[0].systems
         assert len(system.runs) == 3
         means = sorted(each.summary.performance.tokens_per_second_per_gpu for each in system.runs)
@@ -129,7 +143,13 @@ class TestSystemsAndModels:
 
     def test_a_peak_is_the_highest_of_the_runs(self):
         runs = [
-            later(make_run(step_time=3 + day / 10, memory_metrics=MemoryMetrics(peak_memory_reserved_gb=peak)), day)
+            later(
+                make_run(
+                    step_time=3 + day / 10,
+                    memory_metrics=MemoryMetrics(peak_memory_reserved_gb=peak),
+                ),
+                day,
+            )
             for day, peak in ((1, 40.0), (2, 42.0))
         ]
         system = comparison(tuple(runs)).models[0].systems[0]
@@ -149,7 +169,10 @@ class TestSystemsAndModels:
 class TestWorkloads:
     def test_systems_with_the_same_work_are_rows_of_one_table(self):
         result = comparison(
-            make_run(batch=8, length=8192), make_run(**AMD, batch=128), make_run(), make_run(**AMD, step_time=2.4)
+            make_run(batch=8, length=8192),
+            make_run(**AMD, batch=128),
+            make_run(),
+            make_run(**AMD, step_time=2.4),
         )
         (group,) = result.models[0].groups
         assert [system.name for system in group.systems] == [
@@ -179,7 +202,10 @@ class TestWorkloads:
             {H100, MI300X},
             {"NVIDIA H200", MI300X},
         ]
-        assert [group.title for group in groups] == ["my-model, num layers 4", "my-model, num layers 8"]
+        assert [group.title for group in groups] == [
+            "my-model, num layers 4",
+            "my-model, num layers 8",
+        ]
 
     def test_a_third_system_changes_no_ratio(self):
         runs = [make_run(steps=200), make_run(**AMD, steps=200, step_time=2.5)]
@@ -189,7 +215,11 @@ class TestWorkloads:
         assert [each.ratio for each in pairs if each.system.gpu == MI300X] == [pair.ratio]
 
     def test_two_systems_with_different_batches_are_compared_per_token(self):
-        (pair,) = comparison(make_run(batch=64), make_run(**AMD, batch=128, step_time=3.2)).models[0].pairs
+        (pair,) = (
+            comparison(make_run(batch=64), make_run(**AMD, batch=128, step_time=3.2))
+            .models[0]
+            .pairs
+        )
         assert pair.ratio.value == pytest.approx(2.0, rel=0.01)
 
     def test_a_reference_gathers_all(self):
@@ -200,26 +230,40 @@ class TestWorkloads:
 
 
 class TestReference:
-    @pytest.mark.parametrize("asked", ["8×H200", "8xH200", "h200", "H200", " 8XH200 ", "nvidia h200"])
+    @pytest.mark.parametrize(
+        "asked", ["8×H200", "8xH200", "h200", "H200", " 8XH200 ", "nvidia h200"]
+    )
     def test_is_found_by_its_name_or_a_part(self, asked):
-        result = comparison(make_run("NVIDIA GH200 480GB"), make_run("NVIDIA H200"), reference=asked)
+        result = comparison(
+            make_run("NVIDIA GH200 480GB"), make_run("NVIDIA H200"), reference=asked
+        )
         assert result.models[0].pairs[0].baseline.gpu == "NVIDIA H200"
 
     def test_a_full_name_is_a_reference(self):
         runs = make_run(framework="nemo"), make_run(framework="megatron", step_time=2.4)
-        full = next(system.full_name for system in comparison(*runs).systems if system.framework == "megatron")
-        assert comparison(*runs, reference=full).models[0].groups[0].baseline.framework == "megatron"
+        full = next(
+            system.full_name
+            for system in comparison(*runs).systems
+            if system.framework == "megatron"
+        )
+        assert (
+            comparison(*runs, reference=full).models[0].groups[0].baseline.framework == "megatron"
+        )
 
     def test_an_ambiguous_one_lists_the_systems(self):
         with pytest.raises(
-            UsageError, match=r"matches several systems: be more specific; matches: batch 8; batch 64"
+            UsageError,
+            match=r"matches several systems: be more specific; matches: batch 8; batch 64",
         ) as caught:
             comparison(make_run(batch=8), make_run(batch=64), reference="batch")
         assert caught.value.heading == "unknown-system"
 
     @pytest.mark.parametrize("asked", ["B200", "", "\x1b[31m"])
     def test_an_unknown_one_lists_the_systems(self, asked):
-        with pytest.raises(UsageError, match=r"no system matches '.*': available: 8×H100 \(BF16\); 8×MI300X \(BF16\)"):
+        with pytest.raises(
+            UsageError,
+            match=r"no system matches '.*': available: 8×H100 \(BF16\); 8×MI300X \(BF16\)",
+        ):
             comparison(make_run(), make_run(**AMD), reference=asked)
 
     def test_a_model_without_it_says_so(self):
@@ -230,13 +274,18 @@ class TestReference:
             make_run("NVIDIA H200", model="qwen"),
             reference="H100",
         )
-        assert any(note.startswith("Qwen 2.5 7B: there is no system 8×H100") for note in result.notes)
+        assert any(
+            note.startswith("Qwen 2.5 7B: there is no system 8×H100") for note in result.notes
+        )
         assert len(result.models[1].pairs) == 1
 
 
 class TestModelFilter:
     def test_keeps_one(self):
-        files = [Loaded("a.json", "0" * 64, (make_run(),)), Loaded("b.json", "1" * 64, (make_run(model="qwen"),))]
+        files = [
+            Loaded("a.json", "0" * 64, (make_run(),)),
+            Loaded("b.json", "1" * 64, (make_run(model="qwen"),)),
+        ]
         result = compare(files, model="QWEN")
         assert [model.model for model in result.models] == ["qwen"]
         assert [file.name for file in result.files] == ["b.json"]
@@ -253,8 +302,13 @@ class TestManySystems:
     def test_each_run_is_searched_for_segments_once(self, monkeypatch):
         searched = []
         search = summary.find_segments
-        monkeypatch.setattr(summary, "find_segments", lambda times: searched.append(times) or search(times))
-        runs = [make_run(label=f"build {index}", step_time=3.0 + 0.1 * index, steps=40 + index) for index in range(6)]
+        monkeypatch.setattr(
+            summary, "find_segments", lambda times: searched.append(times) or search(times)
+        )
+        runs = [
+            make_run(label=f"build {index}", step_time=3.0 + 0.1 * index, steps=40 + index)
+            for index in range(6)
+        ]
         result = comparison(*runs)
         assert len(result.models[0].pairs) == 5
         assert len(searched) == len(runs)
@@ -262,9 +316,14 @@ class TestManySystems:
     def test_a_baseline_is_summarized_once_for_systems_of_one_length(self, monkeypatch):
         calls = []
         summarize = figures.summarize
-        monkeypatch.setattr(figures, "summarize", lambda *a, **k: calls.append(a[0]) or summarize(*a, **k))
+        monkeypatch.setattr(
+            figures, "summarize", lambda *a, **k: calls.append(a[0]) or summarize(*a, **k)
+        )
         longest = make_run(label="longest", step_time=2.9, steps=80)
-        others = [make_run(label=f"build {index}", step_time=3.0 + 0.1 * index, steps=40) for index in range(5)]
+        others = [
+            make_run(label=f"build {index}", step_time=3.0 + 0.1 * index, steps=40)
+            for index in range(5)
+        ]
         comparison(longest, *others, reference="longest")
         assert len(calls) == 1
 
@@ -282,7 +341,12 @@ def test_runs_of_one_system_are_timed_by_one_clock_where_all_have_one():
         # One that failed has none.
         (
             (
-                failed_run(H100, stack="cuda", training_config=sampled.training_config, timing=sampled.timing),
+                failed_run(
+                    H100,
+                    stack="cuda",
+                    training_config=sampled.training_config,
+                    timing=sampled.timing,
+                ),
                 sampled,
                 timed,
             ),
@@ -301,12 +365,16 @@ class TestCopies:
         packed = msgspec.structs.replace(run, step_times=array.array("d", run.step_times))
         result = comparison(run, packed)
         assert len(result.models[0].systems[0].runs) == 1
-        assert result.notes == ("results/file_2.json contains the same run as results/file_1.json; counted once",)
+        assert result.notes == (
+            "results/file_2.json contains the same run as results/file_1.json; counted once",
+        )
 
     def test_a_copy_in_another_folder_counts_once(self):
         result = comparison(make_run(), make_run())
         assert len(result.models[0].systems[0].runs) == 1
-        assert result.notes == ("results/file_2.json contains the same run as results/file_1.json; counted once",)
+        assert result.notes == (
+            "results/file_2.json contains the same run as results/file_1.json; counted once",
+        )
 
     def test_one_measurement_under_two_setups_is_said(self):
         times = make_run().step_times
@@ -317,7 +385,9 @@ class TestCopies:
     @pytest.mark.parametrize(("times", "is_noted"), [(3.2, False), (3.3, True)])
     def test_a_copy_with_other_times_is_noted(self, times, is_noted):
         timeline = (Entry(kind="training", start=0, duration=200),)
-        notes = comparison(make_run(timeline=timeline), make_run(step_time=times, timeline=timeline)).notes
+        notes = comparison(
+            make_run(timeline=timeline), make_run(step_time=times, timeline=timeline)
+        ).notes
         text = "results/file_2.json contains a run of results/file_1.json with other step times"
         assert any(note.startswith(text) for note in notes) is is_noted
 
@@ -331,11 +401,16 @@ class TestBrokenRuns:
         system = result.models[0].systems[1]
         assert dict(system.values) == {}
         assert system.valid_runs == ()
-        assert result.models[0].pairs[0].reason == "8×MI300X (BF16) has no step times: its run failed (out of memory)"
+        assert (
+            result.models[0].pairs[0].reason
+            == "8×MI300X (BF16) has no step times: its run failed (out of memory)"
+        )
         assert result.status == ExitStatus.NOT_COMPARABLE
 
     def test_an_incomplete_run_has_figures_and_a_warning(self):
-        result = comparison(make_run(), make_run(**AMD, status="incomplete", status_reason="interrupted"))
+        result = comparison(
+            make_run(), make_run(**AMD, status="incomplete", status_reason="interrupted")
+        )
         (pair,) = result.models[0].pairs
         assert pair.ratio is not None
         assert "a run is incomplete: interrupted; it is used" in pair.baseline.run_warnings
@@ -357,11 +432,16 @@ class TestStatus:
         assert comparison(make_run(), make_run(model="qwen", batch=32)).status == ExitStatus.OK
 
     def test_one_answer_is_enough(self):
-        result = comparison(make_run(), make_run(**AMD), make_run(model="qwen"), failed_run(model="qwen"))
+        result = comparison(
+            make_run(), make_run(**AMD), make_run(model="qwen"), failed_run(model="qwen")
+        )
         assert result.status == ExitStatus.OK
 
     def test_two_setups_of_a_machine_without_an_answer_are_not_comparable(self):
-        assert comparison(make_run(length=2048), make_run(length=4096)).status == ExitStatus.NOT_COMPARABLE
+        assert (
+            comparison(make_run(length=2048), make_run(length=4096)).status
+            == ExitStatus.NOT_COMPARABLE
+        )
 
 
 class TestSettings:
@@ -380,9 +460,14 @@ class TestSettings:
     def test_versions_only_where_they_differ(self):
         environments = [
             msgspec.structs.replace(make_run().environment, versions=versions)
-            for versions in ({"torch": "2.9", "nemo": "2.5", "te": "1"}, {"torch": "2.8", "primus": "0.3", "te": "1"})
+            for versions in (
+                {"torch": "2.9", "nemo": "2.5", "te": "1"},
+                {"torch": "2.8", "primus": "0.3", "te": "1"},
+            )
         ]
-        rows = self.rows(make_run(environment=environments[0]), make_run(**AMD, environment=environments[1]))
+        rows = self.rows(
+            make_run(environment=environments[0]), make_run(**AMD, environment=environments[1])
+        )
         assert rows["other versions"].values == ("nemo 2.5", "primus 0.3")
 
     def test_models_are_offered_in_the_order_of_their_names(self):
@@ -390,7 +475,10 @@ class TestSettings:
         files = [Loaded(f"{name}.json", name, (make_run(model=f"model {name}"),)) for name in names]
         with pytest.raises(UsageError) as raised:
             compare(files, model="gpt")
-        assert raised.value.hint == f"available: {', '.join(f'model {name}' for name in sorted(names))}"
+        assert (
+            raised.value.hint
+            == f"available: {', '.join(f'model {name}' for name in sorted(names))}"
+        )
 
     def test_versions_are_in_the_order_of_their_names(self):
         names = [*"hdbfaegc"]
@@ -398,8 +486,12 @@ class TestSettings:
             msgspec.structs.replace(make_run().environment, versions=dict.fromkeys(order, version))
             for order, version in ((names, "1"), (names[::-1], "2"))
         ]
-        rows = self.rows(make_run(environment=environments[0]), make_run(**AMD, environment=environments[1]))
-        assert rows["other versions"].values == tuple(", ".join(f"{name} {n}" for name in "abcdefgh") for n in "12")
+        rows = self.rows(
+            make_run(environment=environments[0]), make_run(**AMD, environment=environments[1])
+        )
+        assert rows["other versions"].values == tuple(
+            ", ".join(f"{name} {n}" for name in "abcdefgh") for n in "12"
+        )
 
 
 def test_a_model_under_its_name_in_a_log_is_the_model_of_its_shape():
@@ -410,7 +502,9 @@ def test_a_model_under_its_name_in_a_log_is_the_model_of_its_shape():
     assert model.pairs[0].ratio is not None
     assert len(comparison(earlier, make_run(MI300X, stack="rocm"), model="llama").systems) == 2
     # Another shape is another model.
-    small = make_run(model="llama3 8B", scale=None, model_config=ModelConfig(num_parameters=1_923_125_248))
+    small = make_run(
+        model="llama3 8B", scale=None, model_config=ModelConfig(num_parameters=1_923_125_248)
+    )
     assert [each.model for each in comparison(small, make_run()).models] == ["llama3 8B", "llama"]
 
 

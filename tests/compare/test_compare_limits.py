@@ -40,11 +40,15 @@ CPU = {"device": None, "stack": "cpu", "gpus": 1}
 
 def timed(times, device=H100, **fields):
     """A run with these step times."""
-    return msgspec.structs.replace(make_run(device, steps=0, warmup=()), **{**series(times), **fields})
+    return msgspec.structs.replace(
+        make_run(device, steps=0, warmup=()), **{**series(times), **fields}
+    )
 
 
 def dated(day, run, **fields):
-    moment = datetime.datetime(2026, 2, 1, tzinfo=datetime.timezone.utc) + datetime.timedelta(days=day)
+    moment = datetime.datetime(2026, 2, 1, tzinfo=datetime.timezone.utc) + datetime.timedelta(
+        days=day
+    )
     return msgspec.structs.replace(run, timestamp=moment.isoformat(), **fields)
 
 
@@ -61,9 +65,9 @@ def caveats(*groups):
 def unlike(factor):
     """Two runs with one label of which one takes so many times as long as the other, and a run of another system."""
     times = (3.0, 3.0 * factor)
-    return tuple(dated(day, timed([time] * 40, label="x")) for day, time in enumerate(times, 1)), timed(
-        [3.0] * 40, MI300X
-    )
+    return tuple(
+        dated(day, timed([time] * 40, label="x")) for day, time in enumerate(times, 1)
+    ), timed([3.0] * 40, MI300X)
 
 
 def disturbed(**fields):
@@ -85,10 +89,30 @@ def several(count):
 
 
 @limits(
-    ("runs that differ, told", lambda factor: "unlike-runs" in caveats(*unlike(factor)), (1.24, False), (1.26, True)),
-    ("runs that differ, refused", lambda factor: pair_of(*unlike(factor)).ratio is None, (1.99, False), (2.01, True)),
-    ("faster runs, refused", lambda factor: pair_of(*unlike(1 / factor)).ratio is None, (1.99, False), (2.01, True)),
-    ("CPU of others", lambda share: disturbed(other_programs_cpu_share=share), (0.0499, False), (0.0501, True)),
+    (
+        "runs that differ, told",
+        lambda factor: "unlike-runs" in caveats(*unlike(factor)),
+        (1.24, False),
+        (1.26, True),
+    ),
+    (
+        "runs that differ, refused",
+        lambda factor: pair_of(*unlike(factor)).ratio is None,
+        (1.99, False),
+        (2.01, True),
+    ),
+    (
+        "faster runs, refused",
+        lambda factor: pair_of(*unlike(1 / factor)).ratio is None,
+        (1.99, False),
+        (2.01, True),
+    ),
+    (
+        "CPU of others",
+        lambda share: disturbed(other_programs_cpu_share=share),
+        (0.0499, False),
+        (0.0501, True),
+    ),
     ("stolen CPU", lambda share: disturbed(steal_cpu_share=share), (0.0499, False), (0.0501, True)),
     ("outlier", has_outlier, (2.0, False), (2.03, True)),
     ("slow start", starting_slow, (20, False), (21, True)),
@@ -105,7 +129,11 @@ def test_a_caveat(ask, below, above):
 
 def test_two_runs_are_few_and_three_are_not():
     other = tuple(dated(day, timed([1.1 + 0.001 * day] * 40, MI300X)) for day in range(1, 4))
-    assert ["few-runs" in caveats(several(count), other) for count in (1, 2, 3)] == [False, True, False]
+    assert ["few-runs" in caveats(several(count), other) for count in (1, 2, 3)] == [
+        False,
+        True,
+        False,
+    ]
 
 
 def segment_ratios(levels):
@@ -152,28 +180,40 @@ def copies(records):
 
 def says_one_measurement(records):
     """Whether a note calls equal times under two setups one measurement."""
-    config = TrainingConfig(global_batch_size=64, sequence_length=2048, num_gpus=4, precision="bf16")
+    config = TrainingConfig(
+        global_batch_size=64, sequence_length=2048, num_gpus=4, precision="bf16"
+    )
     runs = timed(rounded(records)), timed(rounded(records), training_config=config)
     return any("one measurement" in note for note in comparison(*runs).notes)
 
 
 def is_cut(text):
     """Whether a text is cut in the name of a system that has it as its label."""
-    return not any(text in system.name for system in comparison(make_run(label=text), make_run()).models[0].systems)
+    return not any(
+        text in system.name
+        for system in comparison(make_run(label=text), make_run()).models[0].systems
+    )
 
 
 def is_shortened(clause):
     """Whether what a step time covers is told in fewer words."""
     covers = (Timing(covers=each) for each in (clause, "forward"))
     (group,) = (
-        comparison(*(make_run(label=str(index), timing=each) for index, each in enumerate(covers))).models[0].groups
+        comparison(*(make_run(label=str(index), timing=each) for index, each in enumerate(covers)))
+        .models[0]
+        .groups
     )
-    return not any(clause in caveat.text for caveat in group.caveats if caveat.code == "timer-differs")
+    return not any(
+        clause in caveat.text for caveat in group.caveats if caveat.code == "timer-differs"
+    )
 
 
 def differing(first, second, code="settings-differ"):
     """The text on settings of frameworks that differ between two runs."""
-    runs = (make_run(label=str(place), framework_config=each) for place, each in enumerate((first, second)))
+    runs = (
+        make_run(label=str(place), framework_config=each)
+        for place, each in enumerate((first, second))
+    )
     (group,) = comparison(*runs).models[0].groups
     return next(caveat.text for caveat in group.caveats if caveat.code == code)
 
@@ -195,7 +235,14 @@ def names_both(count):
 def test_a_run_that_never_settles_takes_the_interval_of_a_pair(unsettled):
     slow, fast = (
         tuple(
-            dated(day, timed([2 * seconds] * (16 if place in unsettled else 0) + [seconds + 0.001 * day] * 14, device))
+            dated(
+                day,
+                timed(
+                    [2 * seconds] * (16 if place in unsettled else 0)
+                    + [seconds + 0.001 * day] * 14,
+                    device,
+                ),
+            )
             for day in (1, 2)
         )
         for place, (device, seconds) in enumerate(((H100, 1.5), (MI300X, 1.0)))
@@ -206,7 +253,10 @@ def test_a_run_that_never_settles_takes_the_interval_of_a_pair(unsettled):
 def test_the_runs_that_are_needed_are_those_of_the_system_that_varies_more():
     even, uneven = (
         tuple(dated(day, timed([seconds] * 40, device)) for day, seconds in enumerate(times, 1))
-        for device, times in ((H100, (1.000001, 1.000002, 1.000003)), (MI300X, (0.970001, 1.000001, 1.000001)))
+        for device, times in (
+            (H100, (1.000001, 1.000002, 1.000003)),
+            (MI300X, (0.970001, 1.000001, 1.000001)),
+        )
     )
     ratio = pair_of(even, uneven).ratio
     spread = statistics.stdev(map(math.log, (0.970001, 1.000001, 1.000001)))
@@ -217,7 +267,8 @@ def test_the_runs_that_are_needed_are_those_of_the_system_that_varies_more():
 def test_the_largest_drift_of_several_runs_is_told():
     rising = (1.03, 1.08, 1.05)
     runs = tuple(
-        dated(day, timed([1 + (end - 1) * step / 99 for step in range(100)])) for day, end in enumerate(rising, 1)
+        dated(day, timed([1 + (end - 1) * step / 99 for step in range(100)]))
+        for day, end in enumerate(rising, 1)
     )
     (group,) = comparison(runs, timed([1.2] * 100, MI300X)).models[0].groups
     (text,) = (caveat.text for caveat in group.caveats if caveat.code == "drift")
@@ -225,7 +276,9 @@ def test_the_largest_drift_of_several_runs_is_told():
 
 
 def test_the_most_severe_event_of_a_kind_is_named():
-    issues = tuple(TelemetryIssue(code=code, text=f"it is {code}") for code in ("power-cap", "thermal"))
+    issues = tuple(
+        TelemetryIssue(code=code, text=f"it is {code}") for code in ("power-cap", "thermal")
+    )
     run = make_run(telemetry=Telemetry(issues=issues))
     (group,) = comparison(run, make_run(**AMD)).models[0].groups
     (text,) = (caveat.text for caveat in group.caveats if caveat.code == "throttled")
@@ -234,10 +287,25 @@ def test_the_most_severe_event_of_a_kind_is_named():
 
 EVENTS = {
     "throttled": (
-        *("thermal", "hardware-slowdown", "power-brake", "power-cap", "clock-setting", "sync-boost", "slower-gpu"),
+        *(
+            "thermal",
+            "hardware-slowdown",
+            "power-brake",
+            "power-cap",
+            "clock-setting",
+            "sync-boost",
+            "slower-gpu",
+        ),
     ),
     "shared": ("gpu-shared", "cpu-quota", "memory-pressure", "io-pressure"),
-    "device-errors": ("gpu-lost", "xid", "ecc-uncorrected", "memory-retired", "link-errors", "pcie-narrow"),
+    "device-errors": (
+        "gpu-lost",
+        "xid",
+        "ecc-uncorrected",
+        "memory-retired",
+        "link-errors",
+        "pcie-narrow",
+    ),
 }
 
 
@@ -245,12 +313,22 @@ EVENTS = {
 def test_each_event_of_a_kind_is_named_and_before_all_that_are_less_severe(code, events):
     for place, event in enumerate(events):
         # The least severe is recorded first.
-        issues = tuple(TelemetryIssue(code=each, text=f"it is {each}") for each in reversed(events[place:]))
-        (group,) = comparison(make_run(telemetry=Telemetry(issues=issues)), make_run(**AMD)).models[0].groups
+        issues = tuple(
+            TelemetryIssue(code=each, text=f"it is {each}") for each in reversed(events[place:])
+        )
+        (group,) = (
+            comparison(make_run(telemetry=Telemetry(issues=issues)), make_run(**AMD))
+            .models[0]
+            .groups
+        )
         (found,) = (caveat for caveat in group.caveats if caveat.code == code)
         assert (found.severity, found.text) == ("warning", f"8×H100 (BF16): it is {event}")
         quiet = tuple(msgspec.structs.replace(issue, severity="info") for issue in issues)
-        (group,) = comparison(make_run(telemetry=Telemetry(issues=quiet)), make_run(**AMD)).models[0].groups
+        (group,) = (
+            comparison(make_run(telemetry=Telemetry(issues=quiet)), make_run(**AMD))
+            .models[0]
+            .groups
+        )
         assert code not in {caveat.code for caveat in group.caveats}
 
 
@@ -264,7 +342,10 @@ def test_a_range_of_prices_goes_with_the_interval_of_the_speedup():
     low, high = pair.speedup.bounds
     assert low < high
     # A token costs least with the fast one at its lowest price and its largest lead, and the slow one at its highest.
-    assert cost(found, pair).saving == (pytest.approx(1 - 1.1 / (2 * low)), pytest.approx(1 - 1 / (3 * high)))
+    assert cost(found, pair).saving == (
+        pytest.approx(1 - 1.1 / (2 * low)),
+        pytest.approx(1 - 1 / (3 * high)),
+    )
 
 
 @limits(
@@ -273,7 +354,12 @@ def test_a_range_of_prices_goes_with_the_interval_of_the_speedup():
     ("rounds", method, (3, "welch"), (4, "paired")),
     ("records that tell a copy", copies, (19, 2), (20, 1)),
     ("characters of a label", lambda count: is_cut("x" * count), (120, False), (121, True)),
-    ("characters of a clause", lambda count: is_shortened("word " * 7 + "x" * (count - 35)), (44, False), (45, True)),
+    (
+        "characters of a clause",
+        lambda count: is_shortened("word " * 7 + "x" * (count - 35)),
+        (44, False),
+        (45, True),
+    ),
     ("records that tell a measurement", says_one_measurement, (19, False), (20, True)),
     ("characters of a setting's value", shows_whole, (60, True), (61, False)),
     ("characters of a line of settings", names_both, (78, True), (79, False)),
@@ -283,11 +369,13 @@ def test_systems_and_their_ratio(ask, below, above):
 
 
 @pytest.mark.parametrize(
-    ("count", "name"), [(44, "steps 35–44"), (90, "10 ending at 90"), (21, "last 10"), (140, "100 after 40")]
+    ("count", "name"),
+    [(44, "steps 35–44"), (90, "10 ending at 90"), (21, "last 10"), (140, "100 after 40")],
 )
 def test_a_window_needs_its_records(count, name):
     found = [
-        dict(sensitivity(timed([1.0] * each), timed([2.0] * each, MI300X))).get(name) for each in (count - 1, count)
+        dict(sensitivity(timed([1.0] * each), timed([2.0] * each, MI300X))).get(name)
+        for each in (count - 1, count)
     ]
     assert found == [None, pytest.approx(0.5)]
 
@@ -307,7 +395,9 @@ def test_a_window_has_its_steps(name, steps):
     # Each step takes as many seconds as its number squared, so that no two windows have the same mean.
     times = [float(step**2) for step in range(1, 141)]
     mean = sum(step**2 for step in steps) / len(steps)
-    assert dict(sensitivity(timed([1.0] * 140), timed(times, MI300X)))[name] == pytest.approx(1 / mean)
+    assert dict(sensitivity(timed([1.0] * 140), timed(times, MI300X)))[name] == pytest.approx(
+        1 / mean
+    )
 
 
 @pytest.mark.parametrize(
@@ -317,7 +407,12 @@ def test_a_window_has_its_steps(name, steps):
         ("median_step_time_seconds", "mean", "median"),
         *(
             (rate, "geometric mean", "all steps over all seconds")
-            for rate in ("steps_per_second", "tokens_per_second", "tokens_per_second_per_gpu", SAMPLES_RATE)
+            for rate in (
+                "steps_per_second",
+                "tokens_per_second",
+                "tokens_per_second_per_gpu",
+                SAMPLES_RATE,
+            )
         ),
         ("min_step_time_seconds", "lowest", "lowest"),
         ("max_step_time_seconds", "highest", "highest"),
@@ -328,7 +423,10 @@ def test_a_window_has_its_steps(name, steps):
     ],
 )
 def test_how_the_values_of_runs_become_one(metric, of_steps, of_blocks):
-    assert (figures.over_runs(metric), figures.over_runs(metric, of_blocks=True)) == (of_steps, of_blocks)
+    assert (figures.over_runs(metric), figures.over_runs(metric, of_blocks=True)) == (
+        of_steps,
+        of_blocks,
+    )
 
 
 @pytest.mark.parametrize(
@@ -373,7 +471,11 @@ def test_a_threshold_says_in_which_direction_it_is(slower, other, text, limit):
 class TestFiguresOfARun:
     def test_the_longest_and_the_shortest_step_are_those_of_all_runs(self):
         times = ([1.0] * 40 + [1.5], [1.1] * 40 + [1.3], [1.0] * 20 + [0.9] + [1.0] * 20)
-        (system,) = comparison(tuple(dated(day, timed(each)) for day, each in enumerate(times, 1))).models[0].systems
+        (system,) = (
+            comparison(tuple(dated(day, timed(each)) for day, each in enumerate(times, 1)))
+            .models[0]
+            .systems
+        )
         assert system.value("max_step_time_seconds") == 1.5
         assert system.value("min_step_time_seconds") == 0.9
 
@@ -382,7 +484,11 @@ class TestFiguresOfARun:
         for day, seconds in enumerate((100.0, 101.0, 115.0), 1):
             blocks = (
                 Entry(
-                    kind="training", start=200.0 * n, duration=seconds, first_step=1 + 100 * n, last_step=100 * n + 100
+                    kind="training",
+                    start=200.0 * n,
+                    duration=seconds,
+                    first_step=1 + 100 * n,
+                    last_step=100 * n + 100,
                 )
                 for n in range(4)
             )
@@ -393,10 +499,12 @@ class TestFiguresOfARun:
 
     def test_memory_is_the_highest_peak_and_the_mean_of_the_averages(self):
         memory = [
-            MemoryMetrics(peak_memory_allocated_gb=10.0 * day, avg_memory_allocated_gb=1.0 * day) for day in (1, 2, 3)
+            MemoryMetrics(peak_memory_allocated_gb=10.0 * day, avg_memory_allocated_gb=1.0 * day)
+            for day in (1, 2, 3)
         ]
         runs = tuple(
-            dated(day, timed([1.0 + 0.001 * day] * 40), memory_metrics=each) for day, each in enumerate(memory, 1)
+            dated(day, timed([1.0 + 0.001 * day] * 40), memory_metrics=each)
+            for day, each in enumerate(memory, 1)
         )
         (system,) = comparison(runs).models[0].systems
         assert system.value("peak_memory_allocated_gb") == 30.0
@@ -414,9 +522,15 @@ class TestBaseline:
         assert group.baseline.gpu == MI300X
 
     def test_one_that_is_impossible_is_none(self):
-        power = {"mean_power_watts_per_gpu": 900.0, "measured_seconds": 60.0, "power_cap_watts": 700.0}
+        power = {
+            "mean_power_watts_per_gpu": 900.0,
+            "measured_seconds": 60.0,
+            "power_cap_watts": 700.0,
+        }
         impossible = make_run("NVIDIA A100-SXM4-80GB", energy_metrics=power, step_time=9.0)
-        (group,) = comparison(make_run(), make_run(**AMD, step_time=2.0), impossible).models[0].groups
+        (group,) = (
+            comparison(make_run(), make_run(**AMD, step_time=2.0), impossible).models[0].groups
+        )
         assert group.baseline.gpu == H100
 
     def test_where_none_has_a_speed_it_is_the_first(self):
@@ -426,7 +540,10 @@ class TestBaseline:
 
 
 def check(before, after, slower="3%"):
-    files = [[Loaded(f"{kind}.json", kind * 8, tuple(runs))] for kind, runs in (("old", before), ("new", after))]
+    files = [
+        [Loaded(f"{kind}.json", kind * 8, tuple(runs))]
+        for kind, runs in (("old", before), ("new", after))
+    ]
     (found,) = check_regression(*files, parse(slower, ())).checks
     return found
 
@@ -450,10 +567,21 @@ def answer(seconds, slower="0%"):
 def of_memory(factor):
     """The answer to memory that is the same in every run, and so many times that of the baseline."""
     groups = (
-        [msgspec.structs.replace(run, memory_metrics=MemoryMetrics(peak_memory_allocated_gb=used)) for run in runs]
-        for runs, used in ((of_day(1, [1.0, 1.1]), 10.0), (of_day(11, [1.0001, 1.1001]), 10.0 * factor))
+        [
+            msgspec.structs.replace(
+                run, memory_metrics=MemoryMetrics(peak_memory_allocated_gb=used)
+            )
+            for run in runs
+        ]
+        for runs, used in (
+            (of_day(1, [1.0, 1.1]), 10.0),
+            (of_day(11, [1.0001, 1.1001]), 10.0 * factor),
+        )
     )
-    files = [[Loaded(f"{kind}.json", kind * 8, tuple(runs))] for kind, runs in zip(("old", "new"), groups, strict=True)]
+    files = [
+        [Loaded(f"{kind}.json", kind * 8, tuple(runs))]
+        for kind, runs in zip(("old", "new"), groups, strict=True)
+    ]
     _, found = check_regression(*files, parse("3%", ["peak_memory_allocated_gb=1%"])).checks
     return found.answer
 
@@ -491,7 +619,9 @@ def breaks(efficiency):
     """Whether scaling breaks at 16 GPUs of such an efficiency, one run of each size."""
     runs = timed([1.0] * 40), timed([0.5 / efficiency] * 40)
     config = msgspec.structs.replace(runs[1].training_config, num_gpus=16)
-    (curve,) = scaling_of(comparison(runs[0], msgspec.structs.replace(runs[1], training_config=config))).curves
+    (curve,) = scaling_of(
+        comparison(runs[0], msgspec.structs.replace(runs[1], training_config=config))
+    ).curves
     return curve.breaks_at is not None
 
 
@@ -510,7 +640,10 @@ def traced(*, work, idle=0.0, communication=0.0, rows=4096):
 
 
 def is_unequal(rows):
-    return explain(traced(work=1000.0, rows=10_000), traced(work=1000.0, rows=rows)).unequal_work is not None
+    return (
+        explain(traced(work=1000.0, rows=10_000), traced(work=1000.0, rows=rows)).unequal_work
+        is not None
+    )
 
 
 @limits(
@@ -533,10 +666,16 @@ def test_scaling_and_traces(ask, below, above):
     assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
 
 
-@pytest.mark.parametrize(("sessions", "is_compared"), [(("a", "a"), True), (("a", "b"), False), ((None, None), False)])
-def test_runs_of_one_session_are_of_one_configuration_however_much_they_differ(sessions, is_compared):
+@pytest.mark.parametrize(
+    ("sessions", "is_compared"), [(("a", "a"), True), (("a", "b"), False), ((None, None), False)]
+)
+def test_runs_of_one_session_are_of_one_configuration_however_much_they_differ(
+    sessions, is_compared
+):
     runs, other = unlike(2.01)
-    runs = tuple(msgspec.structs.replace(run, session=each) for run, each in zip(runs, sessions, strict=True))
+    runs = tuple(
+        msgspec.structs.replace(run, session=each) for run, each in zip(runs, sessions, strict=True)
+    )
     assert (pair_of(runs, other).ratio is not None) is is_compared
 
 
@@ -546,15 +685,34 @@ def pair_of_two(factor, other=4.0):
     return tuple(one), tuple(dated(day, timed([other] * 40, MI300X)) for day in (1, 2))
 
 
-@limits(("width", lambda factor: pair_of(*pair_of_two(factor)).ratio.is_too_wide, (1.117, False), (1.12, True)))
+@limits(
+    (
+        "width",
+        lambda factor: pair_of(*pair_of_two(factor)).ratio.is_too_wide,
+        (1.117, False),
+        (1.12, True),
+    )
+)
 def test_an_interval_that_excludes_neither_half_nor_twice_is_withheld(ask, below, above):
     assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
     pair = pair_of(*pair_of_two(above[0]))
-    assert (pair.ratio.low, pair.ratio.high, pair.ratio.method, pair.is_unsettled) == (None, None, None, True)
+    assert (pair.ratio.low, pair.ratio.high, pair.ratio.method, pair.is_unsettled) == (
+        None,
+        None,
+        None,
+        True,
+    )
     assert pair_of(*pair_of_two(below[0])).ratio.high > 1
 
 
-@limits(("equal", lambda time: pair_of(*pair_of_two(1.15, time)).ratio.is_too_wide, (7.7, True), (7.8, False)))
+@limits(
+    (
+        "equal",
+        lambda time: pair_of(*pair_of_two(1.15, time)).ratio.is_too_wide,
+        (7.7, True),
+        (7.8, False),
+    )
+)
 def test_an_interval_that_excludes_equality_is_shown_however_wide(ask, below, above):
     assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
 
@@ -577,10 +735,16 @@ def test_a_rate_on_another_clock_than_its_own_is_said_to_be():
 
 def test_a_table_says_which_rate_is_on_another_clock_than_the_baselines():
     block = (Entry(kind="training", start=0.0, duration=200.0, first_step=1, last_step=60),)
-    alone = msgspec.structs.replace(make_run("NVIDIA B200", step_times=(None,) * 60), timeline=block)
-    made = comparison(make_run(MI300X, stack="rocm", timeline=block), alone, make_run(step_time=4.0))
+    alone = msgspec.structs.replace(
+        make_run("NVIDIA B200", step_times=(None,) * 60), timeline=block
+    )
+    made = comparison(
+        make_run(MI300X, stack="rocm", timeline=block), alone, make_run(step_time=4.0)
+    )
     (row,) = (line for line in screens.shown(report(made)).splitlines() if " vs blocks)" in line)
     assert row.split()[0] == "H100"
     assert "× (timer vs blocks)" in row
-    made = comparison(make_run(MI300X, stack="rocm"), make_run("NVIDIA B200"), make_run(step_time=4.0))
+    made = comparison(
+        make_run(MI300X, stack="rocm"), make_run("NVIDIA B200"), make_run(step_time=4.0)
+    )
     assert "(timer" not in screens.shown(report(made))

@@ -51,7 +51,11 @@ SUBMITTED = make_run(framework="mlperf", timeline=BLOCK)
         ([("a", ONE, LATER), ("b", make_run(step_time=3.4))], ["a", "a", "b"], []),
         # The same measurement in another file, or twice in one.
         ([("a", ONE), ("b", LATER, ONE)], ["a", "b"], [f"b {COPY.format('a')}"]),
-        ([("a", ONE), ("b", ONE), ("c", ONE)], ["a"], [f"b {COPY.format('a')}", f"c {COPY.format('a')}"]),
+        (
+            [("a", ONE), ("b", ONE), ("c", ONE)],
+            ["a"],
+            [f"b {COPY.format('a')}", f"c {COPY.format('a')}"],
+        ),
         ([("a", ONE, ONE)], ["a"], ["a contains the same run twice; counted once"]),
         (
             [("a", ONE, msgspec.structs.replace(ONE, timestamp=LATER.timestamp))],
@@ -59,7 +63,11 @@ SUBMITTED = make_run(framework="mlperf", timeline=BLOCK)
             ["a contains the same run twice; counted once"],
         ),
         # Rounded times may be equal by chance, but not all else.
-        ([("a", ROUNDED, msgspec.structs.replace(ROUNDED, timestamp=LATER.timestamp))], ["a", "a"], []),
+        (
+            [("a", ROUNDED, msgspec.structs.replace(ROUNDED, timestamp=LATER.timestamp))],
+            ["a", "a"],
+            [],
+        ),
         ([("a", ROUNDED, ROUNDED)], ["a"], ["a contains the same run twice; counted once"]),
         # Of one file with another setup: both stay, with a note where losses say that it is the same one.
         ([("a", ONE), ("b", COPY_OF_4)], ["a", "b"], [f"b and a {TWICE}"]),
@@ -68,16 +76,28 @@ SUBMITTED = make_run(framework="mlperf", timeline=BLOCK)
         ([("a", make_run(steps=19)), ("b", make_run(steps=19, gpus=4))], ["a", "b"], []),
         # A log that was read while it was written: the longer run counts, wherever it stands.
         ([("a", PART), ("b", ONE)], ["b"], [f"b {COPY.format('a')}"]),
-        ([("a", PART), ("b", ONE), ("c", PART)], ["b"], [f"b {COPY.format('a')}", f"c {COPY.format('b')}"]),
+        (
+            [("a", PART), ("b", ONE), ("c", PART)],
+            ["b"],
+            [f"b {COPY.format('a')}", f"c {COPY.format('b')}"],
+        ),
         ([("a", ONE), ("b", PART)], ["a"], [f"b {COPY.format('a')}"]),
-        ([("a", ONE), ("b", make_run(steps=19, training_config=ONE.training_config))], ["a", "b"], []),
+        (
+            [("a", ONE), ("b", make_run(steps=19, training_config=ONE.training_config))],
+            ["a", "b"],
+            [],
+        ),
         # Another model is another measurement. Other losses and another session are of a copy that was edited, unless
         # the times may be equal by chance.
         ([("a", ONE), ("b", make_run(model="qwen"))], ["a", "b"], []),
         ([("a", ONE), ("b", make_run(losses=False))], ["a"], [f"b {COPY.format('a')}"]),
         ([("a", ONE), ("b", make_run(session="s", round=1))], ["a"], [f"b {COPY.format('a')}"]),
         ([("a", ROUNDED), ("b", msgspec.structs.replace(ROUNDED, session="s"))], ["a", "b"], []),
-        ([("a", ROUNDED), ("b", msgspec.structs.replace(ROUNDED, loss_values=(None,) * 60))], ["a", "b"], []),
+        (
+            [("a", ROUNDED), ("b", msgspec.structs.replace(ROUNDED, loss_values=(None,) * 60))],
+            ["a", "b"],
+            [],
+        ),
         # Runs without step times are no copies, unless their time line is.
         ([("a", failed_run()), ("b", failed_run())], ["a", "b"], []),
         (
@@ -90,7 +110,13 @@ SUBMITTED = make_run(framework="mlperf", timeline=BLOCK)
         ),
         # MLPerf's submissions of two rounds differ in their descriptions.
         (
-            [("a", SUBMITTED), ("b", msgspec.structs.replace(SUBMITTED, framework_config={"mlperf_round": "v5.1"}))],
+            [
+                ("a", SUBMITTED),
+                (
+                    "b",
+                    msgspec.structs.replace(SUBMITTED, framework_config={"mlperf_round": "v5.1"}),
+                ),
+            ],
             ["a"],
             [f"b {COPY.format('a')}"],
         ),
@@ -132,7 +158,9 @@ def test_a_copy_is_of_one_system_or_of_one_submission(changes, is_copy):
 def test_elsewhere_and_without_a_date_another_setup_is_another_system(fields):
     one = msgspec.structs.replace(SUBMITTED, **fields)
     assert package._is_copy(one, one)
-    assert not package._is_copy(one, msgspec.structs.replace(one, framework_config={"mlperf_round": "v5.1"}))
+    assert not package._is_copy(
+        one, msgspec.structs.replace(one, framework_config={"mlperf_round": "v5.1"})
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,14 +187,19 @@ def test_the_files_of_a_model(asked, kept):
 
 
 @pytest.mark.parametrize(
-    ("asked", "hint"), [("lama", "did you mean llama?"), ("gpt", "available: llama, qwen, unnamed model")]
+    ("asked", "hint"),
+    [("lama", "did you mean llama?"), ("gpt", "available: llama, qwen, unnamed model")],
 )
 def test_a_model_that_is_not_there(asked, hint):
     given = files(("a", make_run(model="qwen"), ONE), ("b", make_run(model=None)))
     with pytest.raises(UsageError) as raised:
         package._of_model(given, asked)
     error = raised.value
-    assert (error.problem, error.hint, error.heading) == (f"no results for model {asked!r}", hint, "unknown-model")
+    assert (error.problem, error.hint, error.heading) == (
+        f"no results for model {asked!r}",
+        hint,
+        "unknown-model",
+    )
 
 
 FULL = msgspec.structs.asdict(shape())
@@ -211,8 +244,16 @@ def test_the_name_of_a_model(model, config, name):
         ("Llama_SFT", make_run(), "Llama 3.1 8B, fine-tuning"),
         ("mine_lora", make_run(), "mine_lora"),
         ("llama_x", make_run(), "llama_x"),
-        ("llama", make_run(model_config=ModelConfig(num_parameters=4_200)), "a model of 4.2k parameters, named llama"),
-        ("llama", make_run(model_config=ModelConfig(num_layers=5)), "a model of another shape, named llama"),
+        (
+            "llama",
+            make_run(model_config=ModelConfig(num_parameters=4_200)),
+            "a model of 4.2k parameters, named llama",
+        ),
+        (
+            "llama",
+            make_run(model_config=ModelConfig(num_layers=5)),
+            "a model of another shape, named llama",
+        ),
     ],
 )
 def test_what_a_model_is_called(name, run, title):
@@ -231,7 +272,9 @@ def test_what_a_model_is_called(name, run, title):
 def test_the_title_of_several(scales, title):
     systems = [system("A", result(run=make_run(scale=each))) for each in scales]
     assert package._title("llama", systems) == title
-    nameless = [system("A", result(run=make_run(scale=each, model=None))) for each in ("a", "b", "c", "d")]
+    nameless = [
+        system("A", result(run=make_run(scale=each, model=None))) for each in ("a", "b", "c", "d")
+    ]
     assert package._title(None, nameless) == "4 unnamed models"
 
 
@@ -243,8 +286,16 @@ def of(*runs, valid=True, **fields):
     ("work", "others", "title"),
     [
         ([make_run()], [[make_run()]], "Llama 3.1 8B"),
-        ([make_run()], [[make_run()], [make_run(length=4096)]], "Llama 3.1 8B, sequence length 2048"),
-        ([make_run(length=None)], [[make_run(length=4096)]], "Llama 3.1 8B, sequence length unknown"),
+        (
+            [make_run()],
+            [[make_run()], [make_run(length=4096)]],
+            "Llama 3.1 8B, sequence length 2048",
+        ),
+        (
+            [make_run(length=None)],
+            [[make_run(length=4096)]],
+            "Llama 3.1 8B, sequence length unknown",
+        ),
         # Of rates in samples, lengths of one work may differ.
         ([make_run(length=None), make_run()], [[make_run(length=None)]], "Llama 3.1 8B"),
         # Each difference of shape once, by this work's own value.
@@ -324,16 +375,22 @@ EMPTY = make_run(steps=0, warmup=())
 def test_which_runs_count(runs, valid):
     given = [(run, str(place)) for place, run in enumerate(runs)]
     found = package.system_result(named(given), package._run_results(given, set()))
-    assert [(each.file, each.is_valid) for each in found.runs] == [(str(n), each) for n, each in enumerate(valid)]
+    assert [(each.file, each.is_valid) for each in found.runs] == [
+        (str(n), each) for n, each in enumerate(valid)
+    ]
     assert [each.run for each in found.runs] == list(runs)
     assert (found.name, found.gpu) == ("8×H100 (BF16)", H100)
 
 
 def called(*names):
-    return [system(name, gpu=None if name == "x" else H100, parts=(f"part {name}",)) for name in names]
+    return [
+        system(name, gpu=None if name == "x" else H100, parts=(f"part {name}",)) for name in names
+    ]
 
 
-@pytest.mark.parametrize(("asked", "found"), [("a", "a"), ("part b", "b"), ("B", "b"), ("a c", "a c"), ("x", "x")])
+@pytest.mark.parametrize(
+    ("asked", "found"), [("a", "a"), ("part b", "b"), ("B", "b"), ("a c", "a c"), ("x", "x")]
+)
 def test_the_system_that_a_reference_means(asked, found):
     assert package._chosen(asked, called("a", "b", "a c", "x")) == found
 
@@ -341,7 +398,11 @@ def test_the_system_that_a_reference_means(asked, found):
 @pytest.mark.parametrize(
     ("asked", "problem", "hint"),
     [
-        ("H100", "--reference: 'H100' matches several systems", "be more specific; matches: a; b; c; d; e"),
+        (
+            "H100",
+            "--reference: 'H100' matches several systems",
+            "be more specific; matches: a; b; c; d; e",
+        ),
         ("y\x1b[31m", "--reference: no system matches 'y'", "available: x; a; b; c; d"),
     ],
 )
@@ -380,14 +441,21 @@ class TestSystemsOf:
         nameless = [make_run(model=None, scale=None, step_time=3 + n / 10) for n in range(3)]
         _, results = systems_of(files(("a", *nameless[:2]), ("b", nameless[2])), Options(), [])
         assert [len(each.runs) for each in results[None]] == [2, 1]
-        shaped = [msgspec.structs.replace(run, model_config=ModelConfig(num_layers=5)) for run in nameless]
+        shaped = [
+            msgspec.structs.replace(run, model_config=ModelConfig(num_layers=5)) for run in nameless
+        ]
         _, results = systems_of(files(("a", *shaped[:2]), ("b", shaped[2])), Options(), [])
         assert [len(each.runs) for each in results[None]] == [3]
 
 
 class TestCompare:
     def test_of_several_models_the_best_supported_is_the_first(self):
-        runs = [make_run(model="qwen"), ONE, make_run(**AMD, step_time=3.0), make_run("NVIDIA H200", step_time=2.0)]
+        runs = [
+            make_run(model="qwen"),
+            ONE,
+            make_run(**AMD, step_time=3.0),
+            make_run("NVIDIA H200", step_time=2.0),
+        ]
         found = comparison(*runs, notes=["first \x1b[31mx"])
         assert [each.model for each in found.models] == ["llama", "qwen"]
         assert [each.title for each in found.models] == ["Llama 3.1 8B", "Qwen 2.5 7B"]
@@ -395,7 +463,9 @@ class TestCompare:
         # In the order of the files.
         assert found.system_names == ("8×H100 (BF16)", "8×MI300X (BF16)", "8×H200 (BF16)")
         assert found.shared == ("scale full", "BF16")
-        assert [file.name for file in found.files] == [f"results/file_{n}.json" for n in (1, 2, 3, 4)]
+        assert [file.name for file in found.files] == [
+            f"results/file_{n}.json" for n in (1, 2, 3, 4)
+        ]
         assert (found.mode, found.options, found.prices) == ("best", Options(), {})
         options = Options(tdp_energy=True)
         same = comparison(*runs, mode="same", options=options)
@@ -408,7 +478,11 @@ class TestCompare:
     def test_rates_in_samples_are_noted_where_there_are_some(self):
         note = "rates are in samples/s/GPU, since not all logs state the sequence length (--sequence-length sets it)"
         submitted = {"framework": "mlperf", "length": None}
-        runs = [make_run(**submitted), make_run(model="qwen", **submitted, step_time=2.0), make_run(model="mistral")]
+        runs = [
+            make_run(**submitted),
+            make_run(model="qwen", **submitted, step_time=2.0),
+            make_run(model="mistral"),
+        ]
         assert comparison(*runs).notes == (f"Llama 3.1 8B: {note}", f"Qwen 2.5 7B: {note}")
         assert comparison(make_run(**submitted, batch=None)).notes == ()
         other = make_run(**AMD, framework="mlperf", length=None, batch=None, step_time=2.0)
@@ -422,8 +496,14 @@ class TestCompare:
             make_run("NVIDIA B200", model="mistral"),
         ]
         found = comparison(*runs, reference="H100")
-        assert [model.groups[0].baseline.gpu for model in found.models] == [H100, MI300X, "NVIDIA B200"]
-        assert found.notes == ("Qwen 2.5 7B: there is no system 8×H100 (BF16), so another one is the baseline",)
+        assert [model.groups[0].baseline.gpu for model in found.models] == [
+            H100,
+            MI300X,
+            "NVIDIA B200",
+        ]
+        assert found.notes == (
+            "Qwen 2.5 7B: there is no system 8×H100 (BF16), so another one is the baseline",
+        )
 
     def test_groups_of_other_work(self):
         def named_groups(*runs, **options):
@@ -432,7 +512,10 @@ class TestCompare:
 
         a100, h200, b200 = (f"NVIDIA {each}" for each in ("A100-SXM4-80GB", "H200", "B200"))
         one, two = (make_run(each, step_time=time) for each, time in ((a100, 4.0), (H100, 3.0)))
-        long = [make_run(each, length=4096, step_time=time) for each, time in ((h200, 5.0), (b200, 4.0), (MI300X, 6.0))]
+        long = [
+            make_run(each, length=4096, step_time=time)
+            for each, time in ((h200, 5.0), (b200, 4.0), (MI300X, 6.0))
+        ]
         alone = make_run("NVIDIA L40S", length=512, step_time=9.0)
         short, title = "Llama 3.1 8B, sequence length 2048", "Llama 3.1 8B, sequence length 4096"
         assert named_groups(one, two) == [([H100, a100], "Llama 3.1 8B")]
@@ -443,11 +526,15 @@ class TestCompare:
         ]
         # A baseline that is named is that of its own group; beside others all are one group.
         (model,) = comparison(one, two, *long, reference="H200").models
-        assert [(group.baseline.gpu, len(group.systems), group.title) for group in model.groups] == [
+        assert [
+            (group.baseline.gpu, len(group.systems), group.title) for group in model.groups
+        ] == [
             (h200, 3, title),
             (a100, 2, short),
         ]
-        assert named_groups(one, two, alone, reference="L40S") == [([a100, H100, "NVIDIA L40S"], "Llama 3.1 8B")]
+        assert named_groups(one, two, alone, reference="L40S") == [
+            ([a100, H100, "NVIDIA L40S"], "Llama 3.1 8B")
+        ]
         (model,) = comparison(one, two, alone, reference="L40S").models
         assert [pair.ratio for pair in model.pairs] == [None, None]
         assert model.groups[0].baseline.gpu == "NVIDIA L40S"

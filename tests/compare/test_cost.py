@@ -82,11 +82,15 @@ def test_refused_figures_are_worth_nothing():
 
 
 def test_prices_are_in_the_order_of_the_files_and_their_source_is_told():
-    found = priced(make_run(), make_run(**AMD, step_time=1.6), cost=["1", "2"], source="a list", date="2026-05")
+    found = priced(
+        make_run(), make_run(**AMD, step_time=1.6), cost=["1", "2"], source="a list", date="2026-05"
+    )
     assert found.prices["8×H100 (BF16)"].low == 1
     stated, order = found.notes[-2:]
     assert stated == "prices per GPU-hour from the command line (a list, 2026-05)"
-    assert order.startswith("prices are in the order of the files, not of the table: 8×H100 (BF16) $1.00")
+    assert order.startswith(
+        "prices are in the order of the files, not of the table: 8×H100 (BF16) $1.00"
+    )
     assert "no source given, undated" in priced(make_run(), cost=["1"]).notes[-1]
 
 
@@ -119,13 +123,23 @@ class TestByHand:
         ],
     )
     def test_cost_of_tokens(self, price, batch, length, gpus, step_time, billion):
-        run = make_run("NVIDIA B200", precision="fp4", batch=batch, length=length, gpus=gpus, warmup=(), steps=200)
+        run = make_run(
+            "NVIDIA B200",
+            precision="fp4",
+            batch=batch,
+            length=length,
+            gpus=gpus,
+            warmup=(),
+            steps=200,
+        )
         run = msgspec.structs.replace(run, step_times=(step_time,) * 200)
         found = priced(run, cost=[price])
         (system,) = found.models[0].systems
         (values,) = (each.values for each in efficiencies(found, system))
         assert values["dollars_per_billion_tokens"].value == pytest.approx(billion, rel=1e-5)
-        assert values["dollars_per_trillion_tokens"].value == pytest.approx(1000 * billion, rel=1e-5)
+        assert values["dollars_per_trillion_tokens"].value == pytest.approx(
+            1000 * billion, rel=1e-5
+        )
         assert values["tokens_per_dollar"].value == pytest.approx(1e9 / billion, rel=1e-5)
 
 
@@ -147,14 +161,19 @@ class TestOutcomes:
     def test_which_one_is_cheaper(self, fast, slow, faster_is_cheaper):
         prices = (*fast, *slow)
         held = [each for each in outcomes(1.5, 2.0) if of(each.below_zero, prices) < 0]
-        assert [each.faster_is_cheaper for each in held] == ([] if faster_is_cheaper is None else [faster_is_cheaper])
+        assert [each.faster_is_cheaper for each in held] == (
+            [] if faster_is_cheaper is None else [faster_is_cheaper]
+        )
 
     def test_what_is_saved_and_where_costs_are_equal(self):
         faster, slower = outcomes(1.5, 2.0)
         prices = (2.0, 2.4, 2.0, 3.0)
         saved = [1 - of(part, prices) / of(whole, prices) for part, whole in faster.savings]
         assert saved == [pytest.approx(1 - 2.4 / (2.0 * 1.5)), pytest.approx(1 - 2.0 / (3.0 * 2.0))]
-        assert [of(form, prices) for form in faster.break_even] == [pytest.approx(1.0), pytest.approx(1.6)]
+        assert [of(form, prices) for form in faster.break_even] == [
+            pytest.approx(1.0),
+            pytest.approx(1.6),
+        ]
         prices = (8.0, 9.0, 2.0, 3.0)
         saved = [1 - of(part, prices) / of(whole, prices) for part, whole in slower.savings]
         assert saved == [pytest.approx(1 - 3.0 * 2.0 / 8.0), pytest.approx(1 - 2.0 * 1.5 / 9.0)]
@@ -175,7 +194,10 @@ def of(form, prices):
             "0.06% cheaper per token than 8×H100 (BF16) at $2.00; break-even price of 8×H100 (BF16): $2.00",
         ),
         (["2", "4.0015"], None),
-        (["2", "4.0025"], "0.06% cheaper per token than 8×MI300X (BF16) at $4.0025; break-even price of"),
+        (
+            ["2", "4.0025"],
+            "0.06% cheaper per token than 8×MI300X (BF16) at $4.0025; break-even price of",
+        ),
         (["2", "3.964"], " 0.9% cheaper"),
         (["2", "3.956"], " 1% cheaper"),
         (["2", "0.0204"], " 99% cheaper"),
@@ -189,7 +211,9 @@ def of(form, prices):
 def test_what_is_not_nothing_is_not_written_as_nothing(prices, text):
     cost = prices if len(prices) > 1 else [f"H100={prices[0]}"]
     found = priced(make_run(), make_run(**AMD, step_time=1.6), cost=cost)
-    assert (text or "no significant difference in cost per token") in cost_sentence(cost_of(found), found.prices)
+    assert (text or "no significant difference in cost per token") in cost_sentence(
+        cost_of(found), found.prices
+    )
 
 
 def test_a_name_that_looks_like_a_slot_stays_a_name():

@@ -33,7 +33,13 @@ FAST, SLOW = make_run(step_time=1.6), make_run(**AMD)
     ("runs", "arguments", "options", "prices", "notes"),
     [
         # In the order of the table no order is told.
-        ((FAST, SLOW), ["2", "3"], {}, {"8×H100 (BF16)": Price(2, 2), "8×MI300X (BF16)": Price(3, 3)}, [STATED]),
+        (
+            (FAST, SLOW),
+            ["2", "3"],
+            {},
+            {"8×H100 (BF16)": Price(2, 2), "8×MI300X (BF16)": Price(3, 3)},
+            [STATED],
+        ),
         (
             (SLOW, FAST),
             ["2,3:4"],
@@ -172,7 +178,9 @@ def test_the_file_that_may_be_from_a_gpu(name, results, file):
 
 
 def compared(**prices):
-    return Comparison((), (), (), (), (), prices={name: Price(*price) for name, price in prices.items()})
+    return Comparison(
+        (), (), (), (), (), prices={name: Price(*price) for name, price in prices.items()}
+    )
 
 
 A, B = system("A"), system("B", gpu=MI300X)
@@ -203,7 +211,8 @@ class TestCost:
         assert cost(compared(), turned) == PairCost(turned, (1.25, 2.5))
 
     @pytest.mark.parametrize(
-        ("fields", "known"), [({"gpu": A.gpu}, False), ({"gpu": A.gpu, "count": 16}, True), ({"count": 8}, True)]
+        ("fields", "known"),
+        [({"gpu": A.gpu}, False), ({"gpu": A.gpu, "count": 16}, True), ({"count": 8}, True)],
     )
     def test_of_the_same_gpus_prices_are_needed(self, fields, known):
         pair = pair_of(A, dataclasses.replace(B, **fields), ratio=TWICE)
@@ -212,7 +221,9 @@ class TestCost:
 
     @pytest.mark.parametrize("turned", [False, True])
     def test_the_faster_one_is_cheaper(self, turned):
-        pair = pair_of(B, A, ratio=Ratio(0.5, 0.4, 1 / 1.5)) if turned else pair_of(A, B, ratio=TWICE)
+        pair = (
+            pair_of(B, A, ratio=Ratio(0.5, 0.4, 1 / 1.5)) if turned else pair_of(A, B, ratio=TWICE)
+        )
         found = cost(compared(A=(4.0, 5.0), B=(2.0, 3.0)), pair)
         # At least 1.5 times as fast for 3 instead of 4; at most 2.5 times as fast for 2 instead of 5.
         assert (found.cheaper, found.dearer) == (B, A)
@@ -223,7 +234,9 @@ class TestCost:
 
     @pytest.mark.parametrize("turned", [False, True])
     def test_the_slower_one_is_cheaper(self, turned):
-        pair = pair_of(B, A, ratio=Ratio(0.5, 0.4, 1 / 1.5)) if turned else pair_of(A, B, ratio=TWICE)
+        pair = (
+            pair_of(B, A, ratio=Ratio(0.5, 0.4, 1 / 1.5)) if turned else pair_of(A, B, ratio=TWICE)
+        )
         found = cost(compared(A=(1.0, 2.0), B=(6.0, 7.0)), pair)
         assert (found.cheaper, found.dearer) == (A, B)
         assert found.saving == (pytest.approx(1 - 2 * 2.5 / 6), pytest.approx(1 - 1 * 1.5 / 7))
@@ -254,7 +267,10 @@ def test_outcomes_as_forms_of_the_prices(low, high):
     # Prices are those of the faster one, low and high, and of the slower one.
     assert FASTER.below_zero == (0.0, 1.0, pytest.approx(-0.9995 * low), 0.0)
     assert FASTER.savings == (((0, 1, 0, 0), (0, 0, low, 0)), ((1, 0, 0, 0), (0, 0, 0, high)))
-    assert FASTER.break_even == ((pytest.approx(1 / high), 0, 0, 0), (0, pytest.approx(1 / low), 0, 0))
+    assert FASTER.break_even == (
+        (pytest.approx(1 / high), 0, 0, 0),
+        (0, pytest.approx(1 / low), 0, 0),
+    )
     assert SLOWER.below_zero == (pytest.approx(-0.9995), 0.0, 0.0, high)
     assert SLOWER.savings == (((0, 0, 0, high), (1, 0, 0, 0)), ((0, 0, low, 0), (0, 1, 0, 0)))
     assert SLOWER.break_even == ((0, 0, low, 0), (0, 0, 0, high))
@@ -270,7 +286,9 @@ class TestEfficiencies:
     def test_of_a_price_and_an_option(self):
         (found,) = self.of(result(250.0))
         # 10⁹ tokens at 250 tokens/s/GPU are 1111.1 GPU-hours of 4 USD.
-        assert found.values["dollars_per_billion_tokens"].value == pytest.approx(1e9 / 250 / 3600 * 4)
+        assert found.values["dollars_per_billion_tokens"].value == pytest.approx(
+            1e9 / 250 / 3600 * 4
+        )
         (without,) = self.of(result(250.0), name="B")
         assert "dollars_per_billion_tokens" not in without.values
         (assumed,) = self.of(result(250.0), tdp_energy=True)
@@ -283,9 +301,17 @@ class TestEfficiencies:
 
     def test_of_runs_in_samples_the_rates_are_those(self):
         run = make_run(length=None, framework="mlperf", source=Source(kind="log"))
-        (in_samples,) = self.of(result(None, run, per_sample=True, performance={"avg_step_time_seconds": 2.0}))
+        (in_samples,) = self.of(
+            result(None, run, per_sample=True, performance={"avg_step_time_seconds": 2.0})
+        )
         (in_tokens,) = self.of(result(None, run, performance={"avg_step_time_seconds": 2.0}))
         token = result(250.0)
-        assert self.of(token) == (efficiency.of_runs([token.run], [token.summary], Options(price=Price(3.0, 5.0))),)
-        given = {name: each.value for name, each in in_samples.values.items() if each.value is not None}
-        assert given != {name: each.value for name, each in in_tokens.values.items() if each.value is not None}
+        assert self.of(token) == (
+            efficiency.of_runs([token.run], [token.summary], Options(price=Price(3.0, 5.0))),
+        )
+        given = {
+            name: each.value for name, each in in_samples.values.items() if each.value is not None
+        }
+        assert given != {
+            name: each.value for name, each in in_tokens.values.items() if each.value is not None
+        }

@@ -39,7 +39,10 @@ def scaled(*systems, **fields):
 
 def lines(*systems, **fields):
     """The names of the systems on each curve."""
-    return ["".join(size.system.name for size in curve.sizes) for curve in scaled(*systems, **fields).curves]
+    return [
+        "".join(size.system.name for size in curve.sizes)
+        for curve in scaled(*systems, **fields).curves
+    ]
 
 
 ONE_RUN = "one run at every point: run-to-run variation unknown"
@@ -60,7 +63,15 @@ def test_a_curve_in_full():
         (
             Size(A, 8, None, 64, None, None, None),
             # 90 tokens/s for an hour at 2.25 USD on average.
-            Size(live, 16, 1, 64, Ratio(pytest.approx(0.9), None, None), pytest.approx(90 * 3600 / 2.25), None),
+            Size(
+                live,
+                16,
+                1,
+                64,
+                Ratio(pytest.approx(0.9), None, None),
+                pytest.approx(90 * 3600 / 2.25),
+                None,
+            ),
             Size(several, 32, 3, 64, Ratio(pytest.approx(0.75), None, None), None, None),
         ),
         found.curves[0].notes,
@@ -89,12 +100,17 @@ def test_where_scaling_breaks(ratio, breaks):
 
 
 @pytest.mark.parametrize(
-    ("fields", "work"), [({"length": 4096}, 4096.0), ({"length": None}, 1.0), ({"samples": True}, 1.0)]
+    ("fields", "work"),
+    [({"length": 4096}, 4096.0), ({"length": None}, 1.0), ({"samples": True}, 1.0)],
 )
 def test_points(fields, work):
     first = sized("A", 8, 100.0, **fields)
     curve = Curve(
-        model(A), "x", "weak", (Size(first, 8, None, 64, None, None, None), Size(B, 16, 2, None, None, None, None)), ()
+        model(A),
+        "x",
+        "weak",
+        (Size(first, 8, None, 64, None, None, None), Size(B, 16, 2, None, None, None, None)),
+        (),
     )
     assert curve.points == [
         projection.Size(8, 64, pytest.approx(100.0), work),
@@ -153,7 +169,9 @@ class TestNotes:
         variation = "run-to-run variation unknown"
         assert notes(A, sized("B", 16, **two), C) == (f"one run at 8 and 32 GPUs: {variation}",)
         cpu = {"device": None, "stack": "cpu"}
-        assert notes(sized("A", 8, **cpu), sized("B", 16, **cpu, **two)) == (f"one run at 8 processes: {variation}",)
+        assert notes(sized("A", 8, **cpu), sized("B", 16, **cpu, **two)) == (
+            f"one run at 8 processes: {variation}",
+        )
 
     def test_precision_and_batch(self):
         two = {"count": 2, "precision": None}
@@ -169,14 +187,21 @@ class TestNotes:
         one = Size(A, 8, None, None, None, None, None)
         assert list(curves._notes((one, dataclasses.replace(one, batch=3)))) == [ONE_RUN]
         two = [dataclasses.replace(one, batch=batch) for batch in (3, 4)]
-        assert list(curves._notes(two))[1].startswith("the global batch changes with the number of GPUs (3 to 4); ")
+        assert list(curves._notes(two))[1].startswith(
+            "the global batch changes with the number of GPUs (3 to 4); "
+        )
 
     def test_settings_that_change(self):
         def kernels(*names):
             return (
                 scaled(
                     *(
-                        sized(name, 8 * 2**place, count=2, framework_config={"kernel": each, "z": each} if each else {})
+                        sized(
+                            name,
+                            8 * 2**place,
+                            count=2,
+                            framework_config={"kernel": each, "z": each} if each else {},
+                        )
                         for place, (name, each) in enumerate(zip("ABCDEFG", names, strict=False))
                     )
                 )
@@ -287,7 +312,10 @@ def test_lines(systems, found):
 def test_another_shape_is_another_curve(other):
     shapes = [shape()] * 2 + [shape(**other)] * 2
     places = zip("ABDE", (8, 16, 8, 32), shapes, strict=True)
-    assert lines(*(sized(name, gpus, model_config=each) for name, gpus, each in places)) == ["AB", "DE"]
+    assert lines(*(sized(name, gpus, model_config=each) for name, gpus, each in places)) == [
+        "AB",
+        "DE",
+    ]
 
 
 def test_settings_that_always_differ_have_their_own_column_or_affect_no_speed():
@@ -309,12 +337,19 @@ def test_settings_that_always_differ_have_their_own_column_or_affect_no_speed():
     ],
 )
 def test_kinds(batches, kind):
-    systems = [sized("A", gpus, batch=batch) for gpus, batch in zip((8, 16, 32), batches, strict=True)]
-    sizes = [Size(each, 1, None, each.run.training_config.global_batch_size, None, None, None) for each in systems]
+    systems = [
+        sized("A", gpus, batch=batch) for gpus, batch in zip((8, 16, 32), batches, strict=True)
+    ]
+    sizes = [
+        Size(each, 1, None, each.run.training_config.global_batch_size, None, None, None)
+        for each in systems
+    ]
     assert curves._kind(sizes) == kind
 
 
-@pytest.mark.parametrize(("batch", "gpus", "found"), [(20, 8, 2.5), (None, 8, None), (20, None, None)])
+@pytest.mark.parametrize(
+    ("batch", "gpus", "found"), [(20, 8, 2.5), (None, 8, None), (20, None, None)]
+)
 def test_the_batch_of_a_gpu(batch, gpus, found):
     assert curves._per_gpu(sized("A", gpus, batch=batch)) == found
 
@@ -327,7 +362,10 @@ def test_the_batch_of_a_gpu(batch, gpus, found):
         ([[sized("A", 8, label="x")], [A]], ["H100 (BF16), x", "H100 (BF16)"]),
         (
             [[sized("A", 8, framework="megatron", length=4096)], [sized("B", 8, scale="tiny")]],
-            ["H100 (BF16), megatron, full, sequence length 4096", "H100 (BF16), nemo, tiny, sequence length 2048"],
+            [
+                "H100 (BF16), megatron, full, sequence length 4096",
+                "H100 (BF16), nemo, tiny, sequence length 2048",
+            ],
         ),
         ([[sized("A", 8, scale=None)], [A]], ["H100 (BF16)", "H100 (BF16), full"]),
         # What tells lines of one name apart is their batch.
@@ -343,7 +381,10 @@ def test_the_batch_of_a_gpu(batch, gpus, found):
             [[sized("C", 8, batch=20), sized("D", 16, batch=40)], [A, B]],
             ["H100 (BF16), 2.5 per GPU", "H100 (BF16), batch 64"],
         ),
-        ([[A, B], [sized("C", 8, precision="fp8"), sized("D", 16, precision="fp8")]], ["H100 (BF16)", "H100 (FP8)"]),
+        (
+            [[A, B], [sized("C", 8, precision="fp8"), sized("D", 16, precision="fp8")]],
+            ["H100 (BF16)", "H100 (FP8)"],
+        ),
     ],
 )
 def test_names(systems, names):
@@ -352,7 +393,10 @@ def test_names(systems, names):
 
 def curve(*points, of=None, **fields):
     """A curve of GPUs and rates."""
-    sizes = (Size(sized("A", gpus, rate, **fields), gpus, None, None, None, None, None) for gpus, rate in points)
+    sizes = (
+        Size(sized("A", gpus, rate, **fields), gpus, None, None, None, None, None)
+        for gpus, rate in points
+    )
     return Curve(of or MODEL, str(points), "strong", tuple(sizes), ())
 
 
@@ -371,9 +415,21 @@ MODEL = model(A)
         (((8, 9.0), (16, 6.0)), ((8, 7.0), (16, 6.0)), (0, (8, 16), ())),
         (((8, 6.0), (16, 6.0)), ((8, 7.0), (16, 6.0)), (1, (8, 16), ((8, 16),))),
         # Between 8 and 32 the rate at 16 is the root of 9 · 4.
-        (((8, 9.0), (32, 4.0), (64, 3.0)), ((4, 1.0), (16, 5.99), (32, 4.5)), (0, (8, 32), ((16, 32),))),
-        (((8, 9.0), (32, 4.0), (64, 3.0)), ((4, 1.0), (16, 6.01), (32, 4.5)), (0, (8, 32), ((8, 16),))),
-        (((8, 9.0), (16, 5.0), (32, 4.0)), ((8, 7.0), (16, 6.0), (32, 3.0)), (0, (8, 32), ((8, 16), (16, 32)))),
+        (
+            ((8, 9.0), (32, 4.0), (64, 3.0)),
+            ((4, 1.0), (16, 5.99), (32, 4.5)),
+            (0, (8, 32), ((16, 32),)),
+        ),
+        (
+            ((8, 9.0), (32, 4.0), (64, 3.0)),
+            ((4, 1.0), (16, 6.01), (32, 4.5)),
+            (0, (8, 32), ((8, 16),)),
+        ),
+        (
+            ((8, 9.0), (16, 5.0), (32, 4.0)),
+            ((8, 7.0), (16, 6.0), (32, 3.0)),
+            (0, (8, 32), ((8, 16), (16, 32))),
+        ),
         # Fewer than two common sizes.
         (((8, 9.0), (16, 8.0)), ((16, 7.0), (32, 6.0)), None),
         (((8, 9.0), (16, 8.0)), ((32, 7.0), (64, 6.0)), None),
@@ -390,7 +446,10 @@ def test_crossovers(one, other, found):
 
 def test_crossovers_are_of_one_model_and_length():
     points = ((8, 9.0), (16, 8.0))
-    pairs = [(curve(*points), curve(*points, of=model(B))), (curve(*points), curve(*points, length=4096))]
+    pairs = [
+        (curve(*points), curve(*points, of=model(B))),
+        (curve(*points), curve(*points, length=4096)),
+    ]
     assert [curves._crossovers(each) for each in pairs] == [[], []]
     in_samples = [curve(*points, samples=True), curve(*points, samples=True, length=4096)]
     assert len(curves._crossovers(in_samples)) == 1
@@ -399,7 +458,9 @@ def test_crossovers_are_of_one_model_and_length():
 
 def test_a_rate_beyond_a_curve_is_none():
     made = curve((8, 9.0), (32, 4.0), (64, 3.0))
-    assert [math.exp(curves._rate_at(made, gpus)) for gpus in (8, 16, 32, 64)] == pytest.approx([9.0, 6.0, 4.0, 3.0])
+    assert [math.exp(curves._rate_at(made, gpus)) for gpus in (8, 16, 32, 64)] == pytest.approx(
+        [9.0, 6.0, 4.0, 3.0]
+    )
     for gpus in (7, 65):
         with pytest.raises(ValueError, match=f"{gpus} GPUs are beyond the curve"):
             curves._rate_at(made, gpus)

@@ -10,11 +10,23 @@ from tprimat.compare.cost import efficiencies, with_prices
 from tprimat.report.verdict import report
 from tprimat.results.run import ModelConfig, ParallelismConfig, Run
 
-LAYERS = {"num_layers": 3, "hidden_size": 128, "num_attention_heads": 4, "ffn_hidden_size": 512, "vocab_size": 5480}
+LAYERS = {
+    "num_layers": 3,
+    "hidden_size": 128,
+    "num_attention_heads": 4,
+    "ffn_hidden_size": 512,
+    "vocab_size": 5480,
+}
 
 
 def training(
-    samples: float = 4096, seconds: float = 8.0, *, gpus: int = 8, batch: int = 256, encoder: int = 3, **fields: object
+    samples: float = 4096,
+    seconds: float = 8.0,
+    *,
+    gpus: int = 8,
+    batch: int = 256,
+    encoder: int = 3,
+    **fields: object,
 ) -> Run:
     """A warm-up epoch that takes twice as long, and three measured ones."""
     epochs = tuple(
@@ -71,7 +83,9 @@ def test_a_range_of_prices_is_a_range_of_costs():
 
 def test_several_runs_have_an_interval():
     runs = tuple(
-        training(seconds=seconds, timestamp=f"2026-02-0{day}T00:00:00+00:00", step_time=3.2 + day / 1000)
+        training(
+            seconds=seconds, timestamp=f"2026-02-0{day}T00:00:00+00:00", step_time=3.2 + day / 1000
+        )
         for day, seconds in enumerate((7.9, 8.0, 8.1), 1)
     )
     value = worth(runs, "3.00")["dollars_per_epoch"]
@@ -91,7 +105,9 @@ def test_the_batch_that_would_be_the_same_is_named():
     runs = training(), training(gpus=4, batch=128, device=MI300X, stack="rocm")
     answer = report(comparison(*runs, reference="H100")).answers[0].verdict
     assert "batch-differs" in [caveat.code for caveat in answer.caveats]
-    assert "run 4×MI300X (BF16) with --batch-size 64 to rule out the batch size" in answer.next_steps
+    assert (
+        "run 4×MI300X (BF16) with --batch-size 64 to rule out the batch size" in answer.next_steps
+    )
 
 
 def test_a_batch_that_the_gpus_cannot_share_is_not_advised():
@@ -103,11 +119,16 @@ def test_a_batch_that_the_gpus_cannot_share_is_not_advised():
 def test_language_models_have_their_own_option():
     runs = (make_run(), make_run(MI300X, stack="rocm", batch=128))
     answer = report(comparison(*runs, reference="H100")).answers[0].verdict
-    assert "run 8×MI300X (BF16) with --global-batch-size 64 to rule out the batch size" in answer.next_steps
+    assert (
+        "run 8×MI300X (BF16) with --global-batch-size 64 to rule out the batch size"
+        in answer.next_steps
+    )
 
 
 def test_other_encoders_are_other_models():
-    (pair,) = comparison(training(), training(encoder=6, device=MI300X, stack="rocm")).models[0].pairs
+    (pair,) = (
+        comparison(training(), training(encoder=6, device=MI300X, stack="rocm")).models[0].pairs
+    )
     assert pair.ratio is None
     assert "num encoder layers 3 and 6" in pair.reason
 
@@ -115,7 +136,11 @@ def test_other_encoders_are_other_models():
 def test_the_configuration_diff_names_encoder_and_decoder():
     run = training()
     (pair,) = (
-        comparison(run, msgspec.structs.replace(run, label="b", timestamp="2026-02-09T00:00:00+00:00")).models[0].pairs
+        comparison(
+            run, msgspec.structs.replace(run, label="b", timestamp="2026-02-09T00:00:00+00:00")
+        )
+        .models[0]
+        .pairs
     )
     (shape,) = [entry for entry in pair.config_diff.entries if entry.title == "model shape"]
     assert shape.values[0].startswith("3 encoder layers, 3 decoder layers, hidden 128")
@@ -124,7 +149,9 @@ def test_the_configuration_diff_names_encoder_and_decoder():
 def test_a_batch_that_the_micro_batch_cannot_divide_is_not_advised():
     one_step = ParallelismConfig(gradient_accumulation_steps=1)
     runs = [
-        msgspec.structs.replace(make_run(batch=batch, gpus=1, label=f"micro{batch}"), parallelism_config=one_step)
+        msgspec.structs.replace(
+            make_run(batch=batch, gpus=1, label=f"micro{batch}"), parallelism_config=one_step
+        )
         for batch in (1, 2)
     ]
     steps = report(comparison(*runs)).answers[0].verdict.next_steps

@@ -27,7 +27,10 @@ PAIRS = (
     "gaunernst_bert-small-uncased__1016001",
 )
 H100 = gpus.match(GpuInfo(device_name="NVIDIA H100 80GB HBM3")).gpu
-SHAPES = {"Input Dims": [[4096, 8192], [8192, 1024]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}
+SHAPES = {
+    "Input Dims": [[4096, 8192], [8192, 1024]],
+    "Input type": ["c10::BFloat16", "c10::BFloat16"],
+}
 
 
 def traced(*traces: MadeTrace, name: str = "A", gpu=H100) -> Traced:
@@ -39,7 +42,9 @@ def traced(*traces: MadeTrace, name: str = "A", gpu=H100) -> Traced:
     return Traced(name, trace, gpu)
 
 
-def training(product: float, attention: float, idle: float = 10.0, steps: int = 1, shapes=SHAPES, rank=None):
+def training(
+    product: float, attention: float, idle: float = 10.0, steps: int = 1, shapes=SHAPES, rank=None
+):
     """A trace with a matrix product, attention and idle time in each step, µs."""
     trace = MadeTrace(rank=rank)
     at = 0.0
@@ -79,7 +84,9 @@ def test_each_cause_of_idle_time_limits_a_step_from_half_of_it(cause, share, lim
     idle = {f"idle_{each}": 0.001 for each in ("host_launch", "data", "synchronisation", "other")}
     idle |= {f"idle_{cause}": share - 0.003}
     step = TracedStep(seconds=1.0, parts={**idle, "attention": 1 - share})
-    assert Traced("A", SimpleNamespace(steps=(step,)), None).limit == (f"idle_{cause}" if limits else "gpu")
+    assert Traced("A", SimpleNamespace(steps=(step,)), None).limit == (
+        f"idle_{cause}" if limits else "gpu"
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,8 +106,14 @@ def test_each_cause_of_idle_time_limits_a_step_from_half_of_it(cause, share, lim
     ],
 )
 def test_what_is_looked_at_first(seconds, limits, part):
-    before, after = (SimpleNamespace(seconds=each, limit=limit) for each, limit in zip(seconds, limits, strict=True))
-    idle = tuple(Bar(f"idle_{cause}", 0.1, 0.1, None) for cause in ("data", "host_launch", "synchronisation", "other"))
+    before, after = (
+        SimpleNamespace(seconds=each, limit=limit)
+        for each, limit in zip(seconds, limits, strict=True)
+    )
+    idle = tuple(
+        Bar(f"idle_{cause}", 0.1, 0.1, None)
+        for cause in ("data", "host_launch", "synchronisation", "other")
+    )
     work = Bar("attention", 0.2, 0.3, None), Bar("normalization", 0.2, 0.15, None)
     assert Explanation(before, after, (*work, *idle), None, (None, None)).first_look.part == part
 
@@ -110,7 +123,9 @@ class TestRealPairs:
     def test_bars_add_up_to_the_difference_of_the_steps(self, explained, name):
         found = explained(name)
         assert sum(bar.delta for bar in found.bars) == pytest.approx(found.delta, abs=2e-9)
-        assert sum(bar.before for bar in found.bars) == pytest.approx(found.before.seconds, abs=2e-9)
+        assert sum(bar.before for bar in found.bars) == pytest.approx(
+            found.before.seconds, abs=2e-9
+        )
 
     @pytest.mark.parametrize("name", PAIRS)
     def test_both_traces_do_the_same_work(self, explained, name):
@@ -119,7 +134,9 @@ class TestRealPairs:
         assert found.products[0] > 0
         assert found.unequal_work is None
 
-    def test_qwen_loses_in_attention_and_products_on_one_gpu_and_elementwise_on_the_other(self, explained):
+    def test_qwen_loses_in_attention_and_products_on_one_gpu_and_elementwise_on_the_other(
+        self, explained
+    ):
         amd, nvidia = report.reasons(explained("Qwen_Qwen1.5-0.5B-Chat__1016005"))
         assert amd.startswith("mi300 is slower in matrix multiplication (+2.79 ms)")
         assert "attention (+1.19 ms)" in amd
@@ -146,7 +163,9 @@ class TestRealPairs:
         h100, mi300 = operator.achieved(explained(PAIRS[1]))
         assert h100.tflops == pytest.approx(48 * 2 * 8944 * 2816 * 1024 / 4.016e-3 / 1e12, rel=1e-3)
         assert h100.of_peak == pytest.approx(h100.tflops / 989.5, rel=1e-3)
-        assert mi300.of_peak == pytest.approx(48 * 2 * 8944 * 2816 * 1024 / 5.308e-3 / 1e12 / 1307.4, rel=1e-3)
+        assert mi300.of_peak == pytest.approx(
+            48 * 2 * 8944 * 2816 * 1024 / 5.308e-3 / 1e12 / 1307.4, rel=1e-3
+        )
 
     @pytest.mark.parametrize("name", PAIRS)
     def test_the_screen_has_24_lines_of_80_columns(self, explained, name):
@@ -165,22 +184,32 @@ class TestMadePairs:
 
     def test_the_words_are_those_of_a_comparison(self):
         def words(first, second):
-            return report.headline(explain(traced(training(first, 50)), traced(training(second, 50), name="B")))
+            return report.headline(
+                explain(traced(training(first, 50)), traced(training(second, 50), name="B"))
+            )
 
         assert words(100, 101) == "A is 0.6% faster per GPU than B: 0.16 vs 0.16 ms per step"
         assert words(430, 180) == "B is 2.0× as fast per GPU as A: 0.24 vs 0.49 ms per step"
         assert words(415, 180).startswith("B is 98% faster per GPU than A: ")
-        unknown = explain(traced(training(100, 50, shapes={})), traced(training(140, 50, shapes={}), name="B"))
+        unknown = explain(
+            traced(training(100, 50, shapes={})), traced(training(140, 50, shapes={}), name="B")
+        )
         assert report.headline(unknown) == (
             "A is 25% faster per step than B, if both do the same work: 0.16 vs 0.20 ms per step"
         )
-        assert next(report.caveats(unknown)).endswith("whether both traces do the same work is unknown")
+        assert next(report.caveats(unknown)).endswith(
+            "whether both traces do the same work is unknown"
+        )
 
     def test_a_single_step_has_no_interval_and_several_have_one(self):
         one = explain(traced(training(100, 50)), traced(training(100, 90), name="B"))
         assert one.interval is None
-        assert "only one step or rank: the variation of these times is unknown" in report.caveats(one)
-        five = explain(traced(training(100, 50, steps=5)), traced(training(120, 50, steps=5), name="B"))
+        assert "only one step or rank: the variation of these times is unknown" in report.caveats(
+            one
+        )
+        five = explain(
+            traced(training(100, 50, steps=5)), traced(training(120, 50, steps=5), name="B")
+        )
         (bar,) = [bar for bar in five.bars if bar.part == "matrix_multiplication"]
         assert bar.interval[0] < 20e-6 < bar.interval[1]
         # Welch, five values of variance 2.5 each: 20 ± 2.306 · √(2 · 2.5 / 5) µs.
@@ -197,7 +226,9 @@ class TestMadePairs:
         assert found.delta == 0
         assert report.headline(found) == "Not compared: A and B are the same trace"
         assert "pass the traces of two runs" in terminal.write(report.document(found))
-        assert report.waterfall(found)["values"][-1] == pytest.approx(report.waterfall(found)["values"][0])
+        assert report.waterfall(found)["values"][-1] == pytest.approx(
+            report.waterfall(found)["values"][0]
+        )
 
     def test_different_work_is_said_first(self):
         half = {**SHAPES, "Input Dims": [[2048, 8192], [8192, 1024]]}
@@ -239,8 +270,13 @@ class TestMadePairs:
         ],
     )
     def test_real_traces_of_other_models_are_not_compared(self, samples, first, second, part):
-        runs = [load.load([str(samples / "traces" / f"{name}.json.gz")]).files[0].runs[0] for name in (first, second)]
-        found = explain(*(Traced(name, run.trace, None) for name, run in zip("AB", runs, strict=True)))
+        runs = [
+            load.load([str(samples / "traces" / f"{name}.json.gz")]).files[0].runs[0]
+            for name in (first, second)
+        ]
+        found = explain(
+            *(Traced(name, run.trace, None) for name, run in zip("AB", runs, strict=True))
+        )
         assert report.headline(found).startswith(
             f"Not compared: different work, {part} takes 0.0% of the computation in A and "
         )
@@ -263,7 +299,9 @@ class TestMadePairs:
                 trace.kernel("gelu_kernel", 9.5, 10 + sum(times[:2]), 10 + sum(times))
                 return trace
 
-            return report.look_first(explain(traced(made(100, 50, 20)), traced(made(*seconds), name="B", gpu=gpu)))
+            return report.look_first(
+                explain(traced(made(100, 50, 20)), traced(made(*seconds), name="B", gpu=gpu))
+            )
 
         text = "clocks and power limit: all kinds of kernels are about 4% slower on B"
         assert look(104, 52, 20.8) == text
@@ -271,19 +309,26 @@ class TestMadePairs:
         assert look(104, 52, 20.65) == text
         assert not look(104, 52, 20.5).startswith("clocks")
         assert not look(104, 52, 20.8, gpu=None).startswith("clocks")
-        assert look(96, 48, 19.2) == "clocks and power limit: all kinds of kernels are about 4% slower on A"
+        assert (
+            look(96, 48, 19.2)
+            == "clocks and power limit: all kinds of kernels are about 4% slower on A"
+        )
 
     def test_the_limit_of_the_same_work(self):
         def other(columns):
             shapes = {**SHAPES, "Input Dims": [[columns, 8192], [8192, 1024]]}
-            return explain(traced(training(100, 50)), traced(training(120, 50, shapes=shapes), name="B")).unequal_work
+            return explain(
+                traced(training(100, 50)), traced(training(120, 50, shapes=shapes), name="B")
+            ).unequal_work
 
         limit = round(4096 * (1 + UNEQUAL))
         assert other(limit - 2) is None
         assert other(limit + 2) is not None
 
     def test_steps_that_vary_more_than_they_differ_are_no_difference(self):
-        found = explain(traced(training(100, 50, steps=5)), traced(training(101, 50, steps=5), name="B"))
+        found = explain(
+            traced(training(100, 50, steps=5)), traced(training(101, 50, steps=5), name="B")
+        )
         assert report.headline(found).startswith("No significant difference between A and B: ")
 
     def test_a_speed_above_the_hardware_s_is_not_shown(self):
@@ -298,7 +343,9 @@ class TestMadePairs:
         traces = []
         for vendor, kernel in (("cudnn", "cutlass_fprop"), ("miopen", "igemm_fwd")):
             trace = MadeTrace()
-            trace.operator(f"aten::{vendor}_convolution", 1, 4, **{"Input Dims": [[8, 3, 224, 224]]})
+            trace.operator(
+                f"aten::{vendor}_convolution", 1, 4, **{"Input Dims": [[8, 3, 224, 224]]}
+            )
             trace.kernel(kernel, 2, 10, 50)
             traces.append(trace)
         found = explain(traced(traces[0]), traced(traces[1], name="B"))
@@ -359,23 +406,39 @@ class TestProducts:
     def test_work_that_the_result_leaves_out_has_unknown_sizes(self):
         trace = traced(training(100, 50)).trace
         (step,) = trace.steps
-        longer = msgspec.structs.replace(step, parts={**step.parts, "matrix_multiplication": 110e-6})
+        longer = msgspec.structs.replace(
+            step, parts={**step.parts, "matrix_multiplication": 110e-6}
+        )
         assert flops_of(msgspec.structs.replace(trace, steps=(longer,))) is None
 
     @pytest.mark.parametrize(
         ("kernel", "helper"),
         [
-            ("Cijk_Alik_Bljk_BBS_BH_MT256x192x64_MI16x16x1_SN", "Cijk_SS_BiasS_HAS_ScaleAlphaVec_PostGSU16_VW4"),
+            (
+                "Cijk_Alik_Bljk_BBS_BH_MT256x192x64_MI16x16x1_SN",
+                "Cijk_SS_BiasS_HAS_ScaleAlphaVec_PostGSU16_VW4",
+            ),
             ("Cijk_Ailk_Bljk_BBS_BH_MT64x64x64_MI16x16x16x1_SN", "Cijk_B_GB"),
-            ("nvjet_tst_64x64_64x16_2x1_2cta_v_bz_splitK_TNT", "void cublasLt::splitKreduce_kernel<32, 16, int>"),
-            ("void cutlass::device_kernel<GemmUniversal<Sm90ColBroadcast, DefaultCopy> >", "Memset (Device)"),
+            (
+                "nvjet_tst_64x64_64x16_2x1_2cta_v_bz_splitK_TNT",
+                "void cublasLt::splitKreduce_kernel<32, 16, int>",
+            ),
+            (
+                "void cutlass::device_kernel<GemmUniversal<Sm90ColBroadcast, DefaultCopy> >",
+                "Memset (Device)",
+            ),
         ],
     )
     def test_a_product_that_is_split_is_one_call(self, kernel, helper):
         def work(name, seconds):
             types = ("c10::BFloat16",) * 2
             return TracedWork(
-                **{"kernel": name, "part": "matrix_multiplication", "operator": "aten::mm", "types": types},
+                **{
+                    "kernel": name,
+                    "part": "matrix_multiplication",
+                    "operator": "aten::mm",
+                    "types": types,
+                },
                 **{"shapes": ((4096, 8192), (8192, 1024)), "calls": 3.0},
                 **{"seconds": seconds, "exposed_seconds": seconds},
             )
@@ -388,7 +451,9 @@ class TestProducts:
 
 def test_a_narrow_screen_loses_no_value():
     long = "A system with a long name"
-    explanation = explain(traced(training(900, 200, steps=3)), traced(training(1200, 200, 430, steps=3), name=long))
+    explanation = explain(
+        traced(training(900, 200, steps=3)), traced(training(1200, 200, 430, steps=3), name=long)
+    )
     text = terminal.write(report.document(explanation), width=50)
     assert max(map(len, text.splitlines())) <= 50
     assert "+0.30" in text

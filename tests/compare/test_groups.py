@@ -40,7 +40,11 @@ DEEP, FLAT, OPEN = of(model_config=shape()), of(model_config=shape(num_layers=16
 
 
 def in_samples(name):
-    return system(name, result(100.0, make_run(length=None), per_sample=True), values={SAMPLES_RATE: value(2.0)})
+    return system(
+        name,
+        result(100.0, make_run(length=None), per_sample=True),
+        values={SAMPLES_RATE: value(2.0)},
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,7 +64,15 @@ def in_samples(name):
         ([in_samples, SHORT, in_samples, SHORT, SHORT], ["BDE", "AC"]),
         ([of(scale="tiny"), SHORT, of(scale="tiny")], ["AC"]),
         # Without a rate, or excluded, a system is in none.
-        ([SHORT, lambda name: made(name, None), lambda name: made(name, findings=EXCLUDING), SHORT], ["AD"]),
+        (
+            [
+                SHORT,
+                lambda name: made(name, None),
+                lambda name: made(name, findings=EXCLUDING),
+                SHORT,
+            ],
+            ["AD"],
+        ),
     ],
 )
 def test_systems_of_the_same_work(kinds, works):
@@ -136,12 +148,18 @@ def test_in_the_same_mode_a_difference_of_configuration_gives_no_ratio():
     assert [each.reason for each in grouped(work, mode="same").pairs] == [
         "the configurations differ in global batch"
     ] * 2
-    found = grouped((made("A", 300.0), made("B", 200.0), made("C", 100.0, batch=32)), chosen=None, mode="same")
+    found = grouped(
+        (made("A", 300.0), made("B", 200.0), made("C", 100.0, batch=32)), chosen=None, mode="same"
+    )
     assert (found.leaders.system.name, found.runner_up, found.pairs[1].ratio) == ("A", None, None)
     # What one leaves open differs from neither, and the other two differ from each other.
     config = make_run().training_config
     first, second, chosen = (
-        made(name, rate, make_run(training_config=msgspec.structs.replace(config, micro_batch_size=size)))
+        made(
+            name,
+            rate,
+            make_run(training_config=msgspec.structs.replace(config, micro_batch_size=size)),
+        )
         for name, rate, size in (("A", 300.0, 1), ("B", 200.0, 2), ("C", 100.0, None))
     )
     found = grouped((first, second, chosen), (), chosen, "same")
@@ -155,7 +173,9 @@ def on_common_steps(monkeypatch):
     def stub(rates):
         def aligned(systems, _=None):
             return [
-                made(each.name, rates.get(each.name, each.value(RATE)), each.run) if each.name in rates else each
+                made(each.name, rates.get(each.name, each.value(RATE)), each.run)
+                if each.name in rates
+                else each
                 for each in systems
             ]
 
@@ -192,7 +212,10 @@ def test_the_baseline_is_tried_three_times_at_most(monkeypatch):
     def turning(systems, _=None):
         # Each is the slower one as the baseline, so that no choice lasts.
         tried.append(names(systems))
-        return [made(each.name, rate, each.run) for each, rate in zip(systems, (100.0, 200.0), strict=True)]
+        return [
+            made(each.name, rate, each.run)
+            for each, rate in zip(systems, (100.0, 200.0), strict=True)
+        ]
 
     monkeypatch.setattr(groups, "aligned", turning)
     found = grouped((made("A", 300.0), made("B", 200.0)))
@@ -220,7 +243,9 @@ def test_the_rates_of_all_steps_choose_the_first_baseline(monkeypatch):
 @pytest.mark.parametrize(("runs", "is_kept"), [(1, True), (2, True), (3, False), (4, False)])
 def test_summaries_of_a_baseline_with_many_runs_are_not_kept(monkeypatch, runs, is_kept):
     kept = []
-    monkeypatch.setattr(groups, "aligned", lambda systems, known=None: kept.append(known) or list(systems))
+    monkeypatch.setattr(
+        groups, "aligned", lambda systems, known=None: kept.append(known) or list(systems)
+    )
     grouped((A, C), (LOST,), system("B", *[result(200.0)] * runs, values=TIMED))
     # Of three systems, and of the fastest two beside each other.
     assert kept[:3] == [{} if is_kept else None] * 3
@@ -233,7 +258,10 @@ def test_the_values_of_the_baseline_are_those_beside_the_leader(monkeypatch):
     def aligned(systems, _=None):
         first, other = systems
         summary = {"clock": "blocks"} if other.name == "A" else None
-        return [made(first.name, beside.get(other.name, 1.0)), made(other.name, other.value(RATE), summary=summary)]
+        return [
+            made(first.name, beside.get(other.name, 1.0)),
+            made(other.name, other.value(RATE), summary=summary),
+        ]
 
     monkeypatch.setattr(groups, "aligned", aligned)
     found = grouped((A, B, C))
@@ -251,7 +279,13 @@ def throttled(name, rate, code="thermal"):
 
 def test_the_caveats_are_those_of_all_that_are_compared():
     first = (throttled("A", 300.0), made("B", 200.0))
-    third = (made("C", 100.0, make_run(warnings=(FROM_NAMES,), telemetry=throttled("x", 1.0).run.telemetry)),)
+    third = (
+        made(
+            "C",
+            100.0,
+            make_run(warnings=(FROM_NAMES,), telemetry=throttled("x", 1.0).run.telemetry),
+        ),
+    )
     found = [(each.code, each.text) for each in grouped((*first, *third)).caveats]
     source = "GPUs of C inferred from the names of the platform and of the log's files"
     assert [each for each in found if each[0] != "not-reported"] == [
@@ -296,7 +330,15 @@ def clocked(name, rate, clock="timer", *more):
         ([(clocked("A", 100.0), clocked("A", 99.949, "blocks"))], "A 0.1% lower than on its own"),
         ([(clocked("A", 100.0), clocked("A", 110.0))], None),
         # Clocks are compared as sets, and rates as geometric means over runs.
-        ([(clocked("A", 100.0, "timer", "blocks"), clocked("A", 110.0, "blocks", "timer", "timer"))], None),
+        (
+            [
+                (
+                    clocked("A", 100.0, "timer", "blocks"),
+                    clocked("A", 110.0, "blocks", "timer", "timer"),
+                )
+            ],
+            None,
+        ),
         (
             [
                 (
@@ -314,7 +356,11 @@ def clocked(name, rate, clock="timer", *more):
 )
 def test_rates_on_another_clock_than_their_own(pairs, text):
     own, shown = zip(*pairs, strict=True)
-    expected = [] if text is None else [Caveat("clock-differs", "info", f"rates on the common clock: {text}")]
+    expected = (
+        []
+        if text is None
+        else [Caveat("clock-differs", "info", f"rates on the common clock: {text}")]
+    )
     assert list(groups._on_other_clocks(own, shown)) == expected
 
 
@@ -332,7 +378,8 @@ def test_how_much_an_answer_rests_on(ratios, leader, is_short, found):
     baseline = system("A", *[result()] * 2, result(is_valid=False))
     others = [system("B", *[result()] * 3), system("C", *[result()] * 4)]
     pairs = [
-        pair_of(baseline, other, ratio=ratio, is_short=is_short) for other, ratio in zip(others, ratios, strict=False)
+        pair_of(baseline, other, ratio=ratio, is_short=is_short)
+        for other, ratio in zip(others, ratios, strict=False)
     ]
     leaders = None if leader is None else pairs[leader]
     assert evidence(Group((), baseline, tuple(pairs), (), leaders)) == found
@@ -348,7 +395,11 @@ def versioned(**versions):
         ([{"a": "1"}, {"a": "1"}], (None, None)),
         # In the order of their names; torch has a row of its own.
         (
-            [{"b": "1", "torch": "2", "a": "3"}, {"a": "4", "torch": "5", "b": "6"}, {"b": "1", "a": "3"}],
+            [
+                {"b": "1", "torch": "2", "a": "3"},
+                {"a": "4", "torch": "5", "b": "6"},
+                {"b": "1", "a": "3"},
+            ],
             ("a 3, b 1", "a 4, b 6", "a 3, b 1"),
         ),
         ([{"a": "1", "c": "7"}, {"c": "7"}], ("a 1", None)),

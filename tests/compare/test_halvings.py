@@ -24,7 +24,9 @@ def test_there_are_126_halvings(tool):
     assert all(sorted(first + second) == list(range(10)) for first, second in tool.HALVINGS)
 
 
-def test_halves_of_one_system_are_seldom_different_and_a_slower_half_is_found(tool, halvings, samples):
+def test_halves_of_one_system_are_seldom_different_and_a_slower_half_is_found(
+    tool, halvings, samples
+):
     found, runs = {}, {}
     for name, result, runs[name] in tool.results(halvings, samples / "mlperf"):
         found[name] = result
@@ -38,4 +40,7 @@ def test_halves_of_one_system_are_seldom_different_and_a_slower_half_is_found(to
 def test_what_must_not_be_is_a_fault(tool):
     always, never = tool.Outcome(20, 20, 20), tool.Outcome(20, 20, 0)
     assert tool.faults({"one": tool.SetResult(never, always, 0.01)}, always) == []
-    assert len(tool.faults({"one": tool.SetResult(always, never, 0.01)}, tool.Outcome(20, 19, 19))) == 4
+    assert (
+        len(tool.faults({"one": tool.SetResult(always, never, 0.01)}, tool.Outcome(20, 19, 19)))
+        == 4
+    )

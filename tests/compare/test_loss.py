@@ -25,7 +25,9 @@ def curve(tokens):
     return 2 + 8 / math.sqrt(1 + tokens / 131_072)
 
 
-def run(seed=0, *, steps=STEPS, times=1.0, noise=0.02, batch=64, length=2048, losses=None, **fields):
+def run(
+    seed=0, *, steps=STEPS, times=1.0, noise=0.02, batch=64, length=2048, losses=None, **fields
+):
     random = np.random.default_rng(seed)
     if losses is None:
         values = [curve(step * batch * (length or 2048)) * times for step in range(steps)]
@@ -35,7 +37,10 @@ def run(seed=0, *, steps=STEPS, times=1.0, noise=0.02, batch=64, length=2048, lo
 
 
 def checked(before, after, threshold="1%"):
-    files = [[Loaded(f"{name}.json", "0" * 64, tuple(runs))] for name, runs in (("old", before), ("new", after))]
+    files = [
+        [Loaded(f"{name}.json", "0" * 64, tuple(runs))]
+        for name, runs in (("old", before), ("new", after))
+    ]
     found = check_regression(*files, parse("50%", [f"final_loss={threshold}"]))
     return found.checks[1]
 
@@ -45,7 +50,8 @@ def without(made, first, last):
     return msgspec.structs.replace(
         made,
         loss_values=tuple(
-            None if first <= step <= last else loss for step, loss in zip(made.steps, made.loss_values, strict=True)
+            None if first <= step <= last else loss
+            for step, loss in zip(made.steps, made.loss_values, strict=True)
         ),
     )
 
@@ -78,7 +84,11 @@ class TestAnswers:
     @pytest.mark.parametrize(("threshold", "scale"), [("1%", 1.0), ("1", 2.43)])
     def test_of_equal_batches_only_what_seeds_may_do_remains(self, threshold, scale):
         def half(seed):
-            check = checked([run(1)], [run(2, losses=[1.003 * loss for loss in run(seed).loss_values])], threshold)
+            check = checked(
+                [run(1)],
+                [run(2, losses=[1.003 * loss for loss in run(seed).loss_values])],
+                threshold,
+            )
             return (check.high - check.low) / 2 / scale
 
         # 1.96 · 0.2% · √2, since the noise of the batches cancels.
@@ -91,13 +101,18 @@ class TestAnswers:
         check = checked([before], [after])
         # The longer run's later losses are lower, and count for nothing.
         assert check.values[0] == pytest.approx(check.values[1], rel=1e-9)
-        assert check.values[0] == pytest.approx(np.mean(before.loss_values[-int(WINDOW * STEPS) :]), rel=2e-3)
+        assert check.values[0] == pytest.approx(
+            np.mean(before.loss_values[-int(WINDOW * STEPS) :]), rel=2e-3
+        )
         assert f"the last 25% of {STEPS * 131_072 / 1e6:.1f}M common tokens" in check.basis
 
     @pytest.mark.parametrize("batch", [16, 32, 128])
     def test_another_batch_is_compared_after_the_same_tokens(self, batch):
         # At these steps the loss falls by 0.08% per step: half of the difference of two steps would show.
-        before, after = run(1, noise=2e-4, steps=176), run(2, noise=2e-4, batch=batch, steps=176 * 64 // batch)
+        before, after = (
+            run(1, noise=2e-4, steps=176),
+            run(2, noise=2e-4, batch=batch, steps=176 * 64 // batch),
+        )
         assert checked([before], [after]).change == pytest.approx(1, abs=1e-4)
 
     def test_records_that_average_several_steps(self):
@@ -137,7 +152,11 @@ class TestWhereItCannotBeTold:
         ("before", "after", "text"),
         [
             ({}, {"losses": [None] * STEPS}, "no losses in a run of "),
-            ({"data": Data(digest="a")}, {"data": Data(digest="b")}, "different data (checksums differ)"),
+            (
+                {"data": Data(digest="a")},
+                {"data": Data(digest="b")},
+                "different data (checksums differ)",
+            ),
             ({"data": Data(kind="c4")}, {"data": Data(kind="pile")}, "different data: c4 and pile"),
             (
                 {"optimizer": Optimizer(learning_rate=1e-4)},
@@ -164,12 +183,23 @@ class TestWhereItCannotBeTold:
 
     def test_a_loss_that_became_infinite_doesnt_pass(self):
         check = checked([run(1)], [without(run(2), 201, STEPS)])
-        assert (check.answer, check.text[:48]) == ("not comparable", "final_loss: no finite loss after step 200 of 400")
+        assert (check.answer, check.text[:48]) == (
+            "not comparable",
+            "final_loss: no finite loss after step 200 of 400",
+        )
 
     def test_losses_that_are_logged_rarely_reach_the_end(self):
         sparse = run(1)
-        losses = [loss if step % 4 == 1 else None for step, loss in zip(sparse.steps, sparse.loss_values, strict=True)]
-        assert checked([msgspec.structs.replace(sparse, loss_values=tuple(losses))], [run(2)], "5%").answer == "within"
+        losses = [
+            loss if step % 4 == 1 else None
+            for step, loss in zip(sparse.steps, sparse.loss_values, strict=True)
+        ]
+        assert (
+            checked(
+                [msgspec.structs.replace(sparse, loss_values=tuple(losses))], [run(2)], "5%"
+            ).answer
+            == "within"
+        )
 
     @pytest.mark.parametrize(("more", "answer"), [(-1, "inconclusive"), (0, "within")])
     def test_the_least_number_of_records(self, more, answer):
@@ -177,7 +207,9 @@ class TestWhereItCannotBeTold:
         check = checked([run(1, steps=steps)], [run(2, steps=steps)], "20%")
         assert check.answer == answer
         if more:
-            assert check.text.startswith(f"final_loss: {LEAST_RECORDS - 1} losses in the last 25% of ")
+            assert check.text.startswith(
+                f"final_loss: {LEAST_RECORDS - 1} losses in the last 25% of "
+            )
             assert check.text.endswith(f"common tokens, {LEAST_RECORDS} needed")
 
     def test_a_smoothed_loss_shows_too_little(self):
@@ -221,4 +253,7 @@ def test_few_equal_losses_are_called_worse_and_greater_ones_are_found():
     tool = load_tool("simulate_comparisons")
     random = np.random.default_rng(1)
     assert tool.loss_share(12, random, "iid 2%", 1, 1.0, "1%", shared=False, seeds=0.0) == 0
-    assert tool.loss_share(12, random, "iid 2%", 1, 1.02, "1%", shared=True, seeds=0.0) >= tool.LEAST_FOUND_LOSS
+    assert (
+        tool.loss_share(12, random, "iid 2%", 1, 1.02, "1%", shared=True, seeds=0.0)
+        >= tool.LEAST_FOUND_LOSS
+    )

@@ -33,7 +33,11 @@ class TestCurve:
         ("run", "edges", "sums"),
         [
             # A step of 2 tokens: a loss is of the weights before its step.
-            (run_of([4.0, 3.0, 5.0], batch=1, length=2), [-1.0, 1.0, 3.0, 5.0], [0.0, 8.0, 14.0, 24.0]),
+            (
+                run_of([4.0, 3.0, 5.0], batch=1, length=2),
+                [-1.0, 1.0, 3.0, 5.0],
+                [0.0, 8.0, 14.0, 24.0],
+            ),
             # Without the second loss, the first holds as far as half-way to the third.
             (
                 run_of([4.0, None, 3.0, 5.0], batch=1, length=2),
@@ -54,8 +58,14 @@ class TestCurve:
     def test_of_samples(self):
         run = run_of([4.0, 3.0], batch=3, length=None)
         assert module._curve(result(run=run)) == "unknown tokens per step"
-        assert module._curve(result(run=run, per_sample=True)) == ([-1.5, 1.5, 4.5], [0.0, 12.0, 21.0])
-        assert module._curve(result(run=run_of([4.0, 3.0], batch=None), per_sample=True)) == "unknown tokens per step"
+        assert module._curve(result(run=run, per_sample=True)) == (
+            [-1.5, 1.5, 4.5],
+            [0.0, 12.0, 21.0],
+        )
+        assert (
+            module._curve(result(run=run_of([4.0, 3.0], batch=None), per_sample=True))
+            == "unknown tokens per step"
+        )
 
     @pytest.mark.parametrize(
         ("values", "why"),
@@ -77,11 +87,15 @@ class TestCurve:
 
 def swing(count, mean, size, phase=0.0):
     """Losses that fall and swing."""
-    return [mean * (1 + 4 / (10 + step)) + size * math.sin(2.4 * step + phase) for step in range(count)]
+    return [
+        mean * (1 + 4 / (10 + step)) + size * math.sin(2.4 * step + phase) for step in range(count)
+    ]
 
 
 def of(*values, name="A", samples=False, **fields):
-    return system(name, *(result(run=run_of(each, **fields), per_sample=samples) for each in values))
+    return system(
+        name, *(result(run=run_of(each, **fields), per_sample=samples) for each in values)
+    )
 
 
 def integral(values, start, end):
@@ -104,9 +118,15 @@ class TestLosses:
         grid = self.grid()
         means = [[integral(each, grid[0], grid[-1]) for each in of] for of in (ones, others)]
         at = [int(edge + 0.5) for edge in grid[:-1]]
-        per_step = [[statistics.fmean(each[step] for each in of) for step in at] for of in (ones, others)]
-        within = intervals.series_mean([transform(b) - transform(a) for a, b in zip(*per_step, strict=True)])
-        between = intervals.difference([transform(m) for m in means[1]], [transform(m) for m in means[0]])
+        per_step = [
+            [statistics.fmean(each[step] for each in of) for step in at] for of in (ones, others)
+        ]
+        within = intervals.series_mean(
+            [transform(b) - transform(a) for a, b in zip(*per_step, strict=True)]
+        )
+        between = intervals.difference(
+            [transform(m) for m in means[1]], [transform(m) for m in means[0]]
+        )
         return means, within, between
 
     @pytest.mark.parametrize("transform", [math.log, float])
@@ -119,7 +139,9 @@ class TestLosses:
         scale = 1.0 if transform is math.log else (one + other) / 2
         error = math.hypot(within.error, 0.002 * scale * math.sqrt(2))
         assert found.difference.error == pytest.approx(error)
-        assert found.difference.freedom == pytest.approx(within.freedom * (error / within.error) ** 4)
+        assert found.difference.freedom == pytest.approx(
+            within.freedom * (error / within.error) ** 4
+        )
         assert found.difference.value == pytest.approx(within.value)
         assert (found.answer, found.difference.method) == ("inconclusive", "batches")
         assert found.text == (
@@ -131,7 +153,10 @@ class TestLosses:
         others = [self.OTHER, [each * 1.004 for each in self.OTHER]]
         found = losses(pair_of(of(*ones), of(*others, name="B")), math.log)
         means, within, between = self.expected(ones, others, math.log)
-        assert found.means == (pytest.approx(statistics.fmean(means[0])), pytest.approx(statistics.fmean(means[1])))
+        assert found.means == (
+            pytest.approx(statistics.fmean(means[0])),
+            pytest.approx(statistics.fmean(means[1])),
+        )
         half = {each: each.interval()[1] - each.value for each in (within, between)}
         larger = max(half, key=half.get)
         assert found.difference.method == larger.method
@@ -143,16 +168,22 @@ class TestLosses:
         twos = [self.OTHER, [each * 1.0005 for each in self.OTHER]]
         found = losses(pair_of(of(self.ONE), of(*twos, name="B")), math.log)
         _, within, _ = self.expected([self.ONE], twos, math.log)
-        assert found.difference.error == pytest.approx(math.hypot(within.error, 0.002 * math.sqrt(1 + 1 / 2)))
+        assert found.difference.error == pytest.approx(
+            math.hypot(within.error, 0.002 * math.sqrt(1 + 1 / 2))
+        )
 
     def test_two_runs_against_one_have_it_too(self):
         twos = [self.ONE, [each * 1.0005 for each in self.ONE]]
         found = losses(pair_of(of(*twos), of(self.OTHER, name="B")), math.log)
         _, within, _ = self.expected(twos, [self.OTHER], math.log)
-        assert found.difference.error == pytest.approx(math.hypot(within.error, 0.002 * math.sqrt(1 / 2 + 1)))
+        assert found.difference.error == pytest.approx(
+            math.hypot(within.error, 0.002 * math.sqrt(1 / 2 + 1))
+        )
 
     def test_where_runs_hardly_vary_the_error_within_them_decides_as_it_is(self):
-        ones, others = ([each, [loss * 1.00001 for loss in each]] for each in (self.ONE, self.OTHER))
+        ones, others = (
+            [each, [loss * 1.00001 for loss in each]] for each in (self.ONE, self.OTHER)
+        )
         found = losses(pair_of(of(*ones), of(*others, name="B")), math.log)
         _, within, between = self.expected(ones, others, math.log)
         assert between.interval()[1] - between.value < within.interval()[1] - within.value
@@ -167,7 +198,9 @@ class TestLosses:
         found = losses(pair_of(of(self.ONE), of(self.ONE, name="B")), math.log)
         mean = integral(self.ONE, self.grid()[0], self.grid()[-1])
         text = "Final loss: mean over the last 25% of 13.2M common tokens; assumes 0.2% run-to-run variation"
-        assert found == Losses(text, "inconclusive", (pytest.approx(mean), pytest.approx(mean)), None)
+        assert found == Losses(
+            text, "inconclusive", (pytest.approx(mean), pytest.approx(mean)), None
+        )
 
     @pytest.mark.parametrize("unknown", [0, 1])
     def test_what_is_not_known_of_the_data_is_assumed(self, unknown):
@@ -185,11 +218,15 @@ class TestLosses:
         # The second one goes on from step 41, and the first one ends at 101.
         late = run_of(swing(120, 3.1, 0.06), steps=range(41, 161))
         found = losses(pair_of(of(self.ONE), system("B", result(run=late))), math.log)
-        assert found == Losses("15 losses in the last 25% of 8M common tokens, 20 needed", "inconclusive")
+        assert found == Losses(
+            "15 losses in the last 25% of 8M common tokens, 20 needed", "inconclusive"
+        )
         # From 39.5 to 100.5 there are 61 steps; the last quarter begins at 85.25.
         none = run_of(swing(120, 3.1, 0.06), steps=range(201, 321))
         found = losses(pair_of(of(self.ONE), system("B", result(run=none))), math.log)
-        assert found == Losses("0 losses in the last 25% of 0 common tokens, 20 needed", "inconclusive")
+        assert found == Losses(
+            "0 losses in the last 25% of 0 common tokens, 20 needed", "inconclusive"
+        )
 
     @pytest.mark.parametrize(("steps", "is_known"), [(79, False), (80, True)])
     def test_twenty_losses_are_needed(self, steps, is_known):
@@ -197,17 +234,22 @@ class TestLosses:
         found = losses(pair_of(of(one), of(other, name="B")), math.log)
         assert (found.means is not None) is is_known
         if not is_known:
-            assert found == Losses("19 losses in the last 25% of 10.4M common tokens, 20 needed", "inconclusive")
+            assert found == Losses(
+                "19 losses in the last 25% of 10.4M common tokens, 20 needed", "inconclusive"
+            )
 
     def test_the_coarsest_curve_gives_the_places(self):
         coarse = [statistics.fmean(self.ONE[4 * place : 4 * place + 4]) for place in range(25)]
         run = run_of(coarse, steps=range(4, 104, 4), windows=[4] * 25)
         found = losses(pair_of(of(self.ONE), system("B", result(run=run))), math.log)
-        assert found == Losses("6 losses in the last 25% of 13.1M common tokens, 20 needed", "inconclusive")
+        assert found == Losses(
+            "6 losses in the last 25% of 13.1M common tokens, 20 needed", "inconclusive"
+        )
 
     def test_in_samples(self):
         one, other = (
-            of(each, name=name, length=None, samples=True) for each, name in ((self.ONE, "A"), (self.OTHER, "B"))
+            of(each, name=name, length=None, samples=True)
+            for each, name in ((self.ONE, "A"), (self.OTHER, "B"))
         )
         assert losses(pair_of(one, other), math.log).text.startswith(
             "Final loss: mean over the last 25% of 6.46k common samples; assumes"
@@ -217,21 +259,30 @@ class TestLosses:
     def test_a_loss_of_nothing_or_less(self, zero):
         for place in (60, 90):
             values = [zero if step == place else each for step, each in enumerate(self.OTHER)]
-            for systems in ((of(self.ONE), of(values, name="B")), (of(values), of(self.ONE, name="B"))):
+            for systems in (
+                (of(self.ONE), of(values, name="B")),
+                (of(values), of(self.ONE, name="B")),
+            ):
                 found = losses(pair_of(*systems), math.log)
                 assert (found == Losses("it is 0 or below")) is (place == 90)
 
     @pytest.mark.parametrize("broken", ["A", "B"])
     def test_a_run_without_losses(self, broken):
         values = {"A": self.ONE, "B": self.OTHER}
-        one, other = (of(values[name], [None, 3.0] if name == broken else values[name], name=name) for name in "AB")
+        one, other = (
+            of(values[name], [None, 3.0] if name == broken else values[name], name=name)
+            for name in "AB"
+        )
         assert losses(pair_of(one, other), math.log) == Losses(f"no losses in a run of {broken}")
 
     def test_another_training(self):
         other = of(self.OTHER, name="B", data=Data(kind="c4", digest="cd"))
-        assert losses(pair_of(of(self.ONE), other), math.log) == Losses("different data (checksums differ)")
+        assert losses(pair_of(of(self.ONE), other), math.log) == Losses(
+            "different data (checksums differ)"
+        )
         rates = [
-            of(self.ONE, name=name, optimizer=Optimizer(learning_rate=each)) for name, each in (("A", 0.1), ("B", 0.2))
+            of(self.ONE, name=name, optimizer=Optimizer(learning_rate=each))
+            for name, each in (("A", 0.1), ("B", 0.2))
         ]
         assert losses(pair_of(*rates), math.log).text.startswith("learning rates differ: ")
 

@@ -24,7 +24,9 @@ def folder(repository):
 
 @pytest.fixture(scope="module")
 def found(folder):
-    return compare([tprimat.load(folder / f"{name}.json").files[0] for name in ("compiled", "eager")])
+    return compare(
+        [tprimat.load(folder / f"{name}.json").files[0] for name in ("compiled", "eager")]
+    )
 
 
 def times(folder, name):
@@ -37,7 +39,8 @@ def test_both_are_compared_over_the_steps_that_both_have(folder, found):
     ((group,),) = [model.groups for model in found.models]
     ((pair,),) = [group.pairs]
     compiled, eager = (
-        statistics.fmean(statistics.fmean(run) for run in times(folder, name)) for name in ("compiled", "eager")
+        statistics.fmean(statistics.fmean(run) for run in times(folder, name))
+        for name in ("compiled", "eager")
     )
     assert max(pair.ratio.value, 1 / pair.ratio.value) == pytest.approx(eager / compiled, rel=1e-3)
     assert eager / compiled == pytest.approx(1.395, abs=0.005)
@@ -47,33 +50,56 @@ def test_energy_is_that_of_nvmls_counter(folder):
     runs = json.loads((folder / "compiled.json").read_text(encoding="utf-8"))["runs"]
     for run, joules in zip(runs, NVML_JOULES, strict=True):
         assert run["energy_metrics"]["energy_joules"] == pytest.approx(joules, rel=0.005)
-        assert abs(run["energy_metrics"]["energy_joules"] - joules) < run["energy_metrics"]["energy_error_joules"]
+        assert (
+            abs(run["energy_metrics"]["energy_joules"] - joules)
+            < run["energy_metrics"]["energy_error_joules"]
+        )
 
 
 def test_mfu_by_hand(folder, found):
     # 1,004 M weights in products and causal attention over 2,048 tokens in 16 layers of 2,048, forward and backward.
     flops = 6 * (1_135_151_104 - 64_128 * 2_048) + 6 * 16 * 2_048 * 2_048
     (system,) = [each for each in found.systems if each.run.framework_config["torch_compile"]]
-    (values,) = {row.values["mfu"].value for row in efficiencies(found, system) if "mfu" in row.values}
-    tokens_s = 8 * 2_048 / statistics.fmean(statistics.fmean(run) for run in times(folder, "compiled"))
+    (values,) = {
+        row.values["mfu"].value for row in efficiencies(found, system) if "mfu" in row.values
+    }
+    tokens_s = (
+        8 * 2_048 / statistics.fmean(statistics.fmean(run) for run in times(folder, "compiled"))
+    )
     assert values == pytest.approx(100 * tokens_s * flops / 989.4e12, rel=2e-3)
 
 
 def test_what_compiling_took_is_said_where_it_tells_systems_apart(folder, found):
     def said(comparison):
-        caveats = [each for model in comparison.models for group in model.groups for each in group.caveats]
+        caveats = [
+            each for model in comparison.models for group in model.groups for each in group.caveats
+        ]
         return [each.text for each in caveats if each.code == "compile-time"]
 
-    assert said(found) == ["compiling took 3.3 to 10.8 s before the first step; no speed includes it"]
-    compiled = [tprimat.load(folder / f"{name}.json").files[0] for name in ("compiled", "micro_batch_1")]
+    assert said(found) == [
+        "compiling took 3.3 to 10.8 s before the first step; no speed includes it"
+    ]
+    compiled = [
+        tprimat.load(folder / f"{name}.json").files[0] for name in ("compiled", "micro_batch_1")
+    ]
     assert said(compare(compiled)) == []
 
 
 def test_the_names_say_every_setting_that_differs(folder):
-    files = [tprimat.load(folder / f"{name}.json").files[0] for name in ("compiled", "eager", "micro_batch_1")]
-    called = {"micro-batch 8, torch.compile", "micro-batch 8, eager", "micro-batch 1, torch.compile"}
+    files = [
+        tprimat.load(folder / f"{name}.json").files[0]
+        for name in ("compiled", "eager", "micro_batch_1")
+    ]
+    called = {
+        "micro-batch 8, torch.compile",
+        "micro-batch 8, eager",
+        "micro-batch 1, torch.compile",
+    }
     assert {system.name for system in compare(files).systems} == called
-    assert {system.name for system in compare(files[1:]).systems} == {*sorted(called)[:1], "micro-batch 8, eager"}
+    assert {system.name for system in compare(files[1:]).systems} == {
+        *sorted(called)[:1],
+        "micro-batch 8, eager",
+    }
 
 
 def test_the_timer_of_results_that_claim_compilation_in_the_first_step_is_todays(folder):

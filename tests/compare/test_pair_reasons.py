@@ -19,7 +19,18 @@ from tprimat.results.run import Environment, Source, SourceFile
 TIMED = {"avg_step_time_seconds": value(4.0)}
 
 
-def of(name="B", rate=100.0, *, timed=True, runs=1, samples=False, findings=(), warnings=(), said=(), **fields):
+def of(
+    name="B",
+    rate=100.0,
+    *,
+    timed=True,
+    runs=1,
+    samples=False,
+    findings=(),
+    warnings=(),
+    said=(),
+    **fields,
+):
     run = make_run(**fields)
     results = [result(rate, run, per_sample=samples)] * runs
     values = {**(TIMED if timed else {}), **({SAMPLES_RATE: value(2.0)} if samples else {})}
@@ -95,8 +106,16 @@ UNTIMED = "has no step times"
         (of("A", findings=BAD[:1]), of(), None),
         (of("A", scale="tiny", findings=BAD), of(), f"the scales differ (tiny and full){OTHER}"),
         # Runs that are unlike each other.
-        (apart(100.0, 200.0), of(), "B has runs that differ 2×, so they are not of one configuration"),
-        (of("A"), apart(100.0, 251.2, 99.9), "B has runs that differ 2.51×, so they are not of one configuration"),
+        (
+            apart(100.0, 200.0),
+            of(),
+            "B has runs that differ 2×, so they are not of one configuration",
+        ),
+        (
+            of("A"),
+            apart(100.0, 251.2, 99.9),
+            "B has runs that differ 2.51×, so they are not of one configuration",
+        ),
         (apart(100.0, 199.0), of(), None),
         (apart(100.0, 251.0, session="s"), of(), None),
         (
@@ -148,9 +167,15 @@ def unrated(name, **fields):
     ],
 )
 def test_why_a_rate_in_samples_is_unknown(fields, why):
-    assert pair(of("A", samples=True), unrated("B", **fields)).reason == f"samples/s/GPU of B is unknown ({why})"
+    assert (
+        pair(of("A", samples=True), unrated("B", **fields)).reason
+        == f"samples/s/GPU of B is unknown ({why})"
+    )
     # The unit is that of the system.
-    assert pair(unrated("A", **fields), of(samples=True)).reason == f"samples/s/GPU of A is unknown ({why})"
+    assert (
+        pair(unrated("A", **fields), of(samples=True)).reason
+        == f"samples/s/GPU of A is unknown ({why})"
+    )
     assert pair(unrated("A", **fields), of()).reason == f"tokens/s/GPU of A is unknown ({why})"
 
 
@@ -158,7 +183,10 @@ def test_in_the_same_mode_a_difference_of_configuration_forbids_a_ratio():
     one, other = of("A", batch=32, precision="fp8"), of()
     assert pair(one, other).reason is None
     found = pair(one, other, mode="same")
-    assert (found.reason, found.ratio) == ("the configurations differ in precision, global batch", None)
+    assert (found.reason, found.ratio) == (
+        "the configurations differ in precision, global batch",
+        None,
+    )
     assert found.config_diff == compute.config_diff(one.run, other.run, mode="same")
     assert pair(of("A"), of(), mode="same").reason is None
     # Another length forbids a ratio in each mode, and is told as work.
@@ -166,8 +194,13 @@ def test_in_the_same_mode_a_difference_of_configuration_forbids_a_ratio():
     assert pair(long, of()).reason == "workload mismatch: sequence length 4096 vs 2048"
     assert pair(long, of(), mode="same").reason == "the configurations differ in sequence length"
     # What can't be compared anyway says why.
-    assert pair(dataclasses.replace(one, findings=BAD), other, mode="same").reason == "A: impossible"
-    assert pair(of("A", None, batch=32), other, mode="same").reason == "the configurations differ in global batch"
+    assert (
+        pair(dataclasses.replace(one, findings=BAD), other, mode="same").reason == "A: impossible"
+    )
+    assert (
+        pair(of("A", None, batch=32), other, mode="same").reason
+        == "the configurations differ in global batch"
+    )
 
 
 class TestInFull:
@@ -190,10 +223,17 @@ class TestInFull:
         assert dict(found.sensitivity)["last 10"] == pytest.approx(2.0, rel=0.01)
 
     def test_of_runs_in_samples_the_windows_are_in_samples_too(self):
-        one, other = of("A", samples=True, length=None), of("B", samples=True, length=None, step_time=1.6)
-        assert pair(one, other).sensitivity == sensitivity(one.run, other.run, per_sample=True) != ()
+        one, other = (
+            of("A", samples=True, length=None),
+            of("B", samples=True, length=None, step_time=1.6),
+        )
+        assert (
+            pair(one, other).sensitivity == sensitivity(one.run, other.run, per_sample=True) != ()
+        )
 
-    @pytest.mark.parametrize(("runs", "has"), [((1, 1), True), ((2, 1), False), ((1, 2), False), ((2, 2), False)])
+    @pytest.mark.parametrize(
+        ("runs", "has"), [((1, 1), True), ((2, 1), False), ((1, 2), False), ((2, 2), False)]
+    )
     def test_the_windows_of_other_tools_are_for_single_runs(self, runs, has):
         found = pair(of("A", runs=runs[0]), of("B", runs=runs[1]))
         assert bool(found.sensitivity) is has
@@ -203,13 +243,16 @@ class TestInFull:
         def clocked(name, *clocks):
             return system(name, *(result(clock=each) for each in clocks), values=TIMED)
 
-        found = pair(clocked("A", "blocks", "timer"), clocked("B", "stamps", None, "timer", "stamps"))
+        found = pair(
+            clocked("A", "blocks", "timer"), clocked("B", "stamps", None, "timer", "stamps")
+        )
         assert found.clocks == ("stamps", "timer", "blocks")
 
     @pytest.mark.parametrize("short", [(True, False), (False, True), (False, False)])
     def test_a_run_of_either_may_be_too_short(self, short):
         one, other = (
-            system(name, result(), result(unsettled=each), values=TIMED) for name, each in zip("AB", short, strict=True)
+            system(name, result(), result(unsettled=each), values=TIMED)
+            for name, each in zip("AB", short, strict=True)
         )
         found = pair(one, other)
         assert (found.is_short, found.ratio.low is None) == (any(short), True)
@@ -217,5 +260,9 @@ class TestInFull:
 
 def test_the_work_of_two_systems():
     assert different_work(of("A"), of("B", device=MI300X, batch=3)) is None
-    assert different_work(of("A", scale="tiny"), of("B", length=1)) == ("workload mismatch: sequence length 2048 vs 1")
-    assert different_work(of("A", scale="tiny"), of("B")) == (f"the scales differ (tiny and full){OTHER}")
+    assert different_work(of("A", scale="tiny"), of("B", length=1)) == (
+        "workload mismatch: sequence length 2048 vs 1"
+    )
+    assert different_work(of("A", scale="tiny"), of("B")) == (
+        f"the scales differ (tiny and full){OTHER}"
+    )

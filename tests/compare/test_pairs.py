@@ -45,7 +45,9 @@ class TestRatio:
     def test_without_a_rate_there_is_none(self, unknown):
         found = pair(make_run(), make_run(**AMD, **{unknown: None}))
         assert found.ratio is None
-        assert found.reason.startswith("tokens/s/GPU of 8×MI300X" if unknown != "gpus" else "tokens/s/GPU of MI300X")
+        assert found.reason.startswith(
+            "tokens/s/GPU of 8×MI300X" if unknown != "gpus" else "tokens/s/GPU of MI300X"
+        )
         assert re.search(r"/s/GPU of .* is unknown \(.* unknown: ", found.reason)
 
     def test_a_withheld_rate_gives_none_though_batches_are_said_to_be_equal(self):
@@ -53,7 +55,9 @@ class TestRatio:
         assert found.ratio is None
         assert found.reason.startswith("8×MI300X (BF16): ")
         assert "64 × 2,048 tokens in 3.329 s are" in found.reason
-        assert found.system.exclusion.explanations[0].startswith("sequence length 8192 instead of 2048")
+        assert found.system.exclusion.explanations[0].startswith(
+            "sequence length 8192 instead of 2048"
+        )
 
     def test_two_withheld_rates_give_none_either(self):
         found = pair(withheld(step_time=3.2), withheld(step_time=1.6, label="after"))
@@ -63,7 +67,9 @@ class TestRatio:
 def runs_around(step_time, factors, **fields):
     """One run for each factor, a day apart."""
     return tuple(
-        make_run(step_time=step_time * factor, timestamp=f"2026-02-{day:02d}T00:00:00+00:00", **fields)
+        make_run(
+            step_time=step_time * factor, timestamp=f"2026-02-{day:02d}T00:00:00+00:00", **fields
+        )
         for day, factor in enumerate(factors, 1)
     )
 
@@ -85,7 +91,9 @@ class TestIntervals:
         reference = scipy.stats.ttest_ind(*logs, equal_var=False).confidence_interval()
         assert found.method == "welch"
         assert found.value == pytest.approx(4 / 3, rel=1e-3)
-        assert math.log(found.high / found.low) == pytest.approx(reference.high - reference.low, rel=0.02)
+        assert math.log(found.high / found.low) == pytest.approx(
+            reference.high - reference.low, rel=0.02
+        )
         assert found.is_significant is (found.low > 1)
 
     def test_one_run_against_three_has_a_prediction_interval(self):
@@ -95,7 +103,9 @@ class TestIntervals:
 
     def test_an_exclusion_states_the_same_values_whatever_it_is_compared_with(self):
         slow = (30.0, *[5.0] * 20)
-        odd = make_run(**AMD, warmup=slow, steps=90, native_metrics={"tokens_per_second": 4 * 64 * 2048 / 3.2})
+        odd = make_run(
+            **AMD, warmup=slow, steps=90, native_metrics={"tokens_per_second": 4 * 64 * 2048 / 3.2}
+        )
         texts = set()
         for other in (make_run(steps=60), make_run(steps=40), make_run(warmup=slow, steps=70)):
             (model,) = comparison(other, odd, reference="H100").models
@@ -105,7 +115,10 @@ class TestIntervals:
 
     def test_its_interval_is_as_wide_as_that_within_the_single_run(self):
         single = make_run(**AMD, step_time=2.4)
-        times = tuple(2.4 * (1.1 if index * index % 11 > 4 else 0.8) for index in range(len(single.step_times)))
+        times = tuple(
+            2.4 * (1.1 if index * index % 11 > 4 else 0.8)
+            for index in range(len(single.step_times))
+        )
         several = runs_around(3.2, (1.0, 1.0002, 1.0001, 0.9999))
         found = ratio(several, msgspec.structs.replace(single, step_times=times))
         within = summarize(msgspec.structs.replace(single, step_times=times)).within
@@ -118,8 +131,16 @@ class TestIntervals:
 
     @pytest.mark.parametrize("counts", [(1, 1), (1, 2), (2, 1)])
     def test_with_fewer_there_is_none(self, counts):
-        found = ratio(runs_around(3.2, self.SPREAD[: counts[0]]), runs_around(2.4, self.SPREAD[: counts[1]], **AMD))
-        assert (found.low, found.high, found.method, found.is_significant) == (None, None, None, None)
+        found = ratio(
+            runs_around(3.2, self.SPREAD[: counts[0]]),
+            runs_around(2.4, self.SPREAD[: counts[1]], **AMD),
+        )
+        assert (found.low, found.high, found.method, found.is_significant) == (
+            None,
+            None,
+            None,
+            None,
+        )
 
     def test_no_significant_difference_says_how_many_runs_it_takes(self):
         found = ratio(runs_around(3.2, self.SPREAD), runs_around(3.203, self.SPREAD, **AMD))
@@ -129,7 +150,10 @@ class TestIntervals:
     def test_equal_rounded_step_times_are_not_certain(self):
         def rounded(step_time, **fields):
             runs = runs_around(step_time, (1.0, 1.0, 1.0), **fields)
-            return tuple(msgspec.structs.replace(run, step_times=(9.9, *[round(step_time, 1)] * 59)) for run in runs)
+            return tuple(
+                msgspec.structs.replace(run, step_times=(9.9, *[round(step_time, 1)] * 59))
+                for run in runs
+            )
 
         found = ratio(rounded(3.2), rounded(2.4, **AMD))
         assert found.low < found.value < found.high
@@ -194,7 +218,12 @@ class TestSegments:
 
     def others(self, step_time, **fields):
         return tuple(
-            make_run(steps=120, step_time=step_time + day * 1e-6, timestamp=f"2026-03-0{day}T00:00:00+00:00", **fields)
+            make_run(
+                steps=120,
+                step_time=step_time + day * 1e-6,
+                timestamp=f"2026-03-0{day}T00:00:00+00:00",
+                **fields,
+            )
             for day in (1, 2, 3)
         )
 
@@ -204,14 +233,19 @@ class TestSegments:
         assert found.low is not None
 
     def test_the_same_change_in_most_runs_is_named_beside_the_interval(self):
-        runs = (*(changing(2.5 + day / 1000, 2.0, day=day) for day in (1, 2)), self.others(2.2, **AMD)[0])
+        runs = (
+            *(changing(2.5 + day / 1000, 2.0, day=day) for day in (1, 2)),
+            self.others(2.2, **AMD)[0],
+        )
         found = ratio(self.others(3.2), runs)
         assert [segment.value for segment in found.segments] == pytest.approx([1.28, 1.6], rel=0.01)
         assert found.low is not None
 
     def test_a_drift_leaves_the_interval(self):
         def drifting(run):
-            grown = tuple(time * (1 + 0.2 * index / 160) for index, time in enumerate(run.step_times))
+            grown = tuple(
+                time * (1 + 0.2 * index / 160) for index, time in enumerate(run.step_times)
+            )
             return msgspec.structs.replace(run, step_times=grown)
 
         runs = tuple(map(drifting, runs_around(1.6, (0.99, 1.0, 1.01), steps=160, **AMD)))
@@ -223,14 +257,20 @@ class TestSegments:
 class TestOrientation:
     def test_the_faster_one_comes_first_whatever_the_baseline(self):
         for reference in ("H100", "MI300X", None):
-            (found,) = comparison(make_run(), make_run(**AMD, step_time=1.6), reference=reference).models[0].pairs
+            (found,) = (
+                comparison(make_run(), make_run(**AMD, step_time=1.6), reference=reference)
+                .models[0]
+                .pairs
+            )
             assert (found.faster.gpu, found.slower.gpu) == (MI300X, H100)
             assert found.speedup.value == pytest.approx(2.0, rel=0.01)
 
     def test_bounds_and_segments_are_inverted_together(self):
         (found,) = comparison(make_run(), changing(2.5, 2.0), reference="MI300X").models[0].pairs
         assert found.faster is found.baseline
-        assert sorted(segment.value for segment in found.speedup.segments) == pytest.approx([1.28, 1.6], rel=0.01)
+        assert sorted(segment.value for segment in found.speedup.segments) == pytest.approx(
+            [1.28, 1.6], rel=0.01
+        )
         assert {segment.system_steps for segment in found.speedup.segments} == {"4–60", "61–120"}
 
 
@@ -244,7 +284,14 @@ class TestJudged:
     def test_the_windows_of_other_tools_are_tried(self):
         found = pair(make_run(steps=200), make_run(**AMD, steps=200, step_time=1.6))
         names = [name for name, _ in found.sensitivity]
-        assert names == ["all but the first", "steps 35–44", "10 ending at 90", "skip 10 %", "last 10", "100 after 40"]
+        assert names == [
+            "all but the first",
+            "steps 35–44",
+            "10 ending at 90",
+            "skip 10 %",
+            "last 10",
+            "100 after 40",
+        ]
 
 
 class TestRefusals:
@@ -253,8 +300,16 @@ class TestRefusals:
         [
             ({"scale": "tiny"}, {"scale": "full"}, "the scales differ (tiny and full)"),
             ({"scale": None}, {"scale": "tiny"}, "the scales differ (unknown and tiny)"),
-            ({"model_config": shape()}, {"model_config": shape(num_layers=16)}, "num layers 32 and 16"),
-            ({"model_config": shape()}, {"model_config": shape(vocab_size=32000)}, "vocab size 128256 and 32000"),
+            (
+                {"model_config": shape()},
+                {"model_config": shape(num_layers=16)},
+                "num layers 32 and 16",
+            ),
+            (
+                {"model_config": shape()},
+                {"model_config": shape(vocab_size=32000)},
+                "vocab size 128256 and 32000",
+            ),
             ({"length": 2048}, {"length": 8192}, "workload mismatch: sequence length 2048 vs 8192"),
             ({"model": None}, {"model": None}, "don't say which model"),
             ({}, {"environment": Environment(emulated=True)}, "emulated device"),
@@ -272,8 +327,13 @@ class TestRefusals:
 
     def test_different_models_are_named_before_times_that_are_missing_for_no_known_reason(self):
         untimed = {"steps": 0, "model_config": shape()}
-        assert "num layers 16 and 32" in pair(make_run(**untimed), make_run(model_config=shape(num_layers=16))).reason
-        assert pair(make_run(**untimed), make_run(**AMD, model_config=shape())).reason.endswith("has no step times")
+        assert (
+            "num layers 16 and 32"
+            in pair(make_run(**untimed), make_run(model_config=shape(num_layers=16))).reason
+        )
+        assert pair(make_run(**untimed), make_run(**AMD, model_config=shape())).reason.endswith(
+            "has no step times"
+        )
 
     @pytest.mark.parametrize(
         ("one", "other"),
@@ -297,7 +357,9 @@ def test_mlperf_without_a_sequence_length_is_compared_in_samples(length):
     found = comparison(*runs("mlperf"))
     (group,) = found.models[0].groups
     (one,) = group.pairs
-    assert [statistics.fmean(each.speeds) for each in group.systems] == pytest.approx([1.0, 1.0], rel=0.01)
+    assert [statistics.fmean(each.speeds) for each in group.systems] == pytest.approx(
+        [1.0, 1.0], rel=0.01
+    )
     assert one.ratio.value == pytest.approx(1.0, rel=0.01)
     assert rate_unit(group.systems) == "samples/s/GPU"
     assert any("samples/s/GPU" in note for note in found.notes)

@@ -41,7 +41,10 @@ def test_the_others_stay_unknown(runs):
 def test_a_precision_that_the_result_states_stays_with_a_note(runs):
     found, comparison = precisions(make_run(precision="bf16"), runs[1], H100="fp8", MI300X="fp8")
     assert sorted(found.values()) == ["bf16", "fp8"]
-    assert "--precision H100=fp8 is ignored: the results already state their precision" in comparison.notes
+    assert (
+        "--precision H100=fp8 is ignored: the results already state their precision"
+        in comparison.notes
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,13 +70,21 @@ def test_five_systems_are_offered_at_most(count):
 
 def test_a_regression_check_knows_the_systems_of_both(runs):
     files = [[Loaded(f"{index}.json", str(index) * 64, (run,))] for index, run in enumerate(runs)]
-    found = check_regression(*files, parse("3%", ()), options=Options(precisions={"MI300X": "fp8", "H100": "bf16"}))
+    found = check_regression(
+        *files, parse("3%", ()), options=Options(precisions={"MI300X": "fp8", "H100": "bf16"})
+    )
     (pair,) = found.pairs
-    assert (pair.baseline.run.training_config.precision, pair.system.run.training_config.precision) == ("bf16", "fp8")
+    assert (
+        pair.baseline.run.training_config.precision,
+        pair.system.run.training_config.precision,
+    ) == ("bf16", "fp8")
 
 
 def test_a_name_of_two_models_means_the_system_of_which_more_is_said():
-    runs = make_run(precision=None, framework="nemo"), make_run(precision=None, framework="megatron", model="qwen")
+    runs = (
+        make_run(precision=None, framework="nemo"),
+        make_run(precision=None, framework="megatron", model="qwen"),
+    )
     found = comparison(*runs, options=Options(precisions={"nemo": "fp8"}))
     assert {system.name for system in comparison(*runs).systems} == {"8×H100"}
     assert [system.run.training_config.precision for system in found.systems] == ["fp8", None]
@@ -84,7 +95,9 @@ def filled(runs, **options):
     notes = ["first"]
     files = [Loaded(f"{place}.json", f"{place}" * 64, (run,)) for place, run in enumerate(runs)]
     found = fill(files, Options(**options), notes)
-    assert [(each.name, each.sha256) for each in found] == [(each.name, each.sha256) for each in files]
+    assert [(each.name, each.sha256) for each in found] == [
+        (each.name, each.sha256) for each in files
+    ]
     if found is files:
         return None, notes
     return [each.runs[0].training_config.precision for each in found], notes
@@ -112,7 +125,11 @@ SINCE = "from the command line, since the result doesn't state it:"
         ),
         # Runs of one system and names of one model.
         (
-            (make_run(precision=None), make_run(precision=None, step_time=3.4), make_run(model="qwen", precision=None)),
+            (
+                make_run(precision=None),
+                make_run(precision=None, step_time=3.4),
+                make_run(model="qwen", precision=None),
+            ),
             {"precisions": {"H100": "fp8"}},
             ["fp8"] * 3,
             [f"precision fp8 {SINCE} 0.json, 1.json, 2.json"],
@@ -135,7 +152,10 @@ SINCE = "from the command line, since the result doesn't state it:"
         ),
         # What a name leaves out is known all the same: here the framework.
         (
-            (make_run(precision=None, label="a"), make_run(precision=None, label="b", framework="megatron")),
+            (
+                make_run(precision=None, label="a"),
+                make_run(precision=None, label="b", framework="megatron"),
+            ),
             {"precisions": {"megatron": "fp8"}},
             [None, "fp8"],
             [f"precision fp8 {SINCE} 1.json"],

@@ -26,9 +26,13 @@ def judged(published, precision):
 class TestInBf16:
     def test_the_impossible_one_is_left_out_and_the_other_two_are_ranked(self, published):
         model, answer = judged(published, "bf16")
-        refused, ranked = [[pair for pair in model.pairs if bool(pair.ratio) is has] for has in (False, True)]
+        refused, ranked = [
+            [pair for pair in model.pairs if bool(pair.ratio) is has] for has in (False, True)
+        ]
         assert [pair.system.framework for pair in refused] == ["deepspeed"]
-        assert [(pair.slower.framework, pair.faster.framework) for pair in ranked] == [("megatron", "transformers")]
+        assert [(pair.slower.framework, pair.faster.framework) for pair in ranked] == [
+            ("megatron", "transformers")
+        ]
         assert ranked[0].speedup.value == pytest.approx(3.082 / 2.655, rel=1e-3)
         assert answer.headline == "transformers is 16% faster per GPU than megatron"
         assert answer.certainty == "1.16×, 1 run each: run-to-run variation unknown"
@@ -44,14 +48,19 @@ class TestInBf16:
         assert comparison(*published, options=Options(precision="bf16")).status == ExitStatus.OK
 
     def test_with_the_impossible_one_alone_it_is_not(self, published):
-        assert comparison(*published[:2], options=Options(precision="bf16")).status == ExitStatus.IMPLAUSIBLE
+        assert (
+            comparison(*published[:2], options=Options(precision="bf16")).status
+            == ExitStatus.IMPLAUSIBLE
+        )
 
     def test_the_precision_is_recorded_and_the_runs_stay_as_they_are(self, published):
         found = comparison(*published, options=Options(precision="bf16"))
         (note,) = (note for note in found.notes if "from the command line" in note)
         assert "precision bf16" in note
         assert note.count(".json") == 3
-        assert all(run.training_config.precision is None for file in found.files for run in file.runs)
+        assert all(
+            run.training_config.precision is None for file in found.files for run in file.runs
+        )
 
 
 def test_without_a_precision_it_cant_be_judged(published):
@@ -69,8 +78,13 @@ def test_in_fp8_it_can_be(published):
 
 
 def test_a_precision_that_is_stated_stays():
-    found = comparison(make_run(precision="fp8"), make_run(MI300X, stack="rocm"), options=Options(precision="fp16"))
-    assert [system.run.training_config.precision for system in found.models[0].systems] == ["fp8", "bf16"]
+    found = comparison(
+        make_run(precision="fp8"), make_run(MI300X, stack="rocm"), options=Options(precision="fp16")
+    )
+    assert [system.run.training_config.precision for system in found.models[0].systems] == [
+        "fp8",
+        "bf16",
+    ]
     assert not any("command line" in note for note in found.notes)
 
 

@@ -27,7 +27,9 @@ def runs_of(step_time=3.2, count=5, *, spread=SPREAD, day=1, **fields):
     """Runs whose means spread by some 0.4 %; those of another day are other measurements."""
     return tuple(
         make_run(
-            step_time=step_time * spread[index % len(spread)] * (1 + 1e-7 * day + 1e-9 * (index // len(spread))),
+            step_time=step_time
+            * spread[index % len(spread)]
+            * (1 + 1e-7 * day + 1e-9 * (index // len(spread))),
             timestamp=f"2026-03-{day + index:02d}T00:00:00+00:00",
             **fields,
         )
@@ -37,7 +39,10 @@ def runs_of(step_time=3.2, count=5, *, spread=SPREAD, day=1, **fields):
 
 def checked(before, after, slower="3%", allow=(), **options):
     files = [
-        [Loaded(f"{kind}_{index}.json", str(index) * 64, group) for index, group in enumerate(groups)]
+        [
+            Loaded(f"{kind}_{index}.json", str(index) * 64, group)
+            for index, group in enumerate(groups)
+        ]
         for kind, groups in (("old", before), ("new", after))
     ]
     return check_regression(*files, parse(slower, allow), **options)
@@ -64,7 +69,10 @@ class TestAnswers:
 
     @pytest.mark.parametrize(("slow", "answer"), [(15, "within"), (16, "inconclusive")])
     def test_a_run_that_does_not_settle_by_its_middle_decides_nothing(self, slow, answer):
-        before, after = (runs_of(steps=30, warmup=tuple([5.0] * count), day=day) for count, day in ((3, 1), (slow, 11)))
+        before, after = (
+            runs_of(steps=30, warmup=tuple([5.0] * count), day=day)
+            for count, day in ((3, 1), (slow, 11))
+        )
         check = one([before], [after])
         assert check.answer == answer
         assert check.text.startswith("too short to compare") == (answer == "inconclusive")
@@ -79,8 +87,13 @@ class TestAnswers:
         (check,) = found.checks
         assert (check.answer, found.status) == ("inconclusive", ExitStatus.OK)
         assert check.low < 0.97 < check.high
-        assert check.text.startswith("beyond the threshold of 3% slower, but the 95% CI includes the threshold")
-        assert checked([runs_of()], [runs_of(3.2 / 0.97, day=11)], fail_on_inconclusive=True).status == 6
+        assert check.text.startswith(
+            "beyond the threshold of 3% slower, but the 95% CI includes the threshold"
+        )
+        assert (
+            checked([runs_of()], [runs_of(3.2 / 0.97, day=11)], fail_on_inconclusive=True).status
+            == 6
+        )
 
     def test_more_runs_are_asked_for_and_would_decide(self):
         before, after = runs_of(count=3), runs_of(3.2 / 0.975, count=3, day=11)
@@ -108,13 +121,22 @@ class TestAnswers:
 
     def test_two_runs_each_find_a_large_regression(self):
         found = checked([runs_of(count=2)], [runs_of(3.2 / 0.7, count=2, day=11)])
-        assert (found.checks[0].answer, found.checks[0].method, found.status) == ("worse", "welch", 1)
+        assert (found.checks[0].answer, found.checks[0].method, found.status) == (
+            "worse",
+            "welch",
+            1,
+        )
 
     def test_two_runs_each_that_vary_a_lot_are_inconclusive(self):
-        before, after = (runs_of(step, count=2, spread=(0.8, 1.2), day=day) for step, day in ((3.2, 1), (4.6, 11)))
+        before, after = (
+            runs_of(step, count=2, spread=(0.8, 1.2), day=day)
+            for step, day in ((3.2, 1), (4.6, 11))
+        )
         check = one([before], [after])
         assert check.answer == "inconclusive"
-        assert check.text.startswith("beyond the threshold of 3% slower, but the 95% CI includes the threshold")
+        assert check.text.startswith(
+            "beyond the threshold of 3% slower, but the 95% CI includes the threshold"
+        )
 
     @pytest.mark.parametrize("counts", [(5, 1), (1, 5)])
     def test_one_run_has_a_prediction_interval_from_three_others_on(self, counts):
@@ -174,12 +196,18 @@ class TestAnswers:
         assert rate.p == alone > 0.05 / 3
         # Memory never varies and comes first; the three others follow by their p values.
         assert rate.p_adjusted > 0.05 > rate.p
-        assert (rate.answer, "Holm's correction for 4 checks" in rate.text) == ("inconclusive", True)
+        assert (rate.answer, "Holm's correction for 4 checks" in rate.text) == (
+            "inconclusive",
+            True,
+        )
 
     def test_a_small_difference_of_single_runs_takes_more_than_three(self):
         check = one([runs_of(count=1)], [runs_of(3.25, count=1, day=11)])
         assert check.runs_needed > 3
-        assert f"measure {check.runs_needed} runs each, interleaved if possible (if runs vary by 1%)" in check.advice
+        assert (
+            f"measure {check.runs_needed} runs each, interleaved if possible (if runs vary by 1%)"
+            in check.advice
+        )
 
     def test_an_unchanged_program_at_a_threshold_of_0_is_inconclusive(self):
         check = one([runs_of()], [runs_of(day=11)], None)
@@ -225,16 +253,24 @@ class TestOtherMetrics:
     )
     def test_memory_that_never_varies_is_compared_as_it_is(self, amount, answer):
         before, after = self.with_memory([40.0] * 5, 1), self.with_memory([41.0] * 5, 11)
-        rate, memory = checked([before], [after], allow=[f"peak_memory_reserved_gb={amount}"]).checks
+        rate, memory = checked(
+            [before], [after], allow=[f"peak_memory_reserved_gb={amount}"]
+        ).checks
         assert rate.threshold.metric.name == "tokens_per_second_per_gpu"
         assert memory.answer == answer
 
     def test_less_memory_is_never_worse(self):
         before, after = self.with_memory([40.0] * 5, 1), self.with_memory([30.0] * 5, 11)
-        assert checked([before], [after], allow=["peak_memory_reserved_gb=0"]).checks[1].answer == "within"
+        assert (
+            checked([before], [after], allow=["peak_memory_reserved_gb=0"]).checks[1].answer
+            == "within"
+        )
 
     def test_memory_that_varies_has_an_interval(self):
-        before, after = (self.with_memory([40.0, 40.1, 39.9, 40.0, 40.2], 1), self.with_memory([40.4] * 4 + [41.0], 11))
+        before, after = (
+            self.with_memory([40.0, 40.1, 39.9, 40.0, 40.2], 1),
+            self.with_memory([40.4] * 4 + [41.0], 11),
+        )
         check = checked([before], [after], allow=["peak_memory_reserved_gb=0.5"]).checks[1]
         assert check.answer == "inconclusive"
         assert check.low < 0.5 < check.high
@@ -246,7 +282,9 @@ class TestOtherMetrics:
         assert found.status == ExitStatus.NOT_COMPARABLE
 
     def test_a_step_time_in_seconds(self):
-        check = checked([runs_of()], [runs_of(3.4, day=11)], allow=["median_step_time_seconds=0.05"]).checks[1]
+        check = checked(
+            [runs_of()], [runs_of(3.4, day=11)], allow=["median_step_time_seconds=0.05"]
+        ).checks[1]
         assert check.answer == "worse"
         assert check.change == pytest.approx(0.2, abs=0.01)
 
@@ -256,8 +294,13 @@ class TestUnits:
 
     @pytest.mark.parametrize("framework", ["mlperf", "nemo"])
     def test_samples_where_tokens_are_unknown(self, framework):
-        before, after = (runs_of(step, length=None, framework=framework, day=day) for step, day in ((3.2, 1), (3.4, 9)))
-        found = checked([before], [after], allow=["avg_step_time_seconds=3%", "tokens_per_second=3%"])
+        before, after = (
+            runs_of(step, length=None, framework=framework, day=day)
+            for step, day in ((3.2, 1), (3.4, 9))
+        )
+        found = checked(
+            [before], [after], allow=["avg_step_time_seconds=3%", "tokens_per_second=3%"]
+        )
         rate, step_time, total = found.checks
         assert (rate.threshold.metric.name, rate.threshold.metric.unit) == (
             "samples_per_second_per_gpu",
@@ -272,7 +315,10 @@ class TestUnits:
 
     def test_only_mlperf_fixes_what_a_sample_is(self):
         def answer(framework, **second):
-            runs = runs_of(length=None, framework=framework), runs_of(framework=framework, day=9, **second)
+            runs = (
+                runs_of(length=None, framework=framework),
+                runs_of(framework=framework, day=9, **second),
+            )
             return one([runs[0]], [runs[1]]).answer
 
         for second in ({"length": None, "batch": 32, "step_time": 1.6}, {"length": 2048}):
@@ -291,7 +337,11 @@ class TestUnits:
         rate, step_time, memory = checked(
             [before], [after], allow=["avg_step_time_seconds=3%", "peak_memory_allocated_gb=1"]
         ).checks
-        assert (rate.answer, step_time.answer, memory.answer) == ("within", "not comparable", "within")
+        assert (rate.answer, step_time.answer, memory.answer) == (
+            "within",
+            "not comparable",
+            "within",
+        )
         assert step_time.text == (
             "avg_step_time_seconds: steps differ in work (global batch 64 vs 128); compare throughput"
         )
@@ -299,7 +349,10 @@ class TestUnits:
 
 class TestPartners:
     def test_each_model_has_its_own_check(self):
-        found = checked([runs_of(), runs_of(model="qwen")], [runs_of(3.4, day=11), runs_of(model="qwen", day=11)])
+        found = checked(
+            [runs_of(), runs_of(model="qwen")],
+            [runs_of(3.4, day=11), runs_of(model="qwen", day=11)],
+        )
         assert [(check.model, check.answer) for check in found.checks] == [
             ("Llama 3.1 8B", "worse"),
             ("Qwen 2.5 7B", "within"),
@@ -314,7 +367,9 @@ class TestPartners:
     def test_a_setup_that_is_new_is_a_note(self):
         found = checked([runs_of()], [runs_of(day=11), runs_of(model="qwen")])
         assert found.status == ExitStatus.OK
-        assert any(note == "Qwen 2.5 7B: no baseline for 8×H100 (BF16); skipped" for note in found.notes)
+        assert any(
+            note == "Qwen 2.5 7B: no baseline for 8×H100 (BF16); skipped" for note in found.notes
+        )
 
     def test_several_setups_are_matched_by_their_configuration(self):
         before = [runs_of(precision="bf16"), runs_of(2.0, precision="fp8")]
@@ -330,7 +385,10 @@ class TestPartners:
         environment = msgspec.structs.replace(make_run().environment, versions={"torch": "3.0"})
         found = checked([runs_of(), runs_of(environment=environment, day=6)], [runs_of(day=11)])
         assert found.status == ExitStatus.NOT_COMPARABLE
-        assert found.checks[0].text == "2 baseline systems and 1 of the candidate match this configuration"
+        assert (
+            found.checks[0].text
+            == "2 baseline systems and 1 of the candidate match this configuration"
+        )
 
     def test_another_card_is_compared_when_it_is_the_only_one(self):
         check = one([runs_of(device=H100)], [runs_of(6.4, device=MI300X, stack="rocm", day=11)])
@@ -339,10 +397,14 @@ class TestPartners:
 
 
 class TestSteps:
-    @pytest.mark.parametrize(("count", "basis"), [(60, ""), (40, "Speeds use steps 4–40, which all runs have.")])
+    @pytest.mark.parametrize(
+        ("count", "basis"), [(60, ""), (40, "Speeds use steps 4–40, which all runs have.")]
+    )
     def test_common_steps_are_named_if_they_are_not_all(self, count, basis):
         after = runs_of(3.4, day=11, steps=count)
-        found = checked([runs_of()], [after], allow=["avg_step_time_seconds=3%", "peak_memory_allocated_gb=1"]).checks
+        found = checked(
+            [runs_of()], [after], allow=["avg_step_time_seconds=3%", "peak_memory_allocated_gb=1"]
+        ).checks
         assert [check.basis for check in found] == [basis, basis, ""]
 
     def test_the_steps_do_not_change_the_advice(self):
@@ -352,9 +414,16 @@ class TestSteps:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize(("batch", "text"), [(None, "steps may differ in work: global batch unknown"), (64, "")])
+    @pytest.mark.parametrize(
+        ("batch", "text"), [(None, "steps may differ in work: global batch unknown"), (64, "")]
+    )
     def test_step_times_need_a_batch(self, batch, text):
-        check = one([runs_of(batch=batch)], [runs_of(batch=batch, day=11)], None, ["avg_step_time_seconds=3%"])
+        check = one(
+            [runs_of(batch=batch)],
+            [runs_of(batch=batch, day=11)],
+            None,
+            ["avg_step_time_seconds=3%"],
+        )
         assert (check.text == text) is (check.answer == "not comparable") is (batch is None)
 
     def test_other_metrics_are_not_compared_for_lack_of_a_throughput(self):
@@ -365,7 +434,9 @@ class TestRefusals:
     @pytest.mark.parametrize("model", [None, "mine"])
     def test_logs_of_a_model_that_nobody_names_are_not_matched(self, model):
         nameless = {"model": model, "scale": None, "batch": None, "length": None, "gpus": None}
-        before, after = ([(run,) for run in runs_of(3.2, count=3, day=day, **nameless)] for day in (1, 11))
+        before, after = (
+            [(run,) for run in runs_of(3.2, count=3, day=day, **nameless)] for day in (1, 11)
+        )
         texts = [check.text for check in checked(before, after).checks]
         assert (texts == ["the results don't say which model was trained"]) is (model is None)
 
@@ -381,7 +452,9 @@ class TestRefusals:
             msgspec.structs.replace(
                 run,
                 step_times=(None,) * len(run.steps),
-                timeline=(Entry(kind="training", start=0, duration=50 * time, first_step=1, last_step=50),),
+                timeline=(
+                    Entry(kind="training", start=0, duration=50 * time, first_step=1, last_step=50),
+                ),
             )
             for run, time in ((make_run(), 3.2), (make_run(), other))
         )
@@ -428,7 +501,10 @@ class TestRefusals:
     def test_runs_that_all_failed_pass_no_check_however_fast(self, failed, is_refused):
         error = {"status": "failed", "status_reason": "RuntimeError: NCCL\nerror"}
         sides = [
-            tuple(msgspec.structs.replace(run, **error) if n < count else run for n, run in enumerate(runs_of(day=day)))
+            tuple(
+                msgspec.structs.replace(run, **error) if n < count else run
+                for n, run in enumerate(runs_of(day=day))
+            )
             for day, count in zip((1, 11), failed, strict=True)
         ]
         check = one(sides[:1], sides[1:])
@@ -441,7 +517,9 @@ class TestRefusals:
 
     @pytest.mark.parametrize(("step_time", "answer"), [(3.2, "inconclusive"), (3.4, "worse")])
     def test_e1_runs_that_broke_off_are_compared_and_pass_nothing(self, step_time, answer):
-        cut = tuple(msgspec.structs.replace(run, status="incomplete") for run in runs_of(step_time, day=11))
+        cut = tuple(
+            msgspec.structs.replace(run, status="incomplete") for run in runs_of(step_time, day=11)
+        )
         assert one([runs_of()], [cut]).answer == answer
 
     @pytest.mark.parametrize("side", ["baseline", "candidate"])
@@ -458,7 +536,9 @@ class TestRefusals:
     def test_e1_one_run_of_three_that_did_not_finish_passes_nothing(self, ending, said, side):
         sides = {"baseline": list(runs_of(count=3)), "candidate": list(runs_of(count=3, day=11))}
         sides[side][1] = msgspec.structs.replace(sides[side][1], ending=ending)
-        found = checked([tuple(sides["baseline"])], [tuple(sides["candidate"])], fail_on_inconclusive=True)
+        found = checked(
+            [tuple(sides["baseline"])], [tuple(sides["candidate"])], fail_on_inconclusive=True
+        )
         (check,) = found.checks
         assert (check.answer, found.status) == ("inconclusive", ExitStatus.INCONCLUSIVE)
         assert sorted(check.runs) == [2, 3]
@@ -470,7 +550,9 @@ class TestRefusals:
 
     def test_e1_a_limit_that_was_asked_for_passes(self):
         limited = [
-            msgspec.structs.replace(run, ending=Ending(kind="finished", cause="stopped after 10 min"))
+            msgspec.structs.replace(
+                run, ending=Ending(kind="finished", cause="stopped after 10 min")
+            )
             for run in runs_of(day=11)
         ]
         found = checked([runs_of()], [tuple(limited)])
@@ -487,24 +569,37 @@ class TestRefusals:
 
     def test_e1_a_regression_is_one_whatever_its_runs_end_in(self):
         broken = [
-            msgspec.structs.replace(run, ending=Ending(kind="stopped", cause="a limit")) for run in runs_of(4.0, day=11)
+            msgspec.structs.replace(run, ending=Ending(kind="stopped", cause="a limit"))
+            for run in runs_of(4.0, day=11)
         ]
         found = checked([runs_of()], [tuple(broken)])
         assert (found.checks[0].answer, found.status) == ("worse", ExitStatus.SLOWER)
         assert found.why_no_baseline.startswith("worse: ")
 
     @pytest.mark.parametrize(("kind", "status"), [("finished", 0), ("cut_off", 6), ("failed", 3)])
-    def test_e1_a_configuration_without_a_baseline_is_not_kept_if_it_did_not_finish(self, kind, status):
-        new = make_run(length=4096, ending=Ending(kind=kind, cause="a cause"), timestamp="2026-03-11T00:00:00+00:00")
+    def test_e1_a_configuration_without_a_baseline_is_not_kept_if_it_did_not_finish(
+        self, kind, status
+    ):
+        new = make_run(
+            length=4096,
+            ending=Ending(kind=kind, cause="a cause"),
+            timestamp="2026-03-11T00:00:00+00:00",
+        )
         both = (*runs_of(day=11), new)
         found = checked([(*runs_of(), make_run(length=1024))], [both], fail_on_inconclusive=True)
         told = [check for check in found.checks if check.baseline is None]
-        assert [check.answer for check in told] == {0: [], 6: ["inconclusive"], 3: ["not comparable"]}[status]
+        assert [check.answer for check in told] == {
+            0: [],
+            6: ["inconclusive"],
+            3: ["not comparable"],
+        }[status]
         assert all("a cause" in check.text for check in told)
 
     @pytest.mark.parametrize(("kind", "status"), [("finished", 0), ("stopped", 6), ("failed", 3)])
     def test_e1_without_a_baseline_the_candidate_is_checked_for_becoming_one(self, kind, status):
-        runs = tuple(msgspec.structs.replace(run, ending=Ending(kind=kind)) for run in runs_of(count=2))
+        runs = tuple(
+            msgspec.structs.replace(run, ending=Ending(kind=kind)) for run in runs_of(count=2)
+        )
         found = checked([], [runs], fail_on_inconclusive=True)
         assert found.status == status
         assert (found.why_no_baseline is None) is (status == 0)
@@ -523,13 +618,21 @@ class TestRefusals:
         sides = {"baseline": list(runs_of()), "candidate": list(runs_of(day=11))}
         sides[side][:count] = [
             msgspec.structs.replace(
-                run, notes=(note,), loss_values=(*run.loss_values[:50], *[None] * (len(run.steps) - 50))
+                run,
+                notes=(note,),
+                loss_values=(*run.loss_values[:50], *[None] * (len(run.steps) - 50)),
             )
             for run in sides[side][:count]
         ]
-        found = checked([tuple(sides["baseline"])], [tuple(sides["candidate"])], fail_on_inconclusive=True)
+        found = checked(
+            [tuple(sides["baseline"])], [tuple(sides["candidate"])], fail_on_inconclusive=True
+        )
         (check,) = found.checks
-        assert (check.answer, found.status, check.runs) == ("inconclusive", ExitStatus.INCONCLUSIVE, (5, 5))
+        assert (check.answer, found.status, check.runs) == (
+            "inconclusive",
+            ExitStatus.INCONCLUSIVE,
+            (5, 5),
+        )
         assert check.text == f"{side}: loss is not a number from step 51 on in {count} of 5 runs"
         assert "not a number from step 51" in report.caveat_texts(found)[0]
         assert "keep" not in report.next_step(found)
@@ -563,7 +666,10 @@ class TestRefusals:
             runs[place] = msgspec.structs.replace(runs[place], notes=(note,), loss_values=losses)
         (found,) = checked([runs_of(steps=100)], [tuple(runs)]).checks
         transient = "loss is not a number at steps between 17 and 20 in 2 of 5 runs"
-        assert found.text == f"candidate: {transient}; loss is not a number from step 99 on in 1 of 5 runs"
+        assert (
+            found.text
+            == f"candidate: {transient}; loss is not a number from step 99 on in 1 of 5 runs"
+        )
 
     def test_implausible_results_are_status_4(self):
         found = checked([runs_of()], [runs_of(0.5, day=11)])
@@ -591,7 +697,11 @@ class TestRefusals:
 class TestThresholds:
     def test_the_default_is_0_percent(self):
         (rate,) = parse(None, ())
-        assert (rate.metric.name, rate.percent, rate.amount) == ("tokens_per_second_per_gpu", True, 0.0)
+        assert (rate.metric.name, rate.percent, rate.amount) == (
+            "tokens_per_second_per_gpu",
+            True,
+            0.0,
+        )
 
     def test_only_what_is_named_is_checked(self):
         (memory,) = parse(None, ["peak_memory_reserved_gb=1"])
@@ -599,7 +709,9 @@ class TestThresholds:
         found = checked([runs_of()], [runs_of(day=11)], None, ["peak_memory_reserved_gb=1"])
         assert [check.threshold for check in found.checks] == [memory]
         assert "throughput is not checked: --max-slowdown does" in found.notes
-        assert not checked([runs_of()], [runs_of(day=11)], "3%", ["peak_memory_reserved_gb=1"]).notes
+        assert not checked(
+            [runs_of()], [runs_of(day=11)], "3%", ["peak_memory_reserved_gb=1"]
+        ).notes
         both = parse(None, ["peak_memory_reserved_gb=1", "tokens_per_second_per_gpu=3%"])
         names = [each.metric.name for each in both]
         assert names == ["tokens_per_second_per_gpu", "peak_memory_reserved_gb"]
@@ -612,7 +724,9 @@ class TestThresholds:
         rate, memory = parse(" 3 % ", ["peak_memory_reserved_gb= .5"])
         assert (str(rate), str(memory)) == ("3% slower", "+0.5 GB")
 
-    @pytest.mark.parametrize("text", ["3", "0.03", "-3%", "100%", "nan%", "inf%", "", "3%%", "three"])
+    @pytest.mark.parametrize(
+        "text", ["3", "0.03", "-3%", "100%", "nan%", "inf%", "", "3%%", "three"]
+    )
     def test_what_is_no_percentage(self, text):
         with pytest.raises(UsageError) as caught:
             parse(text, ())

@@ -18,7 +18,14 @@ from tprimat.analysis.intervals import Difference
 from tprimat.checks import Finding
 from tprimat.compare import Loaded, regression
 from tprimat.compare.loss import Losses
-from tprimat.compare.regression import CHOOSE, FIRST, LONGER, Check, RegressionCheck, check_regression
+from tprimat.compare.regression import (
+    CHOOSE,
+    FIRST,
+    LONGER,
+    Check,
+    RegressionCheck,
+    check_regression,
+)
 from tprimat.compare.result import Ratio
 from tprimat.compare.threshold import parse
 from tprimat.errors import ExitStatus
@@ -41,10 +48,18 @@ def runs(rates, day, memory=None, **fields):
     """Runs of these rates, each another measurement."""
     found = []
     for place, rate in enumerate(rates):
-        run = make_run(step_time=3 + day + place / 10, timestamp=f"2026-03-{day + place:02d}T00:00:00+00:00", **fields)
+        run = make_run(
+            step_time=3 + day + place / 10,
+            timestamp=f"2026-03-{day + place:02d}T00:00:00+00:00",
+            **fields,
+        )
         if memory:
-            run = msgspec.structs.replace(run, memory_metrics=MemoryMetrics(peak_memory_reserved_gb=memory[place]))
-        found.append(result(rate, run, file=f"{day}.json", unsettled=fields.get("session") == "short"))
+            run = msgspec.structs.replace(
+                run, memory_metrics=MemoryMetrics(peak_memory_reserved_gb=memory[place])
+            )
+        found.append(
+            result(rate, run, file=f"{day}.json", unsettled=fields.get("session") == "short")
+        )
     return found
 
 
@@ -64,17 +79,34 @@ def of_logs(before, after, limit):
     """The bounds of the ratio and the p value of a true one that equals the limit."""
     logs = [[math.log(each) for each in of] for of in (after, before)]
     bounds = scipy.stats.ttest_ind(*logs, equal_var=False).confidence_interval()
-    p = scipy.stats.ttest_ind([each - math.log(limit) for each in logs[0]], logs[1], equal_var=False).pvalue
+    p = scipy.stats.ttest_ind(
+        [each - math.log(limit) for each in logs[0]], logs[1], equal_var=False
+    ).pvalue
     return [math.exp(each) for each in bounds], p
 
 
 def of_values(before, after, limit):
     bounds = scipy.stats.ttest_ind(after, before, equal_var=False).confidence_interval()
-    return bounds, scipy.stats.ttest_ind([each - limit for each in after], before, equal_var=False).pvalue
+    return bounds, scipy.stats.ttest_ind(
+        [each - limit for each in after], before, equal_var=False
+    ).pvalue
 
 
 BEFORE, AFTER = (100.0, 104.0, 103.0), (97.0, 98.5)
-ALL = ("threshold", "values", "runs", "change", "low", "high", "method", "p", "p_adjusted", "basis", "answer", "text")
+ALL = (
+    "threshold",
+    "values",
+    "runs",
+    "change",
+    "low",
+    "high",
+    "method",
+    "p",
+    "p_adjusted",
+    "basis",
+    "answer",
+    "text",
+)
 
 
 def told(check):
@@ -104,8 +136,14 @@ class TestCheck:
         matched = sides(BEFORE, AFTER)
         found = checked(matched, SLOWER)
         means = [statistics.geometric_mean(each) for each in (BEFORE, AFTER)]
-        assert told(found) == expected(SLOWER, means, means[1] / means[0], *of_logs(BEFORE, AFTER, 0.97))
-        assert (found.model, found.baseline, found.candidate) == ("title", "A (baseline)", "B (candidate)")
+        assert told(found) == expected(
+            SLOWER, means, means[1] / means[0], *of_logs(BEFORE, AFTER, 0.97)
+        )
+        assert (found.model, found.baseline, found.candidate) == (
+            "title",
+            "A (baseline)",
+            "B (candidate)",
+        )
         assert found.advice == "leave out --threshold tokens_per_second_per_gpu"
         assert found.pair is matched
         # The candidate's two runs vary by 1.1 %, the baseline's by 2 %.
@@ -116,28 +154,40 @@ class TestCheck:
     def test_of_an_amount(self):
         found = checked(sides(BEFORE, AFTER), RATE)
         means = [statistics.fmean(each) for each in (BEFORE, AFTER)]
-        assert told(found) == expected(RATE, means, means[1] - means[0], *of_values(BEFORE, AFTER, -5.0))
+        assert told(found) == expected(
+            RATE, means, means[1] - means[0], *of_values(BEFORE, AFTER, -5.0)
+        )
 
     def test_of_step_times(self):
         before, after = ([400 / rate for rate in each] for each in (BEFORE, AFTER))
         means = [statistics.geometric_mean(each) for each in (before, after)]
         found = checked(sides(BEFORE, AFTER), STEP)
-        assert told(found) == expected(STEP, means, means[1] / means[0], *of_logs(before, after, 1.04))
+        assert told(found) == expected(
+            STEP, means, means[1] / means[0], *of_logs(before, after, 1.04)
+        )
         means = [statistics.fmean(each) for each in (before, after)]
         found = checked(sides(BEFORE, AFTER), SECONDS)
-        assert told(found) == expected(SECONDS, means, means[1] - means[0], *of_values(before, after, 0.25))
+        assert told(found) == expected(
+            SECONDS, means, means[1] - means[0], *of_values(before, after, 0.25)
+        )
 
     def test_of_memory_no_steps_are_told(self):
         memory = (40.0, 40.5, 41.5), (43.0, 42.0)
         means = [statistics.fmean(each) for each in memory]
         # That runs are too short says nothing of their memory.
         found = checked(sides(BEFORE, AFTER, memory=memory, session="short"), MEMORY)
-        assert told(found) == expected(MEMORY, means, means[1] - means[0], *of_values(*memory, 2.0), basis="")
+        assert told(found) == expected(
+            MEMORY, means, means[1] - means[0], *of_values(*memory, 2.0), basis=""
+        )
 
-    @pytest.mark.parametrize(("count", "bounds", "p"), [((2, 2), 1.5, 0.0), ((2, 3), 1.5, 0.0), ((1, 2), None, None)])
+    @pytest.mark.parametrize(
+        ("count", "bounds", "p"), [((2, 2), 1.5, 0.0), ((2, 3), 1.5, 0.0), ((1, 2), None, None)]
+    )
     def test_what_never_varies_is_exact_from_two_runs_of_each_on(self, count, bounds, p):
         memory = [[used] * number for used, number in zip((40.0, 41.5), count, strict=True)]
-        found = checked(sides(BEFORE[: count[0]], (90.0, 91.0, 92.0)[: count[1]], memory=memory), MEMORY)
+        found = checked(
+            sides(BEFORE[: count[0]], (90.0, 91.0, 92.0)[: count[1]], memory=memory), MEMORY
+        )
         assert (found.low, found.high, found.p, found.method) == (bounds, bounds, p, None)
         assert (found.change, found.runs) == (1.5, count)
 
@@ -165,9 +215,21 @@ class TestCheck:
         ("batches", "each", "text"),
         [
             ((64, 128), STEP, "steps differ in work (global batch 64 vs 128); compare throughput"),
-            ((None, 128), SECONDS, "steps differ in work (global batch unknown vs 128); compare throughput"),
-            ((64, None), STEP, "steps differ in work (global batch 64 vs unknown); compare throughput"),
-            ((None, None), STEP, "steps differ in work (global batch unknown vs unknown); compare throughput"),
+            (
+                (None, 128),
+                SECONDS,
+                "steps differ in work (global batch unknown vs 128); compare throughput",
+            ),
+            (
+                (64, None),
+                STEP,
+                "steps differ in work (global batch 64 vs unknown); compare throughput",
+            ),
+            (
+                (None, None),
+                STEP,
+                "steps differ in work (global batch unknown vs unknown); compare throughput",
+            ),
             ((64, 64), STEP, None),
             ((64, 128), SLOWER, None),
         ],
@@ -177,7 +239,10 @@ class TestCheck:
         assert (found.answer == "not comparable") is (text is not None)
         if text:
             assert (found.text, found.values) == (f"avg_step_time_seconds: {text}", None)
-            assert (found.threshold, found.advice) == (each, "leave out --threshold avg_step_time_seconds")
+            assert (found.threshold, found.advice) == (
+                each,
+                "leave out --threshold avg_step_time_seconds",
+            )
 
     @pytest.mark.parametrize(
         ("memory", "whose"),
@@ -189,7 +254,10 @@ class TestCheck:
     )
     def test_what_nobody_measured(self, memory, whose):
         found = checked(sides(BEFORE, AFTER, memory=memory), MEMORY)
-        assert (found.answer, found.text) == ("not comparable", f"peak_memory_reserved_gb of {whose} is unknown")
+        assert (found.answer, found.text) == (
+            "not comparable",
+            f"peak_memory_reserved_gb of {whose} is unknown",
+        )
         assert found.threshold is MEMORY
         assert (found.runs, found.values, found.change) == ((0, 0), None, None)
 
@@ -223,9 +291,16 @@ class TestCheck:
             "inconclusive",
             f"too short to compare: {who} did not reach a steady speed by the middle of a run",
         )
-        assert found.advice == "run longer (at least 200 steps, better 500): ./benchmark.py --steps 500"
+        assert (
+            found.advice
+            == "run longer (at least 200 steps, better 500): ./benchmark.py --steps 500"
+        )
         means = [statistics.geometric_mean(each) for each in (BEFORE, AFTER)]
-        assert (found.change, found.runs, found.basis) == (pytest.approx(means[1] / means[0]), (3, 2), "steps")
+        assert (found.change, found.runs, found.basis) == (
+            pytest.approx(means[1] / means[0]),
+            (3, 2),
+            "steps",
+        )
         assert (found.low, found.p, found.runs_needed) == (None, None, None)
 
 
@@ -234,7 +309,9 @@ class TestLoss:
     def found(self, monkeypatch):
         def make(losses, each=LOSS, counts=(3, 2), **more):
             transforms = []
-            monkeypatch.setattr(regression, "losses", lambda _, transform: transforms.append(transform) or losses)
+            monkeypatch.setattr(
+                regression, "losses", lambda _, transform: transforms.append(transform) or losses
+            )
             check = checked(sides(BEFORE[: counts[0]], AFTER[: counts[1]], **more), each)
             assert transforms == [math.log if each.percent else float]
             return check
@@ -242,10 +319,19 @@ class TestLoss:
         return make
 
     def test_with_its_interval(self, found):
-        check = found(Losses("basis", "inconclusive", (2.5, 2.6), Difference(math.log(1.04), 0.01, 9.0, "batches")))
+        check = found(
+            Losses(
+                "basis",
+                "inconclusive",
+                (2.5, 2.6),
+                Difference(math.log(1.04), 0.01, 9.0, "batches"),
+            )
+        )
         bounds = [1.04 * math.exp(sign * scipy.stats.t.ppf(0.975, 9) * 0.01) for sign in (-1, 1)]
         p = 2 * scipy.stats.t.sf(abs(math.log(1.04 / 1.02)) / 0.01, 9)
-        assert told(check) == expected(LOSS, (2.5, 2.6), 1.04, bounds, p, basis="basis", method="batches")
+        assert told(check) == expected(
+            LOSS, (2.5, 2.6), 1.04, bounds, p, basis="basis", method="batches"
+        )
         assert check.runs_needed is None
 
     def test_in_its_unit_and_of_runs_that_are_short(self, found):
@@ -254,11 +340,18 @@ class TestLoss:
         check = found(losses, each, session="short")
         half = scipy.stats.t.ppf(0.975, 9) * 0.02
         p = 2 * scipy.stats.t.sf(0.15 / 0.02, 9)
-        assert told(check) == expected(each, (2.5, 2.6), 0.1, (0.1 - half, 0.1 + half), p, basis="basis")
+        assert told(check) == expected(
+            each, (2.5, 2.6), 0.1, (0.1 - half, 0.1 + half), p, basis="basis"
+        )
 
     def test_that_never_varies_is_exact_even_of_single_runs(self, found):
         check = found(Losses("basis", "inconclusive", (2.5, 2.6), None), counts=(1, 1))
-        assert (check.low, check.high, check.p, check.method) == (pytest.approx(1.04), pytest.approx(1.04), 0.0, None)
+        assert (check.low, check.high, check.p, check.method) == (
+            pytest.approx(1.04),
+            pytest.approx(1.04),
+            0.0,
+            None,
+        )
 
     @pytest.mark.parametrize(
         ("answer", "advice"),
@@ -266,7 +359,12 @@ class TestLoss:
     )
     def test_without_means(self, found, answer, advice):
         check = found(Losses("why", answer))
-        assert (check.answer, check.text, check.advice, check.values) == (answer, "final_loss: why", advice, None)
+        assert (check.answer, check.text, check.advice, check.values) == (
+            answer,
+            "final_loss: why",
+            advice,
+            None,
+        )
         assert (check.threshold, check.basis) == (LOSS, "")
 
 
@@ -275,8 +373,24 @@ class TestLoss:
     [
         # Without an interval a spread of 1 % is assumed, or that of the side with several runs.
         (SLOWER, [100.0], [95.0], 0.95, None, 0.95 / 0.97 - 1, 0.01),
-        (SLOWER, [100.0, 104.0], [95.0], 0.93, None, 0.93 / 0.97 - 1, statistics.stdev([100, 104]) / 102),
-        (SLOWER, [100.0], [94.0, 99.0, 95.0], 0.96, None, 0.96 / 0.97 - 1, statistics.stdev([94, 99, 95]) / 96),
+        (
+            SLOWER,
+            [100.0, 104.0],
+            [95.0],
+            0.93,
+            None,
+            0.93 / 0.97 - 1,
+            statistics.stdev([100, 104]) / 102,
+        ),
+        (
+            SLOWER,
+            [100.0],
+            [94.0, 99.0, 95.0],
+            0.96,
+            None,
+            0.96 / 0.97 - 1,
+            statistics.stdev([94, 99, 95]) / 96,
+        ),
         # The larger one of the spreads, or the error's where that is larger.
         (
             SLOWER,
@@ -288,7 +402,15 @@ class TestLoss:
             statistics.stdev([94, 99]) / 96.5,
         ),
         (SLOWER, [100, 103], [98, 99], 0.9, Difference(0.1, 0.05, 2.0), 0.9 / 0.97 - 1, 0.05),
-        (SLOWER, [100, 103], [98, 99], 0.9, Difference(0.1, 0.05, 2.0, "paired"), 0.9 / 0.97 - 1, 0.05),
+        (
+            SLOWER,
+            [100, 103],
+            [98, 99],
+            0.9,
+            Difference(0.1, 0.05, 2.0, "paired"),
+            0.9 / 0.97 - 1,
+            0.05,
+        ),
         (
             SLOWER,
             [100, 140, 90, 100],
@@ -307,10 +429,26 @@ class TestLoss:
             0.9 / 0.97 - 1,
             0.05 / math.sqrt(4 / 3),
         ),
-        (SLOWER, [100, 101, 111], [98], 0.93, None, 0.93 / 0.97 - 1, statistics.stdev([100, 101, 111]) / 104),
+        (
+            SLOWER,
+            [100, 101, 111],
+            [98],
+            0.93,
+            None,
+            0.93 / 0.97 - 1,
+            statistics.stdev([100, 101, 111]) / 104,
+        ),
         # An amount, relative to the baseline's mean.
         (MEMORY, [40.0, 40.0, 70.0], [60.0], 20.0, None, 18 / 50, math.sqrt(300) / 50),
-        (MEMORY, [40.0, 41.0, 45.0], [43.0], 3.0, Difference(1.0, 4.2, 2.0), 1 / 42, 4.2 / math.sqrt(4 / 3) / 42),
+        (
+            MEMORY,
+            [40.0, 41.0, 45.0],
+            [43.0],
+            3.0,
+            Difference(1.0, 4.2, 2.0),
+            1 / 42,
+            4.2 / math.sqrt(4 / 3) / 42,
+        ),
         (MEMORY, [40.0], [43.0], 3.0, None, 1 / 40, 0.01),
         (MEMORY, [40.0, 44.0], [43.0, 43.5], 1.0, Difference(1.0, 4.2, 2.0), -1 / 42, 0.1),
         (MEMORY, [-40.0, -44.0], [43.0, 43.5], 1.0, Difference(1.0, 4.2, 2.0), -1 / 42, 0.1),
@@ -325,7 +463,9 @@ class TestLoss:
         ),
     ],
 )
-def test_the_runs_that_would_decide(each, baseline, candidate, change, difference, distance, spread):
+def test_the_runs_that_would_decide(
+    each, baseline, candidate, change, difference, distance, spread
+):
     found = regression._runs_needed(each, baseline, candidate, change, difference)
     needed = intervals.runs_needed(abs(distance), spread, most=100)
     assert found == (needed and max(needed, min(len(baseline), len(candidate)) + 1))
@@ -338,11 +478,28 @@ def test_one_more_run_than_the_side_with_fewer_has_is_asked_for_at_least():
     assert regression._runs_needed(SLOWER, near, far[:2], 0.5, None) == 3
     # Of nothing, each amount is far from the threshold; and the spread is that of the values themselves.
     assert regression._runs_needed(MEMORY, [0.0], [3.0], 3.0, None) == 2
-    assert regression._runs_needed(MEMORY, [0.0], [3.0, 3.0, 4.0], 3.0, Difference(3.0, 0.1, 2.0)) == 2
+    assert (
+        regression._runs_needed(MEMORY, [0.0], [3.0, 3.0, 4.0], 3.0, Difference(3.0, 0.1, 2.0)) == 2
+    )
     assert regression._runs_needed(SLOWER, [100.0], [97.0], 0.97, None) is None
 
 
-BASE = Check("m", "a", "b", "inconclusive", "", SLOWER, (100.0, 96.0), (3, 3), 0.96, 0.95, 0.98, "welch", 0.03, 0.03)
+BASE = Check(
+    "m",
+    "a",
+    "b",
+    "inconclusive",
+    "",
+    SLOWER,
+    (100.0, 96.0),
+    (3, 3),
+    0.96,
+    0.95,
+    0.98,
+    "welch",
+    0.03,
+    0.03,
+)
 
 
 def of(**fields):
@@ -368,7 +525,9 @@ def test_how_far_a_change_is_beyond_the_threshold(check, excess):
 
 MANY = "runs each, interleaved if possible"
 VARY_LESS = "make runs vary less (idle machine, fixed clocks): not even 100 runs each would decide"
-SET_ONE = "set a threshold, such as --max-slowdown 3%: at 0%, an unchanged program is always inconclusive"
+SET_ONE = (
+    "set a threshold, such as --max-slowdown 3%: at 0%, an unchanged program is always inconclusive"
+)
 BEYOND = "beyond the threshold of 3% slower, but "
 INCLUDES = "the 95% CI includes the threshold"
 NONE = {"low": None, "high": None}
@@ -377,10 +536,30 @@ NONE = {"low": None, "high": None}
 @pytest.mark.parametrize(
     ("check", "excess", "text", "advice"),
     [
-        (of(low=0.95, high=0.98, runs_needed=7), 0.01, BEYOND + INCLUDES, f"measure 7 {MANY}: ./benchmark.py --runs 7"),
-        (of(low=0.95, high=0.98, runs_needed=7), 0.0, INCLUDES, f"measure 7 {MANY}: ./benchmark.py --runs 7"),
-        (of(low=0.97, high=0.98, runs_needed=7), -0.01, INCLUDES, f"measure 7 {MANY}: ./benchmark.py --runs 7"),
-        (of(low=0.95, high=0.97, runs_needed=7), -0.01, INCLUDES, f"measure 7 {MANY}: ./benchmark.py --runs 7"),
+        (
+            of(low=0.95, high=0.98, runs_needed=7),
+            0.01,
+            BEYOND + INCLUDES,
+            f"measure 7 {MANY}: ./benchmark.py --runs 7",
+        ),
+        (
+            of(low=0.95, high=0.98, runs_needed=7),
+            0.0,
+            INCLUDES,
+            f"measure 7 {MANY}: ./benchmark.py --runs 7",
+        ),
+        (
+            of(low=0.97, high=0.98, runs_needed=7),
+            -0.01,
+            INCLUDES,
+            f"measure 7 {MANY}: ./benchmark.py --runs 7",
+        ),
+        (
+            of(low=0.95, high=0.97, runs_needed=7),
+            -0.01,
+            INCLUDES,
+            f"measure 7 {MANY}: ./benchmark.py --runs 7",
+        ),
         (
             of(low=0.95, high=0.969, runs_needed=7),
             0.01,
@@ -412,9 +591,24 @@ NONE = {"low": None, "high": None}
             INCLUDES,
             "measure 5 baseline runs: ./benchmark.py --runs 5",
         ),
-        (of(runs=(5, 2), runs_needed=5), -0.01, INCLUDES, "measure 5 candidate runs: ./benchmark.py --runs 5"),
-        (of(runs=(5, 2), runs_needed=4), -0.01, INCLUDES, "measure 4 candidate runs: ./benchmark.py --runs 4"),
-        (of(runs=(5, 2), runs_needed=6), -0.01, INCLUDES, f"measure 6 {MANY}: ./benchmark.py --runs 6"),
+        (
+            of(runs=(5, 2), runs_needed=5),
+            -0.01,
+            INCLUDES,
+            "measure 5 candidate runs: ./benchmark.py --runs 5",
+        ),
+        (
+            of(runs=(5, 2), runs_needed=4),
+            -0.01,
+            INCLUDES,
+            "measure 4 candidate runs: ./benchmark.py --runs 4",
+        ),
+        (
+            of(runs=(5, 2), runs_needed=6),
+            -0.01,
+            INCLUDES,
+            f"measure 6 {MANY}: ./benchmark.py --runs 6",
+        ),
         (BASE, -0.01, INCLUDES, VARY_LESS),
         (of(threshold=parse("0%", ())[0], low=0.95, high=1.02), -0.01, INCLUDES, SET_ONE),
         (
@@ -434,7 +628,9 @@ NONE = {"low": None, "high": None}
     ],
 )
 def test_why_a_check_is_inconclusive(check, excess, text, advice):
-    assert regression._undecided(check, excess, 5) == dataclasses.replace(check, text=text, advice=advice)
+    assert regression._undecided(check, excess, 5) == dataclasses.replace(
+        check, text=text, advice=advice
+    )
 
 
 @pytest.mark.parametrize(
@@ -444,12 +640,28 @@ def test_why_a_check_is_inconclusive(check, excess, text, advice):
         (of(p_adjusted=1 - 0.95, low=0.95, high=0.969), "inconclusive", None),
         (of(p_adjusted=0.049, change=0.98), "within", "the 95% CI is within the threshold"),
         (of(p_adjusted=0.0, low=0.96, high=0.96), "worse", "the change is beyond the threshold"),
-        (of(p_adjusted=0.0, change=0.98, low=0.98, high=0.98), "within", "the change is within the threshold"),
+        (
+            of(p_adjusted=0.0, change=0.98, low=0.98, high=0.98),
+            "within",
+            "the change is within the threshold",
+        ),
         (of(p_adjusted=None), "inconclusive", None),
         # A change that equals the threshold, but for rounding, doesn't exceed it.
-        (of(p_adjusted=0.0, change=0.97, low=0.97, high=0.97), "within", "the change is within the threshold"),
-        (of(p_adjusted=0.0, change=0.97 - 9e-10, low=0.96, high=0.96), "within", "the change is within the threshold"),
-        (of(p_adjusted=0.0, change=0.97 - 1.1e-9, low=0.96, high=0.96), "worse", "the change is beyond the threshold"),
+        (
+            of(p_adjusted=0.0, change=0.97, low=0.97, high=0.97),
+            "within",
+            "the change is within the threshold",
+        ),
+        (
+            of(p_adjusted=0.0, change=0.97 - 9e-10, low=0.96, high=0.96),
+            "within",
+            "the change is within the threshold",
+        ),
+        (
+            of(p_adjusted=0.0, change=0.97 - 1.1e-9, low=0.96, high=0.96),
+            "worse",
+            "the change is beyond the threshold",
+        ),
         (of(p_adjusted=0.0, change=0.97), "inconclusive", None),
         (of(p_adjusted=None, change=0.97, low=0.97, high=0.97), "inconclusive", None),
         (
@@ -471,12 +683,17 @@ def test_the_answer(check, answer, text):
         assert found == regression._undecided(check, check.excess, 5)
         assert found.answer == "inconclusive"
     else:
-        assert found == dataclasses.replace(check, answer=answer, text=text, runs_needed=None, advice="")
+        assert found == dataclasses.replace(
+            check, answer=answer, text=text, runs_needed=None, advice=""
+        )
 
 
 def test_holm_corrects_all_that_have_a_p_value():
     certain, close = of(p=0.001, change=0.98), of(p=0.03, change=0.98)
-    untested, refused = of(p=None, low=None, high=None), of(threshold=None, answer="not comparable", text="x")
+    untested, refused = (
+        of(p=None, low=None, high=None),
+        of(threshold=None, answer="not comparable", text="x"),
+    )
     refused = dataclasses.replace(refused, p=None, p_adjusted=None)
     found = regression._decided([close, untested, certain, refused, close])
     # Three tests: 0.001 · 3, 0.03 · 2, and no less for the next one.
@@ -494,7 +711,10 @@ def test_holm_corrects_all_that_have_a_p_value():
     assert regression._decided([close])[0].answer == "within"
     apart = of(p=0.04, low=0.95, high=0.969)
     for checks in ([apart] * 2, [apart, apart, untested, refused]):
-        assert regression._decided(checks)[1].text == f"{BEYOND}not significant after Holm's correction for 2 checks"
+        assert (
+            regression._decided(checks)[1].text
+            == f"{BEYOND}not significant after Holm's correction for 2 checks"
+        )
 
 
 @pytest.mark.parametrize(
@@ -529,8 +749,13 @@ class TestRefusals:
             )
         ]
         # Runs that don't count are no matter.
-        unused = dataclasses.replace(other, runs=(*other.runs[:2], dataclasses.replace(other.runs[2], is_valid=False)))
-        assert len(regression._checks("t", pair_of(one, unused, ratio=FASTER), [SLOWER, STEP], "")) == 2
+        unused = dataclasses.replace(
+            other, runs=(*other.runs[:2], dataclasses.replace(other.runs[2], is_valid=False))
+        )
+        assert (
+            len(regression._checks("t", pair_of(one, unused, ratio=FASTER), [SLOWER, STEP], ""))
+            == 2
+        )
 
     @pytest.mark.parametrize(
         ("before", "after", "batches", "thresholds", "answer", "text"),
@@ -539,8 +764,22 @@ class TestRefusals:
             (("error",), (), (64, 64), [SLOWER], "implausible", "why"),
             (("unverified",), ("error",), (None, 64), [STEP], "implausible", "why"),
             (("unverified",), ("warning",), (None, 64), [STEP], "not comparable", "why"),
-            ((), (), (None, 64), [STEP, SECONDS], "not comparable", "steps may differ in work: global batch unknown"),
-            ((), (), (64, None), [STEP], "not comparable", "steps may differ in work: global batch unknown"),
+            (
+                (),
+                (),
+                (None, 64),
+                [STEP, SECONDS],
+                "not comparable",
+                "steps may differ in work: global batch unknown",
+            ),
+            (
+                (),
+                (),
+                (64, None),
+                [STEP],
+                "not comparable",
+                "steps may differ in work: global batch unknown",
+            ),
             ((), (), (64, None), [STEP, SLOWER], "not comparable", "why"),
             ((), (), (64, 32), [STEP], "not comparable", "why"),
         ],
@@ -548,19 +787,27 @@ class TestRefusals:
     def test_without_a_ratio(self, before, after, batches, thresholds, answer, text):
         matched = sides(BEFORE, AFTER, ratio=None, batch=batches[0], second={"batch": batches[1]})
         one, other = (
-            dataclasses.replace(each, findings=tuple(Finding(severity, "x", "y") for severity in severities))
+            dataclasses.replace(
+                each, findings=tuple(Finding(severity, "x", "y") for severity in severities)
+            )
             for each, severities in ((matched.baseline, before), (matched.system, after))
         )
         matched = dataclasses.replace(matched, baseline=one, system=other)
         (found,) = regression._checks("t", matched, thresholds, "")
         assert found == Check("t", one.name, other.name, answer, text, pair=matched)
-        (found,) = regression._checks("t", dataclasses.replace(matched, reason=None), thresholds, "")
+        (found,) = regression._checks(
+            "t", dataclasses.replace(matched, reason=None), thresholds, ""
+        )
         assert found.text == ("no values" if text == "why" else text)
 
 
 def stepped(name, *ranges):
     return system(
-        name, *(result(steady=Steady(first_step=each and each[0], last_step=each and each[1])) for each in ranges)
+        name,
+        *(
+            result(steady=Steady(first_step=each and each[0], last_step=each and each[1]))
+            for each in ranges
+        ),
     )
 
 
@@ -577,8 +824,12 @@ def stepped(name, *ranges):
     ],
 )
 def test_the_steps_that_all_have(own, cut, text):
-    own, cut = ([stepped(name, *each) for name, each in zip("AB", of, strict=True)] for of in (own, cut))
-    assert regression._common_steps(own, cut) == (f"Speeds use {text}, which all runs have." if text else "")
+    own, cut = (
+        [stepped(name, *each) for name, each in zip("AB", of, strict=True)] for of in (own, cut)
+    )
+    assert regression._common_steps(own, cut) == (
+        f"Speeds use {text}, which all runs have." if text else ""
+    )
 
 
 def unit(name, *, samples=False, **fields):
@@ -604,7 +855,8 @@ MLPERF = {"framework": "mlperf"}
 def test_the_unit_of_two_systems(one, other, in_samples):
     for samples in ((False, False), (True, False), (False, True), (True, True)):
         systems = [
-            unit(name, samples=each, **fields) for name, each, fields in zip("AB", samples, (one, other), strict=True)
+            unit(name, samples=each, **fields)
+            for name, each, fields in zip("AB", samples, (one, other), strict=True)
         ]
         found = regression._of_one_unit(*systems)
         assert [each.per_sample for each in found] == [in_samples] * 2
@@ -625,14 +877,20 @@ AMBIGUOUS = "match this configuration"
 
 def test_systems_are_matched_by_their_setup():
     one, other, third = keyed("A"), keyed("B", precision="fp8"), keyed("C", batch=32)
-    matched = lambda *sets: [(a.name, b and b.name, reason) for a, b, reason in regression._matched_pairs(*sets)]  # noqa: E731
+    matched = lambda *sets: [
+        (a.name, b and b.name, reason) for a, b, reason in regression._matched_pairs(*sets)
+    ]  # noqa: E731
     assert matched([one], [other]) == [("A", "B", None)]
     assert matched([one], []) == [("A", None, None)]
     assert matched([one], [other, third]) == [("A", None, None)]
     twin = keyed("D", environment=NEWER)
-    assert matched([one, other], [keyed("E", precision="fp8"), twin]) == [("A", "D", None), ("B", "E", None)]
+    assert matched([one, other], [keyed("E", precision="fp8"), twin]) == [
+        ("A", "D", None),
+        ("B", "E", None),
+    ]
     assert matched([one, twin], [keyed("E")]) == [
-        (name, None, f"2 baseline systems and 1 of the candidate {AMBIGUOUS}") for name in ("A", "D")
+        (name, None, f"2 baseline systems and 1 of the candidate {AMBIGUOUS}")
+        for name in ("A", "D")
     ]
     assert matched([one], [twin, keyed("E"), third]) == [
         ("A", None, f"1 baseline system and 2 of the candidate {AMBIGUOUS}")
@@ -646,21 +904,35 @@ def test_systems_are_matched_by_their_setup():
 
 @pytest.mark.parametrize(
     ("fields", "count"),
-    [({"model": None}, 1), ({"model": "x"}, 2), ({"model": None, "model_config": {"num_layers": 3}}, 2)],
+    [
+        ({"model": None}, 1),
+        ({"model": "x"}, 2),
+        ({"model": None, "model_config": {"num_layers": 3}}, 2),
+    ],
 )
 def test_systems_of_a_model_that_nobody_names_stand_for_one_reason(fields, count):
     config = make_run().model_config
-    fields = {**fields, "model_config": msgspec.structs.replace(config, **fields.get("model_config", {}))}
+    fields = {
+        **fields,
+        "model_config": msgspec.structs.replace(config, **fields.get("model_config", {})),
+    }
     assert len(regression._comparable([keyed("A", **fields), keyed("B", **fields)])) == count
 
 
 def files(kind, *groups):
-    return [Loaded(f"{kind}_{number}.json", str(number) * 64, tuple(each)) for number, each in enumerate(groups)]
+    return [
+        Loaded(f"{kind}_{number}.json", str(number) * 64, tuple(each))
+        for number, each in enumerate(groups)
+    ]
 
 
 def measured(step_time, day, count=2, **fields):
     return [
-        make_run(step_time=step_time + place / 1000, timestamp=f"2026-03-{day + place:02d}T00:00:00+00:00", **fields)
+        make_run(
+            step_time=step_time + place / 1000,
+            timestamp=f"2026-03-{day + place:02d}T00:00:00+00:00",
+            **fields,
+        )
         for place in range(count)
     ]
 
@@ -668,11 +940,21 @@ def measured(step_time, day, count=2, **fields):
 class TestWhole:
     def test_notes_and_order(self):
         before = files(
-            "old", measured(3.2, 1), measured(3.0, 5, model="qwen"), measured(3.3, 9, model="qwen", batch=32)
+            "old",
+            measured(3.2, 1),
+            measured(3.0, 5, model="qwen"),
+            measured(3.3, 9, model="qwen", batch=32),
         )
-        after = files("new", measured(3.25, 11), measured(2.9, 15, model="qwen"), measured(2.9, 17, model="mistral"))
+        after = files(
+            "new",
+            measured(3.25, 11),
+            measured(2.9, 15, model="qwen"),
+            measured(2.9, 17, model="mistral"),
+        )
         found = check_regression(before, after, [STEP], notes=["first"])
-        assert [(each.model, each.baseline, each.candidate, each.answer) for each in found.checks] == [
+        assert [
+            (each.model, each.baseline, each.candidate, each.answer) for each in found.checks
+        ] == [
             ("Qwen 2.5 7B", "batch 64 (baseline)", "8×H100 (BF16) (candidate)", "within"),
             ("Qwen 2.5 7B", "batch 32", None, "not comparable"),
             ("Llama 3.1 8B", "8×H100 (BF16) (baseline)", "8×H100 (BF16) (candidate)", "within"),
@@ -692,14 +974,24 @@ class TestWhole:
             "Mistral 7B: no baseline for 8×H100 (BF16); skipped",
         )
         assert found.fail_on_inconclusive is False
-        assert check_regression(before, after, [STEP], fail_on_inconclusive=True).fail_on_inconclusive is True
+        assert (
+            check_regression(before, after, [STEP], fail_on_inconclusive=True).fail_on_inconclusive
+            is True
+        )
         (only,) = check_regression(before, after, [SLOWER], model="llama").checks
         assert only.model == "Llama 3.1 8B"
 
     def test_a_baseline_without_a_run(self):
         found = check_regression(files("old", ()), files("new", measured(3.2, 1)), [SLOWER])
         assert found.checks == (
-            Check("all results", None, None, "not comparable", "the baseline contains no result", advice=CHOOSE),
+            Check(
+                "all results",
+                None,
+                None,
+                "not comparable",
+                "the baseline contains no result",
+                advice=CHOOSE,
+            ),
         )
         assert found.notes == ("Llama 3.1 8B: no baseline for 8×H100 (BF16); skipped",)
 
@@ -729,24 +1021,36 @@ class TestWhole:
 
     def test_in_samples(self):
         before, after = (
-            files(kind, measured(3.2, day, length=None, **MLPERF)) for kind, day in (("old", 1), ("new", 9))
+            files(kind, measured(3.2, day, length=None, **MLPERF))
+            for kind, day in (("old", 1), ("new", 9))
         )
         found = check_regression(before, after, [SLOWER])
-        assert found.notes == ("Llama 3.1 8B: rates are in samples/s/GPU, since the sequence length is unknown",)
+        assert found.notes == (
+            "Llama 3.1 8B: rates are in samples/s/GPU, since the sequence length is unknown",
+        )
 
     def test_in_samples_it_is_told_of_a_ratio_alone(self):
         days = (("old", 1, 16), ("new", 9, 32))
         before, after = (
-            files(kind, measured(3.2, day, batch=batch, length=None, **MLPERF)) for kind, day, batch in days
+            files(kind, measured(3.2, day, batch=batch, length=None, **MLPERF))
+            for kind, day, batch in days
         )
         found = check_regression(before, after, [SLOWER], mode="same")
-        assert (found.pairs[0].ratio, found.pairs[0].system.per_sample, found.notes) == (None, True, ())
+        assert (found.pairs[0].ratio, found.pairs[0].system.per_sample, found.notes) == (
+            None,
+            True,
+            (),
+        )
 
     def test_a_precision_of_one_side_alone(self):
         before = files("old", measured(3.2, 1, precision=None))
         after = files("new", measured(2.9, 9, device=MI300X, stack="rocm"))
-        found = check_regression(before, after, [SLOWER], options=Options(precisions={"H100": "bf16"}))
-        assert found.notes == ("precision bf16 from the command line, since the result doesn't state it: old_0.json",)
+        found = check_regression(
+            before, after, [SLOWER], options=Options(precisions={"H100": "bf16"})
+        )
+        assert found.notes == (
+            "precision bf16 from the command line, since the result doesn't state it: old_0.json",
+        )
         assert found.checks[0].baseline == "8×H100 (BF16) (baseline)"
 
     def test_in_the_same_mode(self):

@@ -44,9 +44,18 @@ class TestRun:
         assert dataclasses.replace(made, per_sample=False).rate == 100.0
 
     def test_its_values_by_the_names_of_metrics(self):
-        run = make_run(memory_metrics=MemoryMetrics(avg_memory_allocated_gb=3.0, peak_memory_process_gb=5.0))
+        run = make_run(
+            memory_metrics=MemoryMetrics(avg_memory_allocated_gb=3.0, peak_memory_process_gb=5.0)
+        )
         made = result(100.0, run, performance={"std_step_time_seconds": 0.25})
-        names = ("avg_memory_allocated_gb", "peak_memory_process_gb", "std_step_time_seconds", RATE, "final_loss", "x")
+        names = (
+            "avg_memory_allocated_gb",
+            "peak_memory_process_gb",
+            "std_step_time_seconds",
+            RATE,
+            "final_loss",
+            "x",
+        )
         assert [made.value(name) for name in names] == [3.0, 5.0, 0.25, 100.0, None, None]
 
 
@@ -60,7 +69,10 @@ class TestSegments:
         parts = (segment(4, 20, 2.0, interval=RANGE), segment(21, 60, 1.0), segment(61, 80, 3.0))
         assert system("A", result(segments=parts)).segments == parts
         assert system("A", result(segments=parts[:1])).segments == ()
-        assert system("A", result(segments=parts), result(segments=parts[:1], is_valid=False)).segments == parts
+        assert (
+            system("A", result(segments=parts), result(segments=parts[:1], is_valid=False)).segments
+            == parts
+        )
 
     @pytest.mark.parametrize(
         ("places", "others", "is_shared"),
@@ -95,13 +107,19 @@ class TestSegments:
         # 1000 tokens/s/GPU over the step time; of the last run the second is unknown.
         of_first = {"mean": pytest.approx(4.0), "tokens_per_second_per_gpu": pytest.approx(250.0)}
         assert vars(first) == {**vars(segment(4, 30, 2.0)), **of_first}
-        of_second = {"mean": pytest.approx(3.0), "tokens_per_second_per_gpu": pytest.approx((1000 * 1000 / 3) ** 0.5)}
+        of_second = {
+            "mean": pytest.approx(3.0),
+            "tokens_per_second_per_gpu": pytest.approx((1000 * 1000 / 3) ** 0.5),
+        }
         assert vars(second) == {**vars(segment(31, 60, 1.0, cause="x")), **of_second}
 
     def test_without_any_rate_there_is_none(self):
         parts = [segment(4, 30, 2.0, tokens_per_second_per_gpu=None), segment(31, 60, 1.0)]
         first, second = system("A", result(segments=parts), result(segments=parts)).segments
-        assert (first.tokens_per_second_per_gpu, second.tokens_per_second_per_gpu) == (None, pytest.approx(1000.0))
+        assert (first.tokens_per_second_per_gpu, second.tokens_per_second_per_gpu) == (
+            None,
+            pytest.approx(1000.0),
+        )
 
     def test_places_are_counted_in_records(self):
         run = make_run()
@@ -118,9 +136,18 @@ class TestSegments:
 
     def test_each_place_of_a_change_counts(self):
         def twice(second):
-            return result(segments=(segment(4, 20, 2.0), segment(21, second - 1, 1.0), segment(second, 60, 2.0)))
+            return result(
+                segments=(
+                    segment(4, 20, 2.0),
+                    segment(21, second - 1, 1.0),
+                    segment(second, 60, 2.0),
+                )
+            )
 
-        assert [bool(system("A", twice(31), twice(at)).segments) for at in (41, 42)] == [True, False]
+        assert [bool(system("A", twice(31), twice(at)).segments) for at in (41, 42)] == [
+            True,
+            False,
+        ]
 
 
 class TestSystem:
@@ -134,8 +161,12 @@ class TestSystem:
         ],
     )
     def test_the_first_finding_that_excludes_it(self, severities, place):
-        findings = tuple(Finding(each, "rule", str(number)) for number, each in enumerate(severities))
-        assert system("A", findings=findings).exclusion == (None if place is None else findings[place])
+        findings = tuple(
+            Finding(each, "rule", str(number)) for number, each in enumerate(severities)
+        )
+        assert system("A", findings=findings).exclusion == (
+            None if place is None else findings[place]
+        )
 
     def test_what_its_runs_say(self):
         runs = (
@@ -150,7 +181,12 @@ class TestSystem:
         assert (made.speeds, made.spread) == ([100.0, 150.0], 1.5)
         assert (made.is_unsettled, made.per_sample) == (False, False)
         other = system("B", *(dataclasses.replace(each, is_valid=False) for each in runs))
-        assert (other.valid_runs, other.run, other.speeds, other.spread) == ((), runs[0].run, [], 1.0)
+        assert (other.valid_runs, other.run, other.speeds, other.spread) == (
+            (),
+            runs[0].run,
+            [],
+            1.0,
+        )
         assert system("A", runs[2], result(unsettled=True)).is_unsettled
         assert system("A", runs[2], result(per_sample=True)).per_sample
 
@@ -184,7 +220,10 @@ class TestSystem:
     )
     def test_whether_one_session_measured_it(self, sessions, is_one):
         runs = [result(run=make_run(session=each)) for each in sessions]
-        assert system("A", *runs, result(run=make_run(session="x"), is_valid=False)).is_one_session is is_one
+        assert (
+            system("A", *runs, result(run=make_run(session="x"), is_valid=False)).is_one_session
+            is is_one
+        )
 
     @pytest.mark.parametrize(
         ("fields", "warnings", "text"),
@@ -206,7 +245,10 @@ class TestSystem:
         ],
     )
     def test_why_it_is_untimed(self, fields, warnings, text):
-        runs = (result(None, make_run(**fields), is_valid=False), result(None, make_run(), is_valid=False))
+        runs = (
+            result(None, make_run(**fields), is_valid=False),
+            result(None, make_run(), is_valid=False),
+        )
         assert system("A", *runs, run_warnings=warnings).why_untimed == text
 
     @pytest.mark.parametrize(("per_sample", "rate"), [(False, 100.0), (True, 7.0)])
@@ -220,7 +262,11 @@ class TestSystem:
         assert (made.value("x"), made.figure("x")) == (None, None)
 
 
-PARTS = (SegmentRatio(1.25, "4–30", None), SegmentRatio(2.0, "31–60", "5–9"), SegmentRatio(1.6, None, "10–60"))
+PARTS = (
+    SegmentRatio(1.25, "4–30", None),
+    SegmentRatio(2.0, "31–60", "5–9"),
+    SegmentRatio(1.6, None, "10–60"),
+)
 
 
 @pytest.mark.parametrize(
@@ -240,12 +286,20 @@ PARTS = (SegmentRatio(1.25, "4–30", None), SegmentRatio(2.0, "31–60", "5–9
     ],
 )
 def test_a_ratio(ratio, estimates, bounds, is_significant):
-    assert (ratio.estimates, ratio.bounds, ratio.is_significant) == (estimates, bounds, is_significant)
+    assert (ratio.estimates, ratio.bounds, ratio.is_significant) == (
+        estimates,
+        bounds,
+        is_significant,
+    )
 
 
 def test_an_inverted_ratio():
     made = Ratio(0.5, 0.4, 0.8, "welch", 0.03, 7, PARTS, is_too_wide=True)
-    segments = (SegmentRatio(0.8, None, "4–30"), SegmentRatio(0.5, "5–9", "31–60"), SegmentRatio(0.625, "10–60", None))
+    segments = (
+        SegmentRatio(0.8, None, "4–30"),
+        SegmentRatio(0.5, "5–9", "31–60"),
+        SegmentRatio(0.625, "10–60", None),
+    )
     assert made.inverted() == Ratio(2.0, 1.25, 2.5, "welch", 0.03, 7, segments, is_too_wide=True)
     assert Ratio(0.5, None, None).inverted() == Ratio(2.0, None, None)
 
@@ -286,7 +340,9 @@ class TestPair:
         ],
     )
     def test_what_it_lacks(self, ratio, is_short, counts, lacks, is_unsettled):
-        one, other = (system(name, *steps(50, count)) for name, count in zip("AB", counts, strict=True))
+        one, other = (
+            system(name, *steps(50, count)) for name, count in zip("AB", counts, strict=True)
+        )
         made = pair_of(one, other, ratio=ratio, is_short=is_short)
         assert (made.lacks, made.is_unsettled) == (lacks, is_unsettled)
         assert made.steps == (min(counts), max(*counts, 50))
@@ -297,7 +353,12 @@ class TestPair:
 
 @pytest.mark.parametrize(
     ("values", "differs", "unknown"),
-    [(("1", "1"), False, False), (("1", "2"), True, False), (("1", None), True, False), ((None, None), False, True)],
+    [
+        (("1", "1"), False, False),
+        (("1", "2"), True, False),
+        (("1", None), True, False),
+        ((None, None), False, True),
+    ],
 )
 def test_a_row_of_settings(values, differs, unknown):
     row = SettingRow("x", values, essential=True)
@@ -305,20 +366,26 @@ def test_a_row_of_settings(values, differs, unknown):
 
 
 A, B, C = (system(name) for name in "ABC")
-ERROR, UNVERIFIED = (system(each, findings=(Finding(each, "x", "y"),)) for each in ("error", "unverified"))
+ERROR, UNVERIFIED = (
+    system(each, findings=(Finding(each, "x", "y"),)) for each in ("error", "unverified")
+)
 RATIO = Ratio(1.5, None, None)
 
 
 def compared(systems, *pairs, mode="best", apart=False):
     halves = [systems[:1], systems[1:]] if apart else [systems]
-    groups = tuple(Group(tuple(each), each[0], pairs if each is halves[-1] else (), ()) for each in halves)
+    groups = tuple(
+        Group(tuple(each), each[0], pairs if each is halves[-1] else (), ()) for each in halves
+    )
     models = [ModelComparison("m", "M", (group,), "M") for group in groups]
     return Comparison(tuple(models), (), (), (), (), mode)
 
 
 def of(verdict, ratio, other=B):
     pair = pair_of(A, other, ratio=ratio)
-    return dataclasses.replace(pair, config_diff=dataclasses.replace(pair.config_diff, verdict=verdict))
+    return dataclasses.replace(
+        pair, config_diff=dataclasses.replace(pair.config_diff, verdict=verdict)
+    )
 
 
 @pytest.mark.parametrize(
@@ -327,9 +394,17 @@ def of(verdict, ratio, other=B):
         (compared([A, B], of("best configuration", RATIO)), ExitStatus.OK),
         (compared([A, B], of("not comparable", RATIO)), ExitStatus.OK),
         (compared([A, B], of("best configuration", RATIO), mode="same"), ExitStatus.OK),
-        (compared([A, B, C], of("not comparable", None), of("same configuration", RATIO, C)), ExitStatus.OK),
         (
-            compared([A, B, C], of("not comparable", None), of("same configuration", RATIO, C), mode="same"),
+            compared([A, B, C], of("not comparable", None), of("same configuration", RATIO, C)),
+            ExitStatus.OK,
+        ),
+        (
+            compared(
+                [A, B, C],
+                of("not comparable", None),
+                of("same configuration", RATIO, C),
+                mode="same",
+            ),
             ExitStatus.NOT_COMPARABLE,
         ),
         (compared([A, ERROR, B], of("best configuration", None), of("", RATIO)), ExitStatus.OK),
@@ -340,9 +415,15 @@ def of(verdict, ratio, other=B):
         # One system, alone or of two models.
         (compared([A]), ExitStatus.OK),
         (compared([A, dataclasses.replace(A, name="B")], apart=True), ExitStatus.OK),
-        (compared([A, dataclasses.replace(A, name="B")], of("best configuration", None)), ExitStatus.NOT_COMPARABLE),
+        (
+            compared([A, dataclasses.replace(A, name="B")], of("best configuration", None)),
+            ExitStatus.NOT_COMPARABLE,
+        ),
         *(
-            (compared([A, dataclasses.replace(A, **changed)], apart=True), ExitStatus.NOT_COMPARABLE)
+            (
+                compared([A, dataclasses.replace(A, **changed)], apart=True),
+                ExitStatus.NOT_COMPARABLE,
+            )
             for changed in ({"gpu": "x"}, {"count": 4}, {"framework": "x"}, {"parts": ("x",)})
         ),
     ],
@@ -353,8 +434,15 @@ def test_the_status_of_a_comparison(made, status):
 
 def test_systems_and_pairs_are_those_of_all_groups_and_models():
     pairs = [pair_of(one, other) for one, other in ((A, B), (B, C), (C, A))]
-    groups = [Group((A, B), A, (pairs[0],), ()), Group((C,), C, (pairs[1],), ()), Group((B,), B, (pairs[2],), ())]
-    models = (ModelComparison("m", "M", tuple(groups[:2]), "M"), ModelComparison("n", "N", (groups[2],), "N"))
+    groups = [
+        Group((A, B), A, (pairs[0],), ()),
+        Group((C,), C, (pairs[1],), ()),
+        Group((B,), B, (pairs[2],), ()),
+    ]
+    models = (
+        ModelComparison("m", "M", tuple(groups[:2]), "M"),
+        ModelComparison("n", "N", (groups[2],), "N"),
+    )
     made = Comparison(models, (), (), (), ())
     assert (models[0].systems, models[0].pairs) == ((A, B, C), (pairs[0], pairs[1]))
     assert (made.systems, made.pairs) == ([A, B, C, B], pairs)

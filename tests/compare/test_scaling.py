@@ -19,7 +19,14 @@ from tprimat.results.telemetry import Telemetry, TelemetryIssue
 AMD = {"device": MI300X, "stack": "rocm"}
 
 
-def runs(gpus: int, step_time: float, batch: int | None = 64, count: int = 2, device: str = H100, **fields) -> tuple:
+def runs(
+    gpus: int,
+    step_time: float,
+    batch: int | None = 64,
+    count: int = 2,
+    device: str = H100,
+    **fields,
+) -> tuple:
     """Runs of one size, whose means differ by 0.2 %."""
     return tuple(
         make_run(
@@ -54,12 +61,15 @@ def test_strong_scaling():
 
 
 @pytest.mark.parametrize(
-    ("batches", "kind"), [((16, 32, 64), "weak"), ((16, 32, 32), "mixed"), ((None, None, 32), "unknown")]
+    ("batches", "kind"),
+    [((16, 32, 64), "weak"), ((16, 32, 32), "mixed"), ((None, None, 32), "unknown")],
 )
 def test_other_kinds(batches, kind):
     if kind == "unknown":
         # Without a batch there are no tokens, so no throughput: that size is left alone.
-        found = scaling_of(comparison(*(runs(8 * 2**i, 3.2, batch) for i, batch in enumerate(batches))))
+        found = scaling_of(
+            comparison(*(runs(8 * 2**i, 3.2, batch) for i, batch in enumerate(batches)))
+        )
         assert (found.curves, len(found.notes)) == ((), 3)
         return
     curve = one(*(runs(8 * 2**i, 3.2, batch) for i, batch in enumerate(batches)))
@@ -91,7 +101,13 @@ def test_one_run_has_an_efficiency_without_an_interval():
 
 @pytest.mark.parametrize(
     "other",
-    [{"length": 4096}, {"precision": "fp8"}, {"device": "NVIDIA H200"}, {"label": "new"}, {"framework": "megatron"}],
+    [
+        {"length": 4096},
+        {"precision": "fp8"},
+        {"device": "NVIDIA H200"},
+        {"label": "new"},
+        {"framework": "megatron"},
+    ],
     ids=lambda other: next(iter(other)),
 )
 def test_other_work_or_another_system_is_another_curve(other):
@@ -105,7 +121,9 @@ def test_other_work_or_another_system_is_another_curve(other):
 
 
 def test_several_batches_of_each_size_are_lines_of_one_batch_or_of_one_per_gpu():
-    strong = [runs(gpus, 8 * batch / gpus / 10, batch) for gpus in (8, 16, 32) for batch in (64, 96)]
+    strong = [
+        runs(gpus, 8 * batch / gpus / 10, batch) for gpus in (8, 16, 32) for batch in (64, 96)
+    ]
     found = scaling_of(comparison(*strong)).curves
     assert sorted((curve.kind, curve.sizes[0].batch, len(curve.sizes)) for curve in found) == [
         ("strong", 64, 3),
@@ -137,7 +155,9 @@ def test_an_implausible_size_is_not_used():
 def test_systems_without_a_number_of_gpus_are_one_note_that_names_the_option():
     found = scaling_of(comparison(runs(None, 3.2, 64), runs(None, 1.7, 32), runs(None, 0.9, 16)))
     (note,) = found.notes
-    assert note.startswith("3 systems don't state their number of GPUs; set it with --num-gpus FILE=N")
+    assert note.startswith(
+        "3 systems don't state their number of GPUs; set it with --num-gpus FILE=N"
+    )
     found = scaling_of(comparison(runs(8, 3.2), runs(16, 1.7), runs(None, 0.9)))
     assert len(found.curves) == 1
     assert found.notes[0].startswith("1 system doesn't state its number of GPUs")
@@ -155,8 +175,13 @@ def test_tokens_per_dollar_and_per_joule():
 def test_an_assumed_power_is_no_energy():
     energy = {"energy_joules": 6.4e6, "measured_tokens": 1.6e6}
     found = comparison(runs(8, 3.2, energy_metrics=energy), runs(16, 1.7))
-    assumed = dataclasses.replace(found, options=dataclasses.replace(found.options, tdp_energy=True))
-    assert [size.per_joule for size in scaling_of(assumed).curves[0].sizes] == [pytest.approx(0.25), None]
+    assumed = dataclasses.replace(
+        found, options=dataclasses.replace(found.options, tdp_energy=True)
+    )
+    assert [size.per_joule for size in scaling_of(assumed).curves[0].sizes] == [
+        pytest.approx(0.25),
+        None,
+    ]
 
 
 def test_settings_that_change_with_the_size_are_named():
@@ -190,13 +215,23 @@ def test_curves_that_do_not_cross_or_share_no_size():
 
 @pytest.mark.parametrize(("count", "has_values"), [(2, True), (6, True), (7, False)])
 def test_a_setting_that_changes_is_shown_with_its_values_of_six_sizes_at_most(count, has_values):
-    sizes = [runs(2**place, 25.6 / 2**place, framework_config={"kernel": f"v{place}"}) for place in range(count)]
+    sizes = [
+        runs(2**place, 25.6 / 2**place, framework_config={"kernel": f"v{place}"})
+        for place in range(count)
+    ]
     (note,) = (note for note in one(*sizes).notes if note.startswith("settings change"))
     values = ", ".join(f"v{place}" for place in range(count))
-    assert note == f"settings change with the number of GPUs: kernel{f' ({values})' if has_values else ''}"
+    assert (
+        note
+        == f"settings change with the number of GPUs: kernel{f' ({values})' if has_values else ''}"
+    )
 
 
-SLOWED = {"telemetry": Telemetry(samples=50, issues=(TelemetryIssue(code="thermal", text="GPU clock lowered"),))}
+SLOWED = {
+    "telemetry": Telemetry(
+        samples=50, issues=(TelemetryIssue(code="thermal", text="GPU clock lowered"),)
+    )
+}
 BATCHES = "the global batch changes with the number of GPUs (8 to 16); a larger batch may need more samples for the "
 BATCHES += "same loss"
 
@@ -224,10 +259,15 @@ def test_what_a_size_is_affected_by_is_named_first(changes, note):
 
 def test_sizes_are_compared_by_one_clock_where_all_have_one():
     sampled = Timing(kind="sampled", clock="monotonic", covers="a whole step")
-    curve = one(runs(8, 3.2, 8, timing=sampled, timeline=blocks(4.0)), runs(16, 3.4, 16, timeline=blocks(4.0)))
+    curve = one(
+        runs(8, 3.2, 8, timing=sampled, timeline=blocks(4.0)),
+        runs(16, 3.4, 16, timeline=blocks(4.0)),
+    )
     assert curve.sizes[1].efficiency.value == pytest.approx(1.0)
     assert list(curve.notes) == [BATCHES]
-    apart = one(runs(8, 3.2, 8, timing=sampled), runs(16, 3.4, 16, timing=sampled, timeline=blocks(4.0)))
+    apart = one(
+        runs(8, 3.2, 8, timing=sampled), runs(16, 3.4, 16, timing=sampled, timeline=blocks(4.0))
+    )
     assert list(apart.notes) == ["step times are measured differently: sampled vs blocks", BATCHES]
 
 
@@ -238,7 +278,10 @@ def test_curves_on_unlike_clocks_do_not_cross(are_alike):
     first = (runs(8, 3.2, 8, timing=sampled), runs(16, 3.3, 16, timing=sampled))
     second = (runs(8, 3.1, 8, **times), runs(16, 3.25, 16, **times))
     if not are_alike:
-        second = (runs(8, 3.1, 8, timeline=blocks(4.0), **times), runs(16, 3.25, 16, timeline=blocks(4.1), **times))
+        second = (
+            runs(8, 3.1, 8, timeline=blocks(4.0), **times),
+            runs(16, 3.25, 16, timeline=blocks(4.1), **times),
+        )
     found = scaling_of(comparison(*first, *second))
     assert len(found.crossovers) == are_alike
     text = "step times are measured differently from another curve's: "
@@ -246,7 +289,9 @@ def test_curves_on_unlike_clocks_do_not_cross(are_alike):
     assert notes == ([] if are_alike else [f"{text}sampled", f"{text}blocks"])
 
 
-@pytest.mark.parametrize(("kind", "sizes"), [("finished", [1, 2, 4]), ("cut_off", [1, 2, 4]), ("failed", [2, 4])])
+@pytest.mark.parametrize(
+    ("kind", "sizes"), [("finished", [1, 2, 4]), ("cut_off", [1, 2, 4]), ("failed", [2, 4])]
+)
 def test_e1_a_size_of_which_every_run_failed_is_no_part_of_a_curve(kind, sizes):
     """Nor its baseline: the smallest size is what the efficiency of all others refers to."""
     ending = Ending(kind=kind, cause="out of memory", line=812)

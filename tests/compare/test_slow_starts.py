@@ -39,7 +39,8 @@ def test_short_runs_whose_start_ends_after_the_middle_decide_nothing(tool, rando
 
 
 @pytest.mark.parametrize(
-    ("last", "form"), [(0, "flat"), (20, "flat"), (25, "flat"), (45, "line"), (60, "flat"), (60, "curve")]
+    ("last", "form"),
+    [(0, "flat"), (20, "flat"), (25, "flat"), (45, "line"), (60, "flat"), (60, "curve")],
 )
 def test_the_kept_mean_is_that_of_the_steps_after_the_slow_start(tool, random, last, form):
     off, kept = tool.bias("iid 1%", 200, tool.Start(last, 1.3, form), 20, random)
@@ -47,7 +48,9 @@ def test_the_kept_mean_is_that_of_the_steps_after_the_slow_start(tool, random, l
     assert kept >= 0.9
 
 
-@pytest.mark.parametrize(("slow", "steps", "factor"), [(20, 200, 1.5), (25, 200, 1.5), (21, 150, 2.0), (45, 500, 2.0)])
+@pytest.mark.parametrize(
+    ("slow", "steps", "factor"), [(20, 200, 1.5), (25, 200, 1.5), (21, 150, 2.0), (45, 500, 2.0)]
+)
 def test_a_flat_slow_start_is_no_part_of_the_mean(tool, random, slow, steps, factor):
     noise = tool.noise("iid 0.3%", steps, random)
     times = noise * tool.Start(slow, factor, "flat").of(steps)
@@ -57,7 +60,9 @@ def test_a_flat_slow_start_is_no_part_of_the_mean(tool, random, slow, steps, fac
 
 def test_systems_whose_slow_starts_differ_by_five_steps_are_the_same(tool, random):
     starts = [tool.Start(slow, 1.5, "flat") for slow in (20, 25) for _ in range(3)]
-    pair, standing = tool.answer([tool.noise("iid 1%", 200, random) * start.of(200) for start in starts])
+    pair, standing = tool.answer(
+        [tool.noise("iid 1%", 200, random) * start.of(200) for start in starts]
+    )
     assert standing == "none"
     assert pair.ratio.value == pytest.approx(1, abs=0.003)
 
@@ -75,12 +80,19 @@ def test_slow_starts_of_any_length_hide_no_regression_from_the_gate(tool, random
         ]
         # One device: the candidate is another build.
         runs = [msgspec.structs.replace(run, gpu_info=runs[0].gpu_info) for run in runs]
-        files = [[Loaded(name, name * 64, tuple(part))] for name, part in (("a", runs[:3]), ("b", runs[3:]))]
+        files = [
+            [Loaded(name, name * 64, tuple(part))]
+            for name, part in (("a", runs[:3]), ("b", runs[3:]))
+        ]
         assert check_regression(*files, parse("0%", ())).status == ExitStatus.SLOWER
 
 
 def times_to_the_last_step(pair):
-    return [(each.summary.skipped, each.summary.stop) for side in (pair.baseline, pair.system) for each in side.runs]
+    return [
+        (each.summary.skipped, each.summary.stop)
+        for side in (pair.baseline, pair.system)
+        for each in side.runs
+    ]
 
 
 @pytest.mark.parametrize("slower", [1.0, 1.03])
@@ -102,10 +114,17 @@ def test_runs_of_unlike_length_are_compared_over_the_steps_of_the_shortest(tool,
 
 
 @pytest.mark.parametrize(("slow", "common"), [(29, True), (31, False)])
-def test_a_slow_start_beyond_the_middle_of_the_shortest_run_leaves_no_common_steps(tool, slow, common):
-    starts = [tool.Start(slow, 2.0, "flat") if number >= 3 else tool.Start(0, 1.0, "flat") for number in range(6)]
+def test_a_slow_start_beyond_the_middle_of_the_shortest_run_leaves_no_common_steps(
+    tool, slow, common
+):
+    starts = [
+        tool.Start(slow, 2.0, "flat") if number >= 3 else tool.Start(0, 1.0, "flat")
+        for number in range(6)
+    ]
     wobble = 1 + 0.002 * (-1.0) ** np.arange(600)
-    pair, _ = tool.answer([wobble[:n] * s.of(n) for s, n in zip(starts, [60] * 3 + [600] * 3, strict=True)])
+    pair, _ = tool.answer(
+        [wobble[:n] * s.of(n) for s, n in zip(starts, [60] * 3 + [600] * 3, strict=True)]
+    )
     stops = {stop for _, stop in times_to_the_last_step(pair)}
     assert stops == ({60} if common else {60, 600})
 
@@ -122,5 +141,7 @@ def test_a_run_keeps_ten_records_at_least(tool, window, cut):
 
 def test_a_speed_that_changes_counts_to_the_end_of_its_run(tool, random):
     changing = tool.noise("iid 0.3%", 400, random) * np.where(np.arange(400) < 200, 1.0, 0.8)
-    pair, _ = tool.answer([*(tool.noise("iid 0.3%", 100, random) for _ in range(3)), *[changing] * 3])
+    pair, _ = tool.answer(
+        [*(tool.noise("iid 0.3%", 100, random) for _ in range(3)), *[changing] * 3]
+    )
     assert tool.log_ratio_of_b(pair)[0] == pytest.approx(0.9, abs=0.005)

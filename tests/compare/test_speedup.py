@@ -27,7 +27,9 @@ def of(*rates, **fields):
 
 def welch(first, second, confidence=0.95):
     """The bounds of the ratio of two geometric means."""
-    test = scipy.stats.ttest_ind(*([math.log(each) for each in of] for of in (first, second)), equal_var=False)
+    test = scipy.stats.ttest_ind(
+        *([math.log(each) for each in of] for of in (first, second)), equal_var=False
+    )
     return [math.exp(each) for each in test.confidence_interval(confidence)]
 
 
@@ -49,7 +51,9 @@ def test_of_several_runs():
     found = speedup.ratio(system("A", *runs(*ONE), values={RATE: value(102.0)}), made)
     low, high = welch(OTHER, ONE)
     effect = intervals.difference(*LOGS).minimum_detectable_effect
-    assert found == Ratio(pytest.approx(1.6), pytest.approx(low), pytest.approx(high), "welch", effect)
+    assert found == Ratio(
+        pytest.approx(1.6), pytest.approx(low), pytest.approx(high), "welch", effect
+    )
 
 
 @pytest.mark.parametrize(("one", "other"), [((None,), (150.0,)), ((100.0,), (None, None))])
@@ -60,7 +64,10 @@ def test_without_a_rate_there_is_none(one, other):
 @pytest.mark.parametrize("unsettled", [(True, False), (False, True)])
 def test_a_run_that_is_starting_up_leaves_the_value_alone(unsettled):
     parts = {"segments": (segment(4, 30, 2.0), segment(31, 60, 1.0))}
-    one, other = (of(*rates, unsettled=each, **parts) for rates, each in zip((ONE, OTHER), unsettled, strict=True))
+    one, other = (
+        of(*rates, unsettled=each, **parts)
+        for rates, each in zip((ONE, OTHER), unsettled, strict=True)
+    )
     value = statistics.geometric_mean(OTHER) / statistics.geometric_mean(ONE)
     assert speedup.ratio(one, other) == Ratio(pytest.approx(value), None, None)
 
@@ -69,8 +76,13 @@ def test_of_single_runs_there_are_no_bounds():
     parts = (segment(4, 30, 2.0), segment(31, 60, 1.0))
     assert speedup.ratio(of(100.0), of(150.0)) == Ratio(pytest.approx(1.5), None, None)
     # The segments of the second have 500 and 1000 tokens/s/GPU, the first has 100.
-    ratios = (SegmentRatio(pytest.approx(5.0), "4–30", None), SegmentRatio(pytest.approx(10.0), "31–60", None))
-    assert speedup.ratio(of(100.0), of(150.0, segments=parts)) == Ratio(pytest.approx(1.5), None, None, segments=ratios)
+    ratios = (
+        SegmentRatio(pytest.approx(5.0), "4–30", None),
+        SegmentRatio(pytest.approx(10.0), "31–60", None),
+    )
+    assert speedup.ratio(of(100.0), of(150.0, segments=parts)) == Ratio(
+        pytest.approx(1.5), None, None, segments=ratios
+    )
 
 
 @pytest.mark.parametrize("turn", [1, -1])
@@ -85,12 +97,21 @@ def test_where_both_may_be_equally_fast_the_runs_that_are_needed_are_told(turn):
     # The spread is that of the system that varies more, more than the error of both needs.
     assert deviation(*ONE) > deviation(*near)
     assert found.runs_needed == needed(value, deviation(*ONE))
-    assert (found.low, found.high, found.method) == (pytest.approx(low), pytest.approx(high), "welch")
+    assert (found.low, found.high, found.method) == (
+        pytest.approx(low),
+        pytest.approx(high),
+        "welch",
+    )
 
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [((100.0, 100.1), (100.5, 101.9)), ((100.5, 101.9), (100.0, 100.1)), (ONE, (105.0,)), ((105.0,), ONE)],
+    [
+        ((100.0, 100.1), (100.5, 101.9)),
+        ((100.5, 101.9), (100.0, 100.1)),
+        (ONE, (105.0,)),
+        ((105.0,), ONE),
+    ],
 )
 def test_the_spread_of_the_runs_that_vary_more_decides(one, other):
     found = speedup.ratio(of(*one), of(*other))
@@ -110,7 +131,9 @@ def test_what_is_printed_coarsely_needs_more_runs_than_its_spread_says():
     wide = speedup.ratio(of(100.0, 100.0, rounding=0.01), of(101.0, 101.1, rounding=0.06))
     # Welch's degrees of freedom of two runs each whose variances are as 36 to 1.
     half = scipy.stats.t.ppf(0.975, (36 + 1) ** 2 / (36**2 + 1))
-    assert math.log(wide.high / wide.low) == pytest.approx(2 * half * math.sqrt((0.06**2 + 0.01**2) / 12 / 2))
+    assert math.log(wide.high / wide.low) == pytest.approx(
+        2 * half * math.sqrt((0.06**2 + 0.01**2) / 12 / 2)
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,7 +148,15 @@ def test_an_interval_that_says_nothing_is_withheld(spread, is_too_wide):
     effect = intervals.welch(*[[math.log(each) for each in rates]] * 2).minimum_detectable_effect
     runs_needed = needed(1.1, spread)
     if is_too_wide:
-        expected = Ratio(pytest.approx(1.1), None, None, None, pytest.approx(effect), runs_needed, is_too_wide=True)
+        expected = Ratio(
+            pytest.approx(1.1),
+            None,
+            None,
+            None,
+            pytest.approx(effect),
+            runs_needed,
+            is_too_wide=True,
+        )
         assert found == expected
     else:
         assert found.high / found.low == pytest.approx(4, rel=0.002)
@@ -152,10 +183,15 @@ DRIFT, FASTER = (100.0, 110.0, 121.0, 130.0), (150.0, 164.0, 183.0, 196.0)
 
 
 def paired(first, second, transform=math.log):
-    differences = [transform(one) - transform(other) for one, other in zip(first, second, strict=True)]
+    differences = [
+        transform(one) - transform(other) for one, other in zip(first, second, strict=True)
+    ]
     error = statistics.stdev(differences) / math.sqrt(len(differences))
     return Difference(
-        pytest.approx(statistics.fmean(differences)), pytest.approx(error), len(differences) - 1, "paired"
+        pytest.approx(statistics.fmean(differences)),
+        pytest.approx(error),
+        len(differences) - 1,
+        "paired",
     )
 
 
@@ -168,11 +204,13 @@ class TestRounds:
         one, other = rounds(*FASTER), rounds(*DRIFT, order=1)
         assert speedup.difference(one, other) == paired(FASTER, DRIFT)
         # By their numbers, in whatever order they come.
-        assert speedup.difference([one[2], one[0], one[1], one[3]], [other[2], other[0], other[3], other[1]]) == paired(
-            FASTER, DRIFT
-        )
+        assert speedup.difference(
+            [one[2], one[0], one[1], one[3]], [other[2], other[0], other[3], other[1]]
+        ) == paired(FASTER, DRIFT)
         memory = speedup.difference(one, other, "peak_memory_allocated_gb", float)
-        assert memory == paired([each / 10 for each in FASTER], [each / 10 for each in DRIFT], float)
+        assert memory == paired(
+            [each / 10 for each in FASTER], [each / 10 for each in DRIFT], float
+        )
         found = speedup.ratio(system("A", *other), system("B", *one))
         spread = statistics.stdev(math.log(a / b) for a, b in zip(FASTER, DRIFT, strict=True))
         half = scipy.stats.t.ppf(0.975, 3) * spread / 2
@@ -183,10 +221,16 @@ class TestRounds:
         near = (101.0, 109.0, 122.5, 131.5)
         found = speedup.ratio(system("A", *rounds(*DRIFT, order=1)), system("B", *rounds(*near)))
         # Of each system, as if the two varied alike.
-        spread = statistics.stdev(math.log(a / b) for a, b in zip(near, DRIFT, strict=True)) / math.sqrt(2)
+        spread = statistics.stdev(
+            math.log(a / b) for a, b in zip(near, DRIFT, strict=True)
+        ) / math.sqrt(2)
         assert found.low < 1 < found.high
         # The runs themselves vary by 11 %.
-        assert found.runs_needed == needed(found.value, spread) != needed(found.value, deviation(*DRIFT))
+        assert (
+            found.runs_needed
+            == needed(found.value, spread)
+            != needed(found.value, deviation(*DRIFT))
+        )
 
     def test_that_never_vary_are_compared_as_others_are(self):
         assert method(rounds(*DRIFT), rounds(*DRIFT, order=1)) == "welch"
@@ -196,8 +240,20 @@ class TestRounds:
         [
             ([{}, {"order": 1}], "paired"),
             # Always the same one first, in the first two rounds, or in the last two.
-            ([{}, {"starts": {n: f"2026-02-02T{9 + n}:09:00+00:00" for n in (1, 2, 3, 4)}}], "welch"),
-            ([{}, {"order": 1, "starts": {4: "2026-02-02T13:09:00+00:00", 3: "2026-02-02T12:09:00+00:00"}}], "welch"),
+            (
+                [{}, {"starts": {n: f"2026-02-02T{9 + n}:09:00+00:00" for n in (1, 2, 3, 4)}}],
+                "welch",
+            ),
+            (
+                [
+                    {},
+                    {
+                        "order": 1,
+                        "starts": {4: "2026-02-02T13:09:00+00:00", 3: "2026-02-02T12:09:00+00:00"},
+                    },
+                ],
+                "welch",
+            ),
             # A start that is unknown, another round, another session, none.
             ([{}, {"order": 1, "starts": {4: None}}], "welch"),
             ([{"starts": {4: None}}, {"order": 1}], "welch"),
@@ -211,7 +267,9 @@ class TestRounds:
         ],
     )
     def test_only_of_one_session_in_turns(self, changes, found):
-        one, other = (rounds(*rates, **each) for rates, each in zip((FASTER, DRIFT), changes, strict=True))
+        one, other = (
+            rounds(*rates, **each) for rates, each in zip((FASTER, DRIFT), changes, strict=True)
+        )
         assert method(one, other) == found
 
     def test_four_of_them_and_as_many_runs_of_both(self):
@@ -247,12 +305,16 @@ class TestDifference:
         error = deviation(*ONE) * math.sqrt(4 / 3)
         assert found == Difference(pytest.approx(value), pytest.approx(error), 2, "prediction")
         seconds = speedup.difference(single, runs(*ONE), "avg_step_time_seconds", float)
-        assert seconds.value == pytest.approx(400 / 150.0 - statistics.fmean(400 / each for each in ONE))
+        assert seconds.value == pytest.approx(
+            400 / 150.0 - statistics.fmean(400 / each for each in ONE)
+        )
 
     def test_the_error_within_is_the_larger_of_two_single_runs_and_none_of_several(self):
         small, large = ([result(within=Difference(4.0, each, 9.0))] for each in (0.1, 0.2))
         of_large = math.log((4.0 + scipy.stats.t.ppf(0.975, 9) * 0.2) / 4.0)
-        assert speedup.within(small, large) == speedup.within(large, small) == pytest.approx(of_large)
+        assert (
+            speedup.within(small, large) == speedup.within(large, small) == pytest.approx(of_large)
+        )
         assert speedup.within(small, large * 2) == speedup.within(small)
         assert speedup.within(large * 2) == 0
         assert speedup.within(runs(1.0)) == 0
@@ -268,7 +330,10 @@ class TestDifference:
     ],
 )
 def test_the_values_of_runs(metric, transform, found):
-    made = [result(rate, performance={"final_loss": loss}) for rate, loss in ((100.0, -1.0), (None, 0.0), (200.0, 0.5))]
+    made = [
+        result(rate, performance={"final_loss": loss})
+        for rate, loss in ((100.0, -1.0), (None, 0.0), (200.0, 0.5))
+    ]
     assert speedup.values([*made, result(None)], metric, transform) == found
 
 
@@ -298,7 +363,9 @@ def parts(*means):
 def test_segments(one, other, ratios):
     baseline, made = (of(100.0, segments=parts(*means)) for means in (one, other))
     found = speedup.ratio(baseline, made)
-    assert found.segments == tuple(SegmentRatio(pytest.approx(each), *steps) for each, *steps in ratios)
+    assert found.segments == tuple(
+        SegmentRatio(pytest.approx(each), *steps) for each, *steps in ratios
+    )
 
 
 def test_segments_without_a_rate_or_in_samples_count_as_a_whole():
@@ -307,19 +374,29 @@ def test_segments_without_a_rate_or_in_samples_count_as_a_whole():
     assert found.segments == (SegmentRatio(pytest.approx(10.0), "11–20", None),)
     # 64 sequences over 8 GPUs in 4 s are 2 samples/s/GPU.
     made = system(
-        "B", result(100.0, per_sample=True, segments=parts(2.0, 1.0)), values={"samples_per_second_per_gpu": value(2.0)}
+        "B",
+        result(100.0, per_sample=True, segments=parts(2.0, 1.0)),
+        values={"samples_per_second_per_gpu": value(2.0)},
     )
     assert speedup.ratio(made, made).segments == (SegmentRatio(1.0, None, None),)
 
 
 def test_the_rate_of_a_system_is_its_value_or_else_that_of_its_runs():
     assert speedup.speed(system("A", *runs(100.0, 400.0), values={RATE: value(7.0)})) == 7.0
-    assert speedup.speed(system("A", *runs(100.0, 400.0), values={RATE: value(0.0)})) == pytest.approx(200.0)
+    assert speedup.speed(
+        system("A", *runs(100.0, 400.0), values={RATE: value(0.0)})
+    ) == pytest.approx(200.0)
 
 
 @pytest.mark.parametrize(
     ("value", "width", "is_told"),
-    [(0.0, 1.38, True), (0.0, 1.39, False), (0.69, 1.39, False), (0.70, 1.39, True), (-0.70, 1.39, True)],
+    [
+        (0.0, 1.38, True),
+        (0.0, 1.39, False),
+        (0.69, 1.39, False),
+        (0.70, 1.39, True),
+        (-0.70, 1.39, True),
+    ],
 )
 def test_bounds_that_are_too_wide(value, width, is_told):
     found = Difference(value, width / 2 / scipy.stats.t.ppf(0.975, 5), 5.0)

@@ -12,15 +12,28 @@ from made_runs import make_run
 from tprimat.analysis.traces.products import Product
 from tprimat.catalog import gpus
 from tprimat.compare import step_difference as module
-from tprimat.compare.step_difference import Achieved, Bar, Explanation, Operator, Traced, explain, is_limited, traced
+from tprimat.compare.step_difference import (
+    Achieved,
+    Bar,
+    Explanation,
+    Operator,
+    Traced,
+    explain,
+    is_limited,
+    traced,
+)
 from tprimat.results.run import GpuInfo
 from tprimat.results.trace import Trace, TracedStep, TracedWork
 
-H100, MI300X = (gpus.match(GpuInfo(device_name=f"{name}")).gpu for name in ("NVIDIA H100 80GB HBM3", "MI300X"))
+H100, MI300X = (
+    gpus.match(GpuInfo(device_name=f"{name}")).gpu for name in ("NVIDIA H100 80GB HBM3", "MI300X")
+)
 
 
 def step(seconds=1.0, name="1", rank=None, hidden=0.0, **parts):
-    return TracedStep(name=name, rank=rank, seconds=seconds, parts=parts, overlapped_communication=hidden)
+    return TracedStep(
+        name=name, rank=rank, seconds=seconds, parts=parts, overlapped_communication=hidden
+    )
 
 
 def of(*steps, work=(), name="A", gpu=None):
@@ -30,18 +43,34 @@ def of(*steps, work=(), name="A", gpu=None):
 def work(exposed, part="attention", operator="aten::x", kernel="kernel", shapes=(), **fields):
     known = {"calls": 1.0, "seconds": exposed, "types": ()}
     return TracedWork(
-        kernel=kernel, part=part, operator=operator, shapes=shapes, exposed_seconds=exposed, **{**known, **fields}
+        kernel=kernel,
+        part=part,
+        operator=operator,
+        shapes=shapes,
+        exposed_seconds=exposed,
+        **{**known, **fields},
     )
 
 
 def difference(before, after):
     """Welch's interval of the difference of means."""
-    return pytest.approx(scipy.stats.ttest_ind(after, before, equal_var=False).confidence_interval())
+    return pytest.approx(
+        scipy.stats.ttest_ind(after, before, equal_var=False).confidence_interval()
+    )
 
 
 class TestTraced:
     MADE = of(
-        step(2.0, "1", hidden=0.25, attention=0.5, idle_data=0.25, idle_other=0.25, communication_x=0.5, copies=0.5),
+        step(
+            2.0,
+            "1",
+            hidden=0.25,
+            attention=0.5,
+            idle_data=0.25,
+            idle_other=0.25,
+            communication_x=0.5,
+            copies=0.5,
+        ),
         step(2.5, "2", hidden=0.5, attention=1.5, loss=1.0),
         step(4.5, "3", hidden=1.5, attention=1.0, loss=2.0, idle_data=0.25, communication_y=1.25),
     )
@@ -60,10 +89,18 @@ class TestTraced:
             ({"idle_data": 0.5}, "idle_data"),
             ({"idle_data": 0.499}, "gpu"),
             (
-                {"idle_data": 0.1, "idle_host_launch": 0.2, "idle_synchronisation": 0.12, "idle_other": 0.1},
+                {
+                    "idle_data": 0.1,
+                    "idle_host_launch": 0.2,
+                    "idle_synchronisation": 0.12,
+                    "idle_other": 0.1,
+                },
                 "idle_host_launch",
             ),
-            ({"idle_data": 0.1, "idle_synchronisation": 0.3, "idle_other": 0.2}, "idle_synchronisation"),
+            (
+                {"idle_data": 0.1, "idle_synchronisation": 0.3, "idle_other": 0.2},
+                "idle_synchronisation",
+            ),
             ({"idle_other": 0.4, "idle_data": 0.1}, "idle_other"),
             ({"communication_all_reduce": 0.3, "communication_x": 0.2}, "communication"),
             ({"communication_all_reduce": 0.3, "communication_x": 0.199}, "gpu"),
@@ -111,7 +148,11 @@ class TestExplain:
 
     def test_in_full(self):
         found = explain(self.BEFORE, self.AFTER)
-        x, y, route = (work(1.0), work(0.4)), work(0.2, "loss", "aten::y"), work(0.3, "routing", None, "route")
+        x, y, route = (
+            (work(1.0), work(0.4)),
+            work(0.2, "loss", "aten::y"),
+            work(0.3, "routing", None, "route"),
+        )
         bars = (
             Bar("routing", 0.0, 1.0, None, (Operator("route", (), (), (route,), None),)),
             Bar(
@@ -135,12 +176,20 @@ class TestExplain:
         )
         assert [bar.delta for bar in found.bars] == pytest.approx([1.0, 2.25 - 5 / 3, 0.5, -1 / 12])
         assert (found.delta, found.limits) == (2.0, ("gpu", "gpu"))
-        assert [each.delta for bar in found.bars for each in bar.operators] == pytest.approx([0.3, -0.6, -0.2])
-        assert [each.seconds for bar in found.bars for each in bar.operators] == [(0.0, 0.3), (1.0, 0.4), (0.2, 0.0)]
+        assert [each.delta for bar in found.bars for each in bar.operators] == pytest.approx(
+            [0.3, -0.6, -0.2]
+        )
+        assert [each.seconds for bar in found.bars for each in bar.operators] == [
+            (0.0, 0.3),
+            (1.0, 0.4),
+            (0.2, 0.0),
+        ]
 
     def test_the_ranks_of_a_step_are_one_value_and_those_of_a_single_step_are_values(self):
         places = [(number, rank) for number in (1, 2) for rank in (0, 1, 5)]
-        two = [step(1.0 + rank + number, str(number), rank, loss=0.5 * rank) for number, rank in places]
+        two = [
+            step(1.0 + rank + number, str(number), rank, loss=0.5 * rank) for number, rank in places
+        ]
         assert module._by_unit(two) == [4.0, 5.0]
         assert module._by_unit(two, "loss") == [1.0, 1.0]
         assert module._by_unit(two[:3]) == [2.0, 3.0, 7.0]
@@ -151,17 +200,29 @@ class TestExplain:
 
     def test_flops_of_products(self):
         shapes, types = ((8, 16), (16, 4)), ("c10::BFloat16",) * 2
-        product = work(1.0, "matrix_multiplication", "aten::mm", "gemm", shapes, types=types, calls=3.0)
+        product = work(
+            1.0, "matrix_multiplication", "aten::mm", "gemm", shapes, types=types, calls=3.0
+        )
         made = of(step(2.0, matrix_multiplication=1.0), work=(product,))
         found = explain(made, self.AFTER)
         assert found.products == (3 * 2 * 8 * 16 * 4, None)
-        (operator,) = (each for bar in found.bars for each in bar.operators if bar.part == "matrix_multiplication")
+        (operator,) = (
+            each
+            for bar in found.bars
+            for each in bar.operators
+            if bar.part == "matrix_multiplication"
+        )
         assert operator.product == Product(1, 8, 4, 16, "bf16")
 
 
 class TestOperators:
     def test_work_of_one_operator_and_shape_is_one_and_the_longest_first(self):
-        before = (work(0.1, kernel="a"), work(0.3, kernel="b"), work(0.5, shapes=((2, 3),)), work(9.0, "loss"))
+        before = (
+            work(0.1, kernel="a"),
+            work(0.3, kernel="b"),
+            work(0.5, shapes=((2, 3),)),
+            work(9.0, "loss"),
+        )
         after = (
             work(0.2, kernel="c"),
             work(0.7, kernel="d"),
@@ -179,7 +240,10 @@ class TestOperators:
         [
             (("aten::cudnn_convolution", "aten::miopen_convolution"), ["aten::convolution"]),
             (("aten::cudnn_convolution", "aten::cudnn_convolution"), ["aten::cudnn_convolution"]),
-            (("aten::_flash_attention_forward", "aten::_efficient_attention_forward"), ["aten::_attention_forward"]),
+            (
+                ("aten::_flash_attention_forward", "aten::_efficient_attention_forward"),
+                ["aten::_attention_forward"],
+            ),
             (
                 ("aten::mkldnn_convolution_backward", "aten::thnn_conv2d"),
                 ["aten::mkldnn_convolution_backward", "aten::thnn_conv2d"],
@@ -191,7 +255,9 @@ class TestOperators:
         ],
     )
     def test_operators_of_two_vendors_that_do_the_same_are_one(self, names, called):
-        found = module._operators([work(0.5, operator=names[0])], [work(0.2, operator=names[1])], "attention")
+        found = module._operators(
+            [work(0.5, operator=names[0])], [work(0.2, operator=names[1])], "attention"
+        )
         assert [each.name for each in found] == called
 
 
@@ -201,21 +267,34 @@ PRODUCT = Product(1, 1000, 1000, 1000, "bf16")
 
 class TestAchieved:
     def test_is_of_all_kernels_and_calls(self):
-        each = (work(0.0, kernel="gemm", seconds=3e-6, calls=2.0), work(0.0, kernel="splitKreduce", seconds=1e-6))
+        each = (
+            work(0.0, kernel="gemm", seconds=3e-6, calls=2.0),
+            work(0.0, kernel="splitKreduce", seconds=1e-6),
+        )
         # 2 · 2·10⁹ FLOP and 2 · 6·10⁶ bytes in 4 µs.
         found = module._achieved(PRODUCT, each, MI300X)
         assert found == Achieved(
-            pytest.approx(1000.0), pytest.approx(3.0), pytest.approx(1000 / 1307.4), pytest.approx(3.0 / 5.3)
+            pytest.approx(1000.0),
+            pytest.approx(3.0),
+            pytest.approx(1000 / 1307.4),
+            pytest.approx(3.0 / 5.3),
         )
-        assert module._achieved(PRODUCT, each, None) == Achieved(pytest.approx(1000.0), pytest.approx(3.0), None, None)
+        assert module._achieved(PRODUCT, each, None) == Achieved(
+            pytest.approx(1000.0), pytest.approx(3.0), None, None
+        )
 
     def test_above_what_the_gpu_can_do_it_is_unknown(self):
         ceiling = H100.ceiling_tflops("bf16")
         for factor, is_known in ((0.999, True), (1.001, False)):
             each = [work(0.0, kernel="gemm", seconds=2e9 / (factor * ceiling * 1e12))]
             assert (module._achieved(PRODUCT, each, H100) is not None) is is_known
-        stub = SimpleNamespace(peak_tflops=lambda _: 800.0, ceiling_tflops=lambda _: 1000.0, bandwidth_gb_per_s=3000.0)
-        assert module._achieved(PRODUCT, [work(0.0, kernel="gemm", seconds=2e-6)], stub).of_peak == 1.25
+        stub = SimpleNamespace(
+            peak_tflops=lambda _: 800.0, ceiling_tflops=lambda _: 1000.0, bandwidth_gb_per_s=3000.0
+        )
+        assert (
+            module._achieved(PRODUCT, [work(0.0, kernel="gemm", seconds=2e-6)], stub).of_peak
+            == 1.25
+        )
         # Without a GPU nothing is known to be too much.
         assert module._achieved(PRODUCT, [work(0.0, kernel="gemm", seconds=1e-9)], None) is not None
 
@@ -224,7 +303,10 @@ class TestAchieved:
         found = module._achieved(product, [work(0.0, kernel="gemm", seconds=1e-4)], H100)
         assert (found.of_peak, found.tflops) == (None, pytest.approx(20.0))
         assert found.of_bandwidth == pytest.approx(12e6 / 1e-4 / 1e12 / 3.35)
-        assert module._achieved(product, [work(0.0, kernel="gemm", seconds=1e-9)], H100).of_peak is None
+        assert (
+            module._achieved(product, [work(0.0, kernel="gemm", seconds=1e-9)], H100).of_peak
+            is None
+        )
 
     def test_without_a_product_or_a_time_there_is_none(self):
         assert module._achieved(None, [work(0.0, kernel="gemm", seconds=1.0)], H100) is None
@@ -236,7 +318,10 @@ class TestAchieved:
         operator = Operator("aten::mm", (), *each, PRODUCT)
         found = explanation(before=SimpleNamespace(gpu=H100), after=SimpleNamespace(gpu=MI300X))
         first, second = operator.achieved(found)
-        assert (first.of_peak, second.of_peak) == (pytest.approx(500 / 989.5, rel=1e-3), pytest.approx(250 / 1307.4))
+        assert (first.of_peak, second.of_peak) == (
+            pytest.approx(500 / 989.5, rel=1e-3),
+            pytest.approx(250 / 1307.4),
+        )
 
 
 def explanation(*bars, before=None, after=None, flops=(None, None)):
@@ -278,7 +363,11 @@ def kinds(one, other, flops=(None, None)):
         ({"routing": 0.5}, {"routing": 0.0499}, ("routing", (0.5, 0.0499))),
         # What no rule recognizes may be it.
         ({"routing": 0.5}, {"routing": 0.03, "other": 0.02}, None),
-        ({"routing": 0.5, "other": 0.4}, {"routing": 0.03, "other": 0.019}, ("routing", (0.5, 0.03))),
+        (
+            {"routing": 0.5, "other": 0.4},
+            {"routing": 0.03, "other": 0.019},
+            ("routing", (0.5, 0.03)),
+        ),
         ({"other": 0.05}, {"routing": 0.5}, None),
         # Attention may be products with a softmax.
         ({"softmax": 0.3}, {"attention": 0.4}, None),
@@ -296,7 +385,8 @@ def test_a_part_that_only_one_model_has(one, other, kind):
 
 
 @pytest.mark.parametrize(
-    ("idle", "is_of_hosts"), [((0.8, 0.9), True), ((0.9, 0.8), True), ((0.799, 0.9), False), ((0.9, 0.799), False)]
+    ("idle", "is_of_hosts"),
+    [((0.8, 0.9), True), ((0.9, 0.8), True), ((0.799, 0.9), False), ((0.9, 0.799), False)],
 )
 def test_a_comparison_of_hosts(idle, is_of_hosts):
     one, other = (SimpleNamespace(idle=each) for each in idle)
@@ -310,10 +400,14 @@ def bar(part, before, after):
 def slowed(*factors, parts=("attention", "loss", "softmax", "embedding"), **sides):
     """Parts of 40, 30, 20 and 10 s before, times a factor each after."""
     bars = [
-        bar(part, time, time * factor) for part, time, factor in zip(parts, (40, 30, 20, 10), factors, strict=False)
+        bar(part, time, time * factor)
+        for part, time, factor in zip(parts, (40, 30, 20, 10), factors, strict=False)
     ]
     known = {"before": {}, "after": {}, **sides}
-    one, other = (SimpleNamespace(**{"seconds": 100.0, "gpu": H100, "limit": "gpu", **each}) for each in known.values())
+    one, other = (
+        SimpleNamespace(**{"seconds": 100.0, "gpu": H100, "limit": "gpu", **each})
+        for each in known.values()
+    )
     return explanation(*bars, before=one, after=other)
 
 
@@ -356,7 +450,10 @@ def test_what_is_comparable():
 
 
 def looked(seconds, limits, *bars):
-    sides = [SimpleNamespace(seconds=each, limit=limit) for each, limit in zip(seconds, limits, strict=True)]
+    sides = [
+        SimpleNamespace(seconds=each, limit=limit)
+        for each, limit in zip(seconds, limits, strict=True)
+    ]
     return explanation(*bars, before=sides[0], after=sides[1]).first_look
 
 
@@ -367,7 +464,9 @@ def test_what_is_looked_at_first():
     # Of several collectives the longest of both traces.
     assert looked((1.0, 1.5), ("gpu", "communication"), idle, reduce, gather) is gather
     assert (
-        looked((1.0, 1.5), ("gpu", "communication"), idle, gather, bar("communication_x", 5.0, 0.5)).part
+        looked(
+            (1.0, 1.5), ("gpu", "communication"), idle, gather, bar("communication_x", 5.0, 0.5)
+        ).part
         == "communication_x"
     )
     assert looked((1.0, 1.5), ("gpu", "idle_other"), idle) is None
@@ -377,7 +476,11 @@ def test_what_is_looked_at_first():
     assert looked((1.5, 1.0), ("gpu", "communication"), idle, reduce) is reduce
     assert looked((1.0, 1.0), ("idle_data", "communication"), idle, reduce) is reduce
     # Of computation the first in which the slower one loses.
-    gain, loss, more = bar("attention", 1.0, 0.5), bar("loss", 1.0, 1.25), bar("softmax", 1.0, 1.125)
+    gain, loss, more = (
+        bar("attention", 1.0, 0.5),
+        bar("loss", 1.0, 1.25),
+        bar("softmax", 1.0, 1.125),
+    )
     even = bar("embedding", 1.0, 1.0)
     assert looked((1.0, 1.5), ("gpu", "gpu"), even, gain, more) is more
     assert looked((1.5, 1.0), ("gpu", "gpu"), even, loss, gain) is gain

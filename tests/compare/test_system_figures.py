@@ -37,7 +37,9 @@ def block(seconds, first, last, start=0.0):
 
 
 def figures_of(value, low, high, runs):
-    return MetricValue(pytest.approx(value), low and pytest.approx(low), high and pytest.approx(high), runs)
+    return MetricValue(
+        pytest.approx(value), low and pytest.approx(low), high and pytest.approx(high), runs
+    )
 
 
 class TestValues:
@@ -47,7 +49,11 @@ class TestValues:
         return [
             result(
                 rate,
-                make_run(memory_metrics=MemoryMetrics(avg_memory_allocated_gb=used, peak_memory_process_gb=used)),
+                make_run(
+                    memory_metrics=MemoryMetrics(
+                        avg_memory_allocated_gb=used, peak_memory_process_gb=used
+                    )
+                ),
                 performance={
                     "total_steps": count,
                     "median_step_time_seconds": 4000 / rate,
@@ -77,15 +83,23 @@ class TestValues:
         seconds = [4.0, 2.0, 1.0]
         # 64 sequences over 8 GPUs.
         samples = [8 / each for each in seconds]
-        assert found["avg_step_time_seconds"] == figures_of((4 * 10 + 2 * 30 + 1 * 20) / 60, 1.0, 4.0, 3)
+        assert found["avg_step_time_seconds"] == figures_of(
+            (4 * 10 + 2 * 30 + 1 * 20) / 60, 1.0, 4.0, 3
+        )
         assert found["median_step_time_seconds"] == figures_of(20.0, 10.0, 40.0, 3)
-        assert found["tokens_per_second_per_gpu"] == figures_of(60 / (10 / 100 + 30 / 200 + 20 / 400), 100.0, 400.0, 3)
-        assert found[SAMPLES_RATE] == figures_of(60 / (10 / 2 + 30 / 4 + 20 / 8), min(samples), max(samples), 3)
+        assert found["tokens_per_second_per_gpu"] == figures_of(
+            60 / (10 / 100 + 30 / 200 + 20 / 400), 100.0, 400.0, 3
+        )
+        assert found[SAMPLES_RATE] == figures_of(
+            60 / (10 / 2 + 30 / 4 + 20 / 8), min(samples), max(samples), 3
+        )
 
     def test_samples_are_a_value_where_they_are_compared(self):
         results = self.results()
         mixed = [results[0], *(dataclasses.replace(each, per_sample=True) for each in results[1:])]
-        assert system_result(SYSTEM, mixed).values[SAMPLES_RATE] == figures_of(math.sqrt(4.0 * 8.0), 4.0, 8.0, 2)
+        assert system_result(SYSTEM, mixed).values[SAMPLES_RATE] == figures_of(
+            math.sqrt(4.0 * 8.0), 4.0, 8.0, 2
+        )
         assert SAMPLES_RATE not in system_result(SYSTEM, results).values
 
     def test_what_runs_dont_state_counts_for_none(self):
@@ -100,7 +114,9 @@ class TestValues:
         ]
         found = system_result(SYSTEM, results).values
         # Unknown steps are one.
-        assert found["tokens_per_second_per_gpu"] == figures_of(4 / (1 / 100 + 3 / 200), 100.0, 200.0, 2)
+        assert found["tokens_per_second_per_gpu"] == figures_of(
+            4 / (1 / 100 + 3 / 200), 100.0, 200.0, 2
+        )
         assert "final_loss" not in found
         one = system_result(SYSTEM, results[:1]).values
         assert one["tokens_per_second_per_gpu"] == MetricValue(pytest.approx(100.0), None, None, 1)
@@ -108,7 +124,12 @@ class TestValues:
 
     @pytest.mark.parametrize(
         ("clocks", "are_blocks"),
-        [((), False), (("blocks",), True), (("blocks", "blocks"), True), (("blocks", "timer"), False)],
+        [
+            ((), False),
+            (("blocks",), True),
+            (("blocks", "blocks"), True),
+            (("blocks", "timer"), False),
+        ],
     )
     def test_blocks_are_those_of_all_runs(self, clocks, are_blocks):
         assert figures.is_of_blocks([result(clock=each) for each in clocks]) is are_blocks
@@ -124,10 +145,14 @@ class TestSystemResult:
         )
         results = [
             result(rate, run, is_valid=place not in (1, 3), warnings=(f"of {place}", "of all"))
-            for place, (rate, run) in enumerate(zip((100.0, 900.0, 121.0, 700.0), runs, strict=True))
+            for place, (rate, run) in enumerate(
+                zip((100.0, 900.0, 121.0, 700.0), runs, strict=True)
+            )
         ]
         found = system_result(SYSTEM, results)
-        assert {name: getattr(found, name) for name in ("gpu", "count", "framework", "name", "parts")} == vars(SYSTEM)
+        assert {
+            name: getattr(found, name) for name in ("gpu", "count", "framework", "name", "parts")
+        } == vars(SYSTEM)
         assert found.runs == tuple(results)
         assert found.values["tokens_per_second_per_gpu"] == figures_of(110.0, 100.0, 121.0, 2)
         assert found.value_warnings == ("of 0", "of all", "of 1", "of 2", "of 3")
@@ -165,7 +190,9 @@ class TestSystemResult:
     )
     def test_why_a_rate_is_withheld_is_said_once(self, with_findings, rule, severity, is_repeated):
         warnings = [f"{WITHHELD}: x", "y"]
-        found = with_findings([Finding("info", "a", "b"), Finding(severity, rule, "text")], (), warnings)
+        found = with_findings(
+            [Finding("info", "a", "b"), Finding(severity, rule, "text")], (), warnings
+        )
         assert found.value_warnings == (*warnings[not is_repeated :], "text")
 
     def test_runs_that_don_t_count_are_not_checked(self, with_findings):
@@ -207,7 +234,11 @@ class TestSystemResult:
 
     def test_of_records_there_is_no_typical_block(self):
         results = [
-            result(performance={"median_step_time_seconds": 2.0}, clock=each, warnings=(f"{OVER_BLOCKS} x",))
+            result(
+                performance={"median_step_time_seconds": 2.0},
+                clock=each,
+                warnings=(f"{OVER_BLOCKS} x",),
+            )
             for each in ("blocks", "timer")
         ]
         assert system_result(SYSTEM, results).value_warnings == ()
@@ -243,7 +274,9 @@ def test_order_follows_the_rates_of_runs_that_count_and_lie_behind_each_other():
     rates = [100.0, 101.0, 102.0, 103.0, 104.0, 105.0, 106.0, 107.0]
 
     def order(runs, valid=lambda _: True):
-        results = [result(rate, run, is_valid=valid(rate)) for rate, run in zip(rates, runs, strict=True)]
+        results = [
+            result(rate, run, is_valid=valid(rate)) for rate, run in zip(rates, runs, strict=True)
+        ]
         return system_result(SYSTEM, results).order
 
     found = order([at(500 * number) for number in range(8)])
@@ -272,19 +305,25 @@ def reading(share, samples, *codes):
         ([], 0.0),
         ([make_run()], 0.0),
         ([reading(0.7, 10)], 0.7),
-        ([reading(0.2, 30), reading(0.8, 90), reading(None, 40), reading(0.9, None)], (6 + 72) / 160),
+        (
+            [reading(0.2, 30), reading(0.8, 90), reading(None, 40), reading(0.9, None)],
+            (6 + 72) / 160,
+        ),
         ([reading(0.7, 10), reading(0.7, 10, "thermal", "power-cap")], 0.0),
         ([reading(0.7, 10, "thermal")], 0.7),
     ],
 )
 def test_the_share_at_the_power_cap(runs, share):
-    made = system("A", *(result(run=run) for run in runs), result(run=reading(0.1, 99), is_valid=False))
+    made = system(
+        "A", *(result(run=run) for run in runs), result(run=reading(0.1, 99), is_valid=False)
+    )
     assert share_at_cap(made) == pytest.approx(share)
 
 
 def of(*runs, name="A"):
     return system_result(
-        dataclasses.replace(SYSTEM, name=name), [RunResult(run, summarize(run), "f", True) for run in runs]
+        dataclasses.replace(SYSTEM, name=name),
+        [RunResult(run, summarize(run), "f", True) for run in runs],
     )
 
 
@@ -296,7 +335,9 @@ def slow(count, steps, day=1, time=1.0, **fields):
 
 
 def bounds(systems):
-    return [[(each.summary.skipped, each.summary.stop) for each in made.valid_runs] for made in systems]
+    return [
+        [(each.summary.skipped, each.summary.stop) for each in made.valid_runs] for made in systems
+    ]
 
 
 class TestAligned:
@@ -335,8 +376,12 @@ class TestAligned:
         one, other = aligned([of(long, name="A"), of(short, name="B")])
         (summary,) = (each.summary for each in one.valid_runs)
         assert (summary.steady.first_step, summary.steady.last_step) == (11, 60)
-        assert one.value("avg_step_time_seconds") == pytest.approx(statistics.fmean(long.step_times[10:60]))
-        assert [text for text in one.value_warnings if "MFU" not in text] == [f"steps 61–100 are excluded: {CUT}"]
+        assert one.value("avg_step_time_seconds") == pytest.approx(
+            statistics.fmean(long.step_times[10:60])
+        )
+        assert [text for text in one.value_warnings if "MFU" not in text] == [
+            f"steps 61–100 are excluded: {CUT}"
+        ]
         assert (one.name, one.gpu, other.value_warnings) == ("A", H100, ())
 
     def test_what_needs_no_change_stays_the_same(self):
@@ -351,7 +396,8 @@ class TestAligned:
 
     def test_runs_that_don_t_count_cut_nothing(self):
         both = [
-            RunResult(run, summarize(run), "f", valid) for run, valid in ((slow(5, 100), True), (slow(9, 60), False))
+            RunResult(run, summarize(run), "f", valid)
+            for run, valid in ((slow(5, 100), True), (slow(9, 60), False))
         ]
         made = system_result(SYSTEM, both)
         one, _ = aligned([made, of(slow(3, 90), name="B")])
@@ -364,11 +410,20 @@ class TestAligned:
         stamps = slow(5, 100, timing=Timing(kind="stamps"))
         clock = [each.runs[0].summary.clock for each in aligned([of(both), of(alone)])]
         assert clock == ["blocks", "blocks"]
-        assert aligned([of(both), of(alone)])[0].value("avg_step_time_seconds") == pytest.approx(2.5)
-        assert [each.runs[0].summary.clock for each in aligned([of(both), of(slow(5, 100))])] == ["timer", "timer"]
+        assert aligned([of(both), of(alone)])[0].value("avg_step_time_seconds") == pytest.approx(
+            2.5
+        )
+        assert [each.runs[0].summary.clock for each in aligned([of(both), of(slow(5, 100))])] == [
+            "timer",
+            "timer",
+        ]
         # Without a common one each keeps its own.
         systems = [of(stamps), of(alone), of(slow(5, 80, timing=stamps.timing))]
-        assert [each.runs[0].summary.clock for each in aligned(systems)] == ["stamps", "blocks", "stamps"]
+        assert [each.runs[0].summary.clock for each in aligned(systems)] == [
+            "stamps",
+            "blocks",
+            "stamps",
+        ]
         # What has no records limits none.
         assert bounds(aligned(systems)) == [[(5, 80)], [(0, 0)], [(5, 80)]]
 
@@ -376,7 +431,9 @@ class TestAligned:
         def windows(width, count, start):
             run = slow(start, count)
             return msgspec.structs.replace(
-                run, steps=tuple(range(width, width * count + 1, width)), window_steps=(width,) * count
+                run,
+                steps=tuple(range(width, width * count + 1, width)),
+                window_steps=(width,) * count,
             )
 
         # Records of 10 steps begin after 40, those of 7 steps at 42 at the earliest, and then those of 10 at 50.
@@ -394,7 +451,11 @@ class TestAligned:
             return original(run, *arguments, **options)
 
         monkeypatch.setattr(figures, "summarize", counting)
-        first, second, third = of(slow(5, 100)), of(slow(5, 80), name="B"), of(slow(5, 80, time=2.0), name="C")
+        first, second, third = (
+            of(slow(5, 100)),
+            of(slow(5, 80), name="B"),
+            of(slow(5, 80, time=2.0), name="C"),
+        )
         known = {}
         one = aligned([first, second], known)
         two = aligned([first, third], known)

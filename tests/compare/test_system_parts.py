@@ -35,7 +35,13 @@ def called(*runs):
     [
         (
             make_run(scale="tiny", label="x"),
-            System(H100, 8, "nemo", "8×H100 (BF16)", ("8×H100", "x", "nemo", "cuda", "scale tiny", "BF16")),
+            System(
+                H100,
+                8,
+                "nemo",
+                "8×H100 (BF16)",
+                ("8×H100", "x", "nemo", "cuda", "scale tiny", "BF16"),
+            ),
         ),
         (
             make_run(scale=None, stack=None, precision=None),
@@ -43,7 +49,13 @@ def called(*runs):
         ),
         (
             make_run(None, gpus=None, framework=None),
-            System(None, None, None, "unknown GPU (BF16)", ("unknown GPU", "cuda", "scale full", "BF16")),
+            System(
+                None,
+                None,
+                None,
+                "unknown GPU (BF16)",
+                ("unknown GPU", "cuda", "scale full", "BF16"),
+            ),
         ),
         (
             make_run(**CPU, environment=EPYC),
@@ -64,7 +76,10 @@ def test_a_system_in_full(run, found):
 @pytest.mark.parametrize(
     ("system", "name"),
     [
-        (System(H100, 8, "nemo", "x", ("8×H100", "nemo", "cuda")), "8×H100 80GB HBM3 · nemo · cuda"),
+        (
+            System(H100, 8, "nemo", "x", ("8×H100", "nemo", "cuda")),
+            "8×H100 80GB HBM3 · nemo · cuda",
+        ),
         (System(H100, None, "nemo", "x", ("H100",)), "H100 80GB HBM3"),
         (System(None, 8, "nemo", "x", ("8× unknown GPU", "nemo")), "8× unknown GPU · nemo"),
     ],
@@ -102,7 +117,11 @@ def test_what_trained(run, name):
         (make_run(**CPU), "1× unknown CPU", "1× unknown CPU"),
         (make_run(None, stack="cpu", gpus=None), "unknown CPU", "unknown CPU"),
         (make_run(**CPU, environment=EPYC), "EPYC 9454 48-Core", "EPYC 9454 48-Core"),
-        (make_run(None, stack="cpu", gpus=2, environment=EPYC), "2×EPYC 9454 48-Core", "2×EPYC 9454 48-Core"),
+        (
+            make_run(None, stack="cpu", gpus=2, environment=EPYC),
+            "2×EPYC 9454 48-Core",
+            "2×EPYC 9454 48-Core",
+        ),
     ],
 )
 def test_devices_in_words(run, short, long):
@@ -123,13 +142,17 @@ DATED = "2026-02-02T21:44:16+00:00"
 
 def of(times=TIMES, **fields):
     run = make_run(steps=len(times), warmup=())
-    return msgspec.structs.replace(run, **{"step_times": times, "session": "s", "round": 3, **fields})
+    return msgspec.structs.replace(
+        run, **{"step_times": times, "session": "s", "round": 3, **fields}
+    )
 
 
 def test_what_a_measurement_is():
     losses = hash(of().loss_values)
     assert (
-        measurement(of()) == measurement(of(session="t", round=4, loss_values=(None,) * 30)) == (hash(TIMES[:20]), None)
+        measurement(of())
+        == measurement(of(session="t", round=4, loss_values=(None,) * 30))
+        == (hash(TIMES[:20]), None)
     )
     # The first twenty different ones are enough: a log may have grown.
     assert measurement(of(TIMES[:20])) == measurement(of())
@@ -167,9 +190,15 @@ def test_one_system_has_one_device_and_one_setup():
         # The name and the version of a part, by its place, as far as each of three lengths.
         (
             "PyTorch 2.6.0a0+git1, ROCm 6.4.1",
-            [("PyTorch 2.6", "PyTorch 2.6.0a0", "PyTorch 2.6.0a0+git1"), ("ROCm 6.4", "ROCm 6.4.1", "ROCm 6.4.1")],
+            [
+                ("PyTorch 2.6", "PyTorch 2.6.0a0", "PyTorch 2.6.0a0+git1"),
+                ("ROCm 6.4", "ROCm 6.4.1", "ROCm 6.4.1"),
+            ],
         ),
-        ("NVIDIA NeMo Framework Release 24.09", [("NeMo 24.09", "NeMo 24.09", "NeMo 24.09"), (None,) * 3]),
+        (
+            "NVIDIA NeMo Framework Release 24.09",
+            [("NeMo 24.09", "NeMo 24.09", "NeMo 24.09"), (None,) * 3],
+        ),
         ("Framework", [("Framework",) * 3, (None,) * 3]),
         ("ROCm", [("ROCm",) * 3, (None,) * 3]),
         (", x 1", [(None,) * 3, ("x 1",) * 3]),
@@ -178,7 +207,9 @@ def test_one_system_has_one_device_and_one_setup():
     ],
 )
 def test_the_software_that_a_log_names(stated, texts):
-    run = make_run(environment=Environment(versions={} if stated is None else {"framework": stated}))
+    run = make_run(
+        environment=Environment(versions={} if stated is None else {"framework": stated})
+    )
     for index, each in enumerate(texts):
         assert tuple(module._software(run, index, version) for version in module._VERSIONS) == each
 
@@ -217,10 +248,13 @@ def test_batch_and_length(batch, length, text):
 
 
 @pytest.mark.parametrize(
-    ("detail", "text"), [("bf16_mixed", "bf16_mixed"), ("system description: BF16", None), (None, None)]
+    ("detail", "text"),
+    [("bf16_mixed", "bf16_mixed"), ("system description: BF16", None), (None, None)],
 )
 def test_details_of_the_precision(detail, text):
-    assert module._precision_detail(make_run(training_config=config(precision_detail=detail))) == text
+    assert (
+        module._precision_detail(make_run(training_config=config(precision_detail=detail))) == text
+    )
 
 
 def variables(**fields):
@@ -238,8 +272,14 @@ def versions(**fields):
         ([make_run(), make_run(**AMD, precision=None)], ["8×H100 (BF16)", "8×MI300X"]),
         ([make_run(framework="nemo"), make_run(framework="x")], ["nemo", "x"]),
         ([make_run(label="a"), make_run(label="b", precision="fp8")], ["a", "b"]),
-        ([make_run(label="a"), make_run(label="a", precision="fp8")], ["8×H100 (BF16)", "8×H100 (FP8)"]),
-        ([make_run(precision=None), make_run(precision="fp8")], ["8×H100 (precision unknown)", "8×H100 (FP8)"]),
+        (
+            [make_run(label="a"), make_run(label="a", precision="fp8")],
+            ["8×H100 (BF16)", "8×H100 (FP8)"],
+        ),
+        (
+            [make_run(precision=None), make_run(precision="fp8")],
+            ["8×H100 (precision unknown)", "8×H100 (FP8)"],
+        ),
         (
             [
                 make_run(precision=None, framework="x"),
@@ -258,7 +298,10 @@ def versions(**fields):
         ([make_run(None, label="y"), make_run()], ["8× unknown GPU, y (BF16)", "8×H100 (BF16)"]),
         # On a CPU the precision is a part like any other.
         ([make_run(**CPU, precision="fp32"), make_run(**CPU)], ["fp32", "bf16"]),
-        ([make_run(**CPU, precision="fp32"), make_run(**CPU, precision=None)], ["fp32", "precision unknown"]),
+        (
+            [make_run(**CPU, precision="fp32"), make_run(**CPU, precision=None)],
+            ["fp32", "precision unknown"],
+        ),
         ([make_run(**CPU, environment=EPYC)], ["EPYC 9454 48-Core"]),
         # Packages, then variables, in the order of their names; then keys of a framework, then the date.
         ([versions(b="1", a="1"), versions(b="2", a="2")], ["a 1", "a 2"]),
@@ -266,7 +309,8 @@ def versions(**fields):
         (
             [
                 make_run(
-                    environment=Environment(versions={"z": each}, settings={"a": each}), framework_config={"k": each}
+                    environment=Environment(versions={"z": each}, settings={"a": each}),
+                    framework_config={"k": each},
                 )
                 for each in ("1", "2")
             ],
@@ -274,14 +318,19 @@ def versions(**fields):
         ),
         (
             [
-                make_run(environment=Environment(settings={"a": each}), framework_config={"k": each})
+                make_run(
+                    environment=Environment(settings={"a": each}), framework_config={"k": each}
+                )
                 for each in ("1", "2")
             ],
             ["a=1", "a=2"],
         ),
         ([make_run(framework_config={"k": each}) for each in ("1", "2")], ["k 1", "k 2"]),
         (
-            [make_run(timing=make_run().timing, timestamp=f"2026-02-0{day}T00:00:00+00:00") for day in (1, 2)],
+            [
+                make_run(timing=make_run().timing, timestamp=f"2026-02-0{day}T00:00:00+00:00")
+                for day in (1, 2)
+            ],
             ["2026-02-01", "2026-02-02"],
         ),
         (
@@ -337,11 +386,19 @@ def test_names(runs, names):
 
 def test_a_setting_that_can_explain_a_result_is_named_with_all_others_that_differ():
     def run(micro, compiled, detail, batch=64):
-        more = {"framework_config": {"torch_compile": compiled}, "environment": Environment(versions={"p": detail})}
-        return make_run(training_config=config(micro_batch_size=micro, global_batch_size=batch), **more)
+        more = {
+            "framework_config": {"torch_compile": compiled},
+            "environment": Environment(versions={"p": detail}),
+        }
+        return make_run(
+            training_config=config(micro_batch_size=micro, global_batch_size=batch), **more
+        )
 
     # Of a package nobody needs to know beside them.
-    assert called(run(1, True, "1"), run(2, False, "2")) == ["micro-batch 1, torch.compile", "micro-batch 2, eager"]
+    assert called(run(1, True, "1"), run(2, False, "2")) == [
+        "micro-batch 1, torch.compile",
+        "micro-batch 2, eager",
+    ]
     assert called(run(1, True, "1"), run(1, True, "2")) == ["p 1", "p 2"]
     assert called(run(1, True, "1"), run(2, True, "2")) == ["micro-batch 1", "micro-batch 2"]
     # Beside what else is needed.
@@ -354,14 +411,22 @@ def test_a_setting_that_can_explain_a_result_is_named_with_all_others_that_diffe
 
 def test_all_models_say_whether_the_gpu_differs():
     runs = {"a": [make_run(), make_run(batch=8)], "b": [make_run(**AMD, label="x")]}
-    assert {model: [each.name for each in systems] for model, systems in name_systems(runs).items()} == {
+    assert {
+        model: [each.name for each in systems] for model, systems in name_systems(runs).items()
+    } == {
         "a": ["8×H100, batch 64 (BF16)", "8×H100, batch 8 (BF16)"],
         "b": ["8×MI300X, x (BF16)"],
     }
 
 
 def test_the_parts_of_a_name_are_in_the_order_of_how_well_they_are_known():
-    assert [each.title for each in module._IDENTITY] == ["GPU", "label", "framework", "stack", "scale"]
+    assert [each.title for each in module._IDENTITY] == [
+        "GPU",
+        "label",
+        "framework",
+        "stack",
+        "scale",
+    ]
     titles = [each.title for each in module._TELLING]
     assert titles[:5] == ["framework", "stack", "precision", "MLPerf", "submitter"]
     assert titles[5:11] == ["software"] * 6
@@ -372,7 +437,13 @@ def test_the_parts_of_a_name_are_in_the_order_of_how_well_they_are_known():
     ]
     assert titles[-2:] == ["precision detail", "scale"]
     # Then the settings, each with the parts that it has.
-    assert titles[15:20] == ["torch", "micro-batch", "gradient accumulation", "tensor parallel", "pipeline parallel"]
+    assert titles[15:20] == [
+        "torch",
+        "micro-batch",
+        "gradient accumulation",
+        "tensor parallel",
+        "pipeline parallel",
+    ]
     assert titles[titles.index("optimizer") :][:5] == [
         "optimizer",
         "learning rate",
@@ -380,7 +451,13 @@ def test_the_parts_of_a_name_are_in_the_order_of_how_well_they_are_known():
         "weight decay",
         "clipping",
     ]
-    assert titles[titles.index("data") :][:5] == ["data", "sha256", "seed", "requested steps", "seed"]
+    assert titles[titles.index("data") :][:5] == [
+        "data",
+        "sha256",
+        "seed",
+        "requested steps",
+        "seed",
+    ]
     assert titles.count("precision") == 1
     assert all(titles)
 
@@ -391,7 +468,14 @@ def test_which_parts_need_no_title_and_which_can_explain_a_result():
         *("software", "batch", "platform", "precision detail"),
     } == module._CLEAR
     assert {
-        *("Primus Turbo", "activation recomputation", "attention", "compiler", "micro-batch", "multi-token prediction"),
+        *(
+            "Primus Turbo",
+            "activation recomputation",
+            "attention",
+            "compiler",
+            "micro-batch",
+            "multi-token prediction",
+        ),
         *("context parallel", "pipeline parallel", "tensor parallel", "packing", "tied embeddings"),
         "trainable parameters",
     } == module._DECISIVE
@@ -407,7 +491,11 @@ def test_which_parts_need_no_title_and_which_can_explain_a_result():
         (module._SCALE, make_run(scale=None), None),
         (module._PRECISION, make_run(), "BF16"),
         (module._PRECISION, make_run(precision=None), "precision unknown"),
-        (module._PRECISION, make_run(training_config=config(precision=None, precision_detail="x")), "X"),
+        (
+            module._PRECISION,
+            make_run(training_config=config(precision=None, precision_detail="x")),
+            "X",
+        ),
         (module._PRECISION, make_run(**CPU), "bf16"),
         (module._DATE, make_run(), "2026-02-02"),
         (module._DATE, make_run(timestamp=None), "date unknown"),
@@ -448,12 +536,36 @@ def capped(watts):
         # A cap of 99% of the GPU's default or more doesn't count.
         ([capped(700.0), capped(693.0)], [[0, 1]]),
         ([capped(700.0), capped(692.0)], [[0], [1]]),
-        ([make_run(environment=Environment(numa_balancing=each)) for each in (True, False, None)], [[0], [1], [2]]),
-        ([make_run(environment=Environment(cpu=each)) for each in ("EPYC", "Xeon", "EPYC")], [[0, 2], [1]]),
+        (
+            [
+                make_run(environment=Environment(numa_balancing=each))
+                for each in (True, False, None)
+            ],
+            [[0], [1], [2]],
+        ),
+        (
+            [make_run(environment=Environment(cpu=each)) for each in ("EPYC", "Xeon", "EPYC")],
+            [[0, 2], [1]],
+        ),
         ([make_run(environment=Environment(cpu=each)) for each in ("EPYC", None)], [[0, 1]]),
-        ([make_run(environment=Environment(gpu_partition=each)) for each in ("SPX/NPS1", "CPX/NPS4")], [[0], [1]]),
-        ([make_run(**CPU, environment=Environment(cpu_threads=each)) for each in (8, 8, 16)], [[0, 1], [2]]),
-        ([make_run(environment=Environment(settings={"NCCL_ALGO": each})) for each in ("Ring", "Tree")], [[0, 1]]),
+        (
+            [
+                make_run(environment=Environment(gpu_partition=each))
+                for each in ("SPX/NPS1", "CPX/NPS4")
+            ],
+            [[0], [1]],
+        ),
+        (
+            [make_run(**CPU, environment=Environment(cpu_threads=each)) for each in (8, 8, 16)],
+            [[0, 1], [2]],
+        ),
+        (
+            [
+                make_run(environment=Environment(settings={"NCCL_ALGO": each}))
+                for each in ("Ring", "Tree")
+            ],
+            [[0, 1]],
+        ),
         ([make_run(environment=Environment(hostname=each)) for each in "ab"], [[0, 1]]),
     ],
 )
@@ -472,13 +584,18 @@ def test_two_differences_make_three_parts():
 
 def test_each_power_cap_is_a_system_named_after_it():
     times = {3.0: 700.0, 3.01: 700.0, 3.5: 400.0, 3.51: 400.0}
-    runs = [make_run(step_time=time, energy_metrics={"power_cap_watts": watts}) for time, watts in times.items()]
+    runs = [
+        make_run(step_time=time, energy_metrics={"power_cap_watts": watts})
+        for time, watts in times.items()
+    ]
     found = comparison(*runs)
     (model,) = found.models
     counts = {system.name: len(system.runs) for system in model.systems}
     assert counts == {"power cap 700 W": 2, "power cap 400 W": 2}
     (group,) = model.groups
-    assert ("settings-differ", "power cap: 700 W vs 400 W") in [(each.code, each.text) for each in group.caveats]
+    assert ("settings-differ", "power cap: 700 W vs 400 W") in [
+        (each.code, each.text) for each in group.caveats
+    ]
 
 
 @pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
@@ -490,4 +607,6 @@ def test_the_run_that_states_most_of_its_machine_stands_for_a_system(order):
     ((group,),) = (model.groups for model in comparison((unknown, known)[order], other).models)
     (one,) = (system for system in group.systems if len(system.runs) == 2)
     assert one.run is known
-    assert [each.text for each in group.caveats if each.code == "settings-differ"] == ["host CPU: EPYC vs Xeon"]
+    assert [each.text for each in group.caveats if each.code == "settings-differ"] == [
+        "host CPU: EPYC vs Xeon"
+    ]

@@ -72,7 +72,9 @@ class TestScore:
 
     @pytest.mark.parametrize("failed", [1, 2])
     def test_one_run_may_fail_and_counts_as_the_slowest(self, made, failed):
-        logs = [log(count, 1.0) for count in COUNTS[:-failed]] + [log(2, 1.0, status="aborted")] * failed
+        logs = [log(count, 1.0) for count in COUNTS[:-failed]] + [
+            log(2, 1.0, status="aborted")
+        ] * failed
         found = target(made("a", logs))
         assert (found.official_minutes is not None) == (failed == 1)
         assert len(found.counted) == 8
@@ -80,20 +82,30 @@ class TestScore:
         assert found.runs[-1] is None
 
     @pytest.mark.parametrize(
-        ("name", "runs"), [("llama31_8b", 10), ("llama2_70b_lora", 10), ("gpt3", 3), ("llama31_405b", 3)]
+        ("name", "runs"),
+        [("llama31_8b", 10), ("llama2_70b_lora", 10), ("gpt3", 3), ("llama31_405b", 3)],
     )
     @pytest.mark.parametrize("more", [-1, 0, 1])
     def test_how_many_runs_a_score_needs(self, made, name, runs, more):
         assert RUNS[name] == runs
         found = target(
-            made("a", [log(5 + index % 2, 1.0 + index / 999, benchmark=name) for index in range(runs + more)])
+            made(
+                "a",
+                [
+                    log(5 + index % 2, 1.0 + index / 999, benchmark=name)
+                    for index in range(runs + more)
+                ],
+            )
         )
         assert (found.official_minutes is not None) == (more == 0)
         assert any(note.startswith("no official score") for note in found.notes) == (more != 0)
 
     @pytest.mark.parametrize(("count", "counted"), [(2, 2), (3, 1)])
     def test_of_two_runs_both_count(self, made, count, counted):
-        assert len(target(made("a", [log(5, 1.0 + index / 99) for index in range(count)])).counted) == counted
+        assert (
+            len(target(made("a", [log(5, 1.0 + index / 99) for index in range(count)])).counted)
+            == counted
+        )
 
     def test_without_scaling_json_the_normalisation_is_unknown(self, made):
         found = target(made("a", [log(count, 1.0) for count in COUNTS]))
@@ -101,7 +113,9 @@ class TestScore:
         assert found.official_minutes == pytest.approx(found.mean["seconds"] / 60)
         assert any(note.startswith("normalization unknown") for note in found.notes)
 
-    @pytest.mark.parametrize("content", ["{}", "[1]", "no JSON", '{"scaling_factor": -1}', '{"scaling_factor": 1e999}'])
+    @pytest.mark.parametrize(
+        "content", ["{}", "[1]", "no JSON", '{"scaling_factor": -1}', '{"scaling_factor": 1e999}']
+    )
     def test_a_broken_scaling_json_is_none(self, tmp_path, content):
         path = tmp_path / "result_0.txt"
         path.write_text(log(5, 1.0))
@@ -112,12 +126,18 @@ class TestScore:
 class TestRatio:
     def test_it_is_speed_times_samples_times_rest_times_normalisation(self, made):
         one = made("a", [log(count, 1.0 + index / 500) for index, count in enumerate(COUNTS)])
-        other = made("b", [log(count + 1, 1.5 + index / 700) for index, count in enumerate(COUNTS)], scaling=1.02)
+        other = made(
+            "b",
+            [log(count + 1, 1.5 + index / 700) for index, count in enumerate(COUNTS)],
+            scaling=1.02,
+        )
         factors = ratio(other, one).factors
         assert factors["time"].value == pytest.approx(
             math.prod(factors[name].value for name in ("speed", "samples", "rest"))
         )
-        assert factors["official"].value == pytest.approx(factors["time"].value * factors["normalisation"].value)
+        assert factors["official"].value == pytest.approx(
+            factors["time"].value * factors["normalisation"].value
+        )
         assert factors["normalisation"].value == 1.02
         assert factors["samples"].value == pytest.approx((sum(KEPT) + 8) / sum(KEPT))
         assert factors["speed"].value == pytest.approx(1.49, abs=0.01)
@@ -133,7 +153,9 @@ class TestRatio:
         later = [each.replace("1760000", "1770000") for each in logs]
         factors = ratio(made("a", logs, scaling=1.1), made("b", later, scaling=1.1)).factors
         assert all(factor.value == pytest.approx(1) for factor in factors.values())
-        assert all(factor.low <= 1 <= factor.high for factor in factors.values() if factor.low is not None)
+        assert all(
+            factor.low <= 1 <= factor.high for factor in factors.values() if factor.low is not None
+        )
 
     @pytest.mark.parametrize("turned", [lambda time: 3 * 10**12 - time, lambda _: 5])
     def test_a_clock_that_goes_back_or_stands_still_gives_none(self, made, turned):
@@ -144,19 +166,24 @@ class TestRatio:
         assert ratio(sound, broken) is None
 
     @pytest.mark.parametrize("stall", [0.0, 2.0])
-    def test_a_single_run_brings_the_error_within_it_as_where_speeds_are_compared(self, made, stall):
+    def test_a_single_run_brings_the_error_within_it_as_where_speeds_are_compared(
+        self, made, stall
+    ):
         many = made("a", [log(5, 1.0 + index / 500) for index in range(4)])
         steps = (*blocks(4, 1.2), (10, 12_000 + round(1000 * stall), 3_000))
         alone = made("b", [mlperf_log(steps, records=0)])
         factors, compared = ratio(many, alone).factors, speedup.ratio(many, alone)
         # Speed is of the same runs here and there, but for the mean without the fastest and the slowest run.
-        assert (factors["speed"].low, factors["speed"].high) == pytest.approx((compared.low, compared.high), rel=0.01)
+        assert (factors["speed"].low, factors["speed"].high) == pytest.approx(
+            (compared.low, compared.high), rel=0.01
+        )
         assert (factors["time"].high / factors["time"].low > 1.1) is bool(stall)
         assert factors["samples"].low is None
 
     def test_where_nothing_varies_there_is_no_interval(self, made):
         one, other = (
-            made(label, [log(5, seconds)] * 1 + [log(5, seconds + 1e-3)]) for label, seconds in (("a", 1.0), ("b", 2.0))
+            made(label, [log(5, seconds)] * 1 + [log(5, seconds + 1e-3)])
+            for label, seconds in (("a", 1.0), ("b", 2.0))
         )
         samples = ratio(one, other).factors["samples"]
         assert (samples.value, samples.low, samples.high) == (1, None, None)
@@ -182,7 +209,9 @@ class TestRatio:
         assert ratio(made, made) is None
 
 
-def trained(decay: float, *, steps: int = 200, seconds: float = 0.5, vocabulary: int = 50_000, **data) -> Run:
+def trained(
+    decay: float, *, steps: int = 200, seconds: float = 0.5, vocabulary: int = 50_000, **data
+) -> Run:
     """A run whose loss falls from 10 to 2, and is 2 + 8 / e after 100 × decay steps."""
     times = [seconds] * steps
     losses = tuple(2 + 8 * math.exp(-step / (100 * decay)) for step in range(1, steps + 1))
@@ -190,10 +219,16 @@ def trained(decay: float, *, steps: int = 200, seconds: float = 0.5, vocabulary:
         framework="nemo",
         model="llama",
         **{**series(times), "loss_values": losses},
-        gpu_info=GpuInfo(device_name="NVIDIA H100 80GB HBM3", device_count=8, software_stack="cuda"),
+        gpu_info=GpuInfo(
+            device_name="NVIDIA H100 80GB HBM3", device_count=8, software_stack="cuda"
+        ),
         training_config=TrainingConfig(global_batch_size=32, sequence_length=1024, num_gpus=8),
         model_config=ModelConfig(
-            num_layers=4, hidden_size=256, num_attention_heads=4, ffn_hidden_size=512, vocab_size=vocabulary
+            num_layers=4,
+            hidden_size=256,
+            num_attention_heads=4,
+            ffn_hidden_size=512,
+            vocab_size=vocabulary,
         ),
         data=Data(**(data or {"kind": "tokens", "digest": "ab"})),
     )
@@ -204,7 +239,9 @@ def step_at(decay: float, loss: float) -> int:
     return next(
         step
         for step in range(10, 999)
-        if math.fsum(2 + 8 * math.exp(-each / (100 * decay)) for each in range(step - 9, step + 1)) / 10 <= loss
+        if math.fsum(2 + 8 * math.exp(-each / (100 * decay)) for each in range(step - 9, step + 1))
+        / 10
+        <= loss
     )
 
 
@@ -212,7 +249,11 @@ class TestToALoss:
     def test_steps_tokens_and_time(self):
         found = target(system_of([trained(1.0)], "a"), 4.0)
         step = step_at(1.0, 4.0)
-        assert found.mean == {"steps": step, "tokens": step * 32 * 1024, "seconds": pytest.approx(step * 0.5)}
+        assert found.mean == {
+            "steps": step,
+            "tokens": step * 32 * 1024,
+            "seconds": pytest.approx(step * 0.5),
+        }
         assert found.official_minutes is None
 
     @pytest.mark.parametrize("loss", [4.0, 6.0])
@@ -230,7 +271,9 @@ class TestToALoss:
 
     def test_nine_records_are_too_few(self):
         for steps in (9, 10):
-            assert (target(system_of([trained(0.01, steps=steps)], "a"), 9.0) is not None) == (steps == 10)
+            assert (target(system_of([trained(0.01, steps=steps)], "a"), 9.0) is not None) == (
+                steps == 10
+            )
 
     def test_the_ratio_of_two(self):
         one, other = (
@@ -266,8 +309,14 @@ class TestOutputs:
 
         def show(*words: str):
             names = [f"one={tmp_path / 'a'}", f"two={tmp_path / 'b'}"]
-            status = run_command("compare", [*names, "--no-plot", "--results-dir", str(tmp_path / "out"), *words])
-            return status, capsys.readouterr().out, (tmp_path / "out" / "comparison_report.md").read_text()
+            status = run_command(
+                "compare", [*names, "--no-plot", "--results-dir", str(tmp_path / "out"), *words]
+            )
+            return (
+                status,
+                capsys.readouterr().out,
+                (tmp_path / "out" / "comparison_report.md").read_text(),
+            )
 
         return show
 
@@ -282,7 +331,9 @@ class TestOutputs:
         _, out, _ = shown("--json")
         (group,) = json.loads(out)["models"][0]["groups"]
         (pair,) = group["pairs"]
-        assert pair["target"]["factors"]["speed"]["low"] < pair["target"]["factors"]["speed"]["value"]
+        assert (
+            pair["target"]["factors"]["speed"]["low"] < pair["target"]["factors"]["speed"]["value"]
+        )
         assert {each["name"]: each["target"]["scaling"] for each in group["systems"]}.keys()
         assert sorted(each["target"]["scaling"] or 0 for each in group["systems"]) == [0, 1.02]
 
@@ -294,17 +345,29 @@ class TestOutputs:
     def test_logs_with_blocks_alone_are_compared_in_every_output(self, shown, tmp_path):
         pytest.importorskip("matplotlib")
         names = [f"one={tmp_path / 'a'}", f"two={tmp_path / 'b'}"]
-        assert run_command("compare", [*names, "--results-dir", str(tmp_path / "plot"), "--verbose"]) == ExitStatus.OK
+        assert (
+            run_command("compare", [*names, "--results-dir", str(tmp_path / "plot"), "--verbose"])
+            == ExitStatus.OK
+        )
         assert (tmp_path / "plot" / "comparison_plot.png").stat().st_size > 10_000
         assert (tmp_path / "plot" / "comparison_report.html").exists()
 
 
-@pytest.mark.parametrize(("runs", "told"), [(1, "; measure more runs"), (3, " s, in the median block 1.2 s")])
+@pytest.mark.parametrize(
+    ("runs", "told"), [(1, "; measure more runs"), (3, " s, in the median block 1.2 s")]
+)
 def test_an_unlike_block_of_a_single_run_asks_for_more_runs(made, runs, told):
     steps = (*blocks(4, 1.2), (10, 24_000, 3_000))
-    stalled = made("b", [mlperf_log(steps, records=0).replace("1760000", f"17{run}0000") for run in range(runs)])
+    stalled = made(
+        "b",
+        [mlperf_log(steps, records=0).replace("1760000", f"17{run}0000") for run in range(runs)],
+    )
     usual = made("a", [log(5, 1.0 + index / 500) for index in range(4)])
-    (caveat,) = (each for each in caveats([stalled, usual], [pair(usual, stalled)]) if each.code == "unlike-blocks")
+    (caveat,) = (
+        each
+        for each in caveats([stalled, usual], [pair(usual, stalled)])
+        if each.code == "unlike-blocks"
+    )
     assert caveat.text.startswith(f"{stalled.name}: ")
     assert caveat.text.endswith(told)
     assert ("block 5 takes 2.00× as long (steps 41–50)" in caveat.text) is (runs == 1)

@@ -17,7 +17,17 @@ from tprimat.analysis.efficiency.subject import Value
 from tprimat.analysis.intervals import Difference
 from tprimat.compare import target as module
 from tprimat.compare.result import Ratio
-from tprimat.compare.target import RUNS, Target, TargetRatio, benchmark, parts_of, ratio, spent, target, times
+from tprimat.compare.target import (
+    RUNS,
+    Target,
+    TargetRatio,
+    benchmark,
+    parts_of,
+    ratio,
+    spent,
+    target,
+    times,
+)
 from tprimat.results.account import Entry
 from tprimat.results.run import Data, Source, Steady
 
@@ -32,18 +42,34 @@ def entries(*parts, first=1):
     return tuple(found)
 
 
-USUAL = (("start-up", 7.0), ("training", 90.0, 30), ("evaluation", 11.0), ("training", 63.0, 21), ("end", 2.0))
+USUAL = (
+    ("start-up", 7.0),
+    ("training", 90.0, 30),
+    ("evaluation", 11.0),
+    ("training", 63.0, 21),
+    ("end", 2.0),
+)
 
 
 def run_of(parts=USUAL, *, first=1, batch=16, **fields):
-    known = {"framework": "mlperf", "source": Source(kind="log", dialect="mlperf (gpt3)"), "status": "complete"}
+    known = {
+        "framework": "mlperf",
+        "source": Source(kind="log", dialect="mlperf (gpt3)"),
+        "status": "complete",
+    }
     made = make_run(steps=0, warmup=(), batch=batch, losses=False)
-    return msgspec.structs.replace(made, **{**known, "timeline": entries(*parts, first=first), **fields})
+    return msgspec.structs.replace(
+        made, **{**known, "timeline": entries(*parts, first=first), **fields}
+    )
 
 
 def done(minutes=5.0, parts=USUAL, scaling=None, accuracy=None, **fields):
     """A run that reaches its target after so many minutes."""
-    figures = {"time_to_train_minutes": minutes, "scaling_factor": scaling, "target_accuracy": accuracy}
+    figures = {
+        "time_to_train_minutes": minutes,
+        "scaling_factor": scaling,
+        "target_accuracy": accuracy,
+    }
     return result(
         100.0,
         run_of(parts, native_metrics={k: v for k, v in figures.items() if v is not None}, **fields),
@@ -68,7 +94,9 @@ class TestNeed:
         # Steps of a training that goes on from an earlier one are its own.
         assert module._spent(result(run=run_of(first=101), steady=Steady())) == NEED
         assert "samples" not in module._spent(result(run=run_of(batch=None), steady=Steady()))
-        without = module._spent(result(run=run_of((("training", 9.0), ("evaluation", 4.0))), steady=Steady()))
+        without = module._spent(
+            result(run=run_of((("training", 9.0), ("evaluation", 4.0))), steady=Steady())
+        )
         assert without == {"training": 9.0, "evaluation": 4.0, "seconds": 13.0}
 
     def test_its_warm_up_is_a_part_of_its_training(self):
@@ -83,7 +111,12 @@ class TestNeed:
             "end": 2.0,
         }
         assert list(parts_of(found)) == ["start-up", "warm-up", "training", "evaluation", "end"]
-        assert parts_of(NEED) == {"start-up": 7.0, "training": 153.0, "evaluation": 11.0, "end": 2.0}
+        assert parts_of(NEED) == {
+            "start-up": 7.0,
+            "training": 153.0,
+            "evaluation": 11.0,
+            "end": 2.0,
+        }
         assert parts_of({"seconds": 3.0, "end": 2.0}) == {"end": 2.0}
 
     def test_without_a_clock_there_is_none(self):
@@ -107,7 +140,9 @@ class TestNeed:
         assert module._official(made) == need
 
     def test_minutes_that_are_a_series_are_none(self):
-        run = run_of((), **series([1.0] * 3), native_metrics={"time_to_train_minutes": (1.0, 2.0, 3.0)})
+        run = run_of(
+            (), **series([1.0] * 3), native_metrics={"time_to_train_minutes": (1.0, 2.0, 3.0)}
+        )
         assert module._official(result(run=run)) is None
 
 
@@ -168,7 +203,9 @@ def named(name):
 
 class TestTarget:
     def test_three_runs_of_three_are_a_score(self):
-        found = target(of(done(7.0, scaling=1.25), done(5.0, scaling=1.25), done(9.0, scaling=1.25)))
+        found = target(
+            of(done(7.0, scaling=1.25), done(5.0, scaling=1.25), done(9.0, scaling=1.25))
+        )
         runs, (middle,) = needs(7.0, 5.0, 9.0), needs(7.0)
         assert found == Target(None, tuple(runs), (middle,), middle, 1.25, 7.0 * 1.25)
 
@@ -179,7 +216,9 @@ class TestTarget:
         assert found == Target(None, (runs[0], None, runs[1]), (slow,), slow, None, 7.0, notes)
 
     def test_of_more_of_which_two_fail_all_that_reach_it_count(self):
-        found = target(of(done(7.0), done(None), done(5.0), done(None), done(8.5, (("training", 60.0, 10),))))
+        found = target(
+            of(done(7.0), done(None), done(5.0), done(None), done(8.5, (("training", 60.0, 10),)))
+        )
         assert [need["seconds"] for need in found.counted] == [300.0, 420.0, 510.0]
         # A part of the time that a run has not is zero, and steps are known of all.
         assert found.mean == {
@@ -216,13 +255,17 @@ class TestTarget:
         assert found.mean["seconds"] == statistics.fmean(counted)
 
     def test_an_unknown_benchmark_has_no_number_of_runs(self):
-        found = target(of(*(done(each, source=named("x"), scaling=2.0) for each in (5.0, 6.0, 7.0))))
+        found = target(
+            of(*(done(each, source=named("x"), scaling=2.0) for each in (5.0, 6.0, 7.0)))
+        )
         assert (found.official_minutes, found.scaling) == (None, 2.0)
         asked = "a number of runs that is unknown here"
         assert found.notes == (f"no official score: MLPerf's needs {asked}; these are 3",)
         assert RUNS == {"llama2_70b_lora": 10, "llama31_8b": 10, "gpt3": 3, "llama31_405b": 3}
 
-    @pytest.mark.parametrize(("factors", "scaling"), [((1.5, 1.5), 1.5), ((1.5, 2.0), None), ((1.5, None), None)])
+    @pytest.mark.parametrize(
+        ("factors", "scaling"), [((1.5, 1.5), 1.5), ((1.5, 2.0), None), ((1.5, None), None)]
+    )
     def test_the_normalization_is_that_of_all_runs(self, factors, scaling):
         found = target(of(*(done(5.0, scaling=each) for each in factors)))
         assert (found.scaling, UNKNOWN_SCALING in found.notes) == (scaling, scaling is None)
@@ -242,7 +285,9 @@ class TestTarget:
 
     def test_to_a_loss(self):
         runs = [
-            result(run=falling(*[8.0] * more, *[2.0] * 10), performance={"avg_step_time_seconds": 2.0})
+            result(
+                run=falling(*[8.0] * more, *[2.0] * 10), performance={"avg_step_time_seconds": 2.0}
+            )
             for more in (3, 1)
         ]
         lost = result(run=falling(*[9.0] * 20))
@@ -276,12 +321,22 @@ class TestRatio:
             "samples": Value(51 / 22, None, None),
             "rest": Value(
                 pytest.approx((660 / 153) / (360 / 66)),
-                *bounds([each / 153 for each in (10.0, 12.0, 11.0)], [each / 66 for each in (6.0, 5.0, 7.0)]),
+                *bounds(
+                    [each / 153 for each in (10.0, 12.0, 11.0)],
+                    [each / 66 for each in (6.0, 5.0, 7.0)],
+                ),
             ),
             "normalisation": Value(1.25),
             "official": Value(pytest.approx(11 / 6 * 1.25)),
         }
-        assert list(found.factors) == ["time", "speed", "samples", "rest", "normalisation", "official"]
+        assert list(found.factors) == [
+            "time",
+            "speed",
+            "samples",
+            "rest",
+            "normalisation",
+            "official",
+        ]
         assert (found.reason, found.notes) == (None, ())
 
     def test_notes_are_those_of_the_system_and_then_of_the_baseline(self):
@@ -315,17 +370,30 @@ class TestRatio:
 
     def test_the_error_within_a_single_run_is_one_of_its_speed_and_time(self):
         rows = ((6.0, 60.0, 9.0), (6.3, 62.0, 8.0), (6.5, 66.0, 9.5))
-        many = of(*(done(each, (("training", seconds, 20), ("evaluation", other))) for each, seconds, other in rows))
+        many = of(
+            *(
+                done(each, (("training", seconds, 20), ("evaluation", other)))
+                for each, seconds, other in rows
+            )
+        )
         alone = done(3.0, (("training", 30.0, 20),))
-        alone = dataclasses.replace(alone, summary=dataclasses.replace(alone.summary, within=Difference(4.0, 0.1, 9.0)))
+        alone = dataclasses.replace(
+            alone, summary=dataclasses.replace(alone.summary, within=Difference(4.0, 0.1, 9.0))
+        )
         found = ratio(many, of(alone, name="B")).factors
         half = math.log((4.0 + scipy.stats.t.ppf(0.975, 9) * 0.1) / 4.0)
         of_rows = {"time": [row[0] for row in rows], "speed": [row[1] for row in rows]}
         of_rows["rest"] = [row[0] / row[1] for row in rows]
         for name, values in of_rows.items():
-            between = statistics.stdev(map(math.log, values)) * math.sqrt(4 / 3) * scipy.stats.t.ppf(0.975, 2)
+            between = (
+                statistics.stdev(map(math.log, values))
+                * math.sqrt(4 / 3)
+                * scipy.stats.t.ppf(0.975, 2)
+            )
             own = 0.0 if name == "rest" else half
-            assert math.log(found[name].high / found[name].low) / 2 == pytest.approx(math.hypot(between, own))
+            assert math.log(found[name].high / found[name].low) / 2 == pytest.approx(
+                math.hypot(between, own)
+            )
         assert found["samples"] == Value(1.0)
 
 
@@ -336,7 +404,10 @@ class TestOfALoss:
     def system(self, name, *more, **fields):
         return of(
             *(
-                result(run=falling(*[8.0] * each, *[2.0] * 10, **fields), performance={"avg_step_time_seconds": 2.0})
+                result(
+                    run=falling(*[8.0] * each, *[2.0] * 10, **fields),
+                    performance={"avg_step_time_seconds": 2.0},
+                )
                 for each in more
             ),
             name=name,
@@ -350,12 +421,16 @@ class TestOfALoss:
 
     def test_of_two_benchmarks_on_the_same_data(self):
         one, other = (
-            self.system(name, 3, framework="mlperf", source=named(name), **DATA) for name in ("gpt3", "llama31_8b")
+            self.system(name, 3, framework="mlperf", source=named(name), **DATA)
+            for name in ("gpt3", "llama31_8b")
         )
         assert ratio(one, other, 2.0).factors["time"] == Value(1.0)
 
     def test_what_only_one_reaches(self):
-        one, other = self.system("A", 3, **DATA), of(result(run=falling(*[9.0] * 20, **DATA)), name="B")
+        one, other = (
+            self.system("A", 3, **DATA),
+            of(result(run=falling(*[9.0] * 20, **DATA)), name="B"),
+        )
         for systems in ((one, other), (other, one)):
             assert ratio(*systems, 2.25) == TargetRatio({}, "not both reach a loss of 2.25")
 
@@ -373,7 +448,11 @@ class TestOfALoss:
             ({"digest": None, "kind": "pile"}, {}, "the data is pile and c4"),
             ({"digest": None, "kind": None}, {}, "the data is unknown and c4"),
             ({"digest": None}, {"kind": None}, "the data is c4 and unknown"),
-            ({"digest": None, "kind": None}, {"digest": None, "kind": None}, "the data is unknown and unknown"),
+            (
+                {"digest": None, "kind": None},
+                {"digest": None, "kind": None},
+                "the data is unknown and unknown",
+            ),
             ({"kind": "pile"}, {}, None),
             ({"vocab": 32_000}, {}, "the vocabulary has 32000 and 128256 tokens"),
             ({"vocab": None}, {}, "the vocabulary has an unknown number of and 128256 tokens"),
@@ -402,7 +481,10 @@ class TestOfALoss:
         for runs in ((known, uniform), (uniform, known)):
             assert module._unlike_losses(*runs).startswith("loss stays at ln(vocabulary) = 11.76")
         # Runs of one benchmark of MLPerf have its data.
-        submitted = [msgspec.structs.replace(each, framework="mlperf", source=named("x")) for each in (known, mock)]
+        submitted = [
+            msgspec.structs.replace(each, framework="mlperf", source=named("x"))
+            for each in (known, mock)
+        ]
         assert module._unlike_losses(*submitted) is None
         other = msgspec.structs.replace(submitted[1], source=named("y"))
         assert module._unlike_losses(submitted[0], other).startswith("loss reaches 0.0010 within ")
@@ -414,7 +496,11 @@ PLAIN = {"source": None, "framework": "nemo"}
 
 class TestSpent:
     def test_to_the_end_where_there_is_no_target(self):
-        runs = [done(None, **PLAIN), result(run=run_of((), **PLAIN)), done(None, (("training", 60.0, 10),), **PLAIN)]
+        runs = [
+            done(None, **PLAIN),
+            result(run=run_of((), **PLAIN)),
+            done(None, (("training", 60.0, 10),), **PLAIN),
+        ]
         found = spent(of(*runs))
         short = {"training": 60.0, "seconds": 60.0, "steps": 10, "samples": 160}
         mean = {"start-up": 3.5, "training": 106.5, "evaluation": 5.5, "end": 1.0, "seconds": 116.5}
@@ -431,7 +517,10 @@ class TestSpent:
     )
     def test_of_a_live_run_the_clock_begins_late(self, kinds, notes):
         sources = [each and Source(kind=each) for each in kinds]
-        assert spent(of(*(done(None, framework="nemo", source=each) for each in sources))).notes == notes
+        assert (
+            spent(of(*(done(None, framework="nemo", source=each) for each in sources))).notes
+            == notes
+        )
 
 
 SHORT = (("start-up", 3.0), ("training", 102.0, 51))
@@ -477,8 +566,18 @@ class TestTimes:
     @pytest.mark.parametrize(
         ("one", "other", "fields", "reason"),
         [
-            (ended("A"), of(done(5.0), name="B"), {"ratio": Ratio(1.5, None, None)}, "not both have a target"),
-            (of(done(5.0), name="A"), ended("B"), {"ratio": Ratio(1.5, None, None)}, "not both have a target"),
+            (
+                ended("A"),
+                of(done(5.0), name="B"),
+                {"ratio": Ratio(1.5, None, None)},
+                "not both have a target",
+            ),
+            (
+                of(done(5.0), name="A"),
+                ended("B"),
+                {"ratio": Ratio(1.5, None, None)},
+                "not both have a target",
+            ),
             (ended("A"), ended("B"), {"reason": "other work"}, "other work"),
             (ended("A"), ended("B"), {}, "not both have a target"),
             (
@@ -497,7 +596,9 @@ class TestTimes:
         assert times(pair_of(self.ONE, lost, ratio=Ratio(1.5, None, None))) is None
         assert times(pair_of(lost, self.ONE, ratio=Ratio(1.5, None, None))) is None
         # To a loss there is the reason of that.
-        assert times(pair_of(self.ONE, self.OTHER, ratio=Ratio(1.5, None, None)), 2.0).reason.startswith("the data is")
+        assert times(
+            pair_of(self.ONE, self.OTHER, ratio=Ratio(1.5, None, None)), 2.0
+        ).reason.startswith("the data is")
 
 
 @pytest.mark.parametrize(
@@ -542,17 +643,25 @@ def test_one_need_per_another(need, names, value):
 
 
 def test_what_one_run_lacks_is_no_factor():
-    one = Target(None, ({"seconds": 3.0, "steps": 5}, None, {"steps": 7}), (), {"seconds": 3.0, "steps": 6.0})
+    one = Target(
+        None, ({"seconds": 3.0, "steps": 5}, None, {"steps": 7}), (), {"seconds": 3.0, "steps": 6.0}
+    )
     other = Target(None, ({"seconds": 2.0, "steps": 5}, {"steps": 6}), (), {"steps": 5.5})
     parts = {"time": ("seconds", None), "steps": ("steps", None), "speed": ("seconds", "steps")}
-    assert module._factors(one, other, parts, 0.5) == {"steps": Value(pytest.approx(6 / 5.5), *bounds((5, 7), (5, 6)))}
+    assert module._factors(one, other, parts, 0.5) == {
+        "steps": Value(pytest.approx(6 / 5.5), *bounds((5, 7), (5, 6)))
+    }
     assert module._factors(other, one, parts, 0.5).keys() == {"steps"}
     zero = dataclasses.replace(one, mean={"seconds": 3.0, "steps": 0.0})
     assert module._factors(zero, other, parts, 0.5) == {}
 
 
 def test_a_mean_is_of_what_all_runs_state_but_for_parts_of_the_time():
-    needed = [{"seconds": 3.0, "evaluation": 2.0, "steps": 7}, {"seconds": 5.0}, {"seconds": 10.0, "end": 3.0}]
+    needed = [
+        {"seconds": 3.0, "evaluation": 2.0, "steps": 7},
+        {"seconds": 5.0},
+        {"seconds": 10.0, "end": 3.0},
+    ]
     assert module._mean(needed) == {"seconds": 6.0, "evaluation": 2 / 3, "end": 1.0}
 
 

@@ -39,14 +39,21 @@ def caveats(comparison):
 
 def values(comparison, name):
     model = comparison.models[0]
-    return {system.gpu: efficiencies(comparison, system)[0].values.get(name) for system in model.systems}
+    return {
+        system.gpu: efficiencies(comparison, system)[0].values.get(name) for system in model.systems
+    }
 
 
 class TestEnergy:
     def test_tokens_per_joule_have_the_interval_between_runs(self):
         energy = runs("h100")
-        found = values(compared(energy, runs("mi300x")), "tokens_per_joule")["NVIDIA H100 80GB HBM3"]
-        measured = [run.energy_metrics["measured_tokens"] / run.energy_metrics["energy_joules"] for run in energy]
+        found = values(compared(energy, runs("mi300x")), "tokens_per_joule")[
+            "NVIDIA H100 80GB HBM3"
+        ]
+        measured = [
+            run.energy_metrics["measured_tokens"] / run.energy_metrics["energy_joules"]
+            for run in energy
+        ]
         assert found.value == pytest.approx(statistics.geometric_mean(measured))
         assert found.low < min(measured) < max(measured) < found.high
 
@@ -59,7 +66,9 @@ class TestEnergy:
             assert cost.reason == "$0.12 per kWh, PUE 1.3"
 
     def test_no_price_no_cost(self):
-        found = values(compared(runs("h100"), runs("mi300x")), "electricity_dollars_per_billion_tokens")
+        found = values(
+            compared(runs("h100"), runs("mi300x")), "electricity_dollars_per_billion_tokens"
+        )
         assert set(found.values()) == {None}
 
     def test_energy_that_is_not_valid_does_not_count(self):
@@ -76,7 +85,9 @@ class TestEnergy:
         assert (found.value, found.reason) == (None, "energy: it stands")
 
     def test_one_run_has_no_interval(self):
-        found = values(compared(runs("h100")[:1], runs("mi300x")), "tokens_per_joule")["NVIDIA H100 80GB HBM3"]
+        found = values(compared(runs("h100")[:1], runs("mi300x")), "tokens_per_joule")[
+            "NVIDIA H100 80GB HBM3"
+        ]
         assert found.value is not None
         assert (found.low, found.high) == (None, None)
 
@@ -96,13 +107,15 @@ class TestCaveats:
         )
 
     @pytest.mark.parametrize(
-        ("code", "caveat"), [("gpu-shared", "shared"), ("xid", "device-errors"), ("power-cap", "throttled")]
+        ("code", "caveat"),
+        [("gpu-shared", "shared"), ("xid", "device-errors"), ("power-cap", "throttled")],
     )
     def test_each_kind_of_event(self, code, caveat):
         issue = TelemetryIssue(code=code, text="it happened", first_step=3, last_step=9)
         found = caveats(
             compared(
-                (make_run(telemetry=Telemetry(issues=(issue,))),), (make_run("AMD Instinct MI300X", stack="rocm"),)
+                (make_run(telemetry=Telemetry(issues=(issue,))),),
+                (make_run("AMD Instinct MI300X", stack="rocm"),),
             )
         )
         assert found[caveat] == "8×H100 (BF16): steps 3–9: it happened"
@@ -110,7 +123,9 @@ class TestCaveats:
     def test_information_is_none(self):
         issue = TelemetryIssue(code="memory-pressure", text="a little", severity="info")
         run = make_run(telemetry=Telemetry(issues=(issue,)))
-        assert "shared" not in caveats(compared((run,), (make_run("AMD Instinct MI300X", stack="rocm"),)))
+        assert "shared" not in caveats(
+            compared((run,), (make_run("AMD Instinct MI300X", stack="rocm"),))
+        )
 
     @pytest.mark.parametrize(
         ("shares", "said"),
@@ -127,7 +142,9 @@ class TestCaveats:
         made = tuple(
             make_run(
                 step_time=3.2 + number / 100,
-                telemetry=Telemetry() if share is None else Telemetry(samples=9, throttle_shares={"power-cap": share}),
+                telemetry=Telemetry()
+                if share is None
+                else Telemetry(samples=9, throttle_shares={"power-cap": share}),
             )
             for number, share in enumerate(shares)
         )
@@ -138,40 +155,62 @@ class TestCaveats:
     @pytest.mark.parametrize(("readings", "share"), [(5, "50%"), (6, None)])
     def test_each_reading_at_the_cap_counts_once(self, readings, share):
         made = tuple(
-            make_run(step_time=step_time, telemetry=Telemetry(samples=count, throttle_shares={"power-cap": at_cap}))
+            make_run(
+                step_time=step_time,
+                telemetry=Telemetry(samples=count, throttle_shares={"power-cap": at_cap}),
+            )
             for step_time, count, at_cap in ((3.2, 3, 1.0), (3.3, readings, 0.2))
         )
-        text = share and f"clock limited by the power cap (share of readings): 8×H100 (BF16) {share}"
+        text = (
+            share and f"clock limited by the power cap (share of readings): 8×H100 (BF16) {share}"
+        )
         assert caveats(compared(made)).get("at-power-cap") == text
 
     def test_of_two_systems_both_are_stated_and_a_lowered_cap_is_not_said_twice(self):
         telemetry = Telemetry(samples=9, throttle_shares={"power-cap": 1.0, "thermal": 0.1})
-        runs = make_run(telemetry=telemetry), make_run("AMD Instinct MI300X", stack="rocm", telemetry=telemetry)
+        runs = (
+            make_run(telemetry=telemetry),
+            make_run("AMD Instinct MI300X", stack="rocm", telemetry=telemetry),
+        )
         both = f"{AT_CAP}8×H100 (BF16) 100%; 8×MI300X (BF16) 100%"
         assert caveats(compared(runs[:1], runs[1:]))["at-power-cap"] == both
-        issue = TelemetryIssue(code="power-cap", text="power cap (500 W of 700 W)", first_step=1, last_step=60)
+        issue = TelemetryIssue(
+            code="power-cap", text="power cap (500 W of 700 W)", first_step=1, last_step=60
+        )
         lowered = make_run(telemetry=msgspec.structs.replace(telemetry, issues=(issue,)))
         found = caveats(compared((lowered,)))
         assert found["throttled"].endswith("power cap (500 W of 700 W)")
         assert "at-power-cap" not in found
 
     def test_a_slow_gpu_of_the_preflight(self):
-        run = make_run(preflight=Preflight(timestamp="2026-11-24T22:00:00+01:00", slow_devices=("GPU 3",)))
+        run = make_run(
+            preflight=Preflight(timestamp="2026-11-24T22:00:00+01:00", slow_devices=("GPU 3",))
+        )
         found = caveats(compared((run,), (make_run("AMD Instinct MI300X", stack="rocm"),)))
-        assert found["slow-device"] == "slower than the other GPUs in the preflight: GPU 3 of 8×H100 (BF16)"
+        assert (
+            found["slow-device"]
+            == "slower than the other GPUs in the preflight: GPU 3 of 8×H100 (BF16)"
+        )
 
 
 class TestPlausibility:
     def test_a_cap_for_a_while_is_no_contradiction(self):
         # The lowest cap is recorded, 500 W; the mean power of all steps is above it, and honest.
-        capped = tuple(replayed("h100", "power cap for a while", seed=seed, watts=690.0, to_s=120.0) for seed in SEEDS)
+        capped = tuple(
+            replayed("h100", "power cap for a while", seed=seed, watts=690.0, to_s=120.0)
+            for seed in SEEDS
+        )
         assert all(run.energy_metrics["power_cap_watts"] == 500.0 for run in capped)
         assert all(run.energy_metrics["mean_power_watts_per_gpu"] > 1.05 * 500.0 for run in capped)
         comparison = compared(capped, runs("mi300x"))
         assert [system.exclusion for system in comparison.models[0].systems] == [None, None]
 
     def test_power_above_a_cap_that_held_throughout_is_one(self):
-        metrics = {"mean_power_watts_per_gpu": 600.0, "measured_seconds": 100.0, "power_cap_watts": 500.0}
+        metrics = {
+            "mean_power_watts_per_gpu": 600.0,
+            "measured_seconds": 100.0,
+            "power_cap_watts": 500.0,
+        }
         system = compared((make_run(energy_metrics=metrics),)).models[0].systems[0]
         assert system.exclusion is not None
 
@@ -179,7 +218,9 @@ class TestPlausibility:
 class TestPreflightShare:
     def test_mfu_of_what_the_card_sustains(self):
         sustained = {"bf16": 700.0, "fp32": 50.0}
-        run = make_run(preflight=Preflight(matmul_tflops=sustained), model_config=runs("h100")[0].model_config)
+        run = make_run(
+            preflight=Preflight(matmul_tflops=sustained), model_config=runs("h100")[0].model_config
+        )
         comparison = compared((run,))
         (mfu,) = values(comparison, "mfu").values()
         (share,) = values(comparison, "share_of_preflight").values()
@@ -187,7 +228,10 @@ class TestPreflightShare:
         assert share.reason == "700 TFLOP/s sustained in the preflight"
 
     def test_not_without_one_or_in_another_precision(self):
-        run = make_run(preflight=Preflight(matmul_tflops={"fp32": 50.0}), model_config=runs("h100")[0].model_config)
+        run = make_run(
+            preflight=Preflight(matmul_tflops={"fp32": 50.0}),
+            model_config=runs("h100")[0].model_config,
+        )
         assert values(compared((run,)), "share_of_preflight") == {"NVIDIA H100 80GB HBM3": None}
 
 

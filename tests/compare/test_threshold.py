@@ -25,7 +25,12 @@ def of(name):
         # That of throughput comes first, the others in their order.
         (
             None,
-            ["final_loss=0.1", "peak_memory_allocated_gb= .5 ", f"{RATE}=200", " tokens_per_second =4%"],
+            [
+                "final_loss=0.1",
+                "peak_memory_allocated_gb= .5 ",
+                f"{RATE}=200",
+                " tokens_per_second =4%",
+            ],
             [
                 (RATE, False, 200.0),
                 ("final_loss", False, 0.1),
@@ -49,9 +54,9 @@ def test_what_is_asked_for(slower, others, found):
 def test_metrics_that_can_be_checked_are_all_but_the_rate_of_steps():
     names = [each.name for each in metrics.METRICS]
     assert [each.name for each in CHECKED] == [name for name in names if name != "steps_per_second"]
-    assert {each.name: each.title for each in CHECKED if each.title != metrics.by_name(each.name).title} == {
-        "final_loss": "Final loss"
-    }
+    assert {
+        each.name: each.title for each in CHECKED if each.title != metrics.by_name(each.name).title
+    } == {"final_loss": "Final loss"}
 
 
 @pytest.mark.parametrize(
@@ -70,7 +75,12 @@ def test_metrics_that_can_be_checked_are_all_but_the_rate_of_steps():
 )
 def test_what_a_threshold_says(name, percent, amount, falls, limit, unit, text):
     made = Threshold(of(name), percent, amount)
-    assert (made.falls, made.limit, made.unit, str(made)) == (falls, pytest.approx(limit), unit, text)
+    assert (made.falls, made.limit, made.unit, str(made)) == (
+        falls,
+        pytest.approx(limit),
+        unit,
+        text,
+    )
 
 
 NAMES = ", ".join(each.name for each in CHECKED)
@@ -85,17 +95,31 @@ AMOUNT = "use e.g. 3% or 0.5"
         ("100%", (), "--max-slowdown: invalid threshold '100%'", AMOUNT),
         (" x ", (), "--max-slowdown: invalid threshold 'x'", AMOUNT),
         (f"{'9' * 400}%", (), f"--max-slowdown: invalid threshold '{'9' * 400}%'", AMOUNT),
-        (None, [f"final_loss={'9' * 400}"], f"--threshold final_loss: invalid threshold '{'9' * 400}'", AMOUNT),
+        (
+            None,
+            [f"final_loss={'9' * 400}"],
+            f"--threshold final_loss: invalid threshold '{'9' * 400}'",
+            AMOUNT,
+        ),
         (None, ["final_loss=100%"], "--threshold final_loss: invalid threshold '100%'", AMOUNT),
         (None, ["final_loss=-1"], "--threshold final_loss: invalid threshold '-1'", AMOUNT),
         (None, ["final_loss="], "--threshold final_loss: invalid threshold ''", AMOUNT),
         (None, ["final_loss"], "--threshold: 'final_loss' is not METRIC=AMOUNT", METRIC),
         (None, ["x=1"], "--threshold: 'x=1' is not METRIC=AMOUNT", METRIC),
-        (None, ["final_loss=1", "final_loss=2"], "--threshold: final_loss is given twice", "use one"),
+        (
+            None,
+            ["final_loss=1", "final_loss=2"],
+            "--threshold: final_loss is given twice",
+            "use one",
+        ),
         ("3%", [f"{RATE}=1"], f"--threshold: {RATE} is given twice", "use one"),
     ],
 )
 def test_what_is_no_threshold(slower, others, problem, hint):
     with pytest.raises(UsageError) as raised:
         parse(slower, others)
-    assert (raised.value.problem, raised.value.hint, raised.value.heading) == (problem, hint, "wrong-threshold")
+    assert (raised.value.problem, raised.value.hint, raised.value.heading) == (
+        problem,
+        hint,
+        "wrong-threshold",
+    )

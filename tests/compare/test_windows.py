@@ -12,7 +12,14 @@ from tprimat.results.account import Timing
 
 
 def timed(times, **fields):
-    made = make_run(**{"steps": 0, "warmup": (), "gpus": fields.pop("gpus", 8), "batch": fields.pop("batch", 64)})
+    made = make_run(
+        **{
+            "steps": 0,
+            "warmup": (),
+            "gpus": fields.pop("gpus", 8),
+            "batch": fields.pop("batch", 64),
+        }
+    )
     return msgspec.structs.replace(made, **{**series(times), **fields})
 
 
@@ -30,8 +37,12 @@ def test_each_window_of_both_runs():
         "100 after 40": range(41, 141),
     }
     means = {name: sum(step**2 for step in each) / len(each) / 1000 for name, each in steps.items()}
-    assert sensitivity(one, other) == tuple((name, pytest.approx(3 / mean)) for name, mean in means.items())
-    assert sensitivity(other, one) == tuple((name, pytest.approx(mean / 3)) for name, mean in means.items())
+    assert sensitivity(one, other) == tuple(
+        (name, pytest.approx(3 / mean)) for name, mean in means.items()
+    )
+    assert sensitivity(other, one) == tuple(
+        (name, pytest.approx(mean / 3)) for name, mean in means.items()
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,7 +57,10 @@ def test_each_window_of_both_runs():
     ],
 )
 def test_a_window_needs_records_of_both(count, names):
-    for runs in ((timed([1.0] * count), timed([1.0] * 50)), (timed([1.0] * 50), timed([1.0] * count))):
+    for runs in (
+        (timed([1.0] * count), timed([1.0] * 50)),
+        (timed([1.0] * 50), timed([1.0] * count)),
+    ):
         assert {name for name, _ in sensitivity(*runs)} == names
 
 
@@ -77,7 +91,9 @@ def test_there_are_none_where_a_rate_is_unknown_or_not_all_steps_are_timed(run, 
 
 def test_in_samples_the_length_doesn_t_matter():
     config = make_run(length=4096, batch=32).training_config
-    found = sensitivity(SHORT, msgspec.structs.replace(SHORT, training_config=config), per_sample=True)
+    found = sensitivity(
+        SHORT, msgspec.structs.replace(SHORT, training_config=config), per_sample=True
+    )
     assert [ratio for _, ratio in found] == [0.5, 0.5]
     found = sensitivity(SHORT, msgspec.structs.replace(SHORT, training_config=config))
     assert [ratio for _, ratio in found] == [1.0, 1.0]

@@ -90,7 +90,9 @@ def train_in(name: str, model: str, processes: int, folder: Path) -> None:
 
 
 TRAININGS = [
-    (model, processes) for model in (models.names() if ALL else ("llama",)) for processes in ((2, 1) if ALL else (1,))
+    (model, processes)
+    for model in (models.names() if ALL else ("llama",))
+    for processes in ((2, 1) if ALL else (1,))
 ]
 # Neighbours are tested at the same time. They share no reference, which one would wait for, and not both begin with
 # DeepSpeed, whose first training compiles a part of it.

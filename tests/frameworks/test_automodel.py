@@ -94,14 +94,18 @@ class TestChoices:
         # 8 bytes for each of 8.03 billion parameters.
         assert resolve(gpus=1, scale="full")[0].scale == "full"
         with pytest.raises(UsageError, match="largest that fits"):
-            AUTOMODEL.resolve_config("llama", RequestedConfig(scale="full"), Device("nvd", 1, 60e9), Path())
+            AUTOMODEL.resolve_config(
+                "llama", RequestedConfig(scale="full"), Device("nvd", 1, 60e9), Path()
+            )
 
     def test_what_it_does_not_train_in(self):
         with pytest.raises(UsageError, match="automodel does not support fp16"):
             resolve(precision="fp16")
 
     def test_a_machine_without_a_gpu_shows_one(self):
-        request, notes = AUTOMODEL.resolve_config("llama", RequestedConfig(), Device("cpu", 2, 16e9), Path())
+        request, notes = AUTOMODEL.resolve_config(
+            "llama", RequestedConfig(), Device("cpu", 2, 16e9), Path()
+        )
         assert request.platform == "nvd"
         assert any("this machine has none" in note for note in notes)
 
@@ -115,11 +119,16 @@ class TestChoices:
 
 class TestSettings:
     def test_the_work_is_the_requests(self):
-        content = training.settings(resolve(scale="full", global_batch_size=64, sequence_length=4096)[0])
+        content = training.settings(
+            resolve(scale="full", global_batch_size=64, sequence_length=4096)[0]
+        )
         assert content["model"]["config"]["num_key_value_heads"] == LLAMA.shape.num_query_groups
         assert content["model"]["config"]["rope_theta"] == 500000.0
         assert content["dataset"]["vocab_size"] == LLAMA.shape.vocab_size
-        assert (content["dataset"]["seq_len"], content["step_scheduler"]["global_batch_size"]) == (4096, 64)
+        assert (content["dataset"]["seq_len"], content["step_scheduler"]["global_batch_size"]) == (
+            4096,
+            64,
+        )
         # Accumulated gradients stay sharded.
         assert content["distributed"]["defer_fsdp_grad_sync"] is False
         assert "fp8" not in content
@@ -144,7 +153,9 @@ class TestTraining:
         command = launch.LAUNCHER.launch(request)
         paths = os.pathsep.join((str(installed), str(REPOSITORY)))
         settings = {**os.environ, **command.env, "PYTHONPATH": paths, **variables}
-        return subprocess.run(command.argv, env=settings, capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(
+            command.argv, env=settings, capture_output=True, text=True, timeout=120, check=False
+        )
 
     def test_leaves_a_result_of_what_ran(self, installed, request_on_cpu, tmp_path):
         ended = self.train(installed, request_on_cpu)

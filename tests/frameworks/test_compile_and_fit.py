@@ -25,7 +25,13 @@ CPU = torch.device("cpu")
 def shape(name="llama"):
     """A shape of two layers, which takes milliseconds."""
     tiny = scales.shape(models.by_name(name), scales.by_name("tiny"))
-    sizes = {"num_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "num_query_groups": 2, "head_dim": 16}
+    sizes = {
+        "num_layers": 2,
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "num_query_groups": 2,
+        "head_dim": 16,
+    }
     return msgspec.structs.replace(tiny, ffn_hidden_size=128, vocab_size=512, **sizes)
 
 
@@ -70,7 +76,9 @@ class TestTheSameTraining:
         assert loss == pytest.approx(plain, rel=2e-3)
         for parameter, gradient in expected.items():
             assert found[parameter].dtype == torch.float32
-            cosine = torch.nn.functional.cosine_similarity(found[parameter].flatten(), gradient.flatten(), dim=0)
+            cosine = torch.nn.functional.cosine_similarity(
+                found[parameter].flatten(), gradient.flatten(), dim=0
+            )
             assert cosine > 0.98, parameter
 
 
@@ -135,7 +143,9 @@ def memory(monkeypatch):
     """A GPU's memory: micro-batches of more sequences run out of it, with checkpointing or without."""
     tried = []
 
-    def limit(plain, checkpointed, error="HIP out of memory. Tried to allocate 2.00 GiB.", compiled=None):
+    def limit(
+        plain, checkpointed, error="HIP out of memory. Tried to allocate 2.00 GiB.", compiled=None
+    ):
         micro_batch = compile_and_fit._micro_batch
 
         def try_one(module, training, process):
@@ -217,7 +227,9 @@ class TestTheMicroBatch:
         assert {size for size, _ in tried} == {2}
         assert found.training.request.micro_batch_size == 2
 
-    def test_it_is_tried_with_bf16_copies_and_the_chunked_loss(self, request_for, no_compiler, monkeypatch):
+    def test_it_is_tried_with_bf16_copies_and_the_chunked_loss(
+        self, request_for, no_compiler, monkeypatch
+    ):
         seen, try_one = set(), compile_and_fit._micro_batch
 
         def look(module, *rest):
@@ -242,16 +254,23 @@ class TestCompiling:
         torch._dynamo.reset()
         torch._dynamo.utils.counters.clear()
         found = prepared(request_for(compiled=True))
-        assert found.setup.framework_config == {"torch_compile": True, "chunked_cross_entropy": True}
+        assert found.setup.framework_config == {
+            "torch_compile": True,
+            "chunked_cross_entropy": True,
+        }
         assert found.setup.native_metrics[compile_and_fit.COMPILE_TIME] > 0
         # One for the layers, one for the loss.
         assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 2
 
     def test_eager_where_the_compiler_fails(self, request_for, monkeypatch):
         def fail(*_, **__):
-            raise RuntimeError("Failed to find C compiler. Please specify via CC environment variable.\nmore")
+            raise RuntimeError(
+                "Failed to find C compiler. Please specify via CC environment variable.\nmore"
+            )
 
-        monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **_: setattr(self, "_compiled_call_impl", fail))
+        monkeypatch.setattr(
+            torch.nn.Module, "compile", lambda self, **_: setattr(self, "_compiled_call_impl", fail)
+        )
         found = prepared(request_for(compiled=True))
         assert found.setup.framework_config["torch_compile"] is False
         assert compile_and_fit.COMPILE_TIME not in found.setup.native_metrics
@@ -282,7 +301,9 @@ class TestFsdp:
         def fail(*_, **__):
             raise RuntimeError("Failed to find C compiler.")
 
-        monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **_: setattr(self, "_compiled_call_impl", fail))
+        monkeypatch.setattr(
+            torch.nn.Module, "compile", lambda self, **_: setattr(self, "_compiled_call_impl", fail)
+        )
         run = train(compiled=True)
         assert run.framework_config == {"torch_compile": False, "chunked_cross_entropy": False}
         assert "eager, since torch.compile failed: Failed to find C compiler." in run.warnings
@@ -290,15 +311,21 @@ class TestFsdp:
 
     def test_out_of_memory_is_no_failing_compiler(self, request_for, monkeypatch, capsys):
         def fail(*_, **__):
-            raise RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
+            raise RuntimeError(
+                "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"
+            )
 
-        monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **_: setattr(self, "_compiled_call_impl", fail))
+        monkeypatch.setattr(
+            torch.nn.Module, "compile", lambda self, **_: setattr(self, "_compiled_call_impl", fail)
+        )
         request = request_for(framework="fsdp", micro_batch_size=2, compiled=True)
         assert own_loop.main(request.to_arguments(), FullyShard) == 5
         # A process that fails ends without waiting for others; this one goes on with the next test.
         torch.distributed.destroy_process_group()
         error = capsys.readouterr().err.splitlines()[-2]
-        assert error.startswith("error: out of memory: RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED")
+        assert error.startswith(
+            "error: out of memory: RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED"
+        )
         assert error.endswith("try --micro-batch-size 1 or --sequence-length 32")
 
 
@@ -322,13 +349,21 @@ class TestTheResult:
         assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 2
 
     def test_names_eager_training_on_a_gpu(self, request_for):
-        assert recipe.of(request_for(platform="amd")).setup().framework_config["torch_compile"] is False
+        assert (
+            recipe.of(request_for(platform="amd")).setup().framework_config["torch_compile"]
+            is False
+        )
         assert recipe.of(request_for()).setup().framework_config == {}
 
     def test_trains_like_the_plain_loop(self, request_for, no_compiler, tmp_path):
         losses = []
-        for name, changes in {"plain": {}, "tuned": {"compiled": True, "finds_micro_batch": True}}.items():
+        for name, changes in {
+            "plain": {},
+            "tuned": {"compiled": True, "finds_micro_batch": True},
+        }.items():
             loop.train(request_for(steps=12, output_dir=tmp_path / name, **changes))
-            losses.append(json.loads(next((tmp_path / name).glob("*.json")).read_text())["loss_values"])
+            losses.append(
+                json.loads(next((tmp_path / name).glob("*.json")).read_text())["loss_values"]
+            )
         assert losses[1] == pytest.approx(losses[0], rel=0.01)
         assert losses[1][-1] < losses[1][0]

@@ -79,13 +79,17 @@ class TestFromShards:
         prepare(tmp_path, PAIRS, lambda line: None)
         for path in tmp_path.glob("shard_*"):
             path.write_bytes(path.read_bytes()[:100])
-        with pytest.raises(OSError, match=r"100 bytes, and \d+ were written: it was changed during the training"):
+        with pytest.raises(
+            OSError, match=r"100 bytes, and \d+ were written: it was changed during the training"
+        ):
             from_shards(tmp_path, 12, 8)[0]
 
     def test_reading_leaves_nothing_mapped_that_could_not_be_dropped(self, folder):
         files = sorted(folder.glob("shard_*"))
         if drop_caches(files) is not None or cached_share(files) is None:
-            pytest.skip("the temporary directory is in memory, or this system doesn't report what it caches")
+            pytest.skip(
+                "the temporary directory is in memory, or this system doesn't report what it caches"
+            )
         batches = from_shards(folder, 12, 8)
         rows(batches, range(12))
         assert cached_share(files) == 1.0

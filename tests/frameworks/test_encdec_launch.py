@@ -38,13 +38,26 @@ class TestDefaults:
     @pytest.mark.parametrize(("device", "gpus"), [(H100S, 8), (MI300X, 1), (V100, 1)])
     def test_on_gpus(self, device, gpus):
         settings = resolved(device)
-        assert (settings.precision, settings.num_gpus, settings.num_samples) == ("fp16", gpus, 65_536)
+        assert (settings.precision, settings.num_gpus, settings.num_samples) == (
+            "fp16",
+            gpus,
+            65_536,
+        )
         assert settings.global_batch_size == 32 * gpus
 
     def test_the_default_model(self):
         settings = resolved(CPU)
-        assert (settings.d_model, settings.nhead, settings.dim_feedforward, settings.vocab_size) == (128, 4, 512, 5480)
-        assert (settings.num_encoder_layers, settings.num_decoder_layers, settings.warmup_epochs) == (3, 3, 1)
+        assert (
+            settings.d_model,
+            settings.nhead,
+            settings.dim_feedforward,
+            settings.vocab_size,
+        ) == (128, 4, 512, 5480)
+        assert (
+            settings.num_encoder_layers,
+            settings.num_decoder_layers,
+            settings.warmup_epochs,
+        ) == (3, 3, 1)
 
     def test_an_epoch_has_at_least_one_step(self):
         assert resolved(H100S, micro_batch_size=10_000).num_samples == 80_000
@@ -57,13 +70,17 @@ class TestRequested:
         assert settings.num_shards == 235
 
     def test_data_on_disk(self):
-        settings = resolved(H100S, data_dir=Path("/data"), num_samples=1000, micro_batch_size=4, workers=3)
+        settings = resolved(
+            H100S, data_dir=Path("/data"), num_samples=1000, micro_batch_size=4, workers=3
+        )
         assert (settings.num_shards, settings.workers) == (1, 3)
         assert resolved(CPU, data_dir=Path("/data"), num_shards=7).num_shards == 7
         assert resolved(CPU, data_dir=Path("/data")).workers == 1
 
     def test_a_last_part_of_a_step_is_left_out_and_noted(self):
-        settings, notes = encdec.resolve_config(RequestedEncDec(num_samples=1000, micro_batch_size=48), CPU, FOLDER)
+        settings, notes = encdec.resolve_config(
+            RequestedEncDec(num_samples=1000, micro_batch_size=48), CPU, FOLDER
+        )
         # What lies on disk doesn't depend on the batch.
         assert (settings.num_samples, settings.samples_per_epoch) == (1000, 960)
         assert notes == (
@@ -100,7 +117,9 @@ class TestRefused:
         assert "choose 64 or more" in refusal(H100S, num_samples=63, micro_batch_size=8)
 
     def test_more_shards_than_samples(self):
-        assert "choose 40 or fewer" in refusal(CPU, data_dir=Path("/d"), num_samples=40, num_shards=41)
+        assert "choose 40 or fewer" in refusal(
+            CPU, data_dir=Path("/d"), num_samples=40, num_shards=41
+        )
 
     def test_more_processes_than_the_machine_has_room_for(self):
         assert "8 GPUs: --gpus 8 is the most" in refusal(H100S, num_gpus=9)
@@ -124,7 +143,12 @@ class TestCommand:
 
     def test_several_are_started_by_torchrun(self):
         launch = encdec.LAUNCHER.launch(resolved(H100S))
-        assert launch.argv[1:5] == ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=8")
+        assert launch.argv[1:5] == (
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc-per-node=8",
+        )
         assert "OMP_NUM_THREADS" not in launch.env
 
     def test_on_a_cpu_they_share_the_cores(self, monkeypatch):

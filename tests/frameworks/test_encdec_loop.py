@@ -34,8 +34,20 @@ SAMPLES, BATCH, SLOW_S = 48, 4, 0.05
 
 
 def settings(folder, *, data_checked=False, **changes):
-    small = {"d_model": 16, "nhead": 2, "num_encoder_layers": 1, "num_decoder_layers": 1, "dim_feedforward": 32}
-    small |= {"vocab_size": 50, "sequence_length": 8, "micro_batch_size": BATCH, "epochs": 2, "num_samples": SAMPLES}
+    small = {
+        "d_model": 16,
+        "nhead": 2,
+        "num_encoder_layers": 1,
+        "num_decoder_layers": 1,
+        "dim_feedforward": 32,
+    }
+    small |= {
+        "vocab_size": 50,
+        "sequence_length": 8,
+        "micro_batch_size": BATCH,
+        "epochs": 2,
+        "num_samples": SAMPLES,
+    }
     requested = RequestedEncDec(**{**small, **changes})
     request, _ = resolve_config(requested, Device("cpu", 1, None), folder / "results")
     return dataclasses.replace(request, data_checked=data_checked)
@@ -101,7 +113,16 @@ def by_torchrun(tmp_path_factory, repository):
     command = [
         *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"),
         *(repository / "benchmark.py", "--batch-size", "4", "--epochs", "2", "--num-samples", "48"),
-        *("--d-model", "16", "--nhead", "2", "--num-encoder-layers", "1", "--num-decoder-layers", "1"),
+        *(
+            "--d-model",
+            "16",
+            "--nhead",
+            "2",
+            "--num-encoder-layers",
+            "1",
+            "--num-decoder-layers",
+            "1",
+        ),
         *("--seq-len", "8", "--vocab-size", "50", "--data-dir", "data", "--num-shards", "2"),
     ]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=110)
@@ -131,11 +152,17 @@ class TestResult:
         run, _, _ = from_memory
         measured = run.epochs[1:]
         seconds = sum(epoch["wall_time_s"] for epoch in measured)
-        assert run.native_metrics["samples_per_second"] == pytest.approx(2 * SAMPLES / seconds, rel=0.01)
+        assert run.native_metrics["samples_per_second"] == pytest.approx(
+            2 * SAMPLES / seconds, rel=0.01
+        )
         assert run.native_metrics["seconds_per_epoch"] == pytest.approx(seconds / 2, rel=0.01)
         for epoch in measured:
-            assert epoch["data_wait_s"] + epoch["compute_s"] == pytest.approx(epoch["wall_time_s"], rel=0.01)
-        assert run.breakdown["data_wait_s"] + run.breakdown["compute_s"] == pytest.approx(seconds / 24, rel=0.01)
+            assert epoch["data_wait_s"] + epoch["compute_s"] == pytest.approx(
+                epoch["wall_time_s"], rel=0.01
+            )
+        assert run.breakdown["data_wait_s"] + run.breakdown["compute_s"] == pytest.approx(
+            seconds / 24, rel=0.01
+        )
 
     def test_the_steps_of_an_epoch_fill_its_wall_time(self, from_memory):
         run, _, _ = from_memory
@@ -152,7 +179,11 @@ class TestResult:
         assert (run.model_config.num_layers, run.model_config.num_encoder_layers) == (1, 1)
         config = run.training_config
         assert (config.global_batch_size, config.sequence_length, config.max_steps) == (4, 8, 36)
-        assert (config.precision, run.optimizer.name, run.timing.clock) == ("fp32", "AdamW", "monotonic")
+        assert (config.precision, run.optimizer.name, run.timing.clock) == (
+            "fp32",
+            "AdamW",
+            "monotonic",
+        )
         assert run.data.kind == "random"
 
     def test_losses_are_those_of_uniform_tokens(self, from_memory):
@@ -163,7 +194,9 @@ class TestResult:
     def test_it_is_judged_and_weighed_as_any_other(self, from_memory):
         run, _, _ = from_memory
         summary = summarize(run)
-        assert summary.performance.tokens_per_second == pytest.approx(32 / summary.performance.avg_step_time_seconds)
+        assert summary.performance.tokens_per_second == pytest.approx(
+            32 / summary.performance.avg_step_time_seconds
+        )
         assert not [each for each in physics.findings(run, summary) if each.severity == "error"]
         figures = efficiency.of_runs([run], [summary], efficiency.Options())
         assert figures.values["model_tflops_per_gpu"].value > 0
@@ -171,7 +204,11 @@ class TestResult:
     def test_too_short_is_said(self, from_memory):
         run, _, said = from_memory
         assert any("a reliable result needs" in warning for warning in run.warnings)
-        assert [line.split(":")[0] for line in said] == ["epoch 1 of 3 (warm-up)", "epoch 2 of 3", "epoch 3 of 3"]
+        assert [line.split(":")[0] for line in said] == [
+            "epoch 1 of 3 (warm-up)",
+            "epoch 2 of 3",
+            "epoch 3 of 3",
+        ]
 
     def test_gpu_utilisation_is_unknown_on_a_processor(self, from_memory):
         run, _, _ = from_memory
@@ -230,7 +267,9 @@ class TestDisk:
 
     def test_trusted_where_they_were_checked_before(self, from_disk):
         folder, on_disk, _ = from_disk
-        _, _, said = trained(settings(folder, epochs=1, warmup_epochs=0, data_checked=True, **on_disk))
+        _, _, said = trained(
+            settings(folder, epochs=1, warmup_epochs=0, data_checked=True, **on_disk)
+        )
         assert said[0].startswith("epoch 1")
 
     def test_no_room_for_them_starts_nothing(self, tmp_path):
@@ -304,12 +343,17 @@ class TestEnds:
         (run,) = store.read(path)
         assert run.status == "incomplete"
         assert reason in run.status_reason
-        assert run.native_metrics["samples_per_second"] is None or run.native_metrics["samples_per_second"] > 0
+        assert (
+            run.native_metrics["samples_per_second"] is None
+            or run.native_metrics["samples_per_second"] > 0
+        )
 
     @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
     def test_killed_it_loses_no_epoch(self, tmp_path, repository):
         wanted = settings(tmp_path, epochs=100_000, num_samples=4 * SAMPLES, warmup_epochs=0)
-        process = child(wanted, env={**os.environ, "PYTHONPATH": str(repository), "OMP_NUM_THREADS": "1"})
+        process = child(
+            wanted, env={**os.environ, "PYTHONPATH": str(repository), "OMP_NUM_THREADS": "1"}
+        )
         for line in process.stdout:
             if line.startswith("epoch 3 "):
                 break
@@ -330,14 +374,24 @@ class TestEnds:
         monkeypatch.setattr(lifecycle, "METRICS_SHARE", 1e9)
         journals = []
         remove = Journal.remove
-        monkeypatch.setattr(Journal, "remove", lambda self: (journals.append(self.path.read_bytes()), remove(self)))
-        wanted = settings(tmp_path, data_dir=tmp_path / "data", num_shards=3, workers=1, drop_caches=True)
+        monkeypatch.setattr(
+            Journal, "remove", lambda self: (journals.append(self.path.read_bytes()), remove(self))
+        )
+        wanted = settings(
+            tmp_path, data_dir=tmp_path / "data", num_shards=3, workers=1, drop_caches=True
+        )
         run, _, _ = trained(wanted)
         (content,) = journals
         lines = content.splitlines(keepends=True)
-        killed, finished = recovery.read(b"".join(line for line in lines if not line.startswith(b'{"final"')))
+        killed, finished = recovery.read(
+            b"".join(line for line in lines if not line.startswith(b'{"final"'))
+        )
         assert not finished
-        assert (killed.steps, killed.step_times, killed.loss_values) == (run.steps, run.step_times, run.loss_values)
+        assert (killed.steps, killed.step_times, killed.loss_values) == (
+            run.steps,
+            run.step_times,
+            run.loss_values,
+        )
         assert killed.epochs == run.epochs
         assert killed.native_metrics == run.native_metrics
         assert killed.breakdown == run.breakdown
@@ -372,7 +426,9 @@ class TestPrecision:
             torch.set_float32_matmul_precision(before)
 
     def test_steps_that_overflow_are_counted(self, tmp_path):
-        step = encdec_model.Step(dataclasses.replace(settings(tmp_path), precision="fp16"), Process().on("cpu"))
+        step = encdec_model.Step(
+            dataclasses.replace(settings(tmp_path), precision="fp16"), Process().on("cpu")
+        )
         tokens = torch.zeros(4, 17, dtype=torch.int32)
         step._scaler = torch.amp.GradScaler("cpu", init_scale=1.0)
         for _ in range(2):

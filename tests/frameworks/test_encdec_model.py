@@ -69,7 +69,9 @@ class TestFlops:
             model(source, target).backward()
         return counter.get_total_flops() / batch / settings.sequence_length
 
-    @pytest.mark.parametrize("settings", [SMALL, dataclasses.replace(SMALL, num_encoder_layers=1, nhead=2)])
+    @pytest.mark.parametrize(
+        "settings", [SMALL, dataclasses.replace(SMALL, num_encoder_layers=1, nhead=2)]
+    )
     def test_full_attention_is_what_torch_counts(self, settings):
         exact = flops.flops_per_token(settings.model_config, settings.sequence_length, causal=False)
         assert self.counted(settings, 2) == exact
@@ -83,7 +85,9 @@ class TestFlops:
 class TestModel:
     def test_starts_near_the_entropy_of_its_data(self):
         model = encdec_model.build(DEFAULT, torch.device("cpu")).eval()
-        tokens = torch.randint(DEFAULT.vocab_size, (2, 2 * DEFAULT.sequence_length + 1), dtype=torch.int32)
+        tokens = torch.randint(
+            DEFAULT.vocab_size, (2, 2 * DEFAULT.sequence_length + 1), dtype=torch.int32
+        )
         loss = model(tokens[:, : DEFAULT.sequence_length], tokens[:, DEFAULT.sequence_length :])
         assert abs(float(loss.detach()) - math.log(DEFAULT.vocab_size)) < 0.5
 
@@ -95,7 +99,10 @@ class TestModel:
         other[:, 9:] = (other[:, 9:] + 1) % SMALL.vocab_size
 
         def decoded(tokens):
-            embedded = model.embedded(model.source_embedding, source), model.embedded(model.target_embedding, tokens)
+            embedded = (
+                model.embedded(model.source_embedding, source),
+                model.embedded(model.target_embedding, tokens),
+            )
             return model.transformer(*embedded, tgt_mask=model.causal, tgt_is_causal=True)
 
         first, second = decoded(target), decoded(other)
@@ -104,7 +111,9 @@ class TestModel:
 
     def test_the_source_reaches_the_loss(self):
         model = encdec_model.build(SMALL, torch.device("cpu"))
-        model(torch.zeros(1, 16, dtype=torch.int32), torch.ones(1, 17, dtype=torch.int32)).backward()
+        model(
+            torch.zeros(1, 16, dtype=torch.int32), torch.ones(1, 17, dtype=torch.int32)
+        ).backward()
         assert float(model.source_embedding.weight.grad.abs().sum()) > 0
         assert all(each.grad is not None for each in model.parameters())
 

@@ -19,7 +19,13 @@ REQUEST, _ = resolve_config(REQUESTED, Device("nvd", 8, None), Path("/out"))
     "changes",
     [
         {},
-        {"data_dir": Path("/a b"), "num_shards": 3, "workers": 2, "drop_caches": True, "data_checked": True},
+        {
+            "data_dir": Path("/a b"),
+            "num_shards": 3,
+            "workers": 2,
+            "drop_caches": True,
+            "data_checked": True,
+        },
         {"label": "--odd one", "time_limit_s": 90.5, "seed": 0, "warmup_epochs": 0},
     ],
 )
@@ -40,6 +46,15 @@ def test_the_pairs_are_those_of_the_request():
 
 def test_models_of_one_name_have_one_shape():
     assert REQUEST.scale == REQUESTED.sizes == "d128-h4-e3-d3-f512-v5480"
-    assert dataclasses.replace(REQUESTED, sequence_length=7, micro_batch_size=1).sizes == REQUEST.scale
-    for field in ("d_model", "nhead", "num_encoder_layers", "num_decoder_layers", "dim_feedforward", "vocab_size"):
+    assert (
+        dataclasses.replace(REQUESTED, sequence_length=7, micro_batch_size=1).sizes == REQUEST.scale
+    )
+    for field in (
+        "d_model",
+        "nhead",
+        "num_encoder_layers",
+        "num_decoder_layers",
+        "dim_feedforward",
+        "vocab_size",
+    ):
         assert dataclasses.replace(REQUESTED, **{field: 64}).sizes != REQUEST.scale

@@ -47,7 +47,13 @@ def contents_of(folder):
 class TestWriting:
     def test_shards_of_equal_size_under_their_names(self, there):
         assert sorted(contents_of(there)) == [f"shard_{index:04d}.bin" for index in range(5)]
-        assert [len(content) // (33 * 4) for content in contents_of(there).values()] == [21, 21, 21, 20, 20]
+        assert [len(content) // (33 * 4) for content in contents_of(there).values()] == [
+            21,
+            21,
+            21,
+            20,
+            20,
+        ]
 
     def test_they_hold_the_pairs_in_order(self, there):
         whole = b"".join(contents_of(there).values())
@@ -55,7 +61,13 @@ class TestWriting:
 
     def test_the_manifest_says_parameters_and_checksums(self, there):
         stated = json.loads((there / "manifest.json").read_text())
-        assert stated["contents"] == {"num_samples": 103, "seq_len": 16, "vocab_size": 50, "seed": 7, "num_shards": 5}
+        assert stated["contents"] == {
+            "num_samples": 103,
+            "seq_len": 16,
+            "vocab_size": 50,
+            "seed": 7,
+            "num_shards": 5,
+        }
         for name, content in contents_of(there).items():
             assert stated["shards"][name]["sha256"] == hashlib.sha256(content).hexdigest()
             assert stated["shards"][name]["bytes"] == len(content)
@@ -70,7 +82,12 @@ class TestWriting:
         assert encdec_shards.written_gb_per_second(tmp_path) is None
 
     def test_some_128_megabytes_each(self):
-        assert [default_shards(size) for size in (1, 128_000_000, 128_000_001, 30_000_000_000)] == [1, 1, 2, 235]
+        assert [default_shards(size) for size in (1, 128_000_000, 128_000_001, 30_000_000_000)] == [
+            1,
+            1,
+            2,
+            235,
+        ]
 
 
 class TestAgain:
@@ -89,7 +106,10 @@ class TestAgain:
         (there / "shard_0002.bin").write_bytes(content)
         written = prepare(there, PAIRS, said.append)
         assert written == 1
-        assert f"{there / 'shard_0002.bin'}: its content is not what was written (checksum): rewritten" in said
+        assert (
+            f"{there / 'shard_0002.bin'}: its content is not what was written (checksum): rewritten"
+            in said
+        )
         assert contents_of(there) == before
 
     def test_a_cut_and_a_lost_shard_too(self, there, said):
@@ -102,10 +122,13 @@ class TestAgain:
         assert contents_of(there) == before
 
     @pytest.mark.parametrize(
-        "change", [{"seq_len": 15}, {"seed": 8}, {"num_samples": 90}, {"vocab_size": 60}, {"num_shards": 2}]
+        "change",
+        [{"seq_len": 15}, {"seed": 8}, {"num_samples": 90}, {"vocab_size": 60}, {"num_shards": 2}],
     )
     def test_other_parameters_make_it_again(self, there, said, change):
-        other = Pairs(**{**{name: getattr(PAIRS, name) for name in PAIRS.__struct_fields__}, **change})
+        other = Pairs(
+            **{**{name: getattr(PAIRS, name) for name in PAIRS.__struct_fields__}, **change}
+        )
         written = prepare(there, other, said.append)
         assert written == other.num_shards
         ((name, value),) = change.items()
@@ -143,10 +166,15 @@ encdec_shards.prepare(Path(sys.argv[1]), Pairs(
     def test_the_next_start_goes_on_where_it_struck(self, tmp_path, there, said, repository):
         folder = tmp_path / "killed"
         done = subprocess.run(
-            [sys.executable, "-c", self.CODE, str(folder)], env={**os.environ, "PYTHONPATH": str(repository)}
+            [sys.executable, "-c", self.CODE, str(folder)],
+            env={**os.environ, "PYTHONPATH": str(repository)},
         )
         assert done.returncode == -signal.SIGKILL
-        assert sorted(contents_of(folder)) == ["shard_0000.bin", "shard_0001.bin", "shard_0002.bin.part"]
+        assert sorted(contents_of(folder)) == [
+            "shard_0000.bin",
+            "shard_0001.bin",
+            "shard_0002.bin.part",
+        ]
         written = prepare(folder, PAIRS, said.append)
         assert written == 3
         assert contents_of(folder) == contents_of(there)
@@ -160,7 +188,9 @@ class TestFolder:
         assert "no manifest.json" in refused.value.message
         assert (tmp_path / "shard_0000.bin").read_bytes() == b"precious"
 
-    @pytest.mark.parametrize("content", ["{}", "no json", '{"tensorprimat_data": 99, "contents": {}}', "[1]"])
+    @pytest.mark.parametrize(
+        "content", ["{}", "no json", '{"tensorprimat_data": 99, "contents": {}}', "[1]"]
+    )
     def test_a_manifest_of_others_too(self, tmp_path, said, content):
         (tmp_path / "manifest.json").write_text(content)
         with pytest.raises(UsageError) as refused:
@@ -170,7 +200,9 @@ class TestFolder:
 
     def test_a_newer_manifest_is_not_ours(self, there, said):
         path = there / "manifest.json"
-        path.write_text(path.read_text().replace('"tensorprimat_data": 1', '"tensorprimat_data": 2'))
+        path.write_text(
+            path.read_text().replace('"tensorprimat_data": 1', '"tensorprimat_data": 2')
+        )
         with pytest.raises(UsageError, match="another version"):
             prepare(there, PAIRS, said.append)
 

@@ -100,7 +100,9 @@ def test_each_model_and_precision_has_a_command(framework, gpu, planned):
             names = {word.partition("=")[0] for word in words if word.startswith("--")}
             if framework.name == "megatron":
                 own = words[words.index("pretrain_gpt.py") + 1 :]
-                assert {word.partition("=")[0].removeprefix("--") for word in own} <= {*MEGATRON_OPTIONS.split()}
+                assert {word.partition("=")[0].removeprefix("--") for word in own} <= {
+                    *MEGATRON_OPTIONS.split()
+                }
             elif framework.name == "primus":
                 assert {name.removeprefix("--") for name in names} <= PRIMUS_PARAMETERS
         assert commands

@@ -25,7 +25,9 @@ def launch(request):
 
 class TestChoosing:
     def test_the_first_that_can_run(self, monkeypatch):
-        monkeypatch.setattr(frameworks, "FRAMEWORKS", (framework("a", "it needs a GPU"), framework("b", None)))
+        monkeypatch.setattr(
+            frameworks, "FRAMEWORKS", (framework("a", "it needs a GPU"), framework("b", None))
+        )
         assert frameworks.choose(None).name == "b"
 
     @pytest.mark.parametrize(
@@ -40,7 +42,11 @@ class TestChoosing:
         ],
     )
     def test_the_vendors_own_before_ours(self, monkeypatch, platform, installed, chosen):
-        monkeypatch.setattr(Framework, "unavailable", lambda self: None if self.name in installed else "it isn't here")
+        monkeypatch.setattr(
+            Framework,
+            "unavailable",
+            lambda self: None if self.name in installed else "it isn't here",
+        )
         assert frameworks.choose(None, platform).name == chosen
 
     def test_by_name_in_any_case(self, monkeypatch):
@@ -55,13 +61,16 @@ class TestChoosing:
         ],
     )
     def test_an_impossible_one_says_what_is_possible(self, monkeypatch, name, words):
-        monkeypatch.setattr(frameworks, "FRAMEWORKS", (framework("a", "it needs a GPU"), framework("b", None)))
+        monkeypatch.setattr(
+            frameworks, "FRAMEWORKS", (framework("a", "it needs a GPU"), framework("b", None))
+        )
         with pytest.raises(UsageError) as refused:
             frameworks.choose(name)
         assert all(word in refused.value.message for word in words)
 
     @pytest.mark.parametrize(
-        ("name", "meant"), [("fspd", "fsdp"), ("Lightnin", "lightning"), ("deepsped", "deepspeed"), ("nmo", "nemo")]
+        ("name", "meant"),
+        [("fspd", "fsdp"), ("Lightnin", "lightning"), ("deepsped", "deepspeed"), ("nmo", "nemo")],
     )
     def test_a_slip_of_the_pen_is_recognized(self, name, meant):
         with pytest.raises(UsageError) as refused:
@@ -73,7 +82,9 @@ class TestChoosing:
 
     def test_none_can_run(self, monkeypatch):
         monkeypatch.setattr(frameworks, "REQUIRED", ())
-        monkeypatch.setattr(frameworks, "FRAMEWORKS", (framework("a", "needs torch: pip install it"),))
+        monkeypatch.setattr(
+            frameworks, "FRAMEWORKS", (framework("a", "needs torch: pip install it"),)
+        )
         with pytest.raises(UsageError, match="a: needs torch: pip install it"):
             frameworks.choose(None)
 
@@ -90,7 +101,9 @@ class TestChoosing:
         ],
     )
     def test_missing_packages_are_named_with_what_brings_them(self, monkeypatch, missing, reason):
-        monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name in missing else object())
+        monkeypatch.setattr(
+            "importlib.util.find_spec", lambda name: None if name in missing else object()
+        )
         assert frameworks.by_name("deepspeed-zero1").unavailable() == reason
 
     def test_without_torch_nothing_else_is_worth_saying(self, monkeypatch):
@@ -113,16 +126,32 @@ class TestRows:
         monkeypatch.setattr(frameworks, "__path__", [*frameworks.__path__, str(tmp_path)])
         monkeypatch.delitem(sys.modules, "tprimat.frameworks.newest", raising=False)
         rows = tuple(frameworks._rows())
-        assert {row.name for row in rows} == {"newest", *(row.name for row in frameworks.FRAMEWORKS)}
+        assert {row.name for row in rows} == {
+            "newest",
+            *(row.name for row in frameworks.FRAMEWORKS),
+        }
         (row,) = (row for row in rows if row.name == "newest")
         assert (row.embedded, row.on_cpu, row.divides) == (False, False, False)
 
     def test_each_has_its_own_way_to_train(self):
         launchers = {row.name: row.launcher for row in frameworks.FRAMEWORKS}
-        assert {name for name, each in launchers.items() if each.logged} == {"primus", "megatron", "torchtitan"}
-        assert {name for name, each in launchers.items() if each.full_size_only} == {"primus", "torchtitan"}
-        assert {name for name, each in launchers.items() if each.profiles} == {"megatron_bridge", "nemo", "lightning"}
-        assert {name for name, each in launchers.items() if type(each) is loops.Loop} == {"transformers"}
+        assert {name for name, each in launchers.items() if each.logged} == {
+            "primus",
+            "megatron",
+            "torchtitan",
+        }
+        assert {name for name, each in launchers.items() if each.full_size_only} == {
+            "primus",
+            "torchtitan",
+        }
+        assert {name for name, each in launchers.items() if each.profiles} == {
+            "megatron_bridge",
+            "nemo",
+            "lightning",
+        }
+        assert {name for name, each in launchers.items() if type(each) is loops.Loop} == {
+            "transformers"
+        }
         plans_anywhere = {name for name, each in launchers.items() if each.plans_anywhere}
         assert plans_anywhere == {"megatron_bridge", "nemo", "automodel", "megatron", "torchtitan"}
 
@@ -167,7 +196,8 @@ class TestLightning:
         assert left not in launch(REQUEST).env
 
     @pytest.mark.parametrize(
-        "name", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK"]
+        "name",
+        ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK"],
     )
     def test_nothing_goes_over_the_network(self, name):
         assert launch(REQUEST).env[name] == "1"

@@ -57,7 +57,9 @@ def words(tmp_path, monkeypatch):
         (tmp_path / "torchtitan" / "train.py").write_text("")
         (tmp_path / torchtitan.OPTIONS).write_text(f"{torchtitan.NEEDED}\nclass Debug:\n")
         name = framework.CLONE.title.partition("-")[0].lower()
-        request, _ = by_name(name).resolve_config("llama", RequestedConfig(**choices), H100S, tmp_path)
+        request, _ = by_name(name).resolve_config(
+            "llama", RequestedConfig(**choices), H100S, tmp_path
+        )
         return [word.removeprefix("--") for word in framework.options(request)]
 
     return options
@@ -78,8 +80,12 @@ def run_of(arguments):
     """The setup that Megatron's dump of these arguments states."""
     stated = LoggedValues()
     # A dump prints what isn't set, too.
-    for number, (name, value) in enumerate({"fp16": False, "data_path": "/data/text", **arguments}.items(), 1):
-        megatron_log.read_setup(number, f"  {name} ................................ {value}", stated)
+    for number, (name, value) in enumerate(
+        {"fp16": False, "data_path": "/data/text", **arguments}.items(), 1
+    ):
+        megatron_log.read_setup(
+            number, f"  {name} ................................ {value}", stated
+        )
     stated.pop("model", None)
     fields = megatron_log.fields_of(stated)
     training, spread = sizes_of(fields, {"num_gpus": 8})
@@ -130,7 +136,9 @@ def test_what_megatron_is_launched_with_is_recorded_and_compared(words, choices)
 
 def test_what_torchtitan_is_launched_with_is_recorded(words):
     arguments = parsed(word.replace("no-enable", "enable") for word in words(torchtitan))
-    called = {torchtitan_log.ARGUMENTS.get(name) for name in arguments.keys() - TITAN_NOT_RECORDED.keys()}
+    called = {
+        torchtitan_log.ARGUMENTS.get(name) for name in arguments.keys() - TITAN_NOT_RECORDED.keys()
+    }
     assert None not in called
     assert called <= {*(setting.key for setting in LEDGER), *Run.__struct_fields__, *TRAINING}
 

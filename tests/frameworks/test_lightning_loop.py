@@ -84,8 +84,16 @@ def test_what_is_recorded(trained):
     assert all(norm > 0 for norm in run.grad_norms)
     assert run.model_config.known().items() >= SMALL.known().items()
     configuration = run.training_config
-    assert (configuration.max_steps, configuration.global_batch_size, configuration.micro_batch_size) == (3, 4, 2)
-    assert (configuration.sequence_length, configuration.num_gpus, configuration.seed) == (16, 1, 1234)
+    assert (
+        configuration.max_steps,
+        configuration.global_batch_size,
+        configuration.micro_batch_size,
+    ) == (3, 4, 2)
+    assert (configuration.sequence_length, configuration.num_gpus, configuration.seed) == (
+        16,
+        1,
+        1234,
+    )
     assert (configuration.precision, configuration.recomputation) == ("fp32", "none")
     assert run.parallelism_config.gradient_accumulation_steps == 2
     assert run.optimizer == recipe.hyperparameters(SMALL)
@@ -104,7 +112,9 @@ def test_the_loss_is_the_models_own_on_the_sources_tokens(trained):
     )
     with torch.no_grad():
         logits = model(input_ids=tokens).logits[:, :-1]
-    by_hand = torch.nn.functional.cross_entropy(logits.reshape(-1, 64), tokens[:, 1:].reshape(-1)).item()
+    by_hand = torch.nn.functional.cross_entropy(
+        logits.reshape(-1, 64), tokens[:, 1:].reshape(-1)
+    ).item()
     assert run.loss_values[0] == pytest.approx(by_hand, rel=1e-5)
 
 
@@ -125,13 +135,17 @@ def test_the_losses_are_the_same_however_the_batch_is_split(trained):
 
 def test_bf16_keeps_its_weights_in_fp32(trained):
     run, _ = trained(precision="bf16")
-    assert (run.training_config.precision, run.training_config.precision_detail) == ("bf16", "bf16-mixed")
+    assert (run.training_config.precision, run.training_config.precision_detail) == (
+        "bf16",
+        "bf16-mixed",
+    )
 
 
 def test_nothing_is_moved_at_the_end(trained, monkeypatch):
     optimizers, modules = [], []
     monkeypatch.setattr(
-        "lightning.pytorch.strategies.strategy._optimizers_to_device", lambda each, _: optimizers.append(len(each))
+        "lightning.pytorch.strategies.strategy._optimizers_to_device",
+        lambda each, _: optimizers.append(len(each)),
     )
     monkeypatch.setattr(torch.nn.Module, "cpu", lambda module: modules.append(module) or module)
     trained()
@@ -150,7 +164,11 @@ def test_a_time_limit_ends_it_well_and_is_said(trained):
 def test_messages_for_the_parent(request_for, monkeypatch, capfd, tmp_path):
     monkeypatch.setenv(progress.VARIABLE, "1")
     lightning_loop.train(request_for())
-    messages = [message for line in capfd.readouterr().out.splitlines() if (message := progress.decode(line))]
+    messages = [
+        message
+        for line in capfd.readouterr().out.splitlines()
+        if (message := progress.decode(line))
+    ]
     steps = [message for message in messages if isinstance(message, progress.Step)]
     assert (steps[-1].step, steps[-1].max_steps) == (3, 3)
     path = tmp_path / "benchmark_cpu_llama.json"

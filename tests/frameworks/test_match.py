@@ -9,7 +9,15 @@ from tprimat.catalog import models
 from tprimat.errors import NotComparableError, UsageError
 from tprimat.frameworks import by_name, match
 from tprimat.frameworks.loops import recipe
-from tprimat.results.run import Data, GpuInfo, ModelConfig, Optimizer, ParallelismConfig, Run, TrainingConfig
+from tprimat.results.run import (
+    Data,
+    GpuInfo,
+    ModelConfig,
+    Optimizer,
+    ParallelismConfig,
+    Run,
+    TrainingConfig,
+)
 from tprimat.store import store
 
 LIGHTNING = by_name("lightning")
@@ -31,7 +39,9 @@ THEIRS = Run(
         recomputation="full",
         seed=7,
     ),
-    parallelism_config=ParallelismConfig(tensor_model_parallel_size=4, pipeline_model_parallel_size=1),
+    parallelism_config=ParallelismConfig(
+        tensor_model_parallel_size=4, pipeline_model_parallel_size=1
+    ),
     optimizer=Optimizer(name="adamw", learning_rate=3e-4, weight_decay=0.1),
     data=Data(kind="mock"),
 )
@@ -40,7 +50,11 @@ THEIRS = Run(
 def changed(**groups):
     """THEIRS with fields of its groups replaced."""
     return msgspec.structs.replace(
-        THEIRS, **{name: msgspec.structs.replace(getattr(THEIRS, name), **fields) for name, fields in groups.items()}
+        THEIRS,
+        **{
+            name: msgspec.structs.replace(getattr(THEIRS, name), **fields)
+            for name, fields in groups.items()
+        },
     )
 
 
@@ -48,7 +62,11 @@ def test_the_setup_is_taken_over():
     model, requested = match.requested_config(THEIRS, "x.json", LIGHTNING)
     assert model == "llama"
     assert requested.shape == THEIRS.model_config
-    assert (requested.global_batch_size, requested.micro_batch_size, requested.sequence_length) == (128, 1, 2048)
+    assert (requested.global_batch_size, requested.micro_batch_size, requested.sequence_length) == (
+        128,
+        1,
+        2048,
+    )
     assert (requested.precision, requested.seed, requested.steps) == ("bf16", 7, 500)
     assert requested.num_gpus is None
 
@@ -84,16 +102,24 @@ def test_attention_is_matched_where_a_framework_can():
     run = msgspec.structs.replace(THEIRS, framework_config={"attention": "eager"})
     assert match.requested_config(run, "x.json", LIGHTNING)[1].attention == "eager"
     assert match.requested_config(run, "x.json", by_name("automodel"))[1].attention is None
-    assert "eager attention there: automodel's own is kept" in match.differences(run, by_name("automodel"), 8)
+    assert "eager attention there: automodel's own is kept" in match.differences(
+        run, by_name("automodel"), 8
+    )
     own = msgspec.structs.replace(THEIRS, framework_config={"attention": "flash_attention_2"})
     assert match.requested_config(own, "x.json", LIGHTNING)[1].attention is None
-    assert "flash_attention_2 attention there: lightning's own is kept" in match.differences(own, LIGHTNING, 8)
+    assert "flash_attention_2 attention there: lightning's own is kept" in match.differences(
+        own, LIGHTNING, 8
+    )
 
 
-@pytest.mark.parametrize(("name", "differs"), [("transformers", True), ("megatron", True), ("nemo", False)])
+@pytest.mark.parametrize(
+    ("name", "differs"), [("transformers", True), ("megatron", True), ("nemo", False)]
+)
 def test_the_optimizer_is_compared_with_the_one_that_trains_here(name, differs):
     run = changed(optimizer={"name": "adam"})
-    said = [note for note in match.differences(run, by_name(name), 8) if note.startswith("optimizer")]
+    said = [
+        note for note in match.differences(run, by_name(name), 8) if note.startswith("optimizer")
+    ]
     assert said == (["optimizer: learning rate 0.0003 there, 0.000125 here"] if differs else [])
 
 
@@ -101,12 +127,20 @@ def test_how_the_model_is_divided_is_matched_where_a_framework_can():
     assert match.requested_config(THEIRS, "x.json", LIGHTNING)[1].tensor_model_parallel_size is None
     _, requested = match.requested_config(THEIRS, "x.json", by_name("nemo"))
     assert (requested.tensor_model_parallel_size, requested.context_parallel_size) == (4, None)
-    assert any("its context, expert parallelism" in note for note in match.differences(THEIRS, by_name("nemo"), 8))
+    assert any(
+        "its context, expert parallelism" in note
+        for note in match.differences(THEIRS, by_name("nemo"), 8)
+    )
 
 
 def test_the_model_is_known_by_its_shape_or_by_another_tools_name():
     for name in ("my experiment", "meta-llama-3.1-8B-pretrain", None):
-        assert match.requested_config(msgspec.structs.replace(THEIRS, model=name), "x.json", LIGHTNING)[0] == "llama"
+        assert (
+            match.requested_config(
+                msgspec.structs.replace(THEIRS, model=name), "x.json", LIGHTNING
+            )[0]
+            == "llama"
+        )
 
 
 def test_what_cannot_be_taken_over_is_said():
@@ -131,9 +165,12 @@ def test_a_negative_seed_is_not_taken_over():
 
 def test_the_same_setup_has_nothing_to_say():
     ours = changed(
-        training_config={"recomputation": "none", "num_gpus": 1}, parallelism_config={"tensor_model_parallel_size": 1}
+        training_config={"recomputation": "none", "num_gpus": 1},
+        parallelism_config={"tensor_model_parallel_size": 1},
     )
-    ours = msgspec.structs.replace(ours, framework="lightning", optimizer=OURS, data=Data(kind="markov"))
+    ours = msgspec.structs.replace(
+        ours, framework="lightning", optimizer=OURS, data=Data(kind="markov")
+    )
     assert list(match.differences(ours, LIGHTNING, 1)) == []
 
 
@@ -160,22 +197,38 @@ class TestRefused:
         assert words in refused.value.message
 
     def test_a_window_longer_than_the_sequence_is_no_window(self):
-        assert match.requested_config(changed(model_config={"sliding_window": 4096}), "x.json", LIGHTNING)[0] == "llama"
+        assert (
+            match.requested_config(
+                changed(model_config={"sliding_window": 4096}), "x.json", LIGHTNING
+            )[0]
+            == "llama"
+        )
 
     def test_a_model_that_is_none_of_ours(self):
-        run = msgspec.structs.replace(changed(model_config={"vocab_size": 50257, "num_layers": 12}), model="gpt2")
+        run = msgspec.structs.replace(
+            changed(model_config={"vocab_size": 50257, "num_layers": 12}), model="gpt2"
+        )
         with pytest.raises(NotComparableError, match="gpt2 is not one of llama, qwen, mistral"):
             match.requested_config(run, "x.json", LIGHTNING)
 
-    @pytest.mark.parametrize(("precision", "words"), [("fp8", "ran in fp8"), (None, "states no precision")])
+    @pytest.mark.parametrize(
+        ("precision", "words"), [("fp8", "ran in fp8"), (None, "states no precision")]
+    )
     def test_a_precision_that_cannot_be_had(self, precision, words):
         with pytest.raises(UsageError, match=words):
-            match.check_precision(changed(training_config={"precision": precision}), "x.json", LIGHTNING)
+            match.check_precision(
+                changed(training_config={"precision": precision}), "x.json", LIGHTNING
+            )
         match.check_precision(THEIRS, "x.json", LIGHTNING)
 
     def test_real_results_without_a_shape(self, samples):
         found, _ = store.find([samples / "results"])
-        without = [(each.name, run) for each in found for run in each.runs if run.model_config == ModelConfig()]
+        without = [
+            (each.name, run)
+            for each in found
+            for run in each.runs
+            if run.model_config == ModelConfig()
+        ]
         assert without
         for path, run in without:
             with pytest.raises(NotComparableError, match="num_layers"):

@@ -25,7 +25,12 @@ from tprimat.frameworks.request import Device, RequestedConfig
 from tprimat.store import store
 
 OUTPUT = Path("/some/where")
-CARDS = {"H100": (85e9, "sm_90"), "H200": (150e9, "sm_90"), "B200": (192e9, "sm_100"), "GB200": (200e9, "sm_100")}
+CARDS = {
+    "H100": (85e9, "sm_90"),
+    "H200": (150e9, "sm_90"),
+    "B200": (192e9, "sm_100"),
+    "GB200": (200e9, "sm_100"),
+}
 LLAMA = "meta-llama/Meta-Llama-3-8B"
 
 CALLBACKS = """
@@ -172,7 +177,9 @@ def device(name="H100", devices=8):
 
 
 def resolve(model="llama", where=None, output=OUTPUT, **requested):
-    return by_name("megatron-bridge").resolve_config(model, RequestedConfig(**requested), where or device(), output)
+    return by_name("megatron-bridge").resolve_config(
+        model, RequestedConfig(**requested), where or device(), output
+    )
 
 
 class TestRecipes:
@@ -195,7 +202,9 @@ class TestRecipes:
         assert (request.micro_batch_size, request.context_parallel_size) == (micro, context)
         assert (request.scale, request.sequence_length) == ("full", 8192)
         assert request.gradient_accumulation_steps <= 8
-        assert any("publishes no settings for this GPU" in note for note in notes) is (gpu == "H200")
+        assert any("publishes no settings for this GPU" in note for note in notes) is (
+            gpu == "H200"
+        )
         argv = bridge.LAUNCHER.launch(request).argv
         assert f"--recipe={request.recipe}" in argv
         assert "--nproc-per-node=8" in argv
@@ -213,7 +222,12 @@ class TestRecipes:
             ("llama", "H100", {"precision": "mxfp8"}, "MXFP8 needs a GPU of sm_100 or newer"),
             ("llama", "H200", {"precision": "nvfp4"}, "NVFP4 needs a GPU of sm_100 or newer"),
             ("qwen", "B200", {"precision": "nvfp4"}, "no recipe for Qwen.* in NVFP4 on B200"),
-            ("llama", "B200", {"precision": "fp8", "preset": "recipe"}, "no recipe for Llama.* in FP8 on B200"),
+            (
+                "llama",
+                "B200",
+                {"precision": "fp8", "preset": "recipe"},
+                "no recipe for Llama.* in FP8 on B200",
+            ),
             ("llama", "GB200", {"precision": "fp16"}, "megatron_bridge does not support fp16"),
             ("mistral", "H100", {}, "no recipe for Mistral"),
         ],
@@ -272,8 +286,16 @@ class TestAvailability:
 def train(installed, request, **variables):
     command = bridge.LAUNCHER.launch(request)
     paths = os.pathsep.join((str(installed), str(REPOSITORY)))
-    settings = {**os.environ, **command.env, "PYTHONPATH": paths, "CUDA_DEVICE_MAX_CONNECTIONS": "7", **variables}
-    return subprocess.run(command.argv, env=settings, capture_output=True, text=True, timeout=120, check=False)
+    settings = {
+        **os.environ,
+        **command.env,
+        "PYTHONPATH": paths,
+        "CUDA_DEVICE_MAX_CONNECTIONS": "7",
+        **variables,
+    }
+    return subprocess.run(
+        command.argv, env=settings, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 @pytest.fixture
@@ -321,8 +343,12 @@ class TestTraining:
 
 
 def test_a_recipe_that_this_version_lacks(installed, request_on_cpu):
-    request = dataclasses.replace(request_on_cpu, recipe="llama3_8b_pretrain_8gpu_r100_nvfp4_config")
-    with pytest.raises(UsageError, match="this Megatron-Bridge has no recipe llama3_8b_pretrain_8gpu_r100_nvfp4"):
+    request = dataclasses.replace(
+        request_on_cpu, recipe="llama3_8b_pretrain_8gpu_r100_nvfp4_config"
+    )
+    with pytest.raises(
+        UsageError, match="this Megatron-Bridge has no recipe llama3_8b_pretrain_8gpu_r100_nvfp4"
+    ):
         recipe.build(request)
 
 
@@ -341,12 +367,16 @@ def test_the_models_configuration_needs_no_network(request_on_cpu, tmp_path):
     code = f"from transformers import AutoConfig; print(AutoConfig.from_pretrained({LLAMA!r}).to_json_string())"
     recipe.write_configuration(request_on_cpu)
     environment = {**os.environ, **bridge.LAUNCHER.launch(request_on_cpu).env}
-    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
     assert json.loads(found.stdout)["vocab_size"] == 128256 // 16
 
 
 @pytest.mark.parametrize("words", [["--preset", "classic"], ["--data", "tokens"]], ids=str)
 def test_what_nemo_alone_takes_is_refused(words):
     options = benchmark_options.parser().parse_args([*words, "--model", "llama"])
-    with pytest.raises(UsageError, match=f"{' '.join(words)} is a NeMo option; the framework is megatron_bridge"):
+    with pytest.raises(
+        UsageError, match=f"{' '.join(words)} is a NeMo option; the framework is megatron_bridge"
+    ):
         nemo_options.check("megatron_bridge", True, options)

@@ -36,7 +36,10 @@ def request(kind=Request, **changes) -> Request:
         ({"micro_batch_size": 3, "num_gpus": 1}, "--micro-batch-size 1 or --scale "),
         ({}, "--tensor-model-parallel-size 2 or --scale "),
         # Eight key/value heads can't be divided by sixteen.
-        ({"tensor_model_parallel_size": 8, "num_gpus": 16}, "--scale half or --sequence-length 4096"),
+        (
+            {"tensor_model_parallel_size": 8, "num_gpus": 16},
+            "--scale half or --sequence-length 4096",
+        ),
         ({"framework": "lightning"}, "--scale "),
         ({"framework": "lightning", "scale": "tiny"}, "--sequence-length 4096"),
         ({"framework": "primus"}, "--sequence-length 4096"),
@@ -47,7 +50,9 @@ def test_less_at_once_then_a_divided_model_then_a_smaller_one(changes, words):
 
 
 def test_the_encoder_decoders_options_have_names_of_their_own():
-    training = request(EncDecRequest, framework="encdec", scale="90m", micro_batch_size=32, num_samples=4096)
+    training = request(
+        EncDecRequest, framework="encdec", scale="90m", micro_batch_size=32, num_samples=4096
+    )
     assert out_of_memory_advice.advice(training) == "--batch-size 16 or --seq-len 4096"
 
 

@@ -47,7 +47,11 @@ TITAN_GENERATIONS = {
     "2026-08-21": (
         {"param_groups": []},
         {"preserve_rng_state": True},
-        {"num_tokens_per_microbatch_per_dp_rank": 1, "num_tokens_per_train_step": -1, "max_context_length": 8192},
+        {
+            "num_tokens_per_microbatch_per_dp_rank": 1,
+            "num_tokens_per_train_step": -1,
+            "max_context_length": 8192,
+        },
         Packed("c4"),
     ),
 }
@@ -84,7 +88,10 @@ class TestNames:
             ("all", ("all",)),
             ("fsdp, lightning", ("fsdp", "lightning")),
             ("deepspeed", ("deepspeed-zero1", "deepspeed-zero2", "deepspeed-zero3")),
-            ("deepspeed-zero2,deepspeed", ("deepspeed-zero2", "deepspeed-zero1", "deepspeed-zero3")),
+            (
+                "deepspeed-zero2,deepspeed",
+                ("deepspeed-zero2", "deepspeed-zero1", "deepspeed-zero3"),
+            ),
         ],
     )
     def test_several(self, said, meant):
@@ -92,7 +99,13 @@ class TestNames:
 
     def test_none_of_them_is_taken_unasked(self):
         asked_for = {each.name for each in frameworks.FRAMEWORKS if not each.automatic_on}
-        assert {"transformers", "fsdp", *frameworks.GROUPS["deepspeed"], "megatron", "torchtitan"} <= asked_for
+        assert {
+            "transformers",
+            "fsdp",
+            *frameworks.GROUPS["deepspeed"],
+            "megatron",
+            "torchtitan",
+        } <= asked_for
 
 
 class TestEmbedded:
@@ -106,13 +119,20 @@ class TestEmbedded:
 
     @pytest.mark.parametrize(
         ("name", "module"),
-        [("transformers", "transformers.loop"), ("fsdp", "fsdp.loop"), ("deepspeed-zero2", "deepspeed.loop")],
+        [
+            ("transformers", "transformers.loop"),
+            ("fsdp", "fsdp.loop"),
+            ("deepspeed-zero2", "deepspeed.loop"),
+        ],
     )
     def test_commands(self, name, module):
         request, _ = by_name(name).resolve_config("llama", RequestedConfig(num_gpus=2), CPU, OUT)
         made = by_name(name).launcher.launch(request)
         line = " ".join(made.argv)
-        assert f"-m torch.distributed.run --standalone --nproc-per-node=2 -m tprimat.frameworks.{module}" in line
+        assert (
+            f"-m torch.distributed.run --standalone --nproc-per-node=2 -m tprimat.frameworks.{module}"
+            in line
+        )
         assert f"--framework={name}" in made.argv
         assert made.env["HF_HUB_OFFLINE"] == "1"
         alone, _ = by_name(name).resolve_config("llama", RequestedConfig(num_gpus=1), CPU, OUT)
@@ -120,13 +140,17 @@ class TestEmbedded:
 
     def test_deepspeed_is_told_of_the_cpu_only_there(self):
         on_cpu, _ = by_name("deepspeed-zero1").resolve_config("llama", RequestedConfig(), CPU, OUT)
-        on_gpu, _ = by_name("deepspeed-zero1").resolve_config("llama", RequestedConfig(), H100S, OUT)
+        on_gpu, _ = by_name("deepspeed-zero1").resolve_config(
+            "llama", RequestedConfig(), H100S, OUT
+        )
         assert by_name("deepspeed-zero1").launcher.launch(on_cpu).env["DS_ACCELERATOR"] == "cpu"
         assert "DS_ACCELERATOR" not in by_name("deepspeed-zero1").launcher.launch(on_gpu).env
 
     def test_deepspeed_without_a_compiler(self, monkeypatch):
         monkeypatch.setattr(deepspeed.shutil, "which", lambda name, path=None: None)
-        with pytest.raises(UsageError, match="a C\\+\\+ compiler is missing: install g\\+\\+ and ninja"):
+        with pytest.raises(
+            UsageError, match="a C\\+\\+ compiler is missing: install g\\+\\+ and ninja"
+        ):
             by_name("deepspeed-zero1").resolve_config("llama", RequestedConfig(), CPU, OUT)
         assert by_name("deepspeed-zero1").resolve_config("llama", RequestedConfig(), H100S, OUT)
 
@@ -152,20 +176,28 @@ class TestEmbedded:
             requested = RequestedConfig(scale="full", num_gpus=number)
             assert by_name(name).resolve_config("llama", requested, H100S, OUT)[0].scale == "full"
         with pytest.raises(UsageError, match="largest that fits"):
-            by_name(name).resolve_config("llama", RequestedConfig(scale="full", num_gpus=1), H100S, OUT)
+            by_name(name).resolve_config(
+                "llama", RequestedConfig(scale="full", num_gpus=1), H100S, OUT
+            )
 
     @pytest.mark.parametrize(("gpus", "is_advised"), [(8, True), (4, True), (2, False), (1, False)])
     def test_a_model_too_large_for_one_gpu_may_be_sharded(self, gpus, is_advised):
         with pytest.raises(UsageError) as refused:
-            by_name("lightning").resolve_config("llama", RequestedConfig(scale="full", num_gpus=gpus), H100S, OUT)
-        assert (f"--framework fsdp shards it over {gpus} GPUs" in refused.value.message) is is_advised
+            by_name("lightning").resolve_config(
+                "llama", RequestedConfig(scale="full", num_gpus=gpus), H100S, OUT
+            )
+        assert (
+            f"--framework fsdp shards it over {gpus} GPUs" in refused.value.message
+        ) is is_advised
         assert "--scale quarter is the largest that fits" in refused.value.message
 
     def test_fsdp_has_no_fp16(self):
         with pytest.raises(UsageError, match="fsdp does not support fp16 here"):
             by_name("fsdp").resolve_config("llama", RequestedConfig(precision="fp16"), H100S, OUT)
 
-    @pytest.mark.parametrize(("version", "works"), [("2.4.0a0+1", False), ("2.6.0", True), ("2.13.0+cpu", True)])
+    @pytest.mark.parametrize(
+        ("version", "works"), [("2.4.0a0+1", False), ("2.6.0", True), ("2.13.0+cpu", True)]
+    )
     def test_fsdp_needs_a_torch_that_has_it(self, monkeypatch, version, works):
         monkeypatch.setattr("importlib.metadata.version", lambda name: version)
         fsdp = dataclasses.replace(by_name("fsdp"), packages=())
@@ -214,13 +246,19 @@ class TestMegatron:
 
     @pytest.mark.parametrize(("gpus", "scale"), [(8, "full"), (1, "quarter")])
     def test_its_optimizers_states_are_divided_over_the_gpus(self, megatron_clone, gpus, scale):
-        request, _ = by_name("megatron").resolve_config("llama", RequestedConfig(num_gpus=gpus), H100S, OUT)
+        request, _ = by_name("megatron").resolve_config(
+            "llama", RequestedConfig(num_gpus=gpus), H100S, OUT
+        )
         assert request.scale == scale
         assert "--use-distributed-optimizer" in megatron.LAUNCHER.launch(request).argv
 
     def test_what_fits_nowhere_is_refused_with_what_does(self, megatron_clone):
-        with pytest.raises(UsageError, match=r"a GPU here has 85\.00 GB free: --scale quarter is the largest"):
-            by_name("megatron").resolve_config("llama", RequestedConfig(scale="full", num_gpus=1), H100S, OUT)
+        with pytest.raises(
+            UsageError, match=r"a GPU here has 85\.00 GB free: --scale quarter is the largest"
+        ):
+            by_name("megatron").resolve_config(
+                "llama", RequestedConfig(scale="full", num_gpus=1), H100S, OUT
+            )
 
     @pytest.mark.parametrize(
         ("precision", "architecture", "recipe"),
@@ -228,7 +266,9 @@ class TestMegatron:
     )
     def test_fp8_is_a_recipe_beside_bf16(self, megatron_clone, precision, architecture, recipe):
         device = dataclasses.replace(H100S, architecture=architecture)
-        request, _ = by_name("megatron").resolve_config("llama", RequestedConfig(precision=precision), device, OUT)
+        request, _ = by_name("megatron").resolve_config(
+            "llama", RequestedConfig(precision=precision), device, OUT
+        )
         words = megatron.LAUNCHER.launch(request).argv
         assert "--bf16" in words
         fp8 = [word for word in words if word.startswith("--fp8")]
@@ -236,8 +276,12 @@ class TestMegatron:
 
     def test_fp8_takes_a_gpu_that_has_it(self, megatron_clone):
         device = dataclasses.replace(H100S, architecture="sm_80")
-        with pytest.raises(UsageError, match="FP8 needs a GPU of sm_89 or newer, this one is sm_80"):
-            by_name("megatron").resolve_config("llama", RequestedConfig(precision="fp8"), device, OUT)
+        with pytest.raises(
+            UsageError, match="FP8 needs a GPU of sm_89 or newer, this one is sm_80"
+        ):
+            by_name("megatron").resolve_config(
+                "llama", RequestedConfig(precision="fp8"), device, OUT
+            )
 
     def test_only_qwen_has_biases(self, megatron_clone):
         request, _ = by_name("megatron").resolve_config(
@@ -247,10 +291,15 @@ class TestMegatron:
 
     def test_without_a_gpu_it_is_shown_and_not_run(self, megatron_clone, monkeypatch):
         monkeypatch.setattr(logged_training, "DRIVER_FILES", {"cuda": ()})
-        assert megatron.LAUNCHER.unavailable() == "Megatron-LM needs a GPU, and this machine has none"
+        assert (
+            megatron.LAUNCHER.unavailable() == "Megatron-LM needs a GPU, and this machine has none"
+        )
         request, notes = by_name("megatron").resolve_config("llama", RequestedConfig(), CPU, OUT)
         assert request.platform == "nvd"
-        assert "Megatron-LM needs a GPU, and this machine has none; this dry run is for 1 of NVIDIA" in notes[0]
+        assert (
+            "Megatron-LM needs a GPU, and this machine has none; this dry run is for 1 of NVIDIA"
+            in notes[0]
+        )
 
     def test_without_a_clone(self, monkeypatch, tmp_path):
         monkeypatch.delenv(megatron.CLONE.variable, raising=False)
@@ -275,13 +324,21 @@ class TestTorchtitan:
             "--profiling.no-enable_profiling",
         } <= set(words)
 
-    @pytest.mark.parametrize(("has_debug", "option"), [(False, "--training.seed=7"), (True, "--debug.seed=7")])
-    def test_the_seed_is_passed_by_the_name_of_the_release(self, torchtitan_clone, has_debug, option):
+    @pytest.mark.parametrize(
+        ("has_debug", "option"), [(False, "--training.seed=7"), (True, "--debug.seed=7")]
+    )
+    def test_the_seed_is_passed_by_the_name_of_the_release(
+        self, torchtitan_clone, has_debug, option
+    ):
         # 0.2.0 has it among the settings of training, 0.2.1 and later in a section of its own.
         options = torchtitan_clone / torchtitan.OPTIONS
         options.write_text(torchtitan.NEEDED + "\nclass Debug:\n" * has_debug)
-        request, _ = by_name("torchtitan").resolve_config("llama", RequestedConfig(seed=7), H100S, OUT)
-        assert [word for word in by_name("torchtitan").launcher.launch(request).argv if "seed" in word] == [option]
+        request, _ = by_name("torchtitan").resolve_config(
+            "llama", RequestedConfig(seed=7), H100S, OUT
+        )
+        assert [
+            word for word in by_name("torchtitan").launcher.launch(request).argv if "seed" in word
+        ] == [option]
 
     def test_0_1_0_is_refused_with_what_to_do(self, torchtitan_clone, monkeypatch):
         # It defines its options in torchtitan/config_manager.py, and compiles by --training.compile.
@@ -298,11 +355,16 @@ class TestTorchtitan:
         path.write_text("")
         request, _ = by_name("torchtitan").resolve_config("llama", RequestedConfig(), H100S, OUT)
         made = torchtitan.LAUNCHER.launch(request)
-        assert made.argv[-2:] == ("--module=tprimat.frameworks.torchtitan.registry", "--config=requested")
+        assert made.argv[-2:] == (
+            "--module=tprimat.frameworks.torchtitan.registry",
+            "--config=requested",
+        )
         assert Request.from_arguments(shlex.split(made.env[registry.REQUEST])) == request
 
     @pytest.mark.parametrize("generation", TITAN_GENERATIONS)
-    def test_the_configuration_has_the_requests_choices(self, torchtitan_clone, monkeypatch, generation):
+    def test_the_configuration_has_the_requests_choices(
+        self, torchtitan_clone, monkeypatch, generation
+    ):
         request, _ = by_name("torchtitan").resolve_config("llama", RequestedConfig(), H100S, OUT)
         monkeypatch.setenv(registry.REQUEST, shlex.join(request.to_arguments()))
         optimizer, checkpointing, training, dataset = TITAN_GENERATIONS[generation]
@@ -318,8 +380,12 @@ class TestTorchtitan:
             debug=Fields(seed=None),
         )
         modules = {
-            "torchtitan.models.llama3": {"config_registry": SimpleNamespace(llama3_8b=lambda: config)},
-            "torchtitan.components.optimizer": {"default_adamw": lambda **settings: SimpleNamespace(**settings)},
+            "torchtitan.models.llama3": {
+                "config_registry": SimpleNamespace(llama3_8b=lambda: config)
+            },
+            "torchtitan.components.optimizer": {
+                "default_adamw": lambda **settings: SimpleNamespace(**settings)
+            },
             "torchtitan.hf_datasets.text_datasets": {"DATASETS": {"c4_test": "the extract"}},
         }
         for name, content in modules.items():
@@ -328,13 +394,26 @@ class TestTorchtitan:
         assert not config.profiler.enable_profiling
         assert config.compile.enable
         assert config.debug.seed == request.seed
-        assert (config.metrics.log_freq, config.training.steps, config.optimizer.lr) == (1, 200, 1.25e-4)
+        assert (config.metrics.log_freq, config.training.steps, config.optimizer.lr) == (
+            1,
+            200,
+            1.25e-4,
+        )
         if "seq_len" in training:
             assert (config.training.local_batch_size, config.training.global_batch_size) == (1, 64)
-            assert (config.activation_checkpoint.mode, config.dataloader.dataset) == ("none", "c4_test")
+            assert (config.activation_checkpoint.mode, config.dataloader.dataset) == (
+                "none",
+                "c4_test",
+            )
         else:
-            assert config.training.num_tokens_per_train_step == 64 * config.training.max_context_length
-            assert config.training.num_tokens_per_microbatch_per_dp_rank == config.training.max_context_length == 2048
+            assert (
+                config.training.num_tokens_per_train_step == 64 * config.training.max_context_length
+            )
+            assert (
+                config.training.num_tokens_per_microbatch_per_dp_rank
+                == config.training.max_context_length
+                == 2048
+            )
             assert config.activation_checkpoint is None
             assert config.dataloader.dataset.dataset == "the extract"
 

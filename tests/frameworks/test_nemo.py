@@ -29,7 +29,9 @@ def device(devices=8, memory=80e9, architecture="sm_90", name="NVIDIA H100 80GB 
 
 
 def resolve(model="llama", where=None, **requested):
-    return by_name("nemo").resolve_config(model, RequestedConfig(**requested), where or device(), OUTPUT)
+    return by_name("nemo").resolve_config(
+        model, RequestedConfig(**requested), where or device(), OUTPUT
+    )
 
 
 class TestDefaults:
@@ -50,18 +52,28 @@ class TestDefaults:
     )
     def test_llama_on_a_card(self, gpu, precision, expected):
         row = choose("llama", "performance", gpu, precision)
-        found = (row.tensor, row.context, row.micro_batch_size, row.global_batch_size, row.cuda_graphs)
+        found = (
+            row.tensor,
+            row.context,
+            row.micro_batch_size,
+            row.global_batch_size,
+            row.cuda_graphs,
+        )
         assert found == expected
 
     def test_the_h200_has_none_of_its_own_and_that_is_said(self):
-        request, notes = resolve(where=device(memory=141e9, name="NVIDIA H200"), preset="performance")
+        request, notes = resolve(
+            where=device(memory=141e9, name="NVIDIA H200"), preset="performance"
+        )
         assert request.global_batch_size == 128
         assert any("publishes no settings for this GPU" in note for note in notes)
 
     def test_a_model_without_published_figures(self):
         request, notes = resolve("qwen")
         assert (request.tensor_model_parallel_size, request.micro_batch_size) == (2, 2)
-        assert any("NVIDIA publishes no configuration of this model for H100" in note for note in notes)
+        assert any(
+            "NVIDIA publishes no configuration of this model for H100" in note for note in notes
+        )
 
     def test_the_older_default_by_name(self):
         request, _ = resolve(preset="classic")
@@ -73,14 +85,18 @@ class TestResolving:
     def test_fewer_gpus_shrink_batch_and_division(self):
         request, notes = resolve(where=device(1, 288e9, "sm_100", "NVIDIA B300 SXM6 AC"))
         assert request.context_parallel_size == 1
-        assert any("1 GPU: tensor 1, pipeline 1, context 1 parallel instead of 1, 1, 2" in note for note in notes)
+        assert any(
+            "1 GPU: tensor 1, pipeline 1, context 1 parallel instead of 1, 1, 2" in note
+            for note in notes
+        )
 
     def test_the_global_batch_grows_with_the_gpus(self):
         assert resolve(num_gpus=4, preset="performance")[0].global_batch_size == 64
         assert resolve(num_gpus=16, num_nodes=2, preset="performance")[0].global_batch_size == 256
 
     @pytest.mark.parametrize(
-        ("model", "batch", "published"), [("llama", 32, 128), ("mistral", 32, 512), ("qwen", 32, 32)]
+        ("model", "batch", "published"),
+        [("llama", 32, 128), ("mistral", 32, 512), ("qwen", 32, 32)],
     )
     def test_a_step_without_a_preset_has_few_micro_batches(self, model, batch, published):
         # 128 sequences take 17 s on eight H100s at 40 % of the peak: too few steps within the time limit.
@@ -93,13 +109,19 @@ class TestResolving:
     @pytest.mark.parametrize(
         ("requested", "words"),
         [
-            ({"tensor_model_parallel_size": 3}, "needs a multiple of 6 GPUs|needs a multiple of 3 GPUs"),
+            (
+                {"tensor_model_parallel_size": 3},
+                "needs a multiple of 6 GPUs|needs a multiple of 3 GPUs",
+            ),
             ({"global_batch_size": 5}, "the nearest are 4 and 8"),
             ({"precision": "fp32"}, "nemo does not support fp32 here"),
             ({"context_parallel_size": 8, "sequence_length": 100}, "multiple of 16"),
             ({"num_gpus": 9}, "this machine has 8 GPUs"),
             ({"scale": "huge"}, "unknown scale 'huge'"),
-            ({"pipeline_model_parallel_size": 8, "context_parallel_size": 1, "scale": "tiny"}, "4 layers cannot"),
+            (
+                {"pipeline_model_parallel_size": 8, "context_parallel_size": 1, "scale": "tiny"},
+                "4 layers cannot",
+            ),
         ],
     )
     def test_what_cant_be_is_refused_with_what_can(self, requested, words):
@@ -107,7 +129,9 @@ class TestResolving:
             resolve(**requested)
 
     def test_a_gpu_that_is_too_small_names_what_fits(self):
-        with pytest.raises(UsageError, match=r"144\.5\d GB of each GPU.*use more GPUs, or --scale quarter"):
+        with pytest.raises(
+            UsageError, match=r"144\.5\d GB of each GPU.*use more GPUs, or --scale quarter"
+        ):
             resolve(where=device(1), scale="full")
 
     @pytest.mark.parametrize(
@@ -128,13 +152,19 @@ class TestResolving:
 
     def test_fp8_takes_a_card_that_has_it(self):
         with pytest.raises(UsageError, match="FP8 needs a GPU of sm_89"):
-            resolve(precision="fp8", where=device(architecture="sm_80", name="NVIDIA A100-SXM4-80GB"))
+            resolve(
+                precision="fp8", where=device(architecture="sm_80", name="NVIDIA A100-SXM4-80GB")
+            )
 
     def test_mxfp8_takes_a_blackwell(self):
         with pytest.raises(UsageError, match="MXFP8 needs a GPU of sm_100"):
             resolve(precision="mxfp8")
         request, _ = resolve(precision="mxfp8", where=device(8, 180e9, "sm_100", "NVIDIA B200"))
-        assert (request.precision, request.vendor_settings, request.cuda_graphs) == ("mxfp8", True, True)
+        assert (request.precision, request.vendor_settings, request.cuda_graphs) == (
+            "mxfp8",
+            True,
+            True,
+        )
 
     def test_a_processor_is_refused(self):
         with pytest.raises(UsageError, match="chooses a framework that is installed"):
@@ -174,7 +204,9 @@ class TestLaunch:
 
     def test_its_options_are_the_request(self):
         request, _ = resolve(
-            settings=("optim.config.lr=1e-4", "trainer.log_every_n_steps=1"), data="tokens", label="a b"
+            settings=("optim.config.lr=1e-4", "trainer.log_every_n_steps=1"),
+            data="tokens",
+            label="a b",
         )
         argv = nemo.LAUNCHER.launch(request).argv
         assert Request.from_arguments(argv[argv.index(nemo.LAUNCHER.program) + 1 :]) == request
@@ -193,7 +225,11 @@ class TestLaunch:
 
     @pytest.mark.parametrize(
         ("gpu", "settings"),
-        [("NVIDIA B200", None), ("NVIDIA GB200", None), ("NVIDIA H100", ("model.config.enable_cuda_graph=true",))],
+        [
+            ("NVIDIA B200", None),
+            ("NVIDIA GB200", None),
+            ("NVIDIA H100", ("model.config.enable_cuda_graph=true",)),
+        ],
     )
     def test_cuda_graphs_go_without_expandable_segments(self, monkeypatch, gpu, settings):
         # Megatron-LM core_v0.15.3, cuda_graphs.py:1062, asserts that the variable has no expandable_segments:True.
@@ -223,7 +259,9 @@ class TestLaunch:
         for name in (*nemo.TUNED, "CUDA_DEVICE_MAX_CONNECTIONS"):
             monkeypatch.delenv(name, raising=False)
         architecture = "sm_90" if "H100" in gpu else "sm_100"
-        request, _ = resolve(model, device(8, 180e9, architecture, gpu), tensor_model_parallel_size=tensor)
+        request, _ = resolve(
+            model, device(8, 180e9, architecture, gpu), tensor_model_parallel_size=tensor
+        )
         chosen = nemo.environment(request)
         tuned = {
             "NCCL_NVLS_ENABLE": "0",
@@ -232,7 +270,9 @@ class TestLaunch:
             "TORCH_NCCL_AVOID_RECORD_STREAMS": "1",
             "TORCH_NCCL_HIGH_PRIORITY": "1",
         }
-        assert {name: chosen[name] for name in tuned if name in chosen} == (tuned if is_tuned else {})
+        assert {name: chosen[name] for name in tuned if name in chosen} == (
+            tuned if is_tuned else {}
+        )
         assert chosen.get("CUDA_DEVICE_MAX_CONNECTIONS") == connections
         monkeypatch.setenv("NCCL_NVLS_ENABLE", "1")
         assert nemo.environment(resolve("llama")[0])["NCCL_NVLS_ENABLE"] == "1"
@@ -249,9 +289,13 @@ class TestLaunch:
         training = pytest.importorskip("tprimat.frameworks.nemo.training")
         request, _ = resolve(where=device(8, 180e9, "sm_100", "NVIDIA B200"))
         seen = {}
-        monkeypatch.setattr(os, "environ", {**os.environ, nemo.ALLOCATOR: "expandable_segments:True"})
+        monkeypatch.setattr(
+            os, "environ", {**os.environ, nemo.ALLOCATOR: "expandable_segments:True"}
+        )
         monkeypatch.setitem(
-            sys.modules, "nemo_run", SimpleNamespace(run=lambda recipe, direct: seen.update(os.environ))
+            sys.modules,
+            "nemo_run",
+            SimpleNamespace(run=lambda recipe, direct: seen.update(os.environ)),
         )
         monkeypatch.setattr(training.nemo_recipe, "build", lambda request: None)
         training.train(request)
@@ -285,7 +329,10 @@ class TestAvailability:
 
     def test_a_release_without_recipes(self, packages, tmp_path):
         packages({"nemo": tmp_path})
-        assert "no recipes for language models, which 2.7.3 was the last to have" in nemo.LAUNCHER.unavailable()
+        assert (
+            "no recipes for language models, which 2.7.3 was the last to have"
+            in nemo.LAUNCHER.unavailable()
+        )
 
     def test_without_modelopt_the_recipes_vanish(self, packages, tmp_path):
         (tmp_path / "collections" / "llm" / "recipes").mkdir(parents=True)
@@ -296,9 +343,14 @@ class TestAvailability:
 
     @pytest.mark.parametrize(
         ("parameters", "trains"),
-        [("config, model_chunks, no_weight_decay_cond", True), ("config, model_chunks, config_overrides", False)],
+        [
+            ("config, model_chunks, no_weight_decay_cond", True),
+            ("config, model_chunks, config_overrides", False),
+        ],
     )
-    def test_megatron_core_without_an_argument_that_nemo_passes(self, packages, tmp_path, parameters, trains):
+    def test_megatron_core_without_an_argument_that_nemo_passes(
+        self, packages, tmp_path, parameters, trains
+    ):
         # As get_megatron_optimizer is in Megatron-LM's tags core_v0.15.3 and core_v0.16.1.
         (tmp_path / "collections" / "llm" / "recipes").mkdir(parents=True)
         optimizer = tmp_path / nemo.OPTIMIZER
@@ -314,4 +366,6 @@ def test_the_memory_of_a_divided_model():
     request, _ = resolve()
     parameters = models.by_name("llama").shape.num_parameters
     # 4 replicas × 2 context: bf16 weights and fp32 gradients whole, twelve bytes in eight parts.
-    assert nemo_resolve.bytes_needed(request, models.by_name("llama").shape) == pytest.approx(parameters * (6 + 12 / 8))
+    assert nemo_resolve.bytes_needed(request, models.by_name("llama").shape) == pytest.approx(
+        parameters * (6 + 12 / 8)
+    )

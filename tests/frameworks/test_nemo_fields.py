@@ -41,12 +41,23 @@ class Timing:
 
 @pytest.fixture
 def tree():
-    return Config(recipe, trainer=Config(Trainer, strategy=Config(Strategy), callbacks=[Config(Timing)], logger=None))
+    return Config(
+        recipe,
+        trainer=Config(Trainer, strategy=Config(Strategy), callbacks=[Config(Timing)], logger=None),
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("true", True), ("None", None), ("3", 3), ("1e-4", 1e-4), ("[1, 2]", [1, 2]), ("a2a", "a2a"), ("-5", -5)],
+    [
+        ("true", True),
+        ("None", None),
+        ("3", 3),
+        ("1e-4", 1e-4),
+        ("[1, 2]", [1, 2]),
+        ("a2a", "a2a"),
+        ("-5", -5),
+    ],
 )
 def test_values(text, value):
     assert nemo_fields.parsed(text) == value

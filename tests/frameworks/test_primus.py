@@ -28,7 +28,14 @@ from tprimat.frameworks.primus.request import PrimusRequest, PrimusTraining
 from tprimat.frameworks.primus.resolve import Planner
 from tprimat.frameworks.request import Device, RequestedConfig
 from tprimat.machine.platforms import Machine
-from tprimat.results.run import Environment, GpuInfo, Optimizer, ParallelismConfig, Run, TrainingConfig
+from tprimat.results.run import (
+    Environment,
+    GpuInfo,
+    Optimizer,
+    ParallelismConfig,
+    Run,
+    TrainingConfig,
+)
 
 pytest.importorskip("yaml", reason="PyYAML isn't installed; Primus brings it")
 
@@ -89,13 +96,22 @@ class TestInstallation:
 
     @pytest.mark.parametrize("spelling", ["plain", "flat"])
     def test_an_older_version_trains_in_fp8_by_an_override(self, tmp_path, spelling):
-        found = Installation(primus_tree.make(tmp_path, spelling=spelling)).config("qwen", "mi300x", "fp8")
+        found = Installation(primus_tree.make(tmp_path, spelling=spelling)).config(
+            "qwen", "mi300x", "fp8"
+        )
         assert found.arguments == ("--fp8", "hybrid")
         assert "is for bf16" in found.notes[0]
 
     def test_takes_the_folder_of_the_gpu(self, tmp_path):
-        installation = Installation(primus_tree.make(tmp_path, folders=("MI300X", "MI325X", "MI355X")))
-        for gpu, folder in (("mi300x", "MI300X"), ("mi325x", "MI325X"), ("mi350x", "MI355X"), ("mi355x", "MI355X")):
+        installation = Installation(
+            primus_tree.make(tmp_path, folders=("MI300X", "MI325X", "MI355X"))
+        )
+        for gpu, folder in (
+            ("mi300x", "MI300X"),
+            ("mi325x", "MI325X"),
+            ("mi350x", "MI355X"),
+            ("mi355x", "MI355X"),
+        ):
             assert installation.config("llama", gpu, "bf16").path.parent.name == folder
 
     def test_says_when_another_gpus_configuration_is_taken(self, tmp_path):
@@ -103,7 +119,9 @@ class TestInstallation:
         found = installation.config("llama", "mi325x", "bf16")
         assert found.path.parent.name == "MI300X"
         assert any("MI325X" in note for note in found.notes)
-        assert any("MI350X" in note for note in installation.config("llama", "mi350x", "bf16").notes)
+        assert any(
+            "MI350X" in note for note in installation.config("llama", "mi350x", "bf16").notes
+        )
 
     def test_never_guesses_the_gpu(self, tmp_path):
         installation = Installation(primus_tree.make(tmp_path, folders=("MI300X", "MI355X")))
@@ -116,7 +134,11 @@ class TestInstallation:
         assert (made.setup.model, made.setup.scale) == ("mistral", "full")
         assert made.setup.model_config.vocab_size == 32768
         words = told(made.arguments)
-        assert (words["rotary_base"], words["norm_epsilon"], words["vocab_size"]) == (1000000, 1e-5, 32767)
+        assert (words["rotary_base"], words["norm_epsilon"], words["vocab_size"]) == (
+            1000000,
+            1e-5,
+            32767,
+        )
         assert any("no configuration for Mistral 7B" in note for note in made.notes)
 
     def test_says_where_it_looked(self, tree):
@@ -125,7 +147,10 @@ class TestInstallation:
 
     def test_prefers_the_newer_launcher(self, tmp_path):
         both = ("run_pretrain.sh", "primus-cli")
-        assert Installation(primus_tree.make(tmp_path / "new", launchers=both)).launcher == "primus-cli"
+        assert (
+            Installation(primus_tree.make(tmp_path / "new", launchers=both)).launcher
+            == "primus-cli"
+        )
         assert Installation(primus_tree.make(tmp_path / "old")).launcher == "run_pretrain.sh"
 
     @pytest.mark.parametrize(
@@ -139,12 +164,22 @@ class TestInstallation:
 
     def test_knows_a_gpu_by_its_name(self):
         assert primus_installation.gpu_of(MI300XS) == "mi300x"
-        assert primus_installation.gpu_of(dataclasses.replace(MI300XS, device_name="AMD Instinct MI308X")) == "mi308x"
-        assert primus_installation.gpu_of(Device("nvd", 8, 85e9, "sm_90", "NVIDIA H100 80GB HBM3")) is None
+        assert (
+            primus_installation.gpu_of(
+                dataclasses.replace(MI300XS, device_name="AMD Instinct MI308X")
+            )
+            == "mi308x"
+        )
+        assert (
+            primus_installation.gpu_of(Device("nvd", 8, 85e9, "sm_90", "NVIDIA H100 80GB HBM3"))
+            is None
+        )
         assert primus_installation.gpu_of(Device("cpu", 4, 206.1e9)) is None
 
     def test_every_gpu_with_configurations_is_a_row(self):
-        assert {gpu.vendor for gpu in gpus.gpus() if gpu.key in primus_installation.FOLDERS} == {"AMD"}
+        assert {gpu.vendor for gpu in gpus.gpus() if gpu.key in primus_installation.FOLDERS} == {
+            "AMD"
+        }
         assert set(primus_installation.FOLDERS) <= {gpu.key for gpu in gpus.gpus()}
 
 
@@ -159,7 +194,10 @@ class TestConfiguration:
         assert config.settings.count("global_batch_size") == 128
         assert config.settings["global_batch_size"].text == f"{found.path.name}:20"
         assert config.settings["log_interval"].text == "modules/pre_trainer.yaml"
-        assert (config.settings.value("bf16"), config.settings["bf16"].text) == (True, "modules/pre_trainer.yaml")
+        assert (config.settings.value("bf16"), config.settings["bf16"].text) == (
+            True,
+            "modules/pre_trainer.yaml",
+        )
         assert config.settings.value("num_layers") == 32
         assert config.notes == ()
 
@@ -171,22 +209,38 @@ class TestConfiguration:
 
     def test_an_environment_variable_without_default_must_be_set(self, tree):
         path = tree / "own.yaml"
-        path.write_text(primus_tree.experiment("llama3.1_8B").replace("train_iters: 50", "train_iters: ${MINE}"))
+        path.write_text(
+            primus_tree.experiment("llama3.1_8B").replace("train_iters: 50", "train_iters: ${MINE}")
+        )
         with pytest.raises(UnreadableError, match="environment variable MINE"):
             primus_config.read(path, tree, {})
         assert primus_config.read(path, tree, {"MINE": "7"}).settings.count("train_iters") == 7
 
     def test_what_stands_at_the_top_does_nothing_and_is_said(self, tree):
         path = tree / "own.yaml"
-        path.write_text("micro_batch_size: 1\nrecompute_granularity: full\n" + primus_tree.experiment("llama3.1_8B"))
+        path.write_text(
+            "micro_batch_size: 1\nrecompute_granularity: full\n"
+            + primus_tree.experiment("llama3.1_8B")
+        )
         config = primus_config.read(path, tree, {})
         assert config.settings.count("micro_batch_size") == 2
-        assert any("micro_batch_size: 1 at the top of the file is ignored by Primus" in note for note in config.notes)
+        assert any(
+            "micro_batch_size: 1 at the top of the file is ignored by Primus" in note
+            for note in config.notes
+        )
         assert primus_config.setup(config, 8).training_config.recomputation == "none"
 
     def test_the_command_line_goes_before_all(self, tree):
         path = Installation(tree).config("llama", "mi300x", "bf16").path
-        words = ("--train_iters", "10", "--fp8=hybrid", "recompute_granularity=full", "--mock_data", "--lr", "1.0e-4")
+        words = (
+            "--train_iters",
+            "10",
+            "--fp8=hybrid",
+            "recompute_granularity=full",
+            "--mock_data",
+            "--lr",
+            "1.0e-4",
+        )
         config = primus_config.read(path, tree, {}).with_arguments(words)
         run = primus_config.setup(config, 8)
         assert run.training_config.max_steps == 10
@@ -250,15 +304,21 @@ class TestPlan:
         command = command_of(dataclasses.replace(made, output_dir=tmp_path / "out put"), "now")
         assert command.argv == ("bash", "examples/run_pretrain.sh", "--train_iters", "10")
         assert command.cwd == tree
-        assert command.env["EXP"] == "examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml"
+        assert (
+            command.env["EXP"] == "examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml"
+        )
         assert command.env["PRIMUS_EXP_NAME"] == "tprimat_llama_bf16_now"
-        assert command.env["TRAIN_LOG"] == str(tmp_path / "out put/primus/tprimat_llama_bf16_now/train.log")
+        assert command.env["TRAIN_LOG"] == str(
+            tmp_path / "out put/primus/tprimat_llama_bf16_now/train.log"
+        )
         assert command.env["GPUS_PER_NODE"] == "8"
         assert "HF_TOKEN" not in command.env
 
     def test_the_command_of_primus_cli(self, tmp_path):
         tree = primus_tree.make(tmp_path / "Primus", launchers=("run_pretrain.sh", "primus-cli"))
-        command = command_of(planned(tree, primus_request("llama", steps=10), output_dir=Path("/out")), "now")
+        command = command_of(
+            planned(tree, primus_request("llama", steps=10), output_dir=Path("/out")), "now"
+        )
         assert shlex.join(command.argv) == (
             "bash runner/primus-cli direct --log_file /out/primus/tprimat_llama_bf16_now/train.log -- train pretrain "
             "--config examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml --train_iters 10"
@@ -266,16 +326,27 @@ class TestPlan:
 
     def test_the_older_launcher_can_be_chosen(self, tmp_path):
         tree = primus_tree.make(tmp_path, launchers=("run_pretrain.sh", "primus-cli"))
-        assert planned(tree, primus_request("llama", launcher="run_pretrain.sh")).launcher == "run_pretrain.sh"
+        assert (
+            planned(tree, primus_request("llama", launcher="run_pretrain.sh")).launcher
+            == "run_pretrain.sh"
+        )
         with pytest.raises(UsageError, match="has no primus-cli"):
-            planned(primus_tree.make(tmp_path / "old"), primus_request("llama", launcher="primus-cli"))
+            planned(
+                primus_tree.make(tmp_path / "old"), primus_request("llama", launcher="primus-cli")
+            )
 
     def test_quotes_for_shells_that_read_twice(self, tmp_path):
         passed = ("--train_data_path", "/data/my set", "--note", "$HOME")
         old = planned(primus_tree.make(tmp_path / "old"), primus_request("llama", passed=passed))
-        assert command_of(old, "now").argv[-4:] == ("--train_data_path", "'/data/my set'", "--note", "'$HOME'")
+        assert command_of(old, "now").argv[-4:] == (
+            "--train_data_path",
+            "'/data/my set'",
+            "--note",
+            "'$HOME'",
+        )
         new = planned(
-            primus_tree.make(tmp_path / "new", launchers=("primus-cli",)), primus_request("llama", passed=passed)
+            primus_tree.make(tmp_path / "new", launchers=("primus-cli",)),
+            primus_request("llama", passed=passed),
         )
         assert command_of(new, "now").argv[-4:] == passed
 
@@ -284,19 +355,27 @@ class TestPlan:
         cli = tree / "runner" / "primus-cli-direct.sh"
         cli.write_text(cli.read_text().replace('"${CMD[@]}" 2>&1', 'eval "$CMD" 2>&1'))
         made = planned(tree, primus_request("llama"))
-        assert command_of(dataclasses.replace(made, output_dir=Path("/my out")), "now").argv[4] == os.devnull
+        assert (
+            command_of(dataclasses.replace(made, output_dir=Path("/my out")), "now").argv[4]
+            == os.devnull
+        )
         copy = command_of(dataclasses.replace(made, output_dir=Path("/out")), "now").argv[4]
         assert copy == "/out/primus/tprimat_llama_bf16_now/train.log"
 
     def test_makes_the_iteration_lines_appear(self, tmp_path):
         tree = primus_tree.make(tmp_path, level="INFO")
-        assert told(planned(tree, primus_request("llama")).arguments)["stderr_sink_level"] == "DEBUG"
+        assert (
+            told(planned(tree, primus_request("llama")).arguments)["stderr_sink_level"] == "DEBUG"
+        )
         assert "stderr_sink_level" not in told(
             planned(primus_tree.make(tmp_path / "b"), primus_request("llama")).arguments
         )
 
     def test_what_is_passed_goes_before_all_else(self, tree):
-        made = planned(tree, primus_request("llama", steps=10, global_batch_size=64, passed=("--train_iters", "30")))
+        made = planned(
+            tree,
+            primus_request("llama", steps=10, global_batch_size=64, passed=("--train_iters", "30")),
+        )
         assert made.configuration.settings.count("train_iters") == 30
         assert made.configuration.settings.count("global_batch_size") == 64
 
@@ -311,7 +390,9 @@ class TestPlan:
         made = planned(tree, primus_request("llama"), environ)
         assert (made.num_nodes, made.node_index, made.gpus_per_node, made.num_gpus) == (2, 1, 4, 8)
         assert planned(tree, primus_request("llama", num_gpus=2), environ).gpus_per_node == 2
-        assert planned(tree, primus_request("llama"), device=Device("cpu", 4, None)).gpus_per_node == 8
+        assert (
+            planned(tree, primus_request("llama"), device=Device("cpu", 4, None)).gpus_per_node == 8
+        )
 
     def test_a_part_of_several_nodes(self, tree):
         """As primus-cli-slurm-entry.sh states it to `primus-cli direct`."""
@@ -326,7 +407,10 @@ class TestPlan:
 
     @pytest.mark.parametrize(
         ("environ", "words"),
-        [({"NNODES": "two"}, "NNODES must be a whole number"), ({"NODE_RANK": "1"}, "NODE_RANK is 1 with 1 nodes")],
+        [
+            ({"NNODES": "two"}, "NNODES must be a whole number"),
+            ({"NODE_RANK": "1"}, "NODE_RANK is 1 with 1 nodes"),
+        ],
     )
     def test_refuses_a_wrong_environment(self, tree, environ, words):
         with pytest.raises(UsageError, match=words):
@@ -360,7 +444,12 @@ class TestPlan:
         made = planned(tree, primus_request("mistral", config=path))
         assert made.setup.model == "mistral"
         assert command_of(made, "now").env["EXP"] == str(path)
-        assert told(planned(tree, primus_request("mistral", config=path, precision="fp8")).arguments)["fp8"] == "hybrid"
+        assert (
+            told(planned(tree, primus_request("mistral", config=path, precision="fp8")).arguments)[
+                "fp8"
+            ]
+            == "hybrid"
+        )
         with pytest.raises(UsageError, match="mxfp8 needs its own configuration"):
             planned(tree, primus_request("mistral", config=path, precision="mxfp8"))
 
@@ -372,7 +461,11 @@ class TestPlan:
 
     def test_a_configuration_of_another_framework_is_refused(self, tree, tmp_path):
         path = tmp_path / "mine.yaml"
-        path.write_text(primus_tree.experiment("llama3.1_8B").replace("framework: megatron", "framework: maxtext"))
+        path.write_text(
+            primus_tree.experiment("llama3.1_8B").replace(
+                "framework: megatron", "framework: maxtext"
+            )
+        )
         with pytest.raises(UsageError, match=r"is for maxtext.*tprimat extract-primus"):
             planned(tree, primus_request("llama", config=path))
 
@@ -389,12 +482,19 @@ class TestPlan:
         assert " " not in command_of(planned(tree, primus_request("llama")), "now").env["EXP"]
 
     def test_a_time_limit_is_megatrons_own(self, tree):
-        assert told(planned(tree, primus_request("llama", exit_after_s=90.0)).arguments)["exit_duration_in_mins"] == 2
+        assert (
+            told(planned(tree, primus_request("llama", exit_after_s=90.0)).arguments)[
+                "exit_duration_in_mins"
+            ]
+            == 2
+        )
 
     @pytest.mark.parametrize(("nodes", "minutes"), [(1, None), (2, 7)])
     def test_benchmarks_time_limit_is_for_the_steps(self, tree, nodes, minutes):
         # The session ends a training on one machine; of several, Megatron does, which counts from its start.
-        arguments = planned(tree, primus_request("llama", time_limit_s=90.0, num_nodes=nodes)).arguments
+        arguments = planned(
+            tree, primus_request("llama", time_limit_s=90.0, num_nodes=nodes)
+        ).arguments
         assert told(arguments).get("exit_duration_in_mins") == minutes
 
     def test_longer_sequences_need_more_positions(self, tree):
@@ -439,7 +539,8 @@ class TestMatch:
 
     def test_back_from_fp8_to_bf16(self, tree):
         bf16 = msgspec.structs.replace(
-            self.result, training_config=msgspec.structs.replace(self.result.training_config, precision="bf16")
+            self.result,
+            training_config=msgspec.structs.replace(self.result.training_config, precision="bf16"),
         )
         made = planned(tree, primus_request("llama", precision="fp8", matched=(bf16, "r.json")))
         assert made.setup.training_config.precision == "bf16"
@@ -447,14 +548,20 @@ class TestMatch:
         assert "None" in made.arguments
 
     def test_says_what_is_not_stated(self, tree):
-        sparse = Run(model="llama", training_config=TrainingConfig(global_batch_size=64, num_gpus=16))
+        sparse = Run(
+            model="llama", training_config=TrainingConfig(global_batch_size=64, num_gpus=16)
+        )
         notes = planned(tree, primus_request("llama", matched=(sparse, "r.json"))).notes
-        assert any("doesn't state micro_batch_size" in note and "recomputation" in note for note in notes)
+        assert any(
+            "doesn't state micro_batch_size" in note and "recomputation" in note for note in notes
+        )
         assert any("16 GPUs trained there, 8 here" in note for note in notes)
         assert any("doesn't state its precision" in note for note in notes)
 
     def test_an_option_goes_before_the_result(self, tree):
-        made = planned(tree, primus_request("llama", global_batch_size=32, matched=(self.result, "r.json")))
+        made = planned(
+            tree, primus_request("llama", global_batch_size=32, matched=(self.result, "r.json"))
+        )
         assert made.configuration.settings.count("global_batch_size") == 32
 
     def test_another_model_is_refused(self, tree):
@@ -464,7 +571,8 @@ class TestMatch:
 
     def test_a_precision_of_its_own_is_left_and_said(self, tree):
         other = msgspec.structs.replace(
-            self.result, training_config=msgspec.structs.replace(self.result.training_config, precision="mxfp8")
+            self.result,
+            training_config=msgspec.structs.replace(self.result.training_config, precision="mxfp8"),
         )
         made = planned(tree, primus_request("llama", matched=(other, "r.json")))
         assert made.setup.training_config.precision == "bf16"
@@ -493,7 +601,9 @@ class TestChecks:
         assert "https://huggingface.co/meta-llama/Llama-3.1-8B" in fault
         assert self.check(planned(tree, primus_request("qwen")), tmp_path, environ).errors == ()
 
-    @pytest.mark.parametrize("where", ["token", "hub/models--meta-llama--Llama-3.1-8B/snapshots/1/tokenizer.json"])
+    @pytest.mark.parametrize(
+        "where", ["token", "hub/models--meta-llama--Llama-3.1-8B/snapshots/1/tokenizer.json"]
+    )
     def test_a_saved_token_or_tokenizer_does_too(self, tree, tmp_path, where):
         file = tmp_path / "hf" / where
         file.parent.mkdir(parents=True)
@@ -509,7 +619,9 @@ class TestChecks:
     def test_a_tokenizer_of_ones_own(self, tree, tmp_path):
         made = planned(tree, primus_request("llama", passed=("--tokenizer_model", str(tmp_path))))
         assert self.check(made, tmp_path, {}).errors == ()
-        made = planned(tree, primus_request("llama", passed=("--tokenizer_model", "/nowhere/at/all")))
+        made = planned(
+            tree, primus_request("llama", passed=("--tokenizer_model", "/nowhere/at/all"))
+        )
         assert "not found" in self.check(made, tmp_path, {}).errors[0]
 
     def test_a_clone_without_submodules(self, tree, tmp_path):
@@ -540,7 +652,9 @@ class TestChecks:
     def test_no_gpu_is_said(self, tree, tmp_path):
         machine = Machine("cpu", GpuInfo(software_stack="cpu"), Environment())
         made = planned(tree, primus_request("llama", num_gpus=2))
-        assert any("no AMD GPU" in doubt for doubt in self.check(made, tmp_path, machine=machine).warnings)
+        assert any(
+            "no AMD GPU" in doubt for doubt in self.check(made, tmp_path, machine=machine).warnings
+        )
 
     def test_mock_data_need_no_tokenizer(self, tree, tmp_path):
         environ = {"HOME": str(tmp_path)}
@@ -549,7 +663,9 @@ class TestChecks:
         words = told(made.arguments)
         assert (words["tokenizer_type"], words["vocab_size"]) == ("NullTokenizer", 128255)
         assert any("NullTokenizer" in note and "HF_TOKEN is not set" in note for note in made.notes)
-        assert "tokenizer_type" not in told(planned(tree, primus_request("qwen"), {"HF_TOKEN": ""}).arguments)
+        assert "tokenizer_type" not in told(
+            planned(tree, primus_request("qwen"), {"HF_TOKEN": ""}).arguments
+        )
         patch = tree / primus_installation.MOCK_DATA
         patch.parent.mkdir(parents=True, exist_ok=True)
         patch.write_text('args.tokenizer_type = "NullTokenizer"\n')
@@ -568,11 +684,18 @@ class TestVisibleGpus:
         assert command_of(made, "now").env["GPUS_PER_NODE"] == "2"
 
     def test_all_train_where_nothing_is_set(self, tree):
-        assert "ROCR_VISIBLE_DEVICES" not in command_of(planned(tree, primus_request("llama"), {}), "now").env
+        assert (
+            "ROCR_VISIBLE_DEVICES"
+            not in command_of(planned(tree, primus_request("llama"), {}), "now").env
+        )
 
     def test_two_limits_are_refused(self, tree):
         with pytest.raises(UsageError, match="ROCR_VISIBLE_DEVICES"):
-            planned(tree, primus_request("llama"), {"HIP_VISIBLE_DEVICES": "0", "ROCR_VISIBLE_DEVICES": "4,5"})
+            planned(
+                tree,
+                primus_request("llama"),
+                {"HIP_VISIBLE_DEVICES": "0", "ROCR_VISIBLE_DEVICES": "4,5"},
+            )
 
 
 class TestFramework:
@@ -590,7 +713,10 @@ class TestFramework:
     def test_is_chosen_unnamed_on_amd_alone(self):
         assert frameworks.choose("primus") is frameworks.by_name("primus")
         assert frameworks.choose(None, "amd").name == "primus"
-        assert "primus" not in (frameworks.choose(None, "nvd").name, frameworks.choose(None, "cpu").name)
+        assert "primus" not in (
+            frameworks.choose(None, "nvd").name,
+            frameworks.choose(None, "cpu").name,
+        )
 
     def test_says_why_it_cannot_run(self, monkeypatch, tmp_path):
         monkeypatch.setenv("PRIMUS_PATH", str(tmp_path / "none"))
@@ -599,25 +725,48 @@ class TestFramework:
     def test_settles_from_the_configuration(self, tmp_path):
         request, notes = self.resolve("qwen", RequestedConfig(), tmp_path)
         assert (request.framework, request.platform, request.scale) == ("primus", "amd", "full")
-        assert (request.global_batch_size, request.micro_batch_size, request.sequence_length) == (640, 10, 2048)
-        assert (request.precision, request.num_gpus, request.seed, request.steps) == ("bf16", 8, 1234, 200)
+        assert (request.global_batch_size, request.micro_batch_size, request.sequence_length) == (
+            640,
+            10,
+            2048,
+        )
+        assert (request.precision, request.num_gpus, request.seed, request.steps) == (
+            "bf16",
+            8,
+            1234,
+            200,
+        )
         assert any("qwen2.5_7B-BF16-pretrain.yaml" in note for note in notes)
 
     def test_wishes_hold(self, tmp_path):
         wishes = RequestedConfig(
-            steps=60, global_batch_size=64, micro_batch_size=4, sequence_length=4096, num_gpus=4, seed=7
+            steps=60,
+            global_batch_size=64,
+            micro_batch_size=4,
+            sequence_length=4096,
+            num_gpus=4,
+            seed=7,
         )
         request, _ = self.resolve("llama", wishes, tmp_path)
-        assert (request.steps, request.global_batch_size, request.num_gpus, request.seed) == (60, 64, 4, 7)
+        assert (request.steps, request.global_batch_size, request.num_gpus, request.seed) == (
+            60,
+            64,
+            4,
+            7,
+        )
 
-    @pytest.mark.parametrize("wishes", [RequestedConfig(scale="tiny"), RequestedConfig(precision="fp32")])
+    @pytest.mark.parametrize(
+        "wishes", [RequestedConfig(scale="tiny"), RequestedConfig(precision="fp32")]
+    )
     def test_refuses_what_primus_cannot(self, wishes, tmp_path):
         with pytest.raises(UsageError):
             self.resolve("llama", wishes, tmp_path)
 
     @pytest.mark.parametrize(("name", "value"), [("recomputation", "full"), ("attention", "sdpa")])
     def test_refuses_what_its_configuration_sets(self, name, value, tmp_path):
-        with pytest.raises(UsageError, match=f"primus does not support --{name}; its own configuration sets it"):
+        with pytest.raises(
+            UsageError, match=f"primus does not support --{name}; its own configuration sets it"
+        ):
             self.resolve("llama", RequestedConfig(**{name: value}), tmp_path)
 
     def test_divides_the_model_as_a_matched_result(self, tmp_path):

@@ -28,13 +28,17 @@ CONFIGS = Path("examples/torchtitan/configs")
 
 @pytest.fixture
 def planned(tmp_path):
-    def make(kind="BF16", gpu="MI300X", environ=None, matched=None, change=lambda text: text, **options):
+    def make(
+        kind="BF16", gpu="MI300X", environ=None, matched=None, change=lambda text: text, **options
+    ):
         tree = primus_tree.make(tmp_path / "Primus", launchers=("primus-cli",))
         text = (tree / CONFIGS / "MI300X" / f"llama3.1_8B-{kind}-pretrain.yaml").read_text()
         config = tree / CONFIGS / gpu / f"llama3.1_8B-{kind}-pretrain.yaml"
         config.parent.mkdir(exist_ok=True)
         config.write_text(change(text))
-        request = PrimusRequest(installation=Installation(tree), config=config, matched=matched, **options)
+        request = PrimusRequest(
+            installation=Installation(tree), config=config, matched=matched, **options
+        )
         planner = Planner(by_name("primus"), models.by_name("llama"), request, MI300XS)
         planner.environ = environ or {"HF_TOKEN": "made-up"}
         return planner.plan(tmp_path / "output")
@@ -45,7 +49,14 @@ def planned(tmp_path):
 def test_the_command_has_torchtitans_names(planned):
     made = planned(steps=60, micro_batch_size=2, sequence_length=4096, seed=7, time_limit_s=60.0)
     assert made.arguments == (
-        *("--training.steps", "60", "--training.local_batch_size", "2", "--training.seq_len", "4096"),
+        *(
+            "--training.steps",
+            "60",
+            "--training.local_batch_size",
+            "2",
+            "--training.seq_len",
+            "4096",
+        ),
         *("--training.seed", "7"),
         # Of every GPU, which the configuration leaves open.
         *("--training.global_batch_size", "16"),
@@ -75,7 +86,9 @@ def test_parallel_sizes_divide_the_batch(planned):
 
 
 def test_log_lines_that_would_not_appear(planned):
-    made = planned(change=lambda text: text.replace("stderr_sink_level: INFO", "stderr_sink_level: ERROR"))
+    made = planned(
+        change=lambda text: text.replace("stderr_sink_level: INFO", "stderr_sink_level: ERROR")
+    )
     assert made.arguments[-4:-2] == ("--stderr_sink_level", "DEBUG")
 
 
@@ -89,7 +102,9 @@ def test_no_step_is_timed_under_the_profiler(planned):
 
 @pytest.mark.parametrize("gpu", ["MI300X", "MI325X", "MI355X"])
 def test_each_gpus_configuration_is_started_on_the_gpus_that_are_allowed(planned, gpu):
-    made = planned(gpu=gpu, environ={"HF_TOKEN": "made-up", "HIP_VISIBLE_DEVICES": "4,5", "GPUS_PER_NODE": "2"})
+    made = planned(
+        gpu=gpu, environ={"HF_TOKEN": "made-up", "HIP_VISIBLE_DEVICES": "4,5", "GPUS_PER_NODE": "2"}
+    )
     launched = command(made, "now")
     config = f"examples/torchtitan/configs/{gpu}/llama3.1_8B-BF16-pretrain.yaml"
     assert launched.argv[launched.argv.index("--config") + 1] == config
@@ -108,7 +123,9 @@ def test_matching_is_refused(planned):
 
 
 class TestChecks:
-    MACHINE = Machine("amd", GpuInfo(device_name="AMD Instinct MI300X", device_count=8), Environment())
+    MACHINE = Machine(
+        "amd", GpuInfo(device_name="AMD Instinct MI300X", device_count=8), Environment()
+    )
 
     def found(self, made, environ):
         result = checks.preflight(made, self.MACHINE, environ)
@@ -117,13 +134,18 @@ class TestChecks:
     def test_the_tokenizer_takes_a_token(self, planned):
         made = planned(environ={"HOME": "/nowhere"})
         errors, warnings = self.found(made, {"HOME": "/nowhere"})
-        assert "Primus' torchtitan fetches the tokenizer of meta-llama/Llama-3.1-8B, and HF_TOKEN is not set" in errors
+        assert (
+            "Primus' torchtitan fetches the tokenizer of meta-llama/Llama-3.1-8B, and HF_TOKEN is not set"
+            in errors
+        )
         assert "trains on c4 from the Hugging Face hub" in warnings
         assert not self.found(made, {"HF_TOKEN": "made-up"})[0]
 
     def test_one_in_a_folder_needs_none(self, planned, tmp_path):
         (tmp_path / "tokenizer").mkdir()
-        made = planned(environ={"A": "B"}, passed=("--model.hf_assets_path", str(tmp_path / "tokenizer")))
+        made = planned(
+            environ={"A": "B"}, passed=("--model.hf_assets_path", str(tmp_path / "tokenizer"))
+        )
         assert not self.found(made, {})[0]
 
     def test_an_empty_submodule(self, planned):
@@ -136,7 +158,9 @@ class TestChecks:
 
 def test_the_result_is_one_of_primus():
     record = StartRecord(
-        experiment="x", started="2026-05-11T00:00:00+00:00", framework_config={"backend": "torchtitan"}
+        experiment="x",
+        started="2026-05-11T00:00:00+00:00",
+        framework_config={"backend": "torchtitan"},
     )
     run = start_record.applied(Run(platform="amd", framework="torchtitan", model="llama"), record)
     assert (run.framework, run.framework_config) == ("primus", {"backend": "torchtitan"})

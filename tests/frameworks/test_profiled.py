@@ -22,8 +22,24 @@ from tprimat.record import memory
 from tprimat.results.run import Run
 from tprimat.store import store
 
-GPU_WORK = {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 10.0, "dur": 5.0, "tid": 7, "args": {"device": 0}}
-CPU_WORK = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1.0, "dur": 5.0, "tid": 1, "args": {}}
+GPU_WORK = {
+    "ph": "X",
+    "cat": "kernel",
+    "name": "gemm",
+    "ts": 10.0,
+    "dur": 5.0,
+    "tid": 7,
+    "args": {"device": 0},
+}
+CPU_WORK = {
+    "ph": "X",
+    "cat": "cpu_op",
+    "name": "aten::mm",
+    "ts": 1.0,
+    "dur": 5.0,
+    "tid": 1,
+    "args": {},
+}
 
 
 class Watching:
@@ -106,7 +122,12 @@ class TestWindow:
         assert ended == 30 + WINDOW
         assert reason == "30 of max_steps=100 steps: the time limit of 30.0 s was reached"
         assert watching.calls[-1] == "stop"
-        assert window.noted(run_of(range(1, 35), step_times=(1.0,) * 34)).profiled_steps == (31, 32, 33, 34)
+        assert window.noted(run_of(range(1, 35), step_times=(1.0,) * 34)).profiled_steps == (
+            31,
+            32,
+            33,
+            34,
+        )
 
     def test_time_that_is_up_within_the_window_changes_nothing(self):
         assert train(20, Watching(), limit_s=21.0)[:2] == (24, None)
@@ -130,13 +151,19 @@ class TestWindow:
         run = run_of(range(1, 4), step_times=(1.0,) * 3)
         assert window.noted(run) is run
 
-    @pytest.mark.parametrize(("kind", "ending", "switch"), [("nsys", ".nsys-rep", "cuda"), ("rocprof", "", "roctx")])
+    @pytest.mark.parametrize(
+        ("kind", "ending", "switch"), [("nsys", ".nsys-rep", "cuda"), ("rocprof", "", "roctx")]
+    )
     def test_what_outer_profilers_leave(self, tmp_path, monkeypatch, kind, ending, switch):
         told = []
         monkeypatch.setattr(profiled, f"_switch_{switch}", told.append)
         monkeypatch.setenv(profiling.TRACE, str(tmp_path / "trace"))
-        request = Request("nemo", "nvd", "llama", "full", "bf16", 9, 1, 1, 8, 1, 1, tmp_path, profile=kind)
-        window = profiled.window(request, TimeLimit(9, None, 1, lambda over: over), first_process=True)
+        request = Request(
+            "nemo", "nvd", "llama", "full", "bf16", 9, 1, 1, 8, 1, 1, tmp_path, profile=kind
+        )
+        window = profiled.window(
+            request, TimeLimit(9, None, 1, lambda over: over), first_process=True
+        )
         assert [window.reached(step) for step in range(1, 14)] == [None] * 13
         assert told == [True, False]
         noted = window.noted(run_of(range(1, 10), step_times=(1.0,) * 9))
@@ -145,7 +172,9 @@ class TestWindow:
 
 class TestFigures:
     def test_no_figure_is_of_them(self):
-        plain = run_of(range(1, 61), step_times=(5.0, *[1.0] * 59), native_metrics={"timer": (1.0,) * 60})
+        plain = run_of(
+            range(1, 61), step_times=(5.0, *[1.0] * 59), native_metrics={"timer": (1.0,) * 60}
+        )
         watched = run_of(
             range(1, 65),
             step_times=(5.0, *[1.0] * 59, 9.0, 9.0, 9.0, 9.0),
@@ -159,7 +188,9 @@ class TestFigures:
         assert trained(watched).native_metrics == plain.native_metrics
 
     def test_the_steps_stay_in_the_file(self, tmp_path):
-        watched = run_of(range(1, 9), step_times=(1.0,) * 8, model="llama", platform="cpu", profiled_steps=(7, 8))
+        watched = run_of(
+            range(1, 9), step_times=(1.0,) * 8, model="llama", platform="cpu", profiled_steps=(7, 8)
+        )
         read = store.read(store.save(watched, tmp_path).path)[-1]
         assert read.profiled_steps == (7, 8)
         assert read.step_times == (1.0,) * 8
@@ -224,7 +255,9 @@ def test_torchs_trace_of_a_training(train_lightning, tmp_path):
     assert run.training_config.max_steps == 10
     assert "--profile torch: no breakdown: the trace has no GPU work" in run.warnings
     (trace,) = run.profile.values()
-    events = json.loads(gzip.decompress((tmp_path / "profile" / "trace.trace.json.gz").read_bytes()))["traceEvents"]
+    events = json.loads(
+        gzip.decompress((tmp_path / "profile" / "trace.trace.json.gz").read_bytes())
+    )["traceEvents"]
     assert trace == str(tmp_path / "profile" / "trace.trace.json.gz")
     names = {event["name"] for event in events}
     assert "ProfilerStep#1" in names  # step 0 is the one in which the profiler comes to its pace
@@ -241,7 +274,9 @@ def test_no_request_no_window(tmp_path):
 
 
 def test_only_the_first_process_leaves_a_trace_of_torch(tmp_path):
-    request = Request("lightning", "cpu", "llama", "tiny", "fp32", 9, 1, 1, 8, 1, 2, tmp_path, profile="torch")
+    request = Request(
+        "lightning", "cpu", "llama", "tiny", "fp32", 9, 1, 1, 8, 1, 2, tmp_path, profile="torch"
+    )
     window = profiled.window(request, TimeLimit(9, None, 2, lambda over: over), first_process=False)
     assert [window.reached(step) for step in range(1, 14)] == [None] * 13
     noted = window.noted(run_of(range(1, 14), step_times=(1.0,) * 13))

@@ -45,7 +45,9 @@ def check(request_for, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda program: f"/usr/bin/{program}")
 
     def run(profile, framework=NEMO, torchrun=False, dry_run=False, **changes):
-        profiling.check(request_for(profile, **changes), framework, torchrun=torchrun, dry_run=dry_run)
+        profiling.check(
+            request_for(profile, **changes), framework, torchrun=torchrun, dry_run=dry_run
+        )
 
     return run
 
@@ -68,7 +70,11 @@ class TestCheck:
     @pytest.mark.parametrize(
         ("profile", "changes", "words"),
         [
-            ("torch", {"framework": PRIMUS}, "watches megatron_bridge, nemo, lightning, and primus trains here"),
+            (
+                "torch",
+                {"framework": PRIMUS},
+                "watches megatron_bridge, nemo, lightning, and primus trains here",
+            ),
             ("nsys", {"platform": "amd"}, "use --profile rocprof here"),
             ("rocprof", {}, "use --profile nsys here"),
             ("nsys", {"platform": "cpu"}, "use --profile torch here"),
@@ -81,7 +87,9 @@ class TestCheck:
         with pytest.raises(UsageError, match=words):
             check(profile, **changes)
 
-    def test_a_program_that_is_missing_is_named_but_not_needed_for_showing(self, check, monkeypatch):
+    def test_a_program_that_is_missing_is_named_but_not_needed_for_showing(
+        self, check, monkeypatch
+    ):
         monkeypatch.setattr(shutil, "which", lambda program: None)
         with pytest.raises(UsageError, match="needs nsys, which isn't on the PATH"):
             check("nsys")
@@ -89,9 +97,14 @@ class TestCheck:
 
     def test_a_rocprofv3_that_cant_select_regions_is_refused(self, check, monkeypatch):
         """That of ROCm 6.2 can't."""
-        answers = iter(["usage: rocprofv3 [--runtime-trace]", "usage: rocprofv3 [--selected-regions]"])
+        answers = iter(
+            ["usage: rocprofv3 [--runtime-trace]", "usage: rocprofv3 [--selected-regions]"]
+        )
         monkeypatch.setattr(profiling, "Host", lambda: Host(command=lambda argv: next(answers)))
-        with pytest.raises(UsageError, match="with --selected-regions, which this one lacks; or use --profile torch"):
+        with pytest.raises(
+            UsageError,
+            match="with --selected-regions, which this one lacks; or use --profile torch",
+        ):
             check("rocprof", platform="amd", framework=LIGHTNING)
         check("rocprof", platform="amd", framework=LIGHTNING)
 
@@ -104,7 +117,9 @@ class TestAround:
         around = profiling.around(request_for("torch"), LAUNCH)
         assert around.argv == LAUNCH.argv
         assert around.env["A"] == "1"
-        assert around.env[profiling.TRACE].startswith(f"{request_for('torch').output_dir}/profile/benchmark_cuda_llama")
+        assert around.env[profiling.TRACE].startswith(
+            f"{request_for('torch').output_dir}/profile/benchmark_cuda_llama"
+        )
 
     def test_nsys_records_between_the_calls_and_lets_the_training_go_on(self, request_for):
         around = profiling.around(request_for("nsys"), LAUNCH)
@@ -116,7 +131,9 @@ class TestAround:
         assert around.argv[-3:] == LAUNCH.argv
 
     def test_rocprof_records_what_roctx_selects(self, request_for):
-        around = profiling.around(request_for("rocprof", platform="amd", framework="lightning"), LAUNCH)
+        around = profiling.around(
+            request_for("rocprof", platform="amd", framework="lightning"), LAUNCH
+        )
         assert around.argv[0] == "rocprofv3"
         # The regions are ROCTx calls, which --runtime-trace watches; --kernel-trace alone doesn't.
         assert {"--runtime-trace", "--selected-regions"} <= set(around.argv)
@@ -124,7 +141,10 @@ class TestAround:
 
     def test_each_framework_that_says_so_wraps_its_command(self, request_for):
         for framework in (NEMO, LIGHTNING):
-            assert framework.launcher.launch(request_for("nsys", framework=framework.name)).argv[0] == "nsys"
+            assert (
+                framework.launcher.launch(request_for("nsys", framework=framework.name)).argv[0]
+                == "nsys"
+            )
 
     def test_a_second_trace_doesnt_meet_the_first(self, request_for):
         request = request_for("torch")
@@ -141,4 +161,6 @@ class TestAround:
     def test_it_is_a_part_of_the_request(self, request_for):
         request = request_for("nsys")
         assert Request.from_arguments(request.to_arguments()) == request
-        assert dataclasses.replace(request, profile=None).to_arguments() == request.to_arguments()[:-1]
+        assert (
+            dataclasses.replace(request, profile=None).to_arguments() == request.to_arguments()[:-1]
+        )

@@ -43,10 +43,14 @@ class TestArchitecture:
 
     def test_settings_arrive(self, model):
         shape = scales.shape(model, scales.by_name("tiny"))
-        built = recipe.build(model, msgspec.structs.replace(shape, num_layers=1), 16, seed=1, device=CPU)
+        built = recipe.build(
+            model, msgspec.structs.replace(shape, num_layers=1), 16, seed=1, device=CPU
+        )
         half = shape.head_dim // 2
         theta = model.settings["rope_theta"]
-        assert built.model.rotary_emb.inv_freq[1].item() == pytest.approx(theta ** (-1 / half), rel=1e-5)
+        assert built.model.rotary_emb.inv_freq[1].item() == pytest.approx(
+            theta ** (-1 / half), rel=1e-5
+        )
         assert built.config.rms_norm_eps == model.settings["rms_norm_eps"]
         assert not getattr(built.config, "sliding_window", None)
         assert built.config._attn_implementation == "sdpa"
@@ -54,7 +58,10 @@ class TestArchitecture:
         assert built.config.use_cache is False
 
     def test_the_same_seed_gives_the_same_weights(self, model):
-        states = [recipe.build(model, small(model), 16, seed=seed, device=CPU).state_dict() for seed in (7, 7, 8)]
+        states = [
+            recipe.build(model, small(model), 16, seed=seed, device=CPU).state_dict()
+            for seed in (7, 7, 8)
+        ]
         assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
         assert any(not torch.equal(states[0][name], states[2][name]) for name in states[0])
 
@@ -67,7 +74,9 @@ class TestArchitecture:
         built = recipe.build(model, small(model), 16, seed=7, device=CPU)
         tokens = torch.arange(32).reshape(2, 16)
         assert built.training
-        assert built(input_ids=tokens, labels=tokens).loss.item() == pytest.approx(4.16, abs=0.3)  # ln 64
+        assert built(input_ids=tokens, labels=tokens).loss.item() == pytest.approx(
+            4.16, abs=0.3
+        )  # ln 64
 
 
 class TestOptimizer:
@@ -84,13 +93,17 @@ class TestOptimizer:
     def test_is_what_it_says(self):
         model = models.by_name("llama")
         settings = recipe.hyperparameters(small(model))
-        made = recipe.adamw(recipe.build(model, small(model), 16, seed=7, device=CPU), settings, fused=True)
+        made = recipe.adamw(
+            recipe.build(model, small(model), 16, seed=7, device=CPU), settings, fused=True
+        )
         assert type(made).__name__ == settings.name
         for group in made.param_groups:
             assert group["lr"] == settings.learning_rate
             assert group["betas"] == (settings.beta1, settings.beta2)
             assert group["eps"] == settings.epsilon
 
-    @pytest.mark.parametrize(("hidden", "rate"), [(224, 1e-3), (512, 1e-3), (1024, 5e-4), (4096, 1.25e-4)])
+    @pytest.mark.parametrize(
+        ("hidden", "rate"), [(224, 1e-3), (512, 1e-3), (1024, 5e-4), (4096, 1.25e-4)]
+    )
     def test_wider_models_learn_more_slowly(self, hidden, rate):
         assert recipe.hyperparameters(ModelConfig(hidden_size=hidden)).learning_rate == rate

@@ -20,7 +20,9 @@ def trained(**requested):
     from tprimat.frameworks.loops import recipe
     from tprimat.record import describe
 
-    request, _ = frameworks.by_name("lightning").resolve_config("llama", RequestedConfig(**requested), CPU, Path("/o"))
+    request, _ = frameworks.by_name("lightning").resolve_config(
+        "llama", RequestedConfig(**requested), CPU, Path("/o")
+    )
     training = recipe.of(request)
     module = training.weights(torch.device("cpu"))
     passes = []
@@ -49,7 +51,9 @@ def test_a_framework_with_its_own_configuration_refuses_it(name):
     bridge = frameworks.by_name("megatron_bridge")
     requested = RequestedConfig(**{name: {"recomputation": "full", "attention": "eager"}[name]})
     with pytest.raises(UsageError, match=f"megatron_bridge does not support --{name}"):
-        bridge.resolve_config("llama", requested, Device("nvd", 8, 80e9, "sm_90", "NVIDIA H100 80GB HBM3"), Path("/o"))
+        bridge.resolve_config(
+            "llama", requested, Device("nvd", 8, 80e9, "sm_90", "NVIDIA H100 80GB HBM3"), Path("/o")
+        )
 
 
 def test_recomputation_is_read_without_a_warning(recwarn):

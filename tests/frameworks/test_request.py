@@ -34,7 +34,8 @@ class TestArguments:
         assert Request.from_arguments(REQUEST.to_arguments()) == REQUEST
 
     @given(
-        label=st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1),
+        label=st.none()
+        | st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1),
         limit=st.none() | st.floats(0.1, 1e6),
         seed=st.integers(0, 2**62),
         folder=st.sampled_from(["/a directory/with 'quotes'", "/-dash", "/ü"]),
@@ -42,12 +43,19 @@ class TestArguments:
     )
     def test_whatever_the_user_chose(self, label, limit, seed, folder, shape):
         request = dataclasses.replace(
-            REQUEST, label=label, time_limit_s=limit, seed=seed, output_dir=Path(folder), shape=shape
+            REQUEST,
+            label=label,
+            time_limit_s=limit,
+            seed=seed,
+            output_dir=Path(folder),
+            shape=shape,
         )
         assert Request.from_arguments(request.to_arguments()) == request
 
     def test_a_text_stays_a_text_whatever_it_looks_like(self):
-        request = dataclasses.replace(REQUEST, label="null", settings=("a=1", "true", "3"), cuda_graphs=True)
+        request = dataclasses.replace(
+            REQUEST, label="null", settings=("a=1", "true", "3"), cuda_graphs=True
+        )
         assert Request.from_arguments(request.to_arguments()) == request
 
     @pytest.mark.parametrize("arguments", [["--steps=ten"], ["--model=llama"], ["--unknown=1"], []])
@@ -64,7 +72,9 @@ def test_accumulation():
 
 def test_shell_line_can_be_typed(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "/mine")
-    launch = Launch(("python", "-c", "print('a b')"), {"B": "x y", "A": "1"}, Path("/tmp/a directory"))
+    launch = Launch(
+        ("python", "-c", "print('a b')"), {"B": "x y", "A": "1"}, Path("/tmp/a directory")
+    )
     words = shlex.split(launch.shell_line())
     assert words[:3] == ["cd", "/tmp/a directory", "&&"]
     assert words[3:6] == ["env", "A=1", "B=x y"]

@@ -33,20 +33,38 @@ class TestNothingSaid:
     @pytest.mark.parametrize("model", models.names())
     def test_on_a_cpu(self, model):
         request, notes = resolved(CPU, model)
-        assert (request.scale, request.precision, request.steps, request.num_gpus) == ("tiny", "fp32", 60, 1)
-        assert (request.global_batch_size, request.micro_batch_size, request.sequence_length) == (2, 2, 128)
+        assert (request.scale, request.precision, request.steps, request.num_gpus) == (
+            "tiny",
+            "fp32",
+            60,
+            1,
+        )
+        assert (request.global_batch_size, request.micro_batch_size, request.sequence_length) == (
+            2,
+            2,
+            128,
+        )
         assert notes == ()
 
     def test_on_eight_gpus(self):
         request, _ = resolved(H100S)
-        assert (request.scale, request.precision, request.steps, request.num_gpus) == ("1b", "bf16", 200, 8)
+        assert (request.scale, request.precision, request.steps, request.num_gpus) == (
+            "1b",
+            "bf16",
+            200,
+            8,
+        )
         assert request.global_batch_size == 64
 
     @pytest.mark.parametrize("model", models.names())
     @pytest.mark.parametrize("memory_gib", [192.0, 79.2, 23.6])
     def test_an_h100_an_mi300x_and_a_4090_train_the_same(self, model, memory_gib):
         request, notes = resolved(Device("nvd", 1, memory_gib * 2**30), model)
-        assert (request.scale, request.global_batch_size, request.sequence_length) == ("1b", 8, 2048)
+        assert (request.scale, request.global_batch_size, request.sequence_length) == (
+            "1b",
+            8,
+            2048,
+        )
         assert not any("default on larger GPUs" in note for note in notes)
 
     @pytest.mark.parametrize(
@@ -57,14 +75,21 @@ class TestNothingSaid:
         resolver = by_name("lightning").resolver("llama", RequestedConfig(**requested), H100S)
         assert resolver.bytes_per_parameter() == needed
         assert (
-            by_name("lightning").resolver("llama", RequestedConfig(precision="bf16"), CPU).bytes_per_parameter() == 16
+            by_name("lightning")
+            .resolver("llama", RequestedConfig(precision="bf16"), CPU)
+            .bytes_per_parameter()
+            == 16
         )
 
     @pytest.mark.parametrize(
         ("memory_gb", "scale", "said"),
         [
             (25.7, "1b", None),  # 80% are more than 18 bytes for each of 1.135 billion parameters
-            (25.39, "1b", "less than 20% is left, activations are recomputed if they don't fit"),  # RTX 4090
+            (
+                25.39,
+                "1b",
+                "less than 20% is left, activations are recomputed if they don't fit",
+            ),  # RTX 4090
             (22.75, "1b", "less than 20% is left, activations are recomputed if they don't fit"),
             (
                 22.65,
@@ -84,7 +109,11 @@ class TestNothingSaid:
         eager = resolved(MI300X, eager=True)[0]
         assert (eager.compiled, eager.finds_micro_batch) == (False, True)
         stated = resolved(MI300X, micro_batch_size=2)[0]
-        assert (stated.compiled, stated.finds_micro_batch, stated.micro_batch_size) == (True, False, 2)
+        assert (stated.compiled, stated.finds_micro_batch, stated.micro_batch_size) == (
+            True,
+            False,
+            2,
+        )
 
     def test_a_cpu_stays_eager(self):
         assert not resolved(CPU)[0].tuned
@@ -110,7 +139,10 @@ class TestScale:
         assert (request.scale, request.shape) == ("full", None)
 
     def test_an_unknown_one(self):
-        assert "choose from tiny, small, medium, 1b, large, quarter, half, full, largest" in refusal(CPU, scale="huge")
+        assert (
+            "choose from tiny, small, medium, 1b, large, quarter, half, full, largest"
+            in refusal(CPU, scale="huge")
+        )
 
     def test_too_large_names_the_largest_that_fits(self):
         message = refusal(H100S, scale="full")
@@ -130,7 +162,9 @@ class TestScale:
 
     def test_any_other_shape_is_taken_as_it_is(self):
         llama = models.by_name("llama")
-        shape = msgspec.structs.replace(scales.shape(llama, scales.by_name("tiny")), num_layers=3, num_parameters=1)
+        shape = msgspec.structs.replace(
+            scales.shape(llama, scales.by_name("tiny")), num_layers=3, num_parameters=1
+        )
         request, _ = resolved(CPU, shape=shape)
         assert request.scale == scales.OTHER
         assert request.shape.num_layers == 3
@@ -146,7 +180,9 @@ class TestBatch:
         )
 
     def test_too_small_names_the_least(self):
-        assert refusal(H100S, global_batch_size=4).endswith("(micro-batch 1 × 8 processes): the smallest is 8")
+        assert refusal(H100S, global_batch_size=4).endswith(
+            "(micro-batch 1 × 8 processes): the smallest is 8"
+        )
 
     def test_a_global_batch_alone_finds_its_micro_batch(self):
         request, _ = resolved(CPU, scale="small", global_batch_size=6)
@@ -182,11 +218,20 @@ class TestPrecision:
         assert "use --precision fp32 or bf16" in refusal(CPU, precision="fp16")
 
     def test_one_that_it_cannot_train_in(self):
-        assert "does not support fp8 here: available: fp32, bf16, fp16" in refusal(H100S, precision="fp8")
+        assert "does not support fp8 here: available: fp32, bf16, fp16" in refusal(
+            H100S, precision="fp8"
+        )
 
 
 def test_what_is_said_is_kept():
-    wishes = {"steps": 7, "seed": 0, "sequence_length": 64, "label": "mine", "time_limit_s": 5.0, "precision": "bf16"}
+    wishes = {
+        "steps": 7,
+        "seed": 0,
+        "sequence_length": 64,
+        "label": "mine",
+        "time_limit_s": 5.0,
+        "precision": "bf16",
+    }
     request, _ = resolved(CPU, **wishes)
     assert {name: getattr(request, name) for name in wishes} == wishes
     assert (request.output_dir, request.framework, request.platform) == (FOLDER, "lightning", "cpu")

@@ -19,7 +19,9 @@ def expected(gpu, memory_bytes=None, **options):
     platform = "nvd" if gpu.vendor == "NVIDIA" else "amd"
     device = Device(platform, 1, memory_bytes or 1e9 * gpu.memory_gb, gpu.architecture, gpu.title)
     framework = frameworks.by_name("lightning")
-    request, _ = framework.resolve_config("llama", RequestedConfig(**options), device, Path("output"))
+    request, _ = framework.resolve_config(
+        "llama", RequestedConfig(**options), device, Path("output")
+    )
     return request, roofline.expected(request, gpu)
 
 
@@ -38,7 +40,9 @@ def test_every_row_has_a_value_that_is_possible(title):
 # By hand, of 16,384 tokens at the scale 1b (1,004 M weights in products, 105 TFLOP per step): products at 90%
 # and attention at 45% of 794 and 668 TFLOP/s sustained, 72 + 10.5 + 52 + 6 GB at 2.85 and 3.98 TB/s.
 @pytest.mark.parametrize(
-    ("title", "milliseconds", "mfu"), [("H100 SXM", 206, 0.52), ("MI300X", 221, 0.36)], ids=["H100", "MI300X"]
+    ("title", "milliseconds", "mfu"),
+    [("H100 SXM", 206, 0.52), ("MI300X", 221, 0.36)],
+    ids=["H100", "MI300X"],
 )
 def test_by_hand(title, milliseconds, mfu):
     _, found = expected(GPUS[title])

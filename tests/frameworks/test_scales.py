@@ -10,7 +10,9 @@ from tprimat.frameworks import scales
 from tprimat.results.run import ModelConfig
 
 EVERY = [
-    pytest.param(model, scale, id=f"{model.name}-{scale.name}") for model in models.trained() for scale in scales.SCALES
+    pytest.param(model, scale, id=f"{model.name}-{scale.name}")
+    for model in models.trained()
+    for scale in scales.SCALES
 ]
 EACH_MODEL = [pytest.param(model, id=model.name) for model in models.trained()]
 
@@ -19,11 +21,16 @@ EACH_MODEL = [pytest.param(model, id=model.name) for model in models.trained()]
 class TestRatiosAreKept:
     def test_heads_per_group(self, model, scale):
         full, scaled = model.shape, scales.shape(model, scale)
-        assert scaled.num_attention_heads * full.num_query_groups == full.num_attention_heads * scaled.num_query_groups
+        assert (
+            scaled.num_attention_heads * full.num_query_groups
+            == full.num_attention_heads * scaled.num_query_groups
+        )
 
     def test_feed_forward_per_hidden(self, model, scale):
         full, scaled = model.shape, scales.shape(model, scale)
-        assert scaled.ffn_hidden_size * full.hidden_size == full.ffn_hidden_size * scaled.hidden_size
+        assert (
+            scaled.ffn_hidden_size * full.hidden_size == full.ffn_hidden_size * scaled.hidden_size
+        )
 
     def test_vocabulary_per_hidden(self, model, scale):
         full, scaled = model.shape, scales.shape(model, scale)
@@ -59,7 +66,10 @@ class TestLadder:
         assert scales.shape(model, scales.by_name("full")) == model.shape
 
     def test_tiny_is_what_was_measured_at_a_tenth_of_a_second(self):
-        sizes = {model.name: scales.shape(model, scales.by_name("tiny")).num_parameters for model in models.trained()}
+        sizes = {
+            model.name: scales.shape(model, scales.by_name("tiny")).num_parameters
+            for model in models.trained()
+        }
         assert {name: round(size / 1e6, 2) for name, size in sizes.items()} == {
             "llama": 7.51,
             "qwen": 7.90,
@@ -89,7 +99,9 @@ class TestWhatFits:
         ],
     )
     def test_llama(self, memory_gb, scale):
-        assert scales.largest_that_fits(models.by_name("llama"), memory_gb * 1e9, needed).name == scale
+        assert (
+            scales.largest_that_fits(models.by_name("llama"), memory_gb * 1e9, needed).name == scale
+        )
 
     @pytest.mark.parametrize("model", EACH_MODEL)
     def test_a_fifth_is_left(self, model):
@@ -106,12 +118,16 @@ class TestOfShape:
     def test_other_heads_are_no_scale(self):
         llama = models.by_name("llama")
         assert scales.of_shape(llama, msgspec.structs.replace(llama.shape, head_dim=64)) is None
-        assert scales.of_shape(llama, msgspec.structs.replace(llama.shape, head_dim=None)).name == "full"
+        assert (
+            scales.of_shape(llama, msgspec.structs.replace(llama.shape, head_dim=None)).name
+            == "full"
+        )
 
     def test_the_models_are_not_taken_for_each_other(self):
         mistral = models.by_name("mistral")
         assert all(
-            scales.of_shape(models.by_name("llama"), scales.shape(mistral, each)) is None for each in scales.SCALES
+            scales.of_shape(models.by_name("llama"), scales.shape(mistral, each)) is None
+            for each in scales.SCALES
         )
 
     def test_an_unknown_size_is_refused(self):

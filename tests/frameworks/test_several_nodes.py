@@ -52,13 +52,19 @@ def test_what_is_missing_or_wrong_is_named(environ, words):
 
 
 def test_each_training_meets_at_a_port_of_its_own():
-    assert [nodes.of_training("n1:2000", number) for number in (0, 1, 7)] == ["n1:2000", "n1:2001", "n1:2007"]
+    assert [nodes.of_training("n1:2000", number) for number in (0, 1, 7)] == [
+        "n1:2000",
+        "n1:2001",
+        "n1:2007",
+    ]
 
 
 H100 = Device("nvd", 8, 80e9, "sm_90", "H100")
 
 
-@pytest.mark.parametrize("name", ["lightning", "transformers", "fsdp", "deepspeed-zero3", "automodel", "megatron"])
+@pytest.mark.parametrize(
+    "name", ["lightning", "transformers", "fsdp", "deepspeed-zero3", "automodel", "megatron"]
+)
 def test_a_part_of_each_framework(name, tmp_path, monkeypatch):
     (tmp_path / "pretrain_gpt.py").touch()
     monkeypatch.setenv("MEGATRON_PATH", str(tmp_path))
@@ -69,7 +75,13 @@ def test_a_part_of_each_framework(name, tmp_path, monkeypatch):
     assert request.result_node == (1 if name == "megatron" else 0)
     placed = dataclasses.replace(request, node_index=1, rendezvous="n1:2000")
     argv = framework.launcher.launch(placed).argv
-    launcher = ("--nnodes=2", "--node-rank=1", "--master-addr=n1", "--master-port=2000", "--rdzv-conf=timeout=900")
+    launcher = (
+        "--nnodes=2",
+        "--node-rank=1",
+        "--master-addr=n1",
+        "--master-port=2000",
+        "--rdzv-conf=timeout=900",
+    )
     assert argv[1:9] == ("-m", "torch.distributed.run", *launcher, "--nproc-per-node=8")
     assert (placed.result_elsewhere is None) == (name == "megatron")
     if name != "megatron":
@@ -78,12 +90,16 @@ def test_a_part_of_each_framework(name, tmp_path, monkeypatch):
 
 def test_uneven_nodes_are_refused(tmp_path):
     with pytest.raises(UsageError, match="9 GPUs cannot be divided evenly among 2 nodes"):
-        by_name("fsdp").resolve_config("llama", RequestedConfig(num_nodes=2, num_gpus=9), H100, tmp_path)
+        by_name("fsdp").resolve_config(
+            "llama", RequestedConfig(num_nodes=2, num_gpus=9), H100, tmp_path
+        )
 
 
 def test_more_than_a_node_has_is_refused(tmp_path):
     with pytest.raises(UsageError, match="this machine has 8 GPUs"):
-        by_name("fsdp").resolve_config("llama", RequestedConfig(num_nodes=2, num_gpus=32), H100, tmp_path)
+        by_name("fsdp").resolve_config(
+            "llama", RequestedConfig(num_nodes=2, num_gpus=32), H100, tmp_path
+        )
 
 
 def test_a_session_of_a_job_has_one_name_on_all_nodes():

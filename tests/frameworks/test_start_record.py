@@ -11,7 +11,15 @@ from tprimat.errors import UnreadableError
 from tprimat.frameworks.primus import start_record
 from tprimat.frameworks.primus.start_record import StartRecord
 from tprimat.read.parsing.text import Line
-from tprimat.results.run import Environment, GpuInfo, ModelConfig, ParallelismConfig, Run, Source, TrainingConfig
+from tprimat.results.run import (
+    Environment,
+    GpuInfo,
+    ModelConfig,
+    ParallelismConfig,
+    Run,
+    Source,
+    TrainingConfig,
+)
 
 RECORD = StartRecord(
     experiment="tprimat_llama_bf16_20260511_025955_77_1",
@@ -46,9 +54,13 @@ def run(**fields) -> Run:
 
 
 class TestFile:
-    @pytest.mark.parametrize("name", ["training_llama.log", "training_llama.log.gz", "training_llama.txt.zst"])
+    @pytest.mark.parametrize(
+        "name", ["training_llama.log", "training_llama.log.gz", "training_llama.txt.zst"]
+    )
     def test_stands_beside_the_log(self, name):
-        assert start_record.path_for(Path("output") / name) == Path("output/training_llama.env.json")
+        assert start_record.path_for(Path("output") / name) == Path(
+            "output/training_llama.env.json"
+        )
 
     def test_round_trip(self, tmp_path):
         path = tmp_path / "a.env.json"
@@ -63,9 +75,15 @@ class TestFile:
             start_record.read(tmp_path / "a.env.json")
 
     def test_belongs_to_the_log_that_names_it(self):
-        head = [Line(1, f"$ env PRIMUS_EXP_NAME={RECORD.experiment} bash examples/run_pretrain.sh", True)]
+        head = [
+            Line(
+                1, f"$ env PRIMUS_EXP_NAME={RECORD.experiment} bash examples/run_pretrain.sh", True
+            )
+        ]
         assert start_record.belongs(RECORD, head)
-        assert not start_record.belongs(RECORD, [Line(1, "$ env PRIMUS_EXP_NAME=tprimat_llama_bf16_x", True)])
+        assert not start_record.belongs(
+            RECORD, [Line(1, "$ env PRIMUS_EXP_NAME=tprimat_llama_bf16_x", True)]
+        )
         assert not start_record.belongs(RECORD, [])
 
 
@@ -120,7 +138,9 @@ class TestApplied:
             "no loss is printed at iteration 3",
         )
         told = start_record.applied(run(warnings=doubts), RECORD)
-        assert [warning for warning in told.warnings if warning in doubts] == ["no loss is printed at iteration 3"]
+        assert [warning for warning in told.warnings if warning in doubts] == [
+            "no loss is printed at iteration 3"
+        ]
 
     def test_without_a_gpu_in_the_record_the_doubt_stays(self):
         doubt = "the log doesn't state the GPU's name and the versions of ROCm and PyTorch"
@@ -128,7 +148,9 @@ class TestApplied:
         assert doubt in start_record.applied(run(warnings=(doubt,)), blind).warnings
 
     def test_a_record_of_another_machine_is_left_out(self):
-        told = start_record.applied(run(gpu_info=GpuInfo(device_name="AMD Instinct MI325X")), RECORD)
+        told = start_record.applied(
+            run(gpu_info=GpuInfo(device_name="AMD Instinct MI325X")), RECORD
+        )
         assert told.gpu_info == GpuInfo(device_name="AMD Instinct MI325X")
         assert told.environment == Environment()
         assert "the record beside the log ignored" in told.warnings[-1]

@@ -24,12 +24,16 @@ VOCABULARIES = (16, 17, 31, 32, 33, 2048, 8016)
 
 def rows(source, steps, batch, length):
     where = list(itertools.product(range(1, steps + 1), range(batch)))
-    return source.rows(np.array([step for step, _ in where]), np.array([row for _, row in where]), length)
+    return source.rows(
+        np.array([step for step, _ in where]), np.array([row for _, row in where]), length
+    )
 
 
 def micro_batches_of(source, steps, batch, micro, length, rank=0, world=1):
     llama = models.by_name("llama")
-    request = Request("lightning", "cpu", "llama", "tiny", "fp32", steps, batch, micro, length, 1, world, Path())
+    request = Request(
+        "lightning", "cpu", "llama", "tiny", "fp32", steps, batch, micro, length, 1, world, Path()
+    )
     return MicroBatches(Recipe(request, llama, llama.shape, Optimizer(), source), rank)
 
 
@@ -44,7 +48,11 @@ class TestSameEverywhere:
 
     def test_digest_is_of_little_endian_words_in_order(self):
         source = TokenSource(64, 5)
-        words = b"".join(int(token).to_bytes(4, "little") for row in rows(source, 64, 4, 256)[:256] for token in row)
+        words = b"".join(
+            int(token).to_bytes(4, "little")
+            for row in rows(source, 64, 4, 256)[:256]
+            for token in row
+        )
         assert source.digest(4, 256) == hashlib.sha256(words).hexdigest()
 
     def test_another_seed_batch_or_vocabulary_is_other_data(self):
@@ -68,7 +76,9 @@ class TestSameEverywhere:
         parts = [micro_batches_of(source, 3, 8, micro, 40, rank, world) for rank in range(world)]
         assert {len(part) for part in parts} == {3 * accumulation}
         for step in range(3):
-            batch = [part[step * accumulation + index] for index in range(accumulation) for part in parts]
+            batch = [
+                part[step * accumulation + index] for index in range(accumulation) for part in parts
+            ]
             expected = source.rows(np.full(8, step + 1), np.arange(8), 40)
             assert (np.concatenate(batch) == expected).all()
 
@@ -81,7 +91,10 @@ class TestSameEverywhere:
         assert loaded == [micro_batches[index].tolist() for index in range(8)]
 
     def test_a_large_seed_overflows_without_a_warning(self, recwarn):
-        assert TokenSource(100, 2**63 - 1).rows(np.array([2**40]), np.array([2**40]), 5).shape == (1, 5)
+        assert TokenSource(100, 2**63 - 1).rows(np.array([2**40]), np.array([2**40]), 5).shape == (
+            1,
+            5,
+        )
         assert not recwarn.list
 
 
@@ -99,7 +112,9 @@ class TestEntropy:
         source = TokenSource(32, 4)
         matrix = dense(source)
         assert source.stationary is not None
-        of_rows = -(matrix * np.log(matrix, where=matrix > 0, out=np.zeros_like(matrix))).sum(axis=1)
+        of_rows = -(matrix * np.log(matrix, where=matrix > 0, out=np.zeros_like(matrix))).sum(
+            axis=1
+        )
         assert math.isclose(source.entropy, float(source.stationary @ of_rows), rel_tol=1e-12)
         assert math.isclose(source.entropy, 1.75 * math.log(2), rel_tol=1e-12)
 
@@ -118,7 +133,10 @@ class TestEntropy:
         np.add.at(counts, (walk[:-1], walk[1:]), 1)
         frequencies = counts.sum(axis=1) / counts.sum()
         within = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-        rate = -sum(f * sum(p * math.log(p) for p in row if p) for f, row in zip(frequencies, within, strict=True))
+        rate = -sum(
+            f * sum(p * math.log(p) for p in row if p)
+            for f, row in zip(frequencies, within, strict=True)
+        )
         assert rate == pytest.approx(source.entropy, abs=0.01)
         unigram = -sum(f * math.log(f) for f in frequencies if f)
         assert unigram == pytest.approx(source.unigram_entropy, abs=0.01)

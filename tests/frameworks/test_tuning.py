@@ -32,7 +32,8 @@ def test_on_a_cpu_the_untuned_setting_comes_first_and_all_train_the_same_batch()
     assert found.candidates[0].name == "micro2-recompute-none-sdpa-attention"
     assert {each.request.global_batch_size for each in found.candidates} == {4}
     assert all(
-        each.request.micro_batch_size * each.request.gradient_accumulation_steps == 4 for each in found.candidates
+        each.request.micro_batch_size * each.request.gradient_accumulation_steps == 4
+        for each in found.candidates
     )
     assert not found.excluded
 
@@ -40,7 +41,14 @@ def test_on_a_cpu_the_untuned_setting_comes_first_and_all_train_the_same_batch()
 def test_what_is_requested_is_not_varied():
     found = space("lightning", CPU, micro_batch_size=1, global_batch_size=4, attention="sdpa")
     assert dict(found.knobs) == {"recomputation": ("none", "full")}
-    found = space("lightning", CPU, micro_batches=(1, 4), global_batch_size=4, attention="sdpa", recomputation="none")
+    found = space(
+        "lightning",
+        CPU,
+        micro_batches=(1, 4),
+        global_batch_size=4,
+        attention="sdpa",
+        recomputation="none",
+    )
     assert [each.name for each in found.candidates] == ["micro1", "micro4"]
 
 
@@ -74,7 +82,10 @@ def test_parallelism_where_the_framework_divides_a_model():
             == 0
         )
     one = Device("nvd", 1, 80e9, "sm_90", "NVIDIA H100 80GB HBM3")
-    assert not {"tensor_model_parallel_size", "recomputation", "attention"} & space("megatron_bridge", one).knobs.keys()
+    assert (
+        not {"tensor_model_parallel_size", "recomputation", "attention"}
+        & space("megatron_bridge", one).knobs.keys()
+    )
 
 
 def test_what_takes_more_than_the_memory_is_excluded_with_the_reason():

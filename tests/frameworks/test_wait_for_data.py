@@ -45,7 +45,11 @@ def test_a_slow_loader_is_found(name, slow, tmp_path, monkeypatch):
     if reason := framework.unavailable():
         pytest.skip(f"{name}: {reason}")
     wanted = RequestedConfig(
-        shape=SMALL, steps=STEPS, global_batch_size=2 * MICRO_BATCHES, micro_batch_size=2, sequence_length=16
+        shape=SMALL,
+        steps=STEPS,
+        global_batch_size=2 * MICRO_BATCHES,
+        micro_batch_size=2,
+        sequence_length=16,
     )
     request, _ = framework.resolve_config("llama", wanted, Device("cpu", 2, None), tmp_path)
     for variable, value in framework.launcher.launch(request).environment().items():
@@ -63,4 +67,6 @@ def test_a_slow_loader_is_found(name, slow, tmp_path, monkeypatch):
     took = sum(slow[first:]) / (STEPS - 1)
     # A busy machine lets a loop that was given its data wait for a core.
     assert 0.99 * took < run.breakdown["data_wait_s"] < 1.5 * took
-    assert sum(run.breakdown.values()) == pytest.approx(sum(run.step_times[1:]) / (STEPS - 1), rel=0.01)
+    assert sum(run.breakdown.values()) == pytest.approx(
+        sum(run.step_times[1:]) / (STEPS - 1), rel=0.01
+    )

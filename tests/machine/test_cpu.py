@@ -27,13 +27,19 @@ class Machine:
 
     def __init__(self):
         self.cpus = [Times(10.0, 0.0, 0.0, 10.0, 0.0, 0.0, 5.0)] * 3
-        self.processes = {1: (0, "init", 1.0, 50.0), 7: (1, "trainer", 0.0, 0.0), 8: (7, "worker", 0.0, 0.0)}
+        self.processes = {
+            1: (0, "init", 1.0, 50.0),
+            7: (1, "trainer", 0.0, 0.0),
+            8: (7, "worker", 0.0, 0.0),
+        }
 
     def passes(self, seconds, busy, steal):
         for index in (0, 1):
             before = self.cpus[index]
             self.cpus[index] = before._replace(
-                user=before.user + busy, steal=before.steal + steal, idle=before.idle + seconds - busy - steal
+                user=before.user + busy,
+                steal=before.steal + steal,
+                idle=before.idle + seconds - busy - steal,
             )
 
     def listed(self, _attributes):
@@ -66,7 +72,11 @@ def test_others_are_what_is_in_use_and_not_ours(machine, tmp_path):
     first = reader.read()
     machine.passes(10.0, busy=8.0, steal=1.0)
     # The worker has a child that exited; the neighbour came after the first look.
-    machine.processes |= {7: (1, "trainer", 5.0, 0.0), 8: (7, "worker", 4.0, 2.0), 9: (1, "neighbour", 4.5, 3.0)}
+    machine.processes |= {
+        7: (1, "trainer", 5.0, 0.0),
+        8: (7, "worker", 4.0, 2.0),
+        9: (1, "neighbour", 4.5, 3.0),
+    }
     last = reader.read(last=True)
     assert last.total_s - first.total_s == 20.0
     assert last.busy_s - first.busy_s == 16.0
@@ -98,7 +108,12 @@ def test_what_the_system_does_not_state_is_unknown(machine, monkeypatch, tmp_pat
     monkeypatch.setattr(psutil, "cpu_freq", fail)
     monkeypatch.delattr(os, "getloadavg", raising=False)
     state = reader.read()
-    assert (state.frequency_mhz, state.load_average, state.stalled_s, state.held_back_s) == (None, None, {}, None)
+    assert (state.frequency_mhz, state.load_average, state.stalled_s, state.held_back_s) == (
+        None,
+        None,
+        {},
+        None,
+    )
     monkeypatch.setattr(psutil, "cpu_times", fail)
     assert reader.read() is None
 
@@ -119,7 +134,9 @@ def test_stalls_and_quota(machine, tmp_path):
 
 class TestEnergy:
     def read(self, tmp_path, files):
-        reader = CpuReader(fake_host(tmp_path, files={f"{RAPL}{name}": text for name, text in files.items()}), 7)
+        reader = CpuReader(
+            fake_host(tmp_path, files={f"{RAPL}{name}": text for name, text in files.items()}), 7
+        )
         state = reader.read()
         return state.energy_j, state.energy_range_j, reader.unknown
 
@@ -140,7 +157,10 @@ class TestEnergy:
 
     def test_readable_by_root_alone(self, machine, tmp_path):
         joules, _, unknown = self.read(tmp_path, {"/name": "package-0\n"})
-        assert (joules, unknown) == ({}, ["CPU energy: RAPL's counters can be read only by root (energy_uj)"])
+        assert (joules, unknown) == (
+            {},
+            ["CPU energy: RAPL's counters can be read only by root (energy_uj)"],
+        )
 
     def test_none(self, machine, tmp_path):
         assert "no RAPL counter here" in self.read(tmp_path, {})[2][0]

@@ -67,8 +67,17 @@ class TestListed:
         assert elsewhere == GpuProcess(2000000001, gpu="0", gpu_id="aa", name="x")
 
     def test_amd(self, tmp_path):
-        listed = [{"gpu": 0, "process_list": [{"process_info": {"pid": 2000000001, "name": "x", "mem_usage": 5}}]}]
-        (found,) = gpu_processes.list_processes(fake_host(tmp_path, {AMD_PROCESSES: json.dumps(listed)}))
+        listed = [
+            {
+                "gpu": 0,
+                "process_list": [
+                    {"process_info": {"pid": 2000000001, "name": "x", "mem_usage": 5}}
+                ],
+            }
+        ]
+        (found,) = gpu_processes.list_processes(
+            fake_host(tmp_path, {AMD_PROCESSES: json.dumps(listed)})
+        )
         assert found == GpuProcess(2000000001, gpu="0", name="x", memory_gb=5e-9)
 
     def test_nobody_and_no_tool_differ(self, tmp_path):
@@ -86,8 +95,12 @@ class TestMayEnd:
 
     def test_nothing_that_is_not_there_or_whose_number_was_used_again(self, start):
         process = start()
-        assert not gpu_processes.can_terminate(GpuProcess(2000000001, started=process.started), Host())
-        assert not gpu_processes.can_terminate(GpuProcess(process.pid, started=process.started - 1), Host())
+        assert not gpu_processes.can_terminate(
+            GpuProcess(2000000001, started=process.started), Host()
+        )
+        assert not gpu_processes.can_terminate(
+            GpuProcess(process.pid, started=process.started - 1), Host()
+        )
         assert not gpu_processes.can_terminate(GpuProcess(process.pid), Host())
 
     def test_nothing_of_others(self, start, monkeypatch):
@@ -129,11 +142,18 @@ class TestEnd:
         def send(pid: int, number: int) -> None:
             sent.append((pid, number))
             os.kill(pid, number)
-            while (pid == first or number == signal.SIGKILL) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+            while (pid == first or number == signal.SIGKILL) and psutil.Process(
+                pid
+            ).status() != psutil.STATUS_ZOMBIE:
                 pass
 
         first, second = (process.pid for process in processes)
-        assert gpu_processes.terminate(processes, Host(), report=said.append, send=send, grace_period_s=0) == ()
+        assert (
+            gpu_processes.terminate(
+                processes, Host(), report=said.append, send=send, grace_period_s=0
+            )
+            == ()
+        )
         assert sent == [(first, signal.SIGTERM), (second, signal.SIGTERM), (second, signal.SIGKILL)]
         assert said == [
             f"process {first}: SIGTERM sent",
@@ -144,11 +164,16 @@ class TestEnd:
     def test_says_what_is_still_there(self, start):
         process = start()
         said: list[str] = []
-        left = gpu_processes.terminate([process], Host(), report=said.append, send=lambda *_: None, grace_period_s=0)
+        left = gpu_processes.terminate(
+            [process], Host(), report=said.append, send=lambda *_: None, grace_period_s=0
+        )
         assert left == (process,)
         assert "still running" in said[-1]
 
     def test_nothing_else_is_touched(self, start):
         process = start(file="/dev/null")
-        assert gpu_processes.terminate([process], Host(), report=lambda line: None, grace_period_s=0) == ()
+        assert (
+            gpu_processes.terminate([process], Host(), report=lambda line: None, grace_period_s=0)
+            == ()
+        )
         assert psutil.Process(process.pid).is_running()

@@ -48,7 +48,13 @@ def eight_threads(monkeypatch):
         ({"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/cpu.max": "10000 100000\n"}, 1),
         ({"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/cpu.max": "1600000 100000\n"}, 8),
         # The least of all levels counts.
-        ({"/proc/self/cgroup": "0::/job/step\n", "/sys/fs/cgroup/job/cpu.max": "400000 100000\n"}, 4),
+        (
+            {
+                "/proc/self/cgroup": "0::/job/step\n",
+                "/sys/fs/cgroup/job/cpu.max": "400000 100000\n",
+            },
+            4,
+        ),
         (
             {
                 "/proc/self/cgroup": "3:cpu,cpuacct:/docker/ab\n2:memory:/\n",
@@ -76,7 +82,11 @@ def test_threads_respect_affinity_and_quota(here, files, threads):
     ("cpuinfo", "instructions", "lacks_bf16"),
     [
         ("flags\t\t: fpu sse2 avx2 bmi1\n", ("avx2",), True),
-        ("flags\t\t: avx2 avx512f avx512_bf16 amx_bf16\n", ("avx2", "avx512f", "avx512_bf16", "amx_bf16"), False),
+        (
+            "flags\t\t: avx2 avx512f avx512_bf16 amx_bf16\n",
+            ("avx2", "avx512f", "avx512_bf16", "amx_bf16"),
+            False,
+        ),
         ("Features\t: fp asimd asimdhp sve i8mm bf16\n", ("asimdhp", "sve", "i8mm", "bf16"), False),
         ("Features\t: fp asimd\n", (), True),
     ],
@@ -105,12 +115,26 @@ def test_threads_without_affinities(here, monkeypatch):
         ({}, None),
         ({"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": "max\n"}, None),
         ({"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": "4000000000\n"}, 4.0),
-        ({"/proc/self/cgroup": "4:memory:/a\n", "/sys/fs/cgroup/memory/a/memory.limit_in_bytes": "5000000000\n"}, 5.0),
-        ({"/proc/self/cgroup": "4:memory:/\n", "/sys/fs/cgroup/memory/memory.limit_in_bytes": f"{2**63 - 4096}"}, None),
+        (
+            {
+                "/proc/self/cgroup": "4:memory:/a\n",
+                "/sys/fs/cgroup/memory/a/memory.limit_in_bytes": "5000000000\n",
+            },
+            5.0,
+        ),
+        (
+            {
+                "/proc/self/cgroup": "4:memory:/\n",
+                "/sys/fs/cgroup/memory/memory.limit_in_bytes": f"{2**63 - 4096}",
+            },
+            None,
+        ),
     ],
 )
 def test_memory_limit_of_a_container(here, monkeypatch, files, limit):
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: types.SimpleNamespace(total=16_384_000_000))
+    monkeypatch.setattr(
+        psutil, "virtual_memory", lambda: types.SimpleNamespace(total=16_384_000_000)
+    )
     assert hosts.memory_limit_gb(here(files)) == limit
 
 
@@ -120,12 +144,20 @@ def test_memory_limit_of_a_container(here, monkeypatch, files, limit):
         ({}, {}, None),
         ({"/.dockerenv": ""}, {}, "docker"),
         ({"/.dockerenv": ""}, {"NVIDIA_PYTORCH_VERSION": "25.03"}, "docker (NVIDIA PyTorch 25.03)"),
-        ({"/run/.containerenv": 'engine="podman-5"\nimage="quay.io/x/rocm:7.1"\n'}, {}, "podman (quay.io/x/rocm:7.1)"),
+        (
+            {"/run/.containerenv": 'engine="podman-5"\nimage="quay.io/x/rocm:7.1"\n'},
+            {},
+            "podman (quay.io/x/rocm:7.1)",
+        ),
         ({"/run/.containerenv": ""}, {}, "podman"),
         ({}, {"APPTAINER_CONTAINER": "/scratch/me/nemo_25.11.sif"}, "apptainer (nemo_25.11.sif)"),
         ({}, {"SINGULARITY_CONTAINER": "/scratch/primus.sif"}, "apptainer (primus.sif)"),
         ({"/.dockerenv": ""}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "kubernetes, docker"),
-        ({"/proc/1/cgroup": "0::/kubepods/besteffort/pod1\n"}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "kubernetes"),
+        (
+            {"/proc/1/cgroup": "0::/kubepods/besteffort/pod1\n"},
+            {"KUBERNETES_SERVICE_HOST": "10.0.0.1"},
+            "kubernetes",
+        ),
         ({"/proc/1/cgroup": "4:cpu:/docker/0123\n"}, {}, "docker"),
         ({}, {"container": "systemd-nspawn"}, "systemd-nspawn"),
         (
@@ -211,31 +243,52 @@ def test_secrets_are_never_recorded(name, value):
             "TORCHINDUCTOR_REMOTE_SERVER",
             "NVSHMEM_BOOTSTRAP_SESSION_ID",
         ),
-        *("NCCL_PW", "NVTE_PW", "TORCH_PWD", "UCX_ACCOUNT", "HIP_USERNAME", "MASTER_ADDR", "SLURM_NODELIST"),
+        *(
+            "NCCL_PW",
+            "NVTE_PW",
+            "TORCH_PWD",
+            "UCX_ACCOUNT",
+            "HIP_USERNAME",
+            "MASTER_ADDR",
+            "SLURM_NODELIST",
+        ),
     ],
 )
 def test_x7_addresses_accounts_and_passwords_are_no_settings(name):
-    assert hosts.settings({name: "gpu17.acme.corp:1234", "NCCL_IB_HCA": "mlx5_0"}) == {"NCCL_IB_HCA": "mlx5_0"}
+    assert hosts.settings({name: "gpu17.acme.corp:1234", "NCCL_IB_HCA": "mlx5_0"}) == {
+        "NCCL_IB_HCA": "mlx5_0"
+    }
 
 
 @pytest.mark.parametrize(
-    "name", ["NCCL_SOCKET_IFNAME", "NCCL_IB_ADDR_FAMILY", "CUDA_VISIBLE_DEVICES", "NCCL_HOST_PINNED_X"]
+    "name",
+    ["NCCL_SOCKET_IFNAME", "NCCL_IB_ADDR_FAMILY", "CUDA_VISIBLE_DEVICES", "NCCL_HOST_PINNED_X"],
 )
 def test_x7_settings_with_other_names_stay(name):
     assert hosts.settings({name: "1"}) == {name: "1"}
 
 
 def test_versions_are_those_that_are_installed(here):
-    found = hosts.versions(here(packages={"torch": "2.7.0", "megatron-core": "0.15.3", "rich": "13"}))
-    assert found == {"python": platform.python_version(), "torch": "2.7.0", "megatron-core": "0.15.3"}
+    found = hosts.versions(
+        here(packages={"torch": "2.7.0", "megatron-core": "0.15.3", "rich": "13"})
+    )
+    assert found == {
+        "python": platform.python_version(),
+        "torch": "2.7.0",
+        "megatron-core": "0.15.3",
+    }
     assert hosts.installed_version("no-such-distribution-anywhere") is None
     assert hosts.installed_version("pytest") == pytest.__version__
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the processor's name is asked for in Linux's way")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="the processor's name is asked for in Linux's way"
+)
 def test_name_of_an_arm_processor_comes_from_lscpu(here):
     listed = "Architecture:  aarch64\nVendor ID:     ARM\n  Model name:  Neoverse-V2\nModel name:    Neoverse-V2\n"
-    host = here({"/proc/cpuinfo": "processor\t: 0\nBogoMIPS\t: 2000.00\n"}, commands={"lscpu": listed})
+    host = here(
+        {"/proc/cpuinfo": "processor\t: 0\nBogoMIPS\t: 2000.00\n"}, commands={"lscpu": listed}
+    )
     assert hosts.cpu_name(host) == "Neoverse-V2"
 
 
@@ -243,14 +296,19 @@ def test_name_of_an_arm_processor_comes_from_lscpu(here):
     ("answers", "commit"),
     [
         ({"rev-parse": "a" * 40 + "\n", "status": ""}, "a" * 40),
-        ({"rev-parse": "a" * 40 + "\n", "status": " M tprimat/results/run.py\n"}, "a" * 40 + "-dirty"),
+        (
+            {"rev-parse": "a" * 40 + "\n", "status": " M tprimat/results/run.py\n"},
+            "a" * 40 + "-dirty",
+        ),
         ({"rev-parse": None, "status": None}, None),
         ({"rev-parse": "a" * 40 + "\n", "status": None}, None),
     ],
 )
 def test_commit(tmp_path, answers, commit):
     (tmp_path / ".git").mkdir()
-    host = Host(command=lambda argv: next(answer for word, answer in answers.items() if word in argv))
+    host = Host(
+        command=lambda argv: next(answer for word, answer in answers.items() if word in argv)
+    )
     assert hosts.commit(host, tmp_path) == commit
 
 
@@ -273,7 +331,9 @@ def test_a_library_that_prints_and_fails_is_none(tmp_path, monkeypatch, capsys):
     """As amdsmi does without ROCm's library."""
     folder = tmp_path / hosts.ROCM_LIBRARIES
     folder.mkdir(parents=True)
-    (folder / "amdsmi_of_a_test.py").write_text("print('Unable to find libamd_smi.so')\n{}['libamd_smi.so']\n")
+    (folder / "amdsmi_of_a_test.py").write_text(
+        "print('Unable to find libamd_smi.so')\n{}['libamd_smi.so']\n"
+    )
     (folder / "amdsmi_that_works.py").write_text("value = 3\n")
     monkeypatch.setenv("ROCM_PATH", str(tmp_path))
     before = list(sys.path)
@@ -284,7 +344,9 @@ def test_a_library_that_prints_and_fails_is_none(tmp_path, monkeypatch, capsys):
     assert sys.path == before
 
 
-@pytest.mark.parametrize(("text", "is_on"), [("0\n", False), ("1\n", True), ("2\n", True), (None, None), ("?", None)])
+@pytest.mark.parametrize(
+    ("text", "is_on"), [("0\n", False), ("1\n", True), ("2\n", True), (None, None), ("?", None)]
+)
 def test_numa_balancing(tmp_path, text, is_on):
     files = {"/proc/sys/kernel/numa_balancing": text} if text else {}
     assert hosts.numa_balancing(fake_host(tmp_path, files=files)) is is_on

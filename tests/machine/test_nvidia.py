@@ -22,8 +22,16 @@ class TestStates:
         assert (second.index, second.id) == (1, "bb-1")
         # What the driver reserves is not in use, as nvidia-smi counts.
         assert (first.memory_total_gb, first.memory_used_gb) == (85.520809984, 12.0)
-        assert (first.power_cap_w, first.power_default_w, first.power_max_w) == (500.0, 700.0, 700.0)
-        assert (first.clock_mhz, first.clock_max_mhz, first.utilisation_percent) == (1755, 1980, 97.0)
+        assert (first.power_cap_w, first.power_default_w, first.power_max_w) == (
+            500.0,
+            700.0,
+            700.0,
+        )
+        assert (first.clock_mhz, first.clock_max_mhz, first.utilisation_percent) == (
+            1755,
+            1980,
+            97.0,
+        )
         assert first.is_capped
         assert not first.partitioned
         assert nvml.open == 0
@@ -31,18 +39,37 @@ class TestStates:
     def test_by_the_tool(self, tmp_path):
         text = (
             nvidia_row(0, "AA-0", used=71680, power="500.00, 700.00, 700.00", utilisation=97)
-            + nvidia_row(1, "bb-1", power=NOTHING, clocks="[Unknown Error], 1980", utilisation="[N/A]", mig="Enabled")
+            + nvidia_row(
+                1,
+                "bb-1",
+                power=NOTHING,
+                clocks="[Unknown Error], 1980",
+                utilisation="[N/A]",
+                mig="Enabled",
+            )
             + "not a line of it\n"
         )
         first, second = nvidia.states(fake_host(tmp_path, {NVIDIA_QUERY: text}))
         assert (first.index, first.name, first.id) == (0, "NVIDIA H100 80GB HBM3", "aa-0")
         assert first.memory_total_gb == pytest.approx(81559 * 2**20 / 1e9)
         assert first.memory_used_gb == pytest.approx(71680 * 2**20 / 1e9)
-        assert (first.power_cap_w, first.power_default_w, first.power_max_w) == (500.0, 700.0, 700.0)
-        assert (first.clock_mhz, first.clock_max_mhz, first.utilisation_percent) == (1980.0, 1980.0, 97.0)
+        assert (first.power_cap_w, first.power_default_w, first.power_max_w) == (
+            500.0,
+            700.0,
+            700.0,
+        )
+        assert (first.clock_mhz, first.clock_max_mhz, first.utilisation_percent) == (
+            1980.0,
+            1980.0,
+            97.0,
+        )
         assert first.is_capped
         # What the driver doesn't state is unknown, not 0.
-        assert (second.power_cap_w, second.clock_mhz, second.utilisation_percent) == (None, None, None)
+        assert (second.power_cap_w, second.clock_mhz, second.utilisation_percent) == (
+            None,
+            None,
+            None,
+        )
         assert (second.is_capped, second.partitioned) == (False, True)
 
     def test_a_gpu_that_is_lost_to_the_library_is_the_tools(self, tmp_path):
@@ -53,7 +80,11 @@ class TestStates:
     def test_values_that_a_virtual_gpu_lacks_are_unknown(self, tmp_path):
         bare = {key: H100[key] for key in ("uuid", "name", "memory")}
         (state,) = nvidia.states(fake_host(tmp_path, libraries={"pynvml": FakeNvml([bare])}))
-        known = {name for name in state.__struct_fields__ if getattr(state, name) not in (None, (), False)}
+        known = {
+            name
+            for name in state.__struct_fields__
+            if getattr(state, name) not in (None, (), False)
+        }
         assert known == {"name", "memory_total_gb", "memory_used_gb", "id"}
 
     def test_an_older_driver_counts_memory_in_one_way_only(self, tmp_path):
@@ -62,9 +93,13 @@ class TestStates:
         (state,) = nvidia.states(fake_host(tmp_path, libraries={"pynvml": nvml}))
         assert state.memory_used_gb == 12.6
 
-    @pytest.mark.parametrize("text", [None, "", "Failed to initialize NVML: Driver/library version mismatch\n"])
+    @pytest.mark.parametrize(
+        "text", [None, "", "Failed to initialize NVML: Driver/library version mismatch\n"]
+    )
     def test_nothing_answers(self, tmp_path, text):
-        assert nvidia.states(fake_host(tmp_path, {NVIDIA_QUERY: text}, {"pynvml": FakeNvml([])})) == ()
+        assert (
+            nvidia.states(fake_host(tmp_path, {NVIDIA_QUERY: text}, {"pynvml": FakeNvml([])})) == ()
+        )
 
 
 class TestProcesses:
@@ -88,13 +123,17 @@ class TestProcesses:
         assert second == self.expected[1]
 
     def test_a_name_with_commas(self, tmp_path):
-        (process,) = nvidia.processes(fake_host(tmp_path, {NVIDIA_APPS: "GPU-aa-0, 7, a, b, 1024\n"}))
+        (process,) = nvidia.processes(
+            fake_host(tmp_path, {NVIDIA_APPS: "GPU-aa-0, 7, a, b, 1024\n"})
+        )
         assert (process.pid, process.name, process.gpu) == (7, "a,b", None)
 
     def test_a_gpu_in_mig_mode_that_hides_its_processes_is_the_tools(self, tmp_path):
         hidden = {key: value for key, value in SECOND.items() if key != "processes"}
         libraries = {"pynvml": FakeNvml([H100, hidden])}
-        (process,) = nvidia.processes(fake_host(tmp_path, {NVIDIA_APPS: "GPU-bb-1, 7, x, 1\n"}, libraries))
+        (process,) = nvidia.processes(
+            fake_host(tmp_path, {NVIDIA_APPS: "GPU-bb-1, 7, x, 1\n"}, libraries)
+        )
         assert process.pid == 7
         # Without the tool what is known remains.
         assert nvidia.processes(fake_host(tmp_path, libraries=libraries)) == self.expected
@@ -106,10 +145,14 @@ class TestProcesses:
         assert (first.pid, first.name) == (4242, None)
 
     def test_a_desktop_is_named_where_it_is_asked_for(self, tmp_path):
-        nvml = FakeNvml([{**SECOND, "graphics": [(900, 400_000_000)], "names": {900: "/usr/lib/xorg/Xorg"}}])
+        nvml = FakeNvml(
+            [{**SECOND, "graphics": [(900, 400_000_000)], "names": {900: "/usr/lib/xorg/Xorg"}}]
+        )
         host = fake_host(tmp_path, libraries={"pynvml": nvml})
         assert nvidia.processes(host) == ()
-        assert nvidia.processes(host, graphics=True) == (GpuProcess(900, "0", "bb-1", "/usr/lib/xorg/Xorg", 0.4),)
+        assert nvidia.processes(host, graphics=True) == (
+            GpuProcess(900, "0", "bb-1", "/usr/lib/xorg/Xorg", 0.4),
+        )
 
     def test_nobody_and_no_answer_differ(self, tmp_path):
         assert nvidia.processes(fake_host(tmp_path, libraries={"pynvml": FakeNvml([SECOND])})) == ()
@@ -121,7 +164,9 @@ class TestProcesses:
     ("files", "answers", "libraries", "version"),
     [
         (
-            {"/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5\n"},
+            {
+                "/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5\n"
+            },
             {},
             {},
             "NVIDIA 550.54.15",
@@ -178,9 +223,19 @@ class TestReader:
         assert first.throttle == ("power-cap", "thermal")
         assert (first.temperature_c, first.pids) == (71, (4242, 4343))
         assert (first.ecc_corrected, first.ecc_uncorrected, first.retired_pages) == (3, 1, 3)
-        assert (first.pcie_replays, first.pcie_width, first.pcie_width_max, first.link_errors) == (4, 8, 16, 5)
+        assert (first.pcie_replays, first.pcie_width, first.pcie_width_max, first.link_errors) == (
+            4,
+            8,
+            16,
+            5,
+        )
         assert first.xids == (79,)
-        assert (second.energy_j, second.power_w, second.xids, second.link_errors) == (None, None, (), None)
+        assert (second.energy_j, second.power_w, second.xids, second.link_errors) == (
+            None,
+            None,
+            (),
+            None,
+        )
         # An error is reported once.
         assert [gpu.xids for gpu in reader.read()] == [(), ()]
         assert nvml.open == 1
@@ -198,7 +253,17 @@ class TestReader:
             (0x40, ("thermal",)),
             (0x80, ("power-brake",)),
             (0x100, ("clock-setting",)),
-            (0x1FF, ("clock-setting", "hardware-slowdown", "power-brake", "power-cap", "sync-boost", "thermal")),
+            (
+                0x1FF,
+                (
+                    "clock-setting",
+                    "hardware-slowdown",
+                    "power-brake",
+                    "power-cap",
+                    "sync-boost",
+                    "thermal",
+                ),
+            ),
         ],
     )
     def test_every_reason_of_nvml_but_idleness_is_named(self, tmp_path, bits, reasons):
@@ -208,18 +273,28 @@ class TestReader:
 
     def test_an_instant_of_an_h100_covers_a_part_of_the_time(self, tmp_path):
         gpu = {name: value for name, value in LOADED.items() if name != "power_average"}
-        (state,) = nvidia.Reader(fake_host(tmp_path, libraries={"pynvml": FakeNvml([gpu])}), ["aa-0"]).read()
+        (state,) = nvidia.Reader(
+            fake_host(tmp_path, libraries={"pynvml": FakeNvml([gpu])}), ["aa-0"]
+        ).read()
         assert (state.power_w, state.power_is_average) == (700, False)
         (state,) = nvidia.Reader(
-            fake_host(tmp_path, libraries={"pynvml": FakeNvml([{**gpu, "name": "NVIDIA L40S"}])}), ["aa-0"]
+            fake_host(tmp_path, libraries={"pynvml": FakeNvml([{**gpu, "name": "NVIDIA L40S"}])}),
+            ["aa-0"],
         ).read()
         assert state.power_is_average is None
 
     def test_through_the_tool(self, tmp_path):
-        text = nvidia_row(0, "BB-1", utilisation="[N/A]") + nvidia_row(1, "aa-0", 64, sensors="512.25, 66, 2619")
+        text = nvidia_row(0, "BB-1", utilisation="[N/A]") + nvidia_row(
+            1, "aa-0", 64, sensors="512.25, 66, 2619"
+        )
         reader = nvidia.Reader(fake_host(tmp_path, {NVIDIA_QUERY: text}), ["aa-0"])
         (state,) = reader.read()
-        assert (state.id, state.power_w, state.temperature_c, state.memory_clock_mhz) == ("aa-0", 512.25, 66, 2619)
+        assert (state.id, state.power_w, state.temperature_c, state.memory_clock_mhz) == (
+            "aa-0",
+            512.25,
+            66,
+            2619,
+        )
 
     def test_nothing_answers(self, tmp_path):
         assert nvidia.Reader(fake_host(tmp_path), self.ids).read() == ()

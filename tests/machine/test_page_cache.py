@@ -23,7 +23,9 @@ def files(tmp_path):
 @pytest.fixture
 def on_disk(files):
     if drop_caches(files) is not None or cached_share(files) is None:
-        pytest.skip("the temporary directory is in memory, or this system doesn't report what it caches")
+        pytest.skip(
+            "the temporary directory is in memory, or this system doesn't report what it caches"
+        )
     return files
 
 

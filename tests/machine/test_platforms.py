@@ -31,7 +31,13 @@ from tprimat.machine import held_memory, platforms
 from tprimat.machine.platforms import detect, held_by_others
 
 GIB = 2**30
-H100 = {"name": "NVIDIA H100 80GB HBM3", "major": 9, "minor": 0, "multi_processor_count": 132, "clock_rate": 1_980_000}
+H100 = {
+    "name": "NVIDIA H100 80GB HBM3",
+    "major": 9,
+    "minor": 0,
+    "multi_processor_count": 132,
+    "clock_rate": 1_980_000,
+}
 V100 = {**H100, "name": "Tesla V100-SXM2-32GB", "major": 7, "multi_processor_count": 80}
 CUDA_13 = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120", "compute_120")
 """Architectures of a build of torch."""
@@ -69,7 +75,9 @@ def here(tmp_path, monkeypatch):
             package=lambda name: (packages or {}).get(name),
         )
 
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: types.SimpleNamespace(total=32_768_000_000))
+    monkeypatch.setattr(
+        psutil, "virtual_memory", lambda: types.SimpleNamespace(total=32_768_000_000)
+    )
     monkeypatch.setattr(held_memory, "_READ", {})
     return make
 
@@ -116,7 +124,11 @@ def test_rocm(here):
     assert machine.platform == "amd"
     info = machine.gpu_info
     assert (info.device_count, info.total_memory_gb, info.gpu_cores) == (8, 206.142, 19456)
-    assert (info.software_stack, info.software_version, info.architecture) == ("rocm", "7.1", "gfx942")
+    assert (info.software_stack, info.software_version, info.architecture) == (
+        "rocm",
+        "7.1",
+        "gfx942",
+    )
     assert machine.environment.versions["driver"] == "amdgpu 6.14.14"
     assert machine.environment.versions["miopen"] == "3.5.0"
     assert machine.environment.versions["rccl"] == "2.21.5"
@@ -133,7 +145,10 @@ def test_rocm(here):
     ],
 )
 def test_rocm_version_is_never_hips_own(here, changes, version):
-    assert detect(rocm_torch(FakeCuda([MI300X]), **changes), here()).gpu_info.software_version == version
+    assert (
+        detect(rocm_torch(FakeCuda([MI300X]), **changes), here()).gpu_info.software_version
+        == version
+    )
 
 
 def test_clock_of_an_older_rocm_torch_comes_from_the_kernel(here):
@@ -162,7 +177,12 @@ def test_clock_of_an_older_rocm_torch_comes_from_the_kernel(here):
 
 
 def test_differing_gpus_are_named(here):
-    a100 = {**H100, "name": "NVIDIA A100-SXM4-40GB", "multi_processor_count": 108, "total_memory": 42_298_834_944}
+    a100 = {
+        **H100,
+        "name": "NVIDIA A100-SXM4-40GB",
+        "multi_processor_count": 108,
+        "total_memory": 42_298_834_944,
+    }
     machine = detect(fake_torch(FakeCuda([H100, H100, a100])), here())
     assert machine.gpu_info.device_count == 3
     assert machine.gpu_info.device_name == "NVIDIA H100 80GB HBM3"
@@ -192,7 +212,12 @@ def test_cpx_partitions_are_named(here):
 
 
 def test_cores_that_nobody_knows_are_none_with_a_reason(here):
-    radeon = {**MI300X, "name": "AMD Radeon RX 6800", "gcnArchName": "gfx1030", "multi_processor_count": 30}
+    radeon = {
+        **MI300X,
+        "name": "AMD Radeon RX 6800",
+        "gcnArchName": "gfx1030",
+        "multi_processor_count": 30,
+    }
     machine = detect(rocm_torch(FakeCuda([radeon])), here())
     assert machine.gpu_info.gpu_cores is None
     assert any("gpu_cores unknown" in said for said in machine.warnings)
@@ -209,7 +234,9 @@ def test_u7_libraries_of_rocm_have_their_versions_in_their_names(here, tmp_path)
     found = detect(torch, here(files)).environment.versions
     assert (found["hipblaslt"], found["aotriton"]) == ("1.0.60402", "0.10.0")
     elsewhere = here({"/opt/mine/lib/libhipblaslt.so.2": ""}, environ={"ROCM_PATH": "/opt/mine"})
-    assert detect(rocm_torch(FakeCuda([MI300X])), elsewhere).environment.versions["hipblaslt"] == "2"
+    assert (
+        detect(rocm_torch(FakeCuda([MI300X])), elsewhere).environment.versions["hipblaslt"] == "2"
+    )
     assert "hipblaslt" not in detect(fake_torch(FakeCuda([H100])), here(files)).environment.versions
 
 
@@ -223,21 +250,53 @@ def test_a_library_that_is_missing_from_torch_is_left_out(here):
 
 
 def test_an_older_cudnn_counts_its_version_otherwise(here):
-    assert detect(fake_torch(FakeCuda([H100]), dnn=8907), here()).environment.versions["cudnn"] == "8.9.7"
+    assert (
+        detect(fake_torch(FakeCuda([H100]), dnn=8907), here()).environment.versions["cudnn"]
+        == "8.9.7"
+    )
 
 
 @pytest.mark.parametrize(
     ("torch", "files", "environ", "said"),
     [
-        (fake_torch(), {}, {}, "no NVIDIA driver found (no /dev/nvidiactl); start a container with --gpus"),
-        (fake_torch(), {"/dev/kfd": ""}, {}, "the GPUs are AMD's: install the ROCM build"),
-        (fake_torch(), {"/dev/nvidiactl": ""}, {"CUDA_VISIBLE_DEVICES": ""}, "CUDA_VISIBLE_DEVICES hides all"),
-        (fake_torch(), {"/dev/nvidiactl": ""}, {"CUDA_VISIBLE_DEVICES": "0"}, "though the NVIDIA driver is installed"),
-        (rocm_torch(FakeCuda([])), {}, {}, "--device /dev/kfd --device /dev/dri"),
-        (rocm_torch(FakeCuda([])), {"/dev/kfd": ""}, {"HIP_VISIBLE_DEVICES": "-1"}, "HIP_VISIBLE_DEVICES hides all"),
-        (fake_torch(build=None, version="2.13.0+cpu"), {"/dev/nvidiactl": ""}, {}, "a build without GPU support"),
         (
-            fake_torch(FakeCuda([H100], available=False, complaint="CUDA initialization: driver too old\nmore")),
+            fake_torch(),
+            {},
+            {},
+            "no NVIDIA driver found (no /dev/nvidiactl); start a container with --gpus",
+        ),
+        (fake_torch(), {"/dev/kfd": ""}, {}, "the GPUs are AMD's: install the ROCM build"),
+        (
+            fake_torch(),
+            {"/dev/nvidiactl": ""},
+            {"CUDA_VISIBLE_DEVICES": ""},
+            "CUDA_VISIBLE_DEVICES hides all",
+        ),
+        (
+            fake_torch(),
+            {"/dev/nvidiactl": ""},
+            {"CUDA_VISIBLE_DEVICES": "0"},
+            "though the NVIDIA driver is installed",
+        ),
+        (rocm_torch(FakeCuda([])), {}, {}, "--device /dev/kfd --device /dev/dri"),
+        (
+            rocm_torch(FakeCuda([])),
+            {"/dev/kfd": ""},
+            {"HIP_VISIBLE_DEVICES": "-1"},
+            "HIP_VISIBLE_DEVICES hides all",
+        ),
+        (
+            fake_torch(build=None, version="2.13.0+cpu"),
+            {"/dev/nvidiactl": ""},
+            {},
+            "a build without GPU support",
+        ),
+        (
+            fake_torch(
+                FakeCuda(
+                    [H100], available=False, complaint="CUDA initialization: driver too old\nmore"
+                )
+            ),
             {"/dev/nvidiactl": ""},
             {},
             "torch says: CUDA initialization: driver too old",
@@ -249,7 +308,11 @@ def test_an_older_cudnn_counts_its_version_otherwise(here):
             "has no kernels for Tesla V100-SXM2-32GB (sm_70), only for sm_75, sm_80, sm_90",
         ),
         (
-            fake_torch(FakeCuda([H100], failure="CUDA error: uncorrectable ECC error encountered\nCompile with")),
+            fake_torch(
+                FakeCuda(
+                    [H100], failure="CUDA error: uncorrectable ECC error encountered\nCompile with"
+                )
+            ),
             {"/dev/nvidiactl": ""},
             {},
             "torch found a GPU but cannot use it: CUDA error: uncorrectable ECC error encountered",
@@ -291,9 +354,19 @@ LISTED = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-aa-0)\n"
         # Jetsons, before and after JetPack 6.
         (fake_torch(), ["/dev/nvhost-gpu"], {}, "(/dev/nvhost-gpu)"),
         (CPU_BUILD, ["/dev/nvhost-gpu"], {}, "install the CUDA build"),
-        (fake_torch(), ["/dev/nvgpu/igpu0/ctrl"], {}, "though the NVIDIA driver is installed (/dev/nvgpu)"),
+        (
+            fake_torch(),
+            ["/dev/nvgpu/igpu0/ctrl"],
+            {},
+            "though the NVIDIA driver is installed (/dev/nvgpu)",
+        ),
         # What torch itself has found.
-        (fake_torch(FakeCuda([H100], failure="CUDA error: unknown error")), [], {}, "torch found a GPU but cannot use"),
+        (
+            fake_torch(FakeCuda([H100], failure="CUDA error: unknown error")),
+            [],
+            {},
+            "torch found a GPU but cannot use",
+        ),
         (fake_torch(FakeCuda([V100], built=CUDA_13)), [], {}, "has no kernels for Tesla V100"),
         # A ROCm build without the device file, as in a container that was not given it.
         (rocm_torch(FakeCuda([])), list(amd_files("0000:c1:00.0")), {}, "--device /dev/kfd"),
@@ -306,13 +379,18 @@ LISTED = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-aa-0)\n"
         (CPU_BUILD, [KFD[1]], {}, None),
     ],
 )
-def test_a_gpu_that_is_here_in_any_way_is_never_a_benchmark_of_the_cpu(here, torch, files, commands, unusable):
+def test_a_gpu_that_is_here_in_any_way_is_never_a_benchmark_of_the_cpu(
+    here, torch, files, commands, unusable
+):
     nodes = dict(zip(KFD, (0, 90402, 110003), strict=True))
     properties = {
-        name: f"simd_count {bool(version):d}\ngfx_target_version {version}\n" for name, version in nodes.items()
+        name: f"simd_count {bool(version):d}\ngfx_target_version {version}\n"
+        for name, version in nodes.items()
     }
     contents = {**amd_files("0000:c1:00.0"), **properties}
-    machine = detect(torch, here(files={name: contents.get(name, "") for name in files}, commands=commands))
+    machine = detect(
+        torch, here(files={name: contents.get(name, "") for name in files}, commands=commands)
+    )
     assert machine.platform == "cpu"
     assert (machine.unusable_gpu is None) is (unusable is None), machine.unusable_gpu
     assert unusable is None or unusable in machine.unusable_gpu
@@ -328,7 +406,9 @@ def test_a_gpu_that_is_here_in_any_way_is_never_a_benchmark_of_the_cpu(here, tor
 )
 def test_mig_mode_without_an_instance_is_not_an_old_driver(here, modes, said):
     text = "".join(nvidia_row(index, f"aa-{index}", mig=mode) for index, mode in enumerate(modes))
-    machine = detect(fake_torch(), here(files={"/dev/nvidiactl": ""}, commands={NVIDIA_QUERY: text}))
+    machine = detect(
+        fake_torch(), here(files={"/dev/nvidiactl": ""}, commands={NVIDIA_QUERY: text})
+    )
     assert said in machine.unusable_gpu
 
 
@@ -353,12 +433,16 @@ def test_no_torch_beside_a_gpu_that_only_the_tool_shows(here):
 )
 def test_a_build_has_kernels_for_later_gpus_of_a_generation(here, version, built, trains):
     device = {**H100, "name": "a GPU", "major": version[0], "minor": version[1]}
-    machine = detect(fake_torch(FakeCuda([device], built=built)), here(files={"/dev/nvidiactl": ""}))
+    machine = detect(
+        fake_torch(FakeCuda([device], built=built)), here(files={"/dev/nvidiactl": ""})
+    )
     assert (machine.platform == "nvd") is trains
     assert (machine.unusable_gpu is None) is trains
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may open every file")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may open every file"
+)
 def test_a_device_file_that_is_closed_to_the_user(here):
     host = here(files={"/dev/kfd": ""})
     host.path("/dev/kfd").chmod(0)
@@ -441,8 +525,14 @@ def test_a_tool_without_a_driver_is_a_hint_only(here, tmp_path):
     [
         (ModuleNotFoundError("No module named 'torch'", name="torch"), "torch is not installed"),
         (ModuleNotFoundError("No module named 'sympy'", name="sympy"), "lacks the package sympy"),
-        (ImportError("libcudart.so.12: cannot open shared object file"), "cannot be loaded (libcudart.so.12"),
-        (OSError("[WinError 126] The specified module could not be found"), "cannot be loaded ([WinError 126]"),
+        (
+            ImportError("libcudart.so.12: cannot open shared object file"),
+            "cannot be loaded (libcudart.so.12",
+        ),
+        (
+            OSError("[WinError 126] The specified module could not be found"),
+            "cannot be loaded ([WinError 126]",
+        ),
     ],
 )
 def test_a_torch_that_cannot_be_imported(here, monkeypatch, problem, said):
@@ -484,7 +574,12 @@ def test_memory_of_others_is_said_with_its_holders(here):
 
 def test_memory_of_others_on_an_amd_machine(here):
     listed = json.dumps(
-        {"system": {"PID77": "VLLM::Engine, 1, 77420392448, 0, UNKNOWN", "PID78": "gunicorn, 0, 0, 0, 0"}}
+        {
+            "system": {
+                "PID77": "VLLM::Engine, 1, 77420392448, 0, UNKNOWN",
+                "PID78": "gunicorn, 0, 0, 0, 0",
+            }
+        }
     )
     host = here(
         files=amd_files("0002:1f:00.0", used=77_720_392_448),
@@ -496,7 +591,10 @@ def test_memory_of_others_on_an_amd_machine(here):
     assert machine.environment.memory_held_by_others_gb == pytest.approx(77.720, abs=1e-3)
     assert cuda.asked_for_memory == []
     said = held_by_others(machine, host)
-    assert "GPU 0 (77.7 of 206.1 GB); running on this machine's GPUs: VLLM::Engine (process 77, 77.4 GB);" in said
+    assert (
+        "GPU 0 (77.7 of 206.1 GB); running on this machine's GPUs: VLLM::Engine (process 77, 77.4 GB);"
+        in said
+    )
     assert "gunicorn" not in said
     assert "HIP_VISIBLE_DEVICES" in said
 
@@ -513,7 +611,10 @@ def test_processes_that_amdsmi_locates_are_those_of_the_held_gpus(here):
     host = here(files=files, libraries=libraries)
     machine = detect(rocm_torch(FakeCuda([{**MI300X, **place} for place in places])), host)
     said = held_by_others(machine, host)
-    assert "GPU 0 (77.0 of 206.1 GB): python3 (process 77, 5.0 GB); they leave this run less memory" in said
+    assert (
+        "GPU 0 (77.0 of 206.1 GB): python3 (process 77, 5.0 GB); they leave this run less memory"
+        in said
+    )
 
 
 def test_memory_is_read_anew_before_another_run(here, monkeypatch):
@@ -546,7 +647,10 @@ def test_a_context_of_our_own_is_not_held_by_others(here):
 
 def test_memory_of_this_very_process_is_not_held_by_others(here):
     cuda = FakeCuda([{**H100, "uuid": "aa-0"}], reserved=20 * GIB, free=0)
-    commands = {NVIDIA_QUERY: rows(22000), NVIDIA_APPS: f"GPU-aa-0, {os.getpid()}, python3, 21500\n"}
+    commands = {
+        NVIDIA_QUERY: rows(22000),
+        NVIDIA_APPS: f"GPU-aa-0, {os.getpid()}, python3, 21500\n",
+    }
     machine = detect(fake_torch(cuda), here(commands=commands))
     assert machine.environment.memory_held_by_others_gb == pytest.approx(0.524, abs=1e-3)
     unknown = detect(fake_torch(cuda), here(commands={NVIDIA_QUERY: rows(22000)}))
@@ -564,21 +668,32 @@ def test_a_rank_looks_at_its_own_gpu_alone(here):
 
 
 TWO_H100 = [{**H100, "uuid": "aa-0"}, {**H100, "uuid": "aa-1"}]
-TWO_MI300X = [{**MI300X, "pci_domain_id": 0, "pci_bus_id": bus, "pci_device_id": 0} for bus in (0xC1, 0xC2)]
+TWO_MI300X = [
+    {**MI300X, "pci_domain_id": 0, "pci_bus_id": bus, "pci_device_id": 0} for bus in (0xC1, 0xC2)
+]
 
 
 @pytest.mark.parametrize(("build", "devices"), [(fake_torch, TWO_H100), (rocm_torch, TWO_MI300X)])
 def test_a_training_knows_what_its_parent_read_before_the_start(here, monkeypatch, build, devices):
-    files = {**amd_files("0000:c1:00.0", used=300_000_000), **amd_files("0000:c2:00.0", used=60_000_000_000)}
+    files = {
+        **amd_files("0000:c1:00.0", used=300_000_000),
+        **amd_files("0000:c2:00.0", used=60_000_000_000),
+    }
     files = files if build is rocm_torch else {}
-    host = here(files=files, commands={NVIDIA_QUERY: rows(286, 57220)} if build is fake_torch else {})
+    host = here(
+        files=files, commands={NVIDIA_QUERY: rows(286, 57220)} if build is fake_torch else {}
+    )
     before = detect(build(FakeCuda(devices)), host)
-    assert [device.memory_held_gb for device in before.devices] == pytest.approx([0.3, 60.0], abs=0.01)
+    assert [device.memory_held_gb for device in before.devices] == pytest.approx(
+        [0.3, 60.0], abs=0.01
+    )
     # In the training the model is in memory, and in a container no driver says whose that is.
     cuda = FakeCuda(devices, reserved=20 * GIB, free=0)
     commands = {NVIDIA_QUERY: rows(30000, 80000), NVIDIA_APPS: "GPU-aa-0, 1, python3, 29000\n"}
     same_process = detect(build(cuda), here(files=files, commands=commands))
-    assert [each.memory_held_gb for each in same_process.devices] == [each.memory_held_gb for each in before.devices]
+    assert [each.memory_held_gb for each in same_process.devices] == [
+        each.memory_held_gb for each in before.devices
+    ]
     handed_over = held_memory.handed_over()
     for rank in ({}, {"LOCAL_RANK": "1"}):
         monkeypatch.setattr(held_memory, "_READ", {})
@@ -586,7 +701,9 @@ def test_a_training_knows_what_its_parent_read_before_the_start(here, monkeypatc
         assert any("is unknown on GPU" in said for said in alone.warnings)
         handed = here(files=files, commands=commands, environ={**rank, **handed_over})
         machine = detect(build(cuda), handed)
-        assert [each.memory_held_gb for each in machine.devices] == [each.memory_held_gb for each in before.devices]
+        assert [each.memory_held_gb for each in machine.devices] == [
+            each.memory_held_gb for each in before.devices
+        ]
         assert machine.environment.memory_held_by_others_gb == pytest.approx(60.0, abs=0.01)
         assert machine.warnings == ()
     assert cuda.asked_for_memory == []
@@ -594,12 +711,16 @@ def test_a_training_knows_what_its_parent_read_before_the_start(here, monkeypatc
 
 def test_what_a_parent_could_not_read_is_not_read_under_worse_conditions(here):
     detect(fake_torch(FakeCuda([H100], free=85_017_755_648 - 600_000_000)), here())
-    machine = detect(fake_torch(FakeCuda([H100], free=40_000_000_000)), here(environ=held_memory.handed_over()))
+    machine = detect(
+        fake_torch(FakeCuda([H100], free=40_000_000_000)), here(environ=held_memory.handed_over())
+    )
     assert machine.environment.memory_held_by_others_gb is None
     assert any("this process's context" in said for said in machine.warnings)
 
 
-@pytest.mark.parametrize("text", ['{"0:bb-7": 5.0}', "no JSON", "[]", '{"0:aa-0": "much"}', '{"1:aa-0": 5.0}'])
+@pytest.mark.parametrize(
+    "text", ['{"0:bb-7": 5.0}', "no JSON", "[]", '{"0:aa-0": "much"}', '{"1:aa-0": 5.0}']
+)
 def test_what_was_handed_over_for_another_machine_is_ignored(here, text):
     host = here(commands={NVIDIA_QUERY: rows(4)}, environ={held_memory.VARIABLE: text})
     machine = detect(fake_torch(FakeCuda([{**H100, "uuid": "aa-0"}])), host)
@@ -613,23 +734,35 @@ def test_memory_read_anew_is_what_is_handed_over(here, monkeypatch):
     commands[NVIDIA_QUERY] = rows(12000)
     monkeypatch.setitem(sys.modules, "torch", fake_torch(cuda))
     platforms.refreshed(machine, host)
-    held = detect(fake_torch(cuda), here(environ=held_memory.handed_over())).devices[0].memory_held_gb
+    held = (
+        detect(fake_torch(cuda), here(environ=held_memory.handed_over())).devices[0].memory_held_gb
+    )
     assert held == pytest.approx(12.583, abs=1e-3)
 
 
-GB10 = {**H100, "name": "NVIDIA GB10", "major": 12, "minor": 1, "multi_processor_count": 48, "uuid": "aa-0"}
+GB10 = {
+    **H100,
+    "name": "NVIDIA GB10",
+    "major": 12,
+    "minor": 1,
+    "multi_processor_count": 48,
+    "uuid": "aa-0",
+}
 GB10.update(total_memory=130_662_000_000, is_integrated=1)
 
 
 @pytest.mark.parametrize(
-    ("available_gb", "held_gb", "is_said"), [(124.0, 6.7, False), (117.7, 13.0, False), (117.5, 13.2, True)]
+    ("available_gb", "held_gb", "is_said"),
+    [(124.0, 6.7, False), (117.7, 13.0, False), (117.5, 13.2, True)],
 )
 def test_the_page_cache_holds_no_memory_of_a_gpu_that_shares_the_systems(
     here, monkeypatch, available_gb, held_gb, is_said
 ):
     system = types.SimpleNamespace(total=130_662_000_000, available=available_gb * 1e9)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: system)
-    monkeypatch.setattr(psutil.Process, "memory_info", lambda self: types.SimpleNamespace(rss=10_000_000))
+    monkeypatch.setattr(
+        psutil.Process, "memory_info", lambda self: types.SimpleNamespace(rss=10_000_000)
+    )
     # The driver states no memory of it, and CUDA takes what is cached, 115 GB, for used.
     host = here(commands={NVIDIA_QUERY: nvidia_row(0, "aa-0", used="[N/A]", name="NVIDIA GB10")})
     machine = detect(fake_torch(FakeCuda([GB10], free=9_000_000_000)), host)
@@ -637,24 +770,39 @@ def test_the_page_cache_holds_no_memory_of_a_gpu_that_shares_the_systems(
     assert machine.warnings == ()
     said = held_by_others(machine, host)
     assert (said is not None) is is_said
-    assert said is None or "processes hold memory of GPU 0 (13.2 of 130.7 GB), which is the system's" in said
+    assert (
+        said is None
+        or "processes hold memory of GPU 0 (13.2 of 130.7 GB), which is the system's" in said
+    )
 
 
-def test_what_a_training_itself_holds_of_the_systems_memory_is_not_held_by_others(here, monkeypatch):
+def test_what_a_training_itself_holds_of_the_systems_memory_is_not_held_by_others(
+    here, monkeypatch
+):
     system = types.SimpleNamespace(total=130_662_000_000, available=80_000_000_000)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: system)
-    monkeypatch.setattr(psutil.Process, "memory_info", lambda self: types.SimpleNamespace(rss=4_000_000_000))
+    monkeypatch.setattr(
+        psutil.Process, "memory_info", lambda self: types.SimpleNamespace(rss=4_000_000_000)
+    )
     machine = detect(fake_torch(FakeCuda([GB10], reserved=40_000_000_000)), here())
     assert machine.devices[0].memory_held_gb == pytest.approx(6.7, abs=0.1)
     assert machine.warnings == ()
 
 
-@pytest.mark.parametrize(("held", "said"), [(0.4, None), (0.99, None), (1.01, "Xorg (process 900, 1.0 GB)")])
+@pytest.mark.parametrize(
+    ("held", "said"), [(0.4, None), (0.99, None), (1.01, "Xorg (process 900, 1.0 GB)")]
+)
 def test_a_desktop_is_no_other_process_in_a_container(here, held, said):
-    gpu = {"uuid": "aa-0", "name": "NVIDIA GeForce RTX 4090", "memory": (25_250_000_000, 0, int(held * 1e9))}
+    gpu = {
+        "uuid": "aa-0",
+        "name": "NVIDIA GeForce RTX 4090",
+        "memory": (25_250_000_000, 0, int(held * 1e9)),
+    }
     gpu.update(processes=[], graphics=[(900, int(held * 1e9))], names={900: "/usr/lib/xorg/Xorg"})
     host = here(libraries={"pynvml": FakeNvml([gpu])})
-    machine = detect(fake_torch(FakeCuda([{**H100, "uuid": "aa-0", "total_memory": 25_250_000_000}])), host)
+    machine = detect(
+        fake_torch(FakeCuda([{**H100, "uuid": "aa-0", "total_memory": 25_250_000_000}])), host
+    )
     warning = held_by_others(machine, host)
     assert said in warning if said else warning is None
     assert "container" not in (warning or "")
@@ -676,7 +824,9 @@ def test_partitions_of_one_card_are_not_charged_with_the_whole(here):
     assert machine.environment.memory_held_by_others_gb is None
 
 
-@pytest.mark.parametrize("answer", ["", "Failed to initialize NVML: Driver/library version mismatch", rows("[N/A]")])
+@pytest.mark.parametrize(
+    "answer", ["", "Failed to initialize NVML: Driver/library version mismatch", rows("[N/A]")]
+)
 def test_a_tool_that_answers_nonsense_is_no_figure(here, answer):
     cuda = FakeCuda([{**H100, "uuid": "aa-0"}])
     machine = detect(fake_torch(cuda), here(commands={NVIDIA_QUERY: answer, NVIDIA_APPS: answer}))
@@ -690,5 +840,7 @@ def test_this_machine():
     assert machine.environment.hostname
     assert machine.environment.versions["python"] == platform.python_version()
     assert machine.gpu_info.total_memory_gb > 0
-    if (Path(platforms.__file__).parents[2] / ".git").exists() and machine.environment.tprimat_commit:
+    if (
+        Path(platforms.__file__).parents[2] / ".git"
+    ).exists() and machine.environment.tprimat_commit:
         assert len(machine.environment.tprimat_commit.removesuffix("-dirty")) == 40

@@ -16,7 +16,9 @@ from tprimat.errors import UsageError
 from tprimat.machine import held_memory, process_group
 from tprimat.machine.process_group import ProcessGroup
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is looked at here is told by /proc")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="what is looked at here is told by /proc"
+)
 
 SLEEP = "import time; time.sleep(600)"
 UNSTOPPABLE = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
@@ -42,7 +44,10 @@ def start(code: str, tmp_path: Path, grace_period_s: float = 20.0) -> ProcessGro
 
 
 def test_the_command_is_what_runs_and_its_input_is_empty(tmp_path):
-    started = start("import os, sys; print(os.getpid(), sys.argv, repr(sys.stdin.read())); sys.exit(7)", tmp_path)
+    started = start(
+        "import os, sys; print(os.getpid(), sys.argv, repr(sys.stdin.read())); sys.exit(7)",
+        tmp_path,
+    )
     said = started.stdout.read().decode().split(maxsplit=1)
     assert said[1] == "['-c'] ''\n"
     while started.status() is None:
@@ -176,7 +181,11 @@ class TestACommandThatIsKilled:
 
 @pytest.mark.parametrize(
     ("program", "words"),
-    [("no-such-program", "No such file or directory"), ("./nothing", "No such file"), ("./plain", "Permission denied")],
+    [
+        ("no-such-program", "No such file or directory"),
+        ("./nothing", "No such file"),
+        ("./plain", "Permission denied"),
+    ],
 )
 def test_what_can_not_be_started_is_one_line(tmp_path, program, words):
     (tmp_path / "plain").write_text("text")

@@ -29,8 +29,13 @@ SECOND = Device(1, GpuInfo(), id="bbbb-2")
 RECORDED = Trace(
     Header(trace.VERSION, "nvd", ("aaaa-1",)),
     (
-        Sample(50.0, (GpuState(0, "a GPU", id="aaaa-1", utilisation_percent=90.0, throttle=("thermal",)),)),
-        Sample(50.2, (GpuState(0, "a GPU", id="aaaa-1", utilisation_percent=70.0),), CpuState(1.0, 0.5)),
+        Sample(
+            50.0,
+            (GpuState(0, "a GPU", id="aaaa-1", utilisation_percent=90.0, throttle=("thermal",)),),
+        ),
+        Sample(
+            50.2, (GpuState(0, "a GPU", id="aaaa-1", utilisation_percent=70.0),), CpuState(1.0, 0.5)
+        ),
     ),
 )
 
@@ -50,11 +55,15 @@ class TestTrace:
     def test_there_and_back(self):
         assert trace.decode(io.BytesIO(written(RECORDED))) == RECORDED
 
-    @pytest.mark.parametrize("end", [b'{"at":1.5,"gp', b"\xff\xfe\x00", b'{"at":"soon"}', b"[]\n{}\n"])
+    @pytest.mark.parametrize(
+        "end", [b'{"at":1.5,"gp', b"\xff\xfe\x00", b'{"at":"soon"}', b"[]\n{}\n"]
+    )
     def test_a_line_that_is_torn_or_broken_is_skipped(self, end):
         assert trace.decode(io.BytesIO(written(RECORDED) + end)) == RECORDED
 
-    @pytest.mark.parametrize("content", [b"", b"\x00" * 100, b"[1]", b'{"telemetry":99,"platform":"cpu"}\n'])
+    @pytest.mark.parametrize(
+        "content", [b"", b"\x00" * 100, b"[1]", b'{"telemetry":99,"platform":"cpu"}\n']
+    )
     def test_another_file_is_no_trace(self, content):
         assert trace.decode(io.BytesIO(content)) is None
 
@@ -111,7 +120,11 @@ class TestUnreadable:
             ("cpu", [], "on a CPU"),
             ("nvd", [], "reports neither"),
             ("nvd", [dataclasses.replace(FIRST, id="")], "reports neither"),
-            ("amd", [FIRST, dataclasses.replace(SECOND, partition="CPX partition")], "CPX partition"),
+            (
+                "amd",
+                [FIRST, dataclasses.replace(SECOND, partition="CPX partition")],
+                "CPX partition",
+            ),
         ],
     )
     def test_why(self, platform, devices, why):
@@ -139,10 +152,16 @@ def test_no_process_can_be_started(monkeypatch):
     assert "could not be started" in reading.unknown
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals, and a script in the place of nvidia-smi")
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="signals, and a script in the place of nvidia-smi"
+)
 class TestProcess:
     def test_reads_the_gpus_that_train(self, tmp_path, monkeypatch):
-        rows = [nvidia_row(0, "aaaa-1", utilisation=64), nvidia_row(1, "bbbb-2"), nvidia_row(2, "cccc-3")]
+        rows = [
+            nvidia_row(0, "aaaa-1", utilisation=64),
+            nvidia_row(1, "bbbb-2"),
+            nvidia_row(2, "cccc-3"),
+        ]
         tool = tmp_path / "nvidia-smi"
         tool.write_text(f"#!/bin/sh\nprintf '%s' '{''.join(rows)}'\n")
         tool.chmod(0o755)
@@ -152,7 +171,10 @@ class TestProcess:
             assert wait_for(lambda: (known := reading.so_far()) and known.samples)
             read = reading.stop()
         first = read.samples[0]
-        assert [(gpu.id, gpu.utilisation_percent) for gpu in first.gpus] == [("aaaa-1", 64.0), ("bbbb-2", 0.0)]
+        assert [(gpu.id, gpu.utilisation_percent) for gpu in first.gpus] == [
+            ("aaaa-1", 64.0),
+            ("bbbb-2", 0.0),
+        ]
         assert before < first.at <= time.perf_counter()
         assert first.cpu.own_s > 0
 
@@ -193,8 +215,14 @@ class TestProcess:
             "reading = Sampler('cpu')\nwhile not reading.so_far(): time.sleep(0.05)\n"
             "print(reading._child.pid, flush=True)\ntime.sleep(600)\n"
         )
-        environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
-        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment) as parent:
+        environment = {
+            **os.environ,
+            "TMPDIR": str(tmp_path),
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
+        with subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment
+        ) as parent:
             child = psutil.Process(int(parent.stdout.readline()))
             parent.kill()
         assert wait_for(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
@@ -230,7 +258,9 @@ def test_a_long_training_is_read_less_often():
     clock = iter(float(step * 3600) for step in range(100))
     original, sampler.time.monotonic = sampler.time.monotonic, lambda: next(clock)
     try:
-        sampler.sample(Reader(), lambda line: None, lambda seconds: waits.append(seconds) or len(waits) == 2)
+        sampler.sample(
+            Reader(), lambda line: None, lambda seconds: waits.append(seconds) or len(waits) == 2
+        )
     finally:
         sampler.time.monotonic = original
     assert len(waits) == 2
@@ -238,7 +268,9 @@ def test_a_long_training_is_read_less_often():
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\x00\xff" * 400, b"{}\n"])
-def test_a_trace_that_cant_be_played_is_an_error_before_the_training(content, tmp_path, monkeypatch):
+def test_a_trace_that_cant_be_played_is_an_error_before_the_training(
+    content, tmp_path, monkeypatch
+):
     path = tmp_path / "trace.jsonl"
     if content is not None:
         path.write_bytes(content)

@@ -31,7 +31,9 @@ def resolved(tmp_path):
 
 @pytest.fixture
 def result(tmp_path):
-    run = make_run(model_config=shape(hidden_size=256, num_layers=4, vocab_size=8000), batch=64, length=512)
+    run = make_run(
+        model_config=shape(hidden_size=256, num_layers=4, vocab_size=8000), batch=64, length=512
+    )
     return str(store.save(run, tmp_path / "results").path)
 
 
@@ -59,7 +61,9 @@ def test_the_launcher_says_how_many_processes_train(resolved, monkeypatch):
 
 
 def test_a_smaller_scale_for_the_memory_is_no_wish(tmp_path):
-    request, _ = by_name("nemo").resolve_config("llama", RequestedConfig(), Device("nvd", 1, 80e9, "sm_90"), tmp_path)
+    request, _ = by_name("nemo").resolve_config(
+        "llama", RequestedConfig(), Device("nvd", 1, 80e9, "sm_90"), tmp_path
+    )
     assert (request.scale, request.origins["scale"]) == ("quarter", "default")
 
 
@@ -74,7 +78,9 @@ def test_origins_are_no_part_of_a_training(resolved):
 def test_a_dry_run_states_each_setting_with_its_origin(resolved, framework, shows, tmp_path):
     request = resolved("--seed", "7", framework=framework)
     with console.capture_output(console.Verbosity.JSON, lambda: str) as output:
-        display.show(plan.Plan((by_name(framework),), (request,), tmp_path), [tmp_path / "result.json"])
+        display.show(
+            plan.Plan((by_name(framework),), (request,), tmp_path), [tmp_path / "result.json"]
+        )
     (shown,) = output.values["commands"]
     settings = shown["settings"]
     assert settings["seed"] == {"value": 7, "set_by": "user"}
@@ -88,7 +94,10 @@ def test_what_a_search_or_a_sweep_chooses(resolved, tmp_path):
     wish = RequestedConfig(steps=9, sequence_length=512)
     space = search_space.space_of(by_name("fsdp"), "llama", wish, (), H100S, tmp_path)
     origins = space.candidates[-1].request.origins
-    assert {name: origins[name] for name in ("steps", "sequence_length", "global_batch_size", "attention")} == {
+    assert {
+        name: origins[name]
+        for name in ("steps", "sequence_length", "global_batch_size", "attention")
+    } == {
         **dict.fromkeys(("steps", "sequence_length"), "user"),
         "global_batch_size": "default",
         "attention": "--tune",
@@ -103,4 +112,8 @@ def test_what_a_search_or_a_sweep_chooses(resolved, tmp_path):
         devices=(),
     )
     swept = plan.plan_of(options, by_name("lightning"), machine).requests[0]
-    assert (swept.label, swept.origins["label"], swept.origins["micro_batch_size"]) == ("micro1", "default", "user")
+    assert (swept.label, swept.origins["label"], swept.origins["micro_batch_size"]) == (
+        "micro1",
+        "default",
+        "user",
+    )

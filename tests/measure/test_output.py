@@ -38,14 +38,18 @@ class Log(io.BytesIO):
 def passed_on(content: bytes, log: Log, limit=1 << 20, on_line=None):
     """An Output that has taken in all of this."""
     lines: list[str] = []
-    taken = Output([(io.BufferedReader(io.BytesIO(content)), on_line or lines.append)], print, log, limit)
+    taken = Output(
+        [(io.BufferedReader(io.BytesIO(content)), on_line or lines.append)], print, log, limit
+    )
     taken.close(60)
     return taken, lines
 
 
 def test_a_log_is_bounded_and_ends_with_the_last_lines():
     log = Log()
-    taken, lines = passed_on(b"".join(b"line %d\n" % number for number in range(100_000)), log, limit=100_000)
+    taken, lines = passed_on(
+        b"".join(b"line %d\n" % number for number in range(100_000)), log, limit=100_000
+    )
     assert len(lines) == 100_000
     assert len(log.text) < 300_000
     written = log.text.splitlines()
@@ -73,7 +77,9 @@ def test_characters_that_are_cut_by_reading_arrive_whole():
 
 def test_a_full_disk_is_noted_and_lines_are_still_handed_on():
     log = Log(room=50)
-    taken, lines = passed_on(b"".join(b"line %d\n" % number for number in range(5000)), log, limit=1 << 30)
+    taken, lines = passed_on(
+        b"".join(b"line %d\n" % number for number in range(5000)), log, limit=1 << 30
+    )
     assert taken.trouble == "No space left on device"
     assert len(lines) == 5000
     assert taken.tail[-1] == "line 4999"

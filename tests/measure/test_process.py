@@ -26,7 +26,9 @@ class Watched:
         self.lines = []
         self.messages = []
         self.log = tmp_path / "logs" / "child.log"
-        launch = Launch((sys.executable, "-c", code), {"PYTHONUNBUFFERED": "1", **(env or {})}, tmp_path)
+        launch = Launch(
+            (sys.executable, "-c", code), {"PYTHONUNBUFFERED": "1", **(env or {})}, tmp_path
+        )
         self.ended = process.run(
             launch, self.log, on_line=self.lines.append, on_message=self.messages.append, **options
         )
@@ -67,12 +69,18 @@ def when(condition, action):
 
 class TestOutput:
     def test_standard_output_is_handed_on_and_everything_is_logged(self, tmp_path):
-        child = Watched("import sys; print('one'); print('two ü'); print('warning', file=sys.stderr)", tmp_path)
+        child = Watched(
+            "import sys; print('one'); print('two ü'); print('warning', file=sys.stderr)", tmp_path
+        )
         assert child.lines == ["one", "two ü"]
         logged = child.log.read_text(encoding="utf-8").splitlines()
         assert logged[0].startswith("$ cd ")
         assert sorted(logged[1:]) == ["one", "two ü", "warning"]
-        assert (child.ended.status, child.ended.interrupted, child.ended.overdue) == (0, False, False)
+        assert (child.ended.status, child.ended.interrupted, child.ended.overdue) == (
+            0,
+            False,
+            False,
+        )
 
     def test_messages_are_neither_lines_nor_logged(self, tmp_path):
         saved = progress.encode(progress.Saved("/x.json"))
@@ -82,7 +90,9 @@ class TestOutput:
         assert progress.MARK not in child.log.read_text(encoding="utf-8")
 
     def test_the_child_is_asked_for_messages(self, tmp_path):
-        assert Watched(f"import os; print(os.environ[{progress.VARIABLE!r}])", tmp_path).lines == ["1"]
+        assert Watched(f"import os; print(os.environ[{progress.VARIABLE!r}])", tmp_path).lines == [
+            "1"
+        ]
 
     def test_status_and_last_lines(self, tmp_path):
         child = Watched("for i in range(100): print(i)\nraise SystemExit(3)", tmp_path)
@@ -100,13 +110,18 @@ class TestOutput:
 class TestEnvironment:
     def test_the_package_is_found_from_any_folder(self, tmp_path, repository, monkeypatch):
         monkeypatch.setenv("PYTHONPATH", "/mine")
-        child = Watched("import tprimat, os; print(tprimat.__file__); print(os.environ['PYTHONPATH'])", tmp_path)
-        assert child.lines == [str(repository / "tprimat" / "__init__.py"), f"{repository}{os.pathsep}/mine"]
+        child = Watched(
+            "import tprimat, os; print(tprimat.__file__); print(os.environ['PYTHONPATH'])", tmp_path
+        )
+        assert child.lines == [
+            str(repository / "tprimat" / "__init__.py"),
+            f"{repository}{os.pathsep}/mine",
+        ]
 
     def test_the_launchs_settings_arrive(self, tmp_path):
-        assert Watched("import os; print(os.environ['A'], os.getcwd())", tmp_path, {"A": "b"}).lines == [
-            f"b {tmp_path}"
-        ]
+        assert Watched(
+            "import os; print(os.environ['A'], os.getcwd())", tmp_path, {"A": "b"}
+        ).lines == [f"b {tmp_path}"]
 
 
 class TestEnd:
@@ -130,7 +145,10 @@ class TestEnd:
         )
         before = signal.getsignal(number)
         log = tmp_path / "logs" / "child.log"
-        thread = when(lambda: log.exists() and "ready" in log.read_text(), lambda: os.kill(os.getpid(), number))
+        thread = when(
+            lambda: log.exists() and "ready" in log.read_text(),
+            lambda: os.kill(os.getpid(), number),
+        )
         child = Watched(code, tmp_path)
         thread.join()
         assert child.lines == ["ready", "saved"]
@@ -147,7 +165,10 @@ class TestEnd:
             "time.sleep(600)\n"
         )
         log = tmp_path / "logs" / "child.log"
-        when(lambda: log.exists() and "ready" in log.read_text(), lambda: os.kill(os.getpid(), signal.SIGINT))
+        when(
+            lambda: log.exists() and "ready" in log.read_text(),
+            lambda: os.kill(os.getpid(), signal.SIGINT),
+        )
         child = Watched(code, tmp_path, grace_s=0.5)
         assert (child.ended.status, child.ended.interrupted) == (-signal.SIGKILL, True)
         assert gone(int(child.lines[0]))
@@ -170,7 +191,11 @@ class TestEnd:
 
     def test_one_that_hangs_is_ended(self, tmp_path):
         child = Watched("import time; time.sleep(600)", tmp_path, limit_s=0.3)
-        assert (child.ended.status, child.ended.overdue, child.ended.interrupted) == (-signal.SIGTERM, True, False)
+        assert (child.ended.status, child.ended.overdue, child.ended.interrupted) == (
+            -signal.SIGTERM,
+            True,
+            False,
+        )
 
     def test_a_reader_that_fails_leaves_no_child(self, tmp_path):
         pids = []
@@ -179,7 +204,11 @@ class TestEnd:
             pids.append(int(line))
             raise BrokenPipeError
 
-        launch = Launch((sys.executable, "-uc", "import os, time; print(os.getpid()); time.sleep(600)"), {}, tmp_path)
+        launch = Launch(
+            (sys.executable, "-uc", "import os, time; print(os.getpid()); time.sleep(600)"),
+            {},
+            tmp_path,
+        )
         with pytest.raises(BrokenPipeError):
             process.run(launch, tmp_path / "x.log", on_line=fail, on_message=print)
         assert gone(pids[0])
@@ -188,7 +217,12 @@ class TestEnd:
 class TestRefused:
     def test_a_program_that_is_not_there(self, tmp_path):
         with pytest.raises(UsageError, match="no-such-program cannot be started"):
-            process.run(Launch(("no-such-program",), {}, tmp_path), tmp_path / "x.log", on_line=print, on_message=print)
+            process.run(
+                Launch(("no-such-program",), {}, tmp_path),
+                tmp_path / "x.log",
+                on_line=print,
+                on_message=print,
+            )
 
     def test_a_log_that_cannot_be_written(self, tmp_path):
         (tmp_path / "file").write_text("")

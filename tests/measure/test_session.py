@@ -26,7 +26,9 @@ from tprimat.store import store
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process groups are POSIX's")
 
-CPU = Machine("cpu", GpuInfo(device_name="a processor", device_count=2, software_stack="cpu"), Environment())
+CPU = Machine(
+    "cpu", GpuInfo(device_name="a processor", device_count=2, software_stack="cpu"), Environment()
+)
 
 TRAINS = """
 for i in range(1, {steps} + 1):
@@ -42,13 +44,23 @@ raise SystemExit({status})
 
 def measured(tmp_path: Path, code: str, time_limit_s=None, **plan) -> Session:
     """A session of one training of Megatron-LM whose program is this."""
-    requested = RequestedConfig(steps=20, global_batch_size=4, micro_batch_size=2, time_limit_s=time_limit_s)
-    request, _ = fake_framework().resolve_config("llama", requested, Device("cpu", 2, None), tmp_path / "output")
+    requested = RequestedConfig(
+        steps=20, global_batch_size=4, micro_batch_size=2, time_limit_s=time_limit_s
+    )
+    request, _ = fake_framework().resolve_config(
+        "llama", requested, Device("cpu", 2, None), tmp_path / "output"
+    )
     framework = fake_framework(
         "megatron", lambda request: Launch((sys.executable, "-c", code), {}, tmp_path), logged=True
     )
     made = Session(
-        Plan((framework,), (dataclasses.replace(request, framework="megatron"),), Path("output"), **plan), CPU
+        Plan(
+            (framework,),
+            (dataclasses.replace(request, framework="megatron"),),
+            Path("output"),
+            **plan,
+        ),
+        CPU,
     )
     made.run()
     return made
@@ -63,7 +75,12 @@ class TestLogged:
     def test_the_log_becomes_the_result_with_what_the_request_knows(self, tmp_path):
         made = measured(tmp_path, TRAINS.format(steps=20, steps_planned=20, status=0))
         (run,) = store.read(tmp_path / made.files[0])
-        assert (run.status, run.framework, run.model, run.scale) == ("complete", "megatron", "llama", "tiny")
+        assert (run.status, run.framework, run.model, run.scale) == (
+            "complete",
+            "megatron",
+            "llama",
+            "tiny",
+        )
         assert run.step_times[:2] == pytest.approx((0.101, 0.102))
         assert (run.training_config.global_batch_size, run.training_config.num_gpus) == (4, 1)
         assert run.gpu_info.device_name == "a processor"
@@ -81,7 +98,9 @@ class TestLogged:
             def stop(self):
                 now = time.perf_counter()
                 cpus = (CpuState(0.0, 0.0, own_s=0.0), CpuState(20.0, 15.0, own_s=10.0))
-                samples = [Sample(at, cpu=cpu) for at, cpu in zip((self.began, now), cpus, strict=True)]
+                samples = [
+                    Sample(at, cpu=cpu) for at, cpu in zip((self.began, now), cpus, strict=True)
+                ]
                 self.read = Trace(Header(1, "cpu"), samples)
 
             def so_far(self):
@@ -90,13 +109,17 @@ class TestLogged:
         monkeypatch.setattr(session, "Sampler", Read)
         # Equal times would be one run.
         of_round = f"int(os.environ[{progress.SESSION!r}].partition('/')[2])"
-        code = TRAINS.format(steps=20, steps_planned=20, status=0).replace("100.0 + i", f"100.0 + i + {of_round}")
+        code = TRAINS.format(steps=20, steps_planned=20, status=0).replace(
+            "100.0 + i", f"100.0 + i + {of_round}"
+        )
         made = measured(tmp_path, f"import os\n{code}", runs=2)
         runs = store.read(tmp_path / made.files[0])
         assert [run.round for run in runs] == [1, 2]
         assert len({run.session for run in runs} - {None}) == 1
         assert [run.disturbance.other_programs_cpu_share for run in runs] == [0.25, 0.25]
-        assert [run.telemetry.issues[0].sentence for run in runs] == ["25% of the CPU was used by other programs"] * 2
+        assert [run.telemetry.issues[0].sentence for run in runs] == [
+            "25% of the CPU was used by other programs"
+        ] * 2
         code = f"import os; print(os.environ[{progress.SESSION!r}]); exit(1)"
         made = measured(tmp_path, code)
         (line,) = made._logs[0].read_text().splitlines()[1:]
@@ -134,11 +157,16 @@ class TestLogged:
     @pytest.mark.parametrize(
         ("said", "reason"),
         [
-            ("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED", "out of memory: try --micro-batch-size 1 or"),
+            (
+                "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED",
+                "out of memory: try --micro-batch-size 1 or",
+            ),
             ("RuntimeError: CUDA error: unspecified launch failure", "exited with status 1 before"),
         ],
     )
-    def test_one_that_runs_out_of_memory_before_its_first_step_says_so(self, tmp_path, capsys, said, reason):
+    def test_one_that_runs_out_of_memory_before_its_first_step_says_so(
+        self, tmp_path, capsys, said, reason
+    ):
         made = measured(tmp_path, f"print({said!r}); raise SystemExit(1)", keeps_failures=True)
         shown = capsys.readouterr().err
         assert f"error: [1/1] llama fp32: {reason}" in shown
@@ -185,13 +213,18 @@ class TestJobs:
         assert [len(each) for each in second.runs] == [2]
         assert [each.round for each in attempt.begun(job)] == [1, 2]
 
-    def test_what_was_interrupted_stays_with_its_reason_and_is_run_again(self, job, tmp_path, monkeypatch):
+    def test_what_was_interrupted_stays_with_its_reason_and_is_run_again(
+        self, job, tmp_path, monkeypatch
+    ):
         made = measured(tmp_path, self.code(7, 3))
         monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
         code = self.code(20, 0).replace("100.0 + i", "200.0 + i")
         measured(tmp_path, code)
         cut, whole = store.read(tmp_path / made.files[0])
-        assert (len(cut.steps), cut.status_reason.rpartition("; ")[2]) == (7, "Slurm requeued the job")
+        assert (len(cut.steps), cut.status_reason.rpartition("; ")[2]) == (
+            7,
+            "Slurm requeued the job",
+        )
         assert (len(whole.steps), whole.status, whole.round) == (20, "complete", 1)
 
     def test_a_resumed_sweep_belongs_to_the_job_that_runs_it(self, job, tmp_path, monkeypatch):
@@ -215,10 +248,16 @@ class TestJobs:
         monkeypatch.setenv("SLURM_STEP_ID", "0")
         requested = RequestedConfig(steps=20, num_nodes=2)
         framework = fake_framework(
-            "megatron", lambda request: Launch((sys.executable, "-c", "exit(3)"), {}, tmp_path), logged=True
+            "megatron",
+            lambda request: Launch((sys.executable, "-c", "exit(3)"), {}, tmp_path),
+            logged=True,
         )
-        request, _ = fake_framework().resolve_config("llama", requested, Device("cpu", 2, None), tmp_path / "output")
-        placed = dataclasses.replace(request, framework="megatron", node_index=1, rendezvous="n1:2000")
+        request, _ = fake_framework().resolve_config(
+            "llama", requested, Device("cpu", 2, None), tmp_path / "output"
+        )
+        placed = dataclasses.replace(
+            request, framework="megatron", node_index=1, rendezvous="n1:2000"
+        )
         with console.capture_output(console.Verbosity.NORMAL, lambda: None):
             assert session.measure(Plan((framework,), (placed,), Path("output")), CPU) == (0, [])
         printed = capsys.readouterr()
@@ -246,12 +285,18 @@ class TestFailures:
 
 
 def test_after_a_failure_the_rest_is_named_where_it_is_to_stop(tmp_path, capsys):
-    framework = fake_framework("lightning", lambda request: Launch((sys.executable, "-c", "exit(9)"), {}, tmp_path))
+    framework = fake_framework(
+        "lightning", lambda request: Launch((sys.executable, "-c", "exit(9)"), {}, tmp_path)
+    )
     requests = [
-        framework.resolve_config(model, RequestedConfig(), Device("cpu", 2, None), tmp_path / "output")[0]
+        framework.resolve_config(
+            model, RequestedConfig(), Device("cpu", 2, None), tmp_path / "output"
+        )[0]
         for model in ("llama", "qwen")
     ]
-    made = Session(Plan((framework,), tuple(requests), Path("output"), runs=2, stops_at_failure=True), CPU)
+    made = Session(
+        Plan((framework,), tuple(requests), Path("output"), runs=2, stops_at_failure=True), CPU
+    )
     made.run()
     assert (made.status, made.failures) == (9, 1)
     assert capsys.readouterr().err.endswith("    not run: qwen fp32\n")

@@ -23,7 +23,9 @@ from tprimat.results.run import Environment, GpuInfo
 DOCKER = 64 * 2**20
 H100S = Device("nvd", 8, 85.02e9, "sm_90", "NVIDIA H100 80GB HBM3")
 MACHINE = Machine(
-    "nvd", GpuInfo(device_name="NVIDIA H100 80GB HBM3", device_count=8, software_stack="cuda"), Environment()
+    "nvd",
+    GpuInfo(device_name="NVIDIA H100 80GB HBM3", device_count=8, software_stack="cuda"),
+    Environment(),
 )
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="/dev/shm is Linux's")
@@ -69,7 +71,9 @@ def test_a_system_without_it_has_no_problem(tmp_path):
 
 def session(tmp_path, device, **requested):
     framework = fake_framework("lightning", lambda request: pytest.fail("it is started"))
-    request, _ = framework.resolve_config("llama", RequestedConfig(**requested), device, tmp_path / "output")
+    request, _ = framework.resolve_config(
+        "llama", RequestedConfig(**requested), device, tmp_path / "output"
+    )
     return Session(Plan((framework,), (request,), tmp_path / "output"), MACHINE)
 
 
@@ -78,14 +82,18 @@ def test_nothing_is_started_in_dockers_64_mb(container, tmp_path):
     with pytest.raises(UsageError) as refused:
         session(tmp_path, H100S).run()
     lines = refused.value.line().splitlines()
-    assert lines[0].startswith("error: /dev/shm has 67 MB free, and 8 GPUs that train together need 256 MB there")
+    assert lines[0].startswith(
+        "error: /dev/shm has 67 MB free, and 8 GPUs that train together need 256 MB there"
+    )
     assert "--ipc=host" in lines[1]
     assert "--shm-size" in lines[1]
     with pytest.raises(UsageError, match="67 MB free"):
         preflight.measure(MACHINE, 8, tmp_path / "output", quick=True)
 
 
-@pytest.mark.parametrize(("device", "requested"), [(H100S, {"num_gpus": 1}), (Device("cpu", 8, 24e9), {"num_gpus": 8})])
+@pytest.mark.parametrize(
+    ("device", "requested"), [(H100S, {"num_gpus": 1}), (Device("cpu", 8, 24e9), {"num_gpus": 8})]
+)
 def test_one_gpu_and_processors_need_none(container, tmp_path, device, requested):
     container(DOCKER)
     with pytest.raises(pytest.fail.Exception, match="it is started"):
@@ -97,4 +105,6 @@ def test_doctor_says_so(container, tmp_path):
     devices = tuple(diagnosis.platforms.Device(index, MACHINE.gpu_info) for index in range(8))
     found = diagnosis.diagnose(tmp_path, host, dataclasses.replace(MACHINE, devices=devices))
     (doubt,) = [each for each in found.doubts if "/dev/shm" in each]
-    assert doubt.endswith("need 256 MB there: start the container with --ipc=host, or with --shm-size=8g")
+    assert doubt.endswith(
+        "need 256 MB there: start the container with --ipc=host, or with --shm-size=8g"
+    )

@@ -48,11 +48,17 @@ class TestFindings:
         file = preflight(*(device(index, 0.8 if index == 3 else 1.0) for index in range(8)))
         found = findings(file)
         assert {each.code for each in found} == {"slow_device"}
-        assert found[0].text == "GPU 3 is slower than the others: fp32 -20%, tf32 -20%, bf16 -20%, fp16 -20%, fp8 -20%"
+        assert (
+            found[0].text
+            == "GPU 3 is slower than the others: fp32 -20%, tf32 -20%, bf16 -20%, fp16 -20%, fp8 -20%"
+        )
         assert msgspec.structs.replace(file, findings=found).slow_devices == ("GPU 3",)
 
     def test_of_several_machines_the_host_is_named_too(self):
-        devices = [device(index, 0.8 if index == 3 else 1.0, host=f"node{index // 2}") for index in range(4)]
+        devices = [
+            device(index, 0.8 if index == 3 else 1.0, host=f"node{index // 2}")
+            for index in range(4)
+        ]
         assert findings(preflight(*devices))[0].device == "GPU 3 on node1"
 
     def test_a_process_on_a_busy_cpu_is_not_named_for_what_others_took(self):
@@ -81,20 +87,33 @@ class TestFindings:
         }
 
     def test_what_differs_between_gpus_and_machines(self):
-        nodes = tuple(NodePreflight(host=f"node{each}", versions={"driver": f"NVIDIA 5{each}0"}) for each in (6, 7))
+        nodes = tuple(
+            NodePreflight(host=f"node{each}", versions={"driver": f"NVIDIA 5{each}0"})
+            for each in (6, 7)
+        )
         devices = (device(0, host="node6"), device(1, host="node7", name="NVIDIA H200"))
         texts = [each.text for each in findings(preflight(*devices, nodes=nodes))]
-        assert texts == [f"the devices differ: {H100} and NVIDIA H200", "driver differs: NVIDIA 560 and NVIDIA 570"]
+        assert texts == [
+            f"the devices differ: {H100} and NVIDIA H200",
+            "driver differs: NVIDIA 560 and NVIDIA 570",
+        ]
 
     def test_settings_of_the_machine(self):
-        node = NodePreflight(host="node1", numa_balancing=True, partition="CPX/NPS4", processes=("GPU 0: python (77)",))
+        node = NodePreflight(
+            host="node1",
+            numa_balancing=True,
+            partition="CPX/NPS4",
+            processes=("GPU 0: python (77)",),
+        )
         assert codes(preflight(nodes=(node,))) == ["other_process", "numa_balancing", "partition"]
         whole = NodePreflight(host="node1", numa_balancing=False, partition="SPX/NPS1")
         assert codes(preflight(nodes=(whole,))) == []
 
     def test_a_wrong_sum(self):
         file = preflight()
-        wrong = tuple(msgspec.structs.replace(each, is_right=each.bytes > 2000) for each in file.all_reduce)
-        assert [each.text for each in findings(msgspec.structs.replace(file, all_reduce=wrong))] == [
-            "an all-reduce of 1024 bytes returned a wrong sum"
-        ]
+        wrong = tuple(
+            msgspec.structs.replace(each, is_right=each.bytes > 2000) for each in file.all_reduce
+        )
+        assert [
+            each.text for each in findings(msgspec.structs.replace(file, all_reduce=wrong))
+        ] == ["an all-reduce of 1024 bytes returned a wrong sum"]

@@ -11,7 +11,9 @@ from tprimat.preflight import kernels
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize(("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)]
+)
 def test_a_product(precision, dtype):
     kernel = kernels.product(CPU, precision, 8, 16, 32)
     result = kernel.run()

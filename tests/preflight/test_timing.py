@@ -38,7 +38,10 @@ def test_a_steady_operation():
     assert rates == [pytest.approx(200.0)] * 8
     assert len(rates) * WINDOW_S == 2.0
     found = rate_of(rates, "8×8×8")
-    assert (found.median, found.mean, found.best, found.shape) == (*[pytest.approx(200.0)] * 3, "8×8×8")
+    assert (found.median, found.mean, found.best, found.shape) == (
+        *[pytest.approx(200.0)] * 3,
+        "8×8×8",
+    )
     assert (found.error, found.drop) == (pytest.approx(0.0, abs=1e-9), pytest.approx(0.0, abs=1e-9))
 
 
@@ -64,4 +67,6 @@ def test_a_time_of_zero_is_short_too():
 
 def test_the_error_of_the_median():
     # Deviations of 10 around 100: MAD 10, robust sigma 14.826, of the median 1.2533 × that / √4.
-    assert rate_of([90.0, 110.0, 90.0, 110.0]).error == pytest.approx(1.2533 * 14.826 / math.sqrt(4) / 100)
+    assert rate_of([90.0, 110.0, 90.0, 110.0]).error == pytest.approx(
+        1.2533 * 14.826 / math.sqrt(4) / 100
+    )

@@ -68,7 +68,9 @@ def test_the_fastest_system_for_llama_with_and_without_fp4(values, pretraining, 
     assert described(values, best) in page
 
 
-def test_how_much_h100_gained_since_its_first_entry_and_by_what_software_and_configuration(values, rows, page):
+def test_how_much_h100_gained_since_its_first_entry_and_by_what_software_and_configuration(
+    values, rows, page
+):
     after = {before: (after, ratio) for before, after, ratio, *_ in values["changes"]}
     firsts = [
         place
@@ -76,28 +78,48 @@ def test_how_much_h100_gained_since_its_first_entry_and_by_what_software_and_con
         if rows[place]["gpu"] == "h100-sxm5" and rows[place]["tokens_per_second_per_gpu"]
     ]
     oldest = min(rows[place]["date"] for place in firsts)
-    (first,) = (place for place in firsts if (rows[place]["date"], rows[place]["model"]) == (oldest, "llama"))
+    (first,) = (
+        place
+        for place in firsts
+        if (rows[place]["date"], rows[place]["model"]) == (oldest, "llama")
+    )
     last, gain = first, 1.0
     while last in after:
         last, ratio = after[last]
         gain *= ratio
     start, end = rows[first], rows[last]
-    assert gain == pytest.approx(end["tokens_per_second_per_gpu"] / start["tokens_per_second_per_gpu"], rel=1e-4)
-    assert f"rose {100 * (gain - 1):.1f}%, from {start['tokens_per_second_per_gpu']:,.0f} tokens/s/GPU" in page
+    assert gain == pytest.approx(
+        end["tokens_per_second_per_gpu"] / start["tokens_per_second_per_gpu"], rel=1e-4
+    )
+    assert (
+        f"rose {100 * (gain - 1):.1f}%, from {start['tokens_per_second_per_gpu']:,.0f} tokens/s/GPU"
+        in page
+    )
     for row in (start, end):
         assert f"({software(row)}, {row['date']}; {row['configuration']}" in page
     assert f"to {end['tokens_per_second_per_gpu']:,.0f} (" in page
     # Both of one precision, batch and number of GPUs, and of unstated runs: nothing is found.
     assert all(
-        start[name] == end[name] for name in ("precision", "global_batch_size", "num_gpus", "publisher", "clock")
+        start[name] == end[name]
+        for name in ("precision", "global_batch_size", "num_gpus", "publisher", "clock")
     )
     assert not any(found for before, _, *_, found in values["changes"] if before == first)
 
 
 def test_what_mi355x_costs_beside_b200_at_a_price_of_ones_own(values, pretraining, page):
     # Prices are examples, USD per GPU-hour.
-    for key, price, precisions in (("mi355x", 4.0, ""), ("b200-hgx", 5.0, ""), ("b200-hgx", 5.0, "fp8")):
-        best = fastest([row for row in pretraining if row["gpu"] == key and row["precision"].endswith(precisions)])
+    for key, price, precisions in (
+        ("mi355x", 4.0, ""),
+        ("b200-hgx", 5.0, ""),
+        ("b200-hgx", 5.0, "fp8"),
+    ):
+        best = fastest(
+            [
+                row
+                for row in pretraining
+                if row["gpu"] == key and row["precision"].endswith(precisions)
+            ]
+        )
         cost = price * 1e9 / best["tokens_per_second_per_gpu"] / 3600
         assert math.isfinite(cost)
         assert (

@@ -73,7 +73,13 @@ class TestForm:
     )
     def test_the_schema_refuses_what_is_wrong(self, loaded, spoil):
         jsonschema = pytest.importorskip("jsonschema")
-        gpu = {"title": "T4", "page": "gpus/t4.html", "vendor": "NVIDIA", "color": "#123456", "dark": "#123456"}
+        gpu = {
+            "title": "T4",
+            "page": "gpus/t4.html",
+            "vendor": "NVIDIA",
+            "color": "#123456",
+            "dark": "#123456",
+        }
         values = {**loaded, "gpus": {"t4": gpu}, "points": {name: [] for name in loaded["points"]}}
         values |= {"pairs": [], "changes": []}
         jsonschema.Draft202012Validator(data.schema_of()).validate(values)
@@ -99,7 +105,9 @@ class TestForm:
         assert loaded["gpus"]["mi355x"]["title"] == "MI355X"
         assert loaded["gpus"]["mi355x"]["vendor"] == "AMD"
         assert loaded["models"]["llama"]["title"] == "Llama 3.1 8B"
-        assert loaded["sources"]["mlcommons/training_results_v5.1"]["page"].startswith("sources/mlcommons-training")
+        assert loaded["sources"]["mlcommons/training_results_v5.1"]["page"].startswith(
+            "sources/mlcommons-training"
+        )
 
     def test_the_newest_date_and_the_rounds_of_mlperf(self, record, loaded):
         assert loaded["newest"] == max(point.date for point in record.points) < MADE
@@ -131,7 +139,9 @@ class TestForm:
         assert json.loads(re.fullmatch(r"window\.RECORD = (.*);\n", text)[1]) == loaded
 
     def test_csv_has_the_same_points(self, folder, loaded):
-        rows = list(csv.DictReader(io.StringIO((folder / "record.csv").read_text(encoding="utf-8"))))
+        rows = list(
+            csv.DictReader(io.StringIO((folder / "record.csv").read_text(encoding="utf-8")))
+        )
         columns = loaded["points"]
         assert len(rows) == len(columns["gpu"])
         assert [row["model"] for row in rows] == columns["model"]
@@ -171,8 +181,14 @@ class TestToTheEvidence:
 
     def test_rates_of_submissions_are_those_of_their_logs(self, samples, evidence):
         """Of each set of which there are logs, each log's speed by our own reading is one of the row's rates."""
-        rows = {each.point.source.partition("@")[0]: each.point for each in evidence if each.point.clock == "blocks"}
-        index = csv.DictReader((samples / "mlperf" / "INDEX.tsv").read_text().splitlines(), delimiter="\t")
+        rows = {
+            each.point.source.partition("@")[0]: each.point
+            for each in evidence
+            if each.point.clock == "blocks"
+        }
+        index = csv.DictReader(
+            (samples / "mlperf" / "INDEX.tsv").read_text().splitlines(), delimiter="\t"
+        )
         checked = 0
         for entry in index:
             point = rows.get(entry["source"].rpartition("/")[0])
@@ -184,7 +200,10 @@ class TestToTheEvidence:
             (rate,) = (rate * per_token for rate in own.point.rates)
             assert min(abs(each / rate - 1) for each in point.rates) < 2e-3, entry["file"]
             assert point.gpu == own.point.gpu
-            assert (point.num_gpus, point.global_batch_size) == (own.point.num_gpus, own.point.global_batch_size)
+            assert (point.num_gpus, point.global_batch_size) == (
+                own.point.num_gpus,
+                own.point.global_batch_size,
+            )
             checked += 1
         assert checked >= 20
 
@@ -196,8 +215,14 @@ class TestToTheEvidence:
         (model,) = compare(load.load([*logs[0], *logs[1]]).files).models
         (theirs,) = (pair.ratio for pair in model.pairs)
         publishers = ("Nebius in MLPerf", "AMD in MLPerf")
-        shown = [each for each in evidence if each.point.model == "llama" and each.point.publisher in publishers]
-        places = {each.point.gpu: each for each in shown if each.point.num_gpus == 8 and each.point.rates}
+        shown = [
+            each
+            for each in evidence
+            if each.point.model == "llama" and each.point.publisher in publishers
+        ]
+        places = {
+            each.point.gpu: each for each in shown if each.point.num_gpus == 8 and each.point.rates
+        }
         ratio, difference = pairs.compared(places["b200-hgx"], places["mi355x"])
         assert ratio == pytest.approx(theirs.value, rel=1e-4)
         assert [math.exp(bound) for bound in difference.interval()] == pytest.approx(
@@ -205,7 +230,12 @@ class TestToTheEvidence:
         )
 
 
-FIGURES = ("tokens_per_second_per_gpu", "samples_per_second", "time_to_target_seconds", "printed_tflops_per_gpu")
+FIGURES = (
+    "tokens_per_second_per_gpu",
+    "samples_per_second",
+    "time_to_target_seconds",
+    "printed_tflops_per_gpu",
+)
 
 
 def _is_of(row, shown):
@@ -213,29 +243,46 @@ def _is_of(row, shown):
     if "computed from" in shown["note"]:
         stated.pop("tokens_per_second_per_gpu", None)
         work = shown["sequence_length"] / shown["num_gpus"]
-        samples = row.get("samples_per_second") or float(row["global_batch_size"]) / float(row["step_time_seconds"])
+        samples = row.get("samples_per_second") or float(row["global_batch_size"]) / float(
+            row["step_time_seconds"]
+        )
         assert shown["tokens_per_second_per_gpu"] == pytest.approx(float(samples) * work, rel=5e-4)
-    return all(shown[name] == value for name, value in stated.items()) and shown["model"] == row["model"]
+    return (
+        all(shown[name] == value for name, value in stated.items())
+        and shown["model"] == row["model"]
+    )
 
 
 class TestBadInput:
     def test_values_that_are_no_numbers_are_null(self):
-        point = dataclasses.replace(POINT, tokens_per_second_per_gpu=math.nan, tflops_per_gpu=math.inf)
+        point = dataclasses.replace(
+            POINT, tokens_per_second_per_gpu=math.nan, tflops_per_gpu=math.inf
+        )
         columns = data.values(Record(points=(point,)), MADE)["points"]
         assert (columns["tokens_per_second_per_gpu"], columns["tflops_per_gpu"]) == ([None], [None])
         assert ",nan" not in data.csv_of(Record(points=(point,))).decode().lower()
 
     def test_names_cant_end_a_script_or_start_a_formula(self, tmp_path):
-        names = {"publisher": "</script><script>alert(1)</script>", "model": "=HYPERLINK(1)", "gpu": HOSTILE}
+        names = {
+            "publisher": "</script><script>alert(1)</script>",
+            "model": "=HYPERLINK(1)",
+            "gpu": HOSTILE,
+        }
         record = Record(points=(dataclasses.replace(POINT, **names), POINT))
         data.write(record, data.values(record, MADE), tmp_path)
         assert "<" not in (tmp_path / "data" / "record.js").read_text(encoding="utf-8")
-        (row, _) = csv.DictReader(io.StringIO((tmp_path / "data" / "record.csv").read_text(encoding="utf-8")))
+        (row, _) = csv.DictReader(
+            io.StringIO((tmp_path / "data" / "record.csv").read_text(encoding="utf-8"))
+        )
         assert row["model"] == "'=HYPERLINK(1)"
 
-    @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "", ".", "<>", "ÄÖ", "x" * 500, "con"])
+    @pytest.mark.parametrize(
+        "name", ["../../etc/passwd", "a/b", "", ".", "<>", "ÄÖ", "x" * 500, "con"]
+    )
     def test_names_of_pages_are_plain(self, name):
-        record = Record(points=(dataclasses.replace(POINT, gpu=name, model=name, url="", publisher=name),))
+        record = Record(
+            points=(dataclasses.replace(POINT, gpu=name, model=name, url="", publisher=name),)
+        )
         values = data.values(record, MADE)
         for group in ("gpus", "models", "sources"):
             (entry,) = values[group].values()
@@ -243,12 +290,25 @@ class TestBadInput:
             assert ".." not in entry["page"]
 
     def test_names_that_look_alike_have_pages_of_their_own(self):
-        record = Record(points=tuple(dataclasses.replace(POINT, model=name) for name in ("A b", "a-b", "a_b", "A B")))
+        record = Record(
+            points=tuple(
+                dataclasses.replace(POINT, model=name) for name in ("A b", "a-b", "a_b", "A B")
+            )
+        )
         pages = [entry["page"] for entry in data.values(record, MADE)["models"].values()]
-        assert sorted(pages) == ["models/a-b-2.html", "models/a-b-3.html", "models/a-b-4.html", "models/a-b.html"]
+        assert sorted(pages) == [
+            "models/a-b-2.html",
+            "models/a-b-3.html",
+            "models/a-b-4.html",
+            "models/a-b.html",
+        ]
 
     def test_no_page_is_called_like_a_list_of_pages(self):
-        record = Record(points=tuple(dataclasses.replace(POINT, gpu=name, model=name) for name in ("index", "Index.")))
+        record = Record(
+            points=tuple(
+                dataclasses.replace(POINT, gpu=name, model=name) for name in ("index", "Index.")
+            )
+        )
         values = data.values(record, MADE)
         for group in ("gpus", "models"):
             pages = {entry["page"] for entry in values[group].values()}
@@ -257,7 +317,15 @@ class TestBadInput:
     def test_gpus_stand_as_a_script_lists_them(self):
         names = ("H100", "910", "90", "1000 W", "007", "0", "-1")
         record = Record(points=tuple(dataclasses.replace(POINT, gpu=name) for name in names))
-        assert [*data.values(record, MADE)["gpus"]] == ["0", "90", "910", "-1", "007", "1000 W", "H100"]
+        assert [*data.values(record, MADE)["gpus"]] == [
+            "0",
+            "90",
+            "910",
+            "-1",
+            "007",
+            "1000 W",
+            "H100",
+        ]
 
     @pytest.mark.parametrize("sign", "=+-@＝＋－＠")
     def test_no_cell_of_csv_is_a_formula(self, sign):
@@ -270,7 +338,9 @@ class TestBadInput:
         assert ",1.5 2.0," in data.csv_of(record).decode()
 
     def test_nothing_but_a_date(self):
-        record = Record(points=(Point(publisher="", gpu="", model="", task="", mark="as published", source=""),))
+        record = Record(
+            points=(Point(publisher="", gpu="", model="", task="", mark="as published", source=""),)
+        )
         values = data.values(record, MADE)
         assert values["gpus"][""]["title"] == values["models"][""]["title"] == "not stated"
 

@@ -14,7 +14,14 @@ from tprimat.errors import UsageError
 from tprimat.publish import exchange
 
 MARK = exchange._MARK.decode()
-NAMES = ("index.html", "how.html", "gpus/index.html", "models/index.html", "data/record.json", "assets/site.css")
+NAMES = (
+    "index.html",
+    "how.html",
+    "gpus/index.html",
+    "models/index.html",
+    "data/record.json",
+    "assets/site.css",
+)
 
 
 class Killed(BaseException):
@@ -64,7 +71,9 @@ def test_files_of_others_stay(tmp_path):
     own = ("CNAME", "gpus/mine.html", "assets/deep/logo.png", "models/link.txt", "mine/page.html")
     for name in own:
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).symlink_to("x") if "link" in name else (tmp_path / name).write_text("mine")
+        (tmp_path / name).symlink_to("x") if "link" in name else (tmp_path / name).write_text(
+            "mine"
+        )
     write(tmp_path, "2")
     assert versions(tmp_path) == {"2"}
     assert files(tmp_path) == {*NAMES, *own}
@@ -192,7 +201,9 @@ def test_x6_a_linked_staging_directory_makes_no_site_of_a_directory(tmp_path):
     assert not (tmp_path / "here" / exchange.STAGING).is_symlink()
 
 
-@pytest.mark.skipif(not hasattr(os, "fchdir") or sys.version_info >= (3, 12), reason="deep directories are no fault")
+@pytest.mark.skipif(
+    not hasattr(os, "fchdir") or sys.version_info >= (3, 12), reason="deep directories are no fault"
+)
 def test_x8_directories_nested_too_deeply_are_an_error_of_the_directory(tmp_path):
     write(tmp_path, "old")
     here = Path.cwd()

@@ -52,7 +52,11 @@ class TestSite:
 
     def test_only_ones_own(self, here, capsys):
         save(here, "a.json", *(make_run(H100, step_time=time) for time in (3.0, 3.01)))
-        save(here, "b.json", *(make_run(MI300X, stack="rocm", step_time=time) for time in (3.5, 3.52)))
+        save(
+            here,
+            "b.json",
+            *(make_run(MI300X, stack="rocm", step_time=time) for time in (3.5, 3.52)),
+        )
         assert run("publish", ["results", "--results-only", "--json"]) == 0
         said = json.loads(capsys.readouterr().out)
         assert (said["points"], said["pairs"], said["changes"], said["status"]) == (2, 1, 0, 0)
@@ -92,9 +96,17 @@ class TestPrivacy:
     def test_no_host_user_or_path(self, here, monkeypatch):
         monkeypatch.setenv(INCLUDE_HOST, "1")
         secret = "/home/ada/acme-secret/train.log"
-        source = Source(kind="log", files=(SourceFile(path=secret, sha256="1" * 64, bytes=1),), command=(secret,))
+        source = Source(
+            kind="log",
+            files=(SourceFile(path=secret, sha256="1" * 64, bytes=1),),
+            command=(secret,),
+        )
         environment = Environment(hostname="gpu-17.lab.example.com", versions={"torch": "2.8"})
-        save(here, "a.json", make_run(environment=environment, source=source, label="tuned", model=secret))
+        save(
+            here,
+            "a.json",
+            make_run(environment=environment, source=source, label="tuned", model=secret),
+        )
         monkeypatch.setenv(INCLUDE_HOST, "1")
         assert run("publish", [str(here / "results"), "--results-only"]) == 0
         assert loaded(here)["points"]["note"] == ["tuned"]
@@ -105,14 +117,26 @@ class TestPrivacy:
                     assert word not in text.replace("cascada", ""), (path, word)
 
     def test_names_in_what_results_keep_as_it_was_given(self, here, capsys):
-        user, home, host = "alice.smith", "/home/alice.smith/venv", "alice.smith@gpu-17.lab.example.com"
+        user, home, host = (
+            "alice.smith",
+            "/home/alice.smith/venv",
+            "alice.smith@gpu-17.lab.example.com",
+        )
         versions = {"framework": f"NeMo 25.04 {home} {host}"}
-        save(here, "a.json", make_run(label=f"by {user} in {home} {host}", environment=Environment(versions=versions)))
+        save(
+            here,
+            "a.json",
+            make_run(
+                label=f"by {user} in {home} {host}", environment=Environment(versions=versions)
+            ),
+        )
         assert run("publish", ["results", "--results-only"]) == 0
         assert CHECK in capsys.readouterr().out
         (note,), (version,) = (loaded(here)["points"][name] for name in ("note", "version"))
         for text in (note, version):
-            assert not any(word in text for word in ("alice", "smith", "lab.example", "gpu-17")), text
+            assert not any(word in text for word in ("alice", "smith", "lab.example", "gpu-17")), (
+                text
+            )
         assert version.startswith("NeMo 25.04 ")
         assert run("publish", []) == 0
         assert CHECK not in capsys.readouterr().out
@@ -128,7 +152,13 @@ class TestRefused:
 
     def test_a_record_that_is_none(self, here, capsys):
         (here / "site" / "data").mkdir(parents=True)
-        for text in ("", "[]", "{", '{"gpus": 3, "models": {}, "sources": {}}', '{"gpus": {"a": {}}}'):
+        for text in (
+            "",
+            "[]",
+            "{",
+            '{"gpus": 3, "models": {}, "sources": {}}',
+            '{"gpus": {"a": {}}}',
+        ):
             (here / "site" / "data" / "record.json").write_text(text)
             assert run("publish", []) == 2
             assert "not a site of tprimat publish" in capsys.readouterr().err

@@ -25,7 +25,11 @@ def own(*groups):
 
 def rows(*rates, **fields):
     return [
-        Evidence(dataclasses.replace(POINT, tokens_per_second_per_gpu=sum(each) / len(each), rates=each, **fields))
+        Evidence(
+            dataclasses.replace(
+                POINT, tokens_per_second_per_gpu=sum(each) / len(each), rates=each, **fields
+            )
+        )
         for each in rates
     ]
 
@@ -40,7 +44,11 @@ class TestOwnResults:
         (theirs,) = model.pairs
         assert theirs.system.gpu == H100
         assert (found.first, found.second) == (0, 1)
-        assert (found.ratio, found.low, found.high) == (theirs.ratio.value, theirs.ratio.low, theirs.ratio.high)
+        assert (found.ratio, found.low, found.high) == (
+            theirs.ratio.value,
+            theirs.ratio.low,
+            theirs.ratio.high,
+        )
 
     def test_a_third_system_changes_nothing(self):
         short = tuple(make_run(H100, step_time=time, steps=40, batch=32) for time in (1.4, 1.41))
@@ -76,8 +84,19 @@ class TestPublishedRates:
     @pytest.mark.parametrize(
         "field",
         [
-            *({"model": "qwen"}, {"task": "lora"}, {"num_gpus": 16}, {"sequence_length": 4096}, {"clock": "blocks"}),
-            *({"mark": "contradicts itself"}, {"mark": "rejected"}, {"num_gpus": None}, {"work": "On policy"}),
+            *(
+                {"model": "qwen"},
+                {"task": "lora"},
+                {"num_gpus": 16},
+                {"sequence_length": 4096},
+                {"clock": "blocks"},
+            ),
+            *(
+                {"mark": "contradicts itself"},
+                {"mark": "rejected"},
+                {"num_gpus": None},
+                {"work": "On policy"},
+            ),
         ],
     )
     def test_other_work_or_clock_is_refused(self, field):
@@ -103,7 +122,11 @@ class TestBounds:
             monkeypatch.setattr(pairs, "MOST_PAIRS", most)
             assert len(pairs.pairs(every)) == min(most, 10)
         monkeypatch.setattr(pairs, "MOST_PAIRS", 3)
-        assert [(pair.first, pair.second) for pair in pairs.pairs(every)] == [(4, 3), (3, 2), (4, 2)]
+        assert [(pair.first, pair.second) for pair in pairs.pairs(every)] == [
+            (4, 3),
+            (3, 2),
+            (4, 2),
+        ]
 
     def test_of_own_results_fewer(self, monkeypatch):
         every = own(FAST, SLOW, runs(H100, 4.0, 4.02, 3.99, batch=32))
@@ -117,7 +140,8 @@ class TestBounds:
 
         def named(evidence):
             return {
-                (evidence[pair.first].point, evidence[pair.second].point, pair.ratio) for pair in pairs.pairs(evidence)
+                (evidence[pair.first].point, evidence[pair.second].point, pair.ratio)
+                for pair in pairs.pairs(evidence)
             }
 
         assert named(every) == named(turned)

@@ -43,13 +43,17 @@ def made(*steps, **fields):
     for date, *rates in steps:
         mean = math.exp(sum(map(math.log, rates)) / len(rates))
         runs = tuple(rates) if len(rates) > 1 else ()
-        point = dataclasses.replace(POINT, date=date, tokens_per_second_per_gpu=mean, rates=runs, **fields)
+        point = dataclasses.replace(
+            POINT, date=date, tokens_per_second_per_gpu=mean, rates=runs, **fields
+        )
         found.append(Evidence(point))
     return found
 
 
 def welch_p(before, after):
-    return intervals.welch([math.log(rate) for rate in after], [math.log(rate) for rate in before]).p()
+    return intervals.welch(
+        [math.log(rate) for rate in after], [math.log(rate) for rate in before]
+    ).p()
 
 
 class TestSeries:
@@ -61,9 +65,15 @@ class TestSeries:
 
     def test_of_one_round_of_submissions_the_fastest(self):
         every = []
-        for version, date, speed in (("1", "2024-10-01", 1.0), ("1", "2024-10-03", 2.0), ("2", "2025-04-20", 1.5)):
+        for version, date, speed in (
+            ("1", "2024-10-01", 1.0),
+            ("1", "2024-10-03", 2.0),
+            ("2", "2025-04-20", 1.5),
+        ):
             source = f"mlcommons/training_results_v{version}/A/results/x/y@0123456789ab"
-            (each,) = made((date, speed), clock="blocks", source=source, url=f"https://github.com/{source}")
+            (each,) = made(
+                (date, speed), clock="blocks", source=source, url=f"https://github.com/{source}"
+            )
             every.append(each)
         assert series(every) == [[1, 2]]
         assert series(every[:2]) == []
@@ -74,21 +84,36 @@ class TestSeries:
     @pytest.mark.parametrize(
         "field",
         [
-            *({"publisher": "B"}, {"gpu": "mi300x"}, {"model": "qwen"}, {"task": "lora"}, {"precision": "bf16"}),
-            *({"sequence_length": 4096}, {"num_gpus": 16}, {"global_batch_size": 256}, {"clock": "blocks"}),
+            *(
+                {"publisher": "B"},
+                {"gpu": "mi300x"},
+                {"model": "qwen"},
+                {"task": "lora"},
+                {"precision": "bf16"},
+            ),
+            *(
+                {"sequence_length": 4096},
+                {"num_gpus": 16},
+                {"global_batch_size": 256},
+                {"clock": "blocks"},
+            ),
         ],
     )
     def test_other_work_machine_clock_or_configuration_is_another_series(self, field):
         assert series([*made(("2024", 1.0)), *made(("2025", 2.0), **field)]) == []
 
-    @pytest.mark.parametrize("field", [{"framework": "megatron"}, {"version": "25.11"}, {"system": "x"}, {"note": "y"}])
+    @pytest.mark.parametrize(
+        "field", [{"framework": "megatron"}, {"version": "25.11"}, {"system": "x"}, {"note": "y"}]
+    )
     def test_other_software_is_the_same_series(self, field):
         assert series([*made(("2024", 1.0)), *made(("2025", 2.0), **field)]) == [[0, 1]]
 
     def test_words_of_the_publisher_on_the_work_set_a_series_apart(self):
         assert series([*made(("2024", 1.0)), *made(("2025", 2.0), work="tokendrop")]) == []
 
-    @pytest.mark.parametrize("field", ["date", "precision", "sequence_length", "num_gpus", "global_batch_size"])
+    @pytest.mark.parametrize(
+        "field", ["date", "precision", "sequence_length", "num_gpus", "global_batch_size"]
+    )
     def test_what_is_not_stated_may_differ(self, field):
         nothing = "" if isinstance(getattr(POINT, field), str) else None
         every = [*made(("2024", 1.0)), *made(("2025", 2.0))]
@@ -101,9 +126,17 @@ class TestSeries:
         assert series(every) == [[0, 1]]
 
     def test_times_to_a_target_are_a_series_whose_changes_are_of_speed(self):
-        nothing = {"tokens_per_second_per_gpu": None, "global_batch_size": None, "target": "loss 3.28"}
+        nothing = {
+            "tokens_per_second_per_gpu": None,
+            "global_batch_size": None,
+            "target": "loss 3.28",
+        }
         every = [
-            Evidence(dataclasses.replace(POINT, date=date, time_to_target_seconds=time, precision=of, **nothing))
+            Evidence(
+                dataclasses.replace(
+                    POINT, date=date, time_to_target_seconds=time, precision=of, **nothing
+                )
+            )
             for date, time, of in (("2024", 2700.0, ""), ("2025", 900.0, "bf16"))
         ]
         (found,) = changes(every)
@@ -122,7 +155,9 @@ class TestChanges:
     def test_the_interval_is_welchs_on_logarithms(self):
         before, after = (100.0, 101.0, 99.0), (120.0, 121.5, 119.0)
         (found,) = changes(made(("2024", *before), ("2025", *after)))
-        difference = intervals.welch([math.log(rate) for rate in after], [math.log(rate) for rate in before])
+        difference = intervals.welch(
+            [math.log(rate) for rate in after], [math.log(rate) for rate in before]
+        )
         assert (found.before, found.after, found.is_found) == (0, 1, True)
         assert (found.low, found.high) == pytest.approx(tuple(map(math.exp, difference.interval())))
         assert found.low < found.ratio < found.high
@@ -134,7 +169,9 @@ class TestChanges:
 
     def test_a_single_run_has_no_interval_and_is_not_found(self):
         every = made(("2024", 100.0), ("2025", 200.0, 200.5, 199.5), ("2026", 400.0))
-        assert [(found.low, found.high, found.is_found) for found in changes(every)] == [(None, None, False)] * 2
+        assert [(found.low, found.high, found.is_found) for found in changes(every)] == [
+            (None, None, False)
+        ] * 2
 
     def test_runs_that_never_vary_make_nothing_certain(self):
         (found,) = changes(made(("2024", 100.0, 100.0), ("2025", 110.0, 110.0)))
@@ -146,7 +183,11 @@ class TestChanges:
         low, high = 1.0, 1.2
         while high - low > 1e-12:
             middle = (low + high) / 2
-            low, high = (middle, high) if welch_p(before, [middle * x for x in before]) > 0.05 else (low, middle)
+            low, high = (
+                (middle, high)
+                if welch_p(before, [middle * x for x in before]) > 0.05
+                else (low, middle)
+            )
         after = [(1 + (high - 1) * beyond) * rate for rate in before]
         (found,) = changes(made(("2024", *before), ("2025", *after)))
         assert found.is_found == is_found
@@ -159,7 +200,9 @@ class TestChanges:
         one = made(("2024", *before), ("2025", *after))
         assert [found.is_found for found in changes(one)] == [True]
         others = [
-            each for number in range(9) for each in made(("2024", *before), ("2025", *before), model=f"model {number}")
+            each
+            for number in range(9)
+            for each in made(("2024", *before), ("2025", *before), model=f"model {number}")
         ]
         every = changes([*others, *one])
         assert len(every) == 10
@@ -174,16 +217,21 @@ class TestChanges:
         for count, is_found in ((most, True), (most + 1, False)):
             one = made(("2024", *before), ("2025", *after))
             others = [
-                each for at in range(count - 1) for each in made(("2024", *before), ("2025", *before), model=f"{at}")
+                each
+                for at in range(count - 1)
+                for each in made(("2024", *before), ("2025", *before), model=f"{at}")
             ]
             assert changes([*others, *one])[-1].is_found == is_found
 
     @pytest.mark.parametrize(
-        ("systems", "is_found"), [(("a", "a"), True), (("a", "b"), None), (("", "b"), True), (("", ""), True)]
+        ("systems", "is_found"),
+        [(("a", "a"), True), (("a", "b"), None), (("", "b"), True), (("", ""), True)],
     )
     def test_a_change_between_two_named_machines_is_not_found(self, systems, is_found):
         before, after = (100.0, 101.0, 99.0), (120.0, 121.5, 119.0)
-        steps = made(("2024", *before), system=systems[0]) + made(("2025", *after), system=systems[1])
+        steps = made(("2024", *before), system=systems[0]) + made(
+            ("2025", *after), system=systems[1]
+        )
         (found,) = changes(steps)
         assert found.is_found is is_found
         (same,) = changes(made(("2024", *before), ("2025", *after)))
@@ -207,12 +255,18 @@ class TestChanges:
     @pytest.mark.parametrize(("label", "count"), [("a", 1), ("b", 0), (None, 0)])
     def test_a_label_sets_results_of_ones_own_apart(self, label, count):
         runs = [
-            make_run(timestamp=f"2026-02-0{day}T00:00:00+00:00", label=each, step_time=3.0 + day / 10)
+            make_run(
+                timestamp=f"2026-02-0{day}T00:00:00+00:00", label=each, step_time=3.0 + day / 10
+            )
             for day, each in enumerate(("a", label), start=1)
         ]
         versions = [Environment(versions={"torch": f"2.{at}"}) for at in range(2)]
         files = [
-            Loaded(f"{at}.json", f"{at}" * 64, (msgspec.structs.replace(run, environment=versions[at]),))
+            Loaded(
+                f"{at}.json",
+                f"{at}" * 64,
+                (msgspec.structs.replace(run, environment=versions[at]),),
+            )
             for at, run in enumerate(runs)
         ]
         assert len(changes(points.result_points(files, []))) == count
@@ -228,8 +282,13 @@ class TestChanges:
                 for at in range(3)
             )
 
-        halves = [Loaded("a.json", "a" * 64, runs(3.2, 1, "1.0")), Loaded("b.json", "b" * 64, runs(2.9, 5, "2.0"))]
+        halves = [
+            Loaded("a.json", "a" * 64, runs(3.2, 1, "1.0")),
+            Loaded("b.json", "b" * 64, runs(2.9, 5, "2.0")),
+        ]
         (check,) = check_regression(halves[:1], halves[1:], parse("0%", [])).checks
         found = changes(points.result_points(halves, []))
-        assert [(each.ratio, each.low, each.high) for each in found] == [(check.change, check.low, check.high)]
+        assert [(each.ratio, each.low, each.high) for each in found] == [
+            (check.change, check.low, check.high)
+        ]
         assert found[0].is_found

@@ -64,12 +64,16 @@ def folder(record, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pages(folder):
-    return {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in folder.rglob("*.html")}
+    return {
+        path.resolve(): Page(path.read_text(encoding="utf-8")) for path in folder.rglob("*.html")
+    }
 
 
 def test_there_is_a_page_for_each_gpu_model_and_source(record, folder, pages):
     tables = values(record)
-    wanted = [each["page"] for group in ("gpus", "models", "sources") for each in tables[group].values()]
+    wanted = [
+        each["page"] for group in ("gpus", "models", "sources") for each in tables[group].values()
+    ]
     assert {(folder / page).resolve() for page in wanted} < set(pages)
     assert len(pages) == len(wanted) + 5
 
@@ -78,7 +82,8 @@ def test_pages_name_the_level_of_the_intervals(record, tmp_path, monkeypatch):
     monkeypatch.setattr(intervals, "CONFIDENCE", 0.9)
     made_record.write(record, tmp_path)
     texts = {
-        path.relative_to(tmp_path).as_posix(): path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")
+        path.relative_to(tmp_path).as_posix(): path.read_text(encoding="utf-8")
+        for path in tmp_path.rglob("*.html")
     }
     texts["site.js"] = (tmp_path / "assets" / "site.js").read_text(encoding="utf-8")
     assert not [name for name, text in texts.items() if re.search(r"95% (CI|confidence)", text)]
@@ -109,15 +114,24 @@ def test_every_link_leads_to_a_file_and_an_anchor(pages):
             target = (path.parent / unquote(address)).resolve() if address else path
             # What follows # on the index is the state of its filters.
             is_anchor = fragment and target.suffix == ".html" and "=" not in fragment
-            if not target.is_file() or (is_anchor and unquote(fragment) not in pages[target].anchors):
+            if not target.is_file() or (
+                is_anchor and unquote(fragment) not in pages[target].anchors
+            ):
                 wrong.append((path.name, link))
     assert wrong == []
 
 
 def test_no_page_needs_a_network_or_runs_a_script_of_its_own(pages):
     for path, page in pages.items():
-        assert not [link for tag, values in page.tags for link in [values.get("src")] if link and "//" in link], path
-        assert not [values for _, values in page.tags if any(name.startswith("on") for name in values)]
+        assert not [
+            link
+            for tag, values in page.tags
+            for link in [values.get("src")]
+            if link and "//" in link
+        ], path
+        assert not [
+            values for _, values in page.tags if any(name.startswith("on") for name in values)
+        ]
         assert not [values for tag, values in page.tags if tag == "style" or "style" in values]
         inline = [values for tag, values in page.tags if tag == "script" and "src" not in values]
         assert [each["type"] for each in inline] == ["application/json"] * len(inline)
@@ -131,7 +145,11 @@ def test_each_value_leads_to_its_evidence(record, folder, pages):
     for path, page in pages.items():
         links = [link for row in page.rows for link in row]
         assert set(links) <= evidence, path
-    sources = [page for path, page in pages.items() if path.parent.name == "sources" and path.name != "index.html"]
+    sources = [
+        page
+        for path, page in pages.items()
+        if path.parent.name == "sources" and path.name != "index.html"
+    ]
     assert {link for page in sources for row in page.rows for link in row} == evidence
 
 
@@ -139,15 +157,21 @@ def test_rows_without_a_speed_are_counted_among_what_is_missing(folder):
     used = {each.point.source for each in points.published_points()}
     missing = [row for row in published.rows() if row.source not in used]
     text = (folder / "how.html").read_text(encoding="utf-8")
-    assert re.search(r"The speed of (\d+) published rows, most of them LitGPT's", text)[1] == str(len(missing))
+    assert re.search(r"The speed of (\d+) published rows, most of them LitGPT's", text)[1] == str(
+        len(missing)
+    )
     assert not any(row.tokens_per_second_per_gpu or row.samples_per_second for row in missing)
     assert sum(row.framework == "litgpt" for row in missing) > len(missing) / 2
 
 
 def test_what_contradicts_itself_is_shown_with_the_reason_and_in_no_ranking(record, folder):
-    number, point = next((i, each) for i, each in enumerate(record.points) if each.mark == "contradicts itself")
+    number, point = next(
+        (i, each) for i, each in enumerate(record.points) if each.mark == "contradicts itself"
+    )
     tables = values(record)
-    page = (folder / tables["sources"][tables["points"]["source_key"][number]]["page"]).read_text(encoding="utf-8")
+    page = (folder / tables["sources"][tables["points"]["source_key"][number]]["page"]).read_text(
+        encoding="utf-8"
+    )
     assert "Rejected results, each with the reason" in page
     assert point.reason in page
     for mark in REJECTED:
@@ -157,7 +181,9 @@ def test_what_contradicts_itself_is_shown_with_the_reason_and_in_no_ranking(reco
 
 
 def test_hostile_names_stay_text(tmp_path):
-    fields = dict.fromkeys(("publisher", "gpu", "model", "framework", "version", "date", "note", "reason"), HOSTILE)
+    fields = dict.fromkeys(
+        ("publisher", "gpu", "model", "framework", "version", "date", "note", "reason"), HOSTILE
+    )
     point = Point(
         **fields, task="pretrain", tokens_per_second_per_gpu=1.0, mark="as published", source="x/y/z.md@abc:1",
         url="javascript:alert(3)", precision=HOSTILE,
@@ -168,9 +194,13 @@ def test_hostile_names_stay_text(tmp_path):
         assert not [tag for tag, _ in page.tags if tag == "img"], path
         assert not [link for link in page.links if link.startswith("javascript")], path
         assert all(
-            values.get("src") or values["type"] == "application/json" for tag, values in page.tags if tag == "script"
+            values.get("src") or values["type"] == "application/json"
+            for tag, values in page.tags
+            if tag == "script"
         )
-    source = next(path for path in (tmp_path / "sources").glob("*.html") if path.name != "index.html")
+    source = next(
+        path for path in (tmp_path / "sources").glob("*.html") if path.name != "index.html"
+    )
     assert "&lt;/script&gt;" in source.read_text(encoding="utf-8")
 
 
@@ -183,7 +213,10 @@ class TestChange:
         assert self.text(ratio=0.953) == "−4.7%, run-to-run variation unknown"
 
     def test_that_holds_has_its_interval(self):
-        assert self.text(ratio=1.2, low=1.1, high=1.3, is_found=True) == "+20.0% (1.200×, 95% CI 1.100–1.300)"
+        assert (
+            self.text(ratio=1.2, low=1.1, high=1.3, is_found=True)
+            == "+20.0% (1.200×, 95% CI 1.100–1.300)"
+        )
 
     def test_between_two_systems_says_so(self):
         text = self.text(ratio=1.2, low=1.1, high=1.3, is_found=None)
@@ -194,7 +227,13 @@ class TestChange:
         assert text == "no significant change (1.200×, 95% CI 0.900–1.500)"
 
 
-WORK = {"publisher": "p", "gpu": "h100-sxm5", "model": "llama", "task": "pretrain", "source": "a/b/c@d:1"}
+WORK = {
+    "publisher": "p",
+    "gpu": "h100-sxm5",
+    "model": "llama",
+    "task": "pretrain",
+    "source": "a/b/c@d:1",
+}
 
 
 class TestHistory:
@@ -207,13 +246,18 @@ class TestHistory:
 
     def test_follows_the_changes(self):
         speeds = ((100.0, "2024-01"), (120.0, "2024-06-01"), (150.0, "2025-03"))
-        (found,) = self.series(*({"tokens_per_second_per_gpu": speed, "date": date} for speed, date in speeds))
+        (found,) = self.series(
+            *({"tokens_per_second_per_gpu": speed, "date": date} for speed, date in speeds)
+        )
         assert [row.value for row in found.rows] == ["100", "120", "150"]
         assert (found.gain, found.months, found.is_time) == (1.5, 14, False)
         assert len(found.changes) == 2
 
     def test_of_times_has_the_faster_one_as_a_speedup(self):
-        dates = ({"time_to_target_seconds": 120.0, "date": "2024"}, {"time_to_target_seconds": 60.0, "date": "2025"})
+        dates = (
+            {"time_to_target_seconds": 120.0, "date": "2024"},
+            {"time_to_target_seconds": 60.0, "date": "2025"},
+        )
         (found,) = self.series(*dates)
         assert (found.gain, found.months, found.is_time) == (2.0, 12, True)
 
@@ -226,8 +270,15 @@ class TestHistory:
         assert "32 GPUs, batch 512, NVIDIA, GRPO, 1-step Off</h3>" in text
 
     def test_says_what_else_changed(self):
-        base = {"tokens_per_second_per_gpu": 1.0, "configuration": "micro-batch 1, TP 2, VP 4", "system": "a"}
-        same, other = {**base, "date": "2025"}, {**base, "configuration": "micro-batch 4, TP 2", "system": "b"}
+        base = {
+            "tokens_per_second_per_gpu": 1.0,
+            "configuration": "micro-batch 1, TP 2, VP 4",
+            "system": "a",
+        }
+        same, other = (
+            {**base, "date": "2025"},
+            {**base, "configuration": "micro-batch 4, TP 2", "system": "b"},
+        )
         (found,) = self.series({**base, "date": "2024"}, same)
         assert found.caveats == ["run-to-run variation unknown"]
         (found,) = self.series({**base, "date": "2024"}, {**other, "date": "2025"})
@@ -248,11 +299,15 @@ class TestHistory:
 
 def test_what_is_not_on_the_web_leads_to_the_page_of_its_source(tmp_path):
     fields = {**WORK, "source": "results/benchmark.json"}
-    record = Record(points=(Point(**fields, tokens_per_second_per_gpu=1.0, mark="recomputed from the log"),))
+    record = Record(
+        points=(Point(**fields, tokens_per_second_per_gpu=1.0, mark="recomputed from the log"),)
+    )
     tables = made_record.write(record, tmp_path)
     (anchor,) = tables["points"]["id"]
     (source,) = (entry["page"] for entry in tables["sources"].values())
-    assert f'href="../{source}#{anchor}"' in (tmp_path / "models" / "llama-3.1-8b.html").read_text(encoding="utf-8")
+    assert f'href="../{source}#{anchor}"' in (tmp_path / "models" / "llama-3.1-8b.html").read_text(
+        encoding="utf-8"
+    )
     page = (tmp_path / source).read_text(encoding="utf-8")
     assert f'id="{anchor}"' in page
     assert "results/benchmark.json" in page
@@ -339,11 +394,18 @@ def test_every_table_of_results_has_the_note_and_the_system(record, folder):
     tables = values(record)
     point = next(one for one in record.points if one.note == "precision inferred")
     for page in (tables["gpus"][point.gpu]["page"], tables["models"][point.model]["page"]):
-        assert '<span class="note">precision inferred</span>' in (folder / page).read_text(encoding="utf-8")
+        assert '<span class="note">precision inferred</span>' in (folder / page).read_text(
+            encoding="utf-8"
+        )
     system = next(one.system for one in record.points if one.system)
-    assert any(f'class="note">{system}</span>' in path.read_text() for path in (folder / "models").glob("*.html"))
+    assert any(
+        f'class="note">{system}</span>' in path.read_text()
+        for path in (folder / "models").glob("*.html")
+    )
 
 
 def test_the_script_is_plain_text():
-    text = "".join((site._HERE / name).read_text(encoding="utf-8") for name in ("site.js", "chart.js"))
+    text = "".join(
+        (site._HERE / name).read_text(encoding="utf-8") for name in ("site.js", "chart.js")
+    )
     assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|eval\(", text)

@@ -26,7 +26,9 @@ def text(field_number: int, value: str) -> bytes:
 
 def items(values: Mapping[str, object], key: int) -> bytes:
     """Return values as items of a record of W&B: their key is field 1 in a config, 2 in a history."""
-    return b"".join(field(1, text(key, name) + text(16, json.dumps(value))) for name, value in values.items())
+    return b"".join(
+        field(1, text(key, name) + text(16, json.dumps(value))) for name, value in values.items()
+    )
 
 
 def wandb_log(records: list[bytes]) -> bytes:
@@ -73,26 +75,41 @@ def wandb_rows() -> list[dict[str, object]]:
     return rows
 
 
-def wandb_run(rows: list[dict[str, object]], *, exit_code: int | None = 0, padding: int = 0) -> bytes:
+def wandb_run(
+    rows: list[dict[str, object]], *, exit_code: int | None = 0, padding: int = 0
+) -> bytes:
     """Return the file of a run; `padding` is the size of a record that is of no interest, before the history."""
     return wandb_log(wandb_records(rows, exit_code, padding))
 
 
-def wandb_records(rows: list[dict[str, object]], exit_code: int | None = 0, padding: int = 0) -> list[bytes]:
+def wandb_records(
+    rows: list[dict[str, object]], exit_code: int | None = 0, padding: int = 0
+) -> list[bytes]:
     """Return the records of a run."""
-    run = text(1, "abc") + field(4, items(CONFIG, 1)) + text(8, "quiet-lake-3") + field(17, number(1, 1_700_000_000))
+    run = (
+        text(1, "abc")
+        + field(4, items(CONFIG, 1))
+        + text(8, "quiet-lake-3")
+        + field(17, number(1, 1_700_000_000))
+    )
     machine = text(12, "node1") + field(24, text(1, "NVIDIA H100 80GB HBM3")) * 8
     records = [number(1, 1) + text(21, "x"), field(17, run), field(26, machine)]
     records += [field(4, bytes(padding))] if padding else []
-    records += [field(2, items({**row, "_step": step}, 2) + field(2, number(1, step))) for step, row in enumerate(rows)]
+    records += [
+        field(2, items({**row, "_step": step}, 2) + field(2, number(1, step)))
+        for step, row in enumerate(rows)
+    ]
     records += [] if exit_code is None else [field(18, number(1, exit_code) if exit_code else b"")]
     return records
 
 
-MLFLOW_METRIC = "".join(f"{1_700_000_000_000 + 1500 * step} {2 - step / 100} {step}\n" for step in STEPS)
+MLFLOW_METRIC = "".join(
+    f"{1_700_000_000_000 + 1500 * step} {2 - step / 100} {step}\n" for step in STEPS
+)
 
 MLFLOW_CSV = "run_id,key,value,step,timestamp\n" + "".join(
-    f"69c1732aabb5,loss,{2 - step / 100},{step},{1_700_000_000_000 + 1500 * step}\n" for step in STEPS
+    f"69c1732aabb5,loss,{2 - step / 100},{step},{1_700_000_000_000 + 1500 * step}\n"
+    for step in STEPS
 )
 
 LIGHTNING_CSV = "epoch,lr-AdamW,step,train_loss\n" + "".join(
@@ -106,7 +123,12 @@ TRAINER_STATE = json.dumps(
         "logging_steps": 1,
         "train_batch_size": 2,
         "log_history": [
-            {"step": step, "loss": 2 - step / 100, "learning_rate": 1e-05, "train_runtime": 1.234567 * step}
+            {
+                "step": step,
+                "loss": 2 - step / 100,
+                "learning_rate": 1e-05,
+                "train_runtime": 1.234567 * step,
+            }
             for step in STEPS
         ],
     },
@@ -115,13 +137,16 @@ TRAINER_STATE = json.dumps(
 
 TABLE = "step,time,loss\n" + "".join(f"{step},0.5,{2 - step / 100}\n" for step in STEPS)
 TABLE_LINES = "".join(
-    json.dumps({"step": step, "time": 0.5, "loss": 2.0, "perf": {"ms": 500}}) + "\n" for step in STEPS
+    json.dumps({"step": step, "time": 0.5, "loss": 2.0, "perf": {"ms": 500}}) + "\n"
+    for step in STEPS
 )
 
 TFEVENTS = [
     version()[12:-4],
     *(
-        event(1.7e9 + step, step, scalar("train_loss", 2.0 - step / 100), scalar("step_time", 0.5))[12:-4]
+        event(1.7e9 + step, step, scalar("train_loss", 2.0 - step / 100), scalar("step_time", 0.5))[
+            12:-4
+        ]
         for step in STEPS
     ),
 ]
@@ -185,8 +210,17 @@ OTHER_LOGS = {
     ),
     "golden": json.dumps(
         {
-            name: {"start_step": 1, "end_step": 30, "step_interval": 1, "values": {str(step): value for step in STEPS}}
-            for name, value in (("lm loss", 12.5), ("iteration-time", 8.55), ("mem-max-allocated-bytes", 7e10))
+            name: {
+                "start_step": 1,
+                "end_step": 30,
+                "step_interval": 1,
+                "values": {str(step): value for step in STEPS},
+            }
+            for name, value in (
+                ("lm loss", 12.5),
+                ("iteration-time", 8.55),
+                ("mem-max-allocated-bytes", 7e10),
+            )
         }
     ),
     "litgpt": "".join(

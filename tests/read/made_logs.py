@@ -8,7 +8,9 @@ STEPS = range(1, 31)
 
 
 def _lines(*entries: object) -> str:
-    return "".join(f"{entry if isinstance(entry, str) else json.dumps(entry)}\n" for entry in entries)
+    return "".join(
+        f"{entry if isinstance(entry, str) else json.dumps(entry)}\n" for entry in entries
+    )
 
 
 def _clock(seconds: int) -> str:
@@ -48,7 +50,8 @@ VERL = "".join(
 )
 
 VERL_SFT = "".join(
-    f"step:{step} - train/loss:1.2{step:02} - train/lr(1e-3):0.01 - train/time(s):3.2{step:02}\n" for step in STEPS
+    f"step:{step} - train/loss:1.2{step:02} - train/lr(1e-3):0.01 - train/time(s):3.2{step:02}\n"
+    for step in STEPS
 )
 
 VERL_NUMPY = "".join(
@@ -110,11 +113,18 @@ LLM_C_PYTHON = "Running pytorch 2.4.0\n" + "".join(
     for step in STEPS
 )
 
-LLM_C_FP32 = "| device                | NVIDIA A100-SXM4-40GB                              |\n" + "".join(
-    f"step {step:4d}/30: train loss {5 - step / 10:.6f} (80.63{step:02}49 ms, 50791 tok/s)\n" for step in STEPS
+LLM_C_FP32 = (
+    "| device                | NVIDIA A100-SXM4-40GB                              |\n"
+    + "".join(
+        f"step {step:4d}/30: train loss {5 - step / 10:.6f} (80.63{step:02}49 ms, 50791 tok/s)\n"
+        for step in STEPS
+    )
 )
 
-LLM_C_CPU = "".join(f"step {step}: train loss {5 - step / 10:.6f} (took 1452.1{step:02}000 ms)\n" for step in range(30))
+LLM_C_CPU = "".join(
+    f"step {step}: train loss {5 - step / 10:.6f} (took 1452.1{step:02}000 ms)\n"
+    for step in range(30)
+)
 
 BUILD_NANOGPT = "".join(
     f"step {step - 1:5d} | loss: {10.9 - step / 10:.6f} | lr 8.3916e-07 | norm: 15.3657 | dt: 260.{step:02}ms | "
@@ -122,8 +132,12 @@ BUILD_NANOGPT = "".join(
     for step in STEPS
 )
 
-WANDB_HISTORY = "_step,_runtime,_timestamp,train/loss,train/learning_rate,train/global_step\n" + "".join(
-    f"{step - 1},{10 + 1.5 * step},{1.7e9 + 1.5 * step},{2 - step / 100},1e-05,{step}\n" for step in STEPS
+WANDB_HISTORY = (
+    "_step,_runtime,_timestamp,train/loss,train/learning_rate,train/global_step\n"
+    + "".join(
+        f"{step - 1},{10 + 1.5 * step},{1.7e9 + 1.5 * step},{2 - step / 100},1e-05,{step}\n"
+        for step in STEPS
+    )
 )
 
 WANDB_CHART = (

@@ -21,7 +21,9 @@ steps = st.builds(
     Step,
     iteration=st.just(0),
     ms=st.integers(2000, 90_000).map(lambda tenth: tenth // 2 * 2 / 10),
-    loss=st.none() | st.just(float("nan")) | st.integers(1, 12 * 10**5).map(lambda digits: digits / 10**5),
+    loss=st.none()
+    | st.just(float("nan"))
+    | st.integers(1, 12 * 10**5).map(lambda digits: digits / 10**5),
     learning_rate=st.sampled_from([0.0, 1e-5, 9.755283e-06]),
     grad_norm=st.none() | st.just(0.0) | st.integers(1, 9000).map(lambda digits: digits / 1000),
     skipped=st.integers(0, 3).map(lambda many: int(many == 3)),
@@ -45,7 +47,9 @@ def processes(draw, most: int) -> list[Process]:
             for index, each in enumerate(told)
         ]
         reached = numbered[-1].iteration
-        made.append(Process(numbered, draw(st.sampled_from([None, "RuntimeError: the link is down"]))))
+        made.append(
+            Process(numbered, draw(st.sampled_from([None, "RuntimeError: the link is down"])))
+        )
     return made
 
 
@@ -57,6 +61,8 @@ def stories(draw, most: int = 3) -> Story:
     world = draw(st.sampled_from([8, 64]))
     prefix = draw(st.sampled_from(PREFIXES))
     ranks = tuple(draw(st.sets(st.integers(0, world - 1), min_size=1, max_size=8)))
-    setup = Setup(shape, planned=max(step.iteration for each in made for step in each.steps), world=world)
+    setup = Setup(
+        shape, planned=max(step.iteration for each in made for step in each.steps), world=world
+    )
     noise = tuple(draw(st.sets(st.sampled_from(NOISE), max_size=4)))
     return Story(setup, made, ranks, prefix, draw(st.booleans()), noise)

@@ -41,7 +41,9 @@ def tokens_rate(step: Step, setup: Setup) -> float:
     return round(step.batch * setup.sequence / (step.ms / 1e3) / setup.world, 1)
 
 
-def line(step: Step, setup: Setup, stamp: str | None = None, printed_ms: float | None = None) -> str:
+def line(
+    step: Step, setup: Setup, stamp: str | None = None, printed_ms: float | None = None
+) -> str:
     """One iteration line without any prefix.
 
     Args:
@@ -67,9 +69,15 @@ def line(step: Step, setup: Setup, stamp: str | None = None, printed_ms: float |
         parts.append(f"compute per GPU (TFLOP/s/GPU): {flops:.1f} (avg {flops - 3:.1f}) ")
         parts.append(f"tokens/s/GPU inst/harmonic mean: {rate:.1f}/{rate - 7:.1f}")
     else:
-        parts.append(f"throughput per GPU (TFLOP/s/GPU): {flops:.1f}{f'/{flops - 3:.1f}' if pair else ''}")
+        parts.append(
+            f"throughput per GPU (TFLOP/s/GPU): {flops:.1f}{f'/{flops - 3:.1f}' if pair else ''}"
+        )
         if pair:
-            label = "tokens/s/GPU inst/harmonic mean" if shape == "M5" else "tokens per GPU (tokens/s/GPU)"
+            label = (
+                "tokens/s/GPU inst/harmonic mean"
+                if shape == "M5"
+                else "tokens per GPU (tokens/s/GPU)"
+            )
             parts.append(f"{label}: {rate:.1f}/{rate - 7:.1f}")
     parts.append(f"learning rate: {step.learning_rate:.6E}")
     parts.append(f"global batch size: {step.batch:5d}")
@@ -82,15 +90,15 @@ def line(step: Step, setup: Setup, stamp: str | None = None, printed_ms: float |
     parts.append(f"number of nan iterations: {step.nans:3d}")
     text = " | ".join(parts)
     if shape == "core":
-        text += (
-            f" | hip mem usage/free/total/usage_ratio: {memory}  | rank-4 rocm max mem usage/usage_ratio: 30.0GB/15.6%"
-        )
+        text += f" | hip mem usage/free/total/usage_ratio: {memory}  | rank-4 rocm max mem usage/usage_ratio: 30.0GB/15.6%"
     else:
         text += " |"
     return f"[{stamp}] {text}" if stamp else text
 
 
-def lines(steps: list[Step], setup: Setup, *, stamps: bool = True, start: datetime.datetime = START) -> list[str]:
+def lines(
+    steps: list[Step], setup: Setup, *, stamps: bool = True, start: datetime.datetime = START
+) -> list[str]:
     """The lines of a process; in newer shapes the second one is the mean that these print."""
     now = start
     written = []
@@ -156,10 +164,16 @@ class Story:
             for text in lines(process.steps, self.setup, start=start):
                 for rank in rng.sample(self.ranks, len(self.ranks)):
                     found.append(prefixed(text, self.prefix, rank, self.setup.world))
-                    found += [prefixed(each, self.prefix, rank) for each in self.noise if rng.random() < 0.3]
+                    found += [
+                        prefixed(each, self.prefix, rank)
+                        for each in self.noise
+                        if rng.random() < 0.3
+                    ]
             if process.crash:
                 found.append(prefixed(process.crash, self.prefix, 3))
-            start += datetime.timedelta(milliseconds=sum(step.ms for step in process.steps), minutes=20)
+            start += datetime.timedelta(
+                milliseconds=sum(step.ms for step in process.steps), minutes=20
+            )
         return found
 
 
@@ -197,10 +211,22 @@ pipeline-model-parallel size: 1
 
 
 def dump(setup: Setup) -> list[str]:
-    return DUMP.format(world=setup.world, sequence=setup.sequence, planned=setup.planned).split("\n")
+    return DUMP.format(world=setup.world, sequence=setup.sequence, planned=setup.planned).split(
+        "\n"
+    )
 
 
-PREFIXES = ("none", "primus", "coloured", "no_escape", "slurm", "torchrun", "docker", "kubectl", "several")
+PREFIXES = (
+    "none",
+    "primus",
+    "coloured",
+    "no_escape",
+    "slurm",
+    "torchrun",
+    "docker",
+    "kubectl",
+    "several",
+)
 
 
 def prefixed(text: str, prefix: str, rank: int = 7, world: int = 8) -> str:

@@ -111,7 +111,10 @@ def test_i4_two_ranks_that_write_one_file(case):
 def test_i8_two_trainings_with_equal_first_step_times(case):
     runs = case("4/d_two_trainings_same_first_step.log")
     assert [len(run.steps) for run in runs] == [40, 40]
-    assert [round(summarize(run).performance.avg_step_time_seconds, 2) for run in runs] == [0.5, 0.7]
+    assert [round(summarize(run).performance.avg_step_time_seconds, 2) for run in runs] == [
+        0.5,
+        0.7,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -130,10 +133,15 @@ def test_i1_trainings_of_one_text_are_named_by_their_headings(case, name, labels
 class TestMlperf:
     def test_t1_training_goes_on_without_a_block_start(self, case):
         (run,) = case("4/a_05_mlperf_one_block_start.txt")
-        assert [entry.last_step for entry in run.timeline if entry.kind == "training"] == list(range(10, 81, 10))
+        assert [entry.last_step for entry in run.timeline if entry.kind == "training"] == list(
+            range(10, 81, 10)
+        )
         performance = summarize(run).performance
         # The first block takes 80 s and counts, as in every log; the seven others take 50 s.
-        assert (performance.total_steps, performance.avg_step_time_seconds) == (80, pytest.approx(430 / 80))
+        assert (performance.total_steps, performance.avg_step_time_seconds) == (
+            80,
+            pytest.approx(430 / 80),
+        )
         assert performance.median_step_time_seconds == 5.0
 
     def test_t1_an_unmarked_first_block_is_bounded_by_its_own_steps(self, case):
@@ -160,7 +168,8 @@ class TestMlperf:
         assert run.native_metrics["policy_loss"] == (-0.02,) * 12
 
     @pytest.mark.parametrize(
-        ("name", "precision"), [("amd_primus_8b", "mxfp4"), ("nvidia_bridge_8b_console", "fp4"), ("nvidia_dsv3", "fp8")]
+        ("name", "precision"),
+        [("amd_primus_8b", "mxfp4"), ("nvidia_bridge_8b_console", "fp4"), ("nvidia_dsv3", "fp8")],
     )
     def test_precisions_of_the_sixth_round(self, case, name, precision):
         (run,) = case(f"4/f_v6_{name}.log")
@@ -180,9 +189,13 @@ class TestMlperf:
         (run,) = case(f"4/f_v6_{name}.log")
         summary = summarize(run)
         assert summary.performance.avg_step_time_seconds == pytest.approx(seconds, rel=1e-4)
-        assert [note.fields["count"] for note in run.notes if note.code == "early-block-ends"] == [count] * bool(count)
+        assert [note.fields["count"] for note in run.notes if note.code == "early-block-ends"] == [
+            count
+        ] * bool(count)
         assert not any("median block" in warning for warning in summary.warnings)
-        assert account_of(run).whole == pytest.approx(run.native_metrics["time_to_train_minutes"] * 60, abs=0.02)
+        assert account_of(run).whole == pytest.approx(
+            run.native_metrics["time_to_train_minutes"] * 60, abs=0.02
+        )
 
 
 def test_u4_a_printed_utilization_above_the_peak_is_said(case):
@@ -218,10 +231,15 @@ def test_u5_no_step_times_is_said_where_there_are_none(case):
 
 def test_u5_what_a_command_states_in_another_form_is_named(case):
     (run,) = case("4/b_20_dschat_ppo.log")
-    (warning,) = (each for each in run.warnings if "the source doesn't state" in each and "batch" in each)
+    (warning,) = (
+        each for each in run.warnings if "the source doesn't state" in each and "batch" in each
+    )
     assert "in a form that is read (--per_device_generation_batch_size 2, " in warning
     (other,) = case("4/b_28_nemorl_mfu_above_100.log")
-    assert any(each.endswith("number of GPUs unknown: the source doesn't state them") for each in other.warnings)
+    assert any(
+        each.endswith("number of GPUs unknown: the source doesn't state them")
+        for each in other.warnings
+    )
 
 
 @pytest.mark.parametrize("name", ["4/f_v6_nvidia_8b_plain.log", "megatron_four_nodes.log"])

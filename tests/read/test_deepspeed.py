@@ -34,9 +34,13 @@ def test_a_real_log_is_read_as_its_truth_says(name, samples, truth):
     if "iter_latency_s" in extra:
         assert run.native_metrics["profile_step_seconds"] == pytest.approx(extra["iter_latency_s"])
         assert run.native_metrics["profile_samples_per_second"] == extra["samples_per_second"]
-        assert run.native_metrics["profile_tflops_per_gpu"] == pytest.approx(extra["fwd_bwd_tflops_per_gpu"])
+        assert run.native_metrics["profile_tflops_per_gpu"] == pytest.approx(
+            extra["fwd_bwd_tflops_per_gpu"]
+        )
         assert run.native_metrics["profile_step"] == extra["profile_step"]
-        assert run.breakdown == pytest.approx({"forward": 0.07667, "backward": 0.10802, "optimizer": 3.409e-5})
+        assert run.breakdown == pytest.approx(
+            {"forward": 0.07667, "backward": 0.10802, "optimizer": 3.409e-5}
+        )
 
 
 PREFIX = "[2024-01-01 10:00:{second:02d},000] [INFO] [timer.py:264:stop] "
@@ -71,7 +75,9 @@ def test_without_a_batch_there_are_rates_and_no_times():
     (run,) = runs_of_text(timer(10, 128.0))
     assert run.step_times == (None,)
     assert run.native_metrics["samples_per_second"] == (128.0,)
-    assert any("global batch size" in warning and "no step times" in warning for warning in run.warnings)
+    assert any(
+        "global batch size" in warning and "no step times" in warning for warning in run.warnings
+    )
 
 
 def test_older_forms_of_the_timer():
@@ -88,7 +94,10 @@ def test_older_forms_of_the_timer():
 
 
 def test_a_pipeline_line_is_a_mean():
-    log = "".join(f"steps: {n} loss: {3 - n / 100:.4f} iter time (s): 1.5 samples/sec: 42.667\n" for n in (10, 20, 30))
+    log = "".join(
+        f"steps: {n} loss: {3 - n / 100:.4f} iter time (s): 1.5 samples/sec: 42.667\n"
+        for n in (10, 20, 30)
+    )
     (run,) = runs_of_text(log)
     assert run.window_steps == (10, 10, 10)
     assert run.step_times == (1.5, 1.5, 1.5)
@@ -97,7 +106,13 @@ def test_a_pipeline_line_is_a_mean():
 
 def test_the_breakdown_leaves_the_first_print_out():
     parts = "[Rank 0] time (ms) | fwd: {0:.2f} | bwd: {1:.2f} | bwd_inner: 1.0 | bwd_allreduce: 0.5 | step: {2:.2f}\n"
-    log = CONFIG + timer(10, 64.0) + parts.format(900, 900, 900) + timer(20, 64.0) + parts.format(10, 20, 5)
+    log = (
+        CONFIG
+        + timer(10, 64.0)
+        + parts.format(900, 900, 900)
+        + timer(20, 64.0)
+        + parts.format(10, 20, 5)
+    )
     (run,) = runs_of_text(log)
     assert run.breakdown["fwd"] == pytest.approx(0.01)
     assert run.breakdown["bwd"] == pytest.approx(0.02)
@@ -105,7 +120,9 @@ def test_the_breakdown_leaves_the_first_print_out():
 
 
 def test_an_engine_that_dies_before_its_first_step_is_a_failed_training():
-    (run,) = runs_of_text(CONFIG + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n")
+    (run,) = runs_of_text(
+        CONFIG + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n"
+    )
     assert run.status == "failed"
     assert "OutOfMemoryError" in run.status_reason
 
@@ -115,7 +132,11 @@ def test_cut_anywhere(samples):
     whole = [171.97903593624417, 171.4073346136102, 171.8685942346471]
     for _, runs in cut(content, range(0, len(content), 97)):
         for run in runs:
-            rates = [rate for rate in run.native_metrics.get("samples_per_second", ())[:3] if rate is not None]
+            rates = [
+                rate
+                for rate in run.native_metrics.get("samples_per_second", ())[:3]
+                if rate is not None
+            ]
             assert rates == whole[: len(rates)]
 
 
@@ -127,7 +148,9 @@ def test_megatron_deepspeeds_line_and_the_timer_are_one_training():
         "grad norm: 0.000 | actual seqlen:  2048 | number of skipped iterations:   0 | number of nan iterations:   0 | "
         "samples per second: 128.0 | tokens per gpu per second (tgs): 4096.000 | TFLOPs: 99.00 |\n"
     )
-    (run,) = runs_of_text("".join(timer(step, 130.0) + line.format(step, 64 * step) for step in (1, 2, 3)))
+    (run,) = runs_of_text(
+        "".join(timer(step, 130.0) + line.format(step, 64 * step) for step in (1, 2, 3))
+    )
     assert run.framework == "deepspeed"
     assert run.step_times == (0.5, 0.5, 0.5)
     assert run.training_config.sequence_length == 2048

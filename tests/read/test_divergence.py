@@ -54,7 +54,9 @@ class TestMegatron:
         run = changed("megatron", without_loss, range(first, PLANNED + 1), tmp_path)
         assert of(run) == ("loss-vanished", first, PLANNED, True)
 
-    @pytest.mark.parametrize("steps", [range(1, 20), range(20, 40), range(PLANNED - SEVERAL + 2, PLANNED + 1)])
+    @pytest.mark.parametrize(
+        "steps", [range(1, 20), range(20, 40), range(PLANNED - SEVERAL + 2, PLANNED + 1)]
+    )
     def test_e2_a_loss_that_comes_back_or_lacks_at_a_few_lines_has_not(self, steps, tmp_path):
         assert of(changed("megatron", without_loss, steps, tmp_path)) is None
 
@@ -65,7 +67,12 @@ class TestMegatron:
         def counted(line):
             return without_loss(line).replace("nan iterations:   0", "nan iterations:   1")
 
-        assert of(changed("megatron", counted, [17], tmp_path)) == ("loss-not-finite", 17, 17, False)
+        assert of(changed("megatron", counted, [17], tmp_path)) == (
+            "loss-not-finite",
+            17,
+            17,
+            False,
+        )
         assert of(changed("megatron", counted, range(17, PLANNED + 1), tmp_path)) == (
             *("loss-not-finite", 17),
             *(PLANNED, True),
@@ -85,7 +92,11 @@ class TestMegatron:
         assert first_and_last(range(1, half + 1)) is None
         assert first_and_last(range(1, half + 2)) == ("steps-skipped", 1, half + 1)
         assert first_and_last(range(PLANNED - SEVERAL + 2, PLANNED + 1)) is None
-        assert first_and_last(range(PLANNED - SEVERAL + 1, PLANNED + 1)) == ("steps-skipped", 116, PLANNED)
+        assert first_and_last(range(PLANNED - SEVERAL + 1, PLANNED + 1)) == (
+            "steps-skipped",
+            116,
+            PLANNED,
+        )
 
     def test_e2_gradient_norms(self, tmp_path):
         def bad(line):
@@ -100,7 +111,12 @@ class TestMegatron:
 
 class TestTorchtitan:
     def test_e2_a_loss_of_none(self, tmp_path):
-        run = changed("torchtitan", lambda line: re.sub(LOSS["torchtitan"], "None", line), range(20, 121), tmp_path)
+        run = changed(
+            "torchtitan",
+            lambda line: re.sub(LOSS["torchtitan"], "None", line),
+            range(20, 121),
+            tmp_path,
+        )
         assert of(run) == ("loss-vanished", 20, PLANNED, True)
 
     def test_e2_a_gradient_norm_of_nan(self, tmp_path):
@@ -108,11 +124,18 @@ class TestTorchtitan:
             return line.replace("grad_norm:  1.2500", "grad_norm: nan")
 
         assert of(changed("torchtitan", bad, [5], tmp_path)) is None
-        assert of(changed("torchtitan", bad, range(1, 121), tmp_path))[:3] == ("grad-norm-not-finite", 1, PLANNED)
+        assert of(changed("torchtitan", bad, range(1, 121), tmp_path))[:3] == (
+            "grad-norm-not-finite",
+            1,
+            PLANNED,
+        )
 
 
 def of_losses(printed, last, interval=1):
-    rows = [Health(step, True if step in printed else None, None) for step in range(interval, last + 1, interval)]
+    rows = [
+        Health(step, True if step in printed else None, None)
+        for step in range(interval, last + 1, interval)
+    ]
     return [(note.code, note.fields["first"]) for note in diverged(rows, prints_each_loss=False)]
 
 

@@ -44,7 +44,12 @@ def test_what_a_line_tells(text, at, mark):
 
 
 def test_signs():
-    assert [is_told(text, ("ab", "cd")) for text in ("xaby", "cd", "acbd", "")] == [True, True, False, False]
+    assert [is_told(text, ("ab", "cd")) for text in ("xaby", "cd", "acbd", "")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def fed(*lines: str) -> Events:
@@ -72,7 +77,11 @@ def test_times_of_a_stretch_and_its_longest_silence():
 
 def test_two_clocks_have_no_silence_between_them():
     events = fed(said(5), "2026-03-01T12:10:00Z", said(600), said(601))
-    assert (events.first, events.last, events.silence) == (moment(5), moment(601), (moment(600), moment(601)))
+    assert (events.first, events.last, events.silence) == (
+        moment(5),
+        moment(601),
+        (moment(600), moment(601)),
+    )
 
 
 def start(line: int, at, first, silence) -> Mark:
@@ -119,7 +128,10 @@ def test_a_restart_without_a_line_of_its_own():
 
 
 def test_stretches_one_behind_the_other():
-    one, later = fed(said(5), "saving checkpoint at iteration 7"), fed(said(65), said(70), "-- arguments --")
+    one, later = (
+        fed(said(5), "saving checkpoint at iteration 7"),
+        fed(said(65), said(70), "-- arguments --"),
+    )
     one.absorb(later)
     assert one == Events(
         marks=[

@@ -66,7 +66,10 @@ GRAVE, SIGNAL, LOGGED = "Bus error", "Received 15 death signal", "[ERROR] d"
         ([A, "", SIGNAL], "line 5: ValueError: a"),
         ([SIGNAL, A], "line 5: Received 15 death signal"),
         ([SIGNAL, "", "Received 9 death signal"], "line 5: Received 15 death signal"),
-        ([SIGNAL, "SignalException: Process 3 got signal: 15"], "line 6: SignalException: Process 3 got signal: 15"),
+        (
+            [SIGNAL, "SignalException: Process 3 got signal: 15"],
+            "line 6: SignalException: Process 3 got signal: 15",
+        ),
         ([LOGGED, A], "line 6: ValueError: a"),
         ([LOGGED, "[ERROR] e"], "line 6: [ERROR] e"),
         (["exited with code 3"], "line 5: the launcher exited with code 3"),
@@ -84,7 +87,10 @@ GRAVE, SIGNAL, LOGGED = "Bus error", "Received 15 death signal", "[ERROR] d"
         ([A, "[20260511 02:17:24][rank-3/8][INFO ] [---x.py:7] : more"], "line 5: ValueError: a"),
         ([A, "more of [rank-3/8]"], "line 5: ValueError: a more of [rank-3/8]"),
         (["ValueError: " + "x" * 400], "line 5: ValueError: " + "x" * 287 + "…"),
-        (["ValueError: " + "x" * 280, "more and more"], "line 5: ValueError: " + "x" * 280 + " more …"),
+        (
+            ["ValueError: " + "x" * 280, "more and more"],
+            "line 5: ValueError: " + "x" * 280 + " more …",
+        ),
     ],
 )
 def test_the_cause_of_several(lines, reason):
@@ -92,6 +98,11 @@ def test_the_cause_of_several(lines, reason):
 
 
 def test_whether_a_message_may_go_on():
-    assert [reasons(*lines).is_open for lines in ([], [A], [A, "more"], [A, B])] == [False, True, False, False]
+    assert [reasons(*lines).is_open for lines in ([], [A], [A, "more"], [A, B])] == [
+        False,
+        True,
+        False,
+        False,
+    ]
     assert reasons("exited with code 3").exit_code == 3
     assert reasons().exit_code is None

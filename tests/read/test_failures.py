@@ -2,7 +2,11 @@ import pytest
 
 from tprimat.read.parsing.failures import LONGEST_REASON, FailureReasons
 
-TRACEBACK = ["Traceback (most recent call last):", '  File "/opt/x.py", line 3, in main', "    raise ValueError(text)"]
+TRACEBACK = [
+    "Traceback (most recent call last):",
+    '  File "/opt/x.py", line 3, in main',
+    "    raise ValueError(text)",
+]
 TORCHRUN = [
     "E1030 07:34:07.927000 107524 torch/elastic/api.py:880] failed (exitcode: 1) local_rank: 5",
     "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
@@ -157,13 +161,24 @@ def test_e1_words_that_only_resemble_a_failure(plain):
 
 
 def test_codes_of_srun_and_kubectl():
-    assert reason("srun: error: node7: tasks 0-7: Exited with exit code 9") == "line 1: the launcher exited with code 9"
-    assert reason("command terminated with exit code 137") == "line 1: the launcher exited with code 137"
+    assert (
+        reason("srun: error: node7: tasks 0-7: Exited with exit code 9")
+        == "line 1: the launcher exited with code 9"
+    )
+    assert (
+        reason("command terminated with exit code 137")
+        == "line 1: the launcher exited with code 137"
+    )
 
 
 def test_a_message_of_two_lines_is_joined():
-    said = reason("OSError: it is gated.", "Make sure to have access to it at https://huggingface.co/x.", "")
-    assert said == "line 1: OSError: it is gated. Make sure to have access to it at https://huggingface.co/x."
+    said = reason(
+        "OSError: it is gated.", "Make sure to have access to it at https://huggingface.co/x.", ""
+    )
+    assert (
+        said
+        == "line 1: OSError: it is gated. Make sure to have access to it at https://huggingface.co/x."
+    )
 
 
 def test_a_signal_from_outside_is_the_cause():
@@ -183,17 +198,25 @@ def test_without_a_cause_the_exit_code_is_all_that_is_known():
 
 
 def test_a_logged_error_is_better_than_nothing():
-    assert reason("[20260511 02:17:24][rank-0/8][ERROR] [---x.py:1] : bad config") == "line 1: bad config"
+    assert (
+        reason("[20260511 02:17:24][rank-0/8][ERROR] [---x.py:1] : bad config")
+        == "line 1: bad config"
+    )
 
 
 def test_a_reason_is_not_endless():
     assert len(reason("ValueError: " + "x" * 10_000)) < LONGEST_REASON + 20
 
 
-@pytest.mark.parametrize("prefix", ["2026-06-01T10:00:33.1Z ", "7: ", "[rank3]: ", "primus-1  | ", "[pod/x-0/y] "])
+@pytest.mark.parametrize(
+    "prefix", ["2026-06-01T10:00:33.1Z ", "7: ", "[rank3]: ", "primus-1  | ", "[pod/x-0/y] "]
+)
 def test_a_launchers_prefix_is_no_part_of_a_message(prefix):
     said = ("OSError: it is gated.", "Make sure to have access.", "")
-    assert reason(*(prefix + each for each in said)) == "line 1: OSError: it is gated. Make sure to have access."
+    assert (
+        reason(*(prefix + each for each in said))
+        == "line 1: OSError: it is gated. Make sure to have access."
+    )
     assert reason(prefix + said[0], prefix, prefix + "later") == "line 1: OSError: it is gated."
 
 

@@ -12,7 +12,9 @@ from tprimat.read.parsing.text import Line
 class Fake:
     """A reader that knows a log by a word, and counts another one as a step."""
 
-    def __init__(self, name: str, *hears: str, knows: str = "none", step: str = "none", blocks: bool = False) -> None:
+    def __init__(
+        self, name: str, *hears: str, knows: str = "none", step: str = "none", blocks: bool = False
+    ) -> None:
         self.name, self.hears, self._knows, self._step = name, hears, knows, step
         self.recognised = self.within = False
         self.steps_found = 0
@@ -43,7 +45,9 @@ def fed(readers: list[Fake], lines: list[str], limits: DetectionLimits | None = 
     return made
 
 
-def got(readers: list[Fake], lines: list[str], limits: DetectionLimits | None = None) -> dict[str, list[int]]:
+def got(
+    readers: list[Fake], lines: list[str], limits: DetectionLimits | None = None
+) -> dict[str, list[int]]:
     fed(readers, lines, limits)
     return {reader.name: reader.got for reader in readers}
 
@@ -90,7 +94,11 @@ def test_who_knows_the_log_or_is_within_something_gets_every_line():
 
 def routes(*hears: tuple[str, ...]) -> dict:
     found = feeder._routes(hears)
-    return {sign: to for sign, to in found.items() if not any(sign in each for each in feeder._TOLD_TO_ALL)}
+    return {
+        sign: to
+        for sign, to in found.items()
+        if not any(sign in each for each in feeder._TOLD_TO_ALL)
+    }
 
 
 def test_signs_and_who_hears_them():
@@ -130,14 +138,18 @@ def test_a_reader_that_counts_no_steps_is_alone_behind_so_many_lines():
 
 def test_while_nobody_knows_the_log_all_hear_it():
     readers = [Fake("a", "x"), Fake("b", "x")]
-    assert got(readers, ["x"] * 300, DetectionLimits(1, 1, 1)) == {each: list(range(1, 301)) for each in "ab"}
+    assert got(readers, ["x"] * 300, DetectionLimits(1, 1, 1)) == {
+        each: list(range(1, 301)) for each in "ab"
+    }
 
 
 def test_limits_by_default():
     assert LogFeeder([])._limits == DetectionLimits(25, 2_000, 20_000)
 
 
-@pytest.mark.parametrize(("blocks", "others", "alone"), [(True, "", True), (False, "", False), (True, "known", False)])
+@pytest.mark.parametrize(
+    ("blocks", "others", "alone"), [(True, "", True), (False, "", False), (True, "known", False)]
+)
 def test_a_single_reader_takes_blocks(blocks, others, alone):
     one = Fake("a", "known", knows="known", step="known", blocks=blocks)
     made = LogFeeder([one, Fake("b", "known", knows=others or "none")], DetectionLimits(steps=25))
@@ -187,4 +199,6 @@ def test_readers_that_count_no_steps_or_find_some_before_they_know_the_log():
     uncounted.feed = lambda line: uncounted.got.append(line.number)
     assert got([uncounted], ["x"] * 80, DetectionLimits(1, 1, 1)) == {"a": list(range(1, 81))}
     # It counts from the first step on, and no reader knows the log: nobody gets more of it.
-    assert got([Fake("a", "x", step="x")], ["x"] * 200, DetectionLimits(10**6, 10**6, 64)) == {"a": list(range(1, 129))}
+    assert got([Fake("a", "x", step="x")], ["x"] * 200, DetectionLimits(10**6, 10**6, 64)) == {
+        "a": list(range(1, 129))
+    }

@@ -10,13 +10,17 @@ from tests.read.made_logs import LOGS
 from tests.read.test_timeline import MegatronLog, TrainerLog, nemo
 from tprimat.api import load
 
-_TIME = re.compile(r"(timing in s: |iteration \(ms\): |took |timing_s/step:|\bdt: |norm: \d\.\d+ \| )(\d+\.\d+)")
+_TIME = re.compile(
+    r"(timing in s: |iteration \(ms\): |took |timing_s/step:|\bdt: |norm: \d\.\d+ \| )(\d+\.\d+)"
+)
 
 FORMS = {
     **{name: text for name, text in LOGS.items() if not name.startswith("wandb")},
     "nemo": nemo(20),
     "trainer": "\n".join([*TrainerLog().starts().steps(1, 100).lines, ""]),
-    "megatron": "\n".join([*MegatronLog().starts().dated("after megatron is initialized").steps(1, 20).lines, ""]),
+    "megatron": "\n".join(
+        [*MegatronLog().starts().dated("after megatron is initialized").steps(1, 20).lines, ""]
+    ),
 }
 
 

@@ -146,12 +146,20 @@ def test_ms_swift_with_its_mean_speed(tmp_path):
 def test_processes_of_unsloth(tmp_path):
     run = only(made_logs.UNSLOTH_DATA_PARALLEL, tmp_path)
     config = run.training_config
-    assert (config.num_gpus, config.global_batch_size, run.gpu_info.device_name) == (8, 64, "NVIDIA L4")
+    assert (config.num_gpus, config.global_batch_size, run.gpu_info.device_name) == (
+        8,
+        64,
+        "NVIDIA L4",
+    )
 
 
 def test_the_banner_of_unsloth(tmp_path):
     found = only(made_logs.UNSLOTH, tmp_path)
-    assert (found.status, found.steps[-1], found.gpu_info.device_name) == ("complete", 30, "NVIDIA L4")
+    assert (found.status, found.steps[-1], found.gpu_info.device_name) == (
+        "complete",
+        30,
+        "NVIDIA L4",
+    )
     config = found.training_config
     assert (config.num_gpus, config.micro_batch_size, config.global_batch_size) == (1, 2, 8)
     assert found.model_config.trainable_parameters == 41_943_040
@@ -159,10 +167,18 @@ def test_the_banner_of_unsloth(tmp_path):
 
 def test_llm_c(tmp_path):
     run = only(made_logs.LLM_C, tmp_path)
-    assert (run.framework, run.status, run.gpu_info.device_name) == ("nanogpt", "complete", "NVIDIA H100 80GB HBM3")
+    assert (run.framework, run.status, run.gpu_info.device_name) == (
+        "nanogpt",
+        "complete",
+        "NVIDIA H100 80GB HBM3",
+    )
     config = run.training_config
     assert (config.global_batch_size, config.sequence_length, config.num_gpus) == (512, 1024, 8)
-    assert (config.precision, run.model_config.num_layers, run.model_config.hidden_size) == ("bf16", 12, 768)
+    assert (config.precision, run.model_config.num_layers, run.model_config.hidden_size) == (
+        "bf16",
+        12,
+        768,
+    )
     assert (run.step_times[0], run.grad_norms[0]) == (pytest.approx(0.32801), 15.419)
     assert not any("assumes an A100" in warning for warning in run.warnings)
 
@@ -210,16 +226,24 @@ def test_a_chart_of_wandb_has_a_training_for_each_run(tmp_path):
 
 @pytest.mark.parametrize("name", ["perf/step_time", "perf/step_time_seconds", "train/step_time"])
 def test_names_of_a_step_time_in_a_chart(tmp_path, name):
-    columns = [f"{run} - {name}{end}" for run in ("h100", "mi300x - rerun") for end in ("", "__MIN", "__MAX")]
+    columns = [
+        f"{run} - {name}{end}"
+        for run in ("h100", "mi300x - rerun")
+        for end in ("", "__MIN", "__MAX")
+    ]
     rows = [[step, *[2.35] * 3, *[2.59] * 3] for step in range(1, 31)]
-    content = "\n".join(",".join(f'"{cell}"' for cell in row) for row in (["Step", *columns], *rows))
+    content = "\n".join(
+        ",".join(f'"{cell}"' for cell in row) for row in (["Step", *columns], *rows)
+    )
     found = [(run.label, set(run.step_times)) for run in runs(content, tmp_path, "chart.csv")]
     assert found == [("h100", {2.35}), ("mi300x - rerun", {2.59})]
 
 
 def test_a_chart_of_another_metric_says_what_is_read(tmp_path):
     path = tmp_path / "chart.csv"
-    path.write_text('"Step","a - gpu","a - gpu__MIN","a - gpu__MAX"\n"1","2","2","2"\n', encoding="utf-8")
+    path.write_text(
+        '"Step","a - gpu","a - gpu__MIN","a - gpu__MAX"\n"1","2","2","2"\n', encoding="utf-8"
+    )
     reason, *_ = sources.read_source(sources.log_sources([str(path)])[0][0])
     assert "such as train/loss or perf/step_time" in reason
     assert "--columns step=COLUMN,time=COLUMN" in reason
@@ -243,7 +267,9 @@ def test_a_chart_over_another_axis_has_the_step_of_each_run(tmp_path):
     assert "values are means over the runs of a W&B group" in first.warnings
     path = tmp_path / "epochs.csv"
     path.write_text(
-        "epoch," + ",".join(f'"a - train/loss{end}"' for end in ("", "__MIN", "__MAX")) + "\n1,2,2,2\n",
+        "epoch,"
+        + ",".join(f'"a - train/loss{end}"' for end in ("", "__MIN", "__MAX"))
+        + "\n1,2,2,2\n",
         encoding="utf-8",
     )
     (source,) = sources.log_sources([str(path)])[0]
@@ -258,15 +284,30 @@ def test_a_chart_of_a_metric_with_a_dash(tmp_path):
 def test_a_training_that_begins_anew_is_another_one(tmp_path, monkeypatch):
     head, *rows = made_logs.WANDB_HISTORY.splitlines()
     first, second = runs(
-        "\n".join([f"{head},train/step_time", *(f"{row},0.7" for row in rows), *(f"{row},0.9" for row in rows), ""]),
+        "\n".join(
+            [
+                f"{head},train/step_time",
+                *(f"{row},0.7" for row in rows),
+                *(f"{row},0.9" for row in rows),
+                "",
+            ]
+        ),
         tmp_path,
     )
     assert (set(first.step_times), set(second.step_times)) == ({0.7}, {0.9})
     monkeypatch.chdir(tmp_path)
-    table = "step,time\n" + "".join(f"{step},{time}\n" for time in (0.5, 0.9) for step in range(1, 20))
+    table = "step,time\n" + "".join(
+        f"{step},{time}\n" for time in (0.5, 0.9) for step in range(1, 20)
+    )
     Path("table.csv").write_text(table, encoding="utf-8")
-    assert run("read", ["table.csv", "--columns", "step=step,time=time", "--output-dir", "again"]) == 0
-    times = [set(each.step_times) for path in sorted(Path("again").glob("*.json")) for each in store.read(path)]
+    assert (
+        run("read", ["table.csv", "--columns", "step=step,time=time", "--output-dir", "again"]) == 0
+    )
+    times = [
+        set(each.step_times)
+        for path in sorted(Path("again").glob("*.json"))
+        for each in store.read(path)
+    ]
     assert times == [{0.5}, {0.9}]
 
 
@@ -274,7 +315,8 @@ def test_times_of_a_training_that_begins_anew_or_goes_on(tmp_path):
     """No time before a training's first record is one of its steps'."""
     head, *rows = made_logs.WANDB_HISTORY.splitlines()
     later = [
-        f"{int(step)},{float(runtime) + 5000}," + rest for step, runtime, rest in (row.split(",", 2) for row in rows)
+        f"{int(step)},{float(runtime) + 5000}," + rest
+        for step, runtime, rest in (row.split(",", 2) for row in rows)
     ]
     _, second = runs("\n".join([head, *rows, *later]), tmp_path)
     assert (second.step_times[0], set(second.step_times[1:])) == (None, {1.5})
@@ -287,14 +329,19 @@ def test_times_of_a_training_that_begins_anew_or_goes_on(tmp_path):
 
 
 def test_a_chart_of_losses_says_what_is_missing(tmp_path):
-    (run,) = runs('"Step","a - train/loss","a - train/loss__MIN","a - train/loss__MAX"\n"1","2","2","2"\n', tmp_path)
+    (run,) = runs(
+        '"Step","a - train/loss","a - train/loss__MIN","a - train/loss__MAX"\n"1","2","2","2"\n',
+        tmp_path,
+    )
     assert any("export a chart of the step time" in warning for warning in run.warnings)
 
 
 @pytest.mark.parametrize("inner", [1, 2])
 def test_another_format_in_a_log_leaves_where_a_training_goes_on_and_began(inner):
     def logs(many: int) -> list[ParsedLog]:
-        return [ParsedLog(9, {}, (), lambda given: Run(framework="megatron"), 40, (7.0, True))] * many
+        return [
+            ParsedLog(9, {}, (), lambda given: Run(framework="megatron"), 40, (7.0, True))
+        ] * many
 
     (found,) = merge.merge_logs([("megatron", logs(1)), ("deepspeed", logs(inner))])
     assert (found.resumed, found.began) == (40, (7.0, True))
@@ -302,22 +349,37 @@ def test_another_format_in_a_log_leaves_where_a_training_goes_on_and_began(inner
 
 class TestUnknown:
     def test_what_looked_like_a_step_and_the_nearest_formats(self):
-        lines = text.lines([b"starting\nstep= 4 loss= 2.31 memory= 31 GiB tps= 7,034 tflops= 407\n"])
+        lines = text.lines(
+            [b"starting\nstep= 4 loss= 2.31 memory= 31 GiB tps= 7,034 tflops= 407\n"]
+        )
         with pytest.raises(UnreadableError) as raised:
             read.parse_lines(lines, "my.log")
         problem = raised.value.message
-        assert "line 2 looks like a step, “step= 4 loss= 2.31 memory= 31 GiB tps= 7,034 tflops= 407”" in problem
+        assert (
+            "line 2 looks like a step, “step= 4 loss= 2.31 memory= 31 GiB tps= 7,034 tflops= 407”"
+            in problem
+        )
         assert "the nearest formats are torchtitan, " in problem
 
     def test_a_word_that_few_formats_have_counts_more(self):
         common = "step: 1 loss: 2 tokens: 3"
-        examples = {"one": common, "two": common, "three": f"{common} grad: 4", "rare": "loss: 2 flops: 5 scale: 6"}
+        examples = {
+            "one": common,
+            "two": common,
+            "three": f"{common} grad: 4",
+            "rare": "loss: 2 flops: 5 scale: 6",
+        }
         # Three words of many formats, or a common one with two of its own.
         assert nearest.formats("step 1 loss 2 tokens 3 flops 4 scale 5", examples)[0] == "rare"
 
-    @pytest.mark.parametrize(("words", "is_near"), [("loss tps host node", True), ("loss tps host node where", False)])
+    @pytest.mark.parametrize(
+        ("words", "is_near"), [("loss tps host node", True), ("loss tps host node where", False)]
+    )
     def test_a_near_format_shares_half_of_the_words(self, words, is_near):
-        assert nearest.formats(f"1 {words}", {"torchtitan": "step: 1 loss: 2 tps: 3"}) == ["torchtitan"] * is_near
+        assert (
+            nearest.formats(f"1 {words}", {"torchtitan": "step: 1 loss: 2 tps: 3"})
+            == ["torchtitan"] * is_near
+        )
 
     @pytest.mark.parametrize(
         ("content", "is_table"),
@@ -334,7 +396,10 @@ class TestUnknown:
         with pytest.raises(UnreadableError) as raised:
             read.parse_lines(text.lines([content.encode()]), "my.log")
         assert raised.value.hint is not None
-        assert raised.value.hint.startswith("tprimat read --columns step=COLUMN,time=COLUMN") is is_table
+        assert (
+            raised.value.hint.startswith("tprimat read --columns step=COLUMN,time=COLUMN")
+            is is_table
+        )
         assert "--columns" in raised.value.hint
 
     @pytest.mark.parametrize(
@@ -377,24 +442,32 @@ def test_damage_ends_in_no_other_error(name, tmp_path):
     for number in range(15):
         content = list(made_logs.LOGS[name])
         for _ in range(rng.randint(1, 30)):
-            content[rng.randrange(len(content))] = rng.choice('0123456789|:./-e \n\r[]{}",ainfN\x00')
+            content[rng.randrange(len(content))] = rng.choice(
+                '0123456789|:./-e \n\r[]{}",ainfN\x00'
+            )
         path = tmp_path / f"{number}.log"
         path.write_text("".join(content), encoding="utf-8")
         found = sources.log_sources([str(path)])[0]
         if not found:
             continue
         outcome = sources.read_source(found[0])
-        assert isinstance(outcome, tuple) or all(each.run.steps or each.run.status_reason for each in outcome)
+        assert isinstance(outcome, tuple) or all(
+            each.run.steps or each.run.status_reason for each in outcome
+        )
 
 
 def table_of(header: str, row: str, mark: str = ".") -> str:
-    return header + "".join(row.format(step, f"{7 - step / 20:.2f}".replace(".", mark)) for step in range(1, 26))
+    return header + "".join(
+        row.format(step, f"{7 - step / 20:.2f}".replace(".", mark)) for step in range(1, 26)
+    )
 
 
 class TestColumns:
     """Any table, with columns that the user names."""
 
-    CSV = "iteration,wall,nll,note\n" + "".join(f"{step},0.5,{3 - step / 10},x\n" for step in range(25))
+    CSV = "iteration,wall,nll,note\n" + "".join(
+        f"{step},0.5,{3 - step / 10},x\n" for step in range(25)
+    )
 
     def read(self, content, tmp_path, monkeypatch, columns):
         monkeypatch.chdir(tmp_path)
@@ -421,7 +494,8 @@ class TestColumns:
 
     def test_json_lines_with_nested_values(self, tmp_path, monkeypatch):
         content = "".join(
-            json.dumps({"i": step, "perf": {"ms": 250.0, "since": step / 2}}) + "\n" for step in range(1, 9)
+            json.dumps({"i": step, "perf": {"ms": 250.0, "since": step / 2}}) + "\n"
+            for step in range(1, 9)
         )
         assert self.read(content, tmp_path, monkeypatch, "step=i,time_ms=perf.ms") == 0
         (found,) = store.read(Path("output/train_own_model.json"))
@@ -459,9 +533,13 @@ class TestColumns:
             ('1,2.5,"45,5"\n2,2.5,"45,6"\n', None),
         ],
     )
-    def test_commas_are_decimal_or_between_thousands(self, tmp_path, monkeypatch, capsys, rows, rates):
+    def test_commas_are_decimal_or_between_thousands(
+        self, tmp_path, monkeypatch, capsys, rows, rates
+    ):
         content = "step,time,rate\n" + rows
-        status = self.read(content, tmp_path, monkeypatch, "step=step,time=time,tokens_per_second=rate")
+        status = self.read(
+            content, tmp_path, monkeypatch, "step=step,time=time,tokens_per_second=rate"
+        )
         if rates is None:
             assert status == 2
             assert "can be read in two ways" in capsys.readouterr().err
@@ -475,9 +553,12 @@ class TestColumns:
         assert (run.framework, run.loss_values[1], set(run.step_times)) == ("lightning", 2.1, {0.5})
 
     @pytest.mark.parametrize(
-        ("columns", "told"), [("step=iteration,loss=nll", True), ("step=iteration,time=wall", False)]
+        ("columns", "told"),
+        [("step=iteration,loss=nll", True), ("step=iteration,time=wall", False)],
     )
-    def test_without_times_it_names_what_gives_them(self, tmp_path, monkeypatch, capsys, columns, told):
+    def test_without_times_it_names_what_gives_them(
+        self, tmp_path, monkeypatch, capsys, columns, told
+    ):
         assert self.read(self.CSV, tmp_path, monkeypatch, columns) == 0
         out = capsys.readouterr().out
         assert ("no step times: --columns takes them as time, time_ms or elapsed" in out) is told
@@ -487,7 +568,10 @@ class TestColumns:
     @pytest.mark.parametrize(
         ("columns", "words"),
         [
-            ("step=iteration,time=seconds", "it has no column 'seconds'; columns: iteration, wall, nll, note"),
+            (
+                "step=iteration,time=seconds",
+                "it has no column 'seconds'; columns: iteration, wall, nll, note",
+            ),
             ("step=note,time=wall", "column note has no whole number"),
             ("step=iteration,speed=wall", "--columns: unknown value 'speed'"),
             ("step=iteration", "--columns needs step=COLUMN and another value"),
@@ -523,7 +607,9 @@ class TestSameTraining:
     )
 
     @pytest.mark.parametrize(
-        ("later", "is_same"), [("03:00:30+00:00", True), ("03:00:50+00:00", False), (None, True)], ids=str
+        ("later", "is_same"),
+        [("03:00:30+00:00", True), ("03:00:50+00:00", False), (None, True)],
+        ids=str,
     )
     def test_one_after_the_other_are_two(self, later, is_same):
         again = msgspec.structs.replace(self.RUN, timestamp=later and f"2026-05-11T{later}")

@@ -17,7 +17,9 @@ from tprimat.read.parsing import text
 @pytest.fixture(scope="module")
 def fuzzer(repository):
     # By path: a tool is no part of a package, and each directory of tests has a conftest of its own.
-    spec = importlib.util.spec_from_file_location("fuzz_logs", repository / "tools" / "fuzz_logs.py")
+    spec = importlib.util.spec_from_file_location(
+        "fuzz_logs", repository / "tools" / "fuzz_logs.py"
+    )
     module = importlib.util.module_from_spec(spec)
     sys.modules["fuzz_logs"] = module
     spec.loader.exec_module(module)
@@ -49,11 +51,16 @@ def test_every_reader_reads_an_input_that_is_not_damaged(fuzzer, monkeypatch):
         assert fuzzer.fault_of(content, random.Random(0), name) is None
     # Workbooks are there as real ones alone; tests/read/test_kineto.py damages traces.
     missing = {each.looks_for for each in read.FILE_FORMATS} - files
-    assert missing == {"a workbook of TraceLens (a sheet gpu_timeline)", "a trace of PyTorch's profiler"}
+    assert missing == {
+        "a workbook of TraceLens (a sheet gpu_timeline)",
+        "a trace of PyTorch's profiler",
+    }
     assert {each.name for each in read.LOG_FORMATS} - lines == set()
 
 
-@pytest.mark.parametrize("name", [*made_logs.LOGS, *made_files.FILES, *made_files.RECORDS, *made_files.TABLES])
+@pytest.mark.parametrize(
+    "name", [*made_logs.LOGS, *made_files.FILES, *made_files.RECORDS, *made_files.TABLES]
+)
 def test_damaged_files_of_each_newer_format_are_read_or_refused(fuzzer, name):
     assert [fault for fault in fuzzer.fuzz(1, inputs=20, formats=[name]) if fault] == []
 

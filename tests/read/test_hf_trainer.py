@@ -37,7 +37,9 @@ def test_x3_an_epoch_that_no_training_reaches_is_none(epoch):
     reader = hf_reader.Reader()
     for step, shown in ((10, "0.1"), (20, "0.2"), (30, epoch)):
         reader.feed(text.Line(step, f"  1%|# | {step}/1000 [00:10<01:00, 1.0s/it]", True))
-        reader.feed(text.Line(step, f"{{'loss': 2.5, 'learning_rate': 1e-05, 'epoch': {shown}}}", True))
+        reader.feed(
+            text.Line(step, f"{{'loss': 2.5, 'learning_rate': 1e-05, 'epoch': {shown}}}", True)
+        )
     (reading,) = reader.finish()
     assert reading.run().loss_values == (2.5,) * 3
 
@@ -72,7 +74,9 @@ def test_a_real_file_is_read_as_its_truth_says(name, samples, truth):
     if expected.get("max_steps"):
         assert run.training_config.max_steps == expected["max_steps"]
         assert run.training_config.micro_batch_size == expected["train_batch_size_per_device"]
-    assert any("no step records" in warning or "no step times" in warning for warning in run.warnings)
+    assert any(
+        "no step records" in warning or "no step times" in warning for warning in run.warnings
+    )
 
 
 def test_a_console_without_step_numbers_gets_them_from_bars_and_epochs(samples, truth):
@@ -145,7 +149,9 @@ class TestConsole:
             )
             for n in range(1, 31)
         )
-        (run,) = runs_of_text(bars + "\n{'train_runtime': '30.5', 'train_samples_per_second': '1', 'epoch': '2'}\n")
+        (run,) = runs_of_text(
+            bars + "\n{'train_runtime': '30.5', 'train_samples_per_second': '1', 'epoch': '2'}\n"
+        )
         assert run.steps == (5, 10, 15, 20, 25, 30)
         assert run.window_steps == (5,) * 6
         assert run.status == "complete"
@@ -194,13 +200,23 @@ class TestConsole:
         assert run.step_times == pytest.approx((6.0125, 2.0125, 2.0125))
         assert run.native_metrics["train_runtime_seconds"] == 103.5
         assert not any("sequence lengths vary" in warning for warning in run.warnings)
-        (run,) = runs_of_text("--logging_steps 10\n" + lines.replace("_seen': 1920", "_seen': 1420") + end)
-        assert any("sequence lengths vary: 14 to 64 tokens per step" in warning for warning in run.warnings)
+        (run,) = runs_of_text(
+            "--logging_steps 10\n" + lines.replace("_seen': 1920", "_seen': 1420") + end
+        )
+        assert any(
+            "sequence lengths vary: 14 to 64 tokens per step" in warning for warning in run.warnings
+        )
         # transformers 5 prints four digits, of which a difference keeps too few.
-        assert not any(runs_of_text(lines.replace(".125", "").replace(".25", "").replace(".375", ""))[0].step_times)
+        assert not any(
+            runs_of_text(lines.replace(".125", "").replace(".25", "").replace(".375", ""))[
+                0
+            ].step_times
+        )
 
     def test_not_a_number(self):
-        (run,) = runs_of_text("{'loss': nan, 'grad_norm': inf, 'learning_rate': 1e-05, 'epoch': 0.1}\n")
+        (run,) = runs_of_text(
+            "{'loss': nan, 'grad_norm': inf, 'learning_rate': 1e-05, 'epoch': 0.1}\n"
+        )
         assert (run.loss_values, run.grad_norms) == ((None,), (None,))
         assert any("not a number" in warning for warning in run.sentences)
 
@@ -213,7 +229,10 @@ class TestConsole:
 
     def test_a_crash_is_told(self):
         log = self.SETUP + "{'loss': 1.5, 'learning_rate': 1e-05, 'epoch': 0.67}\n"
-        (run,) = runs_of_text(log + "Traceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory.\n")
+        (run,) = runs_of_text(
+            log
+            + "Traceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory.\n"
+        )
         assert (run.status, run.ending.kind) == ("failed", "failed")
         assert "OutOfMemoryError" in run.status_reason
 
@@ -232,7 +251,12 @@ class TestSteps:
         assert number_steps(seen, None, None, 10).steps == (1, 10, 20)
 
     def test_coarse_epochs_alone_leave_it_open(self):
-        found = number_steps([StepHint(0.01, 0.005), StepHint(0.02, 0.005), StepHint(0.03, 0.005)], 100000, None, None)
+        found = number_steps(
+            [StepHint(0.01, 0.005), StepHint(0.02, 0.005), StepHint(0.03, 0.005)],
+            100000,
+            None,
+            None,
+        )
         assert found.evidence is None
         assert found.steps == (1, 2, 3)
 
@@ -240,7 +264,9 @@ class TestSteps:
     def test_exact_epochs_give_exact_steps(self, interval, epochs, records):
         per_epoch = 997
         total = per_epoch * epochs
-        steps = [interval * (index + 1) for index in range(records) if interval * (index + 1) <= total]
+        steps = [
+            interval * (index + 1) for index in range(records) if interval * (index + 1) <= total
+        ]
         seen = [StepHint(step / per_epoch, 1e-9) for step in steps]
         assert list(number_steps(seen, total, epochs, None).steps) == steps
 
@@ -256,7 +282,13 @@ class TestSteps:
 )
 def test_what_the_trainer_writes_is_read_back(entries, interval):
     history = [
-        {"loss": loss, "learning_rate": rate, "grad_norm": norm, "epoch": 0.1 * n, "step": interval * n}
+        {
+            "loss": loss,
+            "learning_rate": rate,
+            "grad_norm": norm,
+            "epoch": 0.1 * n,
+            "step": interval * n,
+        }
         for n, (loss, rate, norm) in enumerate(entries, 1)
     ]
     state = {"global_step": interval * len(entries), "max_steps": 10**6, "logging_steps": interval}
@@ -271,11 +303,19 @@ def test_what_the_trainer_writes_is_read_back(entries, interval):
 
 def test_a_time_since_the_start_in_a_file_gives_step_times():
     history = [
-        {"loss": 2.0, "learning_rate": 1e-5, "epoch": 0.1 * n, "step": n, "train_runtime": 9.5 + 1.0001 * n}
+        {
+            "loss": 2.0,
+            "learning_rate": 1e-5,
+            "epoch": 0.1 * n,
+            "step": n,
+            "train_runtime": 9.5 + 1.0001 * n,
+        }
         for n in range(1, 5)
     ]
     end = {"train_runtime": 14.5, "train_loss": 2.0, "step": 4}
-    run = run_of_bytes(json.dumps({"global_step": 4, "max_steps": 4, "log_history": [*history, end]}).encode())
+    run = run_of_bytes(
+        json.dumps({"global_step": 4, "max_steps": 4, "log_history": [*history, end]}).encode()
+    )
     assert run.steps == (1, 2, 3, 4)
     assert run.step_times == pytest.approx((10.5001, 1.0001, 1.0001, 1.0001))
     assert "since the start" in run.timing.clock
@@ -302,7 +342,9 @@ def test_a_console_cut_anywhere_is_read_as_far_as_it_goes(samples):
 
 def test_results_without_a_runtime_say_so():
     with pytest.raises(ValueError, match="truncated"):
-        hf_state.FILE_FORMATS[1].read([InputFile("x", io.BytesIO(b'{"epoch": 1.0, "train_runtime": '))], {})
+        hf_state.FILE_FORMATS[1].read(
+            [InputFile("x", io.BytesIO(b'{"epoch": 1.0, "train_runtime": '))], {}
+        )
 
 
 def with_bars(*rows: tuple[str, int | None], total: int, bar_first: bool = False) -> str:
@@ -350,7 +392,10 @@ def test_i3_four_digits_in_all_are_fewer_behind_the_point():
 
 @pytest.mark.parametrize("bar_first", [False, True])
 def test_i3_two_gaps_in_a_paste(bar_first):
-    rows = [(f"{step / 400:.2f}", step) for step in (*range(100, 170, 10), *range(300, 360, 10), 390, 400)]
+    rows = [
+        (f"{step / 400:.2f}", step)
+        for step in (*range(100, 170, 10), *range(300, 360, 10), 390, 400)
+    ]
     (run,) = runs_of_text(with_bars(*rows, total=800, bar_first=bar_first))
     assert run.steps == tuple(step for _, step in rows)
 
@@ -370,7 +415,8 @@ def test_i3_two_records_whose_epochs_allow_the_bar_behind_and_the_one_before():
 
 def test_i3_bars_that_are_drawn_now_and_then_are_no_steps():
     hints = [
-        StepHint(0.1 * n, 0.05, before, after) for n, (before, after) in enumerate(((0, 18), (18, 35), (35, 53)), 1)
+        StepHint(0.1 * n, 0.05, before, after)
+        for n, (before, after) in enumerate(((0, 18), (18, 35), (35, 53)), 1)
     ]
     assert number_steps(hints, 97, None, None).evidence is None
 
@@ -380,5 +426,7 @@ def test_t7_times_that_stand_still_are_of_the_steps_that_follow():
         {"loss": 2.0, "learning_rate": 1e-5, "step": step, "train_runtime": seconds}
         for step, seconds in ((1, 10000.5), (2, 10001.5), (3, 10001.5), (4, 10004.5))
     ]
-    run = run_of_bytes(json.dumps({"global_step": 4, "max_steps": 4, "log_history": history}).encode())
+    run = run_of_bytes(
+        json.dumps({"global_step": 4, "max_steps": 4, "log_history": history}).encode()
+    )
     assert (run.step_times[1:], run.window_steps[1:]) == ((1.0, None, 1.5), (1, 1, 2))

@@ -27,7 +27,8 @@ def codes(run):
 def parts(*entries):
     """Entries of a timeline: kind, start, duration, and the first and the last step of training."""
     return tuple(
-        Entry(kind=kind, start=start, duration=time, first_step=a, last_step=b) for kind, start, time, a, b in entries
+        Entry(kind=kind, start=start, duration=time, first_step=a, last_step=b)
+        for kind, start, time, a, b in entries
     )
 
 
@@ -58,7 +59,10 @@ def test_item3_sums_of_times_that_cannot_be(run, found):
 
 def test_item3_steps_that_no_record_has_count_by_the_others():
     run = trained(times=2.0, training=150.0, evaluation=(150.0, 1.0))
-    tenth = {name: getattr(run, name)[::10] for name in ("steps", "window_steps", "step_times", "loss_values", "lines")}
+    tenth = {
+        name: getattr(run, name)[::10]
+        for name in ("steps", "window_steps", "step_times", "loss_values", "lines")
+    }
     more = {name: getattr(run, name)[::10] for name in ("learning_rates", "grad_norms")}
     assert codes(msgspec.structs.replace(run, **tenth, **more)) == ["steps-exceed-training"]
 
@@ -81,7 +85,10 @@ def test_u4_a_printed_utilization_above_the_peak(native, found):
 
 @pytest.mark.parametrize(("used", "found"), [(94.99, []), (95.0, ["memory-nearly-full"])])
 def test_u8_memory_that_is_nearly_full(used, found):
-    run = Run(gpu_info=GpuInfo(total_memory_gb=100.0), memory_metrics=MemoryMetrics(peak_memory_reserved_gb=used))
+    run = Run(
+        gpu_info=GpuInfo(total_memory_gb=100.0),
+        memory_metrics=MemoryMetrics(peak_memory_reserved_gb=used),
+    )
     assert codes(run) == found
     assert codes(msgspec.structs.replace(run, platform="cpu")) == []
     assert codes(msgspec.structs.replace(run, gpu_info=GpuInfo())) == []
@@ -91,9 +98,7 @@ TITAN = """[titan] 2026-02-03 10:00:{:02},000 - root - INFO - step: {:2}  loss: 
 memory: 134.43GiB({}%)  tps: 4,959  tflops: 186.35  mfu: 18.84%"""
 RETRIES = "[titan] 2026-02-03 10:00:05,100 - root - WARNING - 25 CUDA memory allocation retries."
 CAPTURE = "[titan] 2026-02-03 10:00:08,100 - root - INFO - Dumping profiler traces at step 5"
-FLUSHES = (
-    "[WARNING] [stage3.py:1826:step] 2 pytorch allocator cache flushes since last step. this happens when there is"
-)
+FLUSHES = "[WARNING] [stage3.py:1826:step] 2 pytorch allocator cache flushes since last step. this happens when there is"
 
 
 def titan(*between, percent="40.00"):
@@ -108,7 +113,10 @@ def titan(*between, percent="40.00"):
     [
         (RETRIES, Note("allocation-retries", {"line": 6, "value": 25})),
         (FLUSHES, Note("allocation-retries", {"line": 6, "value": 2})),
-        (CAPTURE, Note("profiler-captures", {"line": 6, "value": "Dumping profiler traces at step 5"})),
+        (
+            CAPTURE,
+            Note("profiler-captures", {"line": 6, "value": "Dumping profiler traces at step 5"}),
+        ),
         (
             "[rank0]: STAGE:2026-02-03 10:00:07 12:12 ActivityProfilerController.cpp:320] Completed Stage: Collection",
             None,
@@ -126,9 +134,15 @@ def test_u8_what_any_log_tells_of_memory_and_profilers(between, note):
     assert all(words(each) for each in found)
 
 
-@pytest.mark.parametrize(("percent", "is_told"), [("94.99", False), ("95.00", True), ("96.21", True), ("100.00", True)])
+@pytest.mark.parametrize(
+    ("percent", "is_told"), [("94.99", False), ("95.00", True), ("96.21", True), ("100.00", True)]
+)
 def test_u8_memory_that_a_line_says_is_nearly_full(percent, is_told):
-    told = [each.fields["value"] for each in titan(percent=percent).notes if each.code == "memory-nearly-full"]
+    told = [
+        each.fields["value"]
+        for each in titan(percent=percent).notes
+        if each.code == "memory-nearly-full"
+    ]
     assert told == ([float(percent)] if is_told else [])
 
 
@@ -150,17 +164,27 @@ def test_u7_versions_that_any_log_prints(line, versions):
 
 
 def test_every_note_has_its_words():
-    assert {*FAULTS, "memory-nearly-full", "allocation-retries", "profiler-captures", "utilization-above-peak"} <= {
-        *ROWS
-    }
+    assert {
+        *FAULTS,
+        "memory-nearly-full",
+        "allocation-retries",
+        "profiler-captures",
+        "utilization-above-peak",
+    } <= {*ROWS}
 
 
 def test_item3_no_sample_has_a_violation(samples):
     """All logs, files and histories but traces; what they are read as is tested elsewhere."""
     found = {}
-    for path in sorted(path for path in samples.rglob("*") if path.is_file() and path.suffix != ".tsv"):
+    for path in sorted(
+        path for path in samples.rglob("*") if path.is_file() and path.suffix != ".tsv"
+    ):
         folder = path.relative_to(samples).parts[0]
-        if folder in ("traces", "results", "tracelens") or path.name == "truth.json" or path.stat().st_size > 3_000_000:
+        if (
+            folder in ("traces", "results", "tracelens")
+            or path.name == "truth.json"
+            or path.stat().st_size > 3_000_000
+        ):
             continue
         for source in sources.log_sources([str(path)])[0]:
             outcome = sources.read_source(source, GivenValues())

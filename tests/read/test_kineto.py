@@ -91,10 +91,16 @@ class TestRealTraces:
             before_and_after = 0.0 if is_synchronised else step.seconds * MICRO - own["duration_us"]
             right = window if is_synchronised else own
             assert step.gpu_seconds * MICRO == pytest.approx(own["duration_us"], rel=1e-3)
-            assert step.seconds * MICRO - before_and_after == pytest.approx(right["duration_us"], rel=1e-3)
+            assert step.seconds * MICRO - before_and_after == pytest.approx(
+                right["duration_us"], rel=1e-3
+            )
             assert 0 <= before_and_after < 0.02 * step.seconds * MICRO
-            assert (step.seconds - found["idle"]) * MICRO == pytest.approx(right["busy_us"], rel=1e-2)
-            assert found["idle"] * MICRO - before_and_after == pytest.approx(right["idle_us"], rel=1e-2, abs=0.01)
+            assert (step.seconds - found["idle"]) * MICRO == pytest.approx(
+                right["busy_us"], rel=1e-2
+            )
+            assert found["idle"] * MICRO - before_and_after == pytest.approx(
+                right["idle_us"], rel=1e-2, abs=0.01
+            )
             # There, a buffer clear is computation; here it is a copy, which hides no communication.
             most = own["exposed_communication_us"]
             assert most <= found["exposed_communication"] * MICRO + 0.01
@@ -143,7 +149,9 @@ class TestRealTraces:
 def made() -> MadeTrace:
     trace = MadeTrace(rank=3)
     trace.step(1, 0, 100)
-    trace.operator("aten::mm", 5, 9, **{"Input Dims": [[4, 8], [8, 2]], "Input type": ["float", "float"]})
+    trace.operator(
+        "aten::mm", 5, 9, **{"Input Dims": [[4, 8], [8, 2]], "Input type": ["float", "float"]}
+    )
     trace.kernel("a {gemm}, [\"] \\ of ']', '},{'", 6, 10, 30)
     trace.kernel("Memcpy HtoD (Pinned -> Device)", 40, 50, 60, category="gpu_memcpy")
     return trace
@@ -179,7 +187,9 @@ class TestForms:
         monkeypatch.setattr(events, "LONGEST", longest)
         monkeypatch.setattr(events, "PIECE", 1 << 16)
         head, event = b'{"traceEvents": [', b'{"name": "'
-        stream = events.EventStream(io.BytesIO(head + event + b"x" * (4 * ((1 << 16) - len(head)) - len(event))))
+        stream = events.EventStream(
+            io.BytesIO(head + event + b"x" * (4 * ((1 << 16) - len(head)) - len(event)))
+        )
         if is_read:
             assert list(stream.pieces()) == [[]]
             assert stream.cut
@@ -191,8 +201,18 @@ class TestForms:
         monkeypatch.setattr(events, "PIECE", 300)
         trace = MadeTrace()
         for number in range(50):
-            trace.event("cpu_op", f"op{number}", number, number + 1, inner=[{"ph": "X"}, {"a": [{}, {}]}] * 12)
-        found = [event.name for piece in EventStream(io.BytesIO(trace.text())).pieces() for event in piece]
+            trace.event(
+                "cpu_op",
+                f"op{number}",
+                number,
+                number + 1,
+                inner=[{"ph": "X"}, {"a": [{}, {}]}] * 12,
+            )
+        found = [
+            event.name
+            for piece in EventStream(io.BytesIO(trace.text())).pieces()
+            for event in piece
+        ]
         assert found == [f"op{number}" for number in range(50)]
 
     @pytest.mark.parametrize(
@@ -212,7 +232,10 @@ class TestForms:
 
     def test_an_event_of_another_form_is_skipped(self):
         trace = made()
-        trace.events.insert(1, {"ph": "X", "cat": "kernel", "name": "x", "ts": "soon", "dur": 1, "tid": 1, "args": {}})
+        trace.events.insert(
+            1,
+            {"ph": "X", "cat": "kernel", "name": "x", "ts": "soon", "dur": 1, "tid": 1, "args": {}},
+        )
         timeline, doubts = read_timeline(io.BytesIO(trace.text()))
         assert doubts == ["skipped 1 event of the trace that can't be decoded"]
         assert len(timeline.work) == 2
@@ -252,7 +275,10 @@ class TestFiles:
             (tmp_path / f"rank{rank}_trace.json").write_bytes(trace.text())
         ((imported,),) = self.read(tmp_path)
         run = imported.run
-        assert [(step.rank, round(step.seconds * MICRO)) for step in run.trace.steps] == [(0, 20), (1, 40)]
+        assert [(step.rank, round(step.seconds * MICRO)) for step in run.trace.steps] == [
+            (0, 20),
+            (1, 40),
+        ]
         assert run.breakdown["total"] == pytest.approx(30e-6)
         assert run.num_gpus == 2
         assert run.gpu_info.device_name == "NVIDIA H100 80GB HBM3"

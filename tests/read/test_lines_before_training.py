@@ -39,7 +39,12 @@ def installation(lines: int, forms: tuple[str, ...] = INSTALLED) -> list[str]:
 def found(lines: list[str]) -> object:
     numbered = [Line(number, text, True) for number, text in enumerate(lines, 1)]
     try:
-        return repr([(each.stated, each.notes, each.run()) for each in read.parse_lines(numbered, "made.log")])
+        return repr(
+            [
+                (each.stated, each.notes, each.run())
+                for each in read.parse_lines(numbered, "made.log")
+            ]
+        )
     except UnreadableError as error:
         return str(error)
 
@@ -47,7 +52,9 @@ def found(lines: list[str]) -> object:
 @pytest.fixture
 def to_all(monkeypatch):
     """Return a function after which every line reaches every reader."""
-    return lambda: monkeypatch.setattr(feeder._Audience, "of", lambda audience, line, is_first: audience._readers)
+    return lambda: monkeypatch.setattr(
+        feeder._Audience, "of", lambda audience, line, is_first: audience._readers
+    )
 
 
 @pytest.mark.parametrize("forms", [INSTALLED, INSTALLED + TOLD], ids=["installation", "with signs"])
@@ -99,7 +106,15 @@ def test_a_sign_within_another_one_takes_its_place():
 def test_a_line_after_a_failure_and_a_line_with_a_time_reach_all():
     feeding = read.new_feeder()
     audience = feeding._audience
-    texts = ["x", "RuntimeError: a message that", "goes on", "and ends", "at 10:11:12", "quiet", "quiet"]
+    texts = [
+        "x",
+        "RuntimeError: a message that",
+        "goes on",
+        "and ends",
+        "at 10:11:12",
+        "quiet",
+        "quiet",
+    ]
     lines = [Line(number, text, True) for number, text in enumerate(texts, 1)]
     audience.expect(lines)
     reached = [len(audience.of(line, is_first=False)) for line in lines]

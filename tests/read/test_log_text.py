@@ -30,7 +30,10 @@ def at(*parts: int, zone: datetime.timezone | None = None) -> datetime.datetime:
         ("2026-05-11 02:17:24.123456789", Stamp(at(2026, 5, 11, 2, 17, 24, 123_456), 1e-6)),
         ("2026-05-11 02:17:24Z", Stamp(at(2026, 5, 11, 2, 17, 24, zone=UTC), 1.0)),
         ("2026-05-11 02:17:24+02:30", Stamp(at(2026, 5, 11, 2, 17, 24, zone=offset(150)), 1.0)),
-        ("2026-05-11 02:17:24.25-0730", Stamp(at(2026, 5, 11, 2, 17, 24, 250_000, zone=offset(-450)), 0.01)),
+        (
+            "2026-05-11 02:17:24.25-0730",
+            Stamp(at(2026, 5, 11, 2, 17, 24, 250_000, zone=offset(-450)), 0.01),
+        ),
         ("2026-05-11 02:17:24+23:59", Stamp(at(2026, 5, 11, 2, 17, 24, zone=offset(1439)), 1.0)),
         ("2026-05-11 02:17:24+24:00", Stamp(at(2026, 5, 11, 2, 17, 24), 1.0)),
         ("[20260511 02:17:24]", Stamp(at(2026, 5, 11, 2, 17, 24), 1.0)),
@@ -50,14 +53,25 @@ def test_the_first_and_the_last_time():
     assert text.first_stamp(said).time.second == 24
     assert text.last_stamp(said).time.second == 29
     assert text.last_stamp_span(said) == (24, 43)
-    assert (text.last_stamp("x"), text.last_stamp_span("x"), text.first_stamp("x")) == (None, None, None)
+    assert (text.last_stamp("x"), text.last_stamp_span("x"), text.first_stamp("x")) == (
+        None,
+        None,
+        None,
+    )
     assert text.last_stamp_span("x 2026-02-30 02:17:24") == (2, 21)
 
 
 def test_times_on_their_clocks():
     naive, later = Stamp(at(2026, 5, 11, 2), 1.0), Stamp(at(2026, 5, 11, 2, 0, 7), 1.0)
-    aware, west = Stamp(at(2026, 5, 11, 2, zone=UTC), 1.0), Stamp(at(2026, 5, 11, 2, zone=offset(-60)), 1.0)
-    assert (naive.seconds, aware.seconds, west.seconds) == (1778464800.0, 1778464800.0, 1778468400.0)
+    aware, west = (
+        Stamp(at(2026, 5, 11, 2, zone=UTC), 1.0),
+        Stamp(at(2026, 5, 11, 2, zone=offset(-60)), 1.0),
+    )
+    assert (naive.seconds, aware.seconds, west.seconds) == (
+        1778464800.0,
+        1778464800.0,
+        1778468400.0,
+    )
     assert later.seconds_after(naive) == 7.0
     assert west.seconds_after(aware) == 3600.0
     assert naive.seconds_after(aware) is aware.seconds_after(naive) is None
@@ -125,7 +139,10 @@ def test_a_whole_log(encoding):
             [("ab", True), ("x" * 30, True), ("y" * 50, True), ("c", True)],
         ),
         (b"x" * 90 + b"\r" + b"y" * 5 + b"\nc\n", [("x" * 64, True), ("y" * 5, True), ("c", True)]),
-        (b"x" * 30 + b"\r" + b"y" * 90 + b"\nc\n", [("x" * 30, True), ("y" * 64, True), ("c", True)]),
+        (
+            b"x" * 30 + b"\r" + b"y" * 90 + b"\nc\n",
+            [("x" * 30, True), ("y" * 64, True), ("c", True)],
+        ),
     ],
 )
 @pytest.mark.parametrize("size", [1, 7, 33, 200])

@@ -59,12 +59,18 @@ def content_of(written: list[str], end: str = "\n") -> bytes:
     return "".join(f"{each}{end}" for each in written).encode("utf-8", "surrogateescape")
 
 
-def ranks_of(count: int, setup: Setup, prefix: str = "coloured", ranks: tuple[int, ...] = (3, 0, 7, 5)) -> list[str]:
+def ranks_of(
+    count: int, setup: Setup, prefix: str = "coloured", ranks: tuple[int, ...] = (3, 0, 7, 5)
+) -> list[str]:
     """The lines of several ranks, each with its own memory, a line of other output between iterations."""
     written = []
-    for text_of_step in lines([Step(number, 500.0 + number % 7) for number in range(1, count + 1)], setup):
+    for text_of_step in lines(
+        [Step(number, 500.0 + number % 7) for number in range(1, count + 1)], setup
+    ):
         for rank in ranks:
-            mine = text_of_step.replace("28.56", f"{28 + rank}.56").replace("0.6146", f"0.61{rank}6")
+            mine = text_of_step.replace("28.56", f"{28 + rank}.56").replace(
+                "0.6146", f"0.61{rank}6"
+            )
             written.append(prefixed(mine, prefix, rank))
         written.append(prefixed("nothing of interest", prefix, ranks[0]))
     return written
@@ -93,7 +99,9 @@ class TestBlocks:
         setup = Setup("legacy", planned=200)
         written = [*dump(setup), *ranks_of(60, setup)]
         written += [
-            each.replace("hidden_size ..................................... 4096", "hidden_size ... 3584")
+            each.replace(
+                "hidden_size ..................................... 4096", "hidden_size ... 3584"
+            )
             for each in dump(setup)
         ]
         for number in range(first, first + 60):
@@ -114,7 +122,9 @@ class TestBlocks:
         rng = random.Random(seed)
         content = bytearray(content_of(story.written(rng)))
         for _ in range(rng.randint(1, 40)):
-            content[rng.randrange(len(content))] = rng.choice(b"0123456789|:./-e \n\r[]ainf\x00\xff")
+            content[rng.randrange(len(content))] = rng.choice(
+                b"0123456789|:./-e \n\r[]ainf\x00\xff"
+            )
         assert by_blocks(bytes(content), random.Random(seed), SIZES) == by_lines(bytes(content))
 
     @given(stories(most=1), st.integers(0, 2**32))
@@ -126,9 +136,14 @@ class TestBlocks:
             words = each.split(" ")
             for _ in range(rng.randint(0, 3)):
                 place = rng.randrange(len(words))
-                words[place] = rng.choice(("\x1b[01;31m\x1b[K", "\x1b[0m", "^[[1m", "\\u001b[0m")) + words[place]
+                words[place] = (
+                    rng.choice(("\x1b[01;31m\x1b[K", "\x1b[0m", "^[[1m", "\\u001b[0m"))
+                    + words[place]
+                )
             written.append(" ".join(words))
-        assert by_blocks(content_of(written), random.Random(seed), SIZES) == by_lines(content_of(written))
+        assert by_blocks(content_of(written), random.Random(seed), SIZES) == by_lines(
+            content_of(written)
+        )
 
     @pytest.mark.parametrize("folder", ["primus", "megatron", "deepspeed"])
     def test_of_real_logs_say_what_their_lines_say(self, folder, samples):
@@ -143,7 +158,9 @@ class TestBlocks:
     def test_of_several_ranks_are_taken_quickly(self, shape, prefix, monkeypatch):
         content = content_of(ranks_of(300, Setup(shape, planned=300), prefix))
         closely = []
-        monkeypatch.setattr(megatron, "parse", lambda line: closely.append(line) or megatron_line.parse(line))
+        monkeypatch.setattr(
+            megatron, "parse", lambda line: closely.append(line) or megatron_line.parse(line)
+        )
         (found,) = by_blocks(content, random.Random(0), (2000,))
         monkeypatch.undo()
         assert len(found[0].steps) == 300
@@ -154,15 +171,21 @@ class TestBlocks:
     def test_tell_figures_that_differ_as_lines_do(self):
         setup = Setup("legacy", planned=20)
         once = lines([Step(number, 500.0) for number in range(1, 21)], setup)
-        twice = [each for one in once for each in (one, one.replace("lm loss: 2.5", "lm loss: 7.5"))]
+        twice = [
+            each for one in once for each in (one, one.replace("lm loss: 2.5", "lm loss: 7.5"))
+        ]
         ((run, _, _),) = same(content_of(twice))
-        assert sum("printed twice with different values" in warning for warning in run.warnings) == 5
+        assert (
+            sum("printed twice with different values" in warning for warning in run.warnings) == 5
+        )
 
     def test_of_lines_that_are_all_of_another_make(self):
         setup = Setup("core", planned=300)
         written = [
             f"host{'x' * (number % 97)} {each}"
-            for number, each in enumerate(lines([Step(number, 500.0) for number in range(1, 301)], setup))
+            for number, each in enumerate(
+                lines([Step(number, 500.0) for number in range(1, 301)], setup)
+            )
         ]
         ((run, _, _),) = same(content_of(written))
         assert run.steps == tuple(range(1, 301))
@@ -175,7 +198,9 @@ class TestBlocks:
             line(Step(10, 500.0), setup, "2026-05-11 02:30:08.500000", printed_ms=4250.0),
             *(line(Step(n, 500.0), setup, f"2026-05-11 02:30:{n}.000000") for n in range(11, 17)),
         ]
-        content = content_of([*first, *["noise"] * 50, *dump(Setup(planned=16, sequence=512)), *later])
+        content = content_of(
+            [*first, *["noise"] * 50, *dump(Setup(planned=16, sequence=512)), *later]
+        )
         ((run, _, _),) = same(content)
         assert run.step_times[8:10] == (8.0, 0.5)
         assert run.training_config.sequence_length == 512

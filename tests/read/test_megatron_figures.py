@@ -23,8 +23,12 @@ def records(text: str, *, whole: bool = True) -> list[Record]:
     return [record for record, _ in parse(Line(7, text, whole))]
 
 
-def record(iteration: int = 4, *, planned: float = 9.0, at: int = 0, kind: Kind | None = None, **figures) -> Record:
-    return Record(iteration, 7, at, kind or Kind(), {"planned": planned, "elapsed_ms": 2000.5, **figures})
+def record(
+    iteration: int = 4, *, planned: float = 9.0, at: int = 0, kind: Kind | None = None, **figures
+) -> Record:
+    return Record(
+        iteration, 7, at, kind or Kind(), {"planned": planned, "elapsed_ms": 2000.5, **figures}
+    )
 
 
 @pytest.mark.parametrize(
@@ -42,7 +46,13 @@ def record(iteration: int = 4, *, planned: float = 9.0, at: int = 0, kind: Kind 
         # A pair has its first value; so has one with a mean, and one in TFLOPS.
         (
             f"iteration 4/ 9 | {TIME}/2100.5 | tokens/s/GPU: 1,234.5 (avg 7.0) | approx flops per GPU: 12.5TFLOPS |",
-            [record(tokens_rate=1234.5, tflops=12.5, kind=Kind(shape="primus-legacy", paired=True, marks=("primus",)))],
+            [
+                record(
+                    tokens_rate=1234.5,
+                    tflops=12.5,
+                    kind=Kind(shape="primus-legacy", paired=True, marks=("primus",)),
+                )
+            ],
         ),
         # What isn't finite, can't be read, or isn't known.
         (
@@ -58,7 +68,10 @@ def record(iteration: int = 4, *, planned: float = 9.0, at: int = 0, kind: Kind 
                 )
             ],
         ),
-        (f"iteration 4/ 9 | {TIME} | {'z' * 60}: 3 | {'y' * 61}: 4 |", [record(kind=Kind(unread=("z" * 60,)))]),
+        (
+            f"iteration 4/ 9 | {TIME} | {'z' * 60}: 3 | {'y' * 61}: 4 |",
+            [record(kind=Kind(unread=("z" * 60,)))],
+        ),
         # The time and the rank before it, who printed it, and on what.
         (
             f"[rank-3/8] [{NOON}] iteration 4/ 9 | {TIME} |",
@@ -66,7 +79,11 @@ def record(iteration: int = 4, *, planned: float = 9.0, at: int = 0, kind: Kind 
         ),
         (
             f"2026-03-01T12:00:05Z iteration 4/ 9 | {TIME} | hipError |",
-            [record(at=1_772_366_405_000_000, kind=Kind(aware=True, resolution=1.0, marks=("amd",)))],
+            [
+                record(
+                    at=1_772_366_405_000_000, kind=Kind(aware=True, resolution=1.0, marks=("amd",))
+                )
+            ],
         ),
         # Memory in use, and in all.
         (
@@ -93,12 +110,26 @@ def record(iteration: int = 4, *, planned: float = 9.0, at: int = 0, kind: Kind 
         ),
         (
             f"iteration 4/ 9 | {TIME} | {HIP}: 30.5GB/1.5GB/32.0GB/95% |",
-            [record(hip_gib=30.5, memory_total_gib=32.0, kind=Kind(shape="primus-legacy", marks=("primus", "amd")))],
+            [
+                record(
+                    hip_gib=30.5,
+                    memory_total_gib=32.0,
+                    kind=Kind(shape="primus-legacy", marks=("primus", "amd")),
+                )
+            ],
         ),
-        (f"iteration 4/ 9 | {TIME} | mem usages: 0.25 |", [record(memory_fraction=0.25, kind=Kind(shape="rocm-fork"))]),
+        (
+            f"iteration 4/ 9 | {TIME} | mem usages: 0.25 |",
+            [record(memory_fraction=0.25, kind=Kind(shape="rocm-fork"))],
+        ),
         (
             f"iteration 4/ 9 | {TIME}/7.0 | mem usages: 0.25 |",
-            [record(memory_fraction=0.25, kind=Kind(shape="primus-2025.03", paired=True, marks=("primus",)))],
+            [
+                record(
+                    memory_fraction=0.25,
+                    kind=Kind(shape="primus-2025.03", paired=True, marks=("primus",)),
+                )
+            ],
         ),
         (
             f"iteration 4/ 9 | {TIME} | compute per GPU (TFLOP/s/GPU): 5.0 |",
@@ -145,7 +176,8 @@ def test_a_line_that_the_file_does_not_finish(end, figures):
 
 def test_times_between_records():
     naive, later, aware = (
-        record(at=at, kind=Kind(aware=is_aware)) for at, is_aware in ((0, False), (2_500_000, False), (0, True))
+        record(at=at, kind=Kind(aware=is_aware))
+        for at, is_aware in ((0, False), (2_500_000, False), (0, True))
     )
     assert later.seconds_after(naive) == 2.5
     assert naive.seconds_after(aware) is aware.seconds_after(naive) is None
@@ -156,7 +188,10 @@ def test_times_between_records():
 def test_microseconds():
     naive = datetime.datetime(2026, 3, 1, 12, 0, 5, 250_000)
     assert micros(naive) == micros(naive.replace(tzinfo=datetime.timezone.utc)) == NOON_MICROS
-    assert micros(naive.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=2)))) == NOON_MICROS - 7_200_000_000
+    assert (
+        micros(naive.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=2))))
+        == NOON_MICROS - 7_200_000_000
+    )
 
 
 FULL = f"[rank-3/8] [{NOON}] iteration    4/   9 | {TIME} | lm loss: 3.5E+00 |"
@@ -176,7 +211,12 @@ def test_a_layout_reads_lines_of_its_spelling(text):
     assert layout is not None
     assert layout.spelling == text.encode().translate(layouts.ZEROS)
     assert layout.record(text.encode(), 7) == found
-    other = text.replace(" 4/", " 5/").replace("3.5E", "4.5E").replace("05.25", "07.25").replace("2000.5", "3000.5")
+    other = (
+        text.replace(" 4/", " 5/")
+        .replace("3.5E", "4.5E")
+        .replace("05.25", "07.25")
+        .replace("2000.5", "3000.5")
+    )
     ((expected, _),) = parse(Line(9, other.replace("\x1b[32m", "").replace("\x1b[0m", ""), True))
     assert layout.record(other.encode(), 9) == expected
     assert layout.record(text.replace(" 4/", " 0/").encode(), 7) is None

@@ -30,8 +30,12 @@ def test_every_shape_gives_the_figures_that_were_written(shape):
         record.figures.get("batch"),
     ) == (2.5, 1e-5, 1.25, 16)
     assert record.figures.get("tflops") == 400
-    assert record.figures.get("tokens_rate") == (None if shape in ("upstream", "fork") else tokens_rate(STEP, setup))
-    assert record.figures.get("hip_gib") == (28.56 if shape.startswith("legacy") or shape == "core" else None)
+    assert record.figures.get("tokens_rate") == (
+        None if shape in ("upstream", "fork") else tokens_rate(STEP, setup)
+    )
+    assert record.figures.get("hip_gib") == (
+        28.56 if shape.startswith("legacy") or shape == "core" else None
+    )
     assert record.figures.get("memory_fraction") == (0.6146 if shape in ("fork", "M1") else None)
     assert record.kind.aware is False
     assert record.kind.resolution == 1e-6
@@ -62,7 +66,11 @@ def test_the_first_lines_of_newer_shapes_have_single_figures(shape):
 
 def test_a_line_of_version_26_5():
     (record,) = parse(M4)
-    assert (record.seconds, record.figures.get("tflops"), record.figures.get("tokens_rate")) == (7.0775, 477.3, 9260.4)
+    assert (record.seconds, record.figures.get("tflops"), record.figures.get("tokens_rate")) == (
+        7.0775,
+        477.3,
+        9260.4,
+    )
 
 
 def test_labels_have_one_row_each():
@@ -76,7 +84,12 @@ def test_collapsed_blanks_and_any_order_of_segments():
         "iteration 126/ 5000 | lm loss: 3.1E+00 | global batch size: 8 | grad norm: 0.000 | learning rate: 0.0 | "
         "elapsed time per iteration (ms): 1,460.8/1450.4 |"
     )
-    assert (record.iteration, record.seconds, record.figures.get("loss"), record.figures.get("grad_norm")) == (
+    assert (
+        record.iteration,
+        record.seconds,
+        record.figures.get("loss"),
+        record.figures.get("grad_norm"),
+    ) == (
         126,
         1.4608,
         3.1,
@@ -117,7 +130,9 @@ def test_what_other_output_ran_into_is_no_figure():
 
 
 def test_values_that_are_not_finite_are_none_and_named():
-    (record,) = parse("iteration 3/ 9 | elapsed time per iteration (ms): 65.0 | lm loss: NAN | grad norm: inf |")
+    (record,) = parse(
+        "iteration 3/ 9 | elapsed time per iteration (ms): 65.0 | lm loss: NAN | grad norm: inf |"
+    )
     assert (record.figures.get("loss"), record.figures.get("grad_norm")) == (None, None)
     assert record.kind.not_finite == ("loss", "grad_norm")
 
@@ -142,7 +157,10 @@ NEOX = (
             "iteration 3/ 9 | elapsed time per iteration (ms): 65.0 | Effective Tera Flops per GPU: 2.14 |",
             {"tflops": 2.14},
         ),
-        ("iteration 3/ 9 | elapsed time per iteration (ms): 65.0 | Tok/s/GPU: 1,234.5 |", {"tokens_rate": 1234.5}),
+        (
+            "iteration 3/ 9 | elapsed time per iteration (ms): 65.0 | Tok/s/GPU: 1,234.5 |",
+            {"tokens_rate": 1234.5},
+        ),
     ],
 )
 def test_labels_of_megatrons_descendants(text, figures):

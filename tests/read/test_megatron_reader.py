@@ -5,7 +5,18 @@ import random
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from megatron_writer import NEWER, PREFIXES, SHAPES, Setup, Step, doubled, dump, line, lines, prefixed
+from megatron_writer import (
+    NEWER,
+    PREFIXES,
+    SHAPES,
+    Setup,
+    Step,
+    doubled,
+    dump,
+    line,
+    lines,
+    prefixed,
+)
 
 from tprimat import read
 from tprimat.analysis import flops
@@ -37,13 +48,21 @@ def test_a_line_torn_by_a_requeue_gives_no_time():
     written = lines(steps(*[54_000.0] * 6), Setup("upstream", planned=12), stamps=False)
     torn = written[5][: written[5].index("(ms): 54") + len("(ms): 54")]
     run = single(
-        [*written[:5], torn, *lines(steps(*[54_000.0] * 4, first=7), Setup("upstream", planned=12), stamps=False)]
+        [
+            *written[:5],
+            torn,
+            *lines(steps(*[54_000.0] * 4, first=7), Setup("upstream", planned=12), stamps=False),
+        ]
     )
     assert run.step_times == (*[54.0] * 5, None, *[54.0] * 4)
     assert said(run, "no readable step time at iteration 6")
     # The attempt that runs it again counts.
     run = single(
-        [*written[:5], torn, *lines(steps(*[54_000.0] * 4, first=6), Setup("upstream", planned=12), stamps=False)]
+        [
+            *written[:5],
+            torn,
+            *lines(steps(*[54_000.0] * 4, first=6), Setup("upstream", planned=12), stamps=False),
+        ]
     )
     assert run.step_times == (54.0,) * 9
 
@@ -66,7 +85,9 @@ def test_stamps_that_contradict_the_step_times_are_told(factor, resolution, told
     start = datetime.datetime(2026, 5, 11, 2)
     stamped = []
     for index, each in enumerate(written):
-        stamp = (start + datetime.timedelta(seconds=1.5 * factor * index)).isoformat(" ", "microseconds")
+        stamp = (start + datetime.timedelta(seconds=1.5 * factor * index)).isoformat(
+            " ", "microseconds"
+        )
         stamped.append(f"[{stamp if resolution else stamp[:19]}] {each}")
     assert bool(said(single(stamped), "time stamps")) is told
 
@@ -83,9 +104,14 @@ def test_a_sequence_length_that_changes_leaves_no_throughput_in_tokens():
 
 
 def test_labels_that_are_not_read_are_named_once():
-    written = [each.replace("loss scale: 1.0", "z_loss: 1.5") for each in lines(steps(*[900.0] * 5), Setup("upstream"))]
+    written = [
+        each.replace("loss scale: 1.0", "z_loss: 1.5")
+        for each in lines(steps(*[900.0] * 5), Setup("upstream"))
+    ]
     run = single(written)
-    assert [warning for warning in run.warnings if "not read" in warning] == ["1 label not read: z_loss"]
+    assert [warning for warning in run.warnings if "not read" in warning] == [
+        "1 label not read: z_loss"
+    ]
 
 
 class TestRoundTrip:
@@ -161,7 +187,9 @@ class TestTheSecondIteration:
     @pytest.mark.parametrize("shape", NEWER)
     @pytest.mark.parametrize("stamps", [True, False])
     def test_is_restored_by_the_stamps_or_by_the_shape(self, shape, stamps):
-        run = single(lines(steps(19000.0, 700.0, 650.0, 660.0), Setup(shape, planned=4), stamps=stamps))
+        run = single(
+            lines(steps(19000.0, 700.0, 650.0, 660.0), Setup(shape, planned=4), stamps=stamps)
+        )
         assert run.step_times == (19.0, 0.7, 0.65, 0.66)
         assert "9.85" in said(run, "corrected to")
 
@@ -200,7 +228,9 @@ class TestTheSecondIteration:
         ]
         run = single([*dump(setup), *first, *dump(setup), *again])
         assert run.step_times == (19.0, 0.7, 0.65, 15.0, 7.82, 0.64)
-        assert "iteration 5 (7.82 s) may be a mean that includes iteration 4" in said(run, "may be a mean")
+        assert "iteration 5 (7.82 s) may be a mean that includes iteration 4" in said(
+            run, "may be a mean"
+        )
 
     def test_of_a_process_that_started_again_is_restored_by_stamps_of_whole_seconds(self):
         setup = Setup("core", planned=8)
@@ -278,7 +308,9 @@ class TestWindows:
         assert run.window_steps == (1, 9, 10, 10)
 
     def test_a_lost_line_makes_no_window(self):
-        run = single([line(Step(number, 100.0), Setup("upstream", planned=6)) for number in (1, 2, 4, 5, 6)])
+        run = single(
+            [line(Step(number, 100.0), Setup("upstream", planned=6)) for number in (1, 2, 4, 5, 6)]
+        )
         assert run.window_steps == (1,) * 5
         assert said(run, "no line for iteration 3")
 
@@ -303,17 +335,24 @@ class TestDoublesAndRestarts:
         assert run.loss_values == (2.5, 2.5)
 
     def test_a_log_behind_its_own_copy_is_one_training(self):
-        written = dump(Setup(planned=4)) + lines(steps(3000.0, 500.0, 500.0, 500.0), Setup(planned=4))
+        written = dump(Setup(planned=4)) + lines(
+            steps(3000.0, 500.0, 500.0, 500.0), Setup(planned=4)
+        )
         assert single(written + written).steps == (1, 2, 3, 4)
 
     def test_the_same_iteration_of_several_ranks_is_one_step(self):
         written = lines(steps(3000.0, 500.0, 500.0), Setup("legacy", planned=3))
-        run = single([prefixed(each, "primus", rank=rank) for each in written for rank in (3, 1, 7)])
+        run = single(
+            [prefixed(each, "primus", rank=rank) for each in written for rank in (3, 1, 7)]
+        )
         assert run.steps == (1, 2, 3)
 
     def test_a_restart_takes_the_place_of_what_it_runs_again(self):
         setup = Setup("legacy", planned=6)
-        late = [line(Step(number, 700.0), setup, f"2026-05-11 03:00:0{number}.000000") for number in (3, 4)]
+        late = [
+            line(Step(number, 700.0), setup, f"2026-05-11 03:00:0{number}.000000")
+            for number in (3, 4)
+        ]
         run = single(lines(steps(3000.0, 500.0, 510.0, 520.0, 530.0), setup) + late)
         assert run.steps == (1, 2, 3, 4)
         assert run.step_times == (3.0, 0.5, 0.7, 0.7)
@@ -322,22 +361,36 @@ class TestDoublesAndRestarts:
     def test_a_second_training_is_a_run_of_its_own(self):
         setup = Setup("legacy", planned=3)
         first = lines(steps(3000.0, 500.0, 510.0), setup)
-        second = [line(Step(number, 800.0), setup, f"2026-05-12 03:00:0{number}.000000") for number in (1, 2, 3)]
-        early, late = runs_of([*dump(setup), *first, *dump(Setup(planned=3, sequence=2048)), *second])
+        second = [
+            line(Step(number, 800.0), setup, f"2026-05-12 03:00:0{number}.000000")
+            for number in (1, 2, 3)
+        ]
+        early, late = runs_of(
+            [*dump(setup), *first, *dump(Setup(planned=3, sequence=2048)), *second]
+        )
         assert early.step_times == (3.0, 0.5, 0.51)
         assert late.step_times == (0.8, 0.8, 0.8)
-        assert (early.training_config.sequence_length, late.training_config.sequence_length) == (4096, 2048)
+        assert (early.training_config.sequence_length, late.training_config.sequence_length) == (
+            4096,
+            2048,
+        )
 
     def test_a_start_that_never_stepped_is_said(self):
         setup = Setup("legacy", planned=9)
         written = [*dump(setup), *lines(steps(3000.0, 500.0), setup), *dump(setup)]
-        run = single([*written, "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2 GiB"])
+        run = single(
+            [*written, "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2 GiB"]
+        )
         assert run.steps == (1, 2)
         assert "HIP out of memory" in said(run, "restarted")
 
     def test_lines_that_are_late_by_thousands_take_their_places(self):
         written = [
-            line(Step(number, 500.0, loss=number / 1e3), Setup("legacy", planned=3000), f"2026-05-11 {clock}.000000")
+            line(
+                Step(number, 500.0, loss=number / 1e3),
+                Setup("legacy", planned=3000),
+                f"2026-05-11 {clock}.000000",
+            )
             for number in (1, 3000, *range(2, 3000))
             for clock in [f"{number // 3600:02d}:{number // 60 % 60:02d}:{number % 60:02d}"]
         ]
@@ -349,33 +402,57 @@ class TestDoublesAndRestarts:
 class TestALogBehindAnother:
     """The lines of a training that don't follow from those before them, though their numbers do."""
 
-    def behind(self, first: Setup, second: Setup, *numbers: int, batch: int = 16, prefix: str = "primus") -> list[Run]:
-        before = [prefixed(each, prefix, 7, first.world) for each in lines(steps(3000.0, 500.0, 500.0), first)]
-        late = [line(Step(number, 700.0, batch=batch), second, "2026-05-12 03:00:00.000000") for number in numbers]
-        return runs_of(before + [prefixed(each, prefix, second.world - 1, second.world) for each in late])
+    def behind(
+        self, first: Setup, second: Setup, *numbers: int, batch: int = 16, prefix: str = "primus"
+    ) -> list[Run]:
+        before = [
+            prefixed(each, prefix, 7, first.world)
+            for each in lines(steps(3000.0, 500.0, 500.0), first)
+        ]
+        late = [
+            line(Step(number, 700.0, batch=batch), second, "2026-05-12 03:00:00.000000")
+            for number in numbers
+        ]
+        return runs_of(
+            before + [prefixed(each, prefix, second.world - 1, second.world) for each in late]
+        )
 
     def test_of_more_gpus_and_another_plan_is_another_training(self):
-        first, second = self.behind(Setup("legacy", planned=9), Setup("legacy", planned=900, world=64), 424, 425)
+        first, second = self.behind(
+            Setup("legacy", planned=9), Setup("legacy", planned=900, world=64), 424, 425
+        )
         assert (first.steps, first.training_config.num_gpus) == ((1, 2, 3), 8)
         assert (second.steps, second.training_config.num_gpus) == ((424, 425), 64)
         assert first.status == second.status == "incomplete"
 
     def test_of_another_plan_behind_a_whole_training(self):
-        first, second = self.behind(Setup("legacy", planned=3), Setup("legacy", planned=900), 424, 425, prefix="none")
+        first, second = self.behind(
+            Setup("legacy", planned=3), Setup("legacy", planned=900), 424, 425, prefix="none"
+        )
         assert (first.steps, first.status) == ((1, 2, 3), "complete")
         assert second.steps == (424, 425)
 
     def test_of_another_batch_behind_a_whole_training(self):
-        first, second = self.behind(Setup("legacy", planned=3), Setup("legacy", planned=3), 424, batch=256)
-        assert (first.training_config.global_batch_size, second.training_config.global_batch_size) == (16, 256)
+        first, second = self.behind(
+            Setup("legacy", planned=3), Setup("legacy", planned=3), 424, batch=256
+        )
+        assert (
+            first.training_config.global_batch_size,
+            second.training_config.global_batch_size,
+        ) == (16, 256)
 
     def test_that_goes_on_where_the_other_ended_is_the_same_training(self):
-        (run,) = self.behind(Setup("legacy", planned=3), Setup("legacy", planned=6, world=64), 4, 5, 6)
+        (run,) = self.behind(
+            Setup("legacy", planned=3), Setup("legacy", planned=6, world=64), 4, 5, 6
+        )
         assert (run.steps, run.status) == ((1, 2, 3, 4, 5, 6), "complete")
 
     def test_that_goes_on_at_the_next_line_of_every_tenth_iteration(self):
         setup, longer = Setup("upstream", planned=30), Setup("upstream", planned=60)
-        written = [line(Step(number, 500.0), setup if number <= 30 else longer) for number in range(10, 70, 10)]
+        written = [
+            line(Step(number, 500.0), setup if number <= 30 else longer)
+            for number in range(10, 70, 10)
+        ]
         assert single(written).steps == (10, 20, 30, 40, 50, 60)
 
     def test_whose_samples_go_on_with_another_batch_is_the_same_training(self):
@@ -394,13 +471,17 @@ class TestALogBehindAnother:
         setup = Setup("core", planned=12)
         other = [f"{each[:-1]}28" if "num_layers" in each else each for each in dump(setup)]
         late = [line(Step(first, 700.0), setup, "2026-05-11 05:00:00.000000")]
-        one, two = runs_of([*dump(setup), *lines(steps(3000.0, 500.0, 500.0), setup), *other, *late])
+        one, two = runs_of(
+            [*dump(setup), *lines(steps(3000.0, 500.0, 500.0), setup), *other, *late]
+        )
         assert (one.steps, one.model_config.num_layers) == ((1, 2, 3), 4)
         assert (two.steps, two.model_config.num_layers) == ((first,), 28)
 
     def test_that_is_older_is_not_taken_for_late_lines(self):
         later = [line(Step(424, 700.0), Setup("legacy", planned=900), "2026-06-12 03:00:00.000000")]
-        first, second = runs_of([*later, *lines(steps(3000.0, 500.0, 500.0), Setup("legacy", planned=3))])
+        first, second = runs_of(
+            [*later, *lines(steps(3000.0, 500.0, 500.0), Setup("legacy", planned=3))]
+        )
         assert (first.steps, second.steps) == ((424,), (1, 2, 3))
 
 
@@ -409,15 +490,26 @@ class TestStatus:
         assert single(lines(steps(300.0, 100.0), Setup(planned=2))).status == "complete"
 
     def test_the_marker_of_success_makes_it_complete(self):
-        run = single([*lines(steps(300.0, 100.0), Setup(planned=9)), "[after training is done] datetime: 2026-05-11"])
+        run = single(
+            [
+                *lines(steps(300.0, 100.0), Setup(planned=9)),
+                "[after training is done] datetime: 2026-05-11",
+            ]
+        )
         assert run.status == "complete"
         assert said(run, "after iteration 2 of 9")
 
     @pytest.mark.parametrize(
         ("said", "reason"),
         [
-            ("[exiting program after 8.016668 minutes] datetime: 2026-05-11", "Megatron exited after 8.0 minutes"),
-            ("[exiting program at iteration 2] datetime: 2026-05-11", "Megatron exited at iteration 2"),
+            (
+                "[exiting program after 8.016668 minutes] datetime: 2026-05-11",
+                "Megatron exited after 8.0 minutes",
+            ),
+            (
+                "[exiting program at iteration 2] datetime: 2026-05-11",
+                "Megatron exited at iteration 2",
+            ),
         ],
     )
     def test_its_own_limit_makes_it_complete_and_says_what_was_cut(self, said, reason):
@@ -430,7 +522,9 @@ class TestStatus:
         assert (run.status, "2 of 9" in run.status_reason) == ("incomplete", True)
 
     def test_a_crash_on_the_way_is_failed_with_its_cause(self):
-        run = single([*lines(steps(300.0, 100.0), Setup(planned=9)), "[rank3]: RuntimeError: the data ended"])
+        run = single(
+            [*lines(steps(300.0, 100.0), Setup(planned=9)), "[rank3]: RuntimeError: the data ended"]
+        )
         assert (run.status, run.ending.kind) == ("failed", "failed")
         assert "RuntimeError: the data ended" in run.status_reason
 
@@ -439,7 +533,9 @@ class TestStatus:
         assert "ValueError" not in run.status_reason
 
     def test_a_training_that_never_stepped_failed(self):
-        run = single([*dump(Setup()), "FileNotFoundError: [Errno 2] No such file or directory: 'data.bin'"])
+        run = single(
+            [*dump(Setup()), "FileNotFoundError: [Errno 2] No such file or directory: 'data.bin'"]
+        )
         assert run.status == "failed"
         assert "data.bin" in run.status_reason
 
@@ -456,7 +552,9 @@ class TestStatus:
     )
     def test_a_launch_that_came_to_nothing_failed(self, error, reason):
         started = "[NODE-0(gpu-40)] [INFO] EXP: examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml"
-        run = single([started, error, "[NODE-0(gpu-40)] [INFO] primus launcher exited with code 127"])
+        run = single(
+            [started, error, "[NODE-0(gpu-40)] [INFO] primus launcher exited with code 127"]
+        )
         assert (run.framework, run.model, run.status) == ("primus", "llama", "failed")
         assert reason in run.status_reason
         with pytest.raises(UnreadableError):
@@ -468,7 +566,13 @@ class TestStatus:
         assert "stderr_sink_level" in run.status_reason
 
     def test_a_crash_after_the_last_iteration_is_said(self):
-        run = single([*lines(steps(300.0, 100.0), Setup(planned=2)), "OSError: disk full", "exited with code 1"])
+        run = single(
+            [
+                *lines(steps(300.0, 100.0), Setup(planned=2)),
+                "OSError: disk full",
+                "exited with code 1",
+            ]
+        )
         assert run.status == "complete"
         assert said(run, "disk full")
 
@@ -477,7 +581,12 @@ class TestFigures:
     def test_nan_skipped_and_missing_losses_keep_their_iteration(self):
         setup = Setup("upstream", planned=4)
         written = lines(
-            [Step(1, 900.0), Step(2, 500.0, loss=float("nan")), Step(3, 500.0, loss=None, skipped=1), Step(4, 500.0)],
+            [
+                Step(1, 900.0),
+                Step(2, 500.0, loss=float("nan")),
+                Step(3, 500.0, loss=None, skipped=1),
+                Step(4, 500.0),
+            ],
             setup,
         )
         run = single(written)
@@ -486,7 +595,9 @@ class TestFigures:
         assert "iteration 3" in said(run, "skipped")
 
     def test_zero_learning_rate_and_gradient_norm_are_figures(self):
-        run = single(lines([Step(1, 900.0, learning_rate=0.0, grad_norm=0.0)], Setup("legacy", planned=1)))
+        run = single(
+            lines([Step(1, 900.0, learning_rate=0.0, grad_norm=0.0)], Setup("legacy", planned=1))
+        )
         assert (run.learning_rates, run.grad_norms) == ((0.0,), (0.0,))
 
     def test_rates_that_contradict_the_setup_are_said(self):
@@ -514,11 +625,17 @@ class TestFigures:
         assert single(lines(steps(300.0), Setup("upstream", planned=1))).platform is None
         assert single(lines(steps(300.0), Setup("upstream", planned=1))).framework == "megatron"
         run = single(lines(steps(300.0), Setup("legacy", planned=1)))
-        assert (run.platform, run.framework, run.gpu_info.software_stack) == ("amd", "primus", "rocm")
+        assert (run.platform, run.framework, run.gpu_info.software_stack) == (
+            "amd",
+            "primus",
+            "rocm",
+        )
         assert run.gpu_info.total_memory_gb == pytest.approx(206.137, abs=1e-3)
 
     def test_a_stated_offset_makes_a_timestamp(self):
-        written = [prefixed(each, "docker") for each in lines(steps(300.0, 100.0), Setup(planned=2))]
+        written = [
+            prefixed(each, "docker") for each in lines(steps(300.0, 100.0), Setup(planned=2))
+        ]
         assert single(written).timestamp == "2026-05-11T02:18:01.123456+00:00"
         assert said(single(lines(steps(300.0), Setup(planned=1))), "no time zone")
 
@@ -546,7 +663,14 @@ class TestSetup:
             (["recompute_granularity .... None"], "none"),
             (["recompute_granularity .... selective"], "selective"),
             (["recompute_granularity .... full", "recompute_method .... uniform"], "full"),
-            (["recompute_granularity .... full", "recompute_method .... block", "recompute_num_layers .... 0"], "none"),
+            (
+                [
+                    "recompute_granularity .... full",
+                    "recompute_method .... block",
+                    "recompute_num_layers .... 0",
+                ],
+                "none",
+            ),
             ([], None),
         ],
     )
@@ -555,28 +679,51 @@ class TestSetup:
         assert run.training_config.recomputation == recomputation
 
     def test_both_forms_of_the_dump_are_read_and_the_later_holds(self):
-        first = ["  seq_length         : 2048 (int)", "  micro_batch_size   : 4 (int)", "  fp8      : None (NoneType)"]
-        run = single([*first, "  seq_length ........... 4096", *lines(steps(300.0), Setup(planned=1))])
-        assert (run.training_config.sequence_length, run.training_config.micro_batch_size) == (4096, 4)
+        first = [
+            "  seq_length         : 2048 (int)",
+            "  micro_batch_size   : 4 (int)",
+            "  fp8      : None (NoneType)",
+        ]
+        run = single(
+            [*first, "  seq_length ........... 4096", *lines(steps(300.0), Setup(planned=1))]
+        )
+        assert (run.training_config.sequence_length, run.training_config.micro_batch_size) == (
+            4096,
+            4,
+        )
 
     @pytest.mark.parametrize(
         ("frequency", "dense"),
         [("1", 0), ("[0, 1, 1, 1]", 1), ("([0]*1+[1]*3)", 1), ("2", 2), ("None", 0)],
     )
     def test_layers_without_experts(self, frequency, dense):
-        experts = ["  num_experts ..... 8", "  moe_router_topk ..... 2", f"  moe_layer_freq ..... {frequency}"]
+        experts = [
+            "  num_experts ..... 8",
+            "  moe_router_topk ..... 2",
+            f"  moe_layer_freq ..... {frequency}",
+        ]
         run = single([*dump(Setup(planned=1)), *experts, *lines(steps(300.0), Setup(planned=1))])
         assert run.model_config.num_dense_layers == dense
         assert run.model_config.expert_ffn_hidden_size == 11008
 
     def test_a_special_attention_leaves_the_widths_out(self):
-        written = [*dump(Setup(planned=1)), "  compress_ratios ..... [0, 4]", *lines(steps(300.0), Setup(planned=1))]
+        written = [
+            *dump(Setup(planned=1)),
+            "  compress_ratios ..... [0, 4]",
+            *lines(steps(300.0), Setup(planned=1)),
+        ]
         run = single(written)
         assert run.model_config.ffn_hidden_size is None
         assert said(run, "special attention")
 
     def test_other_lines_with_dots_state_nothing(self):
-        run = single(["building GPT model ...", "  num_layers .... four", *lines(steps(300.0), Setup(planned=1))])
+        run = single(
+            [
+                "building GPT model ...",
+                "  num_layers .... four",
+                *lines(steps(300.0), Setup(planned=1)),
+            ]
+        )
         assert run.model is None
         assert run.model_config.num_layers is None
 
@@ -592,7 +739,10 @@ class TestSetup:
             "seed",
         )
         written = [f"  {name} .... {hostile}" for name in names]
-        without_batch = [each.replace("global batch size", "batch") for each in lines(steps(300.0), Setup(planned=1))]
+        without_batch = [
+            each.replace("global batch size", "batch")
+            for each in lines(steps(300.0), Setup(planned=1))
+        ]
         run = single([*dump(Setup(planned=1)), *written, *without_batch])
         assert run.training_config.global_batch_size is None
         assert run.optimizer.learning_rate is None or run.optimizer.learning_rate >= 0
@@ -634,10 +784,18 @@ def of_nodes(prefix: str, *shares: float, loss: float | None = 2.5) -> list[str]
     """A log of several nodes, each of whose last ranks prints its own time."""
     times = [9000.0, *[3200.0 + 3 * index for index in range(11)]]
     nodes = [
-        lines([Step(each.iteration, each.ms * share, loss) for each in steps(*times)], Setup("upstream"), stamps=False)
+        lines(
+            [Step(each.iteration, each.ms * share, loss) for each in steps(*times)],
+            Setup("upstream"),
+            stamps=False,
+        )
         for share in shares
     ]
-    return [prefix.format(node) + each for printed in zip(*nodes, strict=True) for node, each in enumerate(printed)]
+    return [
+        prefix.format(node) + each
+        for printed in zip(*nodes, strict=True)
+        for node, each in enumerate(printed)
+    ]
 
 
 @pytest.mark.parametrize("prefix", ["node-{}: [default7]: ", "{}: ", "[{}]: ", ""])
@@ -659,7 +817,10 @@ def test_another_time_of_the_same_iteration_is_another_attempt():
     assert len(runs_of(of_nodes("", 1, 1.06))) == 2
     first, second = (lines([Step(1, 3200.0, 2.5), Step(2, 3200.0, loss)], Setup("upstream"), stamps=False)
                      for loss in (2.4, 2.3))  # fmt: skip
-    assert said(single([*first, second[1].replace("3200.0", "3201.0")]), "restarted on line 3 from iteration 2")
+    assert said(
+        single([*first, second[1].replace("3200.0", "3201.0")]),
+        "restarted on line 3 from iteration 2",
+    )
 
 
 def dumped(**values: object) -> Run:
@@ -669,8 +830,12 @@ def dumped(**values: object) -> Run:
         "num_query_groups": 8, "kv_channels": 64, "ffn_hidden_size": 2880, "swiglu": True, "padded_vocab_size": 201088,
         "world_size": 8, "global_batch_size": 16, "seq_length": 8192, "train_iters": 4,
     }  # fmt: skip
-    arguments = [f"  {name} {'.' * (48 - len(name))} {value}" for name, value in {**shape, **values}.items()]
-    return single([*arguments, *lines(steps(2000.0, 1000.0, 1000.0, 1000.0), Setup("upstream", planned=4))])
+    arguments = [
+        f"  {name} {'.' * (48 - len(name))} {value}" for name, value in {**shape, **values}.items()
+    ]
+    return single(
+        [*arguments, *lines(steps(2000.0, 1000.0, 1000.0, 1000.0), Setup("upstream", planned=4))]
+    )
 
 
 class TestLayersOfSeveralKinds:
@@ -679,7 +844,11 @@ class TestLayersOfSeveralKinds:
         [
             ({"window_size": "(127, 0)", "window_attn_skip_freq": 2}, 127, 12),
             ({"window_size": "(4095, 0)", "window_attn_skip_freq": 6}, 4095, 4),
-            ({"window_size": "(127, 0)", "window_attn_skip_freq": "[1, 1, 1, 0, 1, 1, 1, 0]"}, 127, 2),
+            (
+                {"window_size": "(127, 0)", "window_attn_skip_freq": "[1, 1, 1, 0, 1, 1, 1, 0]"},
+                127,
+                2,
+            ),
             ({"window_size": "(127, 0)", "window_attn_skip_freq": "([1]*22+[0]*2)"}, 127, 2),
             ({"window_size": "(127, 0)", "window_attn_skip_freq": None}, 127, 0),
             ({"window_size": "(127, 0)"}, 127, 0),
@@ -699,7 +868,11 @@ class TestLayersOfSeveralKinds:
 
     def test_flops_are_those_of_both_kinds(self):
         run = dumped(
-            window_size="(127, 0)", window_attn_skip_freq=2, num_experts=32, moe_router_topk=4, moe_ffn_hidden_size=2880
+            window_size="(127, 0)",
+            window_attn_skip_freq=2,
+            num_experts=32,
+            moe_router_topk=4,
+            moe_ffn_hidden_size=2880,
         )
         per_token = flops.flops_per_token(run.model_config, 8192)
         assert per_token * 16 * 8192 / 8 / 1e12 == pytest.approx(395.4, abs=0.05)
@@ -718,9 +891,13 @@ class TestOtherEntryScripts:
         assert rate == pytest.approx(16 * decoder / 8, rel=0.4)
         # Nobody knows how much the encoder computes.
         assert flops.flops_per_token(run.model_config, decoder) is None
-        assert said(run, f"seq_length {encoder} is the encoder's, decoder_seq_length {decoder} counts")
+        assert said(
+            run, f"seq_length {encoder} is the encoder's, decoder_seq_length {decoder} counts"
+        )
 
-    @pytest.mark.parametrize("others", [{}, {"encoder_seq_length": 8192, "decoder_seq_length": None}])
+    @pytest.mark.parametrize(
+        "others", [{}, {"encoder_seq_length": 8192, "decoder_seq_length": None}]
+    )
     def test_a_decoder_alone_has_its_usual_length(self, others):
         run = dumped(**others)
         assert run.training_config.sequence_length == 8192
@@ -752,6 +929,10 @@ def test_later_iterations_are_of_another_training_where_enough_shows_it(last, ch
     before = [plain_line(number) for number in range(1, last + 1)]
     found = []
     for first in (last + 1, last + 2, last + 5):
-        lines = [*before, *(plain_line(number, **changes) for number in range(first, first + 5)), ""]
+        lines = [
+            *before,
+            *(plain_line(number, **changes) for number in range(first, first + 5)),
+            "",
+        ]
         found.append(len(read.parse_chunks(["\n".join(lines).encode()], "train.log")))
     assert found == counts

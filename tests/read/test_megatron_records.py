@@ -18,12 +18,20 @@ PLAIN = Kind(aware=False, resolution=1e-3)
 UNTIMED = Kind()
 
 
-def record(iteration: int, at: float | None = None, kind: Kind | None = None, line: int = 0, **figures) -> Record:
+def record(
+    iteration: int, at: float | None = None, kind: Kind | None = None, line: int = 0, **figures
+) -> Record:
     """With a time in s where there is one; `ms` is elapsed_ms."""
     kind = kind or (UNTIMED if at is None else PLAIN)
     if "ms" in figures:
         figures["elapsed_ms"] = figures.pop("ms")
-    return Record(iteration, line or 10 * iteration, round((at or 0) * 1e6), kind, {"planned": 90.0, **figures})
+    return Record(
+        iteration,
+        line or 10 * iteration,
+        round((at or 0) * 1e6),
+        kind,
+        {"planned": 90.0, **figures},
+    )
 
 
 def table(*records: Record) -> Table:
@@ -37,7 +45,9 @@ class TestTable:
     def test_late_records_take_their_place(self):
         kinds = PLAIN, Kind(shape="b")
         made = table(
-            record(3, 1.0, loss=3.0), record(9, kind=kinds[1], loss=9.0, nans=1.0), record(5, 2.0, skipped=5.0)
+            record(3, 1.0, loss=3.0),
+            record(9, kind=kinds[1], loss=9.0, nans=1.0),
+            record(5, 2.0, skipped=5.0),
         )
         assert (len(made), made.first, made.last, made.latest.iteration) == (3, 3, 9, 9)
         assert list(made.iterations) == []
@@ -48,7 +58,11 @@ class TestTable:
         assert list(made.kinds) == [PLAIN, PLAIN, kinds[1]]
         assert made.column("loss") == (3.0, None, 9.0)
         assert made.column("odd") == (None,) * 3
-        assert (made.present("loss"), made.present("skipped"), made.present("odd")) == ([3.0, 9.0], [5.0], [])
+        assert (made.present("loss"), made.present("skipped"), made.present("odd")) == (
+            [3.0, 9.0],
+            [5.0],
+            [],
+        )
         assert [made.place(each) for each in (2, 3, 4, 5, 9, 10)] == [None, 0, None, 1, 2, None]
         assert made.record(1) == record(5, 2.0, skipped=5.0)
         assert (made.get(9), made.get(4)) == (record(9, kind=kinds[1], loss=9.0, nans=1.0), None)
@@ -67,7 +81,9 @@ class TestTable:
         made.settle()
         assert made.column("nans") == (8.0, 7.0)
 
-    @pytest.mark.parametrize(("steps", "interval"), [((10,), 10), ((10, 25), 15), ((10, 25, 32), 7)])
+    @pytest.mark.parametrize(
+        ("steps", "interval"), [((10,), 10), ((10, 25), 15), ((10, 25, 32), 7)]
+    )
     def test_the_last_interval(self, steps, interval):
         assert table(*map(record, steps)).interval == interval
 
@@ -222,7 +238,9 @@ def trained(*records: Record, attempts=(), core: bool = False) -> MegatronTraini
     return made
 
 
-def words(second: int, logged: str, first: int, took: str, left: str, why: str, printed: str = "rates") -> str:
+def words(
+    second: int, logged: str, first: int, took: str, left: str, why: str, printed: str = "rates"
+) -> str:
     return (
         f"iteration {second}: the logged {logged} s are a mean that includes iteration {first} ({took} s), since "
         f"Megatron does not reset its timer; corrected to {left} s ({why}); its {printed} are means of the same kind, "
@@ -265,7 +283,13 @@ MISSING = "the line of iteration 1 is missing; iteration 2 (11 s) counts as the 
             [1, 1],
             [words(2, "11", 1, "20", "2", BOTH)],
         ),
-        (trained(record(1, ms=20_000.0), record(2, ms=11_000.0, tflops=1.0)), None, [20.0, 11.0], [1, 1], [DOUBT]),
+        (
+            trained(record(1, ms=20_000.0), record(2, ms=11_000.0, tflops=1.0)),
+            None,
+            [20.0, 11.0],
+            [1, 1],
+            [DOUBT],
+        ),
         # Iterations 1, 10, 20, 30: the second has nine steps, of which (9 + 1) × 4 − 20 are 20 s.
         (
             trained(
@@ -282,7 +306,10 @@ MISSING = "the line of iteration 1 is missing; iteration 2 (11 s) counts as the 
         # Another process from a step on, as it is known or as the pause before it shows.
         (
             trained(
-                record(3, 100.0, ms=2_000.0), record(4, 130.0, ms=20_000.0), record(5, 132.0, ms=11_000.0), attempts=[4]
+                record(3, 100.0, ms=2_000.0),
+                record(4, 130.0, ms=20_000.0),
+                record(5, 132.0, ms=11_000.0),
+                attempts=[4],
             ),
             None,
             [2.0, 20.0, 2.0],
@@ -290,21 +317,34 @@ MISSING = "the line of iteration 1 is missing; iteration 2 (11 s) counts as the 
             [words(5, "11", 4, "20", "2", "the two lines are 2 s apart")],
         ),
         (
-            trained(record(3, 100.0, ms=2_000.0), record(4, 125.001, ms=20_000.0), record(5, 127.001, ms=11_000.0)),
+            trained(
+                record(3, 100.0, ms=2_000.0),
+                record(4, 125.001, ms=20_000.0),
+                record(5, 127.001, ms=11_000.0),
+            ),
             None,
             [2.0, 20.0, 2.0],
             [1] * 3,
             [words(5, "11", 4, "20", "2", "the two lines are 2 s apart")],
         ),
         (
-            trained(record(3, 100.0, ms=2_000.0), record(4, 125.0, ms=20_000.0), record(5, 127.0, ms=11_000.0)),
+            trained(
+                record(3, 100.0, ms=2_000.0),
+                record(4, 125.0, ms=20_000.0),
+                record(5, 127.0, ms=11_000.0),
+            ),
             None,
             [2.0, 20.0, 11.0],
             [1] * 3,
             [],
         ),
         (
-            trained(record(3, ms=2_000.0), record(4, ms=20_000.0), record(5, ms=11_000.0), attempts=[4, 5]),
+            trained(
+                record(3, ms=2_000.0),
+                record(4, ms=20_000.0),
+                record(5, ms=11_000.0),
+                attempts=[4, 5],
+            ),
             None,
             [2.0, 20.0, 11.0],
             [1] * 3,
@@ -326,7 +366,13 @@ MISSING = "the line of iteration 1 is missing; iteration 2 (11 s) counts as the 
             ["the line of iteration 1 is missing"],
         ),
         (trained(record(2, ms=11_000.0), *STEADY), None, [11.0, 2.003, 2.004, 2.005], [1] * 4, []),
-        (trained(record(2, ms=11_000.0), *STEADY, core=True), 2, [11.0, 2.003, 2.004, 2.005], [2, 1, 1, 1], []),
+        (
+            trained(record(2, ms=11_000.0), *STEADY, core=True),
+            2,
+            [11.0, 2.003, 2.004, 2.005],
+            [2, 1, 1, 1],
+            [],
+        ),
         (
             trained(record(2, 0, PAIRED, ms=11_000.0), *STEADY, core=True),
             None,
@@ -404,7 +450,10 @@ def test_two_lines_of_one_moment(known, again, last, same):
     ],
 )
 def test_i8_lines_of_ranks_that_lag_and_of_another_training(ms, last, reach, same):
-    assert training.same_moment(record(4, **LIKE), record(4, **{**LIKE, "ms": ms}), last, reach) is same
+    assert (
+        training.same_moment(record(4, **LIKE), record(4, **{**LIKE, "ms": ms}), last, reach)
+        is same
+    )
 
 
 OTHER = {"planned": 80.0, "world": 16.0, "batch": 32.0, "samples": 640.0}
@@ -421,8 +470,16 @@ OTHER = {"planned": 80.0, "world": 16.0, "batch": 32.0, "samples": 640.0}
         # Samples that go on: two steps of 32 more than 64 are 128.
         (record(4, batch=32.0, samples=64.0), record(6, batch=32.0, samples=128.0), 0),
         (record(4, batch=32.0, samples=64.0), record(6, batch=32.0, samples=129.0), 1),
-        (record(4, batch=32.0, samples=64.0, world=8.0), record(6, batch=32.0, samples=128.0, world=4.0), 1),
-        (record(4, batch=16.0, samples=64.0, world=8.0), record(6, batch=32.0, samples=128.0, world=4.0), 0),
+        (
+            record(4, batch=32.0, samples=64.0, world=8.0),
+            record(6, batch=32.0, samples=128.0, world=4.0),
+            1,
+        ),
+        (
+            record(4, batch=16.0, samples=64.0, world=8.0),
+            record(6, batch=32.0, samples=128.0, world=4.0),
+            0,
+        ),
         (record(4, samples=64.0, world=8.0), record(6, batch=32.0, samples=128.0, world=4.0), 0),
         (record(4, batch=16.0, samples=64.0), record(6, batch=32.0), 1),
     ],
@@ -508,7 +565,9 @@ def test_a_restart_drops_what_it_repeats():
         [4, 5, 6, 7],
         [1, 4],
     )
-    assert made.warnings == ["restarted on line 99 from iteration 4: iterations 4 to 7 before the restart were dropped"]
+    assert made.warnings == [
+        "restarted on line 99 from iteration 4: iterations 4 to 7 before the restart were dropped"
+    ]
     assert (made.again, made.since_start) == ([99], 0)
 
 
@@ -564,7 +623,13 @@ class TestContext:
         context = Context()
         context.hold(3, b"using world size: 8\n")
         context.hold(4, b"  num_layers .. 4\n", dumped=True)
-        assert (context.held, context.dumped, len(context.unread), context._size, dict(context.stated)) == (
+        assert (
+            context.held,
+            context.dumped,
+            len(context.unread),
+            context._size,
+            dict(context.stated),
+        ) == (
             True,
             True,
             2,
@@ -592,7 +657,10 @@ class TestContext:
     def test_events_alone(self, untimed, times_kept):
         context = Context()
         context.hold(3, b"2026-03-01 12:00:05 a\n")
-        context.hold(4, b"b\n2026-03-01 12:00:06 saving checkpoint at iteration 7\nc\n2026-03-01 12:00:09 d\n")
+        context.hold(
+            4,
+            b"b\n2026-03-01 12:00:06 saving checkpoint at iteration 7\nc\n2026-03-01 12:00:09 d\n",
+        )
         events = context.told(untimed=untimed)
         assert [(mark.kind, mark.line, mark.step, mark.at) for mark in events.marks] == [
             ("checkpoint", 5, 7, (1772366406.0, False))
@@ -622,11 +690,17 @@ class TestContext:
         later.feed(9, "[exiting program at iteration 30]")
         later.feed(10, "ValueError: x")
         one.absorb(later)
-        assert (one.memory, one.exited) == ({"after": 8.0, "allocated": 14.5, "reserved": 9.5}, "at iteration 30")
+        assert (one.memory, one.exited) == (
+            {"after": 8.0, "allocated": 14.5, "reserved": 9.5},
+            "at iteration 30",
+        )
         assert (one.causes.reason(), later.causes.reason()) == ("line 10: ValueError: x", None)
         former.memory = {"allocated": 15.0}
         one.hand_over_end(former)
-        assert (former.memory, former.exited) == ({"after": 8.0, "allocated": 15.0, "reserved": 9.5}, "at iteration 30")
+        assert (former.memory, former.exited) == (
+            {"after": 8.0, "allocated": 15.0, "reserved": 9.5},
+            "at iteration 30",
+        )
         assert (one.memory, one.exited) == ({}, None)
         assert (former.marks.get("success"), one.marks.get("success")) == (9, None)
 

@@ -29,7 +29,11 @@ WHOLE_LOGS = (
     "megatron_legacy_multinode_line_it424.log",
     "megatron_rocm_fork_llama2_7B_fp8_mi300x_tail.log",
 )
-UPSTREAM_LOGS = ("aws_gpt3_39b_skipped.log", "aws_gpt3_slurm_small.log", "bigscience_meg_gpt2_perf_n16.log")
+UPSTREAM_LOGS = (
+    "aws_gpt3_39b_skipped.log",
+    "aws_gpt3_slurm_small.log",
+    "bigscience_meg_gpt2_perf_n16.log",
+)
 
 
 def single(path) -> Run:
@@ -65,7 +69,9 @@ def check(run: Run, expected: dict) -> None:
     assert set(run.window_steps) == {expected["window_steps"]}
     assert run.framework == expected["framework"]
     sums = expected["sum_step_time_s"]
-    assert sum(run.step_times) == pytest.approx(sums.get("sum_with_restored", sums["sum"]), abs=1e-3)
+    assert sum(run.step_times) == pytest.approx(
+        sums.get("sum_with_restored", sums["sum"]), abs=1e-3
+    )
     if expected.get("sum_loss"):
         assert sum(loss for loss in run.loss_values if loss is not None) == pytest.approx(
             expected["sum_loss"]["sum"], abs=2e-3
@@ -96,7 +102,10 @@ def test_a_real_log_of_primus_is_read_whole(name, samples, truth):
     memory = expected["memory_gib"]
     if memory and name != "megatron_rocm_fork_llama2_7B_fp8_mi300x_tail.log":
         found = series(run, "memory_device_used_gb")
-        assert all(found[int(step)] == pytest.approx(gib_to_gb(gib), abs=1e-4) for step, gib in memory.items())
+        assert all(
+            found[int(step)] == pytest.approx(gib_to_gb(gib), abs=1e-4)
+            for step, gib in memory.items()
+        )
         most = max(value for value in found.values() if value is not None)
         assert run.memory_metrics.peak_memory_device_used_gb == pytest.approx(most, abs=1e-3)
 
@@ -128,11 +137,18 @@ def test_the_setup_of_a_full_model(samples):
     assert (run.model, run.scale, run.platform, run.status) == ("llama", "full", "amd", "complete")
     assert run.model_config.num_parameters == 8_030_261_248
     assert run.model_config.vocab_size == 128256
-    assert (run.parallelism_config.data_parallel_size, run.parallelism_config.gradient_accumulation_steps) == (8, 8)
+    assert (
+        run.parallelism_config.data_parallel_size,
+        run.parallelism_config.gradient_accumulation_steps,
+    ) == (8, 8)
     assert run.data.kind == "mock"
     assert run.optimizer.name == "adam"
-    assert run.memory_metrics.peak_memory_allocated_gb == pytest.approx(gib_to_gb(136020.943359375 / 1024), abs=1e-3)
-    assert run.memory_metrics.peak_memory_reserved_gb == pytest.approx(gib_to_gb(141650 / 1024), abs=1e-3)
+    assert run.memory_metrics.peak_memory_allocated_gb == pytest.approx(
+        gib_to_gb(136020.943359375 / 1024), abs=1e-3
+    )
+    assert run.memory_metrics.peak_memory_reserved_gb == pytest.approx(
+        gib_to_gb(141650 / 1024), abs=1e-3
+    )
     assert not any("mean that includes" in warning for warning in run.warnings)
 
 
@@ -144,7 +160,10 @@ def test_a_model_with_four_layers_is_not_the_full_one(samples):
 
 def test_attention_over_the_whole_sequence_is_no_packing(samples):
     assert (
-        single(samples / "primus" / "megatron_core_llama32_1B_fp8_mi355x_12it_DUP.log").training_config.packing is False
+        single(
+            samples / "primus" / "megatron_core_llama32_1B_fp8_mi355x_12it_DUP.log"
+        ).training_config.packing
+        is False
     )
 
 
@@ -153,7 +172,13 @@ def test_the_reading_machine_leaves_no_trace(samples):
     assert run.gpu_info.device_name is None
     assert (run.gpu_info.software_version, run.gpu_info.pytorch_version) == (None, None)
     assert any("MI355X" in warning for warning in run.warnings)
-    assert run.environment.known().keys() <= {"hostname", "versions", "emulated", "settings", "nodes"}
+    assert run.environment.known().keys() <= {
+        "hostname",
+        "versions",
+        "emulated",
+        "settings",
+        "nodes",
+    }
     assert run.environment.hostname == "mi355-gpu-26"
 
 
@@ -172,7 +197,9 @@ def test_pipeline_stages_add_up(samples):
 
 
 def test_experts_and_latent_attention_are_part_of_the_shape(samples):
-    shape = single(samples / "primus" / "megatron_core_dsv2lite_fp8_mi355x_19of20it_SIGTERM_DUP.log").model_config
+    shape = single(
+        samples / "primus" / "megatron_core_dsv2lite_fp8_mi355x_19of20it_SIGTERM_DUP.log"
+    ).model_config
     assert (shape.num_experts, shape.experts_per_token, shape.num_dense_layers) == (64, 6, 1)
     assert (shape.key_value_lora_rank, shape.value_head_dim, shape.rope_head_dim) == (512, 128, 64)
     assert shape.num_parameters == 15_820_000_000
@@ -213,11 +240,16 @@ def test_what_is_no_log_is_one_line_with_a_hint(samples):
     assert raised.value.line().startswith("error: ")
 
 
-@pytest.mark.parametrize("name", ["megatron_core_llama32_1B_fp8_mi355x_12it_DUP.log", *WHOLE_LOGS[1:2]])
+@pytest.mark.parametrize(
+    "name", ["megatron_core_llama32_1B_fp8_mi355x_12it_DUP.log", *WHOLE_LOGS[1:2]]
+)
 def test_a_log_cut_anywhere_is_read_for_what_it_holds(name, samples):
     content = (samples / "primus" / name).read_bytes()
     complete = single(samples / "primus" / name)
-    known = {step: set(values) for step, *values in zip(complete.steps, complete.loss_values, strict=True)}
+    known = {
+        step: set(values)
+        for step, *values in zip(complete.steps, complete.loss_values, strict=True)
+    }
     before = 0
     for _, runs in cut(content, range(0, len(content), max(1, len(content) // 60)), name):
         if not runs:
@@ -226,7 +258,9 @@ def test_a_log_cut_anywhere_is_read_for_what_it_holds(name, samples):
         (run,) = runs
         assert len(run.steps) >= before
         before = len(run.steps)
-        assert all(loss in known[step] for step, loss in zip(run.steps, run.loss_values, strict=True))
+        assert all(
+            loss in known[step] for step, loss in zip(run.steps, run.loss_values, strict=True)
+        )
         assert run.status in ("failed", "incomplete", "complete")
         assert run.status == "complete" or run.status_reason
         msgspec.json.encode(run)

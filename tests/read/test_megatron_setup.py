@@ -13,7 +13,10 @@ from tprimat.results.run import ModelConfig
 def stated(**values) -> LoggedValues:
     """None counts as stated here."""
     return LoggedValues(
-        {name: LoggedValue(value, line, name, 3) for line, (name, value) in enumerate(values.items(), 1)}
+        {
+            name: LoggedValue(value, line, name, 3)
+            for line, (name, value) in enumerate(values.items(), 1)
+        }
     )
 
 
@@ -50,7 +53,12 @@ DOTS = "." * 33
         ("-world_size:  16  ", "world_size", 16, 1),
         ("-world_size:  16 x", None, None, None),
         ("[config.py:7] world_size .. 16", None, None, None),
-        ("padded vocab (size: 100) with 28 dummy tokens (new size: 128)", "padded_vocab_size", 128, 4),
+        (
+            "padded vocab (size: 100) with 28 dummy tokens (new size: 128)",
+            "padded_vocab_size",
+            128,
+            4,
+        ),
         ("Total number of parameters in billions: 8.03", "billions", 8.03, 2),
         ("FLOPs breakdown -- a, seq_length=512, b", "seq_length", 512, 2),
         ("EXP: examples/a.yaml", "config", "examples/a.yaml", 1),
@@ -86,7 +94,12 @@ def test_sizes_of_a_mesh():
 
 
 def test_a_statement_is_quoted_without_prefixes():
-    assert read(f"7:   seq_length {DOTS} 4096")["seq_length"] == (4096, 7, f"seq_length {DOTS} 4096", 3)
+    assert read(f"7:   seq_length {DOTS} 4096")["seq_length"] == (
+        4096,
+        7,
+        f"seq_length {DOTS} 4096",
+        3,
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,9 +150,30 @@ def test_precision(values, expected):
         ({"checkpoint_activations": False}, "none"),
         ({"checkpoint_activations": True}, "full"),
         ({"recompute_granularity": "full"}, "full"),
-        ({"recompute_granularity": "full", "recompute_method": "block", "recompute_num_layers": 0}, "none"),
-        ({"recompute_granularity": "full", "recompute_method": "block", "recompute_num_layers": 2}, "full"),
-        ({"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": 0}, "full"),
+        (
+            {
+                "recompute_granularity": "full",
+                "recompute_method": "block",
+                "recompute_num_layers": 0,
+            },
+            "none",
+        ),
+        (
+            {
+                "recompute_granularity": "full",
+                "recompute_method": "block",
+                "recompute_num_layers": 2,
+            },
+            "full",
+        ),
+        (
+            {
+                "recompute_granularity": "full",
+                "recompute_method": "uniform",
+                "recompute_num_layers": 0,
+            },
+            "full",
+        ),
         ({"recompute_granularity": "selective"}, "selective"),
         ({"recompute_activations": True}, "selective"),
         ({"recompute_activations": False}, None),
@@ -150,7 +184,10 @@ def test_recomputation(values, expected):
 
 
 def fields(**values) -> dict:
-    return {name: (each.value, each.line, each.text) for name, each in setup.fields_of(stated(**values)).items()}
+    return {
+        name: (each.value, each.line, each.text)
+        for name, each in setup.fields_of(stated(**values)).items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -164,12 +201,21 @@ def fields(**values) -> dict:
                 "hostname": ("a", 4, "hostname"),
             },
         ),
-        ({"seq_length": 512, "decoder_seq_length": 128}, {"sequence_length": (128, 2, "decoder_seq_length")}),
-        ({"seq_length": 512, "decoder_seq_length": None}, {"sequence_length": (512, 1, "seq_length")}),
+        (
+            {"seq_length": 512, "decoder_seq_length": 128},
+            {"sequence_length": (128, 2, "decoder_seq_length")},
+        ),
+        (
+            {"seq_length": 512, "decoder_seq_length": None},
+            {"sequence_length": (512, 1, "seq_length")},
+        ),
         # Each says which argument it is of: the first that is there and isn't off.
         (
             {"fp8": None, "bf16": True, "params_dtype": "torch.bfloat16"},
-            {"precision": ("bf16", 2, "bf16"), "precision_detail": ("parameters bfloat16", 3, "params_dtype")},
+            {
+                "precision": ("bf16", 2, "bf16"),
+                "precision_detail": ("parameters bfloat16", 3, "params_dtype"),
+            },
         ),
         (
             {"fp4": None, "fp8": "hybrid", "bf16": True},
@@ -309,7 +355,9 @@ ORDER = "expert layers in an unknown order (moe_layer_freq)"
 )  # fmt: skip
 def test_shape(more, changed, ignored):
     config, warnings = setup.model_config(stated(**{**DENSE, **more}))
-    assert config == ModelConfig(**{name: value for name, value in {**SHAPE, **changed}.items() if value is not None})
+    assert config == ModelConfig(
+        **{name: value for name, value in {**SHAPE, **changed}.items() if value is not None}
+    )
     assert warnings == ([IGNORED.format(ignored)] if ignored else [])
 
 
@@ -340,7 +388,11 @@ def test_layers_without_experts(frequency, layers, dense):
     assert setup._dense_layers(frequency, layers) == dense
 
 
-ONE = {"tensor_model_parallel_size": 1, "pipeline_model_parallel_size": 2, "expert_model_parallel_size": 1}
+ONE = {
+    "tensor_model_parallel_size": 1,
+    "pipeline_model_parallel_size": 2,
+    "expert_model_parallel_size": 1,
+}
 
 
 def ranks(*counts: int) -> dict:

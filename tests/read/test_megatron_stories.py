@@ -22,7 +22,9 @@ def check(run: Run, story: Story) -> None:
     kept = story.kept()
     assert run.steps == tuple(step.iteration for step in kept)
     assert run.step_times == pytest.approx([step.ms / 1e3 for step in kept], abs=2e-7)
-    assert run.loss_values == pytest.approx([None if step.loss != step.loss else step.loss for step in kept])
+    assert run.loss_values == pytest.approx(
+        [None if step.loss != step.loss else step.loss for step in kept]
+    )
     assert run.learning_rates == pytest.approx([step.learning_rate for step in kept])
     assert run.grad_norms == tuple(step.grad_norm for step in kept)
     assert run.window_steps == (1,) * len(kept)

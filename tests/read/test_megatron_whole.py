@@ -21,10 +21,19 @@ def read(text: str, *, blocks: bool = False, whole: bool = True) -> list[ParsedL
 
 
 def line(
-    step: int, *, at: int | None = None, planned: int = 9, ms: float = 2000.0, batch: int | None = 16, **more
+    step: int,
+    *,
+    at: int | None = None,
+    planned: int = 9,
+    ms: float = 2000.0,
+    batch: int | None = 16,
+    **more,
 ) -> str:
     stamp = "" if at is None else f"[2026-05-11 02:{at // 60:02}:{at % 60:02}.000000] "
-    segments = [f"elapsed time per iteration (ms): {ms}", *(f"{name}: {value}" for name, value in more.items())]
+    segments = [
+        f"elapsed time per iteration (ms): {ms}",
+        *(f"{name}: {value}" for name, value in more.items()),
+    ]
     if batch is not None:
         segments = [f"consumed samples: {step * batch}", *segments, f"global batch size: {batch}"]
     return f" {stamp}iteration {step}/ {planned} | {' | '.join(segments)} |"
@@ -32,7 +41,10 @@ def line(
 
 def dump(layers: int = 4, **more) -> list[str]:
     arguments = {"num_layers": layers, **more}
-    return ["-- arguments --", *(f"  {name} {'.' * (48 - len(name))} {value}" for name, value in arguments.items())]
+    return [
+        "-- arguments --",
+        *(f"  {name} {'.' * (48 - len(name))} {value}" for name, value in arguments.items()),
+    ]
 
 
 def runs(*lines: str, whole: bool = True, **given):
@@ -113,7 +125,11 @@ def test_status(lines, status, reason, warned):
 @pytest.mark.parametrize(
     ("last", "steps", "reason"),
     [
-        (" iteration 4/ 9 | consumed", (1, 2, 3), "without an error (killed, still running, or truncated)"),
+        (
+            " iteration 4/ 9 | consumed",
+            (1, 2, 3),
+            "without an error (killed, still running, or truncated)",
+        ),
         (
             " iteration 4/ 9 | elapsed time per iteration (ms): 20",
             (1, 2, 3),
@@ -143,7 +159,11 @@ def test_a_file_that_ends_within_a_line(last, steps, reason):
             {},
             "global batch size changes during the run (16 to 32): no throughput in tokens",
         ),
-        ([*dump(global_batch_size=64), line(1, batch=1), line(2, batch=1)], {"global_batch_size": 1}, None),
+        (
+            [*dump(global_batch_size=64), line(1, batch=1), line(2, batch=1)],
+            {"global_batch_size": 1},
+            None,
+        ),
         (
             [*dump(global_batch_size=64), line(1, batch=1), line(2, batch=2)],
             {},
@@ -218,15 +238,26 @@ WORLD = "[rank-0/8] "
     ],
 )
 def test_printed_rates(rates, given, words):
-    lines = [WORLD + line(step, **({} if rate is None else {RATE: rate})) for step, rate in enumerate(rates, 1)]
+    lines = [
+        WORLD + line(step, **({} if rate is None else {RATE: rate}))
+        for step, rate in enumerate(rates, 1)
+    ]
     told = [each for each in run(*lines, **given).warnings if RATE in each]
     assert told == ([words] if words else [])
-    assert not [each for each in run(*(each.removeprefix(WORLD) for each in lines), **given).warnings if RATE in each]
+    assert not [
+        each
+        for each in run(*(each.removeprefix(WORLD) for each in lines), **given).warnings
+        if RATE in each
+    ]
 
 
 def spread(*lines: str, **given) -> tuple:
     found = run(*lines, **given).parallelism_config
-    return (found.tensor_model_parallel_size, found.pipeline_model_parallel_size, found.data_parallel_size)
+    return (
+        found.tensor_model_parallel_size,
+        found.pipeline_model_parallel_size,
+        found.data_parallel_size,
+    )
 
 
 @pytest.mark.parametrize(
@@ -246,8 +277,12 @@ def test_replicas_follow_where_both_are_stated(arguments, expected):
     [
         (
             [
-                line(1, **{"hip mem usage/free/total/usage_ratio": "10.00GB/90.00GB/100.00GB/10.00%"}),
-                line(2, **{"hip mem usage/free/total/usage_ratio": "30.00GB/70.00GB/100.00GB/30.00%"}),
+                line(
+                    1, **{"hip mem usage/free/total/usage_ratio": "10.00GB/90.00GB/100.00GB/10.00%"}
+                ),
+                line(
+                    2, **{"hip mem usage/free/total/usage_ratio": "30.00GB/70.00GB/100.00GB/30.00%"}
+                ),
                 line(
                     3,
                     **{
@@ -260,7 +295,12 @@ def test_replicas_follow_where_both_are_stated(arguments, expected):
             [],
         ),
         (
-            [line(1, **{"rocm mem usage/free/total/usage_ratio": "40.00GB/60.00GB/192.00GB/40.00%"})],
+            [
+                line(
+                    1,
+                    **{"rocm mem usage/free/total/usage_ratio": "40.00GB/60.00GB/192.00GB/40.00%"},
+                )
+            ],
             {"peak_memory_device_used_gb": 42.95},
             [
                 "memory in use is from rocm-smi; the log may repeat the value of its first iterations",
@@ -279,8 +319,14 @@ def test_memory(lines, memory, words):
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        (STEPS, "the log doesn't state the GPU's name, its vendor and the versions of its software"),
-        (["/opt/rocm", *STEPS], "the log doesn't state the GPU's name and the versions of ROCm and PyTorch"),
+        (
+            STEPS,
+            "the log doesn't state the GPU's name, its vendor and the versions of its software",
+        ),
+        (
+            ["/opt/rocm", *STEPS],
+            "the log doesn't state the GPU's name and the versions of ROCm and PyTorch",
+        ),
         (["AMD Instinct MI300X", *STEPS], "the log doesn't state the versions of ROCm and PyTorch"),
     ],
 )
@@ -290,12 +336,18 @@ def test_what_is_said_of_the_gpu(lines, words):
 
 def told(*lines: str) -> list[tuple]:
     return [
-        (found.steps, found.lines, [each for each in found.warnings if each.startswith("restarted")])
+        (
+            found.steps,
+            found.lines,
+            [each for each in found.warnings if each.startswith("restarted")],
+        )
         for found in runs(*lines)
     ]
 
 
-RESTART = "restarted on line {} from iteration {}: iterations {} to {} before the restart were dropped"
+RESTART = (
+    "restarted on line {} from iteration {}: iterations {} to {} before the restart were dropped"
+)
 
 
 @pytest.mark.parametrize(
@@ -315,13 +367,21 @@ RESTART = "restarted on line {} from iteration {}: iterations {} to {} before th
                 (
                     (1, 2, 3),
                     (1, 2, 3),
-                    ["restarted on line 4; that attempt logged no iteration: line 6: RuntimeError: x"],
+                    [
+                        "restarted on line 4; that attempt logged no iteration: line 6: RuntimeError: x"
+                    ],
                 )
             ],
         ),
         (
             [*STEPS, *dump()],
-            [((1, 2, 3), (1, 2, 3), ["restarted on line 4; that attempt logged no iteration: no reason in the log"])],
+            [
+                (
+                    (1, 2, 3),
+                    (1, 2, 3),
+                    ["restarted on line 4; that attempt logged no iteration: no reason in the log"],
+                )
+            ],
         ),
         ([*STEPS, "-- arguments --"], [((1, 2, 3), (1, 2, 3), [])]),
         # From the first one on: another training, unless the same failed and began again.
@@ -344,7 +404,10 @@ RESTART = "restarted on line {} from iteration {}: iterations {} to {} before th
         ([*dump(), line(1), *dump(hidden_size=512), line(2)], [((1, 2), (3, 7), [])]),
         # Logged late, or of another run.
         ([line(1, at=5), line(3, at=9), line(2, at=7)], [((1, 2, 3), (1, 3, 2), [])]),
-        ([line(1), line(2), line(7, planned=80, batch=48)], [((1, 2), (1, 2), []), ((7,), (3,), [])]),
+        (
+            [line(1), line(2), line(7, planned=80, batch=48)],
+            [((1, 2), (1, 2), []), ((7,), (3,), [])],
+        ),
         ([line(1), line(2), line(7)], [((1, 2, 7), (1, 2, 3), [])]),
         (["a iteration 0/ 9 | elapsed time per iteration (ms): 5 |", line(1)], [((1,), (2,), [])]),
         # Two in a line.

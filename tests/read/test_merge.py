@@ -114,7 +114,9 @@ def test_megatron_under_deepspeed(norms, tflops, kept, warned):
     (one,) = merge.merge_logs([("megatron", [host]), ("deepspeed", [log("deepspeed")])])
     words = "Megatron-DeepSpeed's TFLOP/s include recomputation: not comparable with Megatron-LM's"
     assert (one.run().grad_norms, words in one.run().warnings) == (kept, warned)
-    (other,) = merge.merge_logs([("megatron", [host]), ("megatron_bridge", [log("megatron_bridge")])])
+    (other,) = merge.merge_logs(
+        [("megatron", [host]), ("megatron_bridge", [log("megatron_bridge")])]
+    )
     assert (other.run().grad_norms, words in other.run().warnings) == (norms, False)
 
 
@@ -155,7 +157,12 @@ UNKNOWN = (
 
 
 def test_all_gaps_are_filled():
-    empty = run(status="incomplete", status_reason="killed", warnings=UNKNOWN, native_metrics={"odd": (1.0,) * 4})
+    empty = run(
+        status="incomplete",
+        status_reason="killed",
+        warnings=UNKNOWN,
+        native_metrics={"odd": (1.0,) * 4},
+    )
     filled = merge.fill_gaps(empty, FULL, "the other")
     names = (
         "max_steps, global_batch_size, sequence_length, num_gpus, tensor_model_parallel_size, num_layers, "
@@ -181,9 +188,14 @@ def test_all_gaps_are_filled():
 
 
 def test_sources_that_contradict_each_other():
-    batch, parts = TrainingConfig(global_batch_size=64), TrainingConfig(micro_batch_size=4, num_gpus=8)
+    batch, parts = (
+        TrainingConfig(global_batch_size=64),
+        TrainingConfig(micro_batch_size=4, num_gpus=8),
+    )
     for replicas, contradicts in ((8, False), (3, True)):
-        other = run(training_config=parts, parallelism_config=ParallelismConfig(data_parallel_size=replicas))
+        other = run(
+            training_config=parts, parallelism_config=ParallelismConfig(data_parallel_size=replicas)
+        )
         warnings = merge.fill_gaps(run(training_config=batch), other, "the other").warnings
         assert [each for each in warnings if "both" in each] == [
             "number of GPUs 8 and data parallel size 3 can't both be true",
@@ -193,7 +205,9 @@ def test_sources_that_contradict_each_other():
 
 @pytest.mark.parametrize(("changes", "batch"), [((), 64), (("one",), None), (("other",), None)])
 def test_what_changes_in_one_source_is_no_gap(changes, batch):
-    words = "global batch size changes during the run (16 to 64), so there is no throughput in tokens"
+    words = (
+        "global batch size changes during the run (16 to 64), so there is no throughput in tokens"
+    )
     one = run(warnings=(words,) if "one" in changes else ())
     config = TrainingConfig(global_batch_size=64, sequence_length=512)
     other = run(training_config=config, warnings=(words,) if "other" in changes else ())
@@ -232,11 +246,15 @@ def test_nothing_known_is_replaced():
 def test_the_source_of_a_shape_stays_with_it():
     """Unless there was none; neither is told as filled, nor is the number of devices."""
     known = run(model_config=ModelConfig(num_layers=32))
-    other = run(model_config=ModelConfig(source="x", hidden_size=64), gpu_info=GpuInfo(device_count=4))
+    other = run(
+        model_config=ModelConfig(source="x", hidden_size=64), gpu_info=GpuInfo(device_count=4)
+    )
     filled = merge.fill_gaps(known, other, "it")
     assert filled.model_config == ModelConfig(num_layers=32, hidden_size=64)
     assert (filled.gpu_info.device_count, filled.warnings) == (4, ("hidden_size: from it",))
-    assert merge.fill_gaps(run(), other, "it").model_config == ModelConfig(source="x", hidden_size=64)
+    assert merge.fill_gaps(run(), other, "it").model_config == ModelConfig(
+        source="x", hidden_size=64
+    )
 
 
 @pytest.mark.parametrize(
@@ -247,7 +265,9 @@ def test_the_source_of_a_shape_stays_with_it():
     ],
 )  # fmt: skip
 def test_a_complete_source_completes(own, others, status):
-    filled = merge.fill_gaps(run(status=own, status_reason="mine"), run(status=others, status_reason="its"), "it")
+    filled = merge.fill_gaps(
+        run(status=own, status_reason="mine"), run(status=others, status_reason="its"), "it"
+    )
     assert (filled.status, filled.status_reason) == status
 
 
@@ -335,8 +355,12 @@ def test_one_training_or_two(one, other, as_files, as_ranks):
 
 
 def test_values_of_the_steps_that_both_have():
-    one = run((1, 2, 5), loss_values=(9.0, None, 7.0), native_metrics={"x": (1.0, 2.0, 3.0), "y": 5.0})
-    other = run((1, 2, 5, 8), loss_values=(6.0, 3.0, 4.0, 5.0), native_metrics={"x": (4.5, 1.5, None, 2.5)})
+    one = run(
+        (1, 2, 5), loss_values=(9.0, None, 7.0), native_metrics={"x": (1.0, 2.0, 3.0), "y": 5.0}
+    )
+    other = run(
+        (1, 2, 5, 8), loss_values=(6.0, 3.0, 4.0, 5.0), native_metrics={"x": (4.5, 1.5, None, 2.5)}
+    )
     assert merge._pairs(one, other, "loss_values") == [(6.0, 9.0), (4.0, 7.0)]
     assert merge._pairs(one, other, "x") == [(4.5, 1.0), (1.5, 2.0)]
     assert merge._pairs(one, other, "y") == merge._pairs(one, other, "z") == []

@@ -38,17 +38,24 @@ def within(**fields: str) -> str:
 
 @pytest.mark.parametrize("name", FAILED)
 def test_an_error_text_beats_no_description_beside_the_log(name, tmp_path):
-    broken = within(accelerator_model_name=name, accelerators_per_node="1", accelerator_memory_capacity=name)
+    broken = within(
+        accelerator_model_name=name, accelerators_per_node="1", accelerator_memory_capacity=name
+    )
     (run,) = submission(tmp_path, [mlperf_log(before=broken)])
     assert (run.gpu_info.device_name, run.num_gpus, run.platform) == ("NVIDIA B200", 8, "nvd")
     assert run.gpu_info.total_memory_gb == 180
     assert any(f"error text for its GPU: {name}" in warning for warning in run.warnings)
-    assert any("systems/machine.json beside the log: GPUs 8, GPU NVIDIA B200" in warning for warning in run.warnings)
+    assert any(
+        "systems/machine.json beside the log: GPUs 8, GPU NVIDIA B200" in warning
+        for warning in run.warnings
+    )
 
 
 @pytest.mark.parametrize("name", FAILED)
 def test_alone_it_says_nothing_of_the_gpus(name):
-    run = read_log(mlperf_log(before=within(accelerator_model_name=name, accelerators_per_node="1")))
+    run = read_log(
+        mlperf_log(before=within(accelerator_model_name=name, accelerators_per_node="1"))
+    )
     assert (run.gpu_info.device_name, run.num_gpus, run.platform) == (None, None, None)
 
 
@@ -95,7 +102,12 @@ def test_the_round_is_that_of_the_path(path, known):
 def test_the_submitter_is_that_of_the_description_else_the_logs(in_log, described, known):
     log = mlperf_log(before=within(submitter=described))
     if in_log:
-        event = {"time_ms": BEGUN, "event_type": "POINT_IN_TIME", "key": "submission_org", "value": in_log}
+        event = {
+            "time_ms": BEGUN,
+            "event_type": "POINT_IN_TIME",
+            "key": "submission_org",
+            "value": in_log,
+        }
         log = log.replace(":::MLLOG", f":::MLLOG {json.dumps(event)}\n:::MLLOG", 1)
     assert read_log(log).framework_config.get("submitter") == known
 
@@ -108,7 +120,9 @@ def test_another_round_is_a_caveat_and_the_same_one_stands_above(tmp_path):
         (run,) = submission(folder, [mlperf_log()])
         assert run.framework_config["mlperf_round"] == number
         found[number] = run
-    other = msgspec.structs.replace(found["v5.1"], gpu_info=GpuInfo(device_name="AMD Instinct MI355X"), platform="amd")
+    other = msgspec.structs.replace(
+        found["v5.1"], gpu_info=GpuInfo(device_name="AMD Instinct MI355X"), platform="amd"
+    )
     for number, told in (("v5.0", True), ("v5.1", False)):
         files = [Loaded(name, "", (run,)) for name, run in (("a", found[number]), ("b", other))]
         made = compare(files)
@@ -141,7 +155,10 @@ def test_every_error_text_is_one(name):
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"accelerator_model_name": "NVIDIA H200"}, "says 8×NVIDIA H200, the log 8×NVIDIA B200: the log's is kept"),
+        (
+            {"accelerator_model_name": "NVIDIA H200"},
+            "says 8×NVIDIA H200, the log 8×NVIDIA B200: the log's is kept",
+        ),
         ({"number_of_nodes": "2"}, "says 16×NVIDIA B200, the log 8×NVIDIA B200: the log's is kept"),
         ({"accelerator_model_name": "NVIDIA B200-SXM-180GB"}, None),
         ({}, None),
@@ -158,16 +175,25 @@ def test_a_contradiction_is_stated(fields, said, tmp_path):
 class TestTwoRounds:
     """T16: the logs of one round, published again in the next."""
 
-    LOGS = tuple(mlperf_log(((12, 12_000 + number, 900), (6, 6_000 + number, 900)), records=0) for number in range(3))
+    LOGS = tuple(
+        mlperf_log(((12, 12_000 + number, 900), (6, 6_000 + number, 900)), records=0)
+        for number in range(3)
+    )
 
     def compared(self, tmp_path, second: dict[str, str]):
         files = [
-            Loaded(f"{name}.json", name * 8, tuple(submission(tmp_path / name, list(self.LOGS), system=system)))
+            Loaded(
+                f"{name}.json",
+                name * 8,
+                tuple(submission(tmp_path / name, list(self.LOGS), system=system)),
+            )
             for name, system in (("v5.0", SYSTEM), ("v5.1", {**SYSTEM, **second}))
         ]
         return compare(files)
 
-    @pytest.mark.parametrize("second", [{}, {"framework": "NeMo 25.09"}, {"host_processor_model_name": "another name"}])
+    @pytest.mark.parametrize(
+        "second", [{}, {"framework": "NeMo 25.09"}, {"host_processor_model_name": "another name"}]
+    )
     def test_they_count_once(self, second, tmp_path):
         found = self.compared(tmp_path, second)
         assert [len(system.runs) for system in found.systems] == [3]
@@ -213,11 +239,15 @@ def test_no_reader_takes_an_error_text_for_a_gpu(name):
     ],
 )
 def test_without_a_description_names_say_what_they_can(platform, path, count, device):
-    run = make_run(None, gpus=None, stack=None, framework="mlperf", warnings=(f"{system.UNSTATED}: …",))
+    run = make_run(
+        None, gpus=None, stack=None, framework="mlperf", warnings=(f"{system.UNSTATED}: …",)
+    )
     run = msgspec.structs.replace(run, framework_config={"submission_platform": platform})
     found = system.inferred(run, PurePosixPath("/logs", path))
     assert (found.num_gpus, found.gpu_info.device_name) == (count, device)
-    assert any(warning.startswith(FROM_NAMES) for warning in found.warnings) == bool(count or device)
+    assert any(warning.startswith(FROM_NAMES) for warning in found.warnings) == bool(
+        count or device
+    )
     assert any(warning.startswith(system.UNSTATED) for warning in found.warnings) == (count is None)
     # What the log or a description states is left.
     known = make_run(framework="mlperf", framework_config={"submission_platform": platform})
@@ -237,9 +267,16 @@ def test_i5_a_gpu_that_only_the_platform_names_is_doubted(platform, path, is_dou
     run = make_run(None, gpus=None, stack=None, framework="mlperf")
     run = msgspec.structs.replace(run, framework_config={"submission_platform": platform})
     found = system.inferred(run, PurePosixPath("/logs", path))
-    assert [(note.code, note.fields["gpu"]) for note in found.notes] == [("gpu-from-platform", "GB200")] * is_doubted
+    assert [(note.code, note.fields["gpu"]) for note in found.notes] == [
+        ("gpu-from-platform", "GB200")
+    ] * is_doubted
     other = make_run("NVIDIA GB300")
-    caveats = compare([Loaded("a", "a" * 8, (found,)), Loaded("b", "b" * 8, (other,))]).models[0].groups[0].caveats
+    caveats = (
+        compare([Loaded("a", "a" * 8, (found,)), Loaded("b", "b" * 8, (other,))])
+        .models[0]
+        .groups[0]
+        .caveats
+    )
     said = [each for each in caveats if each.code == "gpu-source" and each.severity == "warning"]
     assert len(said) == is_doubted
 
@@ -262,7 +299,9 @@ def test_i5_what_the_machine_recorded_beats_the_platform(tmp_path, monkeypatch):
     (source,) = sources.log_sources([str(path)])[0]
     (found,) = sources.read_source(source, GivenValues())
     assert found.run.gpu_info.device_name == "GB200"
-    monkeypatch.setattr(extract, "with_inferred_gpu", lambda run: msgspec.structs.replace(run, gpu_info=GB300))
+    monkeypatch.setattr(
+        extract, "with_inferred_gpu", lambda run: msgspec.structs.replace(run, gpu_info=GB300)
+    )
     (found,) = sources.read_source(source, GivenValues())
     assert (found.run.gpu_info.device_name, found.run.notes) == (GB300.device_name, ())
 
@@ -275,5 +314,15 @@ def test_gpus_that_names_say_are_compared_with_a_caveat_and_the_user_knows_bette
     out = " ".join(capsys.readouterr().out.split())
     assert "8×B200 (FP8) is 2.0× as fast per GPU as 8×MI355X (FP8)" in out
     assert f"i GPUs {FROM_NAMES}" in out
-    run("compare", [str(tmp_path), "--gpu", "8xB200=H200", "--no-plot", "--results-dir", str(tmp_path / "out")])
+    run(
+        "compare",
+        [
+            str(tmp_path),
+            "--gpu",
+            "8xB200=H200",
+            "--no-plot",
+            "--results-dir",
+            str(tmp_path / "out"),
+        ],
+    )
     assert "8×H200 (FP8) is 2.0×" in " ".join(capsys.readouterr().out.split())

@@ -8,7 +8,19 @@ from collections.abc import Collection
 
 import msgspec
 import pytest
-from made_mlperf import BATCH, BEGUN, BETWEEN, DIALECTS, END, EVEN, INIT, START, Log, mlperf_log, read_log
+from made_mlperf import (
+    BATCH,
+    BEGUN,
+    BETWEEN,
+    DIALECTS,
+    END,
+    EVEN,
+    INIT,
+    START,
+    Log,
+    mlperf_log,
+    read_log,
+)
 
 from tprimat.analysis import account
 from tprimat.analysis.summary import summarize
@@ -20,7 +32,11 @@ OFFICIAL = (START + sum(train + evaluate for _, train, evaluate in EVEN) + 2 * B
 
 
 def stretches(run, kind):
-    return [(entry.first_step, entry.last_step, entry.duration) for entry in run.timeline if entry.kind == kind]
+    return [
+        (entry.first_step, entry.last_step, entry.duration)
+        for entry in run.timeline
+        if entry.kind == kind
+    ]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -39,14 +55,24 @@ class TestDialects:
     def test_training_and_evaluation_are_what_they_are(self, dialect):
         run = read_log(mlperf_log(EVEN, dialect))
         assert stretches(run, "training") == [(1, 12, 12.0), (13, 18, 6.03), (19, 24, 6.0)]
-        assert [entry.duration for entry in run.timeline if entry.kind == "evaluation"] == [0.9, 0.9, 0.93]
+        assert [entry.duration for entry in run.timeline if entry.kind == "evaluation"] == [
+            0.9,
+            0.9,
+            0.93,
+        ]
         starts = [entry.start for entry in run.timeline]
         assert starts == sorted(starts)
         found = account.account(run, None)
         assert found.whole == pytest.approx(OFFICIAL, abs=1e-9)
         assert found.before == INIT / 1e3
         assert found.parts == pytest.approx(
-            {"start-up": START / 1e3, "training": 24.03, "evaluation": 2.73, "end": END / 1e3, "unknown": 0.004},
+            {
+                "start-up": START / 1e3,
+                "training": 24.03,
+                "evaluation": 2.73,
+                "end": END / 1e3,
+                "unknown": 0.004,
+            },
             abs=0.0021,
         )
         assert run.native_metrics["time_to_train_minutes"] * 60 == pytest.approx(OFFICIAL, abs=1e-4)
@@ -70,11 +96,17 @@ class TestDialects:
             done += steps
             log.event("block_stop", samples_count=0, **{name: done})
         log.event("run_stop", status="success")
-        assert [each[:2] for each in stretches(read_log(log.text()), "training")] == [(1, 12), (13, 18), (19, 24)]
+        assert [each[:2] for each in stretches(read_log(log.text()), "training")] == [
+            (1, 12),
+            (13, 18),
+            (19, 24),
+        ]
 
     def test_a_planned_length_that_was_not_reached_gives_way_to_the_evaluations_position(self):
         content = mlperf_log(((12, 12_000, 900), (4, 4_000, 900)), "length")
-        content = content.replace('"samples_count": 64, "step": 16', '"samples_count": 96, "step": 18')
+        content = content.replace(
+            '"samples_count": 64, "step": 16', '"samples_count": 96, "step": 18'
+        )
         assert stretches(read_log(content), "training")[1][:2] == (13, 16)
 
     @pytest.mark.parametrize("key", ["block_start", "block_stop", "eval_start", "eval_stop"])
@@ -101,7 +133,8 @@ class TestDialects:
             return log.text()
 
         slow, run = (
-            [msgspec.structs.replace(each, line=None) for each in read_log(written(lag)).timeline] for lag in (3_000, 0)
+            [msgspec.structs.replace(each, line=None) for each in read_log(written(lag)).timeline]
+            for lag in (3_000, 0)
         )
         assert slow[:5] == run[:5]
 
@@ -134,10 +167,15 @@ class TestUnmarkedBlocks:
     def test_t1_training_goes_on_after_an_evaluation(self, dialect, missing):
         run = read_log(without(mlperf_log(EVEN, dialect), "block_start", missing))
         # What lies between run_start or an evaluation and an unmarked block is the block's.
-        before = [(START if 1 in missing else 0) / 1e3, *(BETWEEN / 1e3 * (number in missing) for number in (2, 3))]
+        before = [
+            (START if 1 in missing else 0) / 1e3,
+            *(BETWEEN / 1e3 * (number in missing) for number in (2, 3)),
+        ]
         assert stretches(run, "training") == [
             (first, last, pytest.approx(seconds + more))
-            for (first, last, seconds), more in zip([(1, 12, 12), (13, 18, 6.03), (19, 24, 6)], before, strict=True)
+            for (first, last, seconds), more in zip(
+                [(1, 12, 12), (13, 18, 6.03), (19, 24, 6)], before, strict=True
+            )
         ]
         assert list(run.steps) == list(range(1, 25))
         assert run.notes == ()
@@ -160,7 +198,9 @@ class TestUnmarkedBlocks:
     def test_t1_a_growing_log_has_its_training_until_the_last_record(self, step):
         content = without(mlperf_log(EVEN, "tokens"), "block_start", {2, 3})
         end = next(
-            index for index, line in enumerate(content.splitlines()) if f'"samples_count": {step * BATCH}}}' in line
+            index
+            for index, line in enumerate(content.splitlines())
+            if f'"samples_count": {step * BATCH}}}' in line
         )
         run = read_log("\n".join(content.splitlines()[: end + 1]) + "\n")
         assert run.steps[-1] == step
@@ -172,16 +212,22 @@ class TestUnmarkedBlocks:
         # The run takes 13.962 s more than its first block, which has half of the steps.
         [(13_900, "steps-outside-blocks"), (14_000, "blocks-too-slow")],
     )
-    def test_t1_steps_that_no_block_has_are_counted_and_an_impossible_speed_is_none(self, first, code):
+    def test_t1_steps_that_no_block_has_are_counted_and_an_impossible_speed_is_none(
+        self, first, code
+    ):
         blocks = ((12, first, 900), (12, 12_000, 900))
-        content = without(without(mlperf_log(blocks, "tokens", records=0), "block_start", {2}), "eval_stop")
+        content = without(
+            without(mlperf_log(blocks, "tokens", records=0), "block_start", {2}), "eval_stop"
+        )
         run = read_log(content)
         assert [(note.code, note.fields) for note in run.notes] == [(code, {"count": 12})]
         speed = summarize(run).performance.avg_step_time_seconds
         assert speed == (None if code == "blocks-too-slow" else pytest.approx(first / 12e3))
 
     def test_t1_a_block_does_not_have_the_steps_before_its_own(self):
-        run = read_log(without(without(mlperf_log(EVEN, "mixed"), "block_start", {1}), "block_stop", {1}))
+        run = read_log(
+            without(without(mlperf_log(EVEN, "mixed"), "block_start", {1}), "block_stop", {1})
+        )
         assert [each[:2] for each in stretches(run, "unknown")] == [(13, 18), (19, 24)]
 
     @pytest.mark.parametrize(("step", "first"), [(17, 18), (18, 13), (192, 13)])
@@ -203,7 +249,9 @@ class TestBlocksThatHoldTheirEvaluation:
         assert summarize(run).performance.avg_step_time_seconds is None
         mixed = stretches(run, "unknown")
         assert [each[:2] for each in mixed] == [(1, 12), (13, 18), (19, 24)]
-        assert account.account(run, None).whole == pytest.approx(OFFICIAL - 2 * BETWEEN / 1e3 - BETWEEN / 1e3, abs=0.01)
+        assert account.account(run, None).whole == pytest.approx(
+            OFFICIAL - 2 * BETWEEN / 1e3 - BETWEEN / 1e3, abs=0.01
+        )
         bound = math.fsum(each[2] for each in mixed) / 24
         assert any(f"a step takes at most {bound:.4g} s" in warning for warning in run.warnings)
 
@@ -239,7 +287,9 @@ class TestUnlikeBlocks:
             ),
             (
                 COLLECTION,
-                {800: "0: [NeMo I 2025-10-18] Running garbage collection at train global_step: 800"},
+                {
+                    800: "0: [NeMo I 2025-10-18] Running garbage collection at train global_step: 800"
+                },
                 1003 / 960,
                 "block 5 takes 1.22× as long (steps 769–960): Running garbage collection at train global_step: 800 ",
             ),
@@ -251,17 +301,23 @@ class TestUnlikeBlocks:
         summary = summarize(read_log(content))
         assert summary.performance.avg_step_time_seconds == pytest.approx(mean)
         assert summary.performance.median_step_time_seconds == pytest.approx(1.0)
-        (warning,) = [each for each in summary.warnings if each.startswith("a step takes on average")]
+        (warning,) = [
+            each for each in summary.warnings if each.startswith("a step takes on average")
+        ]
         assert named in warning
         if said:
             line = 1 + next(
-                index for index, each in enumerate(content.splitlines()) if next(iter(said.values())) in each
+                index
+                for index, each in enumerate(content.splitlines())
+                if next(iter(said.values())) in each
             )
             assert f"(line {line})" in warning
 
     def test_a_switch_that_the_log_does_not_print_is_no_cause(self):
         (warning,) = [
-            each for each in summarize(read_log(mlperf_log(self.SWITCH, records=10))).warnings if "block 5" in each
+            each
+            for each in summarize(read_log(mlperf_log(self.SWITCH, records=10))).warnings
+            if "block 5" in each
         ]
         assert "ealing" not in warning
 
@@ -326,7 +382,9 @@ class TestTimersThatLeaveOutPauses:
     """T2 and T13: step times of single steps, and a first event at zero."""
 
     @staticmethod
-    def sampled(first: int, every: int = 32, unit: int = BATCH, *, blocks: bool = True, pause: int = 10_000) -> Log:
+    def sampled(
+        first: int, every: int = 32, unit: int = BATCH, *, blocks: bool = True, pause: int = 10_000
+    ) -> Log:
         """A log of four blocks of 64 steps of 0.5 s, with a pause in the third that no sampled step sees."""
         log = Log()
         log.setup()
@@ -338,7 +396,9 @@ class TestTimersThatLeaveOutPauses:
             if (step - 1 if first == 0 else step) % every == 0:
                 position = (step - 1 if first == 0 else step) * unit
                 log.event(
-                    "tracked_stats", {"train_step_time": 0.49, "reduced_train_loss": 5 - step / 100}, **{name: position}
+                    "tracked_stats",
+                    {"train_step_time": 0.49, "reduced_train_loss": 5 - step / 100},
+                    **{name: position},
                 )
             if blocks and step % 64 == 0:
                 log.event("block_stop", samples_count=64 * BATCH, step=step)
@@ -396,7 +456,14 @@ class TestEarlyBlockEnds:
     EVALUATION = 3_000
 
     @classmethod
-    def log(cls, early: int, blocks=((24, 1_000),) * 4, every: int = 5, late: int = 0, evaluation: int = EVALUATION):
+    def log(
+        cls,
+        early: int,
+        blocks=((24, 1_000),) * 4,
+        every: int = 5,
+        late: int = 0,
+        evaluation: int = EVALUATION,
+    ):
         """A log of blocks of steps of so many ms, whose stop comes ms early if no record falls on their last step.
 
         Every so many steps have a record, which is logged so many steps late.
@@ -429,7 +496,9 @@ class TestEarlyBlockEnds:
         assert summarize(run).performance.avg_step_time_seconds == pytest.approx(1.0)
         notes = [(note.code, note.fields) for note in run.notes]
         percent = pytest.approx(400 * early / 1e3 / (96 - 4 * early / 1e3), abs=0.001)
-        assert notes == ([("early-block-ends", {"count": 4, "percent": percent, "doubt": 0.0})] if early else [])
+        assert notes == (
+            [("early-block-ends", {"count": 4, "percent": percent, "doubt": 0.0})] if early else []
+        )
 
     @pytest.mark.parametrize(("early", "is_moved"), [(490, False), (510, True)])
     def test_t3_half_a_step_is_the_limit(self, early, is_moved):
@@ -444,7 +513,9 @@ class TestEarlyBlockEnds:
         notes = read_log(self.log(900, ((12, 1_000), (last, 1_000)))).notes
         assert any(note.code == "early-block-ends" for note in notes) == is_moved
 
-    def test_t3_a_block_whose_last_step_has_a_record_ends_there_and_one_without_records_as_early_as_others(self):
+    def test_t3_a_block_whose_last_step_has_a_record_ends_there_and_one_without_records_as_early_as_others(
+        self,
+    ):
         blocks = ((24, 1_000), (6, 1_000), (3, 1_000), (22, 1_000))
         run = read_log(self.log(900, blocks))
         assert [each[2] for each in stretches(run, "training")] == [24.0, 6.0, 3.0, 22.0]
@@ -464,8 +535,13 @@ class TestEarlyBlockEnds:
         run = read_log(self.log(900, blocks, every=7, evaluation=evaluation))
         # At most the whole evaluation belongs to training.
         first = min(24.0, 24.0 - 0.9 + (evaluation + 900) / 1e3)
-        assert [each[2] for each in stretches(run, "training")][:3] == pytest.approx([first, first, third])
-        assert min(entry.duration for entry in run.timeline if entry.kind == "evaluation") == max(0, evaluation) / 1e3
+        assert [each[2] for each in stretches(run, "training")][:3] == pytest.approx(
+            [first, first, third]
+        )
+        assert (
+            min(entry.duration for entry in run.timeline if entry.kind == "evaluation")
+            == max(0, evaluation) / 1e3
+        )
 
     def test_t3_what_blocks_without_records_may_be_off_is_the_doubt(self):
         content = self.log(900, ((24, 1_000), (24, 1_000), (3, 1_000)), every=5)
@@ -484,7 +560,11 @@ class TestEarlyBlockEnds:
         lines = []
         for line in self.log(900).splitlines():
             if '"block_stop"' in line:
-                lines.append(line.replace("block_stop", "tracked_stats").replace("null", '{"train_step_time": 0.96}'))
+                lines.append(
+                    line.replace("block_stop", "tracked_stats").replace(
+                        "null", '{"train_step_time": 0.96}'
+                    )
+                )
             lines.append(line.replace('"train_step_time": 1.0, ', ""))
         run = read_log("\n".join(lines) + "\n")
         assert run.timing.covers == "mean between evaluations, by the submitter's timer"
@@ -501,14 +581,21 @@ class TestSlowStretch:
                 return other * float(self)
 
         points = [(step, step + 5.0 * (step > 300)) for step in range(1_000)]
-        assert timeline.shortest_stretch(points, Counted(1.0), 4.0) == (300, 301, pytest.approx(5.0))
+        assert timeline.shortest_stretch(points, Counted(1.0), 4.0) == (
+            300,
+            301,
+            pytest.approx(5.0),
+        )
         assert Counted.count == 1_000
 
     @pytest.mark.parametrize("seed", range(40))
     def test_t3_it_finds_what_all_pairs_show(self, seed):
         rng = random.Random(seed)
         steps = sorted(rng.sample(range(1, 60), 12))
-        points = [(step, step + sum(rng.random() for _ in range(index))) for index, step in enumerate(steps)]
+        points = [
+            (step, step + sum(rng.random() for _ in range(index)))
+            for index, step in enumerate(steps)
+        ]
         least = rng.uniform(0.5, 6)
         found = [
             (later[0] - one[0], one[0], later[0])
@@ -527,7 +614,11 @@ def test_t1_steps_that_take_longer_than_the_run_are_a_fault_of_the_reader(printe
     log.setup()
     for step in range(1, 25):
         log.now += 1_000
-        log.event("tracked_stats", {"train_step_time": printed, "train_loss": 3.0}, samples_count=step * BATCH)
+        log.event(
+            "tracked_stats",
+            {"train_step_time": printed, "train_loss": 3.0},
+            samples_count=step * BATCH,
+        )
     log.now += 6_000
     log.event("eval_accuracy", 3.0, samples_count=24 * BATCH)
     log.event("run_stop", samples_count=24 * BATCH, status="success")
@@ -558,9 +649,13 @@ class TestReinforcementLearning:
         log.event("run_stop", samples_count=4 * BATCH, status="success")
         return log.text()
 
-    @pytest.mark.parametrize(("gpus", "count"), [(8.009, 8), (7.991, 8), (8.011, None), (8.5, None)])
+    @pytest.mark.parametrize(
+        ("gpus", "count"), [(8.009, 8), (7.991, 8), (8.011, None), (8.5, None)]
+    )
     def test_t2_the_gpus_follow_from_the_tokens_and_their_rate(self, gpus, count):
-        run = read_log(self.log(global_valid_toks=10 * 100 * gpus, valid_tokens_per_sec_per_gpu=100.0))
+        run = read_log(
+            self.log(global_valid_toks=10 * 100 * gpus, valid_tokens_per_sec_per_gpu=100.0)
+        )
         assert run.num_gpus == count
         assert summarize(run).performance.tokens_per_second == pytest.approx(100 * gpus)
 

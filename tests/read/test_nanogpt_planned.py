@@ -9,9 +9,14 @@ from tprimat.log_import.extract import GivenValues
 
 
 def read(head, iterations, folder):
-    lines = [f"iter {each}: loss {10 - each / 50:.4f}, time {6500 + each:.2f}ms, mfu 40.00%" for each in iterations]
+    lines = [
+        f"iter {each}: loss {10 - each / 50:.4f}, time {6500 + each:.2f}ms, mfu 40.00%"
+        for each in iterations
+    ]
     path = folder / "train.log"
-    path.write_text("\n".join([*head, "tokens per iteration will be: 491,520", *lines, ""]), encoding="utf-8")
+    path.write_text(
+        "\n".join([*head, "tokens per iteration will be: 491,520", *lines, ""]), encoding="utf-8"
+    )
     (file,) = load.load([str(path)], GivenValues()).files
     (run,) = file.runs
     return run
@@ -22,7 +27,11 @@ def read(head, iterations, folder):
     [
         ["Overriding: max_iters = 59"],
         ["Overriding config with config/train.py:", "max_iters = 59 # as long as it takes"],
-        ["Overriding config with config/train.py:", "max_iters = 600000", "Overriding: max_iters = 59"],
+        [
+            "Overriding config with config/train.py:",
+            "max_iters = 600000",
+            "Overriding: max_iters = 59",
+        ],
     ],
     ids=["option", "file", "option over file"],
 )

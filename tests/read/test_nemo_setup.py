@@ -68,9 +68,21 @@ def fed(*texts: str) -> LogContext:
             {"tensor_model_parallel_size": 2, "num_gpus": 4},
             None,
         ),
-        ("All tensor model parallel group ranks: [[0]]", {"tensor_model_parallel_size": 1, "num_gpus": 1}, None),
-        ("All pipeline model parallel group ranks: [[0, 1, 2]]", {"pipeline_model_parallel_size": 3}, 3),
-        ("All pipeline model parallel group ranks: [[0], [1]]", {"pipeline_model_parallel_size": 1}, 3),
+        (
+            "All tensor model parallel group ranks: [[0]]",
+            {"tensor_model_parallel_size": 1, "num_gpus": 1},
+            None,
+        ),
+        (
+            "All pipeline model parallel group ranks: [[0, 1, 2]]",
+            {"pipeline_model_parallel_size": 3},
+            3,
+        ),
+        (
+            "All pipeline model parallel group ranks: [[0], [1]]",
+            {"pipeline_model_parallel_size": 1},
+            3,
+        ),
         ("All pipeline model parallel group ranks: [[0]]", {}, 3),
         ("All context parallel group ranks: [[0, 1], [2]]", {}, 3),
         (
@@ -141,7 +153,8 @@ def test_windows(steps, windows):
 
 
 @pytest.mark.parametrize(
-    ("text", "step"), [(None, None), ("4", 4), ("4.000", 4), ("1.2e+03", None), ("1E3", None), ("4.5", None)]
+    ("text", "step"),
+    [(None, None), ("4", 4), ("4.000", 4), ("1.2e+03", None), ("1E3", None), ("4.5", None)],
 )
 def test_a_step_as_it_is_printed(text, step):
     assert reader._whole(text) == step
@@ -155,7 +168,11 @@ def read(*texts: str, whole: bool = True) -> reader.Reader:
 
 
 def records(*texts: str, **how) -> list[Record]:
-    return [each for training in read(*texts, **how).sorter.trainings for each in training.records.values()]
+    return [
+        each
+        for training in read(*texts, **how).sorter.trainings
+        for each in training.records.values()
+    ]
 
 
 AT = "Training epoch 0, iteration {} | "
@@ -165,7 +182,8 @@ AT = "Training epoch 0, iteration {} | "
     ("text", "found"),
     [
         (
-            AT.format("4/29") + "lr: 1e-05 | Reduced_Train_Loss: 3.5 | loss: 9 | train_step_timing in s: 2.5",
+            AT.format("4/29")
+            + "lr: 1e-05 | Reduced_Train_Loss: 3.5 | loss: 9 | train_step_timing in s: 2.5",
             [Record(4, 1, loss=3.5, learning_rate=1e-5, seconds=2.5)],
         ),
         (
@@ -189,7 +207,10 @@ AT = "Training epoch 0, iteration {} | "
             AT.format("4") + "consumed_samples: 0 | global_batch_size: 16",
             [Record(4, 1, native={"consumed_samples": 0.0})],
         ),
-        (AT.format("4") + "consumed_samples: 64", [Record(4, 1, native={"consumed_samples": 64.0})]),
+        (
+            AT.format("4") + "consumed_samples: 64",
+            [Record(4, 1, native={"consumed_samples": 64.0})],
+        ),
         (
             AT.format("4") + "max_memory_reserved: 2500000000 | peak_memory_usage: 7",
             [Record(4, 1, native={"memory_reserved_gb": 2.5})],
@@ -212,13 +233,18 @@ BAR = "Epoch {}: :  5%|x | {}/{} [00:12<03:59, {}]"
 @pytest.mark.parametrize(
     ("texts", "found", "planned"),
     [
-        ([BAR.format(0, 5, 90, "reduced_train_loss=3.5, global_step=4.000, lr=0.5")], [(4, 3.5, 0.5)], 90),
+        (
+            [BAR.format(0, 5, 90, "reduced_train_loss=3.5, global_step=4.000, lr=0.5")],
+            [(4, 3.5, 0.5)],
+            90,
+        ),
         ([BAR.format(0, 5, 90, "reduced_train_loss=3.5")], [(4, 3.5, None)], 90),
         ([BAR.format(0, 0, 90, "reduced_train_loss=3.5")], [(0, 3.5, None)], 90),
         ([BAR.format(1, 5, 90, "reduced_train_loss=3.5")], [(4, 3.5, None)], None),
         ([BAR.format(0, 5, "?", "reduced_train_loss=3.5")], [(4, 3.5, None)], None),
         (
-            [BAR.format(0, 5, 90, "reduced_train_loss=3.5")] * 2 + [BAR.format(0, 6, 90, "reduced_train_loss=3.25")],
+            [BAR.format(0, 5, 90, "reduced_train_loss=3.5")] * 2
+            + [BAR.format(0, 6, 90, "reduced_train_loss=3.25")],
             [(4, 3.5, None), (5, 3.25, None)],
             90,
         ),
@@ -238,13 +264,15 @@ def test_a_progress_bar(texts, found, planned):
 def test_a_file_that_ends_in_a_step(whole, cut):
     made = read(AT.format("4/29") + "loss: 3.5", AT.format("5/29"), whole=whole)
     assert made.sorter.cut_off == cut
-    assert [each.step for training in made.sorter.trainings for each in training.records.values()] == (
-        [4, 5] if whole else [4]
-    )
+    assert [
+        each.step for training in made.sorter.trainings for each in training.records.values()
+    ] == ([4, 5] if whole else [4])
 
 
 def test_what_it_hears():
-    assert {*setup.SIGNS, "Training epoch ", "reduced_train_loss=", "stopped:"} <= {*reader.Reader().hears}
+    assert {*setup.SIGNS, "Training epoch ", "reduced_train_loss=", "stopped:"} <= {
+        *reader.Reader().hears
+    }
 
 
 def test_a_stamp_before_a_step():
@@ -264,9 +292,16 @@ def test_a_batch_that_changes_is_none():
     ]
     made = run(*lines)
     assert made.training_config.global_batch_size is None
-    assert "global batch size changes during the run (16 to 48): no throughput in tokens" in made.warnings
+    assert (
+        "global batch size changes during the run (16 to 48): no throughput in tokens"
+        in made.warnings
+    )
     made = run(*lines[:1])
-    assert (made.training_config.global_batch_size, made.training_config.max_steps, made.steps) == (16, 30, (2,))
+    assert (made.training_config.global_batch_size, made.training_config.max_steps, made.steps) == (
+        16,
+        30,
+        (2,),
+    )
 
 
 RANK = "number of parameters on (tensor, pipeline) model parallel rank (0 ,{}): {}"

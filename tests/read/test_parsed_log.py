@@ -58,8 +58,14 @@ def test_rows(text, expected):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a;b\n7,95;2\n3;2.5\n", "line 3: 2.5 can be read in two ways: write numbers with a decimal point alone"),
-        ("a\tb\n1\t3\n2,351\t2\n", "line 3: 2,351 can be read in two ways: write numbers with a decimal point alone"),
+        (
+            "a;b\n7,95;2\n3;2.5\n",
+            "line 3: 2.5 can be read in two ways: write numbers with a decimal point alone",
+        ),
+        (
+            "a\tb\n1\t3\n2,351\t2\n",
+            "line 3: 2,351 can be read in two ways: write numbers with a decimal point alone",
+        ),
         ('a,b\n1,2\n3,"' + "x" * 131_073 + '"\n', "line 3: field larger than field limit (131072)"),
         ("a\n" + "x" * (1 << 20), "a line is longer than 1 MiB"),
     ],

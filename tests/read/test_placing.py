@@ -15,7 +15,10 @@ def mark(kind, phase, line, at=None, seconds=None, step=None) -> Mark:
 
 def events(*marks: Mark, stamps=(), aware=()) -> Events:
     """Stamps are lines and times."""
-    found = [*((line, (at, False)) for line, at in stamps), *((line, (at, True)) for line, at in aware)]
+    found = [
+        *((line, (at, False)) for line, at in stamps),
+        *((line, (at, True)) for line, at in aware),
+    ]
     return Events([*marks], stamps=sorted(found))
 
 
@@ -26,7 +29,8 @@ STEPS = [(step, 10 * step, 0.0, 2.0, 1) for step in range(1, 7)]
 def placed(rows, around, again=()) -> list[tuple]:
     """Step, time and latest time of each."""
     return [
-        (row.step, row.at, row.latest) for row, _, _ in placing.placed([Row(*each) for each in rows], around, again)
+        (row.step, row.at, row.latest)
+        for row, _, _ in placing.placed([Row(*each) for each in rows], around, again)
     ]
 
 
@@ -36,7 +40,9 @@ def placed(rows, around, again=()) -> list[tuple]:
         # Behind each record a line with a time; in front of the first one, too, or not.
         (
             STEPS,
-            events(stamps=[(5, 100.0), *((10 * step + 1, 104.5 + 2.0 * step) for step in range(1, 7))]),
+            events(
+                stamps=[(5, 100.0), *((10 * step + 1, 104.5 + 2.0 * step) for step in range(1, 7))]
+            ),
             [],
             [
                 (1, 106.5, None),
@@ -156,7 +162,9 @@ def placed(rows, around, again=()) -> list[tuple]:
         # The last ones were printed when their steps were over, which is open if others don't show how long these take.
         (
             STEPS,
-            events(stamps=[(5, 100.5), (11, 103.0), (21, 105.0), (31, 107.0), (41, 109.0), (70, 150.0)]),
+            events(
+                stamps=[(5, 100.5), (11, 103.0), (21, 105.0), (31, 107.0), (41, 109.0), (70, 150.0)]
+            ),
             [],
             [
                 (1, 103.0, None),
@@ -169,7 +177,9 @@ def placed(rows, around, again=()) -> list[tuple]:
         ),
         (
             STEPS,
-            events(stamps=[(5, 100.5), (11, 103.0), (21, 105.5), (31, 108.0), (41, 110.5), (70, 130.0)]),
+            events(
+                stamps=[(5, 100.5), (11, 103.0), (21, 105.5), (31, 108.0), (41, 110.5), (70, 130.0)]
+            ),
             [],
             [
                 (1, 103.0, None),
@@ -180,16 +190,42 @@ def placed(rows, around, again=()) -> list[tuple]:
                 (6, 115.5, None),
             ],
         ),
-        (STEPS[:2], events(stamps=[(5, 100.5), (70, 150.0)]), [], [(1, 102.5, None), (2, 104.5, 150.0)]),
-        (STEPS[:2], events(stamps=[(5, 100.5), (70, 104.875)]), [], [(1, 102.5, None), (2, 104.5, None)]),
-        (STEPS[:2], events(stamps=[(5, 100.5), (70, 105.0)]), [], [(1, 102.5, None), (2, 104.5, 105.0)]),
-        (STEPS[:2], events(stamps=[(5, 100.0), (70, 106.0)]), [], [(1, 102.0, None), (2, 104.0, None)]),
-        (STEPS[:2], events(stamps=[(5, 100.0), (70, 107.0)]), [], [(1, 102.0, None), (2, 104.0, 107.0)]),
+        (
+            STEPS[:2],
+            events(stamps=[(5, 100.5), (70, 150.0)]),
+            [],
+            [(1, 102.5, None), (2, 104.5, 150.0)],
+        ),
+        (
+            STEPS[:2],
+            events(stamps=[(5, 100.5), (70, 104.875)]),
+            [],
+            [(1, 102.5, None), (2, 104.5, None)],
+        ),
+        (
+            STEPS[:2],
+            events(stamps=[(5, 100.5), (70, 105.0)]),
+            [],
+            [(1, 102.5, None), (2, 104.5, 105.0)],
+        ),
+        (
+            STEPS[:2],
+            events(stamps=[(5, 100.0), (70, 106.0)]),
+            [],
+            [(1, 102.0, None), (2, 104.0, None)],
+        ),
+        (
+            STEPS[:2],
+            events(stamps=[(5, 100.0), (70, 107.0)]),
+            [],
+            [(1, 102.0, None), (2, 104.0, 107.0)],
+        ),
         # A pause between them, with its duration or without; two of one kind, and of two.
         (
             STEPS,
             events(
-                mark("checkpoint", "ends", 25, None, 5.0), stamps=[(5, 100.5), (11, 103.0), (41, 115.0), (61, 119.0)]
+                mark("checkpoint", "ends", 25, None, 5.0),
+                stamps=[(5, 100.5), (11, 103.0), (41, 115.0), (61, 119.0)],
             ),
             [],
             [
@@ -203,7 +239,10 @@ def placed(rows, around, again=()) -> list[tuple]:
         ),
         (
             STEPS,
-            events(mark("checkpoint", "begins", 25), stamps=[(5, 100.5), (11, 103.0), (41, 115.0), (61, 119.0)]),
+            events(
+                mark("checkpoint", "begins", 25),
+                stamps=[(5, 100.5), (11, 103.0), (41, 115.0), (61, 119.0)],
+            ),
             [],
             [
                 (1, 103.0, None),
@@ -267,7 +306,9 @@ def placed(rows, around, again=()) -> list[tuple]:
         ),
         (
             STEPS,
-            events(mark("resume", "", 25), stamps=[(5, 100.5), (11, 103.0), (41, 115.0), (61, 119.0)]),
+            events(
+                mark("resume", "", 25), stamps=[(5, 100.5), (11, 103.0), (41, 115.0), (61, 119.0)]
+            ),
             [],
             [
                 (1, 103.0, None),
@@ -283,7 +324,14 @@ def placed(rows, around, again=()) -> list[tuple]:
             STEPS,
             events(
                 mark("checkpoint", "ends", 26, 112.0),
-                stamps=[(5, 100.5), (11, 103.0), (21, 105.0), (26, 112.0), (41, 116.0), (61, 120.0)],
+                stamps=[
+                    (5, 100.5),
+                    (11, 103.0),
+                    (21, 105.0),
+                    (26, 112.0),
+                    (41, 116.0),
+                    (61, 120.0),
+                ],
             ),
             [],
             [
@@ -361,25 +409,53 @@ def placed(rows, around, again=()) -> list[tuple]:
             [*STEPS[:3], (2, 70, 0.0, 2.0, 1), (3, 80, 0.0, 2.0, 1)],
             events(stamps=[(5, 100.5), (31, 107.0), (60, 200.0), (81, 206.0)]),
             [70],
-            [(1, 102.5, None), (2, 104.5, None), (3, 106.5, None), (2, 202.0, None), (3, 204.0, 206.0)],
+            [
+                (1, 102.5, None),
+                (2, 104.5, None),
+                (3, 106.5, None),
+                (2, 202.0, None),
+                (3, 204.0, 206.0),
+            ],
         ),
         (
             [*STEPS[:3], (4, 70, 0.0, 2.0, 1), (5, 80, 0.0, 2.0, 1)],
-            events(mark("start", "begins", 50), stamps=[(5, 100.5), (31, 107.0), (60, 200.0), (81, 206.0)]),
+            events(
+                mark("start", "begins", 50),
+                stamps=[(5, 100.5), (31, 107.0), (60, 200.0), (81, 206.0)],
+            ),
             [],
-            [(1, 102.5, None), (2, 104.5, None), (3, 106.5, None), (4, 202.0, None), (5, 204.0, 206.0)],
+            [
+                (1, 102.5, None),
+                (2, 104.5, None),
+                (3, 106.5, None),
+                (4, 202.0, None),
+                (5, 204.0, 206.0),
+            ],
         ),
         (
             [*STEPS[:3], (14, 70, 0.0, 2.0, 1), (16, 80, 0.0, 2.0, 2)],
-            events(mark("start", "begins", 50), stamps=[(5, 100.5), (31, 107.0), (60, 200.0), (81, 204.5)]),
+            events(
+                mark("start", "begins", 50),
+                stamps=[(5, 100.5), (31, 107.0), (60, 200.0), (81, 204.5)],
+            ),
             [],
-            [(1, 102.5, None), (2, 104.5, None), (3, 106.5, None), (14, 200.5, None), (16, 204.5, None)],
+            [
+                (1, 102.5, None),
+                (2, 104.5, None),
+                (3, 106.5, None),
+                (14, 200.5, None),
+                (16, 204.5, None),
+            ],
         ),
     ],
 )
 def test_records_between_times(rows, around, again, expected):
     assert [(step, at, latest) for step, at, latest in placed(rows, around, again)] == [
-        (step, pytest.approx(at, abs=1e-6), None if latest is None else pytest.approx(latest, abs=1e-6))
+        (
+            step,
+            pytest.approx(at, abs=1e-6),
+            None if latest is None else pytest.approx(latest, abs=1e-6),
+        )
         for step, at, latest in expected
     ]
 
@@ -393,14 +469,20 @@ def test_records_between_times(rows, around, again, expected):
     ],
 )
 def test_the_clock_of_most_times_and_its_resolution(around, clock, resolution):
-    assert {each[1:] for each in placing.placed([Row(*each) for each in STEPS], around, [])} == {(clock, resolution)}
+    assert {each[1:] for each in placing.placed([Row(*each) for each in STEPS], around, [])} == {
+        (clock, resolution)
+    }
 
 
 @pytest.mark.parametrize(
     ("marks", "again", "groups"),
     [
         ([], [], [[1, 2, 3, 4, 5, 6]]),
-        ([("start", 5), ("start", 10), ("start", 35), ("evaluation", 45)], [], [[1, 2, 3], [4, 5, 6]]),
+        (
+            [("start", 5), ("start", 10), ("start", 35), ("evaluation", 45)],
+            [],
+            [[1, 2, 3], [4, 5, 6]],
+        ),
         ([("start", 35), ("start", 36)], [60], [[1, 2, 3], [4, 5], [6]]),
         ([], [40, 50], [[1, 2, 3], [4], [5, 6]]),
     ],
@@ -413,7 +495,9 @@ def test_attempts(marks, again, groups):
 
 def test_a_late_record_takes_its_place():
     rows = [Row(1, 10, 0.0), Row(3, 20, 0.0), Row(2, 30, 0.0)]
-    assert [[row.step for row in group] for group in placing.attempts(rows, events(), [])] == [[1, 2, 3]]
+    assert [[row.step for row in group] for group in placing.attempts(rows, events(), [])] == [
+        [1, 2, 3]
+    ]
 
 
 def test_parts_without_any_time():
@@ -422,7 +506,10 @@ def test_parts_without_any_time():
         mark("checkpoint", "", 5, None, 1.5), mark("evaluation", "", 15, None, 4.25), mark("checkpoint", "ends", 25),
         mark("resume", "", 26, None, 9.0), mark("checkpoint", "", 35, None, 6.0),
     )  # fmt: skip
-    found = [(e.kind, e.start, e.duration, e.line, e.first_step, e.note) for e in placing.stated_parts(rows, around)]
+    found = [
+        (e.kind, e.start, e.duration, e.line, e.first_step, e.note)
+        for e in placing.stated_parts(rows, around)
+    ]
     assert found == [
         ("checkpoint", 0.0, 1.5, 5, None, None),
         ("evaluation", 9.5, 4.25, 15, None, None),
@@ -432,7 +519,9 @@ def test_parts_without_any_time():
 
 def test_parts_of_a_file_without_lines_stand_behind_their_steps():
     rows = [Row(4, 0, 0.0, 2.0, 4), Row(6, 0, 0.0, 3.0, 2)]
-    around = events(mark("evaluation", "", 0, None, 4.0, 4), mark("checkpoint", "", 0, None, 5.0, 5))
+    around = events(
+        mark("evaluation", "", 0, None, 4.0, 4), mark("checkpoint", "", 0, None, 5.0, 5)
+    )
     found = [(e.kind, e.start, e.duration, e.line) for e in placing.stated_parts(rows, around)]
     assert found == [("evaluation", 8.0, 4.0, None), ("checkpoint", 12.0, 5.0, None)]
     assert placing.stated_parts(rows, events(mark("evaluation", "", 0, None, 4.0)))[0].start == 0.0

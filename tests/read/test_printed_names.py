@@ -319,7 +319,9 @@ OF_TRACKERS = {
 def test_a_value_is_read_under_each_name_that_a_framework_prints(log_format, printed, name, value):
     reader = importlib.import_module(f"tprimat.read.{log_format}").Reader()
     figure = "50e9" if (log_format, name[-3:]) == ("nemo.reader", "_gb") else "50"
-    assert reader.new_record(1, 1, {printed: figure}).figures() == {name: pytest.approx(value, rel=1e-4)}
+    assert reader.new_record(1, 1, {printed: figure}).figures() == {
+        name: pytest.approx(value, rel=1e-4)
+    }
 
 
 @pytest.mark.parametrize(("printed", "name", "value"), OF_TRAINER)
@@ -333,12 +335,16 @@ def test_a_value_is_read_under_each_key_of_the_trainer(printed, name, value):
 
 def test_the_summary_of_the_trainer_has_each_key():
     summary = {key: 1.5 + place for place, key in enumerate(OF_TRAINERS_SUMMARY)}
-    assert fields.summary_of(summary) == {name: summary[key] for key, name in OF_TRAINERS_SUMMARY.items()}
+    assert fields.summary_of(summary) == {
+        name: summary[key] for key, name in OF_TRAINERS_SUMMARY.items()
+    }
     assert fields.summary_of(summary, 4, 3)["whole_run_seconds_per_step"] == 1.5
     assert "whole_run_seconds_per_step" not in fields.summary_of(summary, 4, 4)
 
 
-@pytest.mark.parametrize(("name", "printed"), [(name, each) for name, every in OF_TRACKERS.items() for each in every])
+@pytest.mark.parametrize(
+    ("name", "printed"), [(name, each) for name, every in OF_TRACKERS.items() for each in every]
+)
 def test_a_value_is_read_under_each_name_that_a_tracker_has(name, printed):
     assert tracked.values_of({printed: 2.5}) == {name: 2.5}
     assert printed in tracked.READ
@@ -351,11 +357,21 @@ def test_of_several_names_the_first_counts():
 
 
 @pytest.mark.parametrize(
-    "column", ["train/global_step", "trainer/global_step", "global_step", "training/global_step", "Step", "_step"]
+    "column",
+    [
+        "train/global_step",
+        "trainer/global_step",
+        "global_step",
+        "training/global_step",
+        "Step",
+        "_step",
+    ],
 )
 @pytest.mark.parametrize(("clock", "zero"), [("_runtime", 30.0), ("_timestamp", 1.7e9)])
 def test_a_tracker_counts_steps_and_time_in_each_column(column, clock, zero):
-    rows = [(0, {column: step, clock: zero + 2.0 * step, "loss": 3.0 - step}) for step in range(1, 6)]
+    rows = [
+        (0, {column: step, clock: zero + 2.0 * step, "loss": 3.0 - step}) for step in range(1, 6)
+    ]
     (training,) = tracked.trainings_of(rows)
     records = training.ordered()
     assert [record.step for record in records] == [1, 2, 3, 4, 5]

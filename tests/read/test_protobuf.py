@@ -29,7 +29,14 @@ def test_a_number_of_more_than_ten_bytes_is_none():
 
 
 def test_fields():
-    content = b"\x08\x96\x01" + b"\x12\x03abc" + b"\x1d\x01\x02\x03\x04" + b"\x21" + bytes(range(8)) + b"\x08\x07"
+    content = (
+        b"\x08\x96\x01"
+        + b"\x12\x03abc"
+        + b"\x1d\x01\x02\x03\x04"
+        + b"\x21"
+        + bytes(range(8))
+        + b"\x08\x07"
+    )
     assert dict(fields_of(content)) == {
         (1, 0): [150, 7], (2, 2): [b"abc"], (3, 5): [b"\x01\x02\x03\x04"], (4, 1): [bytes(range(8))],
     }  # fmt: skip

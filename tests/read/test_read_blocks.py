@@ -54,7 +54,19 @@ def test_what_a_long_progress_bar_leaves_empty_is_no_line(between, size):
 @pytest.mark.parametrize("size", [1, 7, 64, 1000])
 def test_lines_that_show_nothing_at_all_are_the_same_wherever_chunks_end(size):
     nothing = b"\x1b[0m" * 30
-    content = nothing + b"\r" + nothing + b"\n" + nothing + b"\r\n" + nothing + b"\n" + b"\r" * 200 + b"\n" + b"x\r"
+    content = (
+        nothing
+        + b"\r"
+        + nothing
+        + b"\n"
+        + nothing
+        + b"\r\n"
+        + nothing
+        + b"\n"
+        + b"\r" * 200
+        + b"\n"
+        + b"x\r"
+    )
     found = list(text.lines(content[at : at + size] for at in range(0, len(content), size)))
     assert found == [(2, "", True), (3, "", True), (5, "x", True)]
 
@@ -95,7 +107,9 @@ def test_blocks_hold_all_lines_that_are_not_too_long(pieces, seed):
 def test_blocks_are_utf8_whatever_the_file_is(encoding):
     content = "\ufeffeins\nzwei ä\n".encode(encoding)
     blocks = text.Blocks()
-    found = [block for size in range(len(content)) for block in blocks.feed(content[size : size + 1])]
+    found = [
+        block for size in range(len(content)) for block in blocks.feed(content[size : size + 1])
+    ]
     assert b"".join(found) == "eins\nzwei ä\n".encode()
     assert blocks.finish() == []
 

@@ -36,7 +36,11 @@ def single(lines):
 
 def line(at, step, seconds=1.0, *, loss=None, resolution="microseconds", **more):
     """A line of a step in MaxText's form, printed so many seconds after the beginning."""
-    stamp = "" if at is None else (BEGIN + datetime.timedelta(seconds=at)).isoformat(" ", resolution) + " "
+    stamp = (
+        ""
+        if at is None
+        else (BEGIN + datetime.timedelta(seconds=at)).isoformat(" ", resolution) + " "
+    )
     others = "".join(f"{name.replace('_', '/')}: {value}, " for name, value in more.items())
     return f"{stamp}completed step: {step}, seconds: {seconds:.6f}, {others}loss: {loss or 5 - step / 100:.5f}"
 
@@ -50,7 +54,13 @@ def again(after, *, seconds=1.0, factor=1.0):
     """Whether a step that is printed again so much later is another attempt, or the same of another rank."""
     lines = [line(seconds * step, step, seconds) for step in range(20)]
     run = single([*lines, line(19 * seconds + after, 19, seconds * factor, loss=4.81)])
-    return "restart" if said(run, "restarted") else "conflict" if said(run, "printed twice") else "double"
+    return (
+        "restart"
+        if said(run, "restarted")
+        else "conflict"
+        if said(run, "printed twice")
+        else "double"
+    )
 
 
 def trainings_from(step):
@@ -68,9 +78,15 @@ def again_unstamped(factor):
 
 def by_another_rank(step):
     """Whether a step that another rank prints after step 19 is another attempt, in a log without times."""
-    lines = [f"[rank0]:step: {number}  loss: 9.1  memory: 31.0GiB(25%)  tps: 5,000" for number in range(10, 20)]
+    lines = [
+        f"[rank0]:step: {number}  loss: 9.1  memory: 31.0GiB(25%)  tps: 5,000"
+        for number in range(10, 20)
+    ]
     return bool(
-        said(single([*lines, f"[rank1]:step: {step}  loss: 9.1  memory: 32.0GiB(25%)  tps: 6,000"]), "restarted")
+        said(
+            single([*lines, f"[rank1]:step: {step}  loss: 9.1  memory: 32.0GiB(25%)  tps: 6,000"]),
+            "restarted",
+        )
     )
 
 
@@ -85,7 +101,9 @@ def rates_disagree(factor):
 
 
 def tokens_vary(factor):
-    tokens = itertools.accumulate([1000.0 if step % 2 else 1000.0 * factor for step in range(1, 21)])
+    tokens = itertools.accumulate(
+        [1000.0 if step % 2 else 1000.0 * factor for step in range(1, 21)]
+    )
     lines = [
         f"{{'loss': 1.5, 'grad_norm': 0.45, 'learning_rate': 1e-06, 'num_tokens': {each}, 'step_time': 12.5, "
         f"'epoch': {step / 30:.4f}}}"
@@ -104,7 +122,12 @@ def gaps(count):
 @limits(
     ("same moment", again, (1.99, "double"), (2.01, "restart")),
     ("half a step", lambda after: again(after, seconds=100.0), (49.9, "double"), (50.1, "restart")),
-    ("figures of one step", lambda factor: again(1.0, factor=factor), (1.052, "double"), (1.053, "conflict")),
+    (
+        "figures of one step",
+        lambda factor: again(1.0, factor=factor),
+        (1.052, "double"),
+        (1.053, "conflict"),
+    ),
     ("first step again", trainings_from, (3, 2), (4, 1)),
     ("figures of ranks", again_unstamped, (1.052, "double"), (1.053, "restart")),
     ("steps of another rank", by_another_rank, (16, True), (17, False)),
@@ -118,12 +141,18 @@ def test_records(ask, below, above):
 
 def alike(losses=40, *, factor=1.0, unlike=0, time=1.0, slow=0, runtime=None):
     """Whether two sources describe one training: some losses differ by a factor, and some step times by another."""
-    first = Run(**{**series([1.0] * losses), "loss_values": tuple(5 - step / 100 for step in range(losses))})
+    first = Run(
+        **{**series([1.0] * losses), "loss_values": tuple(5 - step / 100 for step in range(losses))}
+    )
     first = msgspec.structs.replace(first, source=Source(kind="log", dialect="a console"))
-    values = [value * (factor if step < unlike else 1.0) for step, value in enumerate(first.loss_values)]
+    values = [
+        value * (factor if step < unlike else 1.0) for step, value in enumerate(first.loss_values)
+    ]
     times = [time if step < slow else 1.0 for step in range(losses)]
     source = Source(kind="log", dialect="a file")
-    second = msgspec.structs.replace(first, loss_values=tuple(values), step_times=tuple(times), source=source)
+    second = msgspec.structs.replace(
+        first, loss_values=tuple(values), step_times=tuple(times), source=source
+    )
     if runtime:
         first, second = (
             msgspec.structs.replace(run, native_metrics={"train_runtime_seconds": seconds})
@@ -134,10 +163,25 @@ def alike(losses=40, *, factor=1.0, unlike=0, time=1.0, slow=0, runtime=None):
 
 @limits(
     ("steps in common", alike, (2, False), (3, True)),
-    ("digits of a loss", lambda factor: alike(factor=factor, unlike=40), (1.00049, True), (1.00051, False)),
-    ("losses that differ", lambda count: alike(100, factor=1.1, unlike=count), (5, True), (6, False)),
+    (
+        "digits of a loss",
+        lambda factor: alike(factor=factor, unlike=40),
+        (1.00049, True),
+        (1.00051, False),
+    ),
+    (
+        "losses that differ",
+        lambda count: alike(100, factor=1.1, unlike=count),
+        (5, True),
+        (6, False),
+    ),
     ("step times", lambda time: alike(time=time, slow=40), (1.0049, True), (1.0051, False)),
-    ("step times that differ", lambda count: alike(100, time=2.0, slow=count), (10, True), (11, False)),
+    (
+        "step times that differ",
+        lambda count: alike(100, time=2.0, slow=count),
+        (10, True),
+        (11, False),
+    ),
     ("total time", lambda factor: alike(runtime=factor), (1.00049, True), (1.00051, False)),
 )
 def test_two_sources_of_one_training(ask, below, above):
@@ -146,8 +190,18 @@ def test_two_sources_of_one_training(ask, below, above):
 
 @limits(
     # Six digits tell more, but the values needn't be of the very same moment.
-    ("ratio above", lambda value: whole_ratio((value,), ("1.00000",)), ("8.00079", 8), ("8.00081", None)),
-    ("ratio below", lambda value: whole_ratio((value,), ("1.00000",)), ("7.99919", None), ("7.99921", 8)),
+    (
+        "ratio above",
+        lambda value: whole_ratio((value,), ("1.00000",)),
+        ("8.00079", 8),
+        ("8.00081", None),
+    ),
+    (
+        "ratio below",
+        lambda value: whole_ratio((value,), ("1.00000",)),
+        ("7.99919", None),
+        ("7.99921", 8),
+    ),
 )
 def test_a_whole_ratio(ask, below, above):
     assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
@@ -159,7 +213,9 @@ def window(shifted):
     for number in range(20):
         step = 10 * number + 9 + (3 if 5 <= number < 5 + shifted else 0)
         data = {"reduced_train_loss": 2.5, "train_step_timing in s": 1.0}
-        records.append(f"DLLL {json.dumps({'timestamp': 1.7e9 + step, 'step': step, 'data': data})}")
+        records.append(
+            f"DLLL {json.dumps({'timestamp': 1.7e9 + step, 'step': step, 'data': data})}"
+        )
     return single(records).window_steps[-1]
 
 
@@ -180,7 +236,11 @@ def mlperf_steps(miss=0.0, pauses=0):
     log.event("block_start", samples_count=0)
     for step in range(4, 201, 4):
         log.now += 4_000_000 + (1_000_000 if 4 < step <= 4 + 4 * pauses else 0)
-        log.event("tracked_stats", {"train_step_time": 1000.0 * (1 - miss)}, samples_count=step * log.batch)
+        log.event(
+            "tracked_stats",
+            {"train_step_time": 1000.0 * (1 - miss)},
+            samples_count=step * log.batch,
+        )
     log.event("block_stop", samples_count=200 * log.batch)
     log.event("run_stop", samples_count=200 * log.batch, status="success")
     return single([log.text()])
@@ -215,10 +275,14 @@ def pause(seconds):
 def stretch(seconds):
     """Whether time is unknown where stamps in whole seconds say that ten steps of 1 s take so long."""
     ends = (10.0, 10.0 + seconds, 40.0 + seconds)
-    first, second, third = (iteration(at, 10 * n, 1.0, resolution="seconds") for n, at in enumerate(ends, start=1))
+    first, second, third = (
+        iteration(at, 10 * n, 1.0, resolution="seconds") for n, at in enumerate(ends, start=1)
+    )
     return (
         "unknown"
-        in account_of(single([first, second, " validation loss at iteration 20 | lm loss value: 2.5", third])).parts
+        in account_of(
+            single([first, second, " validation loss at iteration 20 | lm loss value: 2.5", third])
+        ).parts
     )
 
 
@@ -235,7 +299,11 @@ def unread(count):
     """Whether more labels of a line aren't read than are named."""
     labels = "".join(f" figure {chr(97 + number)}: 1.0 |" for number in range(count))
     return bool(
-        said(single([iteration(2.0 * number, number) + labels for number in range(1, 9)]), "labels not read", "…")
+        said(
+            single([iteration(2.0 * number, number) + labels for number in range(1, 9)]),
+            "labels not read",
+            "…",
+        )
     )
 
 
@@ -251,14 +319,18 @@ def rated(rate):
 def is_interval(step):
     """Whether the second of two records of torchtitan is one step, as far as is known."""
     log = [
-        f"[rank0]:[titan] 2026-01-01 00:00:{n:02} - root - INFO - step: {n:2}  loss: 9.1  tps: 5,000" for n in (1, step)
+        f"[rank0]:[titan] 2026-01-01 00:00:{n:02} - root - INFO - step: {n:2}  loss: 9.1  tps: 5,000"
+        for n in (1, step)
     ]
     return bool(said(single(log), "log_freq isn't stated"))
 
 
 def is_dated(place):
     """Whether a time at such a place is that of its line."""
-    return told_by("." * place + " 2026-05-11 02:00:00 saving checkpoint at iteration 5")[0] is not None
+    return (
+        told_by("." * place + " 2026-05-11 02:00:00 saving checkpoint at iteration 5")[0]
+        is not None
+    )
 
 
 def repeated(after):
@@ -277,7 +349,10 @@ def second_of_first(miss):
 def second_by(resolution):
     """The second step's time where coarse stamps fit its own and the mean with the first, and finer ones only one."""
     rest = [iteration(11.0 + 2 * number, number, resolution=resolution) for number in range(3, 20)]
-    lines = [iteration(10.0, 1, 3.0, resolution=resolution), iteration(12.0, 2, 2.5, resolution=resolution)]
+    lines = [
+        iteration(10.0, 1, 3.0, resolution=resolution),
+        iteration(12.0, 2, 2.5, resolution=resolution),
+    ]
     return single([*lines, *rest]).step_times[1]
 
 
@@ -286,15 +361,16 @@ def second_after_pause(seconds):
     lines = [iteration(2.0 * number, number) for number in range(1, 11)]
     begin = 20.0 + seconds + 10.0
     lines += [iteration(begin, 11, 10.0), iteration(begin + 2.0, 12, 6.0)]
-    return single([*lines, *(iteration(begin + 2.0 * (number - 11), number) for number in range(13, 20))]).step_times[
-        11
-    ]
+    return single(
+        [*lines, *(iteration(begin + 2.0 * (number - 11), number) for number in range(13, 20))]
+    ).step_times[11]
 
 
 def conflicts(count):
     """How many iterations are named that are printed twice with different losses."""
     pairs = (
-        (iteration(2.0 * number, number), iteration(2.0 * number, number, loss=2.6)) for number in range(1, count + 1)
+        (iteration(2.0 * number, number), iteration(2.0 * number, number, loss=2.6))
+        for number in range(1, count + 1)
     )
     return sum("printed twice" in each for each in single(itertools.chain(*pairs)).warnings)
 
@@ -376,4 +452,6 @@ def test_kernels_of_no_category_are_told(tmp_path, percent, told):
     trace.kernel("gemm", None, 0.0, 100.0 - percent)
     trace.kernel("zzz", None, 100.0 - percent, 100.0)
     path.write_bytes(trace.text())
-    assert bool(said(load.load([str(path)]).files[0].runs[0], "kernels of no known category")) is told
+    assert (
+        bool(said(load.load([str(path)]).files[0].runs[0], "kernels of no known category")) is told
+    )

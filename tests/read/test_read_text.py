@@ -79,7 +79,9 @@ def test_colours_are_taken_out_with_and_without_their_escape_byte(coloured):
     assert text.clean(coloured) == LINE
 
 
-@pytest.mark.parametrize("plain", ["rate[5m] of queries", "[main] ready", "[20260511 02:18:01][rank-7/8]", "x[1]"])
+@pytest.mark.parametrize(
+    "plain", ["rate[5m] of queries", "[main] ready", "[20260511 02:18:01][rank-7/8]", "x[1]"]
+)
 def test_brackets_that_are_no_colours_stay(plain):
     assert text.clean(plain) == plain
 
@@ -109,7 +111,10 @@ def test_prefixes_come_off_in_any_order():
     rng = random.Random(0)
     for _ in range(200):
         chosen = rng.sample(PREFIXES, rng.randint(0, 4))
-        assert text.without_prefixes("".join(chosen) + "RuntimeError: no memory").strip() == "RuntimeError: no memory"
+        assert (
+            text.without_prefixes("".join(chosen) + "RuntimeError: no memory").strip()
+            == "RuntimeError: no memory"
+        )
 
 
 def test_text_that_only_resembles_a_prefix_stays():
@@ -128,6 +133,8 @@ def test_stamps_are_read_with_their_resolution_and_offset():
     assert aware.seconds_after(naive) is None
 
 
-@pytest.mark.parametrize("said", ["no time", "2026-13-41 02:17:24", "12026-05-11 02:17:24", "[20261332 99:00:00]"])
+@pytest.mark.parametrize(
+    "said", ["no time", "2026-13-41 02:17:24", "12026-05-11 02:17:24", "[20261332 99:00:00]"]
+)
 def test_what_is_no_time_is_no_stamp(said):
     assert text.first_stamp(said) is None

@@ -46,12 +46,19 @@ def restarts(many: int) -> list[str]:
 
 def back_to_the_last(many: int) -> list[str]:
     """All iterations, and then the last one again and again."""
-    return [*plain(many // 2), *(step(many // 2, second=30 * number) for number in range(many // 2, many))]
+    return [
+        *plain(many // 2),
+        *(step(many // 2, second=30 * number) for number in range(many // 2, many)),
+    ]
 
 
 def late(many: int) -> list[str]:
     """The last iteration first, and all others late."""
-    return [step(1), step(many, second=many), *(step(number, second=number) for number in range(2, many))]
+    return [
+        step(1),
+        step(many, second=many),
+        *(step(number, second=number) for number in range(2, many)),
+    ]
 
 
 def trainings(many: int) -> list[str]:
@@ -67,9 +74,11 @@ def dumps(many: int) -> list[str]:
 
 
 def noise(many: int) -> list[str]:
-    return ["RuntimeError: survived |", "a | table | with elapsed", "[rank3]: Traceback (most recent call last):"] * (
-        many // 3
-    )
+    return [
+        "RuntimeError: survived |",
+        "a | table | with elapsed",
+        "[rank3]: Traceback (most recent call last):",
+    ] * (many // 3)
 
 
 def gaps(many: int) -> list[str]:
@@ -80,7 +89,19 @@ def bars(many: int) -> list[str]:
     return [f"{'|' * 40} elapsed {each}" for each in plain(many)]
 
 
-LOGS = (plain, doubled, restarts, back_to_the_last, late, trainings, other_makes, dumps, noise, gaps, bars)
+LOGS = (
+    plain,
+    doubled,
+    restarts,
+    back_to_the_last,
+    late,
+    trainings,
+    other_makes,
+    dumps,
+    noise,
+    gaps,
+    bars,
+)
 
 
 def calls_of(work: Callable[[], object]) -> int:
@@ -124,7 +145,14 @@ def test_twice_the_log_is_twice_the_work(log):
 NUMBER = re.compile(r"(?<![\d.])(?<!\d:)\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?!\d*:\d)")
 """A number that is no part of a time of day."""
 
-NOT_CONTINUED = {"llama_factory", "automodel", "golden", "torchtitan", "wandb, history", "wandb, chart"}
+NOT_CONTINUED = {
+    "llama_factory",
+    "automodel",
+    "golden",
+    "torchtitan",
+    "wandb, history",
+    "wandb, chart",
+}
 """Synthetic logs whose step lines can't be continued, or that are read as a whole."""
 
 
@@ -158,7 +186,9 @@ def test_twice_the_records_are_twice_the_work(name):
     assert_linear(small, large)
 
 
-@pytest.mark.parametrize("unit", [b"x", b"\r", b"\x1b[", b"iteration 1/2 | elapsed time per iteration (ms): 5 | "])
+@pytest.mark.parametrize(
+    "unit", [b"x", b"\r", b"\x1b[", b"iteration 1/2 | elapsed time per iteration (ms): 5 | "]
+)
 def test_twice_the_line_without_an_end_is_twice_the_work(unit, monkeypatch):
     monkeypatch.setattr(text, "LONGEST_LINE", 4096)
 
@@ -195,7 +225,11 @@ def ranks_of(shape: str, many: int) -> Iterable[bytes]:
     yield "\n".join(dump(setup)).encode() + b"\n"
     for number in range(1, many + 1):
         figures = Step(
-            number, round(rng.uniform(400, 900), 1), rng.random(), rng.random() / 1e4, round(rng.random(), 3)
+            number,
+            round(rng.uniform(400, 900), 1),
+            rng.random(),
+            rng.random() / 1e4,
+            round(rng.random(), 3),
         )
         (text_of_step,) = lines([figures], setup)
         yield "".join(f"{prefixed(text_of_step, 'coloured', rank)}\n" for rank in range(8)).encode()
@@ -203,7 +237,8 @@ def ranks_of(shape: str, many: int) -> Iterable[bytes]:
 
 def test_lines_before_a_training_are_not_read_by_each_format_anew():
     written = [
-        Line(each, f"Collecting torch=={each}.4.5 (from -r requirements.txt (line 3))", True) for each in range(2000)
+        Line(each, f"Collecting torch=={each}.4.5 (from -r requirements.txt (line 3))", True)
+        for each in range(2000)
     ]
     read.new_feeder().feed_lines(written[:1000])
     feeder = read.new_feeder()
@@ -214,8 +249,12 @@ def test_lines_before_a_training_are_not_read_by_each_format_anew():
 def test_of_what_lies_between_iterations_lines_with_events_alone_are_read():
     first = "".join(f"{each}\n" for each in plain(100)).encode()
     noise_lines = "[rank3] prefetched a batch, the queue is full\n" * 200
-    stretch = f"{noise_lines}saving checkpoint at iteration 7 to /ckpt in torch format\n{noise_lines}"
-    later = "".join(f"{stretch}{step(number, second=number)}\n" for number in range(101, 151)).encode()
+    stretch = (
+        f"{noise_lines}saving checkpoint at iteration 7 to /ckpt in torch format\n{noise_lines}"
+    )
+    later = "".join(
+        f"{stretch}{step(number, second=number)}\n" for number in range(101, 151)
+    ).encode()
     calls_of(lambda: megatron.Reader().feed_block(1, first + later))
     reader = megatron.Reader()
     number = reader.feed_block(1, first)
@@ -264,7 +303,9 @@ def test_lines_between_iterations_are_not_kept(monkeypatch):
         nonlocal number
         # Blocks of their own: 4.7 MiB in all.
         for _ in range(20):
-            number = reader.feed_block(number, b"nothing of interest happens here, and much of it\n" * 5000)
+            number = reader.feed_block(
+                number, b"nothing of interest happens here, and much of it\n" * 5000
+            )
 
     assert peak_of(feed) < 4 << 20
     (reading,) = reader.finish()

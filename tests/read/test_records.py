@@ -74,9 +74,26 @@ def test_a_policys_loss():
 
 def test_known_names_alone_are_set_and_the_first_of_a_kind_holds():
     record = Record(3, 7)
-    printed = {"b": "2", "a": "1", "ms": "700", "s": "0.9", "step": "3", "text": "x", "more": 4.5, "odd": "nan"}
+    printed = {
+        "b": "2",
+        "a": "1",
+        "ms": "700",
+        "s": "0.9",
+        "step": "3",
+        "text": "x",
+        "more": 4.5,
+        "odd": "nan",
+    }
     record.put_all(
-        printed, {"a": "loss", "b": "loss", "c": "grad_norm", "ms": "milliseconds", "s": "seconds", "step": ""}
+        printed,
+        {
+            "a": "loss",
+            "b": "loss",
+            "c": "grad_norm",
+            "ms": "milliseconds",
+            "s": "seconds",
+            "step": "",
+        },
     )
     assert record == Record(3, 7, loss=1.0, seconds=0.7, unread=("more", "odd"))
 
@@ -86,7 +103,9 @@ UTC = datetime.timezone.utc
 
 
 def stamp(seconds: float = 0.0, zone: datetime.tzinfo | None = UTC, year: int = 2026) -> Stamp:
-    return Stamp((SINCE + datetime.timedelta(seconds=seconds)).replace(tzinfo=zone, year=year), 1e-3)
+    return Stamp(
+        (SINCE + datetime.timedelta(seconds=seconds)).replace(tzinfo=zone, year=year), 1e-3
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,7 +113,11 @@ def stamp(seconds: float = 0.0, zone: datetime.tzinfo | None = UTC, year: int = 
     [
         (None, None, ["timestamp unknown: the source has no time of day"]),
         (stamp(5), "2026-03-01T12:00:05+00:00", []),
-        (stamp(zone=None), None, ["timestamp unknown: no time zone in the log (2026-03-01 12:00:00)"]),
+        (
+            stamp(zone=None),
+            None,
+            ["timestamp unknown: no time zone in the log (2026-03-01 12:00:00)"],
+        ),
         (stamp(year=NO_YEAR), None, ["timestamp unknown: no year in the log"]),
         (stamp(year=NO_YEAR + 1), "2001-03-01T12:00:00+00:00", []),
     ],
@@ -144,17 +167,24 @@ def test_times_from_the_time_since_the_start(steps, elapsed, windows, seconds):
 def test_t7_records_less_than_a_second_apart(in_whole_seconds, windows, seconds):
     elapsed = [0.0, 1.0, 1.0, 2.0, 2.0, 3.0]
     steps = [1, 2, 3, 4, 5, 7]
-    found = [Record(step, 1, native={"elapsed_seconds": now}) for step, now in zip(steps, elapsed, strict=True)]
+    found = [
+        Record(step, 1, native={"elapsed_seconds": now})
+        for step, now in zip(steps, elapsed, strict=True)
+    ]
     records.set_times(found, in_whole_seconds=in_whole_seconds)
     assert [each.window for each in found] == windows
     assert [each.seconds for each in found] == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("in_whole_seconds", [False, True])
-@pytest.mark.parametrize(("apart", "seconds"), [(1, 0.07), (1, 0.31), (1, 0.95), (1, 1.05), (1, 2.3), (10, 0.07)])
+@pytest.mark.parametrize(
+    ("apart", "seconds"), [(1, 0.07), (1, 0.31), (1, 0.95), (1, 1.05), (1, 2.3), (10, 0.07)]
+)
 def test_t7_the_mean_by_whole_seconds_is_that_of_the_steps(apart, seconds, in_whole_seconds):
     steps = range(apart, 400 * apart + 1, apart)
-    found = [Record(step, 1, native={"elapsed_seconds": float(int(step * seconds))}) for step in steps]
+    found = [
+        Record(step, 1, native={"elapsed_seconds": float(int(step * seconds))}) for step in steps
+    ]
     records.set_times(found, in_whole_seconds=in_whole_seconds)
     timed = [each for each in found if each.seconds is not None]
     covered = sum(each.window for each in timed)
@@ -198,7 +228,9 @@ def test_peaks_are_the_highest_of_all_records():
     found = [Record(step, step, native=native) for step, native in enumerate(values)]
     names = {"a_gb": "peak_gb", "b_gb": "other_gb", "d_gb": "none_gb"}
     assert records.peaks(found, names) == {"peak_gb": 5.0, "other_gb": 2.0}
-    assert records.peaks(found, {"a_gb": "same_gb", "c_gb": "same_gb", "b_gb": "same_gb"}) == {"same_gb": 9.0}
+    assert records.peaks(found, {"a_gb": "same_gb", "c_gb": "same_gb", "b_gb": "same_gb"}) == {
+        "same_gb": 9.0
+    }
 
 
 class TestConflicts:
@@ -242,7 +274,9 @@ SILENT = "without an error (killed, still running, or truncated)"
 NEITHER = "neither the planned steps nor a normal end are logged"
 
 
-def ended(*, steps: int = 6, success: int = 0, cause: str = "", code: int = 0, cut_off: int | None = None):
+def ended(
+    *, steps: int = 6, success: int = 0, cause: str = "", code: int = 0, cut_off: int | None = None
+):
     training = LoggedTraining(cut_off=cut_off)
     for step in range(1, steps + 1):
         training.records[step] = training.last = Record(step, 10 * step)
@@ -322,7 +356,9 @@ class TestContext:
 
     def test_events_and_causes_without_a_time_are_heard(self):
         context = LogContext()
-        for number, text in enumerate(("nothing", "saving checkpoint at iteration 7", "x", "ValueError: y"), 1):
+        for number, text in enumerate(
+            ("nothing", "saving checkpoint at iteration 7", "x", "ValueError: y"), 1
+        ):
             context.feed(number, text)
         assert context.events.marks == [Mark("checkpoint", "begins", 2, None, None, 7)]
         assert context.causes.reason() == "line 4: ValueError: y"
@@ -367,7 +403,12 @@ class TestContext:
             (["ValueError: x", "-- arguments --"], {}, {"size": 3}, True),
             (["ValueError: x", "-- arguments --"], {}, {"size": 3, "hostname": "b"}, True),
             (["ValueError: x", "-- arguments --"], {}, {"other": 5}, True),
-            (["ValueError: x", "-- arguments --", "saving checkpoint at iteration 3"], {}, {"size": 3}, True),
+            (
+                ["ValueError: x", "-- arguments --", "saving checkpoint at iteration 3"],
+                {},
+                {"size": 3},
+                True,
+            ),
             (["ValueError: x", "-- arguments --"], {}, {"size": 4}, False),
             (["ValueError: x", "-- arguments --"], {"success": 4}, {"size": 3}, False),
             (["ValueError: x", "saving checkpoint at iteration 3"], {}, {"size": 3}, False),

@@ -26,10 +26,15 @@ def training(*records: Record, **values) -> LoggedTraining:
         # What follows is joined, what lies a step apart isn't.
         ([(1, 1), (2, 2), (3, 5), (7, 8)], "steps 1–5, 7–8"),
         ([(4, 4), (4, 4)], "steps 4, 4"),
-        ([(10 * each, 10 * each) for each in range(12)], "steps " + ", ".join(str(10 * each) for each in range(12))),
+        (
+            [(10 * each, 10 * each) for each in range(12)],
+            "steps " + ", ".join(str(10 * each) for each in range(12)),
+        ),
         (
             [(10 * each, 10 * each + 2) for each in range(15)],
-            "steps " + ", ".join(f"{10 * each}–{10 * each + 2}" for each in range(12)) + ", and 3 more",
+            "steps "
+            + ", ".join(f"{10 * each}–{10 * each + 2}" for each in range(12))
+            + ", and 3 more",
         ),
     ],
 )
@@ -84,7 +89,12 @@ def test_tokens_per_step():
 
 @pytest.mark.parametrize(
     ("tokens", "varies"),
-    [([0.0, 100.0, 204.0], False), ([0.0, 100.0, 205.0], True), ([0.0, 105.0, 205.0], True), ([7.0], False)],
+    [
+        ([0.0, 100.0, 204.0], False),
+        ([0.0, 100.0, 205.0], True),
+        ([0.0, 105.0, 205.0], True),
+        ([7.0], False),
+    ],
 )
 def test_sequence_lengths_that_vary(tokens, varies):
     records = [record(step, native={"tokens_seen": seen}) for step, seen in enumerate(tokens, 1)]
@@ -106,9 +116,18 @@ def test_sequence_lengths_that_vary(tokens, varies):
             [record(1, not_finite=("grad_norm",)), record(2), record(3, not_finite=("grad_norm",))],
             ["gradient norm is not finite at steps 1, 3"],
         ),
-        ([record(1, unread=("b", "a")), record(2, unread=("c", "a"))], ["3 labels not read: b, a, c"]),
-        ([record(20, window=10), record(40, window=10)], ["log begins at step 20", "no record of steps 21–30"]),
-        ([record(2, window=None), record(4, window=None)], ["log begins at step 2", "no record of step 3"]),
+        (
+            [record(1, unread=("b", "a")), record(2, unread=("c", "a"))],
+            ["3 labels not read: b, a, c"],
+        ),
+        (
+            [record(20, window=10), record(40, window=10)],
+            ["log begins at step 20", "no record of steps 21–30"],
+        ),
+        (
+            [record(2, window=None), record(4, window=None)],
+            ["log begins at step 2", "no record of step 3"],
+        ),
     ],
 )
 def test_what_records_lack(records, warnings):
@@ -116,7 +135,11 @@ def test_what_records_lack(records, warnings):
 
 
 def test_warnings_of_a_training_in_their_order():
-    records = [record(7, not_finite=("loss", "grad_norm"), loss=None), record(3, unread=("x",)), record(5, loss=None)]
+    records = [
+        record(7, not_finite=("loss", "grad_norm"), loss=None),
+        record(3, unread=("x",)),
+        record(5, loss=None),
+    ]
     made = training(*records, warnings=["w"], conflicts=["c"], again=list(range(52)))
     assert remarks.warnings_of(made) == [
         "w",
@@ -163,7 +186,9 @@ def test_rates_against_the_other_values(rates, sizes, warnings):
     assert remarks.check_rates({"native_metrics": {}}, None, TrainingConfig()) == []
 
 
-@pytest.mark.parametrize(("share", "tells"), [(1.0099, False), (1.0101, True), (0.9901, False), (0.9899, True)])
+@pytest.mark.parametrize(
+    ("share", "tells"), [(1.0099, False), (1.0101, True), (0.9901, False), (0.9899, True)]
+)
 def test_a_share_that_disagrees(share, tells):
     words = f"1 of 2 {RATES} 1.0% (step 2); one of them is wrong"
     assert rated([100.0, 100 * share]) == ([words] if tells else [])

@@ -115,7 +115,11 @@ PARTS = {"micro_batch_size": 4, "gradient_accumulation_steps": 2, "data_parallel
             "global batch size 128 and micro batch size 4 × gradient accumulation steps 2 × data parallel size 8",
         ),
         ({"micro_batch_size": 6}, {"global_batch_size": 66}, None),
-        ({"micro_batch_size": 6}, {"global_batch_size": 64}, "global batch size 64 and micro batch size 6"),
+        (
+            {"micro_batch_size": 6},
+            {"global_batch_size": 64},
+            "global batch size 64 and micro batch size 6",
+        ),
         ({"data_parallel_size": 5, "tensor_model_parallel_size": 2}, {"num_gpus": 20}, None),
         (
             {"data_parallel_size": 5, "tensor_model_parallel_size": 2},
@@ -123,7 +127,10 @@ PARTS = {"micro_batch_size": 4, "gradient_accumulation_steps": 2, "data_parallel
             "number of GPUs 8 and data parallel size 5 × tensor model parallel size 2",
         ),
         (
-            {f"{kind}_parallel_size": 2 for kind in ("data", "tensor_model", "pipeline_model", "context")},
+            {
+                f"{kind}_parallel_size": 2
+                for kind in ("data", "tensor_model", "pipeline_model", "context")
+            },
             {"num_gpus": 32},
             "number of GPUs 32 and data parallel size 2 × tensor model parallel size 2 × pipeline model parallel "
             "size 2 × context parallel size 2",
@@ -147,7 +154,9 @@ def test_a_size_that_is_not_the_product_of_its_parts(values, given, contradictio
 
 def test_sizes_without_inference():
     values = stated(num_gpus=16, tensor_model_parallel_size=4)
-    assert run_builder.sizes_of(values, {}, infer=False)[1] == ParallelismConfig(tensor_model_parallel_size=4)
+    assert run_builder.sizes_of(values, {}, infer=False)[1] == ParallelismConfig(
+        tensor_model_parallel_size=4
+    )
 
 
 def test_shape():
@@ -155,15 +164,27 @@ def test_shape():
         name: number for number, name in enumerate(run_builder._SHAPE_COUNTS, 7)
     }
     switches = {"tie_word_embeddings": False, "gated_ffn": True}
-    assert run_builder.shape_of(stated(**counts, **switches)) == ModelConfig(**counts, **switches, source="the log")
+    assert run_builder.shape_of(stated(**counts, **switches)) == ModelConfig(
+        **counts, **switches, source="the log"
+    )
     assert run_builder.shape_of(stated(num_layers="x", gated_ffn=1)) == ModelConfig()
-    assert run_builder.shape_of(stated(gated_ffn=False)) == ModelConfig(gated_ffn=False, source="the log")
+    assert run_builder.shape_of(stated(gated_ffn=False)) == ModelConfig(
+        gated_ffn=False, source="the log"
+    )
 
 
 def test_optimizer():
-    numbers = {"beta1": 0.9, "beta2": 0.95, "epsilon": 1e-8, "weight_decay": 0.1, "gradient_clipping": 2.0}
+    numbers = {
+        "beta1": 0.9,
+        "beta2": 0.95,
+        "epsilon": 1e-8,
+        "weight_decay": 0.1,
+        "gradient_clipping": 2.0,
+    }
     values = stated(optimizer="adam", schedule="cosine", peak_learning_rate=0.25, **numbers)
-    assert run_builder.optimizer_of(values) == Optimizer(name="adam", learning_rate=0.25, schedule="cosine", **numbers)
+    assert run_builder.optimizer_of(values) == Optimizer(
+        name="adam", learning_rate=0.25, schedule="cosine", **numbers
+    )
     assert run_builder.optimizer_of(stated(peak_learning_rate=0.0)) == Optimizer(learning_rate=0.0)
     assert run_builder.optimizer_of(stated(peak_learning_rate=-0.5)) == Optimizer()
 
@@ -211,7 +232,9 @@ def test_model(config, name, expected):
 def training(steps: int = 3, *, first: int = 1, stamped: bool = True, **values) -> LoggedTraining:
     made = LoggedTraining()
     for step in range(first, first + steps):
-        time = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.timezone.utc) + datetime.timedelta(seconds=2 * step)
+        time = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.timezone.utc) + datetime.timedelta(
+            seconds=2 * step
+        )
         made.records[step] = made.last = Record(
             step, 10 * step, seconds=2.0, loss=5.0 - step / 8, window=1, stamp=Stamp(time, 1e-3) if stamped else None,
         )  # fmt: skip
@@ -287,7 +310,9 @@ def test_a_whole_run():
 
 
 def build(made: LoggedTraining, given: dict | None = None, **fields) -> Run:
-    return RunBuilder("nemo", "nemo", made, **{"timing": timer(), "rate": None, **fields}).run(given or {})
+    return RunBuilder("nemo", "nemo", made, **{"timing": timer(), "rate": None, **fields}).run(
+        given or {}
+    )
 
 
 GPU = "the source doesn't state the GPU's name"
@@ -317,7 +342,8 @@ def test_warnings(values, fields, warnings):
 
 
 @pytest.mark.parametrize(
-    ("unknown", "words"), [({}, "no step times in the source"), ({"step_times": "not printed"}, "not printed")]
+    ("unknown", "words"),
+    [({}, "no step times in the source"), ({"step_times": "not printed"}, "not printed")],
 )
 def test_without_step_times(unknown, words):
     made = training()
@@ -349,12 +375,21 @@ def test_the_models_name(given, stated_model, fields, model):
 @pytest.mark.parametrize(
     ("fields", "status"),
     [
-        ({}, ("incomplete", "log ends at step 3 of 4 without an error (killed, still running, or truncated)")),
+        (
+            {},
+            (
+                "incomplete",
+                "log ends at step 3 of 4 without an error (killed, still running, or truncated)",
+            ),
+        ),
         ({"shift": 1}, ("complete", None)),
         ({"ended": True}, ("complete", None)),
         (
             {"ended": False},
-            ("incomplete", "log ends at step 3 of 4 without an error (killed, still running, or truncated)"),
+            (
+                "incomplete",
+                "log ends at step 3 of 4 without an error (killed, still running, or truncated)",
+            ),
         ),
         ({"ended": True, "fixed": outcome_of(Ending(kind="failed"), "fixed")}, ("failed", "fixed")),
     ],
@@ -383,13 +418,18 @@ def test_a_source_without_lines():
     made = training(2)
     made.lost = [Record(2, 15, seconds=2.0)]
     assert build(made, lines=False).lines == (None, None)
-    assert [row.line for row, *_ in RunBuilder("a", "a", made, timer(), lines=False).rows({})] == [10, 20]
+    assert [row.line for row, *_ in RunBuilder("a", "a", made, timer(), lines=False).rows({})] == [
+        10,
+        20,
+    ]
     assert [row.line for row, *_ in RunBuilder("a", "a", made, timer()).rows({})] == [10, 15, 20]
 
 
 def times(record: Record, **fields):
     made = LoggedTraining({record.step: record})
-    ((row, clock, resolution),) = RunBuilder("a", "a", made, fields.pop("timing", timer()), **fields).rows({})
+    ((row, clock, resolution),) = RunBuilder(
+        "a", "a", made, fields.pop("timing", timer()), **fields
+    ).rows({})
     return (tuple(row), clock, resolution)
 
 
@@ -427,10 +467,14 @@ def test_a_restart_says_what_it_cost_first():
     assert [entry.kind for entry in run.timeline] == ["training", "lost", "lost", "training"]
 
 
-@pytest.mark.parametrize(("hours", "is_known"), [(LONGEST_STEP / 3600 - 1, True), (LONGEST_STEP / 3600 + 1, False)])
+@pytest.mark.parametrize(
+    ("hours", "is_known"), [(LONGEST_STEP / 3600 - 1, True), (LONGEST_STEP / 3600 + 1, False)]
+)
 def test_broken_times_make_no_timeline(hours, is_known):
     made = training(8)
-    made.records[8].stamp = Stamp(made.records[8].stamp.time + datetime.timedelta(hours=hours), 1e-3)
+    made.records[8].stamp = Stamp(
+        made.records[8].stamp.time + datetime.timedelta(hours=hours), 1e-3
+    )
     assert bool(build(made).timeline) is is_known
 
 

@@ -40,9 +40,15 @@ def test_a_real_result_is_read_whole(name, samples, truth):
     entry = truth("mlperf")[name]
     # Records with a loss stand at other steps than those with a time: all are kept.
     timed = [step for step, time in zip(run.steps, run.step_times, strict=True) if time is not None]
-    assert (len(timed), timed[0], timed[-1]) == (entry["records"], entry["first_step"], entry["last_step"])
+    assert (len(timed), timed[0], timed[-1]) == (
+        entry["records"],
+        entry["first_step"],
+        entry["last_step"],
+    )
     assert len(run.steps) == entry["records_union"]
-    stated = entry.get("window_steps_by_step") or {str(step): entry["window_steps"] or 1 for step in timed}
+    stated = entry.get("window_steps_by_step") or {
+        str(step): entry["window_steps"] or 1 for step in timed
+    }
     windows = dict(zip(run.steps, run.window_steps, strict=True))
     assert {str(step): windows[step] for step in timed} == stated
     unlike = ("records", "first_step", "last_step", "window_steps_by_step", "window_steps")
@@ -50,7 +56,9 @@ def test_a_real_result_is_read_whole(name, samples, truth):
         assert run.training_config.precision == "fp8"
         unlike = (*unlike, "precision")
     assert check(run, entry, ignore=unlike) == []
-    assert run.native_metrics["time_to_train_minutes"] == pytest.approx(entry["time_to_train_min"], abs=1e-4)
+    assert run.native_metrics["time_to_train_minutes"] == pytest.approx(
+        entry["time_to_train_min"], abs=1e-4
+    )
     assert run.gpu_info.device_count == entry["world_size"]
     if run.gpu_info.device_name != entry["accelerator"]:
         # :::SYSJSON within the log names the device as its driver does.
@@ -71,9 +79,13 @@ def test_a_log_of_primus_without_steps_is_a_result_without_steps(name, samples, 
     assert run.steps == ()
     extra = entry["extra"]
     if "time_to_train_min" in extra:
-        assert run.native_metrics["time_to_train_minutes"] == pytest.approx(extra["time_to_train_min"], abs=1e-4)
+        assert run.native_metrics["time_to_train_minutes"] == pytest.approx(
+            extra["time_to_train_min"], abs=1e-4
+        )
     if "time_to_train_s" in extra:
-        assert run.native_metrics["time_to_train_minutes"] * 60 == pytest.approx(extra["time_to_train_s"])
+        assert run.native_metrics["time_to_train_minutes"] * 60 == pytest.approx(
+            extra["time_to_train_s"]
+        )
     if "mean_step_time_s" in extra:
         assert run.native_metrics["mean_step_time_s"] == extra["mean_step_time_s"]
 
@@ -106,8 +118,12 @@ def test_ten_runs_of_a_system_give_its_speed(pattern, seconds, rate, batch, samp
     runs = [single(samples, "mlperf", path.name) for path in paths]
     assert len(runs) == 10
     means = [summarize(run).performance for run in runs]
-    assert statistics.fmean(each.avg_step_time_seconds for each in means) == pytest.approx(seconds, rel=2e-4)
-    assert statistics.fmean(each.tokens_per_second_per_gpu for each in means) == pytest.approx(rate, rel=2e-4)
+    assert statistics.fmean(each.avg_step_time_seconds for each in means) == pytest.approx(
+        seconds, rel=2e-4
+    )
+    assert statistics.fmean(each.tokens_per_second_per_gpu for each in means) == pytest.approx(
+        rate, rel=2e-4
+    )
     assert {run.training_config.global_batch_size for run in runs} == {batch}
     # Time to train differs by how many evaluations it took, and is no speed.
     minutes = [run.native_metrics["time_to_train_minutes"] for run in runs]
@@ -126,8 +142,15 @@ def test_the_system_of_a_submission_is_found_by_the_names_of_its_folders(samples
     (read_run,) = runs_of(log)
     assert read_run.num_gpus is None
     run = with_system(read_run, log)
-    assert (run.num_gpus, run.gpu_info.device_name, run.platform) == (8, "AMD Instinct MI355X", "amd")
-    assert any("systems/MI355X_box.json" in warning and "precision FP8" in warning for warning in run.warnings)
+    assert (run.num_gpus, run.gpu_info.device_name, run.platform) == (
+        8,
+        "AMD Instinct MI355X",
+        "amd",
+    )
+    assert any(
+        "systems/MI355X_box.json" in warning and "precision FP8" in warning
+        for warning in run.warnings
+    )
     assert run.training_config.precision == "fp8"
     assert run.training_config.precision_detail == "system description: FP8 Training"
     peak, why = Subject([run], Value(31_400.0), Options()).peak
@@ -138,7 +161,8 @@ def test_the_system_of_a_submission_is_found_by_the_names_of_its_folders(samples
 
 
 @pytest.mark.parametrize(
-    "name", ["v5.1_llama2_70b_lora_NVIDIA_tyche_8gpu_r0.txt", "v5.0_llama2_70b_lora_Oracle_8xH200_r0.txt"]
+    "name",
+    ["v5.1_llama2_70b_lora_NVIDIA_tyche_8gpu_r0.txt", "v5.0_llama2_70b_lora_Oracle_8xH200_r0.txt"],
 )
 def test_a_log_cut_anywhere_is_read_for_what_it_holds(name, samples):
     content = (samples / "mlperf" / name).read_bytes()
@@ -155,8 +179,16 @@ def test_a_log_cut_anywhere_is_read_for_what_it_holds(name, samples):
 
 
 def test_packed_sequences_are_recorded(samples):
-    assert single(samples, "mlperf", "v5.0_llama2_70b_lora_Oracle_8xH200_r1.txt").training_config.packing is True
-    assert single(samples, "mlperf", "v5.1_llama31_8b_AMD_8xMI355X_r0.txt").training_config.packing is None
+    assert (
+        single(
+            samples, "mlperf", "v5.0_llama2_70b_lora_Oracle_8xH200_r1.txt"
+        ).training_config.packing
+        is True
+    )
+    assert (
+        single(samples, "mlperf", "v5.1_llama31_8b_AMD_8xMI355X_r0.txt").training_config.packing
+        is None
+    )
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,11 @@ from tprimat.log_import.extract import with_system
 from tprimat.read.parsing import text
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "samples" / "mlperf_clock"
-TRUTH = json.loads((FOLDER / "truth.json").read_text()) if FOLDER.is_dir() else {"rows": [], "pairs": []}
+TRUTH = (
+    json.loads((FOLDER / "truth.json").read_text())
+    if FOLDER.is_dir()
+    else {"rows": [], "pairs": []}
+)
 PARTS = {"start-up": "start", "training": "train", "evaluation": "eval", "end": "end"}
 
 
@@ -34,7 +38,10 @@ def run_of(path: Path):
 
 def logs() -> Iterator[Any]:
     for row in TRUTH["rows"]:
-        name, within = row["log"]["file"], FOLDER / "sets" / f"v{row['repo'][-3:]}" / row["log"]["path"]
+        name, within = (
+            row["log"]["file"],
+            FOLDER / "sets" / f"v{row['repo'][-3:]}" / row["log"]["path"],
+        )
         path = FOLDER / name if name else within
         if path.exists():
             yield pytest.param(path, row["log"], id=f"{row['repo'][-3:]} {row['set']}")
@@ -59,11 +66,18 @@ def test_a_log_has_its_parts_and_its_speed(path, known):
     if known["contains_evaluation"]:
         # An upper bound is no speed.
         assert summary.performance.avg_step_time_seconds is None
-        assert any(f"a step takes at most {known['s_per_step']:.4g} s" in warning for warning in run.warnings)
+        assert any(
+            f"a step takes at most {known['s_per_step']:.4g} s" in warning
+            for warning in run.warnings
+        )
         return
     assert summary.clock == "blocks"
-    assert summary.performance.avg_step_time_seconds == pytest.approx(known["s_per_step"], rel=0.002)
-    assert summary.performance.median_step_time_seconds == pytest.approx(known["s_per_step_typical_block"], rel=0.002)
+    assert summary.performance.avg_step_time_seconds == pytest.approx(
+        known["s_per_step"], rel=0.002
+    )
+    assert summary.performance.median_step_time_seconds == pytest.approx(
+        known["s_per_step_typical_block"], rel=0.002
+    )
     assert summary.performance.total_steps == known["steps"]
     assert len(account.blocks(run)) == known["blocks"]
     far = abs(known["s_per_step"] / known["s_per_step_typical_block"] - 1)
@@ -114,7 +128,9 @@ def test_a_pair_is_sooner_for_the_right_reasons(known):
         for name, system in zip("ab", systems, strict=True)
     ]
     pair = next(iter(compare(files).pairs))
-    value = pair.ratio if pair.system.runs[0].run == systems[0].runs[0].run else pair.ratio.inverted()
+    value = (
+        pair.ratio if pair.system.runs[0].run == systems[0].runs[0].run else pair.ratio.inverted()
+    )
     assert value.value == pytest.approx(known["per_gpu_mean_all"], rel=0.001)
     assert (value.low, value.high) == pytest.approx(tuple(known["ci"]), rel=0.003)
 
@@ -122,10 +138,15 @@ def test_a_pair_is_sooner_for_the_right_reasons(known):
 def test_the_slow_block_is_named_with_what_the_log_prints(samples):
     run = run_of(FOLDER / "v5.1_llama2_70b_lora_Nebius_nebius_b200_n2_r1.txt")
     (warning,) = [each for each in summarize(run).warnings if "median block" in each]
-    assert warning.endswith("block 5 takes 2.19× as long (steps 337–384): FP8 Healing starting (line 1110)")
+    assert warning.endswith(
+        "block 5 takes 2.19× as long (steps 337–384): FP8 Healing starting (line 1110)"
+    )
     paths = sorted((FOLDER / "sets/v5.1/Nebius/results/nebius_b200_n1/llama31_8b").glob("*.txt"))
     notes = [[block.note for block in account.blocks(run_of(path)) if block.note] for path in paths]
     assert len(notes) == 10
-    assert all("Running garbage collection at train global_step: 10000 (line" in " ".join(each) for each in notes)
+    assert all(
+        "Running garbage collection at train global_step: 10000 (line" in " ".join(each)
+        for each in notes
+    )
     blocks = [account.blocks(run_of(path))[13] for path in paths]
     assert statistics.fmean(block.duration for block in blocks) == pytest.approx(393.6, abs=1)

@@ -52,7 +52,10 @@ def test_the_batch_that_samples_and_steps_would_give_is_a_hint(samples):
 def test_a_log_cut_anywhere_is_read_for_what_it_holds(name, samples):
     content = (samples / "nemo" / name).read_bytes()
     (whole,) = read.read(text.lines([content]), name)
-    ends = {*range(0, len(content), max(1, len(content) // 15)), *range(max(0, len(content) - 300), len(content), 11)}
+    ends = {
+        *range(0, len(content), max(1, len(content) // 15)),
+        *range(max(0, len(content) - 300), len(content), 11),
+    }
     for _, runs in cut(content, sorted(ends), name):
         if not runs:
             continue

@@ -20,18 +20,29 @@ AUTOMODEL = (
     "llama3_3_nemotron_super_49B_squad_peft_h100.jsonl",
     "nemotron_nano_9b_squad_h100.jsonl",
 )
-MAXTEXT = ("dpo_qwen3_demo.log", "elastic_no_tokens.log", "gpu_a4_b200_llama31_70b.log", "tutorial.log")
+MAXTEXT = (
+    "dpo_qwen3_demo.log",
+    "elastic_no_tokens.log",
+    "gpu_a4_b200_llama31_70b.log",
+    "tutorial.log",
+)
 GOLDEN = (
     "golden_gpt3_15b_8t_release_sm_dev_dgx_h100.json",
     "golden_gpt3_7b_tp1_pp4_memory_speed_dev_dgx_gb200.json",
 )
-BRIDGE = ("golden_test_deepseek_recipes_pretrain_fsdp_gb200.json", "reduced_precision_tutorial_gb200.log")
+BRIDGE = (
+    "golden_test_deepseek_recipes_pretrain_fsdp_gb200.json",
+    "reduced_precision_tutorial_gb200.log",
+)
 WHERE = (
     dict.fromkeys(AUTOMODEL, "automodel")
     | dict.fromkeys(MAXTEXT, "maxtext")
     | dict.fromkeys(GOLDEN, "megatron")
     | dict.fromkeys(BRIDGE, "megatron_bridge")
-    | {"maxtext_daily_report_docstring_line.log": "primus", "maxdiffusion_pr979_lines.log": "primus"}
+    | {
+        "maxtext_daily_report_docstring_line.log": "primus",
+        "maxdiffusion_pr979_lines.log": "primus",
+    }
 )
 
 
@@ -53,7 +64,8 @@ def test_automodels_rate_per_gpu_is_corrected_where_the_gpus_are_known(samples):
     assert any("too high by TP × PP" in warning for warning in plain.warnings)
     run = reading.run({"num_gpus": 8})
     total, corrected = (
-        run.native_metrics[name] for name in ("tokens_per_second", "tokens_per_second_per_gpu_corrected")
+        run.native_metrics[name]
+        for name in ("tokens_per_second", "tokens_per_second_per_gpu_corrected")
     )
     assert corrected == tuple(rate / 8 for rate in total)
     assert any("2 times too high" in warning for warning in run.warnings)
@@ -64,12 +76,21 @@ def test_automodels_rate_per_gpu_is_corrected_where_the_gpus_are_known(samples):
 def test_lines_of_a_file_that_are_tied_by_nothing_are_not_averaged(samples):
     runs = runs_of(samples / "megatron_bridge" / "reduced_precision_tutorial_gb200.log")
     assert [run.step_times for run in runs] == [(11.65,), (8.57,), (8.63,), (7.47,)]
-    assert [run.native_metrics["tflops_per_gpu"] for run in runs] == [(1158.1,), (1574.0,), (1562.8,), (1805.6,)]
+    assert [run.native_metrics["tflops_per_gpu"] for run in runs] == [
+        (1158.1,),
+        (1574.0,),
+        (1562.8,),
+        (1805.6,),
+    ]
 
 
 def test_a_time_every_hundred_steps_is_a_mean_of_a_hundred(samples):
     (run,) = runs_of(samples / "megatron" / GOLDEN[0])
-    timed = [window for window, time in zip(run.window_steps, run.step_times, strict=True) if time is not None]
+    timed = [
+        window
+        for window, time in zip(run.window_steps, run.step_times, strict=True)
+        if time is not None
+    ]
     assert set(timed) == {100}
     assert run.lines == (None,) * len(run.steps)
 

@@ -44,7 +44,11 @@ def test_a_real_log_of_torchtitan_is_read_whole(name, samples, truth):
 @pytest.mark.parametrize(
     ("name", "seconds", "sizes"),
     [
-        ("ao_llama3_8b_bf16_8xH100.log", 33.83 / 29, {"global_batch_size": 8, "sequence_length": 8192, "num_gpus": 8}),
+        (
+            "ao_llama3_8b_bf16_8xH100.log",
+            33.83 / 29,
+            {"global_batch_size": 8, "sequence_length": 8192, "num_gpus": 8},
+        ),
         ("ao_mxfp8_ep_doc.log", 40.378 / 29, {}),
     ],
 )
@@ -57,7 +61,9 @@ def test_without_sizes_the_time_stamps_say_how_long_a_step_takes_and_the_first_o
     assert performance.warmup_time_seconds > 10 * seconds
     if sizes:
         with_sizes = summarize(log.run(sizes)).performance
-        assert performance.avg_step_time_seconds == pytest.approx(with_sizes.avg_step_time_seconds, rel=0.001)
+        assert performance.avg_step_time_seconds == pytest.approx(
+            with_sizes.avg_step_time_seconds, rel=0.001
+        )
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp8"])
@@ -89,7 +95,12 @@ def test_replica_groups_are_named(samples):
 def test_the_setup_of_a_run_through_primus(samples):
     (run,) = runs_of(samples / "primus" / "torchtitan_llama3_8B_fp8_mi300x_3st.log")
     shape = run.model_config
-    assert (shape.num_layers, shape.hidden_size, shape.ffn_hidden_size, shape.vocab_size) == (4, 4096, 14336, 128256)
+    assert (shape.num_layers, shape.hidden_size, shape.ffn_hidden_size, shape.vocab_size) == (
+        4,
+        4096,
+        14336,
+        128256,
+    )
     assert (run.platform, run.gpu_info.device_name) == ("amd", "AMD Instinct MI300X")
     assert (run.parallelism_config.data_parallel_size, run.optimizer.learning_rate) == (8, 0.0008)
     # 4 of 32 layers: not the full model, whatever its configuration is called.
@@ -100,14 +111,22 @@ def test_a_step_that_is_not_printed_is_not_missing(samples):
     (run,) = runs_of(samples / "primus" / "torchtitan_deepseek_v3_16b_mi300x_1st.log")
     assert run.status == "complete"
     assert any("prints every 10 steps" in warning for warning in run.warnings)
-    assert (run.model_config.num_experts, run.model_config.shared_expert_ffn_hidden_size) == (64, 2816)
+    assert (run.model_config.num_experts, run.model_config.shared_expert_ffn_hidden_size) == (
+        64,
+        2816,
+    )
 
 
-@pytest.mark.parametrize("name", ["torchtitan_qwen3_0p6B_mi300x_3st.log", "torchtitan_torchft_replicagroups.log"])
+@pytest.mark.parametrize(
+    "name", ["torchtitan_qwen3_0p6B_mi300x_3st.log", "torchtitan_torchft_replicagroups.log"]
+)
 def test_a_log_cut_anywhere_is_read_for_what_it_holds(name, samples):
     content = (samples / "primus" / name).read_bytes()
     (whole,) = read.read(text.lines([content]), name)
-    ends = {*range(0, len(content), max(1, len(content) // 20)), *range(max(0, len(content) - 400), len(content), 7)}
+    ends = {
+        *range(0, len(content), max(1, len(content) // 20)),
+        *range(max(0, len(content) - 400), len(content), 7),
+    }
     for _, runs in cut(content, sorted(ends), name):
         if not runs:
             continue

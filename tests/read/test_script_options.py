@@ -93,7 +93,10 @@ def test_the_number_of_gpus(text, gpus):
         ("--base_model /data/llama/", {"model": "/data/llama"}),
         ("--base_model 7", {}),
         ("--max_steps 0", {}),
-        ("--max_steps 8 --max_steps 9 --max_grad_norm=0.5", {"max_steps": 9, "gradient_clipping": 0.5}),
+        (
+            "--max_steps 8 --max_steps 9 --max_grad_norm=0.5",
+            {"max_steps": 9, "gradient_clipping": 0.5},
+        ),
         ("x_max_steps=7 a/max_steps=7 a-max_steps=7 a.max_steps=7", {}),
         ("--max_steps -7", {}),
         ("--num_gpus 8 --num_nodes 4 --num_processes 16", {"num_gpus": 16}),
@@ -142,7 +145,9 @@ def test_a_trackers_configuration():
 
 def test_a_trainers_configuration_has_the_batch_of_a_process():
     stated = LoggedValues()
-    options.state_config({"train_batch_size": 64, "per_device_train_batch_size": 8}, stated, "wandb")
+    options.state_config(
+        {"train_batch_size": 64, "per_device_train_batch_size": 8}, stated, "wandb"
+    )
     assert told(stated) == {
         "micro_batch_size": (8, 1, "wandb: per_device_train_batch_size: 8", 1),
         "only_data_parallel": (True, 1, "only_data_parallel: True", 1),
@@ -151,8 +156,13 @@ def test_a_trainers_configuration_has_the_batch_of_a_process():
 
 def test_a_models_configuration():
     stated = LoggedValues()
-    options.state_model_config({"head_dim": 64, "_name_or_path": "a/b", "seed": 3, "vocab_size": None}, stated)
-    assert told(stated) == {"head_dim": (64, 1, "head_dim: 64", 1), "model": ("a/b", 1, "model: a/b", 1)}
+    options.state_model_config(
+        {"head_dim": 64, "_name_or_path": "a/b", "seed": 3, "vocab_size": None}, stated
+    )
+    assert told(stated) == {
+        "head_dim": (64, 1, "head_dim: 64", 1),
+        "model": ("a/b", 1, "model: a/b", 1),
+    }
 
 
 HPARAMS = """\

@@ -14,8 +14,14 @@ from tprimat.read.parsing.text import Stamp
 SINCE = datetime.datetime(2026, 3, 1, 12)
 
 
-def record(step: int, at: float | None = None, *, zone: datetime.tzinfo | None = None, **values) -> Record:
-    stamp = None if at is None else Stamp((SINCE + datetime.timedelta(seconds=at)).replace(tzinfo=zone), 1e-3)
+def record(
+    step: int, at: float | None = None, *, zone: datetime.tzinfo | None = None, **values
+) -> Record:
+    stamp = (
+        None
+        if at is None
+        else Stamp((SINCE + datetime.timedelta(seconds=at)).replace(tzinfo=zone), 1e-3)
+    )
     return Record(step, 100 + step, stamp=stamp, **values)
 
 
@@ -128,7 +134,13 @@ def test_a_step_that_is_too_far(steps, step, jumps):
 
 @pytest.mark.parametrize(
     ("at", "last", "late"),
-    [(2.0, 0.0, True), (2.001, 0.0, False), (-50.0, 0.0, True), (None, 0.0, True), (5.0, None, True)],
+    [
+        (2.0, 0.0, True),
+        (2.001, 0.0, False),
+        (-50.0, 0.0, True),
+        (None, 0.0, True),
+        (5.0, None, True),
+    ],
 )
 def test_a_step_that_was_logged_late(at, last, late):
     training = LoggedTraining({3: record(3), 9: record(9)})
@@ -176,7 +188,15 @@ def told(sorter: RecordSequencer) -> list[dict]:
 
 
 def one(records: list, last: int, **others) -> dict:
-    empty = {"lost": [], "doubles": 0, "again": [], "conflicts": [], "warnings": [], "marks": {}, "cause": None}
+    empty = {
+        "lost": [],
+        "doubles": 0,
+        "again": [],
+        "conflicts": [],
+        "warnings": [],
+        "marks": {},
+        "cause": None,
+    }
     return {"records": records, "last": last, "cut": None, **empty, **others}
 
 
@@ -259,7 +279,11 @@ def test_a_double_fills_gaps_and_differences_are_told():
 @pytest.mark.parametrize(
     ("begun", "cause", "warnings"),
     [
-        (True, CRASH, ["restarted after line 1; that attempt logged no step: line 2: RuntimeError: x"]),
+        (
+            True,
+            CRASH,
+            ["restarted after line 1; that attempt logged no step: line 2: RuntimeError: x"],
+        ),
         (False, CRASH, []),
         (True, "fine", []),
     ],
@@ -280,4 +304,6 @@ def test_the_first_time_of_a_training_is_that_of_its_first_record():
 
 def test_a_restart_is_a_start_in_the_timeline():
     (training,) = taken(record(3, 0), record(5, 10), record(4, 90)).finish()
-    assert [(mark.kind, mark.phase, mark.line) for mark in training.around.events.marks] == [("start", "begins", 3)]
+    assert [(mark.kind, mark.phase, mark.line) for mark in training.around.events.marks] == [
+        ("start", "begins", 3)
+    ]

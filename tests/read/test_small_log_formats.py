@@ -43,9 +43,13 @@ def test_a_real_log_is_read_as_its_truth_says(folder, name, samples, truth):
     if folder == "composer":
         assert run.native_metrics["tokens_per_second"] == (extra["tokens_per_second_global"],)
         assert run.native_metrics["samples_per_second"] == (extra["samples_per_second_global"],)
-        assert run.native_metrics["cumulative_train_seconds"] == (pytest.approx(extra["time_train_hours"] * 3600),)
+        assert run.native_metrics["cumulative_train_seconds"] == (
+            pytest.approx(extra["time_train_hours"] * 3600),
+        )
     if "peak_memory_mib" in extra:
-        assert run.memory_metrics.peak_memory_allocated_gb == pytest.approx(31315 * 2**20 / 1e9, abs=1e-3)
+        assert run.memory_metrics.peak_memory_allocated_gb == pytest.approx(
+            31315 * 2**20 / 1e9, abs=1e-3
+        )
         assert run.gpu_info.device_name == "NVIDIA H100 80GB HBM3"
         assert run.platform == "nvd"
     if "peak_gpu_memory_mb" in extra:
@@ -61,35 +65,47 @@ def test_litgpt_records_are_optimizer_steps_and_say_so(samples, truth):
     assert run.loss_values[0] == expected["loss"]["2"]
     assert run.loss_values[-1] == expected["loss"]["10"]
     assert (run.status, run.framework) == (expected["status"], "litgpt")
-    assert run.memory_metrics.peak_memory_allocated_gb == expected["extra"]["memory_used_gb_decimal"]
+    assert (
+        run.memory_metrics.peak_memory_allocated_gb == expected["extra"]["memory_used_gb_decimal"]
+    )
     assert run.native_metrics["train_runtime_seconds"] == expected["extra"]["training_time_s"]
     content = (samples / "litgpt" / "phi2_lora_finetune.log").read_bytes()
     (reading,) = read.parse_lines(text.lines([content]), "a log")
-    assert any("10 iterations (micro-batches) form 5 optimizer steps" in note for note in reading.notes)
+    assert any(
+        "10 iterations (micro-batches) form 5 optimizer steps" in note for note in reading.notes
+    )
 
 
 def test_lightning_csv(samples, truth):
     expected = truth("lightning")["slm_version_10_metrics.csv"]
     run = run_of_csv((samples / "lightning" / "slm_version_10_metrics.csv").read_text())
     assert read_truth.check(run, expected) == []
-    printed = dict(zip(run.native_metrics["printed_step"], run.native_metrics["perplexity"], strict=True))
+    printed = dict(
+        zip(run.native_metrics["printed_step"], run.native_metrics["perplexity"], strict=True)
+    )
     assert {step: printed[float(step)] for step in expected["perplexity"]} == expected["perplexity"]
 
 
 class TestLightningCsv:
     def test_rows_of_a_step_are_one_record_and_validation_is_none(self):
-        run = run_of_csv("epoch,lr-AdamW,step,train_loss,val_loss\n,1e-3,0,,\n0,,0,5.5,\n0,,0,,4.4\n0,2e-3,1,5.0,\n")
+        run = run_of_csv(
+            "epoch,lr-AdamW,step,train_loss,val_loss\n,1e-3,0,,\n0,,0,5.5,\n0,,0,,4.4\n0,2e-3,1,5.0,\n"
+        )
         assert run.steps == (1, 2)
         assert run.loss_values == (5.5, 5.0)
         assert run.learning_rates == (1e-3, 2e-3)
         assert run.native_metrics["last_validation_loss"] == 4.4
 
     def test_a_header_that_comes_again(self):
-        run = run_of_csv("epoch,step,train_loss\n0,0,5.5\nepoch,step,train_loss,val_loss\n0,1,5.0,\n")
+        run = run_of_csv(
+            "epoch,step,train_loss\n0,0,5.5\nepoch,step,train_loss,val_loss\n0,1,5.0,\n"
+        )
         assert run.loss_values == (5.5, 5.0)
 
     def test_a_step_that_is_no_number_is_passed_over(self):
-        assert run_of_csv("epoch,step,train_loss\n0,nan,5.5\n0,1e400,5.0\n0,1,4.5\n").loss_values == (4.5,)
+        assert run_of_csv(
+            "epoch,step,train_loss\n0,nan,5.5\n0,1e400,5.0\n0,1,4.5\n"
+        ).loss_values == (4.5,)
 
     def test_litgpt_writes_micro_batches(self):
         run = run_of_csv("epoch,iter,iter_time,loss,step,tokens\n1,1,0.5,3.0,1,512\n")
@@ -97,7 +113,9 @@ class TestLightningCsv:
         assert run.step_times == (None,)
         assert any("micro-batch" in warning for warning in run.warnings)
 
-    @pytest.mark.parametrize("content", ["name,step\nx,1\n", "a,b,c\n1,2,3\n", "step\n1\n", "the step, the loss\n"])
+    @pytest.mark.parametrize(
+        "content", ["name,step\nx,1\n", "a,b,c\n1,2,3\n", "step\n1\n", "the step, the loss\n"]
+    )
     def test_other_tables_are_none(self, content):
         assert read.file_format_of(content.encode()) is None
 
@@ -191,12 +209,12 @@ class TestNanoGpt:
         )
         assert not any("A100" in warning for warning in run.warnings)
 
-    @pytest.mark.parametrize(("printed", "known"), [("-100.0", None), ("-0.5", None), ("44.6", 44.6), ("0.0", 0.0)])
+    @pytest.mark.parametrize(
+        ("printed", "known"), [("-100.0", None), ("-0.5", None), ("44.6", 44.6), ("0.0", 0.0)]
+    )
     def test_a_negative_mfu_is_none(self, printed, known):
         head = "| sequence length T     | 1024     |\n| total batch size      | 4096     |\n| num_processes   | 1   |\n"
-        line = (
-            "step {0:4d}/74 | loss 9.95 (+nanz)| norm 1.4 (+nanz)| lr 3e-04 | 44.56 ms | {1}% bf16 MFU | 91886 tok/s\n"
-        )
+        line = "step {0:4d}/74 | loss 9.95 (+nanz)| norm 1.4 (+nanz)| lr 3e-04 | 44.56 ms | {1}% bf16 MFU | 91886 tok/s\n"
         (run,) = runs_of_text(head + "".join(line.format(step, printed) for step in range(1, 6)))
         assert run.native_metrics.get("mfu_percent") == (None if known is None else (known,) * 5)
         config = run.training_config
@@ -211,9 +229,16 @@ class TestNanoGpt:
         )
         (run,) = runs_of_text(log)
         config = run.training_config
-        assert (config.global_batch_size, config.sequence_length, config.micro_batch_size) == (256, 2048, 8)
+        assert (config.global_batch_size, config.sequence_length, config.micro_batch_size) == (
+            256,
+            2048,
+            8,
+        )
         assert (config.num_gpus, run.gpu_info.device_name) == (4, "NVIDIA H100 80GB HBM3")
-        newer = 'Distributed world size: 8\nModel config:\n{\n  "sequence_len": 1024,\n' + log.split("65,536\n")[1]
+        newer = (
+            'Distributed world size: 8\nModel config:\n{\n  "sequence_len": 1024,\n'
+            + log.split("65,536\n")[1]
+        )
         (run,) = runs_of_text(newer)
         assert (run.training_config.global_batch_size, run.num_gpus) == (512, 8)
 
@@ -232,7 +257,9 @@ class TestLitgpt:
     LINE = "Epoch 1 | iter {0} step {1} | loss train: 2.0, val: n/a | iter time: 100.00 ms{2}\n"
 
     def test_a_step_of_which_not_every_iteration_is_logged_has_no_time(self):
-        log = "".join(self.LINE.format(n, n // 4, " (step)" if n % 4 == 0 else "") for n in (2, 4, 6, 8))
+        log = "".join(
+            self.LINE.format(n, n // 4, " (step)" if n % 4 == 0 else "") for n in (2, 4, 6, 8)
+        )
         (run,) = runs_of_text(log)
         assert run.step_times == (None, None)
         assert any("some iterations are not logged" in warning for warning in run.warnings)
@@ -250,13 +277,16 @@ class TestComposer:
 
     def test_labels_without_a_name_here_are_reported(self):
         (run,) = runs_of_text(
-            self.BLOCK.format(5) + "\t Train lr-AdamW/group0: 0.001\n\t Train time/total: 1.5\n\t Train own/rate: 7\n"
+            self.BLOCK.format(5)
+            + "\t Train lr-AdamW/group0: 0.001\n\t Train time/total: 1.5\n\t Train own/rate: 7\n"
         )
         assert run.learning_rates == (0.001,)
         assert "1 label not read: own/rate" in run.warnings
 
     def test_evaluation_blocks_are_none(self):
-        log = self.BLOCK.format(5) + "[batch=5/20]:\n\t Eval metrics/eval/LanguageCrossEntropy: 3.0\n"
+        log = (
+            self.BLOCK.format(5) + "[batch=5/20]:\n\t Eval metrics/eval/LanguageCrossEntropy: 3.0\n"
+        )
         (run,) = runs_of_text(log)
         assert run.steps == (5,)
 
@@ -267,7 +297,9 @@ class TestComposer:
         assert run.training_config.global_batch_size == 32
 
     def test_the_first_metric_on_the_headers_line(self):
-        (run,) = runs_of_text("[batch=7/20]:  Train loss/train/total: 1.5\n\t Train time/train: 0.1\n")
+        (run,) = runs_of_text(
+            "[batch=7/20]:  Train loss/train/total: 1.5\n\t Train time/train: 0.1\n"
+        )
         assert (run.steps, run.loss_values) == ((7,), (1.5,))
 
 
@@ -322,10 +354,14 @@ def test_a_log_cut_anywhere_says_nothing_else(folder, name, samples):
             assert all(time in whole.step_times for time in run.step_times if time is not None)
 
 
-@pytest.mark.parametrize(("restarts", "more"), [(MOST_RESTARTS, []), (MOST_RESTARTS + 1, ["restarted 1 more times"])])
+@pytest.mark.parametrize(
+    ("restarts", "more"), [(MOST_RESTARTS, []), (MOST_RESTARTS + 1, ["restarted 1 more times"])]
+)
 def test_restarts_are_listed_up_to_a_limit(restarts, more):
     steps = [1, *([2, 3, 4] * (restarts + 1))]
-    (run,) = runs_of_text("".join(f"Step {step} | loss:{9 + i / 7:.4f} lr:1e-05\n" for i, step in enumerate(steps)))
+    (run,) = runs_of_text(
+        "".join(f"Step {step} | loss:{9 + i / 7:.4f} lr:1e-05\n" for i, step in enumerate(steps))
+    )
     assert sum(warning.startswith("restarted on line") for warning in run.warnings) == MOST_RESTARTS
     assert [warning for warning in run.warnings if "more times" in warning] == more
 

@@ -19,23 +19,43 @@ from tprimat.read.parsing.placing import Row
 CLOCK, BEYOND, CONTRADICT = "stamps-are-clock", "steps-beyond-stamps", "stamps-contradict"
 
 
-def told(factor=1.0, *, seconds=1.0, steps=50, resolution=1.0, apart=(), digits=6, at=None, window=1, late=None):
+def told(
+    factor=1.0,
+    *,
+    seconds=1.0,
+    steps=50,
+    resolution=1.0,
+    apart=(),
+    digits=6,
+    at=None,
+    window=1,
+    late=None,
+):
     """The code of what stamps say of steps whose printed times are `factor` of what they took; None for nothing.
 
     `late`: by how many seconds some lines are written late. `at`: a pause in s after some steps.
     """
     noise = random.Random(5)
     took = [seconds * window * (1 + 0.02 * noise.random()) for _ in range(steps + 1)]
-    ends = itertools.accumulate(time + (at or {}).get(number - 1, 0.0) for number, time in enumerate(took))
+    ends = itertools.accumulate(
+        time + (at or {}).get(number - 1, 0.0) for number, time in enumerate(took)
+    )
     rows = [
         (
-            Row(number * window, number, (end + (late or {}).get(number, 0.0)) // resolution * resolution),
+            Row(
+                number * window,
+                number,
+                (end + (late or {}).get(number, 0.0)) // resolution * resolution,
+            ),
             True,
             resolution,
         )
         for number, end in enumerate(ends)
     ]
-    times = {number * window: (round(time / window * factor, digits), window) for number, time in enumerate(took)}
+    times = {
+        number * window: (round(time / window * factor, digits), window)
+        for number, time in enumerate(took)
+    }
     found = stamps.contradiction(rows, times, apart)
     return found[0] if found else None
 
@@ -65,14 +85,17 @@ def test_x5_what_stamps_settle(ask, below, above):
 def test_x5_lines_that_were_written_at_once_say_nothing(share, code):
     """A buffer that is written when it is full: all of its lines have one time."""
     rows = [
-        (Row(step, step, 2.0 * (step - step % 4 if step < 100 * share else step)), True, 1.0) for step in range(100)
+        (Row(step, step, 2.0 * (step - step % 4 if step < 100 * share else step)), True, 1.0)
+        for step in range(100)
     ]
     found = stamps.contradiction(rows, dict.fromkeys(range(100), (2.2, 1)), ())
     assert (found[0] if found else None) == code
 
 
 @pytest.mark.parametrize(("apart", "code"), [(0.049, None), (0.051, BEYOND)])
-def test_x5_a_log_that_was_written_at_its_end_says_nothing_and_milliseconds_are_no_seconds(apart, code):
+def test_x5_a_log_that_was_written_at_its_end_says_nothing_and_milliseconds_are_no_seconds(
+    apart, code
+):
     rows = [(Row(step, step, apart * step), True, 1e-3) for step in range(100)]
     found = stamps.contradiction(rows, dict.fromkeys(range(100), (51.0, 1)), ())
     assert (found[0] if found else None) == code
@@ -95,10 +118,17 @@ def test_x5_a_clock_that_is_put_back_or_forward_is_no_contradiction():
 def test_x5_records_on_two_clocks_or_with_steps_missing_are_not_compared():
     times = dict.fromkeys(range(60), (9.0, 1))
     assert (
-        stamps.contradiction([(Row(step, step, 5.0 * step), step % 2 == 0, 1.0) for step in range(50)], times, ())
+        stamps.contradiction(
+            [(Row(step, step, 5.0 * step), step % 2 == 0, 1.0) for step in range(50)], times, ()
+        )
         is None
     )
-    assert stamps.contradiction([(Row(2 * step, step, 5.0 * step), True, 1.0) for step in range(30)], times, ()) is None
+    assert (
+        stamps.contradiction(
+            [(Row(2 * step, step, 5.0 * step), True, 1.0) for step in range(30)], times, ()
+        )
+        is None
+    )
     assert stamps.contradiction([], {}, ()) is None
 
 
@@ -144,7 +174,10 @@ def honest(form: str, steps: int = 60) -> str:
     )
 
 
-TIMES, RATES = r"(\(ms\): |\bseconds: )([\d.]+)", r"(/GPU\): |tps(?:_per_gpu)?\"?: |tflops: |/device: )([\d.,]*\d)"
+TIMES, RATES = (
+    r"(\(ms\): |\bseconds: )([\d.]+)",
+    r"(/GPU\): |tps(?:_per_gpu)?\"?: |tflops: |/device: )([\d.,]*\d)",
+)
 
 
 def forged(text: str, factor: float) -> str:
@@ -155,7 +188,9 @@ def forged(text: str, factor: float) -> str:
         return match[1] + f"{float(match[2].replace(',', '')) * factor:{comma}.{digits}f}"
 
     return re.sub(
-        RATES, lambda each: changed(each, 1 / factor), re.sub(TIMES, lambda each: changed(each, factor), text)
+        RATES,
+        lambda each: changed(each, 1 / factor),
+        re.sub(TIMES, lambda each: changed(each, factor), text),
     )
 
 
@@ -180,7 +215,9 @@ def test_x5_forged_step_times_are_those_by_the_stamps_or_refused(form):
     for factor in (1.1, 2.0):
         stretched = run_of(forged(text, factor))
         assert [note.code for note in stretched.notes] == [BEYOND]
-        assert "error" in [each.severity for each in physics.findings(stretched, summarize(stretched))]
+        assert "error" in [
+            each.severity for each in physics.findings(stretched, summarize(stretched))
+        ]
 
 
 SAMPLES = (
@@ -201,7 +238,9 @@ def test_x5_forged_real_logs(samples, name):
         changed = run_of(forged(text, factor))
         assert [note.code for note in changed.notes] == codes, factor
         if factor < 1:
-            assert summarize(changed).performance.avg_step_time_seconds == pytest.approx(mean, rel=0.02)
+            assert summarize(changed).performance.avg_step_time_seconds == pytest.approx(
+                mean, rel=0.02
+            )
 
 
 def test_x5_pauses_of_an_honest_log_are_explained_by_its_lines():
@@ -215,5 +254,8 @@ def test_x5_pauses_of_an_honest_log_are_explained_by_its_lines():
 @pytest.mark.parametrize("kept", [2, 3])
 def test_x5_records_without_a_stamp_lie_between_two_that_have_one(factor, codes, kept):
     lines = forged(honest("megatron"), factor).splitlines(True)
-    text = "".join(line if number % kept else re.sub(r"^ \[.*?\]", "", line) for number, line in enumerate(lines))
+    text = "".join(
+        line if number % kept else re.sub(r"^ \[.*?\]", "", line)
+        for number, line in enumerate(lines)
+    )
     assert [note.code for note in run_of(text).notes] == codes

@@ -17,7 +17,12 @@ class Steps(StepReader):
     name = "steps"
     signs = ("step ", "|")
     tells = ("hello",)
-    names: ClassVar = {"loss": "loss", "ms": "milliseconds", "mem_gb": "memory_max_allocated_gb", "left": ""}
+    names: ClassVar = {
+        "loss": "loss",
+        "ms": "milliseconds",
+        "mem_gb": "memory_max_allocated_gb",
+        "left": "",
+    }
     needs = ("loss", "ms")
     statements = statements(("size", count, 1, r"size=(?P<global_batch_size>\d+)"))
     rate = None
@@ -56,7 +61,11 @@ def test_a_reader_knows_a_log_by_its_records():
 
 def test_one_training():
     reader = Steps()
-    reader.figures, reader.memory, reader.notes = {"total": 5.0}, {"peak_memory_reserved_gb": 7.0}, ["noted"]
+    reader.figures, reader.memory, reader.notes = (
+        {"total": 5.0},
+        {"peak_memory_reserved_gb": 7.0},
+        ["noted"],
+    )
     feed(
         reader,
         "size=8",
@@ -78,7 +87,10 @@ def test_one_training():
     assert (run.steps, run.window_steps, run.step_times) == ((4, 5, 7), (1, 1, 2), (2.5, 1.5, 3.5))
     assert (run.loss_values, run.lines) == ((3.5, 3.25, 3.0), (5, 6, 7))
     assert run.native_metrics == {"total": 5.0, "memory_max_allocated_gb": (3.0, 5.0, 4.0)}
-    assert run.memory_metrics.known() == {"peak_memory_allocated_gb": 5.0, "peak_memory_reserved_gb": 7.0}
+    assert run.memory_metrics.known() == {
+        "peak_memory_allocated_gb": 5.0,
+        "peak_memory_reserved_gb": 7.0,
+    }
     assert run.training_config.known() == {"global_batch_size": 8, "max_steps": 9}
     assert run.breakdown == {"forward": 4.0}
     assert run.status_reason == "log ends at step 7 of 9: line 9: ValueError: x"
@@ -86,14 +98,24 @@ def test_one_training():
 
 
 def test_what_a_log_says_once_is_of_its_last_training():
-    reader = feed(Steps(), "step 4 loss=3.5", "step 5 loss=3.25", "step 4 loss=3.0", "step 6 loss=2.5")
-    reader.figures, reader.memory, reader.notes = {"total": 5.0}, {"peak_memory_reserved_gb": 7.0}, ["noted"]
+    reader = feed(
+        Steps(), "step 4 loss=3.5", "step 5 loss=3.25", "step 4 loss=3.0", "step 6 loss=2.5"
+    )
+    reader.figures, reader.memory, reader.notes = (
+        {"total": 5.0},
+        {"peak_memory_reserved_gb": 7.0},
+        ["noted"],
+    )
     reader.add_part("forward", 3.0)
     first, last = reader.finish()
     assert (first.notes, last.notes) == ((), ("noted",))
     for parsed, told in ((first, False), (last, True)):
         run = parsed.run()
-        assert ("total" in run.native_metrics, bool(run.breakdown), bool(run.memory_metrics.known())) == (told,) * 3
+        assert (
+            "total" in run.native_metrics,
+            bool(run.breakdown),
+            bool(run.memory_metrics.known()),
+        ) == (told,) * 3
 
 
 def test_a_log_that_counts_from_0():
@@ -108,7 +130,9 @@ def test_a_training_without_a_record():
     assert (parsed.steps, parsed.stated["global_batch_size"].value) == (0, 8)
 
 
-@pytest.mark.parametrize(("whole", "reason"), [(True, "killed"), (False, "file truncated within the next record")])
+@pytest.mark.parametrize(
+    ("whole", "reason"), [(True, "killed"), (False, "file truncated within the next record")]
+)
 def test_a_file_that_ends_in_a_step(whole, reason):
     (parsed,) = feed(Steps(), "--max_steps 9", "step 4 loss=3.5", "step 5 ", whole=whole).finish()
     assert reason in parsed.run().status_reason
@@ -258,7 +282,11 @@ def test_a_metric_again_is_of_another_block_without_a_header():
 
 def test_blocks_without_any_header():
     run = read(Headless(), "loss: 3.5", "x: 1", "loss: 3.25", "at: 7", "loss: 3.0", "loss: 2.75")
-    assert (run.steps, run.loss_values, run.lines) == ((1, 7, 8, 9), (3.5, 3.25, 3.0, 2.75), (1, 3, 5, 6))
+    assert (run.steps, run.loss_values, run.lines) == (
+        (1, 7, 8, 9),
+        (3.5, 3.25, 3.0, 2.75),
+        (1, 3, 5, 6),
+    )
     assert HEADERS.format(3) in run.warnings
 
 

@@ -22,7 +22,9 @@ EMPTY = ("nemo_empty_40bytes/", "nemo_lightning_v0/")
 
 
 def parts_of(folder):
-    return [InputFile(path.name, io.BytesIO(path.read_bytes())) for path in sorted(folder.iterdir())]
+    return [
+        InputFile(path.name, io.BytesIO(path.read_bytes())) for path in sorted(folder.iterdir())
+    ]
 
 
 def run_of(content: bytes, *more: bytes, beside=None):
@@ -52,7 +54,9 @@ def test_scalars_and_texts_are_those_of_an_independent_reading(name, samples, tr
     assert len(events.texts) == expected["text_tags"]
     assert events.cut is None
     for point, value in zip(
-        events.scalars.get("lm loss validation", ()), expected.get("eval_all_points", ()), strict=True
+        events.scalars.get("lm loss validation", ()),
+        expected.get("eval_all_points", ()),
+        strict=True,
     ):
         assert point.value == value
 
@@ -63,12 +67,18 @@ def test_a_real_run_is_read_as_its_truth_says(name, samples, truth):
     (reading,) = FILES.read(parts_of(samples / "tfevents" / name), {})
     run = reading.run()
     # The accumulation isn't stated, and follows from batch, micro-batch and replicas.
-    ignored = ("framework", "gradient_accumulation_steps", *(("status",) if expected["status"] is None else ()))
+    ignored = (
+        "framework",
+        "gradient_accumulation_steps",
+        *(("status",) if expected["status"] is None else ()),
+    )
     assert read_truth.check(run, expected, ignore=ignored) == []
     assert run.framework == ("nemo" if name.startswith("nemo") else "megatron")
     assert run.timestamp is not None
     if "wall_time_mean_step_s" in expected:
-        assert run.native_metrics["event_seconds_per_step"] == pytest.approx(expected["wall_time_mean_step_s"])
+        assert run.native_metrics["event_seconds_per_step"] == pytest.approx(
+            expected["wall_time_mean_step_s"]
+        )
         assert any("request a global batch of 256" in warning for warning in run.warnings)
     if expected["eval"]:
         assert run.native_metrics["last_validation_loss"] == list(expected["eval"].values())[-1]
@@ -110,11 +120,16 @@ def test_one_file_of_megatron_is_enough_for_a_rate():
     assert run.parallelism_config.data_parallel_size == 4
     assert run.model_config.num_layers == 24
     assert run.status == "complete"
-    assert summarize(run).performance.tokens_per_second_per_gpu == pytest.approx(64 * 2048 / 0.5 / 8)
+    assert summarize(run).performance.tokens_per_second_per_gpu == pytest.approx(
+        64 * 2048 / 0.5 / 8
+    )
 
 
 def test_a_later_file_of_the_run_takes_the_place_of_what_it_runs_again():
-    run = run_of(MEGATRON + megatron_steps(1, 12, seconds=1.0), writer.version() + megatron_steps(11, 20, seconds=0.5))
+    run = run_of(
+        MEGATRON + megatron_steps(1, 12, seconds=1.0),
+        writer.version() + megatron_steps(11, 20, seconds=0.5),
+    )
     assert run.steps == tuple(range(1, 21))
     assert run.step_times == (1.0,) * 10 + (0.5,) * 10
 
@@ -124,7 +139,12 @@ def test_the_second_time_is_restored_where_it_is_a_mean_with_the_first_step():
         ends = {1: 1.7e9, 2: 1.7e9 + 1.004, 3: 1.7e9 + 2.004}
         times = {1: 21.0, 2: second, 3: third}
         steps = (
-            writer.event(end, step, writer.scalar("lm loss", 3.0), writer.scalar("iteration-time", times[step]))
+            writer.event(
+                end,
+                step,
+                writer.scalar("lm loss", 3.0),
+                writer.scalar("iteration-time", times[step]),
+            )
             for step, end in ends.items()
         )
         return run_of(writer.version() + b"".join(steps))
@@ -145,7 +165,9 @@ def test_times_of_an_interval_stand_at_its_end():
 
 def test_a_batch_that_grows_is_left_open():
     grown = b"".join(
-        writer.event(1.7e9, step, writer.scalar("lm loss", 3.0), writer.scalar("batch-size", 32 * step))
+        writer.event(
+            1.7e9, step, writer.scalar("lm loss", 3.0), writer.scalar("batch-size", 32 * step)
+        )
         for step in (1, 2)
     )
     run = run_of(writer.version() + grown)
@@ -156,13 +178,18 @@ def test_a_batch_that_grows_is_left_open():
 def test_torchtitan_and_transformers_and_lightning_by_their_tags():
     titan = b"".join(
         writer.event(
-            1.7e9, step, writer.scalar("loss_metrics/global_avg_loss", 5.0), writer.scalar("throughput(tps)", 7e3)
+            1.7e9,
+            step,
+            writer.scalar("loss_metrics/global_avg_loss", 5.0),
+            writer.scalar("throughput(tps)", 7e3),
         )
         for step in (1, 10, 20)
     )
     run = run_of(titan)
     assert (run.framework, run.steps) == ("torchtitan", (1, 10, 20))
-    trainer = writer.event(1.7e9, 10, writer.scalar_tensor("train/loss", 2.5), writer.scalar("train/epoch", 0.1))
+    trainer = writer.event(
+        1.7e9, 10, writer.scalar_tensor("train/loss", 2.5), writer.scalar("train/epoch", 0.1)
+    )
     arguments = writer.event(
         1.7e9, 0, writer.text("args/text_summary", '{"per_device_train_batch_size": 4, "seed": 7}')
     )
@@ -196,7 +223,9 @@ def test_torchtitan_and_transformers_and_lightning_by_their_tags():
 def test_step_times_of_other_frameworks(tags, framework):
     loss, seconds = tags
     events = (
-        writer.event(1.7e9 + step, step, writer.scalar(loss, 3.0), writer.scalar(seconds, 2.0 + step / 16))
+        writer.event(
+            1.7e9 + step, step, writer.scalar(loss, 3.0), writer.scalar(seconds, 2.0 + step / 16)
+        )
         for step in range(4)
     )
     run = run_of(writer.version() + b"".join(events))
@@ -236,7 +265,9 @@ def test_what_is_written_is_read_back(points):
     expected: dict[str, list[tuple[float, int, float]]] = {}
     for time, step, tag, value, _ in points:
         expected.setdefault(tag, []).append((time, step, value))
-    assert {tag: [tuple(point) for point in found] for tag, found in events.scalars.items()} == expected
+    assert {
+        tag: [tuple(point) for point in found] for tag, found in events.scalars.items()
+    } == expected
 
 
 def test_a_file_cut_anywhere_keeps_what_is_whole():

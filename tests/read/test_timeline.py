@@ -39,10 +39,14 @@ class MegatronLog:
         return self
 
     def dated(self, text: str) -> MegatronLog:
-        return self.say(f"[{text}] datetime: {BEGIN + datetime.timedelta(seconds=self.now):%Y-%m-%d %H:%M:%S} ")
+        return self.say(
+            f"[{text}] datetime: {BEGIN + datetime.timedelta(seconds=self.now):%Y-%m-%d %H:%M:%S} "
+        )
 
     def starts(self) -> MegatronLog:
-        self.say("using world size: 8, data-parallel size: 8").say("------------- arguments -------------")
+        self.say("using world size: 8, data-parallel size: 8").say(
+            "------------- arguments -------------"
+        )
         for name, value in (("num_layers", 32), ("hidden_size", 4096), ("seq_length", 4096)):
             self.say(f"  {name} {'.' * (46 - len(name))} {value}")
         return self
@@ -82,7 +86,12 @@ def crashed() -> MegatronLog:
     log.say("RuntimeError: NCCL error: unhandled system error").wait(1200).starts()
     log.dated("after megatron is initialized").wait(40)
     log.say("  successfully loaded checkpoint from /ckpt [ t 1/1, p 1/1 ] at iteration 110")
-    return log.dated("before the start of training step").steps(111, 200).wait(3).dated("after training is done")
+    return (
+        log.dated("before the start of training step")
+        .steps(111, 200)
+        .wait(3)
+        .dated("after training is done")
+    )
 
 
 class TestSimulatedJobs:
@@ -92,13 +101,17 @@ class TestSimulatedJobs:
     def test_each_part_is_within_1_percent(self, number):
         text, truth = simulate_jobs.simulate(number)
         off = simulate_jobs.errors(text.encode(), truth)
-        assert {part: share for part, share in off.items() if abs(share) > simulate_jobs.LIMIT} == {}
+        assert {
+            part: share for part, share in off.items() if abs(share) > simulate_jobs.LIMIT
+        } == {}
 
     def test_a_requeue_right_after_a_checkpoint(self):
         """The checkpoint is longer than what follows it without a process."""
         text, truth = simulate_jobs.simulate(101, seed=2)
         off = simulate_jobs.errors(text.encode(), truth)
-        assert {part: share for part, share in off.items() if abs(share) > simulate_jobs.LIMIT} == {}
+        assert {
+            part: share for part, share in off.items() if abs(share) > simulate_jobs.LIMIT
+        } == {}
 
     def test_the_parts_are_those_of_the_wall_time(self):
         text, truth = simulate_jobs.simulate(101)
@@ -187,18 +200,32 @@ class TestRestarts:
             "lost": 1220.0,
             "end": 3.0,
         }  # fmt: skip
-        assert run.warnings[0] == "lost: 20 min 20 s (20 min 00 s down after step 120, 10 steps done twice)"
-        lost = [(each.first_step, each.last_step, each.duration) for each in run.timeline if each.kind == "lost"]
-        assert lost == [(111, 120, pytest.approx(20.0, abs=0.1)), (None, None, pytest.approx(1200.0, abs=1.0))]
+        assert (
+            run.warnings[0]
+            == "lost: 20 min 20 s (20 min 00 s down after step 120, 10 steps done twice)"
+        )
+        lost = [
+            (each.first_step, each.last_step, each.duration)
+            for each in run.timeline
+            if each.kind == "lost"
+        ]
+        assert lost == [
+            (111, 120, pytest.approx(20.0, abs=0.1)),
+            (None, None, pytest.approx(1200.0, abs=1.0)),
+        ]
 
     @pytest.mark.parametrize("apart", [False, True])
     def test_down_time_begins_at_the_last_sign_of_life(self, apart, tmp_path):
         """In one log, and where the next attempt has a log of its own."""
-        log = MegatronLog().starts().dated("before the start of training step").steps(1, 30).wait(90)
+        log = (
+            MegatronLog().starts().dated("before the start of training step").steps(1, 30).wait(90)
+        )
         log.dated("a heartbeat of a process that hangs")
         cut = len(log.lines)
         log.wait(600).starts().dated("after megatron is initialized")
-        log.say("  successfully loaded checkpoint from /c [ t 1/1, p 1/1 ] at iteration 30").steps(31, 60)
+        log.say("  successfully loaded checkpoint from /c [ t 1/1, p 1/1 ] at iteration 30").steps(
+            31, 60
+        )
         parts = (log.lines[:cut], log.lines[cut:]) if apart else (log.lines,)
         for number, lines in enumerate(parts):
             (tmp_path / f"{number}.log").write_text("\n".join([*lines, ""]))
@@ -215,25 +242,40 @@ class TestRestarts:
 
     def test_a_failed_training_that_starts_over_is_one_training(self):
         log = MegatronLog().starts().dated("before the start of training step").steps(1, 30)
-        log.say("RuntimeError: the link is down").wait(600).starts().dated("before the start of training step").steps(
-            1, 60
-        )
+        log.say("RuntimeError: the link is down").wait(600).starts().dated(
+            "before the start of training step"
+        ).steps(1, 60)
         run = log.run()
         assert run.steps == tuple(range(1, 61))
         assert parts(run)["lost"] == pytest.approx(660.0, abs=1.0)
 
-    @pytest.mark.parametrize("end", ["[after training is done] datetime: 2026-03-01 13:00:00 ", "all is well"])
+    @pytest.mark.parametrize(
+        "end", ["[after training is done] datetime: 2026-03-01 13:00:00 ", "all is well"]
+    )
     def test_one_that_did_not_fail_and_begins_again_is_another(self, end):
-        log = MegatronLog().starts().dated("before the start of training step").steps(1, 30).say(end)
+        log = (
+            MegatronLog().starts().dated("before the start of training step").steps(1, 30).say(end)
+        )
         log.wait(600).starts().dated("before the start of training step").steps(1, 30)
         assert len(read.parse_chunks([log.bytes()], "x")) == 2
 
     @pytest.mark.parametrize(("seconds", "lost"), [(4.0, 600.0), (6.0, 606.0)])
     def test_silence_before_a_second_start(self, seconds, lost):
         """Shorter than AGAIN, both starts are of one attempt."""
-        log = MegatronLog().starts().dated("before the start of training step").steps(1, 30).wait(600).starts()
-        log.dated("after megatron is initialized").wait(seconds).starts().dated("after megatron is initialized")
-        log.say("  successfully loaded checkpoint from /c [ t 1/1, p 1/1 ] at iteration 30").steps(31, 40)
+        log = (
+            MegatronLog()
+            .starts()
+            .dated("before the start of training step")
+            .steps(1, 30)
+            .wait(600)
+            .starts()
+        )
+        log.dated("after megatron is initialized").wait(seconds).starts().dated(
+            "after megatron is initialized"
+        )
+        log.say("  successfully loaded checkpoint from /c [ t 1/1, p 1/1 ] at iteration 30").steps(
+            31, 40
+        )
         assert parts(log.run())["lost"] == pytest.approx(lost, abs=1.0)
 
     @pytest.mark.parametrize(("down", "ends"), [(22.0, "down"), (18.0, "work")])
@@ -249,29 +291,41 @@ class TestRestarts:
 
     def test_attempts_in_files_of_their_own_are_one_run(self, tmp_path):
         first = crashed()
-        cut = max(number for number, line in enumerate(first.lines) if line.startswith("using world size"))
+        cut = max(
+            number for number, line in enumerate(first.lines) if line.startswith("using world size")
+        )
         (tmp_path / "slurm-1.out").write_text("\n".join([*first.lines[:cut], ""]))
         (tmp_path / "slurm-2.out").write_text("\n".join([*first.lines[cut:], ""]))
         (run,) = load(str(tmp_path)).runs
         assert run.steps == tuple(range(1, 201))
         assert run.account().parts["lost"] == pytest.approx(1220.0, abs=1.0)
         assert run.account().whole == pytest.approx(crashed().run().account().whole, abs=1.0)
-        assert any("slurm-2.out goes on after step 110 of slurm-1.out" in warning for warning in run.warnings)
-        assert [file.path.endswith(name) for file, name in zip(run.source.files, ("1.out", "2.out"), strict=True)] == [
-            True
-        ] * 2
+        assert any(
+            "slurm-2.out goes on after step 110 of slurm-1.out" in warning
+            for warning in run.warnings
+        )
+        assert [
+            file.path.endswith(name)
+            for file, name in zip(run.source.files, ("1.out", "2.out"), strict=True)
+        ] == [True] * 2
 
     def test_another_configuration_is_no_attempt(self, tmp_path):
         first = crashed()
-        cut = max(number for number, line in enumerate(first.lines) if line.startswith("using world size"))
+        cut = max(
+            number for number, line in enumerate(first.lines) if line.startswith("using world size")
+        )
         (tmp_path / "a.log").write_text("\n".join([*first.lines[:cut], ""]))
-        other = "\n".join([*first.lines[cut:], ""]).replace("global batch size:    64", "global batch size:    32")
+        other = "\n".join([*first.lines[cut:], ""]).replace(
+            "global batch size:    64", "global batch size:    32"
+        )
         (tmp_path / "b.log").write_text(other)
         assert len(load(str(tmp_path)).runs) == 2
 
     def test_json_and_the_report_have_it(self, tmp_path, capsys, monkeypatch):
         (tmp_path / "a.log").write_bytes(crashed().bytes())
-        (tmp_path / "b.log").write_bytes(crashed().bytes().replace(b"2.500000E+00", b"2.600000E+00"))
+        (tmp_path / "b.log").write_bytes(
+            crashed().bytes().replace(b"2.500000E+00", b"2.600000E+00")
+        )
         monkeypatch.chdir(tmp_path)
         run_command("compare", ["a=a.log", "b=b.log", "--json"])
         (group,) = json.loads(capsys.readouterr().out)["models"][0]["groups"]
@@ -297,9 +351,14 @@ class TestPauses:
 
     @pytest.mark.parametrize(("extra", "unknown"), [(0.9, 0.0), (1.1, 1.1)])
     def test_or_from_the_resolution_of_the_times_on(self, extra, unknown):
-        rows = [placing.Row(step, step, 0.1 * step + (extra if step > 50 else 0.0), 0.1, 1) for step in range(1, 101)]
+        rows = [
+            placing.Row(step, step, 0.1 * step + (extra if step > 50 else 0.0), 0.1, 1)
+            for step in range(1, 101)
+        ]
         built = timeline.TimelineBuilder(rows, events.Events(), False, 1.0).build()
-        assert sum(each.duration for each in built if each.kind == "unknown") == pytest.approx(unknown, abs=1e-6)
+        assert sum(each.duration for each in built if each.kind == "unknown") == pytest.approx(
+            unknown, abs=1e-6
+        )
 
     @pytest.mark.parametrize(
         ("lines", "part"),
@@ -314,23 +373,36 @@ class TestPauses:
             log.say(line)
         run = log.wait(7.5).steps(51, 100).run()
         assert parts(run)[part] == pytest.approx(7.5, abs=1e-3)
-        assert parts(run)["training"] + parts(run).get("warm-up", 0.0) == pytest.approx(200.0, abs=0.01)
+        assert parts(run)["training"] + parts(run).get("warm-up", 0.0) == pytest.approx(
+            200.0, abs=0.01
+        )
 
     def test_timers_tell_two_of_them_apart(self):
         log = MegatronLog(10).starts().dated("before the start of training step").steps(1, 50)
-        log.say("(min, max) time across ranks (ms):").say(f"    evaluate {'.' * 40}: (2999.1, 3000.0)")
+        log.say("(min, max) time across ranks (ms):").say(
+            f"    evaluate {'.' * 40}: (2999.1, 3000.0)"
+        )
         log.say("saving checkpoint at iteration      50 to /ckpt")
-        run = log.say(f"    save-checkpoint {'.' * 33}: (8990.0, 9000.0)").wait(12).steps(51, 100).run()
+        run = (
+            log.say(f"    save-checkpoint {'.' * 33}: (8990.0, 9000.0)")
+            .wait(12)
+            .steps(51, 100)
+            .run()
+        )
         assert (parts(run)["evaluation"], parts(run)["checkpoint"]) == (3.0, 9.0)
 
     def test_without_timers_both_are_unknown(self):
         log = MegatronLog(10).starts().dated("before the start of training step").steps(1, 50)
         log.say(" validation loss at iteration 50 | lm loss value: 2.0E+00 | ")
-        run = log.say("saving checkpoint at iteration      50 to /ckpt").wait(12).steps(51, 100).run()
+        run = (
+            log.say("saving checkpoint at iteration      50 to /ckpt").wait(12).steps(51, 100).run()
+        )
         assert parts(run)["unknown"] == pytest.approx(12.0, abs=1e-3)
 
     def test_whole_seconds_add_up_no_errors(self):
-        rows = [placing.Row(step, step, float(int(0.3 * step)), 0.3, 1) for step in range(1, 10_001)]
+        rows = [
+            placing.Row(step, step, float(int(0.3 * step)), 0.3, 1) for step in range(1, 10_001)
+        ]
         built = timeline.TimelineBuilder(rows, events.Events(), False, 1.0).build()
         assert [each.kind for each in built] == ["training"]
         assert built[0].duration == pytest.approx(3000.0, abs=1.0)
@@ -339,7 +411,9 @@ class TestPauses:
         run = crashed().run()
         blocks = [each for each in run.timeline if each.kind == "training"]
         assert [(each.first_step, each.last_step) for each in blocks] == [(1, 110), (111, 200)]
-        assert [each.duration / each.steps for each in blocks] == pytest.approx([2.0, 2.0], rel=1e-6)
+        assert [each.duration / each.steps for each in blocks] == pytest.approx(
+            [2.0, 2.0], rel=1e-6
+        )
 
 
 class TestClocks:
@@ -354,7 +428,9 @@ class TestClocks:
 
     def test_lines_on_another_clock_say_nothing_of_time(self):
         """A container's UTC before some lines, Megatron's own time in others."""
-        log = MegatronLog().say("2026-03-01T01:00:00.000000Z using world size: 8, data-parallel size: 8")
+        log = MegatronLog().say(
+            "2026-03-01T01:00:00.000000Z using world size: 8, data-parallel size: 8"
+        )
         assert parts(log.steps(1, 20).run()) == {"training": 40.0}
 
     @pytest.mark.parametrize("form", ["megatron", "primus", "torchtitan", "deepspeed"])
@@ -434,7 +510,9 @@ class TestResumedTrainer:
             values = more.format(tokens=tokens, rate=round(tokens / time, 3), time=time)
             lines.append(self.RECORD.format(epoch=step / 100, more=values))
         time = (100 - resumed) * step_s
-        lines.append(f"{{'train_runtime': {time}, 'train_steps_per_second': {100 / time:.3f}, 'epoch': 1.0}}")
+        lines.append(
+            f"{{'train_runtime': {time}, 'train_steps_per_second': {100 / time:.3f}, 'epoch': 1.0}}"
+        )
         return "\n".join([*lines, ""]).encode()
 
     @pytest.mark.parametrize(
@@ -449,18 +527,27 @@ class TestResumedTrainer:
     def test_a_step_takes_what_it_took_in_its_session(self, more, resumed):
         run = read.parse_chunks([self.log(more, resumed)], "x")[0].run()
         assert run.native_metrics["whole_run_seconds_per_step"] == pytest.approx(3.0)
-        assert any("resumed after step 60" in warning for warning in run.warnings) is (resumed == 60)
+        assert any("resumed after step 60" in warning for warning in run.warnings) is (
+            resumed == 60
+        )
         if more:
             assert run.step_times == pytest.approx([3.0] * len(run.steps), rel=1e-4)
             assert run.timing.kind == "stamps"
 
     def test_a_state_of_two_sessions(self, tmp_path):
         history = [
-            {"step": step, "epoch": step / 100, "loss": 1.0, "learning_rate": 1e-5} for step in range(10, 101, 10)
+            {"step": step, "epoch": step / 100, "loss": 1.0, "learning_rate": 1e-5}
+            for step in range(10, 101, 10)
         ]
         history.insert(6, {"step": 60, "epoch": 0.6, "train_runtime": 180.0})
         history.append({"step": 100, "epoch": 1.0, "train_runtime": 120.0})
-        state = {"epoch": 1.0, "global_step": 100, "max_steps": 100, "logging_steps": 10, "log_history": history}
+        state = {
+            "epoch": 1.0,
+            "global_step": 100,
+            "max_steps": 100,
+            "logging_steps": 10,
+            "log_history": history,
+        }
         (tmp_path / "trainer_state.json").write_text(json.dumps(state))
         (run,) = load(str(tmp_path / "trainer_state.json")).runs
         assert run.native_metrics["whole_run_seconds_per_step"] == pytest.approx(3.0)
@@ -468,7 +555,9 @@ class TestResumedTrainer:
 
 def test_lines_are_read_one_by_one_as_in_blocks():
     text = simulate_jobs.simulate(103)[0]
-    (one,) = read.parse_lines([Line(number, line, True) for number, line in enumerate(text.split("\n")[:-1], 1)], "x")
+    (one,) = read.parse_lines(
+        [Line(number, line, True) for number, line in enumerate(text.split("\n")[:-1], 1)], "x"
+    )
     (other,) = read.parse_chunks([text.encode()], "x")
     assert one.run().timeline == other.run().timeline
 
@@ -489,9 +578,13 @@ def nemo(until: int) -> str:
             f"| reduced_train_loss: 2.5 | train_step_timing in s: 2.0 | consumed_samples: {512 * (step + 1)}\n"
         )
         if step % 10 == 9:
-            lines.append(f"[NeMo I {now:%Y-%m-%d %H:%M:%S} trainer:1] saving checkpoint at iteration {step} to /c\n")
+            lines.append(
+                f"[NeMo I {now:%Y-%m-%d %H:%M:%S} trainer:1] saving checkpoint at iteration {step} to /c\n"
+            )
             now += datetime.timedelta(seconds=5)
-            lines.append(f"[NeMo I {now:%Y-%m-%d %H:%M:%S} trainer:1] successfully saved checkpoint from iteration 9\n")
+            lines.append(
+                f"[NeMo I {now:%Y-%m-%d %H:%M:%S} trainer:1] successfully saved checkpoint from iteration 9\n"
+            )
     return "".join(lines)
 
 
@@ -522,7 +615,9 @@ class TestTimesOnOtherLines:
     def test_megatron_deepspeed_in_blocks(self):
         """DeepSpeed's line stands before that of the step, whose timer misses a tenth; checkpoints have no times."""
         now, lines = 30.0, [f"[after dataloaders are built] datetime: {BEGIN:%Y-%m-%d %H:%M:%S} "]
-        lines.append(f"[before the start of training step] datetime: {BEGIN + datetime.timedelta(seconds=30)} ")
+        lines.append(
+            f"[before the start of training step] datetime: {BEGIN + datetime.timedelta(seconds=30)} "
+        )
         for step in range(1, 181):
             now += 2.2
             lines += [
@@ -533,7 +628,9 @@ class TestTimesOnOtherLines:
                 lines.append(f"saving checkpoint at iteration {step} to /c")
                 now += 10
         data = "\n".join([*lines, ""]).encode()
-        (log,) = read.parse_chunks([data[place : place + 5_000] for place in range(0, len(data), 5_000)], "x")
+        (log,) = read.parse_chunks(
+            [data[place : place + 5_000] for place in range(0, len(data), 5_000)], "x"
+        )
         found = parts(log.run())
         assert found["training"] == pytest.approx(180 * 2.2, rel=0.01)
         assert found["checkpoint"] == pytest.approx(30.0, abs=2.0)
@@ -565,7 +662,11 @@ class TrainerLog:
         self.lines.append((stamp if self.dated else "") + text)
 
     def starts(self, resumed: int = 0) -> TrainerLog:
-        for text in ("***** Running training *****", "  Total optimization steps = 100", "  Num Epochs = 1"):
+        for text in (
+            "***** Running training *****",
+            "  Total optimization steps = 100",
+            "  Num Epochs = 1",
+        ):
             self.say(text)
         if resumed:
             self.say(f"  Continuing training from global step {resumed}")
@@ -574,7 +675,9 @@ class TrainerLog:
     def steps(self, first: int, last: int) -> TrainerLog:
         for step in range(first + 9, last + 1, 10):
             self.now += 20
-            self.say(f"{{'loss': {2 - step / 1000}, 'learning_rate': 1e-05, 'epoch': {step / 100:.2f}}}")
+            self.say(
+                f"{{'loss': {2 - step / 1000}, 'learning_rate': 1e-05, 'epoch': {step / 100:.2f}}}"
+            )
             if step % 40 == 0:
                 self.say("Saving model checkpoint to out")
                 self.now += 4
@@ -589,12 +692,17 @@ class TestTrainer:
         cut = len(log.lines)
         log.now += 300
         log.starts(resumed=40).steps(41, 100)
-        for number, lines in enumerate((log.lines[:cut], log.lines[cut:]) if apart else (log.lines,)):
+        for number, lines in enumerate(
+            (log.lines[:cut], log.lines[cut:]) if apart else (log.lines,)
+        ):
             (tmp_path / f"{number}.log").write_text("\n".join([*lines, ""]))
         (run,) = load(str(tmp_path)).runs
         assert run.steps == tuple(range(10, 101, 10))
         assert parts(run) == {"training": 200.0, "checkpoint": 8.0, "lost": 340.0}
-        assert run.warnings[0] == "lost: 5 min 40 s (5 min 00 s down after step 60, 20 steps done twice)"
+        assert (
+            run.warnings[0]
+            == "lost: 5 min 40 s (5 min 00 s down after step 60, 20 steps done twice)"
+        )
 
     def test_without_a_clock_the_parts_are_those_that_are_stated(self):
         log = TrainerLog(dated=False).starts().steps(1, 50)
@@ -608,7 +716,9 @@ class TestTrainer:
     def test_the_file_of_its_state_has_the_same_parts(self, tmp_path):
         history = [{"loss": 2.0, "step": step, "epoch": step / 100} for step in (10, 20)]
         history += [{"eval_loss": 1.9, "eval_runtime": 7.5, "step": 20, "epoch": 0.2}]
-        (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": history, "global_step": 20}))
+        (tmp_path / "trainer_state.json").write_text(
+            json.dumps({"log_history": history, "global_step": 20})
+        )
         (run,) = load(str(tmp_path)).runs
         assert parts(run) == {"evaluation": 7.5}
 
@@ -623,7 +733,10 @@ class TestTrainer:
 @pytest.mark.parametrize(
     ("dated", "warning"),
     [
-        ("2026-03-01 12:00:00.5: I tensorflow/core] oneDNN\n", "no time zone in the log (2026-03-01 12:00:00)"),
+        (
+            "2026-03-01 12:00:00.5: I tensorflow/core] oneDNN\n",
+            "no time zone in the log (2026-03-01 12:00:00)",
+        ),
         ("", "no year in the log"),
     ],
 )

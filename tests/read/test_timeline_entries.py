@@ -32,12 +32,19 @@ def rows(*each: tuple, clock=False, resolution: float = 1e-3) -> list:
 
 def told(entries) -> list[tuple]:
     """Kind, start, duration, first and last step, line and note of each."""
-    return [(e.kind, e.start, e.duration, e.first_step, e.last_step, e.line, e.note) for e in entries]
+    return [
+        (e.kind, e.start, e.duration, e.first_step, e.last_step, e.line, e.note) for e in entries
+    ]
 
 
 PLAIN = [(step, 10 * step, 100.0 + 2 * step, 2.0, 1) for step in (1, 2, 3, 4)]
 """Steps of 2 s from 100 on."""
-PAUSED = [(1, 10, 102.0, 2.0, 1), (2, 20, 104.0, 2.0, 1), (3, 30, 113.0, 2.0, 1), (4, 40, 115.0, 2.0, 1)]
+PAUSED = [
+    (1, 10, 102.0, 2.0, 1),
+    (2, 20, 104.0, 2.0, 1),
+    (3, 30, 113.0, 2.0, 1),
+    (4, 40, 115.0, 2.0, 1),
+]
 """7 s between the second and the third."""
 TENS = [(step, step, 100.0 + 2 * step, 2.0, 10) for step in (10, 20, 30)]
 AGAIN = [(3, 60, 206.0, 2.0, 1), (4, 70, 208.0, 2.0, 1), (5, 80, 210.0, 2.0, 1)]
@@ -62,22 +69,35 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
             ],
         ),
         (rows(*PLAIN), events(first=103.0, last=107.0), [("training", 0.0, 8.0, 1, 4, 10, None)]),
-        (rows(*PLAIN), Events(first=(90.0, True), last=(120.0, True)), [("training", 0.0, 8.0, 1, 4, 10, None)]),
+        (
+            rows(*PLAIN),
+            Events(first=(90.0, True), last=(120.0, True)),
+            [("training", 0.0, 8.0, 1, 4, 10, None)],
+        ),
         (
             rows(*PLAIN[:1]),
             events(first=90.0),
-            [("start-up", 0.0, 10.0, None, None, None, None), ("training", 10.0, 2.0, 1, 1, 10, None)],
+            [
+                ("start-up", 0.0, 10.0, None, None, None, None),
+                ("training", 10.0, 2.0, 1, 1, 10, None),
+            ],
         ),
         (
             rows((1, 10, 102.0)),
             events(first=90.0, last=103.0),
-            [("unknown", 0.0, 12.0, None, None, None, None), ("end", 12.0, 1.0, None, None, None, None)],
+            [
+                ("unknown", 0.0, 12.0, None, None, None, None),
+                ("end", 12.0, 1.0, None, None, None, None),
+            ],
         ),
         # If it begins within the first steps, their time is unknown: from half of it on.
         (
             rows(*TENS),
             events(first=90.0),
-            [("start-up", 0.0, 10.0, None, None, None, None), ("training", 10.0, 60.0, 1, 30, 10, None)],
+            [
+                ("start-up", 0.0, 10.0, None, None, None, None),
+                ("training", 10.0, 60.0, 1, 30, 10, None),
+            ],
         ),
         (rows(*TENS), events(first=110.0), [("training", 0.0, 50.0, 11, 30, 10, None)]),
         (rows(*TENS), events(first=109.75), [("training", 0.0, 50.25, 1, 30, 10, None)]),
@@ -92,7 +112,11 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
                 ("training", 51.25, 10.0, 6, 6, 60, None),
             ],
         ),
-        (rows(*LONG, (6, 60, 161.5, 10.0, 1), resolution=1.5), events(), [("training", 0.0, 61.5, 1, 6, 10, None)]),
+        (
+            rows(*LONG, (6, 60, 161.5, 10.0, 1), resolution=1.5),
+            events(),
+            [("training", 0.0, 61.5, 1, 6, 10, None)],
+        ),
         (
             rows(*LONG, (6, 60, 161.75, 10.0, 1), resolution=1.5),
             events(),
@@ -103,7 +127,11 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
             ],
         ),
         (rows(*LONG, (6, 60, 165.0, None, 1)), events(), [("training", 0.0, 65.0, 1, 6, 10, None)]),
-        (rows(*LONG, (6, 60, 165.0, 10.0, None)), events(), [("training", 0.0, 65.0, 1, 6, 10, None)]),
+        (
+            rows(*LONG, (6, 60, 165.0, 10.0, None)),
+            events(),
+            [("training", 0.0, 65.0, 1, 6, 10, None)],
+        ),
         (
             rows(*LONG, (8, 60, 185.0, 10.0, 3)),
             events(),
@@ -116,7 +144,10 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
         (rows(*LONG, (8, 60, 185.0, 10.0, 2)), events(), [("training", 0.0, 85.0, 1, 8, 10, None)]),
         # A timer misses a part of each step; without one the times of the lines tell how long a step takes.
         (
-            rows(*[(step, 10 * step, 100.0 + 2.5 * step, 2.0, 1) for step in range(1, 7)], (7, 70, 120.0, 2.0, 1)),
+            rows(
+                *[(step, 10 * step, 100.0 + 2.5 * step, 2.0, 1) for step in range(1, 7)],
+                (7, 70, 120.0, 2.0, 1),
+            ),
             events(first=90.0),
             [
                 ("start-up", 0.0, 10.0, None, None, None, None),
@@ -128,17 +159,26 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
         (
             rows(*[(step, 10 * step, 100.0 + 1.5 * step, 2.0, 1) for step in range(1, 7)]),
             events(first=90.0),
-            [("start-up", 0.0, 9.5, None, None, None, None), ("training", 9.5, 9.5, 1, 6, 10, None)],
+            [
+                ("start-up", 0.0, 9.5, None, None, None, None),
+                ("training", 9.5, 9.5, 1, 6, 10, None),
+            ],
         ),
         (
             rows(*[(step, 10 * step, 100.0 + 2.5 * step) for step in range(1, 5)]),
             events(first=90.0),
-            [("start-up", 0.0, 10.0, None, None, None, None), ("training", 10.0, 10.0, 1, 4, 10, None)],
+            [
+                ("start-up", 0.0, 10.0, None, None, None, None),
+                ("training", 10.0, 10.0, 1, 4, 10, None),
+            ],
         ),
         (
             rows(*[(step, 10 * step, 100.0 + 2.5 * step) for step in (5, 6, 8, 10, 12)]),
             events(first=90.0),
-            [("start-up", 0.0, 17.5, None, None, None, None), ("training", 17.5, 22.5, 4, 12, 50, None)],
+            [
+                ("start-up", 0.0, 17.5, None, None, None, None),
+                ("training", 17.5, 22.5, 4, 12, 50, None),
+            ],
         ),
         (rows((5, 10, 150.0)), events(mark("evaluation", "", 4), first=100.0), []),
         # An event with both of its times, one, or none; with its duration, also a longer one than there is time.
@@ -217,7 +257,9 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
         (
             rows(*PAUSED),
             events(
-                mark("checkpoint", "", 21, None, 2.0), mark("checkpoint", "", 22, None, 1.5), mark("resume", "", 23)
+                mark("checkpoint", "", 21, None, 2.0),
+                mark("checkpoint", "", 22, None, 1.5),
+                mark("resume", "", 23),
             ),
             [
                 ("training", 0.0, 4.0, 1, 2, 10, None),
@@ -265,8 +307,17 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
             ],
         ),
         (
-            rows(*[(s, 10 * s, 100.0 + 2 * s + 5 * (s > 3) + 9 * (s > 5), 2.0, 1) for s in range(1, 8)]),
-            events(mark("checkpoint", "begins", 31), mark("evaluation", "", 51), mark("checkpoint", "begins", 52)),
+            rows(
+                *[
+                    (s, 10 * s, 100.0 + 2 * s + 5 * (s > 3) + 9 * (s > 5), 2.0, 1)
+                    for s in range(1, 8)
+                ]
+            ),
+            events(
+                mark("checkpoint", "begins", 31),
+                mark("evaluation", "", 51),
+                mark("checkpoint", "begins", 52),
+            ),
             [
                 ("training", 0.0, 6.0, 1, 3, 10, None),
                 ("checkpoint", 6.0, 5.0, None, None, 31, None),
@@ -277,8 +328,17 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
             ],
         ),
         (
-            rows(*[(s, 10 * s, 100.0 + 2 * s + 5 * (s > 3) + 3 * (s > 5), 2.0, 1) for s in range(1, 8)]),
-            events(mark("checkpoint", "begins", 31), mark("evaluation", "", 51), mark("checkpoint", "begins", 52)),
+            rows(
+                *[
+                    (s, 10 * s, 100.0 + 2 * s + 5 * (s > 3) + 3 * (s > 5), 2.0, 1)
+                    for s in range(1, 8)
+                ]
+            ),
+            events(
+                mark("checkpoint", "begins", 31),
+                mark("evaluation", "", 51),
+                mark("checkpoint", "begins", 52),
+            ),
             [
                 ("training", 0.0, 6.0, 1, 3, 10, None),
                 ("checkpoint", 6.0, 5.0, None, None, 31, None),
@@ -300,7 +360,10 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
         (
             rows((10, 10, 120.0, 2.0, 10), (20, 20, 150.0, 2.0, 10)),
             events(mark("checkpoint", "begins", 12, None, 10.0, 40)),
-            [("training", 0.0, 40.0, 1, 20, 10, None), ("checkpoint", 40.0, 10.0, None, None, 12, None)],
+            [
+                ("training", 0.0, 40.0, 1, 20, 10, None),
+                ("checkpoint", 40.0, 10.0, None, None, 12, None),
+            ],
         ),
         (
             rows((10, 10, 120.0, 2.0, 10), (20, 20, 150.0, 2.0, 10)),
@@ -322,7 +385,10 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
         ),
         (
             rows((10, 10, 120.0, 2.0, 10), (20, 20, 156.0, 2.0, 10)),
-            events(mark("evaluation", "", 12, None, 6.0, 13), mark("checkpoint", "begins", 14, None, 10.0, 17)),
+            events(
+                mark("evaluation", "", 12, None, 6.0, 13),
+                mark("checkpoint", "begins", 14, None, 10.0, 17),
+            ),
             [
                 ("training", 0.0, 26.0, 1, 13, 10, None),
                 ("evaluation", 26.0, 6.0, None, None, 12, None),
@@ -333,7 +399,10 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
         ),
         (
             rows((10, 10, 120.0, 2.0, 10), (20, 20, 156.0, 2.0, 10)),
-            events(mark("evaluation", "", 12, None, 6.0, 17), mark("checkpoint", "begins", 14, None, 10.0, 13)),
+            events(
+                mark("evaluation", "", 12, None, 6.0, 17),
+                mark("checkpoint", "begins", 14, None, 10.0, 13),
+            ),
             [
                 ("training", 0.0, 34.0, 1, 17, 10, None),
                 ("evaluation", 34.0, 6.0, None, None, 12, None),
@@ -344,7 +413,11 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
         # What comes behind the last record.
         (
             rows(*PLAIN),
-            events(mark("checkpoint", "begins", 41, 109.0), mark("checkpoint", "ends", 42, 112.0), last=118.0),
+            events(
+                mark("checkpoint", "begins", 41, 109.0),
+                mark("checkpoint", "ends", 42, 112.0),
+                last=118.0,
+            ),
             [
                 ("training", 0.0, 8.0, 1, 4, 10, None),
                 ("end", 8.0, 1.0, None, None, None, None),
@@ -355,7 +428,10 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
         (
             rows(*PLAIN),
             events(mark("checkpoint", "begins", 41), last=118.0),
-            [("training", 0.0, 8.0, 1, 4, 10, None), ("checkpoint", 8.0, 10.0, None, None, 41, None)],
+            [
+                ("training", 0.0, 8.0, 1, 4, 10, None),
+                ("checkpoint", 8.0, 10.0, None, None, 41, None),
+            ],
         ),
         (
             rows(*PLAIN),
@@ -373,7 +449,11 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
         ),
         (
             rows(*PLAIN),
-            events(mark("evaluation", "", 41, None, 3.0), mark("checkpoint", "ends", 42, 115.0), last=118.0),
+            events(
+                mark("evaluation", "", 41, None, 3.0),
+                mark("checkpoint", "ends", 42, 115.0),
+                last=118.0,
+            ),
             [
                 ("training", 0.0, 8.0, 1, 4, 10, None),
                 ("evaluation", 8.0, 3.0, None, None, 41, None),
@@ -419,7 +499,11 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
         ),
         (
             rows((5, 10, 150.0, 2.0, 1), (6, 20, 152.0, 2.0, 1)),
-            events(mark("evaluation", "begins", 4, 110.0), mark("evaluation", "ends", 5, 130.0), first=100.0),
+            events(
+                mark("evaluation", "begins", 4, 110.0),
+                mark("evaluation", "ends", 5, 130.0),
+                first=100.0,
+            ),
             [
                 ("start-up", 0.0, 10.0, None, None, None, None),
                 ("evaluation", 10.0, 20.0, None, None, 4, None),
@@ -430,7 +514,10 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
         (
             rows((5, 10, 150.0, 2.0, 1), (6, 20, 152.0, 2.0, 1)),
             events(mark("resume", "", 5, None, None, 5), first=100.0),
-            [("start-up", 0.0, 48.0, None, None, None, None), ("training", 48.0, 4.0, 5, 6, 10, None)],
+            [
+                ("start-up", 0.0, 48.0, None, None, None, None),
+                ("training", 48.0, 4.0, 5, 6, 10, None),
+            ],
         ),
         (
             rows((5, 10, 150.0, 2.0, 1), (6, 20, 152.0, 2.0, 1)),
@@ -440,12 +527,18 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
                 mark("resume", "", 7),
                 first=100.0,
             ),
-            [("start-up", 0.0, 44.0, None, None, None, None), ("training", 44.0, 8.0, 3, 6, 10, None)],
+            [
+                ("start-up", 0.0, 44.0, None, None, None, None),
+                ("training", 44.0, 8.0, 3, 6, 10, None),
+            ],
         ),
         (
             rows((5, 10, 150.0, 2.0), (7, 20, 154.0, 2.0), (9, 30, 158.0, 2.0)),
             events(first=100.0),
-            [("start-up", 0.0, 46.0, None, None, None, None), ("training", 46.0, 12.0, 4, 9, 10, None)],
+            [
+                ("start-up", 0.0, 46.0, None, None, None, None),
+                ("training", 46.0, 12.0, 4, 9, 10, None),
+            ],
         ),
         # Another attempt: from when on no process ran, by the line of its start and the silence before it.
         (
@@ -674,7 +767,9 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
         ),
         # A record that may have been printed later.
         (
-            rows((1, 10, 102.0, 2.0, 1, None), (2, 20, 104.0, 2.0, 1, 107.0), (3, 30, 109.0, 2.0, 1)),
+            rows(
+                (1, 10, 102.0, 2.0, 1, None), (2, 20, 104.0, 2.0, 1, 107.0), (3, 30, 109.0, 2.0, 1)
+            ),
             events(),
             [
                 ("training", 0.0, 4.0, 1, 2, 10, None),
@@ -686,10 +781,17 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
         (
             rows((5, 0, 10.0, 2.0, 1), (6, 0, 12.0, 2.0, 1), clock="elapsed"),
             events(mark("start", "begins", 0, 7.0), first=7.0),
-            [("start-up", 0.0, 8.0, None, None, None, None), ("training", 8.0, 4.0, 5, 6, None, None)],
+            [
+                ("start-up", 0.0, 8.0, None, None, None, None),
+                ("training", 8.0, 4.0, 5, 6, None, None),
+            ],
         ),
         (rows((5, 1, 10.0, 2.0, 1), (6, 2, 9.0, 2.0, 1), clock="elapsed"), events(), []),
-        ([*rows(*PLAIN[:2]), (Row(3, 30, 7.0, 2.0, 1), True, 1.0)], events(), [("training", 0.0, 4.0, 1, 2, 10, None)]),
+        (
+            [*rows(*PLAIN[:2]), (Row(3, 30, 7.0, 2.0, 1), True, 1.0)],
+            events(),
+            [("training", 0.0, 4.0, 1, 2, 10, None)],
+        ),
         (
             rows((1, 10, 0.0, 2.0, 1), (2, 20, 0.0, 3.0, 1), clock=None),
             events(
@@ -697,7 +799,10 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
                 mark("evaluation", "", 25, None, 6.0),
                 mark("evaluation", "", 26),
             ),
-            [("checkpoint", 2.0, 4.0, None, None, 15, None), ("evaluation", 9.0, 6.0, None, None, 25, None)],
+            [
+                ("checkpoint", 2.0, 4.0, None, None, 15, None),
+                ("evaluation", 9.0, 6.0, None, None, 25, None),
+            ],
         ),
     ],
 )
@@ -784,7 +889,15 @@ def test_further_entries(written, around, entries):
 
 
 def entry(kind, start, duration, first=None, last=None, note=None) -> Entry:
-    return Entry(kind=kind, start=start, duration=duration, first_step=first, last_step=last, line=7, note=note)
+    return Entry(
+        kind=kind,
+        start=start,
+        duration=duration,
+        first_step=first,
+        last_step=last,
+        line=7,
+        note=note,
+    )
 
 
 LIFE = (
@@ -871,7 +984,9 @@ def test_clocks_that_change(texts, words):
     written = rows(*[(step, step, at) for step, at in enumerate(times, 1)])
     assert timeline.clock_change(written, Events()) == words
     # The first time of the log, before the records; and times between records that have none.
-    assert timeline.clock_change(written[1:], events(first=times[0])) == (words if times[0] < times[1] else None)
+    assert timeline.clock_change(written[1:], events(first=times[0])) == (
+        words if times[0] < times[1] else None
+    )
     stamps = [(line, moment(at)) for line, at in enumerate(times)]
     untimed = [(Row(1, 5, 0.0), None, 0.0)]
     assert timeline.clock_change(untimed, events(stamps=[*reversed(stamps)])) == words

@@ -21,10 +21,16 @@ def stated(**values) -> LoggedValues:
 
 def fed(*texts: str, has_steps: bool = False) -> tuple[LogContext, list[bool]]:
     made, around = setup.Setup(), LogContext()
-    return around, [made.feed(number, text, around, has_steps=has_steps) for number, text in enumerate(texts, 3)]
+    return around, [
+        made.feed(number, text, around, has_steps=has_steps) for number, text in enumerate(texts, 3)
+    ]
 
 
-MESH = {"tensor_model_parallel_size": 1, "pipeline_model_parallel_size": 1, "context_parallel_size": 1}
+MESH = {
+    "tensor_model_parallel_size": 1,
+    "pipeline_model_parallel_size": 1,
+    "context_parallel_size": 1,
+}
 
 
 @pytest.mark.parametrize(
@@ -109,22 +115,32 @@ def test_a_line(text, values, weight, own):
 @pytest.mark.parametrize(
     ("lines", "values"),
     [
-        (['Running with args: {"training": {"seq_len": 512, "steps": 70}}'], {"sequence_length": 512, "max_steps": 70}),
+        (
+            ['Running with args: {"training": {"seq_len": 512, "steps": 70}}'],
+            {"sequence_length": 512, "max_steps": 70},
+        ),
         (
             ["Running with configs: {", '  "training": {', '    "seq_len": 512', "  }", "}", "x"],
             {"sequence_length": 512},
         ),
-        (["Running with job config: {'training': {'seq_len': 512, 'x': None}}"], {"sequence_length": 512}),
+        (
+            ["Running with job config: {'training': {'seq_len': 512, 'x': None}}"],
+            {"sequence_length": 512},
+        ),
         (["Running with args: {", "x"], {}),
         (["Running with args: {x}"], {}),
-        (["Running with args: {", "y", 'Running with args: {"training": {"seq_len": 7}}'], {"sequence_length": 7}),
+        (
+            ["Running with args: {", "y", 'Running with args: {"training": {"seq_len": 7}}'],
+            {"sequence_length": 7},
+        ),
     ],
 )
 def test_a_configuration_of_many_lines(lines, values):
     around, _ = fed(*lines)
     assert {name: each.value for name, each in around.stated.items()} == values
     assert all(
-        (each.weight, each.text) == (2, f"training.{'seq_len' if 'seq' in name else 'steps'}: {each.value}")
+        (each.weight, each.text)
+        == (2, f"training.{'seq_len' if 'seq' in name else 'steps'}: {each.value}")
         for name, each in around.stated.items()
     )
 
@@ -155,7 +171,9 @@ def test_so_many_characters_are_kept_of_one(monkeypatch):
 def test_how_it_begins_and_ends():
     around, _ = fed("Training completed")
     assert (around.marks, around.begun) == ({"success": 3}, False)
-    assert [fed(text)[0].begun for text in ("Starting job: x", "Training starts at step 7", "Training")] == [
+    assert [
+        fed(text)[0].begun for text in ("Starting job: x", "Training starts at step 7", "Training")
+    ] == [
         True,
         True,
         False,
@@ -194,7 +212,10 @@ def completed(**values) -> dict:
     ("values", "added"),
     [
         ({}, {}),
-        ({"dtype": "float32"}, {"precision": ("fp32", 1), "precision_detail": ("parameters float32", 1)}),
+        (
+            {"dtype": "float32"},
+            {"precision": ("fp32", 1), "precision_detail": ("parameters float32", 1)},
+        ),
         (
             {"dtype": "float32", "parameter_type": "bfloat16"},
             {"precision": ("bf16", 2), "precision_detail": ("parameters bfloat16", 2)},
@@ -205,7 +226,10 @@ def completed(**values) -> dict:
         ),
         (
             {"dtype": "float32", "converters": ["float8"]},
-            {"precision": ("fp8", 2), "precision_detail": ("converter float8; parameters float32", 2)},
+            {
+                "precision": ("fp8", 2),
+                "precision_detail": ("converter float8; parameters float32", 2),
+            },
         ),
         ({"device_name": "AMD Instinct MI300X"}, {"software_stack": ("rocm", 1)}),
         ({"device_name": "NVIDIA H100"}, {"software_stack": ("cuda", 1)}),
@@ -231,7 +255,8 @@ def test_what_follows(values, added):
 
 
 @pytest.mark.parametrize(
-    ("mode", "kept"), [("none", True), ("selective", True), ("full", True), ("odd", False), (5, False)]
+    ("mode", "kept"),
+    [("none", True), ("selective", True), ("full", True), ("odd", False), (5, False)],
 )
 def test_recomputation(mode, kept):
     found = stated(recomputation=mode)
@@ -248,8 +273,14 @@ def test_recomputation(mode, kept):
             {"converters": ["quantize.linear.mx"], "mx_recipe": "mxfp4_cublas", "dtype": "float32"},
             ("mxfp4", "converter quantize.linear.mx, recipe mxfp4_cublas; parameters float32"),
         ),
-        ({"converters": ("primus_mx", "float8")}, ("mxfp8", "converter primus_mx, recipe mxfp8; None")),
-        ({"converters": ["odd", "quantize.linear.float8"]}, ("fp8", "converter quantize.linear.float8; None")),
+        (
+            {"converters": ("primus_mx", "float8")},
+            ("mxfp8", "converter primus_mx, recipe mxfp8; None"),
+        ),
+        (
+            {"converters": ["odd", "quantize.linear.float8"]},
+            ("fp8", "converter quantize.linear.float8; None"),
+        ),
         ({"converters": ["fp8"]}, ("fp8", "converter fp8; None")),
         ({"converters": ["odd"], "parameter_type": "bfloat16"}, ("bf16", "parameters bfloat16")),
         ({"converters": 7, "quantised": "mxfp8"}, ("mxfp8", None)),
@@ -310,8 +341,18 @@ PLAIN = {"num_layers": 6, "num_attention_heads": 16, "num_query_groups": 16}
             {**PLAIN, "hidden_size": 256, "ffn_hidden_size": 896},
             [],
         ),
-        ("Args(n_layers=6, n_heads=16, dim=256, multiple_of=64)", {"model": "qwen"}, {**PLAIN, "hidden_size": 256}, []),
-        ("Args(n_layers=6, n_heads=16, dim=256)", {"model": "llama3 x"}, {**PLAIN, "hidden_size": 256}, []),
+        (
+            "Args(n_layers=6, n_heads=16, dim=256, multiple_of=64)",
+            {"model": "qwen"},
+            {**PLAIN, "hidden_size": 256},
+            [],
+        ),
+        (
+            "Args(n_layers=6, n_heads=16, dim=256)",
+            {"model": "llama3 x"},
+            {**PLAIN, "hidden_size": 256},
+            [],
+        ),
         (
             "Args(n_layers=6, n_heads=16, dim=256, multiple_of=64, hidden_dim=5)",
             {"model": "llama3 x"},
@@ -448,7 +489,8 @@ FULL = {"global_batch_size": 8, "sequence_length": 512, "num_gpus": 4}
 )  # fmt: skip
 def test_step_times(rates, sizes, tokens, seconds, warnings):
     found = [
-        Record(step, step, native={} if rate is None else {reader.RATE: rate}) for step, rate in enumerate(rates, 1)
+        Record(step, step, native={} if rate is None else {reader.RATE: rate})
+        for step, rate in enumerate(rates, 1)
     ]
     assert reader._derive_times(found, TrainingConfig(**sizes), tokens) == warnings
     assert [each.seconds for each in found] == seconds
@@ -485,12 +527,16 @@ def titan(step: int, at: int, tps: float | str = 512, rest: str = "", loss: floa
     ],
 )  # fmt: skip
 def test_a_step(text, values):
-    found = [record for training in read(text).sorter.trainings for record in training.records.values()]
+    found = [
+        record for training in read(text).sorter.trainings for record in training.records.values()
+    ]
     assert found == ([] if values is None else [Record(values.pop("step", 5), 1, **values)])
 
 
 def test_what_it_hears():
-    assert {*setup.SIGNS, "step:", "Args", "Config", " with {"} - {"Building "} <= {*reader.Reader().hears}
+    assert {*setup.SIGNS, "step:", "Args", "Config", " with {"} - {"Building "} <= {
+        *reader.Reader().hears
+    }
     assert "Building " not in reader.Reader().hears
 
 
@@ -510,13 +556,16 @@ def test_the_memory_of_a_device(gib, known):
 )
 def test_whether_it_is_compiled(value, settings):
     run = read(
-        f'Running with args: {{"compile": {{"enable": {value}}}, "training": {{"compile": {value}}}}}', titan(1, 5)
+        f'Running with args: {{"compile": {{"enable": {value}}}, "training": {{"compile": {value}}}}}',
+        titan(1, 5),
     )
     assert run.finish()[0].run().framework_config == settings
 
 
 def test_replica_groups():
-    lines = [f"[replicagroup-{group}] {titan(step, 5 * step)}" for step in (1, 2) for group in (0, 1)]
+    lines = [
+        f"[replicagroup-{group}] {titan(step, 5 * step)}" for step in (1, 2) for group in (0, 1)
+    ]
     words = [each for each in read(*lines).finish()[0].run().warnings if "replica groups" in each]
     assert words == [
         "2 replica groups of one fault-tolerant run print into this log: values are from the first group to print each step, "
@@ -535,8 +584,14 @@ SIZED = "Trainer is initialized with local batch size 3, global batch size 24, s
     ],
 )  # fmt: skip
 def test_the_last_step_that_is_printed(lines, told):
-    words = [each for each in read(*lines).finish()[0].run().warnings if each.startswith("the last printed")]
-    assert words == (["the last printed step is 30 of 70: torchtitan prints every 10 steps"] if told else [])
+    words = [
+        each
+        for each in read(*lines).finish()[0].run().warnings
+        if each.startswith("the last printed")
+    ]
+    assert words == (
+        ["the last printed step is 30 of 70: torchtitan prints every 10 steps"] if told else []
+    )
 
 
 def test_a_batch_follows_without_a_global_one():
@@ -549,7 +604,9 @@ def test_a_batch_follows_without_a_global_one():
     found = parsed.stated["global_batch_size"]
     assert (found.value, found.line, found.weight) == (12, 1, 0)
     run = parsed.run()
-    assert run.training_config == TrainingConfig(micro_batch_size=3, global_batch_size=12, num_gpus=4)
+    assert run.training_config == TrainingConfig(
+        micro_batch_size=3, global_batch_size=12, num_gpus=4
+    )
     assert run.parallelism_config.gradient_accumulation_steps == 1
     given = parsed.run({"global_batch_size": 36})
     assert given.parallelism_config.gradient_accumulation_steps == 3
@@ -568,9 +625,15 @@ def test_sizes_by_default():
         ([titan(1, 0, 1000), titan(3, 19, 1000)], []),
         ([titan(1, 0, 1000), titan(2, 10, 1000), titan(3, 20, 500)], [20 / (1 / 1000 + 1 / 500)]),
         # An evaluation, a start, or a line without a rate begins again.
-        ([titan(1, 0, 1000), "validate step: 1", titan(3, 20, 1000), titan(5, 60, 1000)], [20_000.0]),
+        (
+            [titan(1, 0, 1000), "validate step: 1", titan(3, 20, 1000), titan(5, 60, 1000)],
+            [20_000.0],
+        ),
         ([titan(1, 0, 1000), titan(3, 20, "N/A"), titan(5, 60, 1000)], [20_000.0]),
-        ([titan(1, 0, 1000), "Starting job: x", titan(3, 20, 1000), titan(5, 60, 1000)], [20_000.0]),
+        (
+            [titan(1, 0, 1000), "Starting job: x", titan(3, 20, 1000), titan(5, 60, 1000)],
+            [20_000.0],
+        ),
         ([titan(1, 0, 1000), titan(2, 10, 1000), titan(4, 15, "N/A"), titan(6, 30, 1000)], []),
     ],
 )
@@ -590,4 +653,8 @@ def test_saving_is_no_time_of_steps():
     (training,) = read(*lines).sorter.finish()
     made = reader.TorchtitanRun("torchtitan", "torchtitan", training, reader.Reader.timing)
     made.series(made.sizes({})[0], [])
-    assert [(row.step, row.seconds) for row, *_ in made.rows({})] == [(10, 3.0), (20, 2.0), (30, 3.0)]
+    assert [(row.step, row.seconds) for row, *_ in made.rows({})] == [
+        (10, 3.0),
+        (20, 2.0),
+        (30, 3.0),
+    ]

@@ -19,19 +19,34 @@ STEPS = range(1, 31)
 _DEEPSPEED = made_files.OTHER_LOGS["deepspeed"].splitlines()
 LOGS = {
     **{name: log for name, log in made_logs.LOGS.items() if not name.startswith("wandb")},
-    **{name: log for name, log in made_files.OTHER_LOGS.items() if name not in ("golden", "mlperf", "deepspeed")},
+    **{
+        name: log
+        for name, log in made_files.OTHER_LOGS.items()
+        if name not in ("golden", "mlperf", "deepspeed")
+    },
     "deepspeed, timer": "\n".join(_DEEPSPEED[::2]),
     "deepspeed, pipeline": "\n".join(_DEEPSPEED[1::2]),
-    "megatron": "\n".join(lines([Step(step, 700.0 + step) for step in STEPS], Setup("M5", planned=30))),
-    "nanogpt": "".join(f"iter {s}: loss {4 - s / 50:.4f}, time {135 + s / 7:.2f}ms, mfu 42.{s:02}%\n" for s in STEPS),
+    "megatron": "\n".join(
+        lines([Step(step, 700.0 + step) for step in STEPS], Setup("M5", planned=30))
+    ),
+    "nanogpt": "".join(
+        f"iter {s}: loss {4 - s / 50:.4f}, time {135 + s / 7:.2f}ms, mfu 42.{s:02}%\n"
+        for s in STEPS
+    ),
     "nanochat": "".join(
         f"step {s:05d}/00100 ({s}.00%) | loss: {5 - s / 50:.6f} | dt: {350 + s:.2f}ms | tok/sec: {1497965 - s:,} | "
         f"mfu: 45.{s:02} | total time: 0.{s:02}m\n"
         for s in STEPS
     ),
-    "modded-nanogpt": "".join(f"step:{s}/1480 train_time:{117 * s}ms step_avg:117.40ms\n" for s in STEPS),
-    "llm.c, main.log": "".join(f"s:{s} trl:{3 + s / 97:.6f} lr:0.0001{s:02} norm:1.2{s:02}\n" for s in STEPS),
-    "torchtune, whole numbers": "".join(f"Step {s} | loss:1.54 tokens_per_second:{9000 + s}\n" for s in STEPS),
+    "modded-nanogpt": "".join(
+        f"step:{s}/1480 train_time:{117 * s}ms step_avg:117.40ms\n" for s in STEPS
+    ),
+    "llm.c, main.log": "".join(
+        f"s:{s} trl:{3 + s / 97:.6f} lr:0.0001{s:02} norm:1.2{s:02}\n" for s in STEPS
+    ),
+    "torchtune, whole numbers": "".join(
+        f"Step {s} | loss:1.54 tokens_per_second:{9000 + s}\n" for s in STEPS
+    ),
     "automodel, console": "".join(
         f"2026-04-01 16:05:{s:02} | INFO | step {s} | epoch 0 | loss 4.95{s:02} | grad_norm 4.0 | lr 1.00e-04 | "
         f"mem 47.74 GiB | tps 1124.{s:02}(140.58/gpu) | num_label_tokens {15802 + s}\n"
@@ -58,7 +73,10 @@ def values(reader: read.Reader, written: list[str]) -> dict[int, dict[str, float
     for parsed in reader.finish():
         run = parsed.run()
         series = {
-            **{name: getattr(run, name) for name in ("step_times", "loss_values", "learning_rates", "grad_norms")},
+            **{
+                name: getattr(run, name)
+                for name in ("step_times", "loss_values", "learning_rates", "grad_norms")
+            },
             **{name: each for name, each in run.native_metrics.items() if isinstance(each, tuple)},
         }
         for place, step in enumerate(run.steps):
@@ -85,7 +103,11 @@ def test_no_torn_number_is_read(name):
     middle = len(written) * 3 // 5
     for place in range(middle, middle + max(2, len(written) // 30)):
         text = written[place]
-        cuts = [cut for number in NUMBER.finditer(text) for cut in range(number.start() + 1, number.end())]
+        cuts = [
+            cut
+            for number in NUMBER.finditer(text)
+            for cut in range(number.start() + 1, number.end())
+        ]
         for index, cut in enumerate(cuts):
             torn = REST[index % len(REST)](text[:cut], text[cut:])
             found = values(reader(), [*written[:place], *torn, *written[place + 1 :]])
@@ -93,7 +115,9 @@ def test_no_torn_number_is_read(name):
             if reader.name == "hf_trainer":
                 # Without one of its dictionaries, those behind it have other numbers.
                 losses = {each["loss_values"] for each in whole.values() if "loss_values" in each}
-                assert {each["loss_values"] for each in found.values() if "loss_values" in each} <= losses, torn
+                assert {
+                    each["loss_values"] for each in found.values() if "loss_values" in each
+                } <= losses, torn
                 continue
             for step, known in found.items():
                 for each, value in known.items():

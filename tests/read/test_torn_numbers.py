@@ -85,9 +85,14 @@ def test_the_last_of_lines(known, text, seen):
 def test_a_fall_that_lasts_is_none():
     """Three times it is doubtful; from then on the values are as small as this."""
     found = shown(
-        *[f"step {step} rate 900{step}" for step in range(3)], *[f"step {step} rate 9{step}" for step in range(5)]
+        *[f"step {step} rate 900{step}" for step in range(3)],
+        *[f"step {step} rate 9{step}" for step in range(5)],
     )
-    assert found[3:] == [*[f"step {step} rate ?" for step in range(3)], "step 3 rate 93", "step 4 rate 94"]
+    assert found[3:] == [
+        *[f"step {step} rate ?" for step in range(3)],
+        "step 3 rate 93",
+        "step 4 rate 94",
+    ]
 
 
 def test_a_whole_value_between_ends_a_fall():
@@ -104,13 +109,19 @@ def test_a_whole_value_between_ends_a_fall():
 
 
 def test_decimals_become_known_ones_when_three_lines_have_them():
-    found = shown(*PAIRS[:5], "step 6 loss 2.9", "step 7 loss 2.8", "step 8 loss 2.7", "step 9 loss 2.6")
+    found = shown(
+        *PAIRS[:5], "step 6 loss 2.9", "step 7 loss 2.8", "step 8 loss 2.7", "step 9 loss 2.6"
+    )
     assert found[5:] == ["step 6 loss ?", "step 7 loss ?", "step 8 loss ?", "step 9 loss 2.6"]
 
 
 @pytest.mark.parametrize(
     ("text", "seen"),
-    [("step 5 loss 2.955", "step 5 loss ?"), ("step 5 loss 2.955 ", "step 5 loss 2.955 "), ("step 12", "step ?")],
+    [
+        ("step 5 loss 2.955", "step 5 loss ?"),
+        ("step 5 loss 2.955 ", "step 5 loss 2.955 "),
+        ("step 12", "step ?"),
+    ],
 )
 def test_the_file_ends_within_a_number(text, seen):
     assert last("x 7 y", text, whole=False) == seen
@@ -129,11 +140,21 @@ def test_so_many_shapes_are_known(shapes, seen):
 
 def test_a_known_shape_is_counted_on_when_there_are_enough():
     others = [f"{'x' * (number + 1)} 7" for number in range(torn.MOST_SHAPES)]
-    texts = [*[f"z {step} loss 2.125" for step in range(3)], *others, *[f"z {step} loss 2.{step}" for step in range(5)]]
-    assert shown(*texts)[-5:] == [*[f"z {step} loss ?" for step in range(3)], "z 3 loss 2.3", "z 4 loss 2.4"]
+    texts = [
+        *[f"z {step} loss 2.125" for step in range(3)],
+        *others,
+        *[f"z {step} loss 2.{step}" for step in range(5)],
+    ]
+    assert shown(*texts)[-5:] == [
+        *[f"z {step} loss ?" for step in range(3)],
+        "z 3 loss 2.3",
+        "z 4 loss 2.4",
+    ]
 
 
-@pytest.mark.parametrize(("length", "seen"), [(torn.LONGEST, "loss ?"), (torn.LONGEST + 1, "loss 4.1")])
+@pytest.mark.parametrize(
+    ("length", "seen"), [(torn.LONGEST, "loss ?"), (torn.LONGEST + 1, "loss 4.1")]
+)
 def test_long_lines_are_left_alone(length, seen):
     known = [f"loss {step}.125 rate 5.50 x" for step in range(3)]
     text = "loss 4.1 " + " " * (length - 9)

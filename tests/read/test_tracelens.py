@@ -12,7 +12,12 @@ from tprimat.read.tracelens import FILE_FORMATS
 
 WORKBOOK, TABLES = FILE_FORMATS
 
-PARTS = {"computation": "computation", "exposed_comm": "exposed_communication", "idle": "idle", "total": "total"}
+PARTS = {
+    "computation": "computation",
+    "exposed_comm": "exposed_communication",
+    "idle": "idle",
+    "total": "total",
+}
 SINGLE = (
     "171dd747_gpu_only_trace_gpu_only_trace_perf_report.xlsx",
     "171dd747_xdit_hunyuanvideo_perf_report.xlsx",
@@ -59,9 +64,13 @@ def test_a_real_report_is_read_as_its_truth_says(name, samples, truth):
     for category, milliseconds in expected["top_categories_ms"] or ():
         assert run.breakdown[f"category {category}"] == pytest.approx(milliseconds / 1e3)
     if "kernel_summary_total_ms" in expected:
-        assert run.native_metrics["kernel_total_seconds"] == pytest.approx(expected["kernel_summary_total_ms"] / 1e3)
+        assert run.native_metrics["kernel_total_seconds"] == pytest.approx(
+            expected["kernel_summary_total_ms"] / 1e3
+        )
     if "categories_total_ms" in expected:
-        assert run.native_metrics["category_total_seconds"] == pytest.approx(expected["categories_total_ms"] / 1e3)
+        assert run.native_metrics["category_total_seconds"] == pytest.approx(
+            expected["categories_total_ms"] / 1e3
+        )
     assert run.steps == ()
     assert run.framework == "tracelens"
 
@@ -76,7 +85,9 @@ def test_a_real_comparison_gives_the_two_sides_of_the_single_reports(samples, tr
         for part, milliseconds in expected[side].items():
             assert run.breakdown[PARTS[part]] == pytest.approx(milliseconds / 1e3)
         single = truth("tracelens")[f"203e0328_reference_{side}_perf_report.xlsx"]
-        assert run.native_metrics["kernel_total_seconds"] == pytest.approx(single["kernel_summary_total_ms"] / 1e3)
+        assert run.native_metrics["kernel_total_seconds"] == pytest.approx(
+            single["kernel_summary_total_ms"] / 1e3
+        )
 
 
 def test_a_folder_of_tables_of_two_ranks():
@@ -191,7 +202,12 @@ class TestWorkbooksThatAreRefused:
         infos = []
         for name, size, packed, method, flags, content in parts:
             info = zipfile.ZipInfo(name)
-            info.file_size, info.compress_size, info.compress_type, info.flag_bits = size, packed, method, flags
+            info.file_size, info.compress_size, info.compress_type, info.flag_bits = (
+                size,
+                packed,
+                method,
+                flags,
+            )
             infos.append((info, content))
         monkeypatch.setattr(tracelens.zipfile, "ZipFile", Archive)
         for limit, value in (limits or {}).items():
@@ -287,7 +303,10 @@ def test_what_a_sheet_holds(rows, table):
     found = {}
     tracelens._take(iter(rows), found)
     assert found == {
-        side: {kind: {name: pytest.approx(seconds) for name, seconds in times.items()} for kind, times in kinds.items()}
+        side: {
+            kind: {name: pytest.approx(seconds) for name, seconds in times.items()}
+            for kind, times in kinds.items()
+        }
         for side, kinds in table.items()
     }
 
@@ -300,7 +319,11 @@ def test_the_most_rows_of_a_sheet(monkeypatch):
 
 
 def test_a_workbook_has_its_sheets(monkeypatch):
-    sheets = {"gpu_timeline": TIMELINE, "x": [["a", "b"], [1, 2]], "k": [["Kernel name", "Kernel duration (us)_sum"]]}
+    sheets = {
+        "gpu_timeline": TIMELINE,
+        "x": [["a", "b"], [1, 2]],
+        "k": [["Kernel name", "Kernel duration (us)_sum"]],
+    }
     sheets["k"] += [["gemm", 70_000.0], ["copy", 20_000.0]]
     (run,) = runs_of(workbook(sheets))
     assert run.breakdown == pytest.approx(
@@ -327,13 +350,16 @@ def test_what_a_workbook_is_known_by(head, is_one):
 
 
 @pytest.mark.parametrize(
-    ("head", "is_one"), [(b"type,time ms\n", True), (b"type\n", False), (b"a,b\n", False), (b"", False)]
+    ("head", "is_one"),
+    [(b"type,time ms\n", True), (b"type\n", False), (b"a,b\n", False), (b"", False)],
 )
 def test_what_a_table_is_known_by(head, is_one):
     assert TABLES.recognises(head) is is_one
 
 
-@pytest.mark.parametrize(("idle", "is_told"), [(10.9, False), (11.1, True), (8.9, True), (9.1, False)])
+@pytest.mark.parametrize(
+    ("idle", "is_told"), [(10.9, False), (11.1, True), (8.9, True), (9.1, False)]
+)
 def test_how_far_the_parts_may_miss_the_total(idle, is_told):
     """A hundredth of it."""
     rows = [list(row) for row in TIMELINE]

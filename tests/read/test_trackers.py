@@ -64,21 +64,31 @@ class TestWandbRun:
         assert run.step_times[9:12] == (1.5, 5.5, 1.5)
 
     def test_steps_that_a_training_states_are_its_own(self, wandb):
-        rows = [{**row, "train/global_step": 10 * step} for step, row in enumerate(made_files.wandb_rows()[:10], 1)]
+        rows = [
+            {**row, "train/global_step": 10 * step}
+            for step, row in enumerate(made_files.wandb_rows()[:10], 1)
+        ]
         run = only(wandb(made_files.wandb_run(rows)))
         assert run.steps == tuple(range(10, 101, 10))
         assert set(run.step_times[1:]) == {0.15}
 
     def test_numbers_that_skip_steps_are_steps(self, wandb):
         """Logged with step=: every tenth."""
-        rows = [{**row, "_step": 10 * step} for step, row in enumerate(made_files.wandb_rows()[:10], 1)]
+        rows = [
+            {**row, "_step": 10 * step} for step, row in enumerate(made_files.wandb_rows()[:10], 1)
+        ]
         records = [made_files.field(2, made_files.items(row, 2)) for row in rows]
         run = only(wandb(made_files.wandb_log(records)))
         assert (run.steps[:2], run.step_times[1]) == ((10, 20), 0.15)
 
     def test_the_summary_of_a_trainer_is_no_step(self, wandb):
         rows = made_files.wandb_rows()
-        summary = {"train/train_runtime": 49.0, "train/train_loss": 1.85, "train/loss": 1.85, "_runtime": 70.0}
+        summary = {
+            "train/train_runtime": 49.0,
+            "train/train_loss": 1.85,
+            "train/loss": 1.85,
+            "_runtime": 70.0,
+        }
         run = only(wandb(made_files.wandb_run([*rows, summary])))
         assert (run.steps[-1], run.loss_values[-1]) == (30, 1.7)
 
@@ -96,10 +106,15 @@ class TestWandbRun:
     def test_e1_the_end(self, wandb, code, rows, kind):
         run = only(wandb(made_files.wandb_run(made_files.wandb_rows()[:rows], exit_code=code)))
         assert run.ending.kind == kind
-        assert run.status == {"finished": "complete", "failed": "failed", "cut_off": "incomplete"}[kind]
+        assert (
+            run.status
+            == {"finished": "complete", "failed": "failed", "cut_off": "incomplete"}[kind]
+        )
         why = "the run ended with exit code 1"
         assert (run.status_reason == why) is (kind == "failed")
-        assert (f"the run completed, then: {why}" in run.warnings) is (code == 1 and kind == "finished")
+        assert (f"the run completed, then: {why}" in run.warnings) is (
+            code == 1 and kind == "finished"
+        )
 
     @pytest.mark.parametrize("padding", [0, 20_000, 32_000, 32_500, 32_743, 32_744, 32_750, 70_000])
     def test_records_in_several_blocks(self, wandb, padding):
@@ -114,7 +129,10 @@ class TestWandbRun:
             run = only(wandb(content[:end]))
             count = len(run.steps)
             assert count >= 25
-            assert (run.step_times, run.loss_values) == (whole.step_times[:count], whole.loss_values[:count])
+            assert (run.step_times, run.loss_values) == (
+                whole.step_times[:count],
+                whole.loss_values[:count],
+            )
 
     def test_damage_costs_the_rest_of_a_block(self, wandb):
         content = bytearray(made_files.wandb_run(made_files.wandb_rows(), padding=30_000))
@@ -128,7 +146,11 @@ class TestWandbRun:
         assert only(wandb(content + bytes(100_000))).warnings == only(wandb(content)).warnings
 
     def test_milliseconds_among_step_times_are_noticed(self, wandb):
-        rows = [{**row, "train/step_time": 1500.0} for row in made_files.wandb_rows() if "train/loss" in row]
+        rows = [
+            {**row, "train/step_time": 1500.0}
+            for row in made_files.wandb_rows()
+            if "train/loss" in row
+        ]
         run = only(wandb(made_files.wandb_run(rows)))
         assert [note.code for note in run.notes] == ["stamps-contradict"]
         rows = [{**row, "train/step_time": 1.4} for row in rows]
@@ -139,7 +161,9 @@ class TestWandbRun:
             made_files.field(2, made_files.items({**row, "_step": step}, 2))
             for step, row in enumerate(made_files.wandb_rows())
         ]
-        run = only(wandb(made_files.wandb_log(rows), '{"gpu": "NVIDIA A100-SXM4-80GB", "gpu_count": 8}'))
+        run = only(
+            wandb(made_files.wandb_log(rows), '{"gpu": "NVIDIA A100-SXM4-80GB", "gpu_count": 8}')
+        )
         assert run.gpu_info.device_name == "NVIDIA A100-SXM4-80GB"
         # The machine has eight, which doesn't say how many the training used.
         assert run.training_config.num_gpus is None
@@ -192,9 +216,15 @@ class TestMlflow:
         return run
 
     def test_steps_and_setup(self, tmp_path):
-        run = only(self.folder(tmp_path, metrics__grad_norm="1700000001500 nan 1\n1700000003000 0.5 2\n"))
+        run = only(
+            self.folder(tmp_path, metrics__grad_norm="1700000001500 nan 1\n1700000003000 0.5 2\n")
+        )
         assert (run.framework, run.status, run.steps) == ("mlflow", "complete", tuple(range(1, 31)))
-        assert (run.step_times[:2], run.loss_values[0], run.grad_norms[1]) == ((None, 1.5), 1.99, 0.5)
+        assert (run.step_times[:2], run.loss_values[0], run.grad_norms[1]) == (
+            (None, 1.5),
+            1.99,
+            0.5,
+        )
         config = run.training_config
         assert (config.global_batch_size, config.max_steps, config.num_gpus) == (64, 30, 8)
         assert (run.model, run.timestamp) == ("mistral", "2023-11-14T22:13:20+00:00")
@@ -219,7 +249,11 @@ class TestMlflow:
         assert only(path).loss_values[-1] == 1.0
 
     def test_a_torn_last_line_is_no_value(self, tmp_path):
-        run = only(self.folder(tmp_path, metrics__train__loss=made_files.MLFLOW_METRIC + "1700000099000 1.5 3"))
+        run = only(
+            self.folder(
+                tmp_path, metrics__train__loss=made_files.MLFLOW_METRIC + "1700000099000 1.5 3"
+            )
+        )
         assert run.loss_values[2] == 1.97
 
     @pytest.mark.parametrize(
@@ -233,21 +267,29 @@ class TestMlflow:
         ],
     )
     def test_e3_the_end(self, tmp_path, status, planned, kind, reason):
-        run = only(self.folder(tmp_path, **{"meta.yaml": f"status: {status}\n", "params__max_steps": str(planned)}))
+        run = only(
+            self.folder(
+                tmp_path, **{"meta.yaml": f"status: {status}\n", "params__max_steps": str(planned)}
+            )
+        )
         assert run.ending.kind == kind
         assert (run.status == "complete") is (kind == "finished")
         assert reason is None or run.status_reason == reason
 
     def test_metrics_without_steps(self, tmp_path):
         zeros = "".join(f"{1_700_000_000_000 + step} 2.0 0\n" for step in range(5))
-        inputs = load([str(self.folder(tmp_path, metrics__train__loss=zeros) / "metrics" / "train" / "loss")])
+        inputs = load(
+            [str(self.folder(tmp_path, metrics__train__loss=zeros) / "metrics" / "train" / "loss")]
+        )
         assert "its metrics have no steps: all are logged at step 0" in inputs.errors[0].message
 
     def test_two_runs_of_an_experiment(self, tmp_path):
         first = self.folder(tmp_path)
         second = first.with_name("a877c7e25af7")
         first.rename(second)
-        self.folder(tmp_path, metrics__train__loss=made_files.MLFLOW_METRIC.replace(" 1.99 ", " 2.99 "))
+        self.folder(
+            tmp_path, metrics__train__loss=made_files.MLFLOW_METRIC.replace(" 1.99 ", " 2.99 ")
+        )
         assert sorted(run.loss_values[0] for run in runs(tmp_path / "mlruns")) == [1.99, 2.99]
 
     def test_csv(self, tmp_path):
@@ -276,7 +318,10 @@ class TestMlflow:
         assert command("read", ["mlruns", "--sequence-length", "4096", "--gpu", "H100"]) == 0
         (result,) = (tmp_path / "output").glob("*.json")
         (run,) = store.read(result)
-        assert (result.name, run.training_config.sequence_length) == ("train_mlflow_mistral.json", 4096)
+        assert (result.name, run.training_config.sequence_length) == (
+            "train_mlflow_mistral.json",
+            4096,
+        )
 
 
 def test_formats_of_trackers_are_told_apart():

@@ -69,7 +69,11 @@ def test_printed_durations(text, seconds):
 
 
 def test_values_of_a_summary_are_in_the_units_of_a_result():
-    printed = {"peak_memory_allocated_mib": 1024.0, "total_memory_gib": 80.0, "peak_memory_reserved_gb": None}
+    printed = {
+        "peak_memory_allocated_mib": 1024.0,
+        "total_memory_gib": 80.0,
+        "peak_memory_reserved_gb": None,
+    }
     assert summary_values(printed) == {"peak_memory_allocated_gb": 1.074, "total_memory_gb": 85.899}
 
 
@@ -96,10 +100,14 @@ class TestLoggedValues:
         state(stated, "batch", 8, " batch \t of  8 ", 5, 2)
         state(stated, "long", 1, "x" * 301)
         assert stated.pop("long").text == "x" * 300
-        assert stated == {"seed": LoggedValue(7, 1, "seed: 7", 1), "batch": LoggedValue(8, 5, "batch of 8", 2)}
+        assert stated == {
+            "seed": LoggedValue(7, 1, "seed: 7", 1),
+            "batch": LoggedValue(8, 5, "batch of 8", 2),
+        }
 
     @pytest.mark.parametrize(
-        ("weight", "value", "kept"), [(1, 8, (4, 9)), (2, 8, (8, 12)), (3, 8, (8, 12)), (2, 4, (4, 9)), (3, 4, (4, 9))]
+        ("weight", "value", "kept"),
+        [(1, 8, (4, 9)), (2, 8, (8, 12)), (3, 8, (8, 12)), (2, 4, (4, 9)), (3, 4, (4, 9))],
     )
     def test_the_heavier_statement_holds_and_of_equal_ones_the_later(self, weight, value, kept):
         stated, later = LoggedValues(), LoggedValues()
@@ -130,7 +138,12 @@ class TestLoggedValues:
         stated = LoggedValues(n=LoggedValue(value, 1, ""))
         assert (stated.count("n"), stated.number("n"), stated.word("n")) == (count, number_, word)
         assert (stated.count_statement("n") is None) == (count is None)
-        assert LoggedValues().count("n") is LoggedValues().number("n") is LoggedValues().word("n") is None
+        assert (
+            LoggedValues().count("n")
+            is LoggedValues().number("n")
+            is LoggedValues().word("n")
+            is None
+        )
 
 
 @pytest.mark.parametrize(
@@ -182,7 +195,15 @@ def test_a_whole_number(value, known):
 
 @pytest.mark.parametrize(
     ("text", "known"),
-    [("0.0869", 3), ("1,234.50", 6), ("-7", 1), ("+1.20e-05", 3), ("1.2E5", 2), ("0.0", 0), ("100", 3)],
+    [
+        ("0.0869", 3),
+        ("1,234.50", 6),
+        ("-7", 1),
+        ("+1.20e-05", 3),
+        ("1.2E5", 2),
+        ("0.0", 0),
+        ("100", 3),
+    ],
 )
 def test_digits(text, known):
     assert values.digits(text) == known
@@ -231,7 +252,9 @@ def test_precisions(value, known):
 )
 def test_objects(text, whole, begun):
     if "NaN" in text:
-        assert [str(read(text)) for read in (values.json_object, values.object_at)] == ["{'a': nan}"] * 2
+        assert [str(read(text)) for read in (values.json_object, values.object_at)] == [
+            "{'a': nan}"
+        ] * 2
         return
     assert (values.json_object(text), values.object_at(text)) == (whole, begun)
 
@@ -270,7 +293,8 @@ def test_units(name, value, result, known):
 
 
 ROWS = values.statements(
-    ("layers", values.count, 2, r"layers=(?P<layers>\w+)(?: of (?P<of>\w+))?"), ("", str, 5, r"size=(?P<size>\w+)")
+    ("layers", values.count, 2, r"layers=(?P<layers>\w+)(?: of (?P<of>\w+))?"),
+    ("", str, 5, r"size=(?P<size>\w+)"),
 )
 
 
@@ -293,7 +317,9 @@ def test_what_says_nothing_is_not_stated():
     stated = LoggedValues()
     state(stated, "a", None)
     state(stated, "b", 5, "x" * 400, 7, 3)
-    assert {name: tuple(vars(each).values()) for name, each in stated.items()} == {"b": (5, 7, "x" * 300, 3)}
+    assert {name: tuple(vars(each).values()) for name, each in stated.items()} == {
+        "b": (5, 7, "x" * 300, 3)
+    }
 
 
 def test_a_repeated_statement_keeps_its_first_line():
@@ -302,7 +328,10 @@ def test_a_repeated_statement_keeps_its_first_line():
     state(later, "a", 5, "later", 9)
     state(later, "b", 6, "b", 10)
     stated.absorb(later)
-    assert {name: (each.value, each.line) for name, each in stated.items()} == {"a": (5, 3), "b": (6, 10)}
+    assert {name: (each.value, each.line) for name, each in stated.items()} == {
+        "a": (5, 3),
+        "b": (6, 10),
+    }
     assert (stated.count_statement("a"), stated.count_statement("c")) == (stated["a"], None)
     assert (stated.value("a"), stated.value("c"), stated.word("a")) == (5, None, None)
 

@@ -49,9 +49,13 @@ WAYS: dict[str, Callable[[bytes, int], bytes]] = {
 RECODED: dict[str, Callable[[bytes], bytes]] = {
     "UTF-16": lambda content: content.decode("utf-8", "replace").encode("utf-16"),
     "UTF-16 without a mark": lambda content: content.decode("utf-8", "replace").encode("utf-16-le"),
-    "UTF-16, the other way round": lambda content: content.decode("utf-8", "replace").encode("utf-16-be"),
+    "UTF-16, the other way round": lambda content: content.decode("utf-8", "replace").encode(
+        "utf-16-be"
+    ),
     "emptied while in use": lambda content: b"\x00" * 4096 + content,
-    "every line twice": lambda content: b"".join(line + b"\n" + line + b"\n" for line in content.split(b"\n")[:-1]),
+    "every line twice": lambda content: b"".join(
+        line + b"\n" + line + b"\n" for line in content.split(b"\n")[:-1]
+    ),
 }
 
 
@@ -95,19 +99,29 @@ class TestRealLogs:
 
 def test_the_time_of_dockers_own_file_is_the_trainings():
     lines = [
-        {"log": f"iteration {step}/ 2 | elapsed time per iteration (ms): 500.0 |\n", "stream": "stdout", "time": time}
+        {
+            "log": f"iteration {step}/ 2 | elapsed time per iteration (ms): 500.0 |\n",
+            "stream": "stdout",
+            "time": time,
+        }
         for step, time in ((1, "2026-06-01T10:00:00.5Z"), (2, "2026-06-01T10:00:01Z"))
     ]
-    (run,) = read.read(text.lines([b"".join(json.dumps(each).encode() + b"\n" for each in lines)]), "json.log")
+    (run,) = read.read(
+        text.lines([b"".join(json.dumps(each).encode() + b"\n" for each in lines)]), "json.log"
+    )
     assert run.timestamp == "2026-06-01T10:00:00.500000+00:00"
     assert run.step_times == (0.5, 0.5)
 
 
-@pytest.mark.parametrize("line", ['{"log":', '{"log": 3}', '{"log":"x"', '{"log":"x","time":5}', '{"log":"a\\r\\nb"}'])
+@pytest.mark.parametrize(
+    "line", ['{"log":', '{"log": 3}', '{"log":"x"', '{"log":"x","time":5}', '{"log":"a\\r\\nb"}']
+)
 def test_what_only_looks_like_it_is_a_line(line):
     found = [each.text for each in text.lines([line.encode() + b"\nnext\n"])]
     assert found[-1] == "next"
-    assert found[:-1] == {'{"log":"x","time":5}': ["x"], '{"log":"a\\r\\nb"}': ["a", "b"]}.get(line, [line])
+    assert found[:-1] == {'{"log":"x","time":5}': ["x"], '{"log":"a\\r\\nb"}': ["a", "b"]}.get(
+        line, [line]
+    )
 
 
 QUOTING = {
@@ -132,13 +146,18 @@ def test_notes_on_logs_in_json_are_no_log(content):
 
 
 def test_what_a_notebook_keeps_of_a_log_is_one():
-    lines = [f"iteration {step}/ 5 | elapsed time per iteration (ms): 70{step}.0 |\n" for step in range(1, 6)]
+    lines = [
+        f"iteration {step}/ 5 | elapsed time per iteration (ms): 70{step}.0 |\n"
+        for step in range(1, 6)
+    ]
     kept = json.dumps({"cells": [{"outputs": [{"text": lines}]}]}, indent=1)
     (run,) = read.read(text.lines([kept.encode()]), "training.ipynb")
     assert run.step_times == (0.701, 0.702, 0.703, 0.704, 0.705)
 
 
-@pytest.mark.parametrize("content", [":::MLLOG of nothing\n", ":::MLLOG {cut\n" * 9, "[x] :::MLLOG {}\n"])
+@pytest.mark.parametrize(
+    "content", [":::MLLOG of nothing\n", ":::MLLOG {cut\n" * 9, "[x] :::MLLOG {}\n"]
+)
 def test_words_about_mlperfs_events_are_no_training(content):
     with pytest.raises(UnreadableError, match="no supported training log in it"):
         read.read(text.lines([content.encode()]), "notes.txt")

@@ -47,10 +47,15 @@ def nanogpt(every, evaluates, took=7.4, evaluation=46.7, last=610):
     lines = []
     for step in range(last + 1):
         if step % evaluates == 0:
-            lines += [f"step {step}: train loss 4.4920, val loss 4.5420", "saving checkpoint to out"]
+            lines += [
+                f"step {step}: train loss 4.4920, val loss 4.5420",
+                "saving checkpoint to out",
+            ]
         if step % every == 0:
             seconds = took * evened(step) + (evaluation if step % evaluates == 0 else 0.0)
-            lines.append(f"iter {step}: loss {9 - step / 1000:.4f}, time {1000 * seconds:.2f}ms, mfu 35.20%")
+            lines.append(
+                f"iter {step}: loss {9 - step / 1000:.4f}, time {1000 * seconds:.2f}ms, mfu 35.20%"
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -68,11 +73,16 @@ def torchtitan(every, last=100):
         now += 2.0 * evened(step)
         if step % every == 0:
             rate = 8192 * every / (now - told)
-            lines.append(f"step: {step:2}  loss: 9.1  memory: 31.0GiB(25%)  tps: {rate:,.0f}  tflops: 1.2  mfu: 40.00%")
+            lines.append(
+                f"step: {step:2}  loss: 9.1  memory: 31.0GiB(25%)  tps: {rate:,.0f}  tflops: 1.2  mfu: 40.00%"
+            )
             told = now
         if step % 20 == 0:
             now += 30.0
-            lines += [f"Dumping profiler traces at step {step}", "Finished dumping profiler traces in 30.00 seconds"]
+            lines += [
+                f"Dumping profiler traces at step {step}",
+                "Finished dumping profiler traces in 30.00 seconds",
+            ]
     return "".join(f"[titan] 2026-05-11 02:00:01,000 - root - INFO - {line}\n" for line in lines)
 
 
@@ -81,7 +91,9 @@ def maxtext(last=60):
     lines = []
     for step in range(last):
         seconds = 2.0 * evened(step) + (21.0 if step % 20 == 1 and step > 1 else 0.0)
-        lines.append(f"completed step: {step}, seconds: {seconds:.3f}, TFLOP/s/device: 400.1, loss: 9.{step:03}")
+        lines.append(
+            f"completed step: {step}, seconds: {seconds:.3f}, TFLOP/s/device: 400.1, loss: 9.{step:03}"
+        )
         if step % 20 == 0 and step:
             lines.append(f"eval metrics after step: {step}, loss=9.1, total_weights=1024.0")
     return "\n".join(lines) + "\n"
@@ -92,7 +104,11 @@ def llama_factory(last=60):
     now, lines = 0.0, []
     for step in range(1, last + 1):
         now += 5.3
-        known = {"current_steps": step, "total_steps": 200, "elapsed_time": str(datetime.timedelta(seconds=int(now)))}
+        known = {
+            "current_steps": step,
+            "total_steps": 200,
+            "elapsed_time": str(datetime.timedelta(seconds=int(now))),
+        }
         lines.append({**known, "loss": 9 - step / 100})
         if step % 20 == 0:
             now += 60.0
@@ -103,14 +119,26 @@ def llama_factory(last=60):
 @pytest.mark.parametrize(
     ("log", "seconds", "steps", "what"),
     [
-        (nanogpt(10, 100), 7.4, "steps 101, 201, 301, 401, 501, 601", "an evaluation or a checkpoint"),
+        (
+            nanogpt(10, 100),
+            7.4,
+            "steps 101, 201, 301, 401, 501, 601",
+            "an evaluation or a checkpoint",
+        ),
         (nanogpt(1, 100, last=300), 7.4, "steps 101, 201, 301", "an evaluation or a checkpoint"),
         (torchtitan(1), 2.0, "steps 21, 41, 61, 81", "a profiler's capture"),
         (torchtitan(5), 2.0, "steps 25, 45, 65, 85", "a profiler's capture"),
         (maxtext(), 2.0, "steps 22, 42", "an evaluation"),
         (llama_factory(), 5.3, "steps 21, 41", "an evaluation"),
     ],
-    ids=["nanogpt", "nanogpt, every step", "torchtitan", "torchtitan, every fifth step", "maxtext", "llama_factory"],
+    ids=[
+        "nanogpt",
+        "nanogpt, every step",
+        "torchtitan",
+        "torchtitan, every fifth step",
+        "maxtext",
+        "llama_factory",
+    ],
 )
 def test_i4_t6_what_a_record_holds_beside_its_steps_is_no_step(log, seconds, steps, what):
     run = run_of(log)
@@ -132,16 +160,27 @@ def state(every, evaluates, last=400):
     for step in range(1, last + 1):
         now += 2.0 * evened(step)
         if step % every == 0:
-            known = {"epoch": step / 400, "step": step, "loss": 9 - step / 1000, "learning_rate": 1e-4}
-            history.append({**known, "train_runtime": round(now, 4), "train_tokens_per_second": 1.0})
+            known = {
+                "epoch": step / 400,
+                "step": step,
+                "loss": 9 - step / 1000,
+                "learning_rate": 1e-4,
+            }
+            history.append(
+                {**known, "train_runtime": round(now, 4), "train_tokens_per_second": 1.0}
+            )
         if step % evaluates == 0:
             now += 60.0
-            history.append({"epoch": step / 400, "step": step, "eval_loss": 2.0, "eval_runtime": 59.9})
+            history.append(
+                {"epoch": step / 400, "step": step, "eval_loss": 2.0, "eval_runtime": 59.9}
+            )
     return {"global_step": last, "max_steps": last, "logging_steps": every, "log_history": history}
 
 
 @pytest.mark.parametrize("evaluates", [50, 10])
-def test_i4_t6_where_nearly_every_record_holds_an_evaluation_its_stated_time_is_taken_out(tmp_path, evaluates):
+def test_i4_t6_where_nearly_every_record_holds_an_evaluation_its_stated_time_is_taken_out(
+    tmp_path, evaluates
+):
     """Of one in five records, those are left out; of all but one, 60 s of an evaluation remain but for 0.1 s."""
     path = tmp_path / "trainer_state.json"
     path.write_text(json.dumps(state(10, evaluates)))
@@ -162,8 +201,18 @@ def around(**changes):
     ("t6 fraction", lambda time: around(time=time), (1.019, False), (1.021, True)),
     # 4 × 1.4826 × 0.01
     ("t6 sigmas", lambda time: around(time=time, noise=0.01), (1.059, False), (1.06, True)),
-    ("t7 two resolutions", lambda time: around(time=time, resolution=1.0), (2.9, False), (3.1, True)),
-    ("t7 of a window", lambda time: around(time=time, resolution=1.0, window=10), (1.19, False), (1.21, True)),
+    (
+        "t7 two resolutions",
+        lambda time: around(time=time, resolution=1.0),
+        (2.9, False),
+        (3.1, True),
+    ),
+    (
+        "t7 of a window",
+        lambda time: around(time=time, resolution=1.0, window=10),
+        (1.19, False),
+        (1.21, True),
+    ),
     ("t6 plain records", lambda others: around(others=others), (2, False), (3, True)),
 )
 def test_i4_t6_what_is_longer(ask, below, above):
@@ -174,7 +223,10 @@ def megatron(attempts, *, slow=(90.0, 9.0, 6.0), stamped=True):
     """Attempts of so many iterations each: a start is slow for three of them."""
     step, now, lines = 0, datetime.datetime(2026, 5, 11, 2), []
     for count in attempts:
-        lines += ["------------------------ arguments ------------------------", "  seq_length ........ 2048"]
+        lines += [
+            "------------------------ arguments ------------------------",
+            "  seq_length ........ 2048",
+        ]
         for index in range(count):
             step += 1
             seconds = slow[index] if index < len(slow) else 5.0 * evened(step)
@@ -203,7 +255,10 @@ def test_i4_t4_a_single_step_that_its_stamps_do_not_allow_is_none(samples):
         pytest.skip("the directory of cases does not lie beside this clone")
     (run,) = api.read_log(path).runs
     assert mean_of(run) == pytest.approx(5.0, abs=0.01)
-    assert held(run) == {"steps": "steps 130, 160", "what": "more than passed between its time stamps"}
+    assert held(run) == {
+        "steps": "steps 130, 160",
+        "what": "more than passed between its time stamps",
+    }
 
 
 def test_i4_t6_small_input_of_nanogpt(samples):
@@ -264,7 +319,9 @@ def compared(*runs):
         msgspec.structs.replace(run, model="llama", label=name, training_config=sizes)
         for name, run in zip("ab", runs, strict=True)
     ]
-    return report(compare([Loaded(name, name * 64, (run,)) for name, run in zip("ab", runs, strict=True)])).answers[0]
+    return report(
+        compare([Loaded(name, name * 64, (run,)) for name, run in zip("ab", runs, strict=True)])
+    ).answers[0]
 
 
 def test_i4_t7_equal_logs_in_whole_seconds_are_not_different():

@@ -109,7 +109,9 @@ def trials() -> str:
     log = Log()
     log.lines.append(":::MLLOG and no event")
     log.lines.append(f"0: :::SYSJSON {json.dumps(SYSTEM)}")
-    setup(log, global_batch_size=16, max_sequence_length=2048, lowest_numerical_precision_linear="FP8")
+    setup(
+        log, global_batch_size=16, max_sequence_length=2048, lowest_numerical_precision_linear="FP8"
+    )
     for step in (2, 4, 6):
         log.now += 3_000
         stats(log, {"train_loss": 9 - step / 8, "throughput": 12.0 + step / 8}, step=step)
@@ -285,7 +287,9 @@ def test_positions_in_a_unit(stream, unit, steps):
     first = {}
     for each in stream:
         first.setdefault(each.place.get("step"), each)
-    assert [(point.event, point.window) for point in points] == [(each, 1) for each in first.values()][: len(steps)]
+    assert [(point.event, point.window) for point in points] == [
+        (each, 1) for each in first.values()
+    ][: len(steps)]
 
 
 @pytest.mark.parametrize(
@@ -319,8 +323,22 @@ def test_a_finite_number(value, known):
 
 def placed(events, blocks=(), batch=16, sequence=None, last=None):
     found = PlacedEvents(list(events), list(blocks), batch, sequence, last)
-    return (found.kind, found.steps, found.missed and round(found.missed, 6), found.times, found.unplaced), [
-        (each.step, each.line, each.seconds, each.window, each.loss, each.learning_rate, each.native)
+    return (
+        found.kind,
+        found.steps,
+        found.missed and round(found.missed, 6),
+        found.times,
+        found.unplaced,
+    ), [
+        (
+            each.step,
+            each.line,
+            each.seconds,
+            each.window,
+            each.loss,
+            each.learning_rate,
+            each.native,
+        )
         for each in found.records.values()
     ]
 
@@ -349,7 +367,11 @@ def timed(step, time, seconds, *, unit=1, loss=None, **values):
             {},
             (
                 ("mean", [4, 8, 14], None, {4: 10.0, 8: 20.0, 14: 35.0}, 0),
-                [(4, 104, 2.5, 4, None, None, {}), (8, 108, 2.5, 4, None, None, {}), (14, 114, 2.5, 6, None, None, {})],
+                [
+                    (4, 104, 2.5, 4, None, None, {}),
+                    (8, 108, 2.5, 4, None, None, {}),
+                    (14, 114, 2.5, 6, None, None, {}),
+                ],
             ),
         ),
         # Sampled steps: the wall clock says something else.
@@ -367,7 +389,11 @@ def timed(step, time, seconds, *, unit=1, loss=None, **values):
             {},
             (
                 ("mean", [4, 8, 14], None, {4: 10.0, 8: 20.0, 14: 35.0}, 0),
-                [(4, 104, 2.5, 4, None, None, {}), (8, 108, 2.5, 4, None, None, {}), (14, 114, 2.5, 6, None, None, {})],
+                [
+                    (4, 104, 2.5, 4, None, None, {}),
+                    (8, 108, 2.5, 4, None, None, {}),
+                    (14, 114, 2.5, 6, None, None, {}),
+                ],
             ),
         ),
         # In tokens.
@@ -388,14 +414,26 @@ def timed(step, time, seconds, *, unit=1, loss=None, **values):
         # A rate gives the time, and a printed time goes before it.
         (
             [
-                event(2.0 * n, {"samples_count": 16 * n, "lr": n / 8}, {"throughput": 8.0, "max_memory_usage": 70 + n})
+                event(
+                    2.0 * n,
+                    {"samples_count": 16 * n, "lr": n / 8},
+                    {"throughput": 8.0, "max_memory_usage": 70 + n},
+                )
                 for n in (1, 2)
             ],
             {},
             (
                 ("mean", [1, 2], None, {1: 2.0, 2: 4.0}, 0),
                 [
-                    (n, 1, 2.0, 1, None, n / 8, {"samples_per_second": 8.0, "max_memory_usage": 70.0 + n})
+                    (
+                        n,
+                        1,
+                        2.0,
+                        1,
+                        None,
+                        n / 8,
+                        {"samples_per_second": 8.0, "max_memory_usage": 70.0 + n},
+                    )
                     for n in (1, 2)
                 ],
             ),
@@ -489,7 +527,9 @@ def test_one_value_a_block_is_its_mean():
         block(115, evaluation=(121, {"samples_count": 96})),
     ]
     events = [
-        event(time, {"step": 5}, {"throughput": rate, "train_loss": 3.5}, block=index, line=20 + index)
+        event(
+            time, {"step": 5}, {"throughput": rate, "train_loss": 3.5}, block=index, line=20 + index
+        )
         for index, (time, rate) in enumerate(((111, 6.4), (120, 8.0)))
     ]
     # The first block takes 11 s, its mean says 4 steps of 2.5 s.
@@ -516,7 +556,8 @@ def test_no_step_lies_behind_the_last_block(step, kind):
 
 
 @pytest.mark.parametrize(
-    ("factor", "kind", "losses"), [(1.45, "sampled", 2), (1.55, None, 2), (4.9, None, 2), (5.1, None, 0)]
+    ("factor", "kind", "losses"),
+    [(1.45, "sampled", 2), (1.55, None, 2), (4.9, None, 2), (5.1, None, 0)],
 )
 def test_how_far_a_unit_may_miss_the_wall_clock(factor, kind, losses):
     """Times by half, losses by four fifths."""
@@ -541,7 +582,10 @@ def test_a_few_evaluations_leave_means_what_they_are():
 
 def test_the_place_of_a_loss_shows_in_the_step_times_of_others():
     times = [timed(step, 2.0 * step, 2.0) for step in (1, 2, 3)]
-    losses = [event(2.0 * n, {"samples_count": 16 * n, "epoch_num": 99 + n}, {"loss": 4 - n / 8}) for n in (1, 2, 3)]
+    losses = [
+        event(2.0 * n, {"samples_count": 16 * n, "epoch_num": 99 + n}, {"loss": 4 - n / 8})
+        for n in (1, 2, 3)
+    ]
     found, records = placed([*times, *losses])
     assert found == ("mean", [1, 2, 3], None, {1: 2.0, 2: 4.0, 3: 6.0}, 0)
     assert [each[4] for each in records] == [3.875, 3.75, 3.625]
@@ -552,7 +596,9 @@ def test_the_place_of_a_loss_shows_in_the_step_times_of_others():
 
 def entries(marks, *, times=None, missed=None, last=100.0, **milestones):
     events = {"run_start": event(10, {}), "last": event(last, {}), **milestones}
-    made = Timeline({key: each for key, each in events.items() if each is not None}, marks, times or {}, missed).entries
+    made = Timeline(
+        {key: each for key, each in events.items() if each is not None}, marks, times or {}, missed
+    ).entries
     names = ("kind", "start", "duration", "first_step", "last_step", "line", "note")
     return [tuple(getattr(each, name) for name in names) for each in made]
 
@@ -575,7 +621,10 @@ def test_a_timeline_from_start_to_stop():
         mark("block_start", 32, second), mark("eval_start", 37.5, second, 11), mark("eval_stop", 40, second),
     ]  # fmt: skip
     found = entries(
-        marks[1:], init_start=event(4, {}, line=1), run_stop=event(41.5, {}, line=12), run_start=event(10, {}, line=2)
+        marks[1:],
+        init_start=event(4, {}, line=1),
+        run_stop=event(41.5, {}, line=12),
+        run_start=event(10, {}, line=2),
     )
     assert found == [
         ("start-up", -6.0, 6.0, None, None, 1, None),
@@ -617,7 +666,12 @@ def test_a_block_without_an_end(times, found):
         marks = [mark("block_start", 12, one_block()), mark("eval_stop", 30.25)]
         found = [("unknown", 2.0, 18.25, 1, 10)]
     found = [
-        (kind, start, 30 - start if kind == "evaluation" else 28.0 if start + duration == 30 else duration, *rest)
+        (
+            kind,
+            start,
+            30 - start if kind == "evaluation" else 28.0 if start + duration == 30 else duration,
+            *rest,
+        )
         for kind, start, duration, *rest in found
     ]
     assert [each[:5] for each in entries(marks, times=times)[1:]] == found
@@ -640,7 +694,11 @@ def test_a_block_of_unknown_steps_has_those_of_its_records():
 
 def test_a_late_record_of_the_block_before_is_no_step_of_a_block():
     first, second = one_block(span=(0, 4)), one_block(30, None)
-    marks = [mark("block_start", 12, first), mark("block_stop", 20, first), mark("block_start", 30, second)]
+    marks = [
+        mark("block_start", 12, first),
+        mark("block_stop", 20, first),
+        mark("block_start", 30, second),
+    ]
     assert [each[:5] for each in entries(marks, times={3: 18.0, 4: 35.0}, last=60.0)][1:] == [
         ("training", 2.0, 8.0, 1, 4),
         ("unknown", 20.0, 30.0, None, None),
@@ -649,7 +707,11 @@ def test_a_late_record_of_the_block_before_is_no_step_of_a_block():
 
 def test_a_block_behind_one_of_unknown_steps():
     first, second = one_block(span=None), one_block(30, None)
-    marks = [mark("block_start", 12, first), mark("block_stop", 20, first), mark("block_start", 30, second)]
+    marks = [
+        mark("block_start", 12, first),
+        mark("block_stop", 20, first),
+        mark("block_start", 30, second),
+    ]
     assert [each[:5] for each in entries(marks, times={1: 35.0, 2: 40.0}, last=60.0)][1:] == [
         ("training", 2.0, 8.0, None, None),
         ("training", 20.0, 10.0, 1, 2),
@@ -667,10 +729,16 @@ def test_slower_ranks_end_nothing_twice():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("result", "kind"), [(22.0, "unknown"), (22.0099, "unknown"), (22.0101, "training")])
+@pytest.mark.parametrize(
+    ("result", "kind"), [(22.0, "unknown"), (22.0099, "unknown"), (22.0101, "training")]
+)
 def test_a_block_that_holds_its_evaluation(result, kind):
     first = one_block()
-    marks = [mark("block_start", 12, first), mark("eval_accuracy", result), mark("block_stop", 22, first)]
+    marks = [
+        mark("block_start", 12, first),
+        mark("eval_accuracy", result),
+        mark("block_stop", 22, first),
+    ]
     assert [each[0] for each in entries(marks)[1:2]] == [kind]
     # Where evaluations are told apart, the result says nothing.
     assert [each[0] for each in entries([*marks, mark("eval_start", 50)])[1:2]] == ["training"]
@@ -680,7 +748,9 @@ def three_blocks(*durations, said=None):
     """Blocks of ten steps, one after the other, each with its seconds."""
     marks, now = [], 12.0
     for number, seconds in enumerate(durations):
-        made = one_block(now, (10 * number, 10 * number + 10), said=[said] if said and number == 0 else [])
+        made = one_block(
+            now, (10 * number, 10 * number + 10), said=[said] if said and number == 0 else []
+        )
         marks += [mark("block_start", now, made), mark("block_stop", now + seconds, made)]
         now += seconds
     return marks
@@ -698,7 +768,11 @@ def three_blocks(*durations, said=None):
     ],
 )
 def test_what_the_submitters_mean_leaves_out(durations, missed, note):
-    assert [each[6] for each in entries(three_blocks(*durations), missed=missed)[1:]] == [note, None, None]
+    assert [each[6] for each in entries(three_blocks(*durations), missed=missed)[1:]] == [
+        note,
+        None,
+        None,
+    ]
     # Only of the first block, and not where something is printed.
     later = entries(three_blocks(10, *durations), missed=missed)
     assert [each[6] for each in later[1:]] == [None] * 4
@@ -757,7 +831,13 @@ def feed(*contents):
     ],
 )
 def test_another_ranks_copy(second, is_copy):
-    first = {"key": "tracked_stats", "value": {"loss": 1.5, "lr": 2}, "step": 3, "file": "a.py", "lineno": 11}
+    first = {
+        "key": "tracked_stats",
+        "value": {"loss": 1.5, "lr": 2},
+        "step": 3,
+        "file": "a.py",
+        "lineno": 11,
+    }
     made = feed(mllog(**first), mllog(**{**first, **second}))
     expected = 1 if is_copy or second.get("key") else 2
     assert len(made._trainings[0].events) == expected
@@ -817,7 +897,9 @@ def test_the_memory_of_a_device(text, gigabytes):
 def test_a_description_is_a_system():
     assert system.of(SYSTEM) == system.System(
         "nvd",
-        GpuInfo(device_name="NVIDIA B200", device_count=8, total_memory_gb=180.0, software_stack="cuda"),
+        GpuInfo(
+            device_name="NVIDIA B200", device_count=8, total_memory_gb=180.0, software_stack="cuda"
+        ),
         Environment(cpu="Xeon 8570", os="Ubuntu 24.04", versions={"framework": "PyTorch 2.7"}),
         "trained in MXFP8",
         None,
@@ -832,13 +914,30 @@ def test_a_description_is_a_system():
         "No devices were found",
         "Nobody",
     )
-    unknown = dict.fromkeys(SYSTEM, "N/A") | {"accelerator_model_name": "AMD Instinct MI355X", "sw_notes": " a \n b "}
-    unknown |= {"submitter": "UNKNOWN_MLPERF_SUBMITTER", "framework": "none", "number_of_nodes": "0"}
+    unknown = dict.fromkeys(SYSTEM, "N/A") | {
+        "accelerator_model_name": "AMD Instinct MI355X",
+        "sw_notes": " a \n b ",
+    }
+    unknown |= {
+        "submitter": "UNKNOWN_MLPERF_SUBMITTER",
+        "framework": "none",
+        "number_of_nodes": "0",
+    }
     assert system.of(unknown) == system.System(
-        "amd", GpuInfo(device_name="AMD Instinct MI355X", software_stack="rocm"), Environment(), "a b"
+        "amd",
+        GpuInfo(device_name="AMD Instinct MI355X", software_stack="rocm"),
+        Environment(),
+        "a b",
     )
-    long = {"accelerator_model_name": "x" * 201, "number_of_nodes": 3, "accelerators_per_node": 2.5, "framework": [1]}
-    assert system.of(long) == system.System(None, GpuInfo(device_name="x" * 199 + "…"), Environment(), None)
+    long = {
+        "accelerator_model_name": "x" * 201,
+        "number_of_nodes": 3,
+        "accelerators_per_node": 2.5,
+        "framework": [1],
+    }
+    assert system.of(long) == system.System(
+        None, GpuInfo(device_name="x" * 199 + "…"), Environment(), None
+    )
     assert system.of({"number_of_nodes": "2"}) is None
     assert system.of({}) is None
     assert system.of(None) is None
@@ -899,18 +998,29 @@ def differences(before, after):
 
 
 def test_what_a_description_adds():
-    run = make_run(None, gpus=None, stack=None, framework="mlperf", warnings=(f"{system.UNSTATED}: add", "other"))
+    run = make_run(
+        None,
+        gpus=None,
+        stack=None,
+        framework="mlperf",
+        warnings=(f"{system.UNSTATED}: add", "other"),
+    )
     run = msgspec.structs.replace(
         run,
         platform=None,
         gpu_info=GpuInfo(),
-        training_config=msgspec.structs.replace(run.training_config, precision=None, precision_detail=None),
+        training_config=msgspec.structs.replace(
+            run.training_config, precision=None, precision_detail=None
+        ),
         environment=Environment(versions={"torch": "2.6"}),
         framework_config={"submission_platform": "x"},
     )
     assert applied(run) == {
         "platform": "nvd",
-        "warnings": ["other", "from the system description machine.json: GPUs 8, GPU NVIDIA B200, precision MXFP8"],
+        "warnings": [
+            "other",
+            "from the system description machine.json: GPUs 8, GPU NVIDIA B200, precision MXFP8",
+        ],
         "gpu_info.device_name": "NVIDIA B200",
         "gpu_info.device_count": 8,
         "gpu_info.total_memory_gb": 180.0,
@@ -923,7 +1033,9 @@ def test_what_a_description_adds():
         "training_config.precision_detail": "system description: trained in MXFP8",
         "framework_config.submitter": "Nobody",
     }
-    assert applied(run, where="")["warnings"][1].startswith("inferred from the names of the platform and of the log's")
+    assert applied(run, where="")["warnings"][1].startswith(
+        "inferred from the names of the platform and of the log's"
+    )
     # Nothing but the count is unknown.
     empty = system.System(None, GpuInfo(), Environment(), None, "No devices")
     assert applied(run, empty) == {
@@ -972,7 +1084,13 @@ def by_platform(text):
     ],
 )  # fmt: skip
 def test_what_names_tell(platform, path, known, changed):
-    run = make_run(known[0], gpus=known[1], stack=None, framework="mlperf", warnings=() if known[1] else (NONE,))
+    run = make_run(
+        known[0],
+        gpus=known[1],
+        stack=None,
+        framework="mlperf",
+        warnings=() if known[1] else (NONE,),
+    )
     run = msgspec.structs.replace(
         run,
         platform=None,
@@ -1075,6 +1193,9 @@ def test_fields_that_follow(values, derived):
 
 
 def test_made_entries_are_whole():
-    assert Entry(kind="training", start=0.0, duration=1.0, first_step=1, last_step=BATCH).steps == BATCH
+    assert (
+        Entry(kind="training", start=0.0, duration=1.0, first_step=1, last_step=BATCH).steps
+        == BATCH
+    )
     assert Record(3, 4).figures() == {}
     assert Point(3, event(1, {})).window == 1

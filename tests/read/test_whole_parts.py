@@ -49,8 +49,16 @@ from tprimat.read.tensorboard import tfevents
         (composer, " Train loss/train/total: 2.5", True),
         (composer, " Eval metrics/eval/Loss: 2.5", False),
         (composer, "else", False),
-        (deepspeed, "epoch=0/micro_step=3/global_step=3, RunningAvgSamplesPerSec=2.5, CurrSamplesPerSec=3.5", True),
-        (deepspeed, "epoch=0/micro_step=3/global_step=0, RunningAvgSamplesPerSec=2.5, CurrSamplesPerSec=3.5", True),
+        (
+            deepspeed,
+            "epoch=0/micro_step=3/global_step=3, RunningAvgSamplesPerSec=2.5, CurrSamplesPerSec=3.5",
+            True,
+        ),
+        (
+            deepspeed,
+            "epoch=0/micro_step=3/global_step=0, RunningAvgSamplesPerSec=2.5, CurrSamplesPerSec=3.5",
+            True,
+        ),
         (deepspeed, "SamplesPerSec=", False),
         (dllogger, 'DLLL {"step": 3, "data": {"loss": 2.5}}', False),
         (litgpt, "iter 1 step 1 | loss train: 2.5, val: n/a | iter time: 3.5 ms", True),
@@ -114,7 +122,10 @@ def test_units_of_the_profiler(printed, value):
     found = profile.Profile()
     found.feed(Line(7, "Profile Summary at step 3:", True))
     found.feed(Line(8, f"params per gpu:    {printed}", True))
-    assert found.figures() == {"profile_step": 3.0, "profile_parameters_per_gpu": pytest.approx(value)}
+    assert found.figures() == {
+        "profile_step": 3.0,
+        "profile_parameters_per_gpu": pytest.approx(value),
+    }
 
 
 def test_figures_of_the_profiler():
@@ -127,7 +138,9 @@ def test_figures_of_the_profiler():
         "samples/second": "3.5", "fwd+bwd flops per GPU": "57.5 TFLOPS", "FLOPS per GPU": "82.5 TFLOPS",
         "fwd flops per GPU": "6.5 G", "fwd latency": "1.5 s", "bwd latency": "2.5 s", "step latency": "0.5 s",
     }  # fmt: skip
-    for number, content in enumerate(["Profile Summary at step 3:", *(f"{a}:    {b}" for a, b in rows.items())], 6):
+    for number, content in enumerate(
+        ["Profile Summary at step 3:", *(f"{a}:    {b}" for a, b in rows.items())], 6
+    ):
         found.feed(Line(number, content, True))
     assert found.figures() == pytest.approx(
         {
@@ -142,7 +155,9 @@ def test_figures_of_the_profiler():
     assert found.breakdown() == {"forward": 1.5, "backward": 2.5, "optimizer": 0.5}
     stated = LoggedValues()
     found.state(stated)
-    assert {name: (each.value, each.line, each.text, each.weight) for name, each in stated.items()} == {
+    assert {
+        name: (each.value, each.line, each.text, each.weight) for name, each in stated.items()
+    } == {
         "num_gpus": (8, 6, "world size: 8", 3),
         "data_parallel_size": (4, 6, "data parallel size: 4", 3),
     }
@@ -164,7 +179,9 @@ def test_the_gpus_of_data_parallelism_alone(stated, gpus):
     assert found.count("num_gpus") == gpus
 
 
-@pytest.mark.parametrize(("lines", "is_row"), [(profile.LONGEST, True), (profile.LONGEST + 1, False)])
+@pytest.mark.parametrize(
+    ("lines", "is_row"), [(profile.LONGEST, True), (profile.LONGEST + 1, False)]
+)
 def test_the_longest_block_of_the_profiler(lines, is_row):
     found = profile.Profile()
     found.feed(Line(100, "Profile Summary at step 3:", True))
@@ -225,7 +242,10 @@ def bridge(*contents):
     reader = megatron_bridge.Reader()
     for number, content in enumerate(contents, 1):
         reader.feed(Line(number, content, True))
-    return [(parsed.run().steps, parsed.run().step_times, parsed.run().warnings[0]) for parsed in reader.finish()]
+    return [
+        (parsed.run().steps, parsed.run().step_times, parsed.run().warnings[0])
+        for parsed in reader.finish()
+    ]
 
 
 def megatron(step):
@@ -244,7 +264,9 @@ def test_the_steps_of_megatrons_lines():
         (7, 8, 9),
         (2.5, 3.5, 4.5),
     )
-    assert bridge(times[0], *map(megatron, (7, 8)), times[1], *map(megatron, (9, 10)), times[2])[0][:2] == (
+    assert bridge(times[0], *map(megatron, (7, 8)), times[1], *map(megatron, (9, 10)), times[2])[0][
+        :2
+    ] == (
         (7, 9, 10),
         (2.5, 3.5, 4.5),
     )
@@ -286,7 +308,9 @@ def test_the_largest_file_of_the_trainer(size, fits, monkeypatch):
 
 
 def test_bytes_of_no_text_in_a_file_of_the_trainer():
-    (parsed,) = state._results(InputFile("a", io.BytesIO(b'{"train_runtime": 2.5, "x": "\xff"}')), {})
+    (parsed,) = state._results(
+        InputFile("a", io.BytesIO(b'{"train_runtime": 2.5, "x": "\xff"}')), {}
+    )
     assert parsed.run().native_metrics == {"train_runtime_seconds": 2.5}
 
 

@@ -26,14 +26,18 @@ def trace_of_all() -> MadeTrace:
     ]
     trace.head["cuda_runtime_version"] = 12_060
     trace.step(1, 1000, 1100)
-    trace.operator("aten::mm", 1005, 1009, **{"Input Dims": [[4, 8], [8, 2]], "Input type": ["float", "float"]})
+    trace.operator(
+        "aten::mm", 1005, 1009, **{"Input Dims": [[4, 8], [8, 2]], "Input type": ["float", "float"]}
+    )
     trace.kernel("gemm", 1006, 1010, 1030.5)
     trace.kernel("ncclDevKernel_AllReduce", 1012, 1020, 1040, stream=9)
     trace.kernel("Memcpy HtoD (Pinned -> Device)", 1041, 1050, 1060.25, category="gpu_memcpy")
     trace.kernel("Memset (Device)", None, 1061, 1062, category="gpu_memset")
     trace.event("cuda_runtime", "cudaDeviceSynchronize", 1063, 1070, tid=2, correlation=0)
     trace.event("cuda_driver", "cuLaunchKernel", 1064, 1065, correlation=1)
-    trace.event("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 1001, 1004)
+    trace.event(
+        "user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 1001, 1004
+    )
     trace.event("python_function", "some.py(3): helper", 1002, 1003)
     trace.event("python_function", "torch/optim/adam.py(7): step", 1072, 1074)
     trace.operator("autograd::engine::evaluate_function: MmBackward0", 1075, 1080)
@@ -41,14 +45,30 @@ def trace_of_all() -> MadeTrace:
     trace.operator("Optimizer.step#Adam.step", 1076, 1079)
     trace.operator("Optimizer.step#Adam.step", 1091, 1091)
     trace.operator("nccl:all_reduce", 1012, 1014, **{"Collective name": "allreduce"})
-    trace.events.append({"ph": "i", "cat": "kernel", "name": "instant", "ts": 1000, "dur": 5, "tid": 7, "args": {}})
-    trace.events.append({"ph": "X", "cat": "kernel", "name": "far", "ts": 1e17, "dur": 5, "tid": 7, "args": {}})
-    trace.events.append({"ph": "X", "cat": "kernel", "name": "long", "ts": 1000, "dur": 1e17, "tid": 7, "args": {}})
-    trace.events.append({"ph": "X", "cat": "kernel", "name": "bare", "ts": 1000, "dur": 5, "tid": 7})
-    trace.events.append({"ph": "X", "cat": "cuda_runtime", "name": "bare", "ts": 1000, "dur": 5, "tid": 7})
-    trace.events.append({"ph": "X", "cat": "kernel", "name": "none", "dur": 5, "tid": 7, "args": {}})
-    trace.events.append({"ph": "X", "cat": "cpu_op", "name": "back", "ts": 1095, "dur": -1, "tid": 7})
-    trace.events.append({"ph": "X", "cat": "other", "name": "aten::mm", "ts": 1095, "dur": 3, "tid": 7})
+    trace.events.append(
+        {"ph": "i", "cat": "kernel", "name": "instant", "ts": 1000, "dur": 5, "tid": 7, "args": {}}
+    )
+    trace.events.append(
+        {"ph": "X", "cat": "kernel", "name": "far", "ts": 1e17, "dur": 5, "tid": 7, "args": {}}
+    )
+    trace.events.append(
+        {"ph": "X", "cat": "kernel", "name": "long", "ts": 1000, "dur": 1e17, "tid": 7, "args": {}}
+    )
+    trace.events.append(
+        {"ph": "X", "cat": "kernel", "name": "bare", "ts": 1000, "dur": 5, "tid": 7}
+    )
+    trace.events.append(
+        {"ph": "X", "cat": "cuda_runtime", "name": "bare", "ts": 1000, "dur": 5, "tid": 7}
+    )
+    trace.events.append(
+        {"ph": "X", "cat": "kernel", "name": "none", "dur": 5, "tid": 7, "args": {}}
+    )
+    trace.events.append(
+        {"ph": "X", "cat": "cpu_op", "name": "back", "ts": 1095, "dur": -1, "tid": 7}
+    )
+    trace.events.append(
+        {"ph": "X", "cat": "other", "name": "aten::mm", "ts": 1095, "dur": 3, "tid": 7}
+    )
     return trace
 
 
@@ -70,7 +90,11 @@ def test_a_timeline_is_all_that_matters_of_a_trace():
             Work(61_000, 62_000, "Memset (Device)", True, 0, 7, 4),
         ],
         # The first call with a correlation counts; 0 is none.
-        launches={1: Launch(6_000, 7_000, 1), 2: Launch(12_000, 13_000, 1), 3: Launch(41_000, 42_000, 1)},
+        launches={
+            1: Launch(6_000, 7_000, 1),
+            2: Launch(12_000, 13_000, 1),
+            3: Launch(41_000, 42_000, 1),
+        },
         waits={2: [(63_000, 70_000)]},
         loads={1: [(1_000, 4_000)]},
         steps=[("ProfilerStep#1", 0, 100_000, 1)],
@@ -86,7 +110,11 @@ def test_a_timeline_is_all_that_matters_of_a_trace():
         1: [
             (0, 100_000, RangeKind("ProfilerStep#1")),
             (5_000, 9_000, RangeKind("aten::mm", shapes, types)),
-            (1_000, 4_000, RangeKind("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")),
+            (
+                1_000,
+                4_000,
+                RangeKind("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"),
+            ),
             (75_000, 80_000, RangeKind("autograd::engine::evaluate_function: MmBackward0")),
             (12_000, 14_000, RangeKind("nccl:all_reduce", collective="allreduce")),
             (72_000, 74_000, RangeKind("torch/optim/adam.py(7): step")),
@@ -98,7 +126,9 @@ def test_a_timeline_is_all_that_matters_of_a_trace():
     }
 
 
-@pytest.mark.parametrize("category", ["cuda_runtime", "cuda_driver", "xpu_runtime", "hip_runtime", "runtime", "other"])
+@pytest.mark.parametrize(
+    "category", ["cuda_runtime", "cuda_driver", "xpu_runtime", "hip_runtime", "runtime", "other"]
+)
 def test_categories_of_calls(category):
     trace = MadeTrace()
     trace.event(category, "launch", 10, 12, correlation=5)
@@ -127,7 +157,15 @@ def test_what_a_trace_states(head, known):
     trace.head = head
     trace.kernel("gemm", None, 10, 30)
     timeline, _ = read_timeline(io.BytesIO(trace.text()))
-    names = ("rank", "world_size", "device_name", "software_stack", "software_version", "memory_bytes", "compute_units")
+    names = (
+        "rank",
+        "world_size",
+        "device_name",
+        "software_stack",
+        "software_version",
+        "memory_bytes",
+        "compute_units",
+    )
     assert {name: getattr(timeline, name) for name in names} == dict.fromkeys(names) | known
 
 
@@ -188,17 +226,37 @@ def test_a_repair(old, new):
 
 
 NAMES = [f"op{number}" for number in range(12)]
-EVENTS = b", ".join(b'{"ph": "X", "name": "%s", "ts": %d}' % (name.encode(), n) for n, name in enumerate(NAMES))
+EVENTS = b", ".join(
+    b'{"ph": "X", "name": "%s", "ts": %d}' % (name.encode(), n) for n, name in enumerate(NAMES)
+)
 
 
 @pytest.mark.parametrize("piece", [1, 30, 100, 1 << 20])
 @pytest.mark.parametrize(
     ("content", "names", "skipped", "cut", "rank"),
     [
-        (b'{"a": 1, "traceEvents" : [' + EVENTS + b'], "distributedInfo": {"rank": 3}}', NAMES, 0, False, 3),
+        (
+            b'{"a": 1, "traceEvents" : [' + EVENTS + b'], "distributedInfo": {"rank": 3}}',
+            NAMES,
+            0,
+            False,
+            3,
+        ),
         (b'{"distributedInfo": {"rank": 4}, "traceEvents": [' + EVENTS + b"]}", NAMES, 0, False, 4),
-        (b'{"distributedInfo": {"rank": 5}, "traceEvents": [' + EVENTS + b', {"ph": "X"', NAMES, 0, True, 5),
-        (b'{"distributedInfo": {"rank": 6}, "traceEvents": [' + EVENTS + b'], "other": tor', NAMES, 0, False, 6),
+        (
+            b'{"distributedInfo": {"rank": 5}, "traceEvents": [' + EVENTS + b', {"ph": "X"',
+            NAMES,
+            0,
+            True,
+            5,
+        ),
+        (
+            b'{"distributedInfo": {"rank": 6}, "traceEvents": [' + EVENTS + b'], "other": tor',
+            NAMES,
+            0,
+            False,
+            6,
+        ),
         (b" \n[" + EVENTS + b"]", NAMES, 0, False, None),
         (b"[" + EVENTS + b', {"ts": "soon"}, ' + EVENTS + b"]", NAMES * 2, 1, False, None),
         (b"[" + EVENTS + b', {"ts": nan, "name": "none"}]', NAMES, 1, False, None),
@@ -216,7 +274,9 @@ def test_the_events_of_a_stream(content, names, skipped, cut, rank, piece, monke
 
 
 def test_an_event_has_no_time_unless_it_states_one():
-    (found,) = [event for each in EventStream(io.BytesIO(b'[{"name": "a"}]')).pieces() for event in each]
+    (found,) = [
+        event for each in EventStream(io.BytesIO(b'[{"name": "a"}]')).pieces() for event in each
+    ]
     assert msgspec.structs.astuple(found)[:3] == ("", "", "a")
     assert math.isnan(found.ts)
     assert math.isnan(found.dur)
@@ -256,7 +316,9 @@ def kernels(*rows):
 
 
 NVIDIA = {
-    "deviceProperties": [{"id": 0, "name": "NVIDIA L4", "totalGlobalMem": 24_000_000_000, "numSms": 58}],
+    "deviceProperties": [
+        {"id": 0, "name": "NVIDIA L4", "totalGlobalMem": 24_000_000_000, "numSms": 58}
+    ],
     "cuda_runtime_version": 12_040,
 }
 AMD = {
@@ -284,12 +346,18 @@ TRACES = {
     "one": {"a.json": made(rank=3, head=NVIDIA)},
     "amd": {"a.json": made(head=AMD)},
     "steps": {"a.json": stepped()},
-    "ranks": {"rank0.json": made(size=20), "rank1.json": made(size=60, head=AMD), "rank2.json": cpu_alone()},
+    "ranks": {
+        "rank0.json": made(size=20),
+        "rank1.json": made(size=60, head=AMD),
+        "rank2.json": cpu_alone(),
+    },
     "handler": {
         f"node-1_{process}.{10**12 + number}.pt.trace.json": made(size=10 * number)
         for number, process in ((1, 71), (2, 71), (3, 72))
     },
-    "unknown_kernels": {"a.json": kernels(("gemm", 94), *((f"mystery_{letter}", 1.5) for letter in "abcd"))},
+    "unknown_kernels": {
+        "a.json": kernels(("gemm", 94), *((f"mystery_{letter}", 1.5) for letter in "abcd"))
+    },
     "few_unknown_kernels": {"a.json": kernels(("gemm", 95), ("mystery", 5))},
     "cpu": {"a.json": cpu_alone()},
 }
@@ -305,7 +373,10 @@ def test_the_file_of_a_doubt_is_named_if_there_are_several():
     whole_one = kernels(("gemm", 20), ("gemm", 30)).text()
     cut = whole_one[: whole_one.rindex(b'"dur"')]
     doubt = "the trace ends within an event: the profiler was killed while it wrote, or the file was cut"
-    for files, told in (({"a.json": cut}, doubt), ({"a.json": whole_one, "b.json": cut}, f"b.json: {doubt}")):
+    for files, told in (
+        ({"a.json": cut}, doubt),
+        ({"a.json": whole_one, "b.json": cut}, f"b.json: {doubt}"),
+    ):
         assert f'warnings: "{told}"' in whole.files(files)
 
 

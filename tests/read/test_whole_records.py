@@ -21,14 +21,17 @@ START = 1.7e9
 def points(*rows):
     """Events of rows: time since the start, step, values by tag."""
     return b"".join(
-        writer.event(START + time, step, *(writer.scalar(tag, value) for tag, value in values.items()))
+        writer.event(
+            START + time, step, *(writer.scalar(tag, value) for tag, value in values.items())
+        )
         for time, step, values in rows
     )
 
 
 def texts(values):
     return b"".join(
-        writer.event(START - 1, 0, writer.text(f"{name}/text_summary", str(value))) for name, value in values.items()
+        writer.event(START - 1, 0, writer.text(f"{name}/text_summary", str(value)))
+        for name, value in values.items()
     )
 
 
@@ -44,18 +47,50 @@ TENSORBOARD = {
     "megatron": [
         texts(ARGUMENTS),
         points(
-            (1, 1, {"lm loss": 8.5, "learning-rate": 0.5, "grad-norm": 1.5, "loss-scale": 4, "batch-size": 32}),
-            (2, 2, {"lm loss": 8.25, "iteration-time": 0.75, "throughput": 401.5, "batch-size": 32}),
+            (
+                1,
+                1,
+                {
+                    "lm loss": 8.5,
+                    "learning-rate": 0.5,
+                    "grad-norm": 1.5,
+                    "loss-scale": 4,
+                    "batch-size": 32,
+                },
+            ),
+            (
+                2,
+                2,
+                {"lm loss": 8.25, "iteration-time": 0.75, "throughput": 401.5, "batch-size": 32},
+            ),
             (3, 3, {"lm loss": 8.0, "mem-reserved-bytes": 3e9, "batch-size": 32}),
-            (4, 4, {"lm loss": 7.75, "mem-allocated-bytes": 2e9, "iteration-time": 0.5, "batch-size": 32}),
-            (6, 5, {"lm loss": 7.5, "mem-max-allocated-bytes": 4e9, "throughput/tokens/device": 901.5}),
+            (
+                4,
+                4,
+                {
+                    "lm loss": 7.75,
+                    "mem-allocated-bytes": 2e9,
+                    "iteration-time": 0.5,
+                    "batch-size": 32,
+                },
+            ),
+            (
+                6,
+                5,
+                {"lm loss": 7.5, "mem-max-allocated-bytes": 4e9, "throughput/tokens/device": 901.5},
+            ),
             (9, 5, {"lm loss validation": 7.25, "lm loss validation vs samples": 7.25}),
             (9, 6, {"lm loss validation": 7.125}),
         ),
     ],
     "megatron_as_requested": [
         texts(ARGUMENTS),
-        points(*((n, n, {"lm loss": 8 - n / 8, "batch-size": 64, "iteration-time": 1.5}) for n in (1, 2, 3))),
+        points(
+            *(
+                (n, n, {"lm loss": 8 - n / 8, "batch-size": 64, "iteration-time": 1.5})
+                for n in (1, 2, 3)
+            )
+        ),
     ],
     "megatron_by_samples": [
         writer.version(),
@@ -72,7 +107,10 @@ TENSORBOARD = {
         texts(ARGUMENTS),
         points(
             *((n, n, {"lm loss": 8 - n / 8}) for n in (1, 2, 3)),
-            *((n, samples, {"lm loss vs samples": 8 - n / 8}) for n, samples in ((1, 24), (2, 48), (3, 96))),
+            *(
+                (n, samples, {"lm loss vs samples": 8 - n / 8})
+                for n, samples in ((1, 24), (2, 48), (3, 96))
+            ),
         ),
     ],
     "megatron_restored": [
@@ -95,31 +133,106 @@ TENSORBOARD = {
     "nemo": [
         writer.version(),
         points(
-            (0, 4, {"reduced_train_loss": 9.5, "train_step_timing in s": 1.5, "global_batch_size": 24, "lr": 0.5}),
-            (3, 9, {"reduced_train_loss": 9.25, "train_step_timing in s": 1.25, "TFLOPS_per_GPU": 301.5}),
-            (7, 14, {"reduced_train_loss": 9.0, "consumed_samples": 360, "gradient_norm": 1.5, "val_loss": 8.5}),
-            (8, 14, {"max_memory_allocated": 3e9, "peak_memory_usage": 4e9, "tokens_per_sec_per_gpu": 801.5}),
+            (
+                0,
+                4,
+                {
+                    "reduced_train_loss": 9.5,
+                    "train_step_timing in s": 1.5,
+                    "global_batch_size": 24,
+                    "lr": 0.5,
+                },
+            ),
+            (
+                3,
+                9,
+                {
+                    "reduced_train_loss": 9.25,
+                    "train_step_timing in s": 1.25,
+                    "TFLOPS_per_GPU": 301.5,
+                },
+            ),
+            (
+                7,
+                14,
+                {
+                    "reduced_train_loss": 9.0,
+                    "consumed_samples": 360,
+                    "gradient_norm": 1.5,
+                    "val_loss": 8.5,
+                },
+            ),
+            (
+                8,
+                14,
+                {
+                    "max_memory_allocated": 3e9,
+                    "peak_memory_usage": 4e9,
+                    "tokens_per_sec_per_gpu": 801.5,
+                },
+            ),
             (9, 15, {"train_step_timing in s": 1.75}),
         ),
     ],
     "torchtitan": [
         writer.version(),
         points(
-            (0, 1, {"loss_metrics/global_avg_loss": 9.5, "throughput(tps)": 701.5, "mfu(%)": 40.5, "lr": 0.5}),
-            (9, 10, {"loss_metrics/global_avg_loss": 9.25, "throughput(tps)": 702.5, "memory/max_reserved(GiB)": 3.0}),
-            (20, 20, {"loss_metrics/global_avg_loss": 9.0, "time_metrics/end_to_end(s)": 1.5, "grad_norm": 1.25}),
+            (
+                0,
+                1,
+                {
+                    "loss_metrics/global_avg_loss": 9.5,
+                    "throughput(tps)": 701.5,
+                    "mfu(%)": 40.5,
+                    "lr": 0.5,
+                },
+            ),
+            (
+                9,
+                10,
+                {
+                    "loss_metrics/global_avg_loss": 9.25,
+                    "throughput(tps)": 702.5,
+                    "memory/max_reserved(GiB)": 3.0,
+                },
+            ),
+            (
+                20,
+                20,
+                {
+                    "loss_metrics/global_avg_loss": 9.0,
+                    "time_metrics/end_to_end(s)": 1.5,
+                    "grad_norm": 1.25,
+                },
+            ),
             (21, 20, {"memory/max_active(GiB)": 2.0, "tflops": 301.5}),
         ),
     ],
     "transformers": [
-        writer.event(START, 0, writer.text("args/text_summary", '{"per_device_train_batch_size": 4, "max_steps": 15}')),
         writer.event(
             START,
             0,
-            writer.text("model_config/text_summary", ' {"num_hidden_layers": 12, "torch_dtype": "bfloat16", "x": 1}'),
+            writer.text("args/text_summary", '{"per_device_train_batch_size": 4, "max_steps": 15}'),
+        ),
+        writer.event(
+            START,
+            0,
+            writer.text(
+                "model_config/text_summary",
+                ' {"num_hidden_layers": 12, "torch_dtype": "bfloat16", "x": 1}',
+            ),
         ),
         points(
-            (0, 5, {"train/loss": 3.5, "train/epoch": 0.25, "train/learning_rate": 0.5, "train/grad_norm": 1.5}),
+            (
+                0,
+                5,
+                {
+                    "train/loss": 3.5,
+                    "train/epoch": 0.25,
+                    "train/learning_rate": 0.5,
+                    "train/grad_norm": 1.5,
+                },
+            ),
             (8, 10, {"train/loss": 3.25, "train/epoch": 0.5}),
             (9, 10, {"train/train_runtime": 40.5, "train/train_samples_per_second": 5.5}),
             (9, 10, {"train/train_steps_per_second": 0.25}),
@@ -154,10 +267,18 @@ TENSORBOARD = {
             (60, 149, {"train_loss": 3.0}),
         ),
         writer.restart(99),
-        points((90, 99, {"train_loss": 2.75}), (100, 109, {"train_loss": 2.5}), (80, -3, {"train_loss": 1.5})),
+        points(
+            (90, 99, {"train_loss": 2.75}),
+            (100, 109, {"train_loss": 2.5}),
+            (80, -3, {"train_loss": 1.5}),
+        ),
     ],
     "lightning_without_times": [points((5, 3, {"train_loss": 3.5}), (4, 4, {"train_loss": 3.25}))],
-    "batch_of_one": [points((0, 3, {"lm loss": 3.5, "batch-size": 1}), (9, 4, {"lm loss": 3.25, "batch-size": 1}))],
+    "batch_of_one": [
+        points(
+            (0, 3, {"lm loss": 3.5, "batch-size": 1}), (9, 4, {"lm loss": 3.25, "batch-size": 1})
+        )
+    ],
     "once": [points((0, 3, {"train_loss": 3.5}), (9, 3, {"train_loss": 3.25}))],
     "cut": [points((0, 49, {"train_loss": 3.5}), (30, 99, {"train_loss": 3.25}))[:-3]],
     "nothing": [writer.version(), points((0, 49, {"eval": 3.5, **{f"t{n}": 1 for n in range(8)}}))],
@@ -211,7 +332,9 @@ def test_several_event_files_in_the_order_of_their_names():
     first = writer.version() + points(*((n, n, {"train_loss": 4 - n / 8}) for n in (1, 2, 3, 4)))
     second = writer.version() + points(*((10 + n, n, {"train_loss": 3 - n / 8}) for n in (3, 4, 5)))
     beside = {"hparams.yaml": b"global_batch_size: 24\nmax_steps: 6\n"}
-    whole.check("tensorboard_files.txt", whole.files({"events.2": second, "events.1": first}, beside))
+    whole.check(
+        "tensorboard_files.txt", whole.files({"events.2": second, "events.1": first}, beside)
+    )
 
 
 LENGTH = struct.pack("<Q", 5)
@@ -271,7 +394,9 @@ def test_where_reading_ends(content, cut, count):
 
 @pytest.mark.parametrize(("limit", "steps"), [(0, [3, 4, 3]), (1, [3, 3])])
 def test_a_record_that_is_too_long_is_passed_over(limit, steps, monkeypatch):
-    content = GOOD + writer.event(START, 4, writer.scalar("loss", 2.25), writer.text("long", "x" * 50))
+    content = GOOD + writer.event(
+        START, 4, writer.scalar("loss", 2.25), writer.text("long", "x" * 50)
+    )
     size = struct.unpack("<Q", content[len(GOOD) : len(GOOD) + 8])[0]
     monkeypatch.setattr(tfevents, "LONGEST_READ", size - limit)
     events = read_events(content + GOOD)
@@ -282,7 +407,9 @@ def test_times_and_steps_of_events():
     events = read_events(
         writer.event(START + 5, 1, writer.scalar("loss", 2.5))
         + writer.event(START + 2, -2, writer.scalar("loss", 2.25))
-        + writer.event(START + 7, 2**63 - 1, writer.scalar("loss", 2.0), writer.scalar("other", 1.5))
+        + writer.event(
+            START + 7, 2**63 - 1, writer.scalar("loss", 2.0), writer.scalar("other", 1.5)
+        )
         + writer.event(0, 3, writer.text("note", "first"), writer.text("note", "second"))
     )
     assert events == tfevents.Events(
@@ -296,16 +423,22 @@ def test_times_and_steps_of_events():
     )
 
 
-@pytest.mark.parametrize(("times", "first"), [((0.5,), 0.5), ((0.0, -3.0), None), ((7.5, 2.5, 4.5), 2.5)])
+@pytest.mark.parametrize(
+    ("times", "first"), [((0.5,), 0.5), ((0.0, -3.0), None), ((7.5, 2.5, 4.5), 2.5)]
+)
 def test_the_first_time(times, first):
     assert read_events(b"".join(writer.event(time, 3) for time in times)).first_time == first
 
 
 def test_a_session_takes_back_the_step_that_it_starts_at_and_later_ones():
-    one = b"".join(writer.event(START, step, writer.scalar("loss", step / 4)) for step in (1, 2, 3, 4))
+    one = b"".join(
+        writer.event(START, step, writer.scalar("loss", step / 4)) for step in (1, 2, 3, 4)
+    )
     assert [point.step for point in read_events(one + writer.restart(3)).scalars["loss"]] == [1, 2]
     # Status 2 is its end.
-    ended = writer.record(b"\x09" + struct.pack("<d", START) + b"\x10\x03" + writer.field(7, b"\x08\x02"))
+    ended = writer.record(
+        b"\x09" + struct.pack("<d", START) + b"\x10\x03" + writer.field(7, b"\x08\x02")
+    )
     assert [point.step for point in read_events(one + ended).scalars["loss"]] == [1, 2, 3, 4]
 
 
@@ -331,7 +464,12 @@ def shape(*sizes):
         (tensor(3, b"\x38" + varints(300)), 300.0),
         (tensor(1, writer.field(5, struct.pack("<ff", 2.5, 3.5))), None),
         (tensor(3, writer.field(7, varints(3, 4))), None),
-        (tensor(1, writer.field(5, struct.pack("<f", 2.5)), writer.field(6, struct.pack("<d", 3.5))), None),
+        (
+            tensor(
+                1, writer.field(5, struct.pack("<f", 2.5)), writer.field(6, struct.pack("<d", 3.5))
+            ),
+            None,
+        ),
         (tensor(1, writer.field(5, b"")), None),
         (tensor(1), None),
         (b"", None),
@@ -388,7 +526,9 @@ def test_a_column_of_points(rows, column):
 
 def history(row, *, step=None):
     """A record of a row of history; `step` stands outside of its items."""
-    content = made_files.items(row, 2) + (b"" if step is None else made_files.field(2, made_files.number(1, step)))
+    content = made_files.items(row, 2) + (
+        b"" if step is None else made_files.field(2, made_files.number(1, step))
+    )
     return made_files.field(2, content)
 
 
@@ -421,7 +561,14 @@ def ended(code):
 
 
 ROWS = [
-    {"_step": 3, "_runtime": 10.5, "train/loss": 2.5, "train/grad_norm": 1.5, "note": "text", "train/lr": 0.5},
+    {
+        "_step": 3,
+        "_runtime": 10.5,
+        "train/loss": 2.5,
+        "train/grad_norm": 1.5,
+        "note": "text",
+        "train/lr": 0.5,
+    },
     {"_step": 4, "_runtime": 12.5, "train/loss": 2.25},
     {"_step": 5, "_runtime": 17.5, "eval/loss": 2.125},
     {"_step": 6, "_runtime": 18.5, "train/loss": 2.0},
@@ -429,7 +576,9 @@ ROWS = [
 NESTED = made_files.field(
     2,
     b"".join(
-        made_files.field(1, b"".join(made_files.text(2, key) for key in keys) + made_files.text(16, value))
+        made_files.field(
+            1, b"".join(made_files.text(2, key) for key in keys) + made_files.text(16, value)
+        )
         for keys, value in (
             (("train", "loss"), "9.5"),
             (("train.loss",), "9.25"),
@@ -452,12 +601,18 @@ WANDB = {
         run_record("loud-lake", 0),
         environment("", amd=("AMD Instinct MI300X", "")),
         environment("node8"),
-        *(history({"loss": 3 - step / 8, "_timestamp": START + 2 * step}, step=step) for step in (0, 1, 2)),
+        *(
+            history({"loss": 3 - step / 8, "_timestamp": START + 2 * step}, step=step)
+            for step in (0, 1, 2)
+        ),
         ended(3),
     ],
     "killed": [
         environment("node9", nvidia=("NVIDIA L4",), amd=("AMD Instinct MI300X",)),
-        *(history({"loss": 3 - step / 8, "_timestamp": START + 2 * step}, step=step) for step in (0, 1, 2)),
+        *(
+            history({"loss": 3 - step / 8, "_timestamp": START + 2 * step}, step=step)
+            for step in (0, 1, 2)
+        ),
         ended((1 << 64) - 9),
         made_files.field(18, b""),
         ended((1 << 64) - 9),
@@ -476,7 +631,9 @@ WANDB = {
 
 @pytest.mark.parametrize("name", WANDB)
 def test_all_that_a_file_of_wandb_tells(name):
-    whole.check(f"wandb_{name}.txt", whole.files({"run-abc.wandb": made_files.wandb_log(WANDB[name])}))
+    whole.check(
+        f"wandb_{name}.txt", whole.files({"run-abc.wandb": made_files.wandb_log(WANDB[name])})
+    )
 
 
 @pytest.mark.parametrize(

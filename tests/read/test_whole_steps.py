@@ -121,7 +121,9 @@ def test_how_many_steps_an_epoch_has(rows, numbers, bounds):
     assert steps._per_epoch(known, numbers) == pytest.approx(bounds)
 
 
-@pytest.mark.parametrize(("epochs", "evidence"), [(64, "epochs and progress bars, of 640 steps"), (65, None)])
+@pytest.mark.parametrize(
+    ("epochs", "evidence"), [(64, "epochs and progress bars, of 640 steps"), (65, None)]
+)
 def test_how_many_numbers_of_epochs_are_tried(epochs, evidence):
     """Ten steps an epoch; a bar excludes fewer epochs."""
     known = hints((30.1, 0, 301), (30.2, 0, None))
@@ -137,7 +139,10 @@ def test_epochs_that_no_number_of_steps_fits():
     assert steps._linear(hints((0.5, 0, None), (1.0, 0, None)), (5, 11)) is False
     # A millionth is rounding.
     exact = [StepHint(1.0, 0.0), StepHint(10.0, 0.0)]
-    assert [steps._linear(exact, (1_000_000, last)) for last in (10_000_009, 10_000_011)] == [True, False]
+    assert [steps._linear(exact, (1_000_000, last)) for last in (10_000_009, 10_000_011)] == [
+        True,
+        False,
+    ]
     assert steps._by_epoch([StepHint(0.0, 0.0), StepHint(0.1, 0.0)], 10.0) is None
     assert steps._by_epoch([StepHint(0.1, 0.0), StepHint(0.2, 0.0)], 10.0) == (1, 2)
 
@@ -206,7 +211,10 @@ def test_what_formats_are_known_by():
         ('{"train_runtime": 3}', "train_results.json"),
         ('{"schema_version": 3, "train_runtime": 3}', None),
         ('{"a": "' + " " * 174 + '", "schema_version": 3, "train_runtime": 3}', None),
-        ('{"a": "' + " " * 175 + '", "schema_version": 3, "train_runtime": 3}', "train_results.json"),
+        (
+            '{"a": "' + " " * 175 + '", "schema_version": 3, "train_runtime": 3}',
+            "train_results.json",
+        ),
         ('["train_runtime"]', None),
         (":W&B\x00", "the file of a W&B run"),
         ("x:W&B", None),
@@ -246,7 +254,10 @@ def test_the_step_that_a_dictionary_states(entry, steps):
 @pytest.mark.parametrize(
     ("entry", "is_record"),
     [
-        *(({"loss": 1, name: 2}, True) for name in ("learning_rate", "epoch", "grad_norm", "step", "iteration")),
+        *(
+            ({"loss": 1, name: 2}, True)
+            for name in ("learning_rate", "epoch", "grad_norm", "step", "iteration")
+        ),
         ({"loss": 1}, False),
         ({"loss": 1, "lr": 2}, False),
         ({"eval_loss": 1, "epoch": 2}, False),
@@ -328,7 +339,9 @@ def test_a_console_is_known_by_its_dictionaries():
 
 @pytest.mark.parametrize(("totals", "left"), [(1_000, 1_000), (1_001, 0), (1_002, 1)])
 def test_bars_are_forgotten_by_the_thousand(totals, left):
-    assert len(console(*(f"|# | 3/{total} [00:01<" for total in range(5, 5 + totals)))._bars) == left
+    assert (
+        len(console(*(f"|# | 3/{total} [00:01<" for total in range(5, 5 + totals)))._bars) == left
+    )
 
 
 def test_the_last_nine_dictionaries_wait_for_a_bar():
@@ -341,7 +354,13 @@ def test_the_last_nine_dictionaries_wait_for_a_bar():
 
 @pytest.mark.parametrize(
     ("column", "is_rate"),
-    [*((name, True) for name in ("learning_rate", "lr", "train/lr", "train/learning_rate", "lr-x")), ("lrs", False)],
+    [
+        *(
+            (name, True)
+            for name in ("learning_rate", "lr", "train/lr", "train/learning_rate", "lr-x")
+        ),
+        ("lrs", False),
+    ],
 )
 def test_the_columns_of_a_learning_rate(column, is_rate):
     content = f"step,train_loss,{column}\n0,2.5,\n0,,0.5\n"
@@ -379,14 +398,19 @@ def test_what_is_no_log(content, name, problem, hint):
     with pytest.raises(UnreadableError) as refused:
         read.parse_lines(text.lines([content.encode()]), name)
     error = refused.value
-    assert (error.problem, error.hint, error.heading) == (f"{name}: {problem}", hint, "not-a-training-log")
+    assert (error.problem, error.hint, error.heading) == (
+        f"{name}: {problem}",
+        hint,
+        "not-a-training-log",
+    )
     with pytest.raises(UnreadableError):
         read.parse_chunks([content.encode()], name)
 
 
 def trainer(count, end="\n"):
     return "".join(
-        f"{{'loss': {3 - n / 8}, 'learning_rate': 0.5, 'epoch': {n / 10}}}{end}" for n in range(1, count + 1)
+        f"{{'loss': {3 - n / 8}, 'learning_rate': 0.5, 'epoch': {n / 10}}}{end}"
+        for n in range(1, count + 1)
     )
 
 
@@ -394,14 +418,25 @@ def trainer(count, end="\n"):
 def test_how_many_steps_a_document_quotes(quoted, found):
     """The last line that closes the document tells that it is one."""
     content = "{\n" + trainer(quoted, ",\n") + "}\n"
-    with contextlib.nullcontext() if found else pytest.raises(UnreadableError, match=f"a.json: {NO_LOG}: "):
-        assert [len(run.steps) for run in read.read(text.lines([content.encode()]), "a.json")] == found
-    assert [len(run.steps) for run in read.read(text.lines([content[:-2].encode()]), "a.json")] == [quoted]
+    with (
+        contextlib.nullcontext()
+        if found
+        else pytest.raises(UnreadableError, match=f"a.json: {NO_LOG}: ")
+    ):
+        assert [
+            len(run.steps) for run in read.read(text.lines([content.encode()]), "a.json")
+        ] == found
+    assert [len(run.steps) for run in read.read(text.lines([content[:-2].encode()]), "a.json")] == [
+        quoted
+    ]
 
 
 def test_blocks_and_lines_are_the_same():
     content = trainer(5).encode()
-    for found in (read.parse_chunks([content[:40], content[40:]], "a"), read.parse_lines(text.lines([content]), "a")):
+    for found in (
+        read.parse_chunks([content[:40], content[40:]], "a"),
+        read.parse_lines(text.lines([content]), "a"),
+    ):
         assert [parsed.steps for parsed in found] == [5]
     (run,) = read.read(text.lines([content]), "a")
     assert run.loss_values == (2.875, 2.75, 2.625, 2.5, 2.375)

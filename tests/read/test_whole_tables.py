@@ -66,7 +66,9 @@ def test_all_that_a_table_tells(name):
         found = whole.written(file_format.read([InputFile("a", io.BytesIO(content.encode()))], {}))
     except ValueError as error:
         found = f"ValueError: {error}\n"
-    whole.check(f"table_{name}.txt", f"format: {file_format.name}, {file_format.looks_for}\n{found}")
+    whole.check(
+        f"table_{name}.txt", f"format: {file_format.name}, {file_format.looks_for}\n{found}"
+    )
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,9 @@ from tprimat.read.parsing.parsed_log import InputFile, ParsedLog
 def _known(value: Any) -> Any:
     """Leaves out of an object what is empty or unknown; in a list everything has its place."""
     if isinstance(value, dict):
-        return {name: each for name, old in value.items() if (each := _known(old)) not in (None, {}, [])}
+        return {
+            name: each for name, old in value.items() if (each := _known(old)) not in (None, {}, [])
+        }
     return [_known(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
@@ -46,8 +48,15 @@ def written(logs: list[ParsedLog], given: Mapping[str, Any] | None = None) -> st
         ]
         fields = msgspec.to_builtins(parsed.run(given))
         # Of names that a reader chooses an unknown value is one.
-        for name, value in {**_known(fields), **{name: fields[name] for name in _OF_THE_READER}}.items():
-            if isinstance(value, list) and value and not isinstance(value[0], (int, float, type(None))):
+        for name, value in {
+            **_known(fields),
+            **{name: fields[name] for name in _OF_THE_READER},
+        }.items():
+            if (
+                isinstance(value, list)
+                and value
+                and not isinstance(value[0], (int, float, type(None)))
+            ):
                 lines += [f"{name}: {_json(each)}" for each in value]
             elif isinstance(value, dict) and name not in ("source",):
                 lines += [f"{name}.{key}: {_json(each)}" for key, each in value.items()]

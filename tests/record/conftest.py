@@ -7,13 +7,18 @@ import logging
 
 import pytest
 
-HAS_LIGHTNING = importlib.util.find_spec("lightning") is not None and importlib.util.find_spec("torch") is not None
+HAS_LIGHTNING = (
+    importlib.util.find_spec("lightning") is not None
+    and importlib.util.find_spec("torch") is not None
+)
 
 
 @pytest.fixture(autouse=True)
 def quiet_lightning(monkeypatch):
     """Keep Lightning's messages out of what tests read, also after NeMo-Run has set up logging in this process."""
-    monkeypatch.setattr(logging.root, "handlers", [each for each in logging.root.handlers if not _is_rich(each)])
+    monkeypatch.setattr(
+        logging.root, "handlers", [each for each in logging.root.handlers if not _is_rich(each)]
+    )
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 
 
@@ -72,7 +77,9 @@ def trainings():
             return loss
 
         def configure_optimizers(self):
-            return [torch.optim.SGD(layer.parameters(), lr=0.01) for layer in (self.first, self.second)]
+            return [
+                torch.optim.SGD(layer.parameters(), lr=0.01) for layer in (self.first, self.second)
+            ]
 
     class Trainings:
         linear, adversarial = Linear, Adversarial
@@ -96,7 +103,17 @@ def trainings():
             }
             return pl.Trainer(callbacks=list(callbacks), **settings)
 
-        def fit(self, callback, module=None, batches=50, *, more=(), validation=None, checkpoint=None, **settings):
+        def fit(
+            self,
+            callback,
+            module=None,
+            batches=50,
+            *,
+            more=(),
+            validation=None,
+            checkpoint=None,
+            **settings,
+        ):
             """Trains; the seed is always the same."""
             torch.manual_seed(0)
             module = module or Linear()

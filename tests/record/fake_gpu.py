@@ -54,11 +54,18 @@ class Cuda:
         self.broken = self.is_integrated = False
 
     def hold(self, allocated, peak, reserved, used):
-        self.allocated, self.peak, self.reserved, self.free = allocated, peak, reserved, self.total - used
+        self.allocated, self.peak, self.reserved, self.free = (
+            allocated,
+            peak,
+            reserved,
+            self.total - used,
+        )
 
     def reset_peak_memory_stats(self, device):
         if self.broken:
-            raise RuntimeError("CUDAPluggableAllocator does not yet support resetPeakStats\nand a trace")
+            raise RuntimeError(
+                "CUDAPluggableAllocator does not yet support resetPeakStats\nand a trace"
+            )
         self.resets += 1
 
     def memory_stats_as_nested_dict(self, device):

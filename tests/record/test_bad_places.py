@@ -28,7 +28,9 @@ def mounted(folder, options):
     may = sys.platform == "linux" and os.geteuid() == 0 and shutil.which("mount")
     if (
         not may
-        or subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], capture_output=True).returncode
+        or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], capture_output=True
+        ).returncode
     ):
         pytest.skip("this user may not mount a small disk")
     try:
@@ -67,7 +69,9 @@ class TestMemory:
         import torch
 
         ours = callback()
-        failure = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total\nof 80 GiB")
+        failure = torch.OutOfMemoryError(
+            "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total\nof 80 GiB"
+        )
         with pytest.raises(torch.OutOfMemoryError):
             trainings.fit(ours, trainings.linear(fail_at=4, failure=failure), max_steps=10)
         (run,) = store.read(ours.path)
@@ -79,7 +83,9 @@ class TestMemory:
         assert all(run.step_times)
 
     @pytest.mark.reliability
-    @pytest.mark.skipif(sys.platform != "linux", reason="the limit of a process's memory is Linux's here")
+    @pytest.mark.skipif(
+        sys.platform != "linux", reason="the limit of a process's memory is Linux's here"
+    )
     def test_of_the_machine(self, trainings, repository, tmp_path):
         script = tmp_path / "train.py"
         script.write_text(HUNGRY)
@@ -154,7 +160,9 @@ class TestDisk:
         shutil.rmtree(second.path.parent)
 
     @pytest.mark.reliability
-    def test_the_command_says_so_and_where_the_result_is(self, trainings, small_disk, repository, tmp_path):
+    def test_the_command_says_so_and_where_the_result_is(
+        self, trainings, small_disk, repository, tmp_path
+    ):
         (small_disk / "output" / "logs").mkdir(parents=True)
         fill(small_disk)
         temporary = tmp_path / "temporary"
@@ -195,7 +203,9 @@ class TestFolders:
         assert run.steps == (1, 2, 3, 4, 5, 6)
         assert ours.path.parent == tmp_path / "output"
 
-    def test_a_journal_in_a_read_only_folder_is_said_and_hinders_no_command(self, repository, tmp_path):
+    def test_a_journal_in_a_read_only_folder_is_said_and_hinders_no_command(
+        self, repository, tmp_path
+    ):
         for folder in mounted(tmp_path / "disk", "size=256k"):
             journals = folder / ".journal"
             journals.mkdir()
@@ -227,7 +237,9 @@ def benchmark(repository, cwd, folder, **settings):
 
 
 class TestClock:
-    @pytest.mark.parametrize("seconds", [7200.0, -3600.0, -10 * 365 * 86400.0], ids=["back", "an hour", "ten years"])
+    @pytest.mark.parametrize(
+        "seconds", [7200.0, -3600.0, -10 * 365 * 86400.0], ids=["back", "an hour", "ten years"]
+    )
     def test_set_while_it_trains(self, trainings, callback, monkeypatch, seconds):
         real = time.time
         back = [0.0]

@@ -52,9 +52,7 @@ def test_a_script_that_tries_can_go_without(repository):
 
 
 def test_other_errors_keep_their_traceback(repository):
-    program = (
-        "try:\n    from benchmark_utils import BenchmarkCallback\nexcept ImportError:\n    pass\nraise KeyError('x')"
-    )
+    program = "try:\n    from benchmark_utils import BenchmarkCallback\nexcept ImportError:\n    pass\nraise KeyError('x')"
     done = python(repository, program)
     assert "Traceback" in done.stderr
     assert "KeyError: 'x'" in done.stderr
@@ -62,7 +60,11 @@ def test_other_errors_keep_their_traceback(repository):
 
 @pytest.mark.parametrize(
     ("name", "package"),
-    [("TrainerBenchmarkCallback", "transformers"), ("TrainerBenchmarkCallback", "torch"), ("record", "torch")],
+    [
+        ("TrainerBenchmarkCallback", "transformers"),
+        ("TrainerBenchmarkCallback", "torch"),
+        ("record", "torch"),
+    ],
 )
 def test_so_it_is_for_the_others(repository, name, package):
     pytest.importorskip("torch")
@@ -105,7 +107,9 @@ def importable(request, repository, tmp_path):
     clone, site = tmp_path / "tensorprimat", tmp_path / "site"
     clone.mkdir()
     shutil.copytree(repository / "published", clone / "published")
-    shutil.copytree(repository / "tprimat", clone / "tprimat", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        repository / "tprimat", clone / "tprimat", ignore=shutil.ignore_patterns("__pycache__")
+    )
     for pattern in ("*.py", "*.txt", "*.toml", "README.md", "LICENSE"):
         for path in repository.glob(pattern):
             shutil.copy(path, clone)
@@ -119,7 +123,9 @@ def importable(request, repository, tmp_path):
         str(site),
         str(clone),
     ]
-    subprocess.run([sys.executable, "-m", "pip", *command], cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "pip", *command], cwd=tmp_path, check=True, capture_output=True
+    )
     return site
 
 
@@ -129,7 +135,9 @@ def test_a_script_in_another_folder_records_there(importable, tmp_path):
     project.mkdir()
     (project / "train.py").write_text(SCRIPT, encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(importable)}
-    done = subprocess.run([sys.executable, "train.py"], cwd=project, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "train.py"], cwd=project, env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert Path(done.stdout.splitlines()[-1]) == importable / "benchmark_utils.py"
     assert (project / "output" / "train_own_mine.json").is_file()

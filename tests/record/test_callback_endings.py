@@ -35,7 +35,9 @@ def test_an_exception_leaves_a_result_with_the_steps_so_far(trainings, callback,
 
 def test_out_of_memory_is_called_that(trainings, callback):
     ours = callback()
-    failure = RuntimeError("[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory")
+    failure = RuntimeError(
+        "[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory"
+    )
     with pytest.raises(RuntimeError):
         trainings.fit(ours, trainings.linear(fail_at=1, failure=failure), max_steps=10)
     assert ours.result.status == "failed"
@@ -47,7 +49,9 @@ def test_ctrl_c_leaves_an_incomplete_result(trainings, callback):
     ours = callback()
     try:
         with contextlib.suppress(SystemExit, KeyboardInterrupt):  # Lightning before 2.5 swallows it
-            trainings.fit(ours, trainings.linear(fail_at=2, failure=KeyboardInterrupt()), max_steps=10)
+            trainings.fit(
+                ours, trainings.linear(fail_at=2, failure=KeyboardInterrupt()), max_steps=10
+            )
     finally:
         signal.signal(signal.SIGINT, usual)
     assert ours.result.status == "incomplete"
@@ -74,7 +78,9 @@ def test_handlers_are_as_before_however_it_ended(trainings, callback):
     trainings.fit(callback(), max_steps=2)
     assert signal.getsignal(signal.SIGTERM) == usual
     with pytest.raises(ValueError, match="gone wrong"):
-        trainings.fit(callback(), trainings.linear(fail_at=1, failure=ValueError("gone wrong")), max_steps=4)
+        trainings.fit(
+            callback(), trainings.linear(fail_at=1, failure=ValueError("gone wrong")), max_steps=4
+        )
     assert signal.getsignal(signal.SIGTERM) == usual
 
 
@@ -118,7 +124,9 @@ def test_a_folder_that_can_not_be_written_costs_neither_training_nor_result(
     ours.path.unlink()
 
 
-def test_with_nowhere_to_write_the_training_still_ends_well(trainings, callback, tmp_path, capsys, monkeypatch):
+def test_with_nowhere_to_write_the_training_still_ends_well(
+    trainings, callback, tmp_path, capsys, monkeypatch
+):
     blocked = tmp_path / "a file"
     blocked.write_text("in the way")
     monkeypatch.setattr("tempfile.mkdtemp", _no_space)
@@ -135,7 +143,9 @@ def _no_space(**_):
     raise OSError(28, "No space left on device")
 
 
-def test_an_interruption_while_the_result_is_written_does_not_lose_it(trainings, callback, monkeypatch):
+def test_an_interruption_while_the_result_is_written_does_not_lose_it(
+    trainings, callback, monkeypatch
+):
     from tprimat.record import result
 
     write, interrupted = result.write, []
@@ -218,7 +228,9 @@ def forks(repository):
     """A process that has imported Lightning, which takes longer than a training, and forks for each of several."""
     command = [sys.executable, "-c", FORKS]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, env=environment(repository), text=True, bufsize=1, **pipes) as process:
+    with subprocess.Popen(
+        command, env=environment(repository), text=True, bufsize=1, **pipes
+    ) as process:
         yield process
         process.stdin.close()
         process.kill()
@@ -232,11 +244,18 @@ def forks(repository):
         ("pass", "Step   3", signal.SIGTERM, "terminated (SIGTERM)"),
         ("pass", "Step   3", signal.SIGINT, "interrupted (Ctrl-C)"),
         # Before the first step nobody but us would leave a result.
-        ("print('hanging', flush=True); time.sleep(3600)", "hanging", signal.SIGTERM, "terminated (SIGTERM)"),
+        (
+            "print('hanging', flush=True); time.sleep(3600)",
+            "hanging",
+            signal.SIGTERM,
+            "terminated (SIGTERM)",
+        ),
     ],
     ids=["term", "int", "term while it is set up"],
 )
-def test_a_signal_leaves_an_incomplete_result(trainings, forks, tmp_path, hang, wait_for, number, reason):
+def test_a_signal_leaves_an_incomplete_result(
+    trainings, forks, tmp_path, hang, wait_for, number, reason
+):
     said = tmp_path / "said"
     said.touch()
     print(program(tmp_path, hang=hang), tmp_path / "output", said, file=forks.stdin)
@@ -260,7 +279,11 @@ def test_a_signal_leaves_an_incomplete_result(trainings, forks, tmp_path, hang, 
 def test_two_processes_write_one_result(trainings, repository, tmp_path):
     started = time.monotonic()
     done = subprocess.run(
-        [sys.executable, str(program(tmp_path, devices=2, strategy="ddp", steps=4)), str(tmp_path / "output")],
+        [
+            sys.executable,
+            str(program(tmp_path, devices=2, strategy="ddp", steps=4)),
+            str(tmp_path / "output"),
+        ],
         env=environment(repository),
         capture_output=True,
         text=True,
@@ -275,6 +298,8 @@ def test_two_processes_write_one_result(trainings, repository, tmp_path):
     assert run.training_config.global_batch_size == 4
     assert run.parallelism_config.data_parallel_size == 2
     assert run.timing.over_ranks == "the longest of 2 processes, step by step"
-    assert any("loss_values are those of the first of 2 processes" in warning for warning in run.warnings)
+    assert any(
+        "loss_values are those of the first of 2 processes" in warning for warning in run.warnings
+    )
     assert done.stdout.count("Recording on ") == 1
     assert done.stdout.count("Recorded llama: ") == 1

@@ -33,17 +33,24 @@ def test_unknown_sizes_stay_unknown_whatever_a_batch_looks_like(trainings, callb
     assert run.training_config.sequence_length is None
     assert all(run.step_times)
     for name in ("global_batch_size", "sequence_length"):
-        assert any(warning.startswith(f"{name} unknown: neither an argument") for warning in run.warnings)
+        assert any(
+            warning.startswith(f"{name} unknown: neither an argument") for warning in run.warnings
+        )
 
 
 def test_a_stated_batch_that_contradicts_the_trainers_is_said(trainings, callback):
     ours = callback(global_batch_size=128, sequence_length=8)
     trainings.fit(ours, max_steps=2)
     assert ours.result.training_config.global_batch_size == 128
-    assert any("128 was stated, but the trainer is configured for 2" in warning for warning in ours.result.warnings)
+    assert any(
+        "128 was stated, but the trainer is configured for 2" in warning
+        for warning in ours.result.warnings
+    )
 
 
-def test_a_contradiction_stands_in_the_headline_and_a_tiny_model_is_not_called_llama(trainings, callback):
+def test_a_contradiction_stands_in_the_headline_and_a_tiny_model_is_not_called_llama(
+    trainings, callback
+):
     ours = callback(model_name="llama", global_batch_size=128, sequence_length=8)
     trainings.fit(ours, max_steps=12)
     (answer,) = report(compare([Loaded("result.json", "0" * 64, (ours.result,))])).answers
@@ -72,7 +79,9 @@ def test_what_a_caller_states_otherwise_than_the_training_shows_is_said(stated, 
     assert len(warnings) == len(told)
     assert all(warning.startswith(words) for warning, words in zip(warnings, told, strict=True))
     (layers,) = result.contradictions(Run(model_config=ModelConfig(num_layers=32)), shown)
-    assert layers.startswith("num_layers 32 was stated, but the training shows 2: they can't both be true")
+    assert layers.startswith(
+        "num_layers 32 was stated, but the training shows 2: they can't both be true"
+    )
 
 
 def test_a_setup_is_kept_and_arguments_win(trainings, callback):
@@ -83,11 +92,15 @@ def test_a_setup_is_kept_and_arguments_win(trainings, callback):
         scale="tiny",
         label="from setup",
         model_config=ModelConfig(num_layers=2, hidden_size=64),
-        training_config=TrainingConfig(max_steps=3, global_batch_size=4, sequence_length=16, precision="bf16", seed=7),
+        training_config=TrainingConfig(
+            max_steps=3, global_batch_size=4, sequence_length=16, precision="bf16", seed=7
+        ),
         environment=Environment(settings={"A": "b"}),
         warnings=("said before",),
     )
-    ours = callback(setup=setup, label="from argument", global_batch_size=2, model_config={"num_layers": 3})
+    ours = callback(
+        setup=setup, label="from argument", global_batch_size=2, model_config={"num_layers": 3}
+    )
     trainings.fit(ours, max_steps=3)
     run = ours.result
     assert (run.platform, run.framework, run.model, run.scale, run.label) == (
@@ -114,7 +127,9 @@ def test_gradient_norms_are_taken_where_the_module_keeps_them(trainings, callbac
             self.grad_norm = None
             self.norms = []
 
-        def configure_gradient_clipping(self, optimizer, gradient_clip_val=None, gradient_clip_algorithm=None):
+        def configure_gradient_clipping(
+            self, optimizer, gradient_clip_val=None, gradient_clip_algorithm=None
+        ):
             self.grad_norm = torch.nn.utils.clip_grad_norm_(self.parameters(), gradient_clip_val)
             self.norms.append(float(self.grad_norm))
 
@@ -157,7 +172,8 @@ def test_a_loss_that_is_not_finite_is_named(trainings, callback):
 
 
 @pytest.mark.parametrize(
-    ("precision", "ours", "detail"), [("bf16-mixed", "bf16", "bf16-mixed"), ("64-true", "fp64", "64-true")]
+    ("precision", "ours", "detail"),
+    [("bf16-mixed", "bf16", "bf16-mixed"), ("64-true", "fp64", "64-true")],
 )
 def test_precisions_have_our_names_and_the_frameworks(trainings, callback, precision, ours, detail):
     watch = callback()
@@ -184,13 +200,17 @@ def test_parameters_tell_more_than_a_trainers_default(trainings, callback):
 
 def test_another_platform_than_the_trainings_is_an_error(trainings, callback):
     ours = callback(platform="cuda")
-    with pytest.raises(UsageError, match="platform='cuda' was requested, but the training runs on cpu"):
+    with pytest.raises(
+        UsageError, match="platform='cuda' was requested, but the training runs on cpu"
+    ):
         trainings.fit(ours, max_steps=2)
     assert ours.result is None
 
 
 def test_what_is_printed_has_the_form_that_users_know(trainings, callback, capsys, tmp_path):
-    ours = callback(quiet=False, log_every=5, model_name="llama", global_batch_size=2, sequence_length=8)
+    ours = callback(
+        quiet=False, log_every=5, model_name="llama", global_batch_size=2, sequence_length=8
+    )
     trainings.fit(ours, max_steps=12)
     out, errors = capsys.readouterr()
     lines = out.splitlines()
@@ -236,7 +256,9 @@ def test_nemos_hooks_count_as_steps_too(trainings, callback):
             pipeline_model_parallel_size=1,
             context_parallel_size=1,
         ),
-        datamodule=types.SimpleNamespace(global_batch_size=4, micro_batch_size=2, seq_length=128, batch_size=99),
+        datamodule=types.SimpleNamespace(
+            global_batch_size=4, micro_batch_size=2, seq_length=128, batch_size=99
+        ),
         world_size=1,
         num_devices=1,
         is_global_zero=True,
@@ -261,7 +283,9 @@ def test_nemos_hooks_count_as_steps_too(trainings, callback):
         ours.on_train_batch_start(trainer, module, batch, max(0, 2 * step - 3))
         batch = {"tokens": torch.zeros(2, 128)}
         trainer.global_step = step
-        ours.on_train_batch_end(trainer, module, {"loss": torch.tensor(float(step))}, batch, 2 * step - 1)
+        ours.on_train_batch_end(
+            trainer, module, {"loss": torch.tensor(float(step))}, batch, 2 * step - 1
+        )
     ours.on_train_end(trainer, module)
     ours.teardown(trainer, module, "fit")
     run = ours.result
@@ -271,7 +295,10 @@ def test_nemos_hooks_count_as_steps_too(trainings, callback):
     assert run.training_config.global_batch_size == 4
     assert run.training_config.sequence_length == 128
     assert run.parallelism_config.gradient_accumulation_steps == 2
-    assert (run.training_config.precision, run.training_config.precision_detail) == ("fp8", "bf16-mixed, fp8=hybrid")
+    assert (run.training_config.precision, run.training_config.precision_detail) == (
+        "fp8",
+        "bf16-mixed, fp8=hybrid",
+    )
 
 
 def test_a_strategy_that_nobody_here_knows_leaves_its_split_unknown(trainings):
@@ -302,7 +329,9 @@ def test_other_processes_record_and_say_nothing(trainings, callback, capsys, tmp
     ours = callback(quiet=False, log_every=1)
     trainer = trainings.trainer(ours, max_steps=3)
     # As it is on the second of two processes.
-    trainer.strategy.__class__ = type("Second", (type(trainer.strategy),), {"is_global_zero": False})
+    trainer.strategy.__class__ = type(
+        "Second", (type(trainer.strategy),), {"is_global_zero": False}
+    )
     trainer.fit(trainings.linear(), trainings.loader(5))
     assert ours.result.steps == (1, 2, 3)
     assert ours.path is None
@@ -310,7 +339,9 @@ def test_other_processes_record_and_say_nothing(trainings, callback, capsys, tmp
     assert not (tmp_path / "output").exists()
 
 
-def test_on_a_gpu_no_step_waits_and_all_is_read_in_the_end(trainings, callback, capsys, monkeypatch, tmp_path):
+def test_on_a_gpu_no_step_waits_and_all_is_read_in_the_end(
+    trainings, callback, capsys, monkeypatch, tmp_path
+):
     """The way of a GPU, with a device of ours that lags a step and a half behind."""
     import gpu_fakes
     from fake_gpu import Cuda, Gpu
@@ -347,7 +378,9 @@ def test_on_a_gpu_no_step_waits_and_all_is_read_in_the_end(trainings, callback, 
 
         def stop(self):
             gpus = nvidia.Reader(driver, self.ids).read()
-            self.read = Trace(Header(1, "nvd", self.ids), [Sample(at, gpus) for at in (-1.0, 0.1, 0.3, 99.0)])
+            self.read = Trace(
+                Header(1, "nvd", self.ids), [Sample(at, gpus) for at in (-1.0, 0.1, 0.3, 99.0)]
+            )
 
         def so_far(self):
             return self.read
@@ -380,7 +413,10 @@ def test_on_a_gpu_no_step_waits_and_all_is_read_in_the_end(trainings, callback, 
         "peak_memory_device_used_gb": 70.0,
     }
     assert run.gpu_info.device_count == 1
-    assert (run.energy_metrics["power_cap_watts"], run.energy_metrics["power_default_watts"]) == (500.0, 700.0)
+    assert (run.energy_metrics["power_cap_watts"], run.energy_metrics["power_default_watts"]) == (
+        500.0,
+        700.0,
+    )
     assert [issue.sentence for issue in run.telemetry.issues] == ["power cap (500 W of 700 W)"]
     printed = capsys.readouterr()
     assert "warning: power cap (500 W of 700 W)" in printed.err.splitlines()

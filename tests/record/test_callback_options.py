@@ -37,13 +37,21 @@ WELL = {
         ("platform", None, "platform=None is invalid"),
         ("model_name", " ", "model_name=' ' is invalid\nhint:  give a name, or None"),
         ("label", 5, "label=5 is invalid"),
-        ("global_batch_size", -8, "global_batch_size=-8 is invalid\nhint:  give a whole number above zero, or None"),
+        (
+            "global_batch_size",
+            -8,
+            "global_batch_size=-8 is invalid\nhint:  give a whole number above zero, or None",
+        ),
         ("global_batch_size", 0, "global_batch_size=0 is invalid"),
         ("micro_batch_size", "2", "micro_batch_size='2' is invalid"),
         ("sequence_length", 2048.0, "sequence_length=2048.0 is invalid"),
         ("sequence_length", True, "sequence_length=True is invalid"),
         ("log_every", 0, "log_every=0 is invalid\nhint:  give a whole number above zero"),
-        ("setup", {"model": "llama"}, "setup='dict' is invalid\nhint:  give a tprimat.results.run.Run without records"),
+        (
+            "setup",
+            {"model": "llama"},
+            "setup='dict' is invalid\nhint:  give a tprimat.results.run.Run without records",
+        ),
         ("quiet", 1, "quiet=1 is invalid\nhint:  give True or False"),
         ("on_step", "print", "on_step='print' is invalid"),
         ("model_config", 3, "model_config is a int"),
@@ -64,7 +72,9 @@ def test_a_batch_that_its_micro_batches_do_not_fill_is_wrong():
 
 @pytest.mark.parametrize("measure", [Benchmark, LoopRecorder])
 def test_the_model_has_the_same_names_everywhere(measure):
-    assert {measure(**{name: "qwen"})._options.known.model for name in ("model", "model_name")} == {"qwen"}
+    assert {measure(**{name: "qwen"})._options.known.model for name in ("model", "model_name")} == {
+        "qwen"
+    }
     with pytest.raises(UsageError, match="only one of model= and model_name='llama'"):
         measure(model="qwen", model_name="llama")
 
@@ -76,9 +86,15 @@ def test_a_setup_with_records_is_wrong():
 
 
 def test_arguments_win_over_the_setup():
-    known = Run(training_config=TrainingConfig(global_batch_size=128, micro_batch_size=2, sequence_length=2048))
+    known = Run(
+        training_config=TrainingConfig(
+            global_batch_size=128, micro_batch_size=2, sequence_length=2048
+        )
+    )
     said = Benchmark(**{**WELL, "setup": known, "global_batch_size": 64})._options
-    assert said.known.training_config == TrainingConfig(global_batch_size=64, micro_batch_size=2, sequence_length=2048)
+    assert said.known.training_config == TrainingConfig(
+        global_batch_size=64, micro_batch_size=2, sequence_length=2048
+    )
     assert said.output_dir == Path("output")
     assert said.platform is None
     assert Benchmark(**{**WELL, "platform": "CUDA"})._options.platform == "nvd"

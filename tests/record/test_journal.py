@@ -43,7 +43,9 @@ def gone():
     return msgspec.structs.replace(process_identity.current_process(), pid=child.pid, started=1)
 
 
-def written(folder: Path, whose: process_identity.ProcessIdentity, *lines: object, name: str = "1-abc") -> Path:
+def written(
+    folder: Path, whose: process_identity.ProcessIdentity, *lines: object, name: str = "1-abc"
+) -> Path:
     """A journal as its owner left it."""
     path = folder / folders.JOURNALS / f"{name}{journal.SUFFIX}"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +61,14 @@ class TestWriting:
         kept.add(run=SETUP)
         for step in (1, 2, 3):
             kept.step(a_record(step))
-            assert json.loads(kept.path.read_bytes().splitlines()[-1]) == [step, 1, 0.25, 2.5, None, 1.5]
+            assert json.loads(kept.path.read_bytes().splitlines()[-1]) == [
+                step,
+                1,
+                0.25,
+                2.5,
+                None,
+                1.5,
+            ]
         first, setup, *_ = map(json.loads, kept.path.read_bytes().splitlines())
         assert first["owner"]["pid"] == os.getpid()
         assert setup["run"]["model"] == "llama"
@@ -130,10 +139,16 @@ class TestReading:
         return b"\n".join([first, msgspec.json.encode({"run": SETUP}), *lines]) + b"\n"
 
     def test_all_that_was_recorded(self):
-        run, finished = recovery.read(self.content(b"[1,1,0.5,2.5,null,1.5]", b"[3,2,null,null,0.001,null]"))
+        run, finished = recovery.read(
+            self.content(b"[1,1,0.5,2.5,null,1.5]", b"[3,2,null,null,0.001,null]")
+        )
         assert not finished
         assert (run.steps, run.window_steps, run.step_times) == ((1, 3), (1, 2), (0.5, None))
-        assert (run.loss_values, run.learning_rates, run.grad_norms) == ((2.5, None), (None, 0.001), (1.5, None))
+        assert (run.loss_values, run.learning_rates, run.grad_norms) == (
+            (2.5, None),
+            (None, 0.001),
+            (1.5, None),
+        )
         assert (run.status, run.status_reason, run.ending) == outcome.KILLED
         assert run.warnings == ("a doubt", recovery.RECOVERED)
 
@@ -158,7 +173,12 @@ class TestReading:
         ids=lambda damage: repr(damage[:12]),
     )
     def test_what_follows_a_damaged_line_is_lost_and_that_is_said(self, damage):
-        lines = (b"[1,1,0.5,2.5,null,1.5]", b"[2,1,0.5,2.5,null,1.5]", damage, b"[4,1,0.5,2.5,null,1.5]")
+        lines = (
+            b"[1,1,0.5,2.5,null,1.5]",
+            b"[2,1,0.5,2.5,null,1.5]",
+            damage,
+            b"[4,1,0.5,2.5,null,1.5]",
+        )
         run, _ = recovery.read(self.content(*lines))
         assert run.steps == (1, 2)
         assert any("the journal is damaged" in warning for warning in run.warnings)
@@ -167,8 +187,12 @@ class TestReading:
         later = msgspec.structs.replace(SETUP, label="later")
         run, _ = recovery.read(self.content(msgspec.json.encode({"run": later})))
         assert run.label == "later"
-        ends = [msgspec.structs.replace(SETUP, status_reason=reason) for reason in ("first", "second")]
-        run, finished = recovery.read(self.content(*(msgspec.json.encode({"final": end}) for end in ends)))
+        ends = [
+            msgspec.structs.replace(SETUP, status_reason=reason) for reason in ("first", "second")
+        ]
+        run, finished = recovery.read(
+            self.content(*(msgspec.json.encode({"final": end}) for end in ends))
+        )
         assert finished
         assert run == ends[1]
 
@@ -177,7 +201,9 @@ class TestReading:
         second = journal.Update({"epoch": 2}, {"rate": 5.0}, {"wait": 0.1}, ("short",))
         third = journal.Update({"epoch": 3})
         lines = [msgspec.json.encode({"update": each}) for each in (first, second, third)]
-        run, finished = recovery.read(self.content(b"[1,1,0.5,2.5,null,1.5]", *lines[:2], b"[2,1,0.5,2.5,null,1.5]"))
+        run, finished = recovery.read(
+            self.content(b"[1,1,0.5,2.5,null,1.5]", *lines[:2], b"[2,1,0.5,2.5,null,1.5]")
+        )
         assert not finished
         assert (run.steps, run.epochs) == ((1, 2), ({"epoch": 1}, {"epoch": 2}))
         assert (run.native_metrics, run.breakdown) == ({"rate": 5.0}, {"wait": 0.1})
@@ -188,7 +214,15 @@ class TestReading:
         assert "native_metrics and breakdown cover the first 2 of 3 recorded epochs" in run.warnings
 
     @pytest.mark.parametrize(
-        "content", [b"", b"{", b"[]\n", b'{"journal":1}\n', b"\x00" * 100, b'{"journal":2,"owner":{"pid":1}}\n']
+        "content",
+        [
+            b"",
+            b"{",
+            b"[]\n",
+            b'{"journal":1}\n',
+            b"\x00" * 100,
+            b'{"journal":2,"owner":{"pid":1}}\n',
+        ],
     )
     def test_what_is_no_journal_is_refused(self, content):
         with pytest.raises(ValueError):  # noqa: PT011 - msgspec's own words
@@ -216,7 +250,9 @@ class TestOwner:
 
     @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells when a process started")
     def test_another_process_that_got_the_number_is_not_the_owner(self, handle):
-        assert process_identity.has_exited(self.changed(started=process_identity.current_process().started - 1), handle)
+        assert process_identity.has_exited(
+            self.changed(started=process_identity.current_process().started - 1), handle
+        )
 
     def test_one_of_an_earlier_boot_of_this_machine_is_gone(self, handle):
         assert process_identity.has_exited(self.changed(boot="another"), handle)
@@ -270,7 +306,9 @@ class TestRecovering:
         assert recovery.recover(tmp_path) == []
 
     def test_it_joins_earlier_runs_of_its_setup(self, tmp_path, gone):
-        earlier = msgspec.structs.replace(SETUP, status="complete", timestamp="2026-11-20T10:00:00+00:00")
+        earlier = msgspec.structs.replace(
+            SETUP, status="complete", timestamp="2026-11-20T10:00:00+00:00"
+        )
         store.save(earlier, tmp_path)
         written(tmp_path, gone, {"run": SETUP}, a_record(1))
         (recovered,) = recovery.recover(tmp_path)
@@ -384,7 +422,14 @@ class TestOthersFiles:
         folder = tmp_path / "elsewhere"
         written(folder, gone, {"run": SETUP}, a_record(1)).rename(folder / "1-abc.jsonl")
         (folder / folders.JOURNALS).rmdir()
-        for name in ("train.jsonl", "x.claimed", "1-abd.jsonl", "notes.new", "1-abe.new", f".x.y{UNFINISHED}"):
+        for name in (
+            "train.jsonl",
+            "x.claimed",
+            "1-abd.jsonl",
+            "notes.new",
+            "1-abe.new",
+            f".x.y{UNFINISHED}",
+        ):
             (folder / name).write_text('{"text": "mine"}\n')
             os.utime(folder / name, (self.OLD, self.OLD))
         return folder
@@ -401,12 +446,16 @@ class TestOthersFiles:
         assert {path.name: path.read_bytes() for path in elsewhere.iterdir()} == names
         assert (results / link).is_symlink()
 
-    def test_x6_below_a_linked_directory_nothing_is_recovered_that_was_not_named(self, tmp_path, gone):
+    def test_x6_below_a_linked_directory_nothing_is_recovered_that_was_not_named(
+        self, tmp_path, gone
+    ):
         written(tmp_path / "theirs" / "machine", gone, {"run": SETUP}, a_record(1))
         (tmp_path / "results").mkdir()
         (tmp_path / "results" / "machine").symlink_to(tmp_path / "theirs" / "machine")
         assert folders.with_journals([str(tmp_path / "results")]) == []
-        assert folders.with_journals([str(tmp_path / "theirs")]) == [tmp_path / "theirs" / "machine"]
+        assert folders.with_journals([str(tmp_path / "theirs")]) == [
+            tmp_path / "theirs" / "machine"
+        ]
 
     def test_x6_links_pipes_and_files_of_others_in_it_stay(self, tmp_path, elsewhere, gone):
         before = {path.name: path.read_bytes() for path in elsewhere.iterdir()}
@@ -428,18 +477,26 @@ class TestOthersFiles:
         assert (tmp_path / f".x.y{UNFINISHED}").is_symlink()
 
     @pytest.mark.parametrize(
-        ("content", "goes"), [("", True), ('{"journal":1,', True), ('{"journal":1,"owner":{}}\n', True), ("{}", False)]
+        ("content", "goes"),
+        [("", True), ('{"journal":1,', True), ('{"journal":1,"owner":{}}\n', True), ("{}", False)],
     )
-    def test_x6_one_without_a_name_goes_an_hour_later_if_it_begins_as_a_journal(self, tmp_path, content, goes):
+    def test_x6_one_without_a_name_goes_an_hour_later_if_it_begins_as_a_journal(
+        self, tmp_path, content, goes
+    ):
         path = tmp_path / folders.JOURNALS / "1-abc.new"
         path.parent.mkdir()
         path.write_text(content)
-        for left_s, is_there in ((recovery.LEFT_UNNAMED_S - 60, True), (recovery.LEFT_UNNAMED_S + 60, not goes)):
+        for left_s, is_there in (
+            (recovery.LEFT_UNNAMED_S - 60, True),
+            (recovery.LEFT_UNNAMED_S + 60, not goes),
+        ):
             os.utime(path, (time.time() - left_s,) * 2)
             recovery.recover(tmp_path)
             assert path.exists() == is_there
 
-    def test_x6_an_empty_directory_of_the_name_stays_unless_a_journal_was_in_it(self, tmp_path, gone):
+    def test_x6_an_empty_directory_of_the_name_stays_unless_a_journal_was_in_it(
+        self, tmp_path, gone
+    ):
         (tmp_path / folders.JOURNALS).mkdir()
         recovery.recover(tmp_path)
         assert (tmp_path / folders.JOURNALS).is_dir()
@@ -447,7 +504,9 @@ class TestOthersFiles:
         recovery.recover(tmp_path)
         assert not (tmp_path / folders.JOURNALS).exists()
 
-    @pytest.mark.parametrize("call", ["recovery.running(folder, ['abc'])", "live._of_journals(job)"])
+    @pytest.mark.parametrize(
+        "call", ["recovery.running(folder, ['abc'])", "live._of_journals(job)"]
+    )
     def test_x6_a_pipe_among_the_journals_is_not_waited_for(self, tmp_path, call):
         (tmp_path / folders.JOURNALS).mkdir()
         os.mkfifo(tmp_path / folders.JOURNALS / "1-abc.jsonl")
@@ -457,7 +516,9 @@ class TestOthersFiles:
             f"assert not {call}"
         )
         repository = Path(process_identity.__file__).parents[2]
-        subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=repository, timeout=60, check=True)
+        subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path)], cwd=repository, timeout=60, check=True
+        )
 
     def test_x6_no_journal_is_written_through_a_link(self, tmp_path, elsewhere):
         before = sorted(elsewhere.iterdir())
@@ -480,7 +541,9 @@ class TestOthersFiles:
             ),
         ],
     )
-    def test_x6_commands_that_read_leave_what_a_link_leads_to(self, tmp_path, elsewhere, command, capsys):
+    def test_x6_commands_that_read_leave_what_a_link_leads_to(
+        self, tmp_path, elsewhere, command, capsys
+    ):
         from tprimat import cli
 
         here = tmp_path / "here"
@@ -505,7 +568,16 @@ class TestFolders:
             if name != "empty/x":
                 (folder / folders.JOURNALS).mkdir()
         (tmp_path / "named" / "a.json").write_text("{}")
-        arguments = ["named/a.json", "--output-dir=option", "collected", "empty", "no-such", "--x", "a\0b", "x" * 5000]
+        arguments = [
+            "named/a.json",
+            "--output-dir=option",
+            "collected",
+            "empty",
+            "no-such",
+            "--x",
+            "a\0b",
+            "x" * 5000,
+        ]
         found = folders.with_journals(arguments)
         assert found == [Path(name) for name in ("output", "named", "option", "collected/machine")]
 
@@ -520,7 +592,10 @@ class TestCommands:
     def test_the_next_command_says_what_it_found(self, tmp_path, gone, repository, command):
         written(tmp_path, gone, {"run": SETUP}, *map(a_record, range(1, 31)))
         done = subprocess.run(
-            [sys.executable, str(repository / command), str(tmp_path)], cwd=tmp_path, capture_output=True, text=True
+            [sys.executable, str(repository / command), str(tmp_path)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
         )
         assert done.returncode in (0, 3), done.stderr
         notes = [line for line in done.stderr.splitlines() if line.startswith("note: recovered")]
@@ -559,7 +634,9 @@ class TestInATraining:
         trainings.fit(callback(), max_steps=0)
         assert list((tmp_path / "output").glob("*/*")) == []
 
-    def test_with_nowhere_to_write_the_result_it_stays(self, trainings, callback, tmp_path, monkeypatch, capsys):
+    def test_with_nowhere_to_write_the_result_it_stays(
+        self, trainings, callback, tmp_path, monkeypatch, capsys
+    ):
         from tprimat.record import result
 
         with monkeypatch.context() as patch:

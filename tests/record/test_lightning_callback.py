@@ -24,7 +24,12 @@ def test_each_step_is_recorded_with_what_it_used(trainings, callback):
     # The rate of the step itself: the schedule has already gone on when the step's hook is called.
     assert run.learning_rates == pytest.approx([0.001, 0.002, 0.003, 0.004, 0.005, 0.006])
     assert run.tokens_per_step == 16
-    assert (run.platform, run.framework, run.model, run.label) == ("cpu", "lightning", "llama", "first")
+    assert (run.platform, run.framework, run.model, run.label) == (
+        "cpu",
+        "lightning",
+        "llama",
+        "first",
+    )
     assert run.training_config.precision == "fp32"
     assert run.training_config.max_steps == 6
     assert run.optimizer == Optimizer(
@@ -86,16 +91,30 @@ def taking(clock, module, validation=100.0, between_epochs=100.0):
     [
         ({"max_steps": 6}, range(1, 7), [1.0] * 6),
         ({"max_steps": 5, "accumulate_grad_batches": 4}, range(1, 6), [4.0] * 5),
-        ({"batches": 6, "max_epochs": 2, "accumulate_grad_batches": 4}, range(1, 5), [4.0, 2.0, 4.0, 2.0]),
+        (
+            {"batches": 6, "max_epochs": 2, "accumulate_grad_batches": 4},
+            range(1, 5),
+            [4.0, 2.0, 4.0, 2.0],
+        ),
         ({"batches": 3, "max_epochs": 4}, range(1, 13), [1.0] * 12),
         ({"batches": 3, "max_epochs": 1, "max_steps": 100}, range(1, 4), [1.0] * 3),
         ({"batches": 20, "max_epochs": 2, "limit_train_batches": 4}, range(1, 9), [1.0] * 8),
         ({"batches": 20, "max_epochs": 1, "limit_train_batches": 0.25}, range(1, 6), [1.0] * 5),
     ],
-    ids=["plain", "accumulated", "odd ends", "epochs", "loader ends", "limited", "limited to a share"],
+    ids=[
+        "plain",
+        "accumulated",
+        "odd ends",
+        "epochs",
+        "loader ends",
+        "limited",
+        "limited to a share",
+    ],
 )
 @pytest.mark.parametrize("validated", [False, True], ids=["", "validated within"])
-def test_the_number_and_the_times_of_steps(trainings, callback, clock, settings, steps, times, validated):
+def test_the_number_and_the_times_of_steps(
+    trainings, callback, clock, settings, steps, times, validated
+):
     ours = callback()
     more = {"validation": trainings.loader(1), "val_check_interval": 3} if validated else {}
     trainings.fit(ours, taking(clock, trainings.linear), **{"max_epochs": -1, **settings, **more})
@@ -114,14 +133,20 @@ def test_the_number_and_the_times_of_steps_that_a_training_makes_itself(training
     assert ours.result.step_times == (0.5,) * 8
 
 
-def test_the_number_and_the_times_of_steps_of_a_resumed_training(trainings, callback, clock, tmp_path):
+def test_the_number_and_the_times_of_steps_of_a_resumed_training(
+    trainings, callback, clock, tmp_path
+):
     from lightning.pytorch.callbacks import ModelCheckpoint
 
     saver = ModelCheckpoint(dirpath=tmp_path, save_last=True, every_n_train_steps=4)
-    trainings.fit(None, more=[saver], enable_checkpointing=True, batches=6, max_epochs=1, max_steps=4)
+    trainings.fit(
+        None, more=[saver], enable_checkpointing=True, batches=6, max_epochs=1, max_steps=4
+    )
     ours = callback()
     module = taking(clock, trainings.linear)
-    trainings.fit(ours, module, checkpoint=tmp_path / "last.ckpt", batches=6, max_epochs=9, max_steps=11)
+    trainings.fit(
+        ours, module, checkpoint=tmp_path / "last.ckpt", batches=6, max_epochs=9, max_steps=11
+    )
     # Into the next epoch: where the interrupted one goes on, Lightning 2.2 and later ones disagree by a batch.
     assert ours.result.steps == (5, 6, 7, 8, 9, 10, 11)
     assert ours.result.step_times == (1.0,) * 7
@@ -168,7 +193,9 @@ def test_a_step_of_fewer_micro_batches_leaves_no_one_batch_size(trainings, callb
     assert all(run.step_times)
     assert run.training_config.global_batch_size is None
     assert summarize(run).performance.tokens_per_second is None
-    assert any(warning.startswith("steps 2, 4 of fewer than 4 micro-batches") for warning in run.warnings)
+    assert any(
+        warning.startswith("steps 2, 4 of fewer than 4 micro-batches") for warning in run.warnings
+    )
 
 
 def test_validation_between_the_micro_batches_of_a_step_is_in_no_step(trainings, callback, clock):
@@ -190,7 +217,9 @@ def test_saving_a_checkpoint_is_in_no_step(trainings, callback, clock, tmp_path)
 
     ours = callback()
     saver = Slow(dirpath=tmp_path, every_n_train_steps=2, save_top_k=-1)
-    trainings.fit(ours, taking(clock, trainings.linear), more=[saver], enable_checkpointing=True, max_steps=7)
+    trainings.fit(
+        ours, taking(clock, trainings.linear), more=[saver], enable_checkpointing=True, max_steps=7
+    )
     assert len(list(tmp_path.glob("*.ckpt"))) >= 3
     assert ours.result.steps == (1, 2, 3, 4, 5, 6, 7)
     assert ours.result.step_times == (1.0,) * 7
@@ -252,7 +281,10 @@ def test_several_optimizers_share_a_record(trainings, callback):
     assert run.window_steps == (2,) * 5
     assert summarize(run).performance.total_steps == 10
     assert run.training_config.global_batch_size is None
-    assert any("up to 2 optimizer steps in one call of training_step" in warning for warning in run.warnings)
+    assert any(
+        "up to 2 optimizer steps in one call of training_step" in warning
+        for warning in run.warnings
+    )
     assert all(run.loss_values)
     assert set(run.learning_rates) == {0.01}
 
@@ -288,4 +320,6 @@ def test_losses_are_bit_identical_with_and_without(trainings, callback, settings
     with_it, without = trained
     assert len(set(with_it.losses)) > 5
     assert with_it.losses == without.losses
-    assert [value.tolist() for value in with_it.parameters()] == [value.tolist() for value in without.parameters()]
+    assert [value.tolist() for value in with_it.parameters()] == [
+        value.tolist() for value in without.parameters()
+    ]

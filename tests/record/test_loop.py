@@ -29,7 +29,9 @@ SIZES = {"global_batch_size": 4, "sequence_length": 16, "precision": "fp32"}
 @pytest.fixture
 def record(tmp_path):
     def make(**arguments):
-        return benchmark_utils.record(**{"model": "mine", "output_dir": tmp_path, "quiet": True, **SIZES, **arguments})
+        return benchmark_utils.record(
+            **{"model": "mine", "output_dir": tmp_path, "quiet": True, **SIZES, **arguments}
+        )
 
     return make
 
@@ -130,7 +132,9 @@ def test_x8_what_a_lock_keeps_out_is_saved_by_the_next_command(tmp_path, reposit
     command = [sys.executable, "-c", code, "a", "b"]
     (tmp_path / "out").mkdir()
     with files.lock_folder(tmp_path / "out"):
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+        )
     assert done.returncode == 0
     assert "locked by another program" in done.stderr
     assert "the next command saves them as a result" in done.stderr
@@ -148,11 +152,18 @@ class TestWhatIsRecorded:
         assert run.steps == (1, 2, 3)
         assert all(time > 0 for time in run.step_times)
         assert run.loss_values == pytest.approx((2.0, 1.0, 2 / 3))
-        assert (run.status, run.framework, run.model, run.platform) == ("complete", "own", "mine", "cpu")
+        assert (run.status, run.framework, run.model, run.platform) == (
+            "complete",
+            "own",
+            "mine",
+            "cpu",
+        )
         assert run.tokens_per_step == 64
         assert run.timing.covers == COVERS
         assert recorder.path == tmp_path / "train_own_mine.json"
-        assert store.read(recorder.path)[-1] == hosts.hidden(run, hosts.of_process(recorder.path.parent))
+        assert store.read(recorder.path)[-1] == hosts.hidden(
+            run, hosts.of_process(recorder.path.parent)
+        )
 
     def test_the_end_tells_how_many_runs_the_file_has(self, record, capsys):
         (path,) = {(recorder := record(quiet=False), trained(recorder))[0].path for _ in range(2)}
@@ -204,7 +215,10 @@ class TestWhatIsRecorded:
         assert trained(record(module=module)).model_config.num_parameters == 18
 
     def test_what_the_caller_knows_wins(self, record):
-        setup = Run(data=Data(kind="my texts"), parallelism_config=ParallelismConfig(tensor_model_parallel_size=2))
+        setup = Run(
+            data=Data(kind="my texts"),
+            parallelism_config=ParallelismConfig(tensor_model_parallel_size=2),
+        )
         run = trained(record(setup=setup, framework="jam", label="a"))
         assert (run.framework, run.label, run.data.kind) == ("jam", "a", "my texts")
         assert run.parallelism_config.tensor_model_parallel_size == 2
@@ -237,7 +251,9 @@ class TestWhatIsRecorded:
         # three, and one of them lies within the pause.
         assert recorder.result.step_times[1] == 2.0
 
-    @pytest.mark.skipif(not hasattr(signal, "SIGCONT"), reason="Windows suspends no process by a signal")
+    @pytest.mark.skipif(
+        not hasattr(signal, "SIGCONT"), reason="Windows suspends no process by a signal"
+    )
     @pytest.mark.parametrize(("slept", "held"), [(600.0, 600.0), (0.0, None)])
     def test_i4_t8_a_suspended_process_is_a_pause(self, record, monkeypatch, slept, held):
         """A scheduler sends SIGCONT before SIGTERM too: a step that takes no longer has held nothing."""
@@ -352,20 +368,30 @@ class TestWhatIsDeclined:
 class TestEnds:
     def test_fewer_steps_than_asked_for(self, record):
         run = trained(record(max_steps=5))
-        assert (run.status, run.status_reason) == ("incomplete", "3 of max_steps=5 steps: the loop stopped early")
+        assert (run.status, run.status_reason) == (
+            "incomplete",
+            "3 of max_steps=5 steps: the loop stopped early",
+        )
 
     def test_on_purpose(self, record):
         with record(max_steps=5) as recorder:
             recorder.step(loss=1.0)
             recorder.stop_reason = "the loss is low enough"
-        assert (recorder.result.status, recorder.result.status_reason) == ("complete", "the loss is low enough")
+        assert (recorder.result.status, recorder.result.status_reason) == (
+            "complete",
+            "the loss is low enough",
+        )
 
     @pytest.mark.parametrize(
         ("error", "status", "reason"),
         [
             (ValueError("bad batch"), "failed", "ValueError: bad batch"),
             (KeyboardInterrupt(), "incomplete", "interrupted (Ctrl-C)"),
-            (torch.cuda.OutOfMemoryError("no room"), "failed", "out of memory: OutOfMemoryError: no room"),
+            (
+                torch.cuda.OutOfMemoryError("no room"),
+                "failed",
+                "out of memory: OutOfMemoryError: no room",
+            ),
         ],
     )
     def test_an_exception_leaves_a_result_and_goes_on(self, record, error, status, reason):
@@ -386,10 +412,16 @@ class TestEnds:
                 os.kill(os.getpid(), signal.SIGTERM)
                 time.sleep(3600)
         """
-        done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], cwd=repository, timeout=1800)
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(program)], cwd=repository, timeout=1800
+        )
         assert done.returncode == -signal.SIGTERM
         run = store.read(tmp_path / "train_own_mine.json")[-1]
-        assert (run.status, run.status_reason, run.steps) == ("incomplete", "terminated (SIGTERM)", (1,))
+        assert (run.status, run.status_reason, run.steps) == (
+            "incomplete",
+            "terminated (SIGTERM)",
+            (1,),
+        )
 
     def test_a_folder_that_cannot_be_written_is_said_before_the_first_step(self, record, tmp_path):
         (tmp_path / "file").write_text("in the way")
@@ -452,7 +484,9 @@ def test_i1_compilation_is_noted(record, make, is_compiled):
 
 def test_i1_what_the_caller_states_of_compilation_stays(record):
     stated = Run(framework_config={"torch_compile": True})
-    assert trained(record(module=torch.nn.Linear(2, 2), setup=stated)).framework_config == {"torch_compile": True}
+    assert trained(record(module=torch.nn.Linear(2, 2), setup=stated)).framework_config == {
+        "torch_compile": True
+    }
 
 
 def test_i1_an_eager_module_in_a_compiled_step_is_not_called_eager(record, monkeypatch):

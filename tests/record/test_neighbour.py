@@ -111,7 +111,9 @@ def test_a_busy_neighbour_is_named_with_its_share(tmp_path, monkeypatch):
     assert (share > findings.DISTURBED_SHARE) == bool(texts)
 
     recorder, trace = trained()
-    assert not any(each.endswith(f"({busy.pid})") for sample in trace.samples for each in sample.cpu.programs)
+    assert not any(
+        each.endswith(f"({busy.pid})") for sample in trace.samples for each in sample.cpu.programs
+    )
     texts = [issue.text for issue in recorder.result.telemetry.issues]
     assert not any(f"({busy.pid})" in text for text in texts)
 

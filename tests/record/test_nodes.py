@@ -38,7 +38,9 @@ def test_what_differs_is_named_with_its_nodes(tmp_path):
 
 
 def test_what_one_has_and_another_lacks_differs(tmp_path):
-    other = Machine("nvd", GpuInfo(device_name="H100", device_count=8), Environment(cpu="EPYC", os="Linux"))
+    other = Machine(
+        "nvd", GpuInfo(device_name="H100", device_count=8), Environment(cpu="EPYC", os="Linux")
+    )
     _, (warning,) = stated(tmp_path, machine(), other)
     assert "torch 2.9.1 on n1, none on n2" in warning
 

@@ -10,7 +10,13 @@ from tprimat.results.run import Run
 
 
 def trainer(**fields):
-    usual = {"global_step": 20, "max_steps": 20, "max_epochs": -1, "current_epoch": 0, "should_stop": False}
+    usual = {
+        "global_step": 20,
+        "max_steps": 20,
+        "max_epochs": -1,
+        "current_epoch": 0,
+        "should_stop": False,
+    }
     return types.SimpleNamespace(**{**usual, **fields})
 
 
@@ -19,7 +25,11 @@ def trainer(**fields):
     [
         ({}, "complete", None),
         ({"max_steps": -1, "max_epochs": 3, "current_epoch": 3}, "complete", None),
-        ({"max_steps": -1, "max_epochs": 3, "current_epoch": 3, "should_stop": True}, "complete", None),
+        (
+            {"max_steps": -1, "max_epochs": 3, "current_epoch": 3, "should_stop": True},
+            "complete",
+            None,
+        ),
         (
             {"max_steps": -1, "max_epochs": 3, "current_epoch": 1, "should_stop": True},
             "incomplete",
@@ -40,7 +50,11 @@ def trainer(**fields):
             "incomplete",
             "20 of max_steps=100 steps: the training stopped early",
         ),
-        ({"max_steps": 100}, "incomplete", "20 of max_steps=100 steps: the training loop ended early"),
+        (
+            {"max_steps": 100},
+            "incomplete",
+            "20 of max_steps=100 steps: the training loop ended early",
+        ),
     ],
 )
 def test_how_a_training_came_to_its_end(fields, status, reason):
@@ -103,7 +117,9 @@ class SIGTERMException(SystemExit):
         ),
         (MemoryError(), "failed", "out of memory: MemoryError"),
         (
-            RuntimeError("[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory: you tried"),
+            RuntimeError(
+                "[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory: you tried"
+            ),
             "failed",
             "out of memory: RuntimeError: [enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate "
             "memory: you tried",
@@ -171,7 +187,10 @@ def test_what_only_names_memory_is_another_error(text):
 
 def test_whatever_is_raised_after_a_sigterm_is_its_doing():
     for exception in (RuntimeError("pipe"), KeyboardInterrupt()):
-        assert outcome.of_exception(exception, terminated=True)[:2] == ("incomplete", "terminated (SIGTERM)")
+        assert outcome.of_exception(exception, terminated=True)[:2] == (
+            "incomplete",
+            "terminated (SIGTERM)",
+        )
 
 
 def test_a_reason_has_an_end():
@@ -203,7 +222,10 @@ def test_why_one_failed_that_left_nothing(status, why):
             {"interrupted": False, "overdue": True, "recorded": "seen"},
             "killed: far exceeded its time limit",
         ),
-        ({"interrupted": False, "overdue": False, "recorded": "ValueError: seen"}, "ValueError: seen"),
+        (
+            {"interrupted": False, "overdue": False, "recorded": "ValueError: seen"},
+            "ValueError: seen",
+        ),
     ],
 )
 def test_what_the_parent_or_the_result_knows_comes_first(end, reason):
@@ -213,7 +235,9 @@ def test_what_the_parent_or_the_result_knows_comes_first(end, reason):
 def of_steps(*steps, **fields):
     nothing = (None,) * len(steps)
     names = ("step_times", "loss_values", "learning_rates", "grad_norms", "lines")
-    return Run(steps=steps, window_steps=(1,) * len(steps), **dict.fromkeys(names, nothing), **fields)
+    return Run(
+        steps=steps, window_steps=(1,) * len(steps), **dict.fromkeys(names, nothing), **fields
+    )
 
 
 @pytest.mark.parametrize(
@@ -233,5 +257,11 @@ def test_a_log_and_its_process_together(run, succeeded, expected):
 
 def test_only_what_the_parent_ended_has_its_reason():
     assert outcome.why_stopped(interrupted=False, overdue=False, limit_s=3.0) is None
-    assert outcome.why_stopped(interrupted=False, overdue=True, limit_s=3.0) == "killed: ran longer than 3.0 s"
-    assert outcome.why_stopped(interrupted=True, overdue=False, limit_s=None) == "interrupted by the user"
+    assert (
+        outcome.why_stopped(interrupted=False, overdue=True, limit_s=3.0)
+        == "killed: ran longer than 3.0 s"
+    )
+    assert (
+        outcome.why_stopped(interrupted=True, overdue=False, limit_s=None)
+        == "interrupted by the user"
+    )

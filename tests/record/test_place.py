@@ -17,11 +17,26 @@ def torch(hip=None):
     return types.SimpleNamespace(version=types.SimpleNamespace(hip=hip), __version__="2.10.0")
 
 
-H100 = GpuInfo(device_name="NVIDIA H100 80GB HBM3", device_count=1, software_stack="cuda", pytorch_version="2.10.0")
-A100 = GpuInfo(device_name="NVIDIA A100-SXM4-80GB", device_count=1, software_stack="cuda", pytorch_version="2.10.0")
+H100 = GpuInfo(
+    device_name="NVIDIA H100 80GB HBM3",
+    device_count=1,
+    software_stack="cuda",
+    pytorch_version="2.10.0",
+)
+A100 = GpuInfo(
+    device_name="NVIDIA A100-SXM4-80GB",
+    device_count=1,
+    software_stack="cuda",
+    pytorch_version="2.10.0",
+)
 MACHINE = Machine(
     "nvd",
-    GpuInfo(device_name="NVIDIA H100 80GB HBM3", device_count=2, software_stack="cuda", pytorch_version="2.10.0"),
+    GpuInfo(
+        device_name="NVIDIA H100 80GB HBM3",
+        device_count=2,
+        software_stack="cuda",
+        pytorch_version="2.10.0",
+    ),
     Environment(hostname="box", memory_held_by_others_gb=3.0),
     (Device(0, H100, memory_held_gb=3.0), Device(1, A100, memory_held_gb=0.25), Device(2, A100)),
     ("the GPUs differ",),
@@ -52,10 +67,15 @@ def test_only_the_devices_that_take_part_count():
     narrowed = device.restrict_to_devices(MACHINE, "nvd", SECOND_GPU, processes=1)
     assert narrowed.gpu_info.device_name == "NVIDIA A100-SXM4-80GB"
     assert narrowed.gpu_info.device_count == 1
-    assert device.restrict_to_devices(MACHINE, "nvd", SECOND_GPU, processes=16).gpu_info.device_count == 16
+    assert (
+        device.restrict_to_devices(MACHINE, "nvd", SECOND_GPU, processes=16).gpu_info.device_count
+        == 16
+    )
 
 
-@pytest.mark.parametrize(("index", "processes", "held"), [(1, 1, 0.25), (2, 1, None), (0, 1, 3.0), (0, 2, 3.0)])
+@pytest.mark.parametrize(
+    ("index", "processes", "held"), [(1, 1, 0.25), (2, 1, None), (0, 1, 3.0), (0, 2, 3.0)]
+)
 def test_memory_that_others_hold_of_an_idle_gpu_is_not_this_trainings(index, processes, held):
     own = types.SimpleNamespace(type="cuda", index=index)
     narrowed = device.restrict_to_devices(MACHINE, "nvd", own, processes)

@@ -23,7 +23,9 @@ def test_there_and_back(message):
     assert progress.decode(line) == message
 
 
-@pytest.mark.parametrize("line", ["", "Step 3", '{"type":"step"}', progress.MARK, progress.MARK + '{"type":"st'])
+@pytest.mark.parametrize(
+    "line", ["", "Step 3", '{"type":"step"}', progress.MARK, progress.MARK + '{"type":"st']
+)
 def test_any_other_line_is_none(line):
     assert progress.decode(line) is None
 
@@ -54,7 +56,13 @@ def test_session_and_round_of_the_environment(value, known):
 def test_what_a_session_knows_reaches_its_runs():
     known = progress.Known("d1g3st", None, ("--model", "llama"))
     environ = {progress.SESSION: "ab12/3", progress.KNOWN: msgspec.json.encode(known).decode()}
-    expected = {"session": "ab12", "round": 3, "request": "d1g3st", "tuning": None, "arguments": ("--model", "llama")}
+    expected = {
+        "session": "ab12",
+        "round": 3,
+        "request": "d1g3st",
+        "tuning": None,
+        "arguments": ("--model", "llama"),
+    }
     assert progress.given(environ) == expected
     assert progress.given({**environ, progress.KNOWN: "{"})["arguments"] is None
 

@@ -70,7 +70,9 @@ def gathered(shelf, own, others, laps=None):
 
 class TestGathering:
     def test_the_longest_time_of_each_step_counts(self, shelf):
-        found = gathered(shelf, records(1.0, 2.0, 3.0), {1: records(2.0, 1.0, 3.5), 2: records(1.5, 1.5, 1.5)})
+        found = gathered(
+            shelf, records(1.0, 2.0, 3.0), {1: records(2.0, 1.0, 3.5), 2: records(1.5, 1.5, 1.5)}
+        )
         assert [record.seconds for record in found.records] == [2.0, 2.0, 3.5]
         assert [record.loss for record in found.records] == [2.0] * 3
         assert found.over_ranks == "the longest of 3 processes, step by step"
@@ -130,7 +132,9 @@ class TestSlowOnes:
 
     def test_the_one_that_all_wait_for_is_named(self):
         said = self.said([0.3, 0.31, 0.5, 0.29])
-        assert said.startswith("rank 2 is a straggler: up to 0.5 s from step start to backward pass (typical 0.3 s")
+        assert said.startswith(
+            "rank 2 is a straggler: up to 0.5 s from step start to backward pass (typical 0.3 s"
+        )
 
     @pytest.mark.parametrize("until", [[0.3, 0.5], [0.5, 0.3]])
     def test_of_two_the_slower_one(self, until):
@@ -146,20 +150,27 @@ class TestSlowOnes:
         assert self.said(until) is None
 
     def test_its_node_and_its_share_of_the_step_are_named(self):
-        own, slow = (Times((1, 2), (2.0, 2.0), until, node) for until, node in ((0.3, "n1"), (0.9, "n2")))
+        own, slow = (
+            Times((1, 2), (2.0, 2.0), until, node) for until, node in ((0.3, "n1"), (0.9, "n2"))
+        )
         said = ranks.straggler_message(own, {1: slow})
         assert said.startswith("rank 1 on n2 is a straggler: up to 0.9 s")
         assert said.endswith("this delays the other ranks by 30% of each step")
 
     def test_each_nodes_slowest_rank_counts(self, shelf):
-        others = {rank: Times((1,), (1.0,), until, node) for rank, until, node in ((1, 0.4, "n1"), (2, 0.6, "n2"))}
+        others = {
+            rank: Times((1,), (1.0,), until, node)
+            for rank, until, node in ((1, 0.4, "n1"), (2, 0.6, "n2"))
+        }
         for rank, times in others.items():
             ranks.publish_times(shelf, "fit", rank, times)
         found = ranks.gather(records(1.0), (0.5, 0.5), "fit", 0, 3, "n1")
         assert found.until_backward == {"n1": 0.5, "n2": 0.6}
 
     def test_two_of_eight(self):
-        assert self.said([0.3] * 6 + [0.6, 0.7]).startswith("ranks 6, 7 are stragglers: up to 0.7 s")
+        assert self.said([0.3] * 6 + [0.6, 0.7]).startswith(
+            "ranks 6, 7 are stragglers: up to 0.7 s"
+        )
 
 
 GLOOS_TIMEOUT_S = 1800
@@ -210,7 +221,12 @@ class TestRealOnes:
         usual = {"act": "pass", "end": "pass", "steps": 8, "measured": True}
         script = tmp_path / "train.py"
         script.write_text(PROGRAM.format(**{**usual, **fields}))
-        environment = {**os.environ, "PYTHONPATH": str(repository), "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(repository),
+            "PYTHONWARNINGS": "ignore",
+            "OMP_NUM_THREADS": "1",
+        }
         process = subprocess.Popen(
             [sys.executable, *launcher, str(script), str(tmp_path / "output")],
             env=environment,
@@ -238,7 +254,10 @@ class TestRealOnes:
         assert run.timing.over_ranks == "the longest of 2 processes, step by step"
         assert min(run.step_times) >= 0.5
         (slow,) = [warning for warning in run.warnings if "straggler" in warning]
-        assert float(re.match(r"rank 1 is a straggler: up to ([\d.]+) s from step start", slow)[1]) >= 0.5
+        assert (
+            float(re.match(r"rank 1 is a straggler: up to ([\d.]+) s from step start", slow)[1])
+            >= 0.5
+        )
 
     @pytest.mark.reliability
     def test_losses_are_bit_identical_with_and_without(self, trainings, tmp_path, repository):
@@ -259,7 +278,9 @@ class TestRealOnes:
         assert run.status in ("failed", "incomplete")
         assert len(run.steps) == 4
         assert run.timing.over_ranks == "the first of 2 processes"
-        assert any("the training ended before they were collected" in warning for warning in run.warnings)
+        assert any(
+            "the training ended before they were collected" in warning for warning in run.warnings
+        )
 
     @pytest.mark.reliability
     def test_one_that_dies_at_the_end_loses_nothing(self, trainings, tmp_path, repository):
@@ -284,8 +305,19 @@ class TestRealOnes:
 
 @pytest.mark.reliability
 def test_benchmark_starts_torchrun_itself(trainings, tmp_path, repository):
-    command = [sys.executable, str(repository / "benchmark.py"), "--model", "llama", "--steps", "4", "--gpus", "2"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=GLOOS_TIMEOUT_S)
+    command = [
+        sys.executable,
+        str(repository / "benchmark.py"),
+        "--model",
+        "llama",
+        "--steps",
+        "4",
+        "--gpus",
+        "2",
+    ]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=GLOOS_TIMEOUT_S
+    )
     assert done.returncode == 0, done.stderr
     (run,) = store.read(tmp_path / "output" / "benchmark_cpu_llama.json")
     assert (run.status, run.steps) == ("complete", (1, 2, 3, 4))
@@ -327,7 +359,15 @@ def test_a_lap_is_the_time_from_a_steps_start_to_its_first_one():
     recorder = Recorder(clock)
     recorder.lap()
     recorder.start()
-    for event, at in [("lap", 2), ("lap", 3), ("step", 5), ("pause", 6), ("resume", 16), ("lap", 17), ("step", 20)]:
+    for event, at in [
+        ("lap", 2),
+        ("lap", 3),
+        ("step", 5),
+        ("pause", 6),
+        ("resume", 16),
+        ("lap", 17),
+        ("step", 20),
+    ]:
         clock.now = at * 10**9
         if event == "step":
             recorder.step_end(len(recorder.records) + 1)
@@ -341,7 +381,9 @@ def test_the_store_is_torchs_own(trainings, tmp_path):
     import torch.distributed as dist
 
     assert ranks.open_store() is None
-    dist.init_process_group("gloo", init_method=f"file://{Path(tmp_path, 'meet')}", rank=0, world_size=1)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{Path(tmp_path, 'meet')}", rank=0, world_size=1
+    )
     try:
         store_of_group = ranks.open_store()
         ranks.publish_times(store_of_group, "fit", 1, Times((1, 2), (0.5, None), 0.25))

@@ -49,13 +49,25 @@ def test_without_a_batch_there_is_no_rate():
 
 
 def test_rocm_names_its_own_version():
-    info = GpuInfo(device_count=1, device_name="AMD Instinct MI300X", software_stack="rocm", software_version="7.1")
-    assert console.start("amd", info, Environment()) == "Recording on 1 × AMD Instinct MI300X, – each, ROCm 7.1"
+    info = GpuInfo(
+        device_count=1,
+        device_name="AMD Instinct MI300X",
+        software_stack="rocm",
+        software_version="7.1",
+    )
+    assert (
+        console.start("amd", info, Environment())
+        == "Recording on 1 × AMD Instinct MI300X, – each, ROCm 7.1"
+    )
 
 
 def test_a_processor_has_threads_and_no_version():
-    info = GpuInfo(device_count=1, device_name="AMD EPYC", total_memory_gb=25.3, software_stack="cpu")
-    assert console.start("cpu", info, Environment(cpu_threads=2)) == "Recording on AMD EPYC, 2 threads"
+    info = GpuInfo(
+        device_count=1, device_name="AMD EPYC", total_memory_gb=25.3, software_stack="cpu"
+    )
+    assert (
+        console.start("cpu", info, Environment(cpu_threads=2)) == "Recording on AMD EPYC, 2 threads"
+    )
 
 
 def test_a_steps_line_is_what_users_know():
@@ -82,7 +94,9 @@ def test_the_end_says_what_ran_how_fast_with_how_much_memory_and_where_it_is():
 
 
 def test_the_memory_of_a_process_is_called_that():
-    run = finished(memory_metrics=MemoryMetrics(avg_memory_process_gb=1.0, peak_memory_process_gb=2.0))
+    run = finished(
+        memory_metrics=MemoryMetrics(avg_memory_process_gb=1.0, peak_memory_process_gb=2.0)
+    )
     assert "Memory:  2.00 GB of the process, peak" in ended("cpu", run)
 
 
@@ -98,7 +112,9 @@ def test_an_end_before_its_time_has_its_reason():
 def test_c10_warnings_take_two_lines_at_most(count, shown):
     lines = console.warnings([f"number {number}" for number in range(count)])
     assert lines[:shown] == [f"warning: number {number}" for number in range(shown)]
-    assert lines[shown:] == ([f"warning: {count - shown} more in the result"] if count > shown else [])
+    assert lines[shown:] == (
+        [f"warning: {count - shown} more in the result"] if count > shown else []
+    )
     assert len(lines) <= console.MOST_WARNINGS
 
 
@@ -108,7 +124,12 @@ def test_c10_a_recording_takes_eight_lines_and_warns_of_what_can_be_changed(tmp_
 
     module = torch.nn.Linear(2, 2)
     with benchmark_utils.record(
-        model="mine", module=module, output_dir=tmp_path, global_batch_size=8, sequence_length=16, precision="fp32"
+        model="mine",
+        module=module,
+        output_dir=tmp_path,
+        global_batch_size=8,
+        sequence_length=16,
+        precision="fp32",
     ) as recorder:
         for _ in range(60):
             recorder.step()

@@ -30,7 +30,9 @@ def test_a_gpus_memory_is_the_mean_at_step_ends_and_the_peak_within_steps():
 
 
 def test_the_page_cache_is_no_memory_in_use_of_a_gpu_that_shares_the_systems(monkeypatch):
-    monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: types.SimpleNamespace(available=70_000_000_000))
+    monkeypatch.setattr(
+        memory.psutil, "virtual_memory", lambda: types.SimpleNamespace(available=70_000_000_000)
+    )
     cuda = Cuda()
     cuda.is_integrated = True
     cuda.hold(20_000_000_000, 20_000_000_000, 20_000_000_000, used=90_000_000_000)
@@ -81,10 +83,15 @@ def test_a_fresh_reading_is_not_repeated(monkeypatch):
 def test_windows_states_its_peak_by_another_name(monkeypatch):
     monkeypatch.setitem(sys.modules, "resource", None)
     info = types.SimpleNamespace(rss=1_000_000_000, peak_wset=3_000_000_000)
-    monkeypatch.setattr(memory.psutil, "Process", lambda: types.SimpleNamespace(memory_info=lambda: info))
+    monkeypatch.setattr(
+        memory.psutil, "Process", lambda: types.SimpleNamespace(memory_info=lambda: info)
+    )
     readings = ProcessMemory()
     readings.sample()
-    assert readings.metrics().known() == {"avg_memory_process_gb": 1.0, "peak_memory_process_gb": 3.0}
+    assert readings.metrics().known() == {
+        "avg_memory_process_gb": 1.0,
+        "peak_memory_process_gb": 3.0,
+    }
 
 
 def test_macos_counts_its_peak_in_bytes(monkeypatch):

@@ -23,12 +23,16 @@ class FakeClock:
 
     def mark(self):
         if self.fails:
-            raise RuntimeError("CUDA error: an illegal memory access was encountered\nmore about it")
+            raise RuntimeError(
+                "CUDA error: an illegal memory access was encountered\nmore about it"
+            )
         return self.now
 
     def is_ready(self, stamp):
         if self.fails:
-            raise RuntimeError("CUDA error: an illegal memory access was encountered\nmore about it")
+            raise RuntimeError(
+                "CUDA error: an illegal memory access was encountered\nmore about it"
+            )
         return stamp <= self.ready_until
 
     def seconds(self, earlier, later):
@@ -115,7 +119,10 @@ def test_pause_before_the_start_means_nothing(clock):
 
 @given(
     st.lists(
-        st.tuples(st.floats(1e-6, 1e4), st.sampled_from(["step", "pause", "resume"]), st.integers(0, 3)), max_size=60
+        st.tuples(
+            st.floats(1e-6, 1e4), st.sampled_from(["step", "pause", "resume"]), st.integers(0, 3)
+        ),
+        max_size=60,
     )
 )
 def test_steps_pauses_and_what_is_open_add_up_to_the_whole(events):
@@ -174,7 +181,13 @@ def test_nothing_waits_and_nothing_is_read_before_the_device_is_there(clock):
     clock.asked_to_wait.clear()
     clock.ready_until = 0.0
     for number in (1, 2, 3):
-        step(recorder, clock, number, 1.0, values=lambda n=number: (read.append(n), (float(n), None))[1])
+        step(
+            recorder,
+            clock,
+            number,
+            1.0,
+            values=lambda n=number: (read.append(n), (float(n), None))[1],
+        )
     assert read == []
     assert seen == []
     clock.ready_until = clock.now - 1.5  # only the first
@@ -232,7 +245,9 @@ def test_a_device_in_error_costs_the_times_and_not_the_steps(clock):
     ]
 
 
-@pytest.mark.parametrize(("skew", "doubtful"), [(1.0, False), (1.009, False), (1.02, True), (0.5, True)])
+@pytest.mark.parametrize(
+    ("skew", "doubtful"), [(1.0, False), (1.009, False), (1.02, True), (0.5, True)]
+)
 def test_the_clock_is_held_against_the_hosts(skew, doubtful):
     clock = FakeClock(skew=skew)
     recorder = started(clock)

@@ -67,7 +67,14 @@ def test_the_real_configurations_of_our_models_give_their_shapes(name):
         **model.settings,
     )
     shape = shapes.model_config_of(made)
-    for field in ("num_layers", "hidden_size", "num_query_groups", "head_dim", "ffn_hidden_size", "vocab_size"):
+    for field in (
+        "num_layers",
+        "hidden_size",
+        "num_query_groups",
+        "head_dim",
+        "ffn_hidden_size",
+        "vocab_size",
+    ):
         assert getattr(shape, field) == getattr(row, field)
     assert shape.sliding_window is None
     assert shapes.name_of(shape, object()) == name
@@ -90,7 +97,12 @@ def test_megatrons_names_too():
             num_moe_experts=None,
         )
     )
-    assert (shape.num_layers, shape.num_query_groups, shape.sliding_window, shape.gated_ffn) == (32, 8, 4096, True)
+    assert (shape.num_layers, shape.num_query_groups, shape.sliding_window, shape.gated_ffn) == (
+        32,
+        8,
+        4096,
+        True,
+    )
     assert shape.ffn_hidden_size == 14336
 
 
@@ -100,7 +112,10 @@ def test_megatrons_names_too():
         ({"model_type": "dbrx", "num_local_experts": 8}, "experts"),
         ({"model_type": "gpt_neox"}, "two feed-forward matrices"),
         ({"num_local_experts": 8, "model_type": None}, "experts without a type"),
-        ({"model_type": "qwen2", "layer_types": ["full_attention", "sliding_attention"]}, "windows in some layers"),
+        (
+            {"model_type": "qwen2", "layer_types": ["full_attention", "sliding_attention"]},
+            "windows in some layers",
+        ),
     ],
 )
 def test_rather_no_flops_than_those_of_another_model(fields, reason):
@@ -145,7 +160,9 @@ def test_layers_without_the_window_are_counted(fields, window, unbounded):
 
 
 @pytest.mark.parametrize(
-    ("skipped", "unbounded"), [(2, 16), (None, 0), ([1, 1, 1, 0] * 8, 8)], ids=["every second", "none", "listed"]
+    ("skipped", "unbounded"),
+    [(2, 16), (None, 0), ([1, 1, 1, 0] * 8, 8)],
+    ids=["every second", "none", "listed"],
 )
 def test_megatrons_layers_without_the_window_are_counted(skipped, unbounded):
     shape = shapes.of_config(
@@ -193,7 +210,9 @@ def test_a_modules_own_configuration_is_found():
 
 def test_parameters_that_are_trained_are_counted_where_some_are_frozen():
     torch = pytest.importorskip("torch")
-    module = torch.nn.Sequential(torch.nn.Linear(10, 10, bias=False), torch.nn.Linear(10, 1, bias=False))
+    module = torch.nn.Sequential(
+        torch.nn.Linear(10, 10, bias=False), torch.nn.Linear(10, 1, bias=False)
+    )
     whole = shapes.with_parameters(None, module)
     assert (whole.num_parameters, whole.trainable_parameters) == (110, None)
     module[0].requires_grad_(False)
@@ -306,15 +325,21 @@ class TestFile:
         theirs.write_text(json.dumps(DEEPSEEK_V3))
         shape = shapes.of_file(theirs)
         ours.write_text(json.dumps(shape.known()))
-        assert flops_per_token(shapes.of_file(ours), 4096) == flops_per_token(models.find("deepseek-v3").shape, 4096)
+        assert flops_per_token(shapes.of_file(ours), 4096) == flops_per_token(
+            models.find("deepseek-v3").shape, 4096
+        )
         assert (shape.source, shapes.of_file(ours).source) == ("config.json", "shape.json")
 
     def test_of_a_model_with_images_the_text_part_counts(self, tmp_path):
         path = tmp_path / "config.json"
-        path.write_text(json.dumps({"model_type": "x_vl", "text_config": LLAMA, "vision_config": {"depth": 32}}))
+        path.write_text(
+            json.dumps({"model_type": "x_vl", "text_config": LLAMA, "vision_config": {"depth": 32}})
+        )
         assert models.with_shape(shapes.of_file(path)).name == "llama"
 
-    @pytest.mark.parametrize("content", ["[]", "{", '{"num_layer": 3}', '{"num_layers": "many"}', "3", "null"])
+    @pytest.mark.parametrize(
+        "content", ["[]", "{", '{"num_layer": 3}', '{"num_layers": "many"}', "3", "null"]
+    )
     def test_anything_else_is_one_line(self, tmp_path, content):
         path = tmp_path / "shape.json"
         path.write_text(content)

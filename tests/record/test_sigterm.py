@@ -106,7 +106,9 @@ print("not reached", flush=True)
 
 
 @pytest.mark.parametrize(
-    ("ready", "said"), [(True, "last words\n"), (False, "last words\nstill here\n")], ids=["at once", "when released"]
+    ("ready", "said"),
+    [(True, "last words\n"), (False, "last words\nstill here\n")],
+    ids=["at once", "when released"],
 )
 def test_where_nobody_else_would_act_last_words_come_first(repository, ready, said):
     done = subprocess.run(

@@ -39,11 +39,15 @@ def drawn(name="h100", seed=0, **changes):
 
 class TestSentences:
     def planted(self, name, **changes):
-        plan = faults.Plan(random.Random(5), **{"gpus": 2, "step_s": 1.0, "duration_s": 150.0, **changes})
+        plan = faults.Plan(
+            random.Random(5), **{"gpus": 2, "step_s": 1.0, "duration_s": 150.0, **changes}
+        )
         plan.from_s, plan.to_s = 60.0, 90.0
         faults.FAULTS[name].plant(plan)
         (issue,) = (
-            each for each in faults.make(plan).joined().telemetry.issues if each.code in faults.FAULTS[name].issues
+            each
+            for each in faults.make(plan).joined().telemetry.issues
+            if each.code in faults.FAULTS[name].issues
         )
         return issue
 
@@ -61,13 +65,17 @@ class TestSentences:
         assert issue.text.startswith("clock rose 1,")
         assert issue.first_step == issue.last_step
         assert issue.sentence.startswith(f"step {issue.first_step}: ")
-        assert (issue.expected, issue.value) == (pytest.approx(1410, rel=0.02), pytest.approx(1980, rel=0.02))
+        assert (issue.expected, issue.value) == (
+            pytest.approx(1410, rel=0.02),
+            pytest.approx(1980, rel=0.02),
+        )
 
     def test_a_neighbour_has_a_name_and_a_share(self):
         issue = self.planted("busy neighbour", kind="cpu", gpus=1)
         assert issue.value == pytest.approx(0.23, abs=0.01)
         assert (
-            issue.text == f"{issue.value:.0%} of the CPU was used by other programs (neighbour (77) {issue.value:.0%})"
+            issue.text
+            == f"{issue.value:.0%} of the CPU was used by other programs (neighbour (77) {issue.value:.0%})"
         )
         assert (issue.severity, issue.device) == ("warning", "cpu")
 
@@ -87,10 +95,18 @@ class TestEnergy:
         assert run.telemetry.energy_code == "measured"
         assert run.telemetry.energy_covers == "the GPUs that train"
         assert "fans" in run.telemetry.energy_excludes
-        first = next(step for step in run.steps if known["measured_seconds"] > sum(run.step_times[step - 1 :]) - 1e-3)
+        first = next(
+            step
+            for step in run.steps
+            if known["measured_seconds"] > sum(run.step_times[step - 1 :]) - 1e-3
+        )
         assert known["measured_tokens"] == (len(run.steps) - first + 1) * 64 * 2048
-        assert known["joules_per_token"] == pytest.approx(known["energy_joules"] / known["measured_tokens"], rel=1e-5)
-        assert known["mean_power_watts_per_gpu"] == pytest.approx(known["mean_power_watts"] / 2, abs=0.1)
+        assert known["joules_per_token"] == pytest.approx(
+            known["energy_joules"] / known["measured_tokens"], rel=1e-5
+        )
+        assert known["mean_power_watts_per_gpu"] == pytest.approx(
+            known["mean_power_watts"] / 2, abs=0.1
+        )
         assert known["mean_power_watts_per_gpu"] == pytest.approx(600.0, rel=0.01)
         assert known["energy_error_joules"] < 0.1 * known["energy_joules"]
 
@@ -124,7 +140,9 @@ class TestEnergy:
         counter = energy.unwrapped(list(enumerate(values)), top)
         assert (counter.joules[-1] - counter.joules[0], counter.wraps) == (total, wraps)
 
-    @pytest.mark.parametrize(("values", "top"), [((90.0, 5.0), None), ((40.0, 5.0), 100.0), ((140.0, 5.0), 100.0)])
+    @pytest.mark.parametrize(
+        ("values", "top"), [((90.0, 5.0), None), ((40.0, 5.0), 100.0), ((140.0, 5.0), 100.0)]
+    )
     def test_a_counter_that_falls_otherwise_is_rejected(self, values, top):
         assert energy.unwrapped(list(enumerate(values)), top).code == "counter-reset"
 
@@ -132,7 +150,10 @@ class TestEnergy:
         made = drawn(duration_s=60.0)
         config = msgspec.structs.replace(made.run.training_config, num_gpus=16)
         run = telemetry.with_trace(
-            msgspec.structs.replace(made.run, training_config=config), made.steps, made.trace, made.expected_gpus
+            msgspec.structs.replace(made.run, training_config=config),
+            made.steps,
+            made.trace,
+            made.expected_gpus,
         )
         assert run.telemetry.energy_code == "devices-missing"
         assert "energy_joules" not in run.energy_metrics
@@ -142,30 +163,54 @@ class TestEnergy:
         environment = Environment(nodes=(Node(hostname="a"), Node(hostname="b")))
         config = msgspec.structs.replace(made.run.training_config, num_gpus=2)
         for known in ({"environment": environment}, {"training_config": config}):
-            run = telemetry.with_trace(msgspec.structs.replace(made.run, **known), made.steps, made.trace, 1)
+            run = telemetry.with_trace(
+                msgspec.structs.replace(made.run, **known), made.steps, made.trace, 1
+            )
             assert run.telemetry.energy_code == "devices-missing"
             assert run.telemetry.energy_reason == "the CPUs of the other machines were not read"
             assert "energy_joules" not in run.energy_metrics
 
     @pytest.mark.parametrize(
         ("dies", "code"),
-        [((0, 1), "measured"), ((2, 3), "measured"), ((0, 3), "shared-counter"), ((1, 2), "shared-counter")],
+        [
+            ((0, 1), "measured"),
+            ((2, 3), "measured"),
+            ((0, 3), "shared-counter"),
+            ((1, 2), "shared-counter"),
+        ],
     )
     def test_of_both_dies_of_each_package_or_none(self, dies, code):
         # The even die counts the energy of its package, 500 W.
         def die(index, second):
             joules, watts = (500.0 * second, 500.0) if index % 2 == 0 else (0.0, 0.0)
-            known = {"energy_j": joules, "power_w": watts, "counter_is_shared": True, "utilisation_percent": 99.0}
+            known = {
+                "energy_j": joules,
+                "power_w": watts,
+                "counter_is_shared": True,
+                "utilisation_percent": 99.0,
+            }
             return GpuState(index=index, name="MI250X", id=f"die{index}", **known)
 
-        samples = [Sample(float(second), tuple(die(index, second) for index in dies)) for second in range(121)]
-        steps = Timeline(tuple(range(1, 101)), tuple(10.0 + step for step in range(1, 101)), (1.0,) * 100, 10.0)
+        samples = [
+            Sample(float(second), tuple(die(index, second) for index in dies))
+            for second in range(121)
+        ]
+        steps = Timeline(
+            tuple(range(1, 101)), tuple(10.0 + step for step in range(1, 101)), (1.0,) * 100, 10.0
+        )
         found = energy.of_gpus(samples, [f"die{index}" for index in dies], steps, 2)
-        assert (found.code, found.joules) == (code, pytest.approx(50_000) if code == "measured" else None)
+        assert (found.code, found.joules) == (
+            code,
+            pytest.approx(50_000) if code == "measured" else None,
+        )
 
     def test_the_code_is_that_of_the_least_sure_gpu(self):
         codes = ("counter-wrapped", "from-power", "measured")
-        assert energy._sum([energy.Energy(code, code, 1.0) for code in codes])[:3] == ("from-power", "from-power", 3.0)
+        assert energy._sum([energy.Energy(code, code, 1.0) for code in codes])[:3] == (
+            "from-power",
+            "from-power",
+            3.0,
+        )
 
     def test_a_log_has_no_power_either(self):
         made = drawn(duration_s=60.0)
@@ -191,17 +236,26 @@ class TestEnergy:
             ("", "no-counter"),
         ):
             joined = telemetry.with_trace(run, made.steps, made.trace, 1, (unknown,))
-            assert (joined.telemetry.energy_code, "energy_joules" in joined.energy_metrics) == (code, False)
+            assert (joined.telemetry.energy_code, "energy_joules" in joined.energy_metrics) == (
+                code,
+                False,
+            )
 
     def test_steps_without_a_time_are_in_neither(self):
         made = drawn(duration_s=60.0)
         lost = made.run.steps[40]
         times = tuple(
-            None if step == lost else time for step, time in zip(made.run.steps, made.run.step_times, strict=True)
+            None if step == lost else time
+            for step, time in zip(made.run.steps, made.run.step_times, strict=True)
         )
         run = msgspec.structs.replace(made.run, step_times=times)
-        steps = Timeline.of(run, dict(zip(made.steps.steps, made.steps.ends, strict=True)), made.steps.began)
-        whole, part = made.joined().energy_metrics, telemetry.with_trace(run, steps, made.trace, 2).energy_metrics
+        steps = Timeline.of(
+            run, dict(zip(made.steps.steps, made.steps.ends, strict=True)), made.steps.began
+        )
+        whole, part = (
+            made.joined().energy_metrics,
+            telemetry.with_trace(run, steps, made.trace, 2).energy_metrics,
+        )
         assert whole["measured_tokens"] - part["measured_tokens"] == 64 * 2048
         assert part["joules_per_token"] == pytest.approx(whole["joules_per_token"], rel=0.02)
 
@@ -209,11 +263,16 @@ class TestEnergy:
         made = drawn(duration_s=60.0)
         cut = made.trace._replace(samples=made.trace.samples[:-10])
         run = telemetry.with_trace(made.run, made.steps, cut, 2)
-        assert (run.telemetry.energy_code, "energy_joules" in run.energy_metrics) == ("no-counter", False)
+        assert (run.telemetry.energy_code, "energy_joules" in run.energy_metrics) == (
+            "no-counter",
+            False,
+        )
 
 
 class TestSeries:
-    @pytest.mark.parametrize(("step_s", "duration_s"), [(0.02, 60.0), (0.5, 60.0), (20.0, 200.0), (0.1, 1500.0)])
+    @pytest.mark.parametrize(
+        ("step_s", "duration_s"), [(0.02, 60.0), (0.5, 60.0), (20.0, 200.0), (0.1, 1500.0)]
+    )
     def test_entries_are_bounded_and_cover_all_steps(self, step_s, duration_s):
         made = drawn(step_s=step_s, duration_s=duration_s, gpus=1)
         axis, values = series.join(made.trace.samples, made.steps)
@@ -230,7 +289,10 @@ class TestSeries:
 
     def test_values_are_means_over_the_steps_of_an_entry(self):
         steps = Timeline((1, 2), (10.0, 20.0), (10.0, 10.0), 0.0)
-        samples = [Sample(at, cpu=CpuState(total_s=2 * at, busy_s=at, own_s=at / 2)) for at in (0.0, 5.0, 10.0, 20.0)]
+        samples = [
+            Sample(at, cpu=CpuState(total_s=2 * at, busy_s=at, own_s=at / 2))
+            for at in (0.0, 5.0, 10.0, 20.0)
+        ]
         assert series.join(samples, steps) == (
             (1, 2),
             {"other_programs_cpu_percent": (25.0, 25.0), "steal_cpu_percent": (0.0, 0.0)},
@@ -240,7 +302,14 @@ class TestSeries:
     def test_next_to_nothing_was_read(self, samples):
         steps = Timeline((1,), (10.0,), (10.0,), 0.0)
         assert series.join(samples, steps)[1] == {}
-        run = Run(**{**dict.fromkeys(SERIES, (None,)), "steps": (1,), "window_steps": (1,), "step_times": (10.0,)})
+        run = Run(
+            **{
+                **dict.fromkeys(SERIES, (None,)),
+                "steps": (1,),
+                "window_steps": (1,),
+                "step_times": (10.0,),
+            }
+        )
         known = telemetry.with_trace(run, steps, Trace(Header(1, "cpu"), samples), 1)
         assert known.telemetry.series == {}
 

@@ -41,11 +41,15 @@ def falls_once(lowest):
 
 def throttled(count):
     reasons = [("thermal",) if 5 <= place < 5 + count else () for place in range(20)]
-    return "thermal" in codes([Sample(place + 0.5, (gpu(throttle=each),)) for place, each in enumerate(reasons)])
+    return "thermal" in codes(
+        [Sample(place + 0.5, (gpu(throttle=each),)) for place, each in enumerate(reasons)]
+    )
 
 
 def lost(count):
-    return "gpu-lost" in codes([Sample(place + 0.5, (gpu(),) if place < 20 - count else ()) for place in range(20)])
+    return "gpu-lost" in codes(
+        [Sample(place + 0.5, (gpu(),) if place < 20 - count else ()) for place in range(20)]
+    )
 
 
 def of_cpu(platform="cpu", **shares):
@@ -53,18 +57,36 @@ def of_cpu(platform="cpu", **shares):
 
     def state(at):
         spent = {name: share * at for name, share in shares.items()}
-        stalled = {name.removeprefix("stalled_"): spent.pop(name) for name in list(spent) if "stalled" in name}
-        programs = {f"program {number}": 0.02 * at for number in range(int(shares.get("programs", 0)))}
+        stalled = {
+            name.removeprefix("stalled_"): spent.pop(name)
+            for name in list(spent)
+            if "stalled" in name
+        }
+        programs = {
+            f"program {number}": 0.02 * at for number in range(int(shares.get("programs", 0)))
+        }
         spent.pop("programs", None)
         busy = spent.pop("others", 0.0)
-        return CpuState(total_s=at, busy_s=busy, own_s=0.0, stalled_s=stalled, programs=programs, **spent)
+        return CpuState(
+            total_s=at, busy_s=busy, own_s=0.0, stalled_s=stalled, programs=programs, **spent
+        )
 
     return codes([Sample(float(at), cpu=state(at)) for at in range(41)], platform=platform)
 
 
 @limits(
-    ("clock", lambda clock: "clock-change" in of_clocks([1000.0] * 20 + [clock] * 20), (939.0, True), (941.0, False)),
-    ("readings", lambda count: "clock-change" in of_clocks([1000.0] * 20 + [900.0] * count), (11, False), (12, True)),
+    (
+        "clock",
+        lambda clock: "clock-change" in of_clocks([1000.0] * 20 + [clock] * 20),
+        (939.0, True),
+        (941.0, False),
+    ),
+    (
+        "readings",
+        lambda count: "clock-change" in of_clocks([1000.0] * 20 + [900.0] * count),
+        (11, False),
+        (12, True),
+    ),
     ("readings in order", falls_once, (906.5, False), (907.5, True)),
     (
         "clock of one GPU",
@@ -74,17 +96,44 @@ def of_cpu(platform="cpu", **shares):
     ),
     (
         "readings of one GPU",
-        lambda count: "slower-gpu" in of_clocks([1000.0] * count, [1000.0] * count, [900.0] * count),
+        lambda count: (
+            "slower-gpu" in of_clocks([1000.0] * count, [1000.0] * count, [900.0] * count)
+        ),
         (11, False),
         (12, True),
     ),
     ("readings with a limit", throttled, (1, False), (2, True)),
     ("readings without a GPU", lost, (2, False), (3, True)),
-    ("other programs", lambda share: "cpu-shared" in of_cpu(others=share), (0.0499, False), (0.0501, True)),
-    ("hypervisor", lambda share: "cpu-steal" in of_cpu(stolen_s=share), (0.0499, False), (0.0501, True)),
-    ("quota", lambda share: "cpu-quota" in of_cpu(held_back_s=share), (0.0499, False), (0.0501, True)),
-    ("memory", lambda share: "memory-pressure" in of_cpu(stalled_memory=share), (0.0199, False), (0.0201, True)),
-    ("storage", lambda share: "io-pressure" in of_cpu(stalled_io=share), (0.0999, False), (0.1001, True)),
+    (
+        "other programs",
+        lambda share: "cpu-shared" in of_cpu(others=share),
+        (0.0499, False),
+        (0.0501, True),
+    ),
+    (
+        "hypervisor",
+        lambda share: "cpu-steal" in of_cpu(stolen_s=share),
+        (0.0499, False),
+        (0.0501, True),
+    ),
+    (
+        "quota",
+        lambda share: "cpu-quota" in of_cpu(held_back_s=share),
+        (0.0499, False),
+        (0.0501, True),
+    ),
+    (
+        "memory",
+        lambda share: "memory-pressure" in of_cpu(stalled_memory=share),
+        (0.0199, False),
+        (0.0201, True),
+    ),
+    (
+        "storage",
+        lambda share: "io-pressure" in of_cpu(stalled_io=share),
+        (0.0999, False),
+        (0.1001, True),
+    ),
     (
         "named programs",
         lambda count: of_cpu(others=0.2, programs=count)["cpu-shared"].text.count("program "),
@@ -116,7 +165,9 @@ def validity(factor=1.0, *, seconds=40, counted=None, watts=500.0, readings=None
 
 def standing_still(seconds):
     """The code of a counter of 100 s that stands still for so long, and then has what it missed."""
-    return validity(seconds=99, counted=lambda at: 40 if 40 <= at <= 40 + seconds else at, power_is_average=True)
+    return validity(
+        seconds=99, counted=lambda at: 40 if 40 <= at <= 40 + seconds else at, power_is_average=True
+    )
 
 
 def wrapped(start):
@@ -152,11 +203,26 @@ def wrapped(start):
         (2.01, "power-disagrees"),
     ),
     # The first readings cover a tenth of the time, and the counter states as little.
-    ("power readings", lambda count: validity(readings=count, factor=0.08), (4, "unverified"), (5, "measured")),
+    (
+        "power readings",
+        lambda count: validity(readings=count, factor=0.08),
+        (4, "unverified"),
+        (5, "measured"),
+    ),
     ("seconds", lambda seconds: validity(seconds=seconds), (11, "window-short"), (13, "measured")),
     ("standing still", standing_still, (19, "measured"), (21, "counter-stuck")),
-    ("utilisation", lambda percent: validity(utilisation_percent=percent), (5.0, "wrong-device"), (5.1, "measured")),
-    ("power cap", lambda cap: validity(power_cap_w=cap), (454.0, "above-power-cap"), (455.0, "measured")),
+    (
+        "utilisation",
+        lambda percent: validity(utilisation_percent=percent),
+        (5.0, "wrong-device"),
+        (5.1, "measured"),
+    ),
+    (
+        "power cap",
+        lambda cap: validity(power_cap_w=cap),
+        (454.0, "above-power-cap"),
+        (455.0, "measured"),
+    ),
     (
         "start again",
         lambda start: getattr(wrapped(start), "code", "wrapped"),

@@ -12,7 +12,9 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 if importlib.util.find_spec("accelerate") is None:
-    pytest.skip("transformers.Trainer needs accelerate, which is not installed", allow_module_level=True)
+    pytest.skip(
+        "transformers.Trainer needs accelerate, which is not installed", allow_module_level=True
+    )
 
 from benchmark_utils import TrainerBenchmarkCallback
 from tprimat.errors import UsageError
@@ -44,7 +46,9 @@ def sequences(number):
 @pytest.fixture
 def train(tmp_path):
     def run(callback=None, kind=transformers.Trainer, samples=64, evaluated=False, **settings):
-        callback = callback or TrainerBenchmarkCallback(tmp_path / "results", sequence_length=LENGTH, quiet=True)
+        callback = callback or TrainerBenchmarkCallback(
+            tmp_path / "results", sequence_length=LENGTH, quiet=True
+        )
         arguments = transformers.TrainingArguments(
             **{
                 "output_dir": str(tmp_path / "checkpoints"),
@@ -85,10 +89,18 @@ def test_what_is_recorded(train, tmp_path):
     assert all(norm > 0 for norm in run.grad_norms)
     assert (run.status, run.framework, run.platform) == ("complete", "transformers", "cpu")
     sizes = run.training_config
-    assert (sizes.global_batch_size, sizes.micro_batch_size, sizes.sequence_length) == (4, 2, LENGTH)
+    assert (sizes.global_batch_size, sizes.micro_batch_size, sizes.sequence_length) == (
+        4,
+        2,
+        LENGTH,
+    )
     assert (sizes.max_steps, sizes.precision, sizes.recomputation) == (4, "fp32", "none")
     assert run.parallelism_config.gradient_accumulation_steps == 2
-    assert (run.optimizer.name, run.optimizer.schedule, run.optimizer.gradient_clipping) == ("AdamW", "linear", 1.0)
+    assert (run.optimizer.name, run.optimizer.schedule, run.optimizer.gradient_clipping) == (
+        "AdamW",
+        "linear",
+        1.0,
+    )
     assert run.learning_rates == pytest.approx((5e-5, 3.75e-5, 2.5e-5, 1.25e-5))
     assert run.model_config.num_layers == 1
     path = tmp_path / "results" / "train_transformers_LlamaForCausalLM.json"
@@ -106,14 +118,18 @@ def test_the_loss_is_the_one_that_the_trainer_logs(train):
 def test_a_loss_of_the_trainings_own_is_taken_from_its_log(train):
     run = train(kind=LossTimesThree)
     assert all(10 < loss < 15 for loss in run.loss_values)
-    assert [warning for warning in run.warnings if "losses from the Trainer's log are used" in warning]
+    assert [
+        warning for warning in run.warnings if "losses from the Trainer's log are used" in warning
+    ]
 
 
 def test_where_the_log_is_sparse_a_doubtful_loss_is_declined(train):
     run = train(kind=LossTimesThree, logging_steps=2)
     assert run.loss_values == (None,) * 4
     assert [
-        warning for warning in run.warnings if warning.startswith("the model's losses differ from the training loss")
+        warning
+        for warning in run.warnings
+        if warning.startswith("the model's losses differ from the training loss")
     ]
 
 
@@ -129,21 +145,32 @@ def test_evaluation_and_checkpoints_are_in_no_step(train, monkeypatch):
 
     calls = []
     kept = lifecycle.Recorder.pause
-    monkeypatch.setattr(lifecycle.Recorder, "pause", lambda self, *given: (calls.append(1), kept(self, *given)))
-    run = train(evaluated=True, eval_strategy="steps", eval_steps=2, save_strategy="steps", save_steps=2)
+    monkeypatch.setattr(
+        lifecycle.Recorder, "pause", lambda self, *given: (calls.append(1), kept(self, *given))
+    )
+    run = train(
+        evaluated=True, eval_strategy="steps", eval_steps=2, save_strategy="steps", save_steps=2
+    )
     assert run.steps == (1, 2, 3, 4)
     assert calls
 
 
 def test_bf16_is_named(train):
     run = train(bf16=True)
-    assert (run.training_config.precision, run.training_config.precision_detail) == ("bf16", "bf16-mixed")
+    assert (run.training_config.precision, run.training_config.precision_detail) == (
+        "bf16",
+        "bf16-mixed",
+    )
 
 
 def test_an_epoch_of_no_whole_batches_has_no_one_batch_size(train):
     run = train(samples=6, max_steps=3)
     assert run.training_config.global_batch_size is None
-    assert [warning for warning in run.warnings if "the last steps of an epoch have fewer sequences" in warning]
+    assert [
+        warning
+        for warning in run.warnings
+        if "the last steps of an epoch have fewer sequences" in warning
+    ]
 
 
 def test_an_early_end_is_incomplete(train, tmp_path):
@@ -153,7 +180,10 @@ def test_an_early_end_is_incomplete(train, tmp_path):
             control.should_training_stop = state.global_step == 2
 
     run = train(Stop(tmp_path, quiet=True))
-    assert (run.status, run.status_reason) == ("incomplete", "2 of max_steps=4 steps: the training stopped early")
+    assert (run.status, run.status_reason) == (
+        "incomplete",
+        "2 of max_steps=4 steps: the training stopped early",
+    )
     assert [warning for warning in run.warnings if warning.startswith("sequence_length unknown")]
 
 
@@ -175,12 +205,20 @@ def test_an_exception_that_nobody_catches_leaves_a_result(repository, tmp_path):
         Failing(model=model(), args=settings, train_dataset=sequences(64), callbacks=[callback]).train()
     """.replace('"mine", quiet', 'model_name="mine", quiet')
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], cwd=repository, capture_output=True, text=True, timeout=1800
+        [sys.executable, "-c", textwrap.dedent(program)],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        timeout=1800,
     )
     assert done.returncode == 1
     assert "ValueError: a bad batch" in done.stderr
     run = store.read(tmp_path / "train_transformers_mine.json")[-1]
-    assert (run.status, run.status_reason, run.steps) == ("failed", "ValueError: a bad batch", (1, 2))
+    assert (run.status, run.status_reason, run.steps) == (
+        "failed",
+        "ValueError: a bad batch",
+        (1, 2),
+    )
 
 
 def test_wrong_arguments_are_one_line():

@@ -33,9 +33,13 @@ def recorded(steps: int = 6, kind: str | None = "evaluation") -> tuple[Recorder,
     return recorder, clock
 
 
-def entries_of(recorder: Recorder, until: float | None) -> list[tuple[str, float, float, int | None, int | None]]:
+def entries_of(
+    recorder: Recorder, until: float | None
+) -> list[tuple[str, float, float, int | None, int | None]]:
     entries = timeline(4.0, recorder.ends, recorder.pauses, 1, until)
-    return [(each.kind, each.start, each.duration, each.first_step, each.last_step) for each in entries]
+    return [
+        (each.kind, each.start, each.duration, each.first_step, each.last_step) for each in entries
+    ]
 
 
 class TestLive:
@@ -66,7 +70,10 @@ class TestLive:
             clock.advance(1.0)
             recorder.step_end(step)
         recorder.finish()
-        assert entries_of(recorder, 9.0) == [("start-up", 0.0, 11.0, None, None), ("training", 11.0, 2.0, 1, 2)]
+        assert entries_of(recorder, 9.0) == [
+            ("start-up", 0.0, 11.0, None, None),
+            ("training", 11.0, 2.0, 1, 2),
+        ]
 
     def test_the_same_pause_twice_is_one(self):
         clock = FakeClock()
@@ -97,7 +104,9 @@ class TestLive:
 
 def test_a_killed_training_keeps_its_account(tmp_path):
     kept = journal.Journal(tmp_path)
-    setup = msgspec.structs.replace(SETUP, timeline=(Entry(kind="start-up", start=0.0, duration=4.0),))
+    setup = msgspec.structs.replace(
+        SETUP, timeline=(Entry(kind="start-up", start=0.0, duration=4.0),)
+    )
     kept.add(run=setup)
     recorder, _ = recorded()
     for record in recorder.records:

@@ -9,11 +9,19 @@ from tprimat.cli import run
 from tprimat.report.breakdown import breakdowns
 from tprimat.results.trace import Trace
 
-PARTS = {"computation": 0.8, "exposed_communication": 0.1, "idle": 0.1, "total": 1.0, "kernel gemm": 0.5}
+PARTS = {
+    "computation": 0.8,
+    "exposed_communication": 0.1,
+    "idle": 0.1,
+    "total": 1.0,
+    "kernel gemm": 0.5,
+}
 
 
 def traced(**changes):
-    return make_run(**{"framework": "tracelens", "steps": 0, "warmup": (), "breakdown": PARTS, **changes})
+    return make_run(
+        **{"framework": "tracelens", "steps": 0, "warmup": (), "breakdown": PARTS, **changes}
+    )
 
 
 def table(*runs):
@@ -49,7 +57,9 @@ def test_a_trace_and_a_frameworks_timers_are_never_one_table():
 @pytest.mark.parametrize("trace", [None, Trace(steps=())])
 def test_the_wait_for_data_is_no_part_of_a_trace(trace):
     parts = {"data_wait_s": 0.1, "compute_s": 0.9, **({"total": 1.0, "idle": 0.2} if trace else {})}
-    _, rows, _ = table(*(make_run(breakdown=parts, trace=trace, step_time=seconds) for seconds in (3.1, 3.2)))
+    _, rows, _ = table(
+        *(make_run(breakdown=parts, trace=trace, step_time=seconds) for seconds in (3.1, 3.2))
+    )
     assert list(rows) == (["total", "idle"] if trace else ["compute", "data wait"])
 
 
@@ -75,7 +85,9 @@ def test_real_reports_of_two_machines(samples, tmp_path, monkeypatch, capsys, fi
 
 def test_runs_of_one_file_are_numbered_within_their_system():
     both = [
-        tuple(make_run(gpu, breakdown={"compute_s": time}, step_time=3 + time) for time in (0.1, 0.2))
+        tuple(
+            make_run(gpu, breakdown={"compute_s": time}, step_time=3 + time) for time in (0.1, 0.2)
+        )
         for gpu in ("NVIDIA H100", MI300X)
     ]
     names, _, _ = table(*both)

@@ -38,7 +38,9 @@ def test_every_text_names_the_level_of_its_intervals(confidence):
         said = re.sub(r"\s+", " ", text)
         assert f"{level} " in said, name
         assert not re.search(r"(?<![\d.])95% (CI|confidence|interval|prediction)", said), name
-        assert text.replace(level, "95%") != usual[name], f"{name}: the level is another, the interval is not"
+        assert text.replace(level, "95%") != usual[name], (
+            f"{name}: the level is another, the interval is not"
+        )
 
 
 def test_the_interval_within_a_run_is_of_the_level(monkeypatch):

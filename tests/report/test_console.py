@@ -19,18 +19,24 @@ AMD = {"device": MI300X, "stack": "rocm"}
 def two_runs(**fields):
     return (
         make_run(**fields),
-        make_run(**{**fields, "step_time": 1.02 * fields.get("step_time", 3.2)}, timestamp="2026-02-03T00:00:00+00:00"),
+        make_run(
+            **{**fields, "step_time": 1.02 * fields.get("step_time", 3.2)},
+            timestamp="2026-02-03T00:00:00+00:00",
+        ),
     )
 
 
 def many(count):
     return [
-        make_run(label=f"setting {index} of a rather long name", step_time=3 + 0.1 * index) for index in range(count)
+        make_run(label=f"setting {index} of a rather long name", step_time=3 + 0.1 * index)
+        for index in range(count)
     ]
 
 
 CASES = {
-    "two_systems": lambda: comparison(make_run(precision=None), make_run(**AMD, step_time=2.4, batch=128)),
+    "two_systems": lambda: comparison(
+        make_run(precision=None), make_run(**AMD, step_time=2.4, batch=128)
+    ),
     "runs_and_models": lambda: comparison(
         two_runs(),
         two_runs(**AMD, step_time=2.4),
@@ -80,8 +86,15 @@ class TestAnswer:
         assert "MI300X" in rows[0]
 
     def test_pairs_of_one_model_or_of_other_systems_are_answers_of_their_own(self):
-        workloads = comparison(*(make_run(**each, length=length) for each in ({}, AMD) for length in (2048, 4096)))
-        others = comparison(make_run(), make_run(**AMD), make_run(model="qwen"), make_run("NVIDIA H200", model="qwen"))
+        workloads = comparison(
+            *(make_run(**each, length=length) for each in ({}, AMD) for length in (2048, 4096))
+        )
+        others = comparison(
+            make_run(),
+            make_run(**AMD),
+            make_run(model="qwen"),
+            make_run("NVIDIA H200", model="qwen"),
+        )
         for found in (workloads, others):
             text = screens.shown(report(found))
             assert text.count("tokens/s/GPU  ") == 1
@@ -91,7 +104,9 @@ class TestAnswer:
             assert "models" not in text
 
     def test_each_further_system_is_a_row(self):
-        heights = [screens.shown(report(comparison(*many(count)))).count("\n") for count in (4, 5, 7)]
+        heights = [
+            screens.shown(report(comparison(*many(count)))).count("\n") for count in (4, 5, 7)
+        ]
         assert heights[1] - heights[0] == 1
         assert heights[2] - heights[1] == 2
 
@@ -102,7 +117,9 @@ class TestAnswer:
 
 
 def test_of_many_excluded_systems_the_first_are_named():
-    runs = [make_run(label=f"build {number}", step_time=0.1 + number / 1000) for number in range(30)]
+    runs = [
+        make_run(label=f"build {number}", step_time=0.1 + number / 1000) for number in range(30)
+    ]
     found = comparison(make_run(), make_run(**AMD), *runs)
     text = screens.shown(report(found))
     assert text.count("Not compared: ") == 3
@@ -118,24 +135,39 @@ def test_colour_only_when_asked():
 
 
 def test_hostile_text_does_nothing():
-    run = make_run(HOSTILE, label=HOSTILE, framework=HOSTILE, model=HOSTILE, warnings=(HOSTILE, "[/bold] [link=a]"))
+    run = make_run(
+        HOSTILE,
+        label=HOSTILE,
+        framework=HOSTILE,
+        model=HOSTILE,
+        warnings=(HOSTILE, "[/bold] [link=a]"),
+    )
     found = comparison(run, make_run(**AMD, model=HOSTILE), notes=[HOSTILE])
     text = screens.shown(report(found))
     assert "\x1b" not in text
     assert "\x07" not in text
     assert "\u202e" not in text
     assert "[bold]x[/bold]" in text
-    assert "[/bold] [link=a]" in " ".join(screens.shown(report(found), verbosity=Verbosity.VERBOSE).split())
+    assert "[/bold] [link=a]" in " ".join(
+        screens.shown(report(found), verbosity=Verbosity.VERBOSE).split()
+    )
 
 
 def test_caveats_are_few_and_counted():
-    models = [make_run(model=name, **each) for name in ("llama", "qwen") for each in ({"precision": None}, AMD)]
+    models = [
+        make_run(model=name, **each)
+        for name in ("llama", "qwen")
+        for each in ({"precision": None}, AMD)
+    ]
     text = " ".join(screens.shown(report(comparison(*models))).split())
     assert text.count("precision of 8×H100 is unknown") == 1
 
 
 def test_warnings_are_left_to_verbose():
-    shared = make_run(warnings=("a clock was guessed",)), make_run(**AMD, warnings=("a clock was guessed", "another"))
+    shared = (
+        make_run(warnings=("a clock was guessed",)),
+        make_run(**AMD, warnings=("a clock was guessed", "another")),
+    )
     assert "guessed" not in screens.shown(report(comparison(*shared)))
     text = screens.shown(report(comparison(*shared)), verbosity=Verbosity.VERBOSE)
     assert text.count("a clock was guessed") == 1
@@ -162,7 +194,9 @@ class TestVerbosity:
 
 
 def test_verbose_lists_the_files():
-    text = screens.shown(report(comparison(make_run(), make_run(**AMD))), verbosity=Verbosity.VERBOSE)
+    text = screens.shown(
+        report(comparison(make_run(), make_run(**AMD))), verbosity=Verbosity.VERBOSE
+    )
     lines = text.splitlines()
     (head,) = [number for number, line in enumerate(lines) if line.startswith("Result file")]
     assert [line.split()[1] for line in lines[head + 2 : head + 6 : 2]] == ["1", "1"]
@@ -175,19 +209,27 @@ def test_names_in_a_table_are_whole_whatever_their_length(seed, width):
     draw = random.Random(seed)
     count, longest = draw.randint(2, 30), draw.choice([24, 36, 120])
     names = [
-        " ".join("w" * draw.randint(2, 9) for _ in range(draw.randint(1, longest // 10))) + f" {number}"
+        " ".join("w" * draw.randint(2, 9) for _ in range(draw.randint(1, longest // 10)))
+        + f" {number}"
         for number in range(count)
     ]
     cells = ["1,234 ± 0.1%", "1.234 s", "1.23× [1.21–1.25]"]
     for table in (
-        Table(["", "tokens/s/GPU", "step time", "vs baseline [95% CI]"], [[name, *cells] for name in names]),
+        Table(
+            ["", "tokens/s/GPU", "step time", "vs baseline [95% CI]"],
+            [[name, *cells] for name in names],
+        ),
         Table(["", *names[:2], "A / B"], [["step time, mean", *cells]]),
     ):
         lines = terminal.write(Document([table]), width=width).splitlines()
         assert max(map(len, lines)) <= width
         assert not [line for line in lines if "…" in line]
         shown = {word for line in lines for word in line.split()}
-        assert {word for name in (names if len(table.rows) > 1 else names[:2]) for word in name.split()} <= shown
+        assert {
+            word for name in (names if len(table.rows) > 1 else names[:2]) for word in name.split()
+        } <= shown
     if longest <= 24 and width >= 80:
-        lines = terminal.write(Document([Table(["", "rate"], [[name, "1"] for name in names])]), width=width)
+        lines = terminal.write(
+            Document([Table(["", "rate"], [[name, "1"] for name in names])]), width=width
+        )
         assert len(lines.splitlines()) == len(names) + 2

@@ -28,7 +28,12 @@ def rows(text, *titles):
 def test_it_has_no_speeds_and_says_why():
     summary = summaries.summarize(make_run(environment=EMULATED))
     figures = summary.performance
-    assert figures.avg_step_time_seconds is figures.tokens_per_second_per_gpu is figures.total_time_seconds is None
+    assert (
+        figures.avg_step_time_seconds
+        is figures.tokens_per_second_per_gpu
+        is figures.total_time_seconds
+        is None
+    )
     assert figures.total_steps == summaries.summarize(make_run()).performance.total_steps
     assert summary.warnings == (summaries.EMULATED,)
 
@@ -38,7 +43,9 @@ def test_the_console(compared):
     shown = rows(text, "tokens/s/GPU", "step time, mean")
     assert len(shown) == 2
     assert all(line.count("emulated") == 1 for line in shown)
-    assert "8×MI300X (BF16) ran on an emulated device; its timings are not valid" in " ".join(text.split())
+    assert "8×MI300X (BF16) ran on an emulated device; its timings are not valid" in " ".join(
+        text.split()
+    )
 
 
 def test_the_markdown(compared):

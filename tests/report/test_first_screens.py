@@ -25,7 +25,11 @@ B200 = "NVIDIA B200"
 def runs(step_time, count=3, **fields):
     """Runs a day apart whose speeds differ by some tenths of a percent."""
     return tuple(
-        make_run(step_time=step_time * (1 + day / 500), timestamp=f"2026-03-{day:02d}T08:00:00+00:00", **fields)
+        make_run(
+            step_time=step_time * (1 + day / 500),
+            timestamp=f"2026-03-{day:02d}T08:00:00+00:00",
+            **fields,
+        )
         for day in range(1, count + 1)
     )
 
@@ -42,9 +46,20 @@ def three_with_cost():
 def mixed():
     tiny = {"model": "my-model", "model_config": shape(num_layers=4)}
     return comparison(
-        *(runs(1.6, device=B200, precision="fp8"), runs(2.5, **AMD, batch=128), runs(3.2), runs(4.1, batch=8, gpus=4)),
-        *(runs(step_time, batch=16, length=8192, device=device) for step_time, device in ((4.9, H100), (3.8, B200))),
-        *(runs(step_time, 1, model="qwen", **fields) for step_time, fields in ((4.0, {}), (3.1, AMD))),
+        *(
+            runs(1.6, device=B200, precision="fp8"),
+            runs(2.5, **AMD, batch=128),
+            runs(3.2),
+            runs(4.1, batch=8, gpus=4),
+        ),
+        *(
+            runs(step_time, batch=16, length=8192, device=device)
+            for step_time, device in ((4.9, H100), (3.8, B200))
+        ),
+        *(
+            runs(step_time, 1, model="qwen", **fields)
+            for step_time, fields in ((4.0, {}), (3.1, AMD))
+        ),
         msgspec.structs.replace(make_run(**AMD), **tiny),
         failed_run("NVIDIA A100"),
         *(make_run(device, model=None) for device in (H100, B200)),
@@ -101,7 +116,9 @@ def others(*more):
 
 def test_a_doubtful_result_among_others_is_marked():
     qwen = {"model": "qwen"}
-    assert others(runs(4.0, **qwen), runs(3.1, **qwen, **AMD)).startswith("- Qwen 2.5 7B: MI300X vs H100 1.29")
+    assert others(runs(4.0, **qwen), runs(3.1, **qwen, **AMD)).startswith(
+        "- Qwen 2.5 7B: MI300X vs H100 1.29"
+    )
     single = others(make_run(step_time=4.0, **qwen), make_run(step_time=3.1, **qwen, **AMD))
     assert single == "! Qwen 2.5 7B: MI300X vs H100 1.29×, 1 run each"
     known = others(runs(4.0, precision=None, **qwen), runs(3.1, **qwen, **AMD))
@@ -145,7 +162,11 @@ def test_intervals_of_equal_numbers_of_runs_are_not(count):
 
 
 def test_a_label_with_the_mark_is_no_interval():
-    text = "\n".join(lines(comparison(*(make_run(step_time=time, label=f"{time} †") for time in (3.0, 3.1, 3.2)))))
+    text = "\n".join(
+        lines(
+            comparison(*(make_run(step_time=time, label=f"{time} †") for time in (3.0, 3.1, 3.2)))
+        )
+    )
     assert "3.0 †" in text
     assert NOTE not in text
 
@@ -163,7 +184,9 @@ def test_a_reason_has_the_precision_of_the_system_that_it_names():
 
 
 def of_round(number, step_time, **fields):
-    return make_run(step_time=step_time, framework="mlperf", framework_config={"mlperf_round": number}, **fields)
+    return make_run(
+        step_time=step_time, framework="mlperf", framework_config={"mlperf_round": number}, **fields
+    )
 
 
 def test_the_round_stands_above_the_table_or_in_it():
@@ -172,23 +195,37 @@ def test_the_round_stands_above_the_table_or_in_it():
     assert not any(line.startswith("MLPerf round") for line in same)
     apart = lines(comparison(of_round("v5.0", 3.2), of_round("v5.1", 2.5, **AMD)))
     assert apart[0].startswith("Llama 3.1 8B, MLPerf, 8 GPUs each")
-    assert [line.split() for line in apart if line.startswith("MLPerf round")] == [["MLPerf", "round", "v5.1", "v5.0"]]
-    three = lines(comparison(of_round("v5.0", 3.2), of_round("v5.1", 2.5, **AMD), of_round("v4.1", 1.6, device=B200)))
+    assert [line.split() for line in apart if line.startswith("MLPerf round")] == [
+        ["MLPerf", "round", "v5.1", "v5.0"]
+    ]
+    three = lines(
+        comparison(
+            of_round("v5.0", 3.2), of_round("v5.1", 2.5, **AMD), of_round("v4.1", 1.6, device=B200)
+        )
+    )
     ends = [line.split()[-1] for line in three if line.startswith(("B200 ", "MI300X ", "H100 "))]
     assert ends == ["v4.1", "v5.1", "v5.0"]
     assert max(map(len, three)) <= COLUMNS
 
 
 def test_the_round_of_a_group_is_told_beside_other_sources():
-    screen = lines(comparison(of_round("v5.1", 3.2), of_round("v5.1", 2.5, **AMD), make_run(model="qwen")))
+    screen = lines(
+        comparison(of_round("v5.1", 3.2), of_round("v5.1", 2.5, **AMD), make_run(model="qwen"))
+    )
     assert screen[0].startswith("Llama 3.1 8B, MLPerf v5.1")
 
 
 def test_a_title_is_that_of_the_catalog_and_the_task():
     tuned = {"model": "llama2_70b_lora"}
-    assert lines(comparison(make_run(**tuned), make_run(**tuned, **AMD)))[0] == "Llama 2 70B, LoRA, 8 GPUs each"
+    assert (
+        lines(comparison(make_run(**tuned), make_run(**tuned, **AMD)))[0]
+        == "Llama 2 70B, LoRA, 8 GPUs each"
+    )
     unknown = {"model": "mine_lora"}
-    assert lines(comparison(make_run(**unknown), make_run(**unknown, **AMD)))[0] == "mine_lora, 8 GPUs each"
+    assert (
+        lines(comparison(make_run(**unknown), make_run(**unknown, **AMD)))[0]
+        == "mine_lora, 8 GPUs each"
+    )
 
 
 FOLDERS = ["mlperf", "primus", "results", "mlperf_scaling", "megatron", "nemo", "traces"]
@@ -198,7 +235,9 @@ FOLDERS = ["mlperf", "primus", "results", "mlperf_scaling", "megatron", "nemo", 
 def test_a_real_folder_is_answered_on_the_first_screen(samples, folder):
     screen = str(tprimat.compare(samples / folder)).splitlines()
     if folder in FOLDERS[:3]:
-        assert re.search(r" faster per GPU than |No significant difference between ", " ".join(screen[:8]))
+        assert re.search(
+            r" faster per GPU than |No significant difference between ", " ".join(screen[:8])
+        )
     assert max(map(len, screen)) <= COLUMNS
     # The names of other results may follow.
     assert any(line.startswith("Next: ") for line in screen[: LINES - 1])
@@ -222,7 +261,9 @@ def said(screen):
     ],
 )
 def test_c2_what_is_faster_per_process_is_called_so(others, step_time, text):
-    made = comparison(runs(3.2, label="a", gpus=1, **CPU), runs(step_time, label="b", gpus=others, **CPU))
+    made = comparison(
+        runs(3.2, label="a", gpus=1, **CPU), runs(step_time, label="b", gpus=others, **CPU)
+    )
     assert text in said(lines(made))
     shown = page.render(report(made), Sources("", ""), None).decode()
     assert text.rpartition(" ")[0] in re.sub("</?strong>", "", shown)
@@ -230,19 +271,27 @@ def test_c2_what_is_faster_per_process_is_called_so(others, step_time, text):
 
 def test_c2_no_count_of_processes_is_called_gpus():
     devices = "AMD EPYC 7B13", "Intel Xeon 8480"
-    screen = lines(comparison(*(runs(3.2 + len(each), gpus=2, **{**CPU, "device": each}) for each in devices)))
+    screen = lines(
+        comparison(*(runs(3.2 + len(each), gpus=2, **{**CPU, "device": each}) for each in devices))
+    )
     assert screen[0].endswith("2 processes each")
     assert "per process" not in said(screen[:4])
     apart = said(lines(comparison(runs(3.2, gpus=1, **CPU), runs(8.0, gpus=2, **CPU))))
     assert "! processes: 1 vs 2" in apart
     assert "GPUs" not in apart
     # A CPU beside a GPU is no GPU.
-    assert "as fast per device as 8×H100" in said(lines(comparison(runs(9.2, gpus=1, **CPU), runs(3.2))))
+    assert "as fast per device as 8×H100" in said(
+        lines(comparison(runs(9.2, gpus=1, **CPU), runs(3.2)))
+    )
 
 
 def test_c2_in_several_models():
-    systems = [runs(t, gpus=g, model=m, **CPU) for m in ("llama", "qwen") for t, g in ((3.2, 1), (8.0, 2))]
-    assert "5.0× as fast per process as 2×EPYC 7B13 in both models" in said(lines(comparison(*systems)))
+    systems = [
+        runs(t, gpus=g, model=m, **CPU) for m in ("llama", "qwen") for t, g in ((3.2, 1), (8.0, 2))
+    ]
+    assert "5.0× as fast per process as 2×EPYC 7B13 in both models" in said(
+        lines(comparison(*systems))
+    )
 
 
 def throttled(step_time, code, **fields):
@@ -260,11 +309,18 @@ def test_c6_the_caveats_are_the_same_whichever_system_is_the_baseline(fastest):
         throttled(times[1], "gpu-shared", **AMD),
         throttled(times[2], "thermal", precision="fp8"),
     )
-    found = [comparison(*systems, reference=name).models[0].groups[0] for name in ("B200", "MI300X", "H100")]
+    found = [
+        comparison(*systems, reference=name).models[0].groups[0]
+        for name in ("B200", "MI300X", "H100")
+    ]
     assert len({group.baseline.name for group in found}) == 3
     assert len({group.caveats for group in found}) == 1
     text = said(lines(comparison(*systems, reference="MI300X")))
-    for code in ("B200 (BF16): it is thermal", "H100 (FP8): it is thermal", "MI300X (BF16): it is gpu-shared"):
+    for code in (
+        "B200 (BF16): it is thermal",
+        "H100 (FP8): it is thermal",
+        "MI300X (BF16): it is gpu-shared",
+    ):
         assert code in text
     severities = [each.severity for each in found[0].caveats]
     assert severities == sorted(severities, key=["warning", "info"].index)
@@ -274,20 +330,31 @@ def test_c6_a_slow_block_is_told_against_each_baseline(samples):
     logs = sorted((samples / "mlperf").glob("v5.*_llama2_70b_lora_*"))
     for reference in ("8×MI355X", "8×B200", "MI350X", "submitter Oracle"):
         screen = str(tprimat.compare(*logs, reference=reference)).splitlines()
-        assert any(line.startswith("! 8×GB200: block 5 takes 2.30× as long") for line in screen), reference
+        assert any(line.startswith("! 8×GB200: block 5 takes 2.30× as long") for line in screen), (
+            reference
+        )
 
 
 def test_c6_each_system_with_a_caveat_is_named():
     variables = [
         tuple(
-            msgspec.structs.replace(run, environment=Environment(settings={"NCCL_ALGO": str(number)}))
+            msgspec.structs.replace(
+                run, environment=Environment(settings={"NCCL_ALGO": str(number)})
+            )
             for number, run in enumerate(runs(time, **fields))
         )
-        for time, fields in ((3.2, {}), (2.5, AMD), (1.9, {"device": B200}), (2.2, {"device": "NVIDIA H200"}))
+        for time, fields in (
+            (3.2, {}),
+            (2.5, AMD),
+            (1.9, {"device": B200}),
+            (2.2, {"device": "NVIDIA H200"}),
+        )
     ]
     text = said(lines(comparison(*variables[:2])))
     assert "the runs of 8×MI300X (BF16) differ in NCCL_ALGO; also 8×H100 (BF16)" in text
-    assert "differ in NCCL_ALGO; also 8×H200 (BF16) and 2 more" in said(lines(comparison(*variables)))
+    assert "differ in NCCL_ALGO; also 8×H200 (BF16) and 2 more" in said(
+        lines(comparison(*variables))
+    )
 
 
 def four():
@@ -329,9 +396,13 @@ def test_c14_caveats_give_way_to_the_height_of_a_terminal(over, kept):
 @pytest.mark.parametrize(("words", "is_whole"), [(28, True), (29, False)])
 def test_c12_a_caveat_is_cut_between_words_beyond_two_lines(words, is_whole):
     """Each word and the space after it take five characters: 28 take 140, without the last space."""
-    (line, *more) = terminal.write(Document(notes(["word " * words], "Caveats", "!", 4, least=2))).splitlines()[1:]
+    (line, *more) = terminal.write(
+        Document(notes(["word " * words], "Caveats", "!", 4, least=2))
+    ).splitlines()[1:]
     assert len(more) == 1
-    assert set(" ".join([line, *more]).split()) == ({"!", "word"} if is_whole else {"!", "word", "…"})
+    assert set(" ".join([line, *more]).split()) == (
+        {"!", "word"} if is_whole else {"!", "word", "…"}
+    )
 
 
 def of_two(*times):

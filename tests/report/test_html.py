@@ -72,25 +72,34 @@ def parsed(result):
 
 
 def embedded(text, name):
-    ((kind, content),) = re.findall(rf'<script type="application/(\w+)" id="{name}">(.*?)</script>', text, re.DOTALL)
+    ((kind, content),) = re.findall(
+        rf'<script type="application/(\w+)" id="{name}">(.*?)</script>', text, re.DOTALL
+    )
     return json.loads(gzip.decompress(base64.b64decode(content)) if kind == "gzip" else content)
 
 
 def repeated(number, **fields):
     step_time = fields.pop("step_time", 3.2)
     return tuple(
-        make_run(**fields, step_time=step_time + 0.01 * k, timestamp=f"2026-02-0{k + 1}T00:00:00+00:00")
+        make_run(
+            **fields, step_time=step_time + 0.01 * k, timestamp=f"2026-02-0{k + 1}T00:00:00+00:00"
+        )
         for k in range(number)
     )
 
 
-CHANGED = (*(3.0 + 0.001 * (k % 5) for k in range(100)), *(2.0 + 0.001 * (k % 5) for k in range(100)))
+CHANGED = (
+    *(3.0 + 0.001 * (k % 5) for k in range(100)),
+    *(2.0 + 0.001 * (k % 5) for k in range(100)),
+)
 CASES = {
     "one_system": lambda: comparison(make_run()),
     "pair": lambda: comparison(make_run(precision=None), make_run(**AMD, step_time=2.4, batch=128)),
     "two_runs": lambda: comparison(repeated(2), repeated(2, **AMD, step_time=2.4)),
     "several_runs": lambda: comparison(repeated(3), repeated(3, **AMD, step_time=2.4)),
-    "speed_changed": lambda: comparison(make_run(steps=200), make_run(**AMD, steps=200, step_times=CHANGED)),
+    "speed_changed": lambda: comparison(
+        make_run(steps=200), make_run(**AMD, steps=200, step_times=CHANGED)
+    ),
     "failed": lambda: comparison(make_run(), failed_run()),
     "all_failed": lambda: comparison(failed_run()),
     "excluded": lambda: comparison(make_run(**AMD), make_run(step_time=0.01)),
@@ -101,7 +110,10 @@ CASES = {
         *(make_run(label=f"setting {index}", step_time=3 + 0.1 * index) for index in range(20))
     ),
     "two_models": lambda: comparison(
-        repeated(2), repeated(2, **AMD), repeated(2, model="qwen"), repeated(2, **AMD, model="qwen", step_time=2.25)
+        repeated(2),
+        repeated(2, **AMD),
+        repeated(2, model="qwen"),
+        repeated(2, **AMD, model="qwen", step_time=2.25),
     ),
     "nothing_known": lambda: comparison(
         make_run(None, gpus=None, batch=None, length=None, precision=None, losses=False)
@@ -118,11 +130,15 @@ class TestWhole:
         found = parsed(CASES[name]())
         assert found.open == []
         folds = [
-            attributes["id"] for tag, attributes in found.tags if tag == "details" and attributes.get("id") in FOLDS
+            attributes["id"]
+            for tag, attributes in found.tags
+            if tag == "details" and attributes.get("id") in FOLDS
         ]
         assert folds == [anchor for anchor in FOLDS if anchor in folds]
         assert set(folds) >= ALWAYS
-        assert not any("open" in attributes for _, attributes in found.tags if attributes.get("id") in FOLDS)
+        assert not any(
+            "open" in attributes for _, attributes in found.tags if attributes.get("id") in FOLDS
+        )
         assert found.ids().index("card") < found.ids().index("tables")
 
     def test_every_link_leads_somewhere(self, name):
@@ -135,7 +151,14 @@ class TestWhole:
 
     def test_its_data_is_json_for_any_reader(self, name):
         text = text_of(CASES[name]())
-        assert set(embedded(text, "data")) == {"palettes", "systems", "runs", "charts", "windows", "cost"}
+        assert set(embedded(text, "data")) == {
+            "palettes",
+            "systems",
+            "runs",
+            "charts",
+            "windows",
+            "cost",
+        }
         results = embedded(text, "results")
         assert len(results) == len(embedded(text, "data")["runs"])
 
@@ -159,7 +182,10 @@ class TestCard:
         result = CASES["several_runs"]()
         answer = report(result).answers[0].verdict
         card = card_of(text_of(result))
-        assert '<p class="headline">8×MI300X (BF16) is <strong>33% faster</strong> per GPU than 8×H100' in card
+        assert (
+            '<p class="headline">8×MI300X (BF16) is <strong>33% faster</strong> per GPU than 8×H100'
+            in card
+        )
         assert f'<p class="certainty">{answer.certainty}</p>' in card
         assert "95% CI" in answer.certainty
 
@@ -178,8 +204,13 @@ class TestCard:
 
     def test_the_interval_bar_holds_the_interval_and_no_difference(self):
         (found,) = re.findall(r'<div class="interval".*?</div>', text_of(CASES["several_runs"]()))
-        left, width = map(float, re.search(r'class="range" style="left:([\d.]+)%;width:([\d.]+)%', found).groups())
-        one, dot = (float(re.search(rf'class="{name}" style="left:([\d.]+)%', found)[1]) for name in ("one", "dot"))
+        left, width = map(
+            float, re.search(r'class="range" style="left:([\d.]+)%;width:([\d.]+)%', found).groups()
+        )
+        one, dot = (
+            float(re.search(rf'class="{name}" style="left:([\d.]+)%', found)[1])
+            for name in ("one", "dot")
+        )
         assert 0 < one < left < dot < left + width < 100
         assert "no difference is 1.00" in found
 
@@ -189,12 +220,16 @@ class TestCard:
 
     def test_a_single_run_that_changed_speed_has_the_range_of_its_segments(self):
         card = card_of(text_of(CASES["speed_changed"]()))
-        assert re.search(r"<strong>7–60% faster</strong> .*; 8×MI300X \(BF16\) sped up at step 101", card)
+        assert re.search(
+            r"<strong>7–60% faster</strong> .*; 8×MI300X \(BF16\) sped up at step 101", card
+        )
         assert 'class="range"' in card
 
     def test_bars_are_as_long_as_the_throughput_and_carry_its_interval(self):
         card = card_of(text_of(CASES["several_runs"]()))
-        fast, slow = (float(width) for width in re.findall(r'class="fill" style="width:([\d.]+)%"', card))
+        fast, slow = (
+            float(width) for width in re.findall(r'class="fill" style="width:([\d.]+)%"', card)
+        )
         assert slow / fast == pytest.approx(2.41 / 3.21, abs=0.002)
         assert card.count("95% CI of the mean of 3 runs") == 2
 
@@ -215,13 +250,16 @@ class TestCard:
         card = card_of(text_of(CASES["pair"]()))
         assert (
             '<details class="chip warn"><summary>Global batch differs: 128 vs 64 sequences</summary>'
-            "<p>global batch differs: 128 vs 64 sequences; compare tokens/s, not step time</p></details>" in card
+            "<p>global batch differs: 128 vs 64 sequences; compare tokens/s, not step time</p></details>"
+            in card
         )
 
     def test_checks_that_passed_are_green(self):
         found = chips(text_of(CASES["six_systems"]()))
         assert ("ok", "No reported settings differ") in found
-        assert any(style == "ok" and label.startswith("Within hardware peak (") for style, label in found)
+        assert any(
+            style == "ok" and label.startswith("Within hardware peak (") for style, label in found
+        )
 
     def test_several_models_are_a_row_each_below_one_headline(self):
         text = text_of(CASES["two_models"]())
@@ -236,7 +274,9 @@ class TestCard:
     @pytest.mark.parametrize(("alone", "shown"), [(3, 4), (4, 1)])
     def test_answers_come_before_what_is_not_compared(self, alone, shown):
         runs = [make_run(model=f"alone {number}") for number in range(alone)]
-        text = text_of(comparison(*runs, make_run(model="qwen"), make_run(**AMD, model="qwen", step_time=2.4)))
+        text = text_of(
+            comparison(*runs, make_run(model="qwen"), make_run(**AMD, model="qwen", step_time=2.4))
+        )
         card = card_of(text)
         assert card.index("33% faster") < card.index("Only one system") < card.index("Throughput")
         before, fold, _ = card.partition(f"<details><summary>Not compared ({alone})</summary>")
@@ -246,21 +286,34 @@ class TestCard:
 
     def test_answers_in_tokens_and_in_samples_have_bars_of_their_own(self):
         samples = {"model": "qwen", "framework": "mlperf", "length": None}
-        runs = [make_run(**more, **each) for more in ({}, samples) for each in ({}, {**AMD, "step_time": 2.4})]
+        runs = [
+            make_run(**more, **each)
+            for more in ({}, samples)
+            for each in ({}, {**AMD, "step_time": 2.4})
+        ]
         card = card_of(text_of(comparison(*runs)))
-        assert re.findall("<h3>(.*?)</h3>", card) == ["Llama 3.1 8B, tokens/s/GPU", "Qwen 2.5 7B, samples/s/GPU"]
+        assert re.findall("<h3>(.*?)</h3>", card) == [
+            "Llama 3.1 8B, tokens/s/GPU",
+            "Qwen 2.5 7B, samples/s/GPU",
+        ]
         assert re.findall(r'class="fill" style="width:([\d.]+)%', card)[::2] == ["100.0", "100.0"]
 
     def test_a_page_has_no_more_systems_than_it_lists(self, monkeypatch):
         monkeypatch.setattr(page.document, "MOST_SYSTEMS", 2)
-        made = report(comparison(*(make_run(label=f"s{index}", step_time=1 + index / 10) for index in range(4))))
+        made = report(
+            comparison(
+                *(make_run(label=f"s{index}", step_time=1 + index / 10) for index in range(4))
+            )
+        )
         text = page.render(made, Sources("1", ""), None).decode()
         assert "2 more systems are not listed" in text
         assert not re.search(r"\bs[23]\b", text)
 
     def test_answers_of_one_model_have_titles_of_their_own(self):
         pairs = ({}, {"batch": 8, "length": 8192})
-        runs = [make_run(**work, **each) for work in pairs for each in ({}, {**AMD, "step_time": 2.4})]
+        runs = [
+            make_run(**work, **each) for work in pairs for each in ({}, {**AMD, "step_time": 2.4})
+        ]
         found = comparison(*runs)
         titles = [f"Llama 3.1 8B, sequence length {length}" for length in (2048, 8192)]
         assert sorted(re.findall("<h3>(.*?)</h3>", card_of(text_of(found)))) == [
@@ -270,10 +323,18 @@ class TestCard:
 
     def test_c9_each_verdict_of_one_model_has_a_title_of_its_own(self):
         pairs = ({}, {"batch": 8, "length": 8192})
-        found = comparison(*(make_run(**work, **each) for work in pairs for each in ({}, {**AMD, "step_time": 2.4})))
+        found = comparison(
+            *(
+                make_run(**work, **each)
+                for work in pairs
+                for each in ({}, {**AMD, "step_time": 2.4})
+            )
+        )
         text = text_of(found)
         rows = re.findall(r'<div class="answer row \w+"><p><strong>(.*?):</strong>', card_of(text))
-        assert sorted(rows) == [f"Llama 3.1 8B, sequence length {length}" for length in (2048, 8192)]
+        assert sorted(rows) == [
+            f"Llama 3.1 8B, sequence length {length}" for length in (2048, 8192)
+        ]
 
     def test_c9_a_title_tells_the_systems(self):
         devices = "NVIDIA B200", "NVIDIA H200", "NVIDIA A100-SXM4-80GB", MI300X
@@ -282,7 +343,10 @@ class TestCard:
             (3, "8×A100 80GB (BF16), 8×H200 (BF16) and 8×B200 (BF16)"),
             (4, "8×MI300X (BF16), 8×A100 80GB (BF16) and 2 more"),
         ):
-            runs = [make_run(device, step_time=12 - place) for place, device in enumerate(devices[:count])]
+            runs = [
+                make_run(device, step_time=12 - place)
+                for place, device in enumerate(devices[:count])
+            ]
             made = report(comparison(*runs))
             shown = page.render(made, Sources("1", ""), None).decode()
             assert f"<title>Llama 3.1 8B · {names}</title>" in shown
@@ -294,7 +358,8 @@ class TestCard:
             """Runs a day apart, each slower than the one before by one in a thousand."""
             stamps = [f"2026-03-{day:02d}T08:00:00+00:00" for day in range(1, count + 1)]
             return tuple(
-                make_run(step_time=step_time * (1 + i / 1000), timestamp=at, **fields) for i, at in enumerate(stamps)
+                make_run(step_time=step_time * (1 + i / 1000), timestamp=at, **fields)
+                for i, at in enumerate(stamps)
             )
 
         card = card_of(text_of(comparison(days(3, 3.2), days(1, 2.4, **AMD))))
@@ -306,7 +371,9 @@ class TestCard:
         assert 'class="ci"' in several
         assert '<span class="open">' not in several
         apart = (*days(1, 2.4, **AMD), *days(2, 2.05, **AMD)[1:])
-        bars = re.findall(r'<p class="bar".*?</p>', card_of(text_of(comparison(days(3, 3.2), apart))), re.DOTALL)
+        bars = re.findall(
+            r'<p class="bar".*?</p>', card_of(text_of(comparison(days(3, 3.2), apart))), re.DOTALL
+        )
         (wide,) = (bar for bar in bars if "MI300X" in bar)
         assert re.search(r"± (>|&gt;)100% [(]2 runs[)]", wide)
         assert '<span class="open">' in wide
@@ -325,7 +392,9 @@ class TestSafety:
     def test_nothing_is_fetched_and_only_the_two_known_scripts_run(self):
         text = text_of(CASES["pair"]())
         found = Page(text)
-        policy = next(a["content"] for _, a in found.tags if a.get("http-equiv") == "Content-Security-Policy")
+        policy = next(
+            a["content"] for _, a in found.tags if a.get("http-equiv") == "Content-Security-Policy"
+        )
         (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
         own = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         assert policy == (
@@ -334,7 +403,9 @@ class TestSafety:
         )
         kinds = [attributes.get("type") for tag, attributes in found.tags if tag == "script"]
         assert kinds == ["application/json", "application/gzip", "application/gzip", None]
-        assert not {"link", "iframe", "object", "form", "base", "embed"} & {tag for tag, _ in found.tags}
+        assert not {"link", "iframe", "object", "form", "base", "embed"} & {
+            tag for tag, _ in found.tags
+        }
         for _, attributes in found.tags:
             assert not any(name.startswith("on") for name in attributes)
             for name in ("href", "src"):
@@ -352,9 +423,16 @@ class TestSafety:
             label='"><img src=x onerror=alert(1)>',
             framework=HOSTILE,
             model="</title></script><script>alert(1)</script>",
-            warnings=(HOSTILE, "<b>bold</b>", "&lt;script&gt;", "</script><script>alert(2)</script>\u2028\u2029<!--"),
+            warnings=(
+                HOSTILE,
+                "<b>bold</b>",
+                "&lt;script&gt;",
+                "</script><script>alert(2)</script>\u2028\u2029<!--",
+            ),
             source=Source(
-                kind="log", command=("<script>", HOSTILE), files=(SourceFile(path="</script><i>", sha256="0" * 64),)
+                kind="log",
+                command=("<script>", HOSTILE),
+                files=(SourceFile(path="</script><i>", sha256="0" * 64),),
             ),
             data=Data(kind="</script><b>", entropy=1.5),
         )
@@ -364,7 +442,9 @@ class TestSafety:
         assert not {"b", "i", "img"} & {tag for tag, _ in found.tags}
         assert [tag for tag, _ in found.tags].count("script") == 4
         assert found.texts["title"][0].startswith("</title></script><script>alert(1)</script> · ")
-        said = "".join(text for tag, texts in found.texts.items() if tag != "script" for text in texts)
+        said = "".join(
+            text for tag, texts in found.texts.items() if tag != "script" for text in texts
+        )
         assert "&lt;script&gt;" in said
         for character in "\x1b\u202e\u2028\u2029":
             assert character not in text
@@ -406,7 +486,11 @@ class TestPicture:
     def test_it_is_in_the_page(self):
         (found,) = (attributes for tag, attributes in self.image(PICTURE).tags if tag == "img")
         kind, _, data = found["src"].partition(";base64,")
-        assert (kind, base64.b64decode(data), found["alt"]) == ("data:image/png", PICTURE.content, "Scaling")
+        assert (kind, base64.b64decode(data), found["alt"]) == (
+            "data:image/png",
+            PICTURE.content,
+            "Scaling",
+        )
 
     def test_without_a_picture_there_is_no_image(self):
         assert self.image(None).tags == []
@@ -419,7 +503,10 @@ class TestPicture:
 
 def test_four_runs_of_500_steps_fit_a_mailbox():
     runs = [
-        make_run(step_time=3.2 + 0.01 * k, steps=500, label=f"run {k}", grad_norms=(1.2345678,) * 500) for k in range(4)
+        make_run(
+            step_time=3.2 + 0.01 * k, steps=500, label=f"run {k}", grad_norms=(1.2345678,) * 500
+        )
+        for k in range(4)
     ]
     assert len(text_of(comparison(*runs))) < LARGEST
 
@@ -431,7 +518,9 @@ def test_many_results_are_compressed_and_whole():
 
 
 def test_every_footnote_is_linked_both_ways():
-    found = parsed(comparison(make_run(warnings=("one", "two")), make_run(**AMD, steps=9, warnings=("two",))))
+    found = parsed(
+        comparison(make_run(warnings=("one", "two")), make_run(**AMD, steps=9, warnings=("two",)))
+    )
     notes = {name for name in found.ids() if name.startswith(("note-", "mark-"))}
     assert notes == {f"{kind}-{number}" for kind in ("note", "mark") for number in (1, 2, 3)}
 
@@ -454,7 +543,9 @@ class TestEvidence:
     def test_a_log_is_named_with_its_lines(self):
         source = Source(kind="log", files=(SourceFile(path="logs/train.log", sha256="a" * 64),))
         run = make_run(source=source, lines=tuple(range(101, 161)))
-        row = re.search(r'<tr id="s0-avg_step_time_seconds">(.*?)</tr>', text_of(comparison(run)))[1]
+        row = re.search(r'<tr id="s0-avg_step_time_seconds">(.*?)</tr>', text_of(comparison(run)))[
+            1
+        ]
         assert "steps 4–60 of results/file_1.json; lines 104–160 of logs/train.log" in row
 
     def test_a_ratio_names_the_two_rates(self):
@@ -478,7 +569,10 @@ class TestCost:
     def test_prices_of_the_command_line_are_in_the_fields(self):
         prices = {"8×H100 (BF16)": Price(2.95, 2.95), "8×MI300X (BF16)": Price(1.5, 2)}
         result = dataclasses.replace(CASES["several_runs"](), prices=prices)
-        assert {field["data-price"]: field["value"] for field in self.fields(result)} == {"0": "2.95", "1": "1.5:2"}
+        assert {field["data-price"]: field["value"] for field in self.fields(result)} == {
+            "0": "2.95",
+            "1": "1.5:2",
+        }
         found = cost(result, result.models[0].groups[0].leaders)
         assert cost_sentence(found, prices) in text_of(result)
 
@@ -492,16 +586,23 @@ class TestCost:
         assert [system["cost"] is None for system in values["systems"]] == [False, True]
         assert values["pairs"] == []
 
-    @pytest.mark.parametrize(("length", "unit", "amount"), [(2048, "10⁹ tokens", 1e9), (None, "10⁶ samples", 1e6)])
+    @pytest.mark.parametrize(
+        ("length", "unit", "amount"), [(2048, "10⁹ tokens", 1e9), (None, "10⁶ samples", 1e6)]
+    )
     def test_a_cost_is_that_of_the_work_in_which_its_group_is_compared(self, length, unit, amount):
-        runs = [make_run(framework="mlperf", length=length), make_run(**AMD, framework="mlperf", step_time=2.4)]
+        runs = [
+            make_run(framework="mlperf", length=length),
+            make_run(**AMD, framework="mlperf", step_time=2.4),
+        ]
         text = text_of(comparison(*runs))
         assert f'<th scope="col">USD per {unit}</th>' in text
         costs = [system["cost"] for system in embedded(text, "data")["cost"]["systems"]]
         # 64 sequences a step on 8 GPUs, at $1 per GPU-hour.
         work = 64 / 8 * (length or 1)
         times = [
-            run.summary.performance.avg_step_time_seconds for system in comparison(*runs).systems for run in system.runs
+            run.summary.performance.avg_step_time_seconds
+            for system in comparison(*runs).systems
+            for run in system.runs
         ]
         assert costs == pytest.approx([amount / 3600 * time / work for time in times], rel=1e-3)
 

@@ -20,26 +20,39 @@ def values(found):
 
 def test_a_comparison_and_its_metrics():
     found = values(
-        cost.with_prices(comparison(make_run(), make_run(**AMD, step_time=1.6)), ["2", "3"], source="a list")
+        cost.with_prices(
+            comparison(make_run(), make_run(**AMD, step_time=1.6)), ["2", "3"], source="a list"
+        )
     )
     assert (found["status"], found["mode"]) == (0, "best")
     (group,) = found["models"][0]["groups"]
     assert group["headline"] == "8×MI300X (BF16) is 2.0× as fast per GPU as 8×H100 (BF16)"
     assert [system["name"] for system in group["systems"]] == ["8×MI300X (BF16)", "8×H100 (BF16)"]
-    assert group["systems"][1]["values"]["tokens_per_second_per_gpu"]["value"] == pytest.approx(5120, rel=0.01)
+    assert group["systems"][1]["values"]["tokens_per_second_per_gpu"]["value"] == pytest.approx(
+        5120, rel=0.01
+    )
     assert {caveat["severity"] for caveat in group["caveats"]} <= {"warning", "info"}
     (pair,) = group["pairs"]
     assert pair == group["leaders"]
     assert (pair["faster"], pair["slower"]) == ("8×MI300X (BF16)", "8×H100 (BF16)")
     speedup = pair["speedup"]
     assert speedup["value"] == pytest.approx(2)
-    assert [speedup[key] for key in ("low", "high", "method", "significant", "runs_needed")] == [None] * 5
+    assert [speedup[key] for key in ("low", "high", "method", "significant", "runs_needed")] == [
+        None
+    ] * 5
     assert speedup["minimum_detectable_effect"] is None
     assert pair["cost"]["cheaper"] == "8×MI300X (BF16)"
     assert pair["cost"]["break_even_usd_per_gpu_hour"] == [pytest.approx(1.5)] * 2
-    assert {entry["status"] for entry in pair["config_diff"]} <= {"equal", "different", "unknown", "blocking"}
+    assert {entry["status"] for entry in pair["config_diff"]} <= {
+        "equal",
+        "different",
+        "unknown",
+        "blocking",
+    }
     metrics = {each["system"]: each for each in found["metrics"]}["8×H100 (BF16)"]
-    assert metrics["columns"][0]["values"]["tokens_per_dollar"]["value"] == pytest.approx(5120 * 1800, rel=0.01)
+    assert metrics["columns"][0]["values"]["tokens_per_dollar"]["value"] == pytest.approx(
+        5120 * 1800, rel=0.01
+    )
     assert metrics["price_usd_per_gpu_hour"] == [2, 2]
     assert found["files"][0]["sha256"] == "1" * 64
 
@@ -71,4 +84,6 @@ def test_an_exclusion_has_its_reason_and_what_would_explain_it():
 
 
 def test_infinity_is_null():
-    assert json.loads(json_values.dumped({"a": [float("inf"), float("nan"), 1.5]})) == {"a": [None, None, 1.5]}
+    assert json.loads(json_values.dumped({"a": [float("inf"), float("nan"), 1.5]})) == {
+        "a": [None, None, 1.5]
+    }

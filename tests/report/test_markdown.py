@@ -31,7 +31,9 @@ def tokens(text):
 
 
 CASES = {
-    "two_systems": lambda: comparison(make_run(precision=None), make_run(**AMD, step_time=2.4, batch=128)),
+    "two_systems": lambda: comparison(
+        make_run(precision=None), make_run(**AMD, step_time=2.4, batch=128)
+    ),
     "failed": lambda: comparison(make_run(), failed_run()),
     "six_systems": lambda: comparison(
         *(make_run(label=f"setting {index}", step_time=3 + 0.1 * index) for index in range(6))
@@ -63,7 +65,9 @@ def test_the_answer_comes_first():
     lines = [line for line in render(CASES["two_systems"]()).splitlines() if line]
     assert lines[2] == "**8×MI300X (BF16) is 2.7× as fast per GPU as 8×H100**"
     assert lines[3] == "2.67×, 1 run each: run-to-run variation unknown"
-    assert lines.index("Caveats:") < lines.index("Next steps:") < lines.index("## Performance metrics")
+    assert (
+        lines.index("Caveats:") < lines.index("Next steps:") < lines.index("## Performance metrics")
+    )
 
 
 def test_sections():
@@ -109,8 +113,12 @@ def test_every_ratio_is_that_to_the_baseline(reference, headline, pair, sensitiv
 def test_cost_is_below_the_results():
     result = comparison(make_run(), make_run(**AMD, step_time=2.4))
     text = render(with_prices(result, ["H100=3", "MI300X=2"]))
-    results, rest = text.replace("\\", "").split("## Performance metrics")[1].split("## Configuration diff")
-    assert "8×MI300X (BF16) at $2.00 is 50% cheaper per token than 8×H100 (BF16) at $3.00" in results
+    results, rest = (
+        text.replace("\\", "").split("## Performance metrics")[1].split("## Configuration diff")
+    )
+    assert (
+        "8×MI300X (BF16) at $2.00 is 50% cheaper per token than 8×H100 (BF16) at $3.00" in results
+    )
     assert "| 8×MI300X (BF16), $2.00 per GPU-hour |" in rest
 
 
@@ -134,7 +142,9 @@ def test_tables_are_aligned(name):
 
 
 def test_a_warning_is_said_once_with_the_systems_that_it_is_of():
-    text = render(comparison(make_run(warnings=("one", "two")), make_run(**AMD, steps=9, warnings=("two",))))
+    text = render(
+        comparison(make_run(warnings=("one", "two")), make_run(**AMD, steps=9, warnings=("two",)))
+    )
     warnings = text.split("Warnings:")[1].split("\n\n")[1].splitlines()
     assert warnings == ["- 8×H100 (BF16): one", "- two"]
 
@@ -147,16 +157,25 @@ def test_logs_behind_a_result_are_named_with_their_digest():
 
 def test_hardware_that_changed_between_models_is_shown():
     models = [
-        make_run(model=name, gpu_info=msgspec.structs.replace(make_run().gpu_info, pytorch_version=version))
+        make_run(
+            model=name,
+            gpu_info=msgspec.structs.replace(make_run().gpu_info, pytorch_version=version),
+        )
         for name, version in (("llama", "2.8"), ("qwen", "2.9"))
     ]
-    assert re.search(r"^\| PyTorch +\| 2\.8, 2\.9 ", render(comparison(*models)), flags=re.MULTILINE)
+    assert re.search(
+        r"^\| PyTorch +\| 2\.8, 2\.9 ", render(comparison(*models)), flags=re.MULTILINE
+    )
 
 
 class TestHostileText:
     def test_becomes_no_markup(self):
-        run = make_run(HOSTILE, label=HOSTILE, framework=HOSTILE, model=HOSTILE, warnings=(HOSTILE,))
-        other = make_run(**AMD, model=HOSTILE, source=Source(kind="live", command=("a`b", "``` |", "<i>")))
+        run = make_run(
+            HOSTILE, label=HOSTILE, framework=HOSTILE, model=HOSTILE, warnings=(HOSTILE,)
+        )
+        other = make_run(
+            **AMD, model=HOSTILE, source=Source(kind="live", command=("a`b", "``` |", "<i>"))
+        )
         text = render(comparison(run, other, notes=[HOSTILE]))
         kinds = {token.type for token in tokens(text)}
         assert not kinds & {"html_inline", "html_block", "link_open", "em_open", "s_open"}
@@ -182,7 +201,9 @@ class TestHostileText:
         ],
     )
     def test_is_shown_as_it_is(self, text):
-        (paragraph,) = (token for token in tokens(f"x {markdown.escape(text)}") if token.type == "inline")
+        (paragraph,) = (
+            token for token in tokens(f"x {markdown.escape(text)}") if token.type == "inline"
+        )
         assert all(child.type in ("text", "text_special") for child in paragraph.children)
         assert "".join(child.content for child in paragraph.children) == f"x {text}"
 
@@ -191,14 +212,18 @@ class TestHostileText:
 
     @given(st.text(max_size=30))
     def test_code_is_one_span_that_shows_it(self, text):
-        (paragraph,) = (token for token in tokens(f"x {markdown.code(text)}") if token.type == "inline")
+        (paragraph,) = (
+            token for token in tokens(f"x {markdown.code(text)}") if token.type == "inline"
+        )
         spans = [child for child in paragraph.children if child.type == "code_inline"]
         assert len(spans) == 1
         assert spans[0].content.strip() == plain(text).replace("|", "\\|").strip()
 
     @given(st.text(max_size=30))
     def test_escaped_text_is_text(self, text):
-        (paragraph,) = (token for token in tokens(f"x {markdown.escape(text)}") if token.type == "inline")
+        (paragraph,) = (
+            token for token in tokens(f"x {markdown.escape(text)}") if token.type == "inline"
+        )
         assert "".join(child.content for child in paragraph.children) == f"x {plain(text)}".rstrip()
 
 

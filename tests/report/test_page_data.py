@@ -26,7 +26,10 @@ from tprimat.store import store
 AMD = {"device": MI300X, "stack": "rocm"}
 LONG = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"
 SUBMISSIONS = {
-    "AMD": ("v5.1_AMD_8xMI355X.json", [f"v5.1_llama31_8b_AMD_8xMI355X_r{number}.txt" for number in range(10)]),
+    "AMD": (
+        "v5.1_AMD_8xMI355X.json",
+        [f"v5.1_llama31_8b_AMD_8xMI355X_r{number}.txt" for number in range(10)],
+    ),
     "Nebius": (
         "v5.1_Nebius_8xB200.json",
         [f"v5.1_llama31_8b_Nebius_8xB200_r{number:02d}.txt" for number in range(1, 11)],
@@ -42,11 +45,16 @@ def failed_among_good():
     config = make_run(**AMD).training_config
     good = [
         make_run(
-            step_time=3.2 + 0.01 * k, timestamp=f"2026-02-0{k + 1}T00:00:00Z", data=Data(kind="markov", entropy=1.9)
+            step_time=3.2 + 0.01 * k,
+            timestamp=f"2026-02-0{k + 1}T00:00:00Z",
+            data=Data(kind="markov", entropy=1.9),
         )
         for k in range(3)
     ]
-    others = [make_run(**AMD, step_time=2.4 + 0.01 * k, timestamp=f"2026-02-0{k + 1}T00:00:00Z") for k in range(3)]
+    others = [
+        make_run(**AMD, step_time=2.4 + 0.01 * k, timestamp=f"2026-02-0{k + 1}T00:00:00Z")
+        for k in range(3)
+    ]
     broken = failed_run(timestamp="2026-02-05T00:00:00Z", training_config=config)
     return comparison(tuple(good), (*others, broken), failed_run("NVIDIA H200", stack="cuda"))
 
@@ -55,7 +63,11 @@ MADE = {
     "one_result": lambda: comparison(make_run()),
     "twenty_results": lambda: comparison(
         *(
-            make_run(H100 if k % 2 else LONG, label=f"setting {k} of a rather long name", step_time=3 + 0.1 * k)
+            make_run(
+                H100 if k % 2 else LONG,
+                label=f"setting {k} of a rather long name",
+                step_time=3 + 0.1 * k,
+            )
             for k in range(20)
         )
     ),
@@ -94,10 +106,17 @@ def rounded(value):
 def json_lines(value, depth) -> str:
     inner, outer = "  " * (depth + 1), "  " * depth
     if isinstance(value, dict) and value:
-        rows = (f"{inner}{json.dumps(key)}: {json_lines(each, depth + 1)}" for key, each in value.items())
+        rows = (
+            f"{inner}{json.dumps(key)}: {json_lines(each, depth + 1)}"
+            for key, each in value.items()
+        )
         return "{\n" + ",\n".join(rows) + f"\n{outer}}}"
     if isinstance(value, list) and any(isinstance(each, (dict, list)) for each in value):
-        return "[\n" + ",\n".join(inner + json_lines(each, depth + 1) for each in value) + f"\n{outer}]"
+        return (
+            "[\n"
+            + ",\n".join(inner + json_lines(each, depth + 1) for each in value)
+            + f"\n{outer}]"
+        )
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -109,8 +128,14 @@ def test_golden_of_our_own_runs(name):
 @pytest.mark.parametrize(
     ("name", "files"),
     [
-        ("february_llama", ["train_nvd_nemo_llama-516b342.json", "train_amd_prim_llama-516b342.json"]),
-        ("january_llama", ["benchmark_cuda_llama-627dfac.json", "benchmark_rocm_llama-627dfac.json"]),
+        (
+            "february_llama",
+            ["train_nvd_nemo_llama-516b342.json", "train_amd_prim_llama-516b342.json"],
+        ),
+        (
+            "january_llama",
+            ["benchmark_cuda_llama-627dfac.json", "benchmark_rocm_llama-627dfac.json"],
+        ),
     ],
 )
 def test_golden_of_results_that_others_sent(name, files, samples):
@@ -124,9 +149,14 @@ def test_golden_of_two_submissions_of_ten_runs(samples, tmp_path):
         for number, name in enumerate(names):
             shutil.copy(samples / "mlperf" / name, results / f"result_{number}.txt")
         (tmp_path / submitter / "systems").mkdir()
-        shutil.copy(samples / "mlperf" / "systems" / system, tmp_path / submitter / "systems" / "machine.json")
+        shutil.copy(
+            samples / "mlperf" / "systems" / system,
+            tmp_path / submitter / "systems" / "machine.json",
+        )
     folders = [str(tmp_path / submitter) for submitter in SUBMISSIONS]
-    assert run_command("read", [*folders, "--output-dir", str(tmp_path / "output")]) == ExitStatus.OK
+    assert (
+        run_command("read", [*folders, "--output-dir", str(tmp_path / "output")]) == ExitStatus.OK
+    )
     result = loaded([tmp_path / "output"])
     golden.check("page_mlperf_ten_runs.json", held(result))
     assert len(page.render(report(result), Sources("1.2.3", "x"), None)) < 1_000_000
@@ -139,7 +169,9 @@ class TestWindows:
 
     def test_a_window_is_the_steps_after_one_stop_up_to_another(self):
         times = tuple(float(number) for number in range(1, 31))
-        found = self.grid(make_run(steps=30, step_times=times), make_run(**AMD, steps=30, step_times=(2.0,) * 30))
+        found = self.grid(
+            make_run(steps=30, step_times=times), make_run(**AMD, steps=30, step_times=(2.0,) * 30)
+        )
         begin, end = found.stops.index(10), found.stops.index(20)
         # 64 × 2048 tokens a step on 8 GPUs; the mean of 11 to 20 is 15.5.
         assert found.rates[1][begin][end] == pytest.approx(64 * 2048 / 15.5 / 8)
@@ -194,7 +226,8 @@ class TestWindows:
         assert len(found) <= windows.STOPS
 
     @pytest.mark.parametrize(
-        "runs", [(make_run(),), (make_run(), failed_run()), (make_run(**AMD), make_run(step_time=0.01))]
+        "runs",
+        [(make_run(),), (make_run(), failed_run()), (make_run(**AMD), make_run(step_time=0.01))],
     )
     def test_without_a_ratio_there_is_no_slider(self, runs):
         assert self.grid(*runs) is None
@@ -204,7 +237,9 @@ class TestCharts:
     def test_a_long_run_keeps_its_extremes(self):
         times = [1.0 + 0.001 * (number % 7) for number in range(50_000)]
         times[31_234] = 9.0
-        (run,) = self.of(comparison(make_run(steps=len(times), warmup=(), step_times=tuple(times))))[1]
+        (run,) = self.of(
+            comparison(make_run(steps=len(times), warmup=(), step_times=tuple(times)))
+        )[1]
         line = Line(None, run.result, 0, len(times))
         kept = charts._thinned(line, step_times([Series(None, run.result)]))
         assert 31_234 in kept
@@ -224,14 +259,22 @@ class TestCharts:
             *self.of(comparison(make_run(steps=90), make_run(MI300X, stack="rocm", step_time=3.6)))
         )
         longest = [trace for trace in chart["traces"] if trace["system"] == 0]
-        assert [trace["index"] for trace in longest if trace["part"] == "excluded"][1:] == [{"from": 59, "to": 90}]
-        assert [trace["index"] for trace in longest if trace["part"] == "steps"] == [{"from": 3, "to": 60}]
+        assert [trace["index"] for trace in longest if trace["part"] == "excluded"][1:] == [
+            {"from": 59, "to": 90}
+        ]
+        assert [trace["index"] for trace in longest if trace["part"] == "steps"] == [
+            {"from": 3, "to": 60}
+        ]
         assert [trace["ends"] for trace in longest if trace["part"] == "segment"] == [[4, 60]]
-        assert chart["note"].startswith("Dotted: excluded (warm-up, profiled steps, steps not in all runs). Thick ")
+        assert chart["note"].startswith(
+            "Dotted: excluded (warm-up, profiled steps, steps not in all runs). Thick "
+        )
 
     def test_the_note_explains_only_what_is_drawn(self):
         runs = tuple(make_run(step_time=3 + number / 10) for number in range(2))
-        one, two = (charts.step_times(*self.of(comparison(found)))["note"] for found in (runs[:1], runs))
+        one, two = (
+            charts.step_times(*self.of(comparison(found)))["note"] for found in (runs[:1], runs)
+        )
         assert two.startswith("Dotted: excluded (")
         assert " Thin: further runs of a system." in two
         assert "Thick line: " in one
@@ -240,7 +283,11 @@ class TestCharts:
     def test_of_several_runs_the_first_is_not_thin(self):
         runs = tuple(make_run(step_time=3 + number / 10) for number in range(3))
         chart = charts.step_times(*self.of(comparison(runs)))
-        assert [trace["thin"] for trace in chart["traces"] if trace["part"] == "steps"] == [False, True, True]
+        assert [trace["thin"] for trace in chart["traces"] if trace["part"] == "steps"] == [
+            False,
+            True,
+            True,
+        ]
 
     def test_outliers_are_those_that_the_table_counts(self):
         times = list(make_run(steps=300).step_times)
@@ -252,7 +299,9 @@ class TestCharts:
         assert result.models[0].systems[0].valid_runs[0].summary.segments[0].outliers == 2
 
     def test_the_entropy_of_the_data_is_a_floor(self):
-        chart = charts.loss(*self.of(comparison(make_run(data=Data(kind="markov", entropy=1.9)))), "tokens")
+        chart = charts.loss(
+            *self.of(comparison(make_run(data=Data(kind="markov", entropy=1.9)))), "tokens"
+        )
         assert chart["floors"] == [1.9]
         assert chart["note"].startswith("Dotted: 1.9 nats/token")
 
@@ -261,7 +310,9 @@ class TestCharts:
         assert charts.loss(view, runs, "tokens") is None
         assert charts.loss(view, runs, "wall") is None
 
-    @pytest.mark.parametrize(("times", "drawn"), [((1.0, 1.0, None), True), ((1.0, None, 1.0), False)])
+    @pytest.mark.parametrize(
+        ("times", "drawn"), [((1.0, 1.0, None), True), ((1.0, None, 1.0), False)]
+    )
     def test_over_time_a_loss_needs_two_known_times(self, times, drawn):
         view, runs = self.of(comparison(make_run(steps=3, step_times=times, warmup=())))
         assert (charts.loss(view, runs, "wall") is not None) == drawn
@@ -291,7 +342,9 @@ class TestWallTime:
         assert wall_times(run) == [1.0, None, None, None]
 
     def test_after_a_gap_between_the_steps_too(self):
-        run = msgspec.structs.replace(make_run(steps=3, step_times=(1.0, 1.0, 1.0), warmup=()), steps=(1, 2, 9))
+        run = msgspec.structs.replace(
+            make_run(steps=3, step_times=(1.0, 1.0, 1.0), warmup=()), steps=(1, 2, 9)
+        )
         assert wall_times(run) == [1.0, 2.0, None]
 
 
@@ -303,7 +356,9 @@ def test_a_cpu_has_no_price_form_until_a_price_is_given():
 
 
 def test_the_configuration_has_the_columns_in_the_order_of_the_headline():
-    text = rendered(comparison(make_run(label="slow"), make_run(label="fast", step_time=1.0, batch=32)))
+    text = rendered(
+        comparison(make_run(label="slow"), make_run(label="fast", step_time=1.0, batch=32))
+    )
     assert "fast vs slow: best configuration" in text
     cells = re.findall(r"<td[^>]*>(32|64)(?: sequences)?</td>", text)
     assert cells[:2] == ["32", "64"]

@@ -15,7 +15,9 @@ from tprimat.report.verdict import report
 def chart_of(*systems):
     files = [Loaded(f"{number}.json", str(number), system) for number, system in enumerate(systems)]
     html = page.render(report(compare(files)), Sources("0", ""), None).decode()
-    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)[1])
+    data = json.loads(
+        re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)[1]
+    )
     return next(chart for chart in data["charts"] if chart["kind"] == "steps"), html
 
 
@@ -42,7 +44,9 @@ def test_runs_of_one_system_are_marked_once():
 
 
 def test_on_a_cpu():
-    chart, _ = chart_of((replayed("cpu", scale="tiny"),), (replayed("cpu", seed=2, scale="tiny", label="other"),))
+    chart, _ = chart_of(
+        (replayed("cpu", scale="tiny"),), (replayed("cpu", seed=2, scale="tiny", label="other"),)
+    )
     units = [panel["unit"] for panel in chart["panels"]]
     assert units == ["W", "MHz", "%"]
 

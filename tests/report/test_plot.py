@@ -39,7 +39,9 @@ def repeated(step_time, factors=(1.0, 1.003, 0.997), **fields):
     """One run for each factor, each at a time of its own."""
     return tuple(
         make_run(
-            step_time=step_time * factor, timestamp=f"2026-02-02T{hour // 24:02d}:{hour % 24:02d}:00+00:00", **fields
+            step_time=step_time * factor,
+            timestamp=f"2026-02-02T{hour // 24:02d}:{hour % 24:02d}:00+00:00",
+            **fields,
         )
         for hour, factor in enumerate(factors, 1)
     )
@@ -72,7 +74,9 @@ def keys(figure):
     return [text.get_text() for legend in figure.legends[1:] for text in legend.get_texts()]
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.97, 1.96), (0.97, 2.07), (0.9, 5.1), (1.2, 1.3), (1, 2000)])
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.97, 1.96), (0.97, 2.07), (0.9, 5.1), (1.2, 1.3), (1, 2000)]
+)
 def test_a_logarithmic_axis_has_three_numbers_at_least(low, high):
     figure = Figure()
     FigureCanvasAgg(figure)
@@ -101,18 +105,26 @@ class TestTitle:
 
     def test_several_models_of_two_systems_have_one(self):
         runs = [
-            make_run(**fields, model=model) for model in ("llama", "qwen") for fields in ({}, {**AMD, "step_time": 2.8})
+            make_run(**fields, model=model)
+            for model in ("llama", "qwen")
+            for fields in ({}, {**AMD, "step_time": 2.8})
         ]
         figure, *_ = panels(comparison(*runs))
         headline = "8×MI300X (BF16) is 14% faster per GPU than 8×H100 (BF16) in both models"
         assert " ".join(title(figure)) == f"{headline}; run-to-run variation unknown"
-        assert [line.partition(":")[0] for line in subtitle(figure)] == ["Llama 3.1 8B", "Qwen 2.5 7B"]
+        assert [line.partition(":")[0] for line in subtitle(figure)] == [
+            "Llama 3.1 8B",
+            "Qwen 2.5 7B",
+        ]
         assert "14% faster per GPU than" in subtitle(figure)[0]
 
     def test_other_models_have_their_own(self):
         result = comparison(make_run(), make_run(**AMD, step_time=2.8), make_run(model="qwen"))
         figure, *_ = panels(result)
-        assert [line.partition(":")[0] for line in title(figure) if ":" in line] == ["Llama 3.1 8B", "Qwen 2.5 7B"]
+        assert [line.partition(":")[0] for line in title(figure) if ":" in line] == [
+            "Llama 3.1 8B",
+            "Qwen 2.5 7B",
+        ]
         assert subtitle(figure) == ["Llama 3.1 8B: 1.14×, 1 run each: run-to-run variation unknown"]
 
     def test_of_many_models_the_first(self):
@@ -122,7 +134,9 @@ class TestTitle:
 
     def test_a_long_one_is_wrapped_and_covers_nothing(self):
         long = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"
-        figure, *axes = panels(comparison(*(make_run(long, label=f"a long label {index}") for index in range(3))))
+        figure, *axes = panels(
+            comparison(*(make_run(long, label=f"a long label {index}") for index in range(3)))
+        )
         FigureCanvasAgg(figure).draw()
         boxes = [text.get_window_extent() for text in figure.texts]
         assert all(box.x1 <= figure.bbox.x1 for box in boxes)
@@ -133,7 +147,9 @@ class TestTitle:
 class TestPanels:
     def test_titles_and_units(self, pair):
         _, averages, throughput, memory, steps = panels(pair)
-        assert [(axes.get_title(loc="left"), around(axes)[0]) for axes in (averages, throughput, memory)] == [
+        assert [
+            (axes.get_title(loc="left"), around(axes)[0]) for axes in (averages, throughput, memory)
+        ] == [
             ("Average step time, s", "lower is better"),
             ("Throughput, tokens/s/GPU", "higher is better"),
             ("Memory per GPU or CPU, GB", "allocated; solid: average, pale: peak; GB: 10⁹ bytes"),
@@ -142,14 +158,22 @@ class TestPanels:
 
     def test_throughput_is_the_first(self, pair):
         figure, *_ = panels(pair)
-        assert list(by_title(figure)) == ["Throughput", "Average step time", "Memory per GPU or CPU", NAMES[3]]
+        assert list(by_title(figure)) == [
+            "Throughput",
+            "Average step time",
+            "Memory per GPU or CPU",
+            NAMES[3],
+        ]
 
     def test_step_times_below_a_second_are_in_ms(self):
         _, averages, *_, steps = panels(
             comparison(make_run(step_time=0.16, batch=1), make_run(**AMD, step_time=0.098, batch=1))
         )
         assert texts(averages) == ["98.0 ms", "160 ms"]
-        assert (averages.get_title(loc="left"), steps.get_ylabel()) == ("Average step time, ms", "ms per step")
+        assert (averages.get_title(loc="left"), steps.get_ylabel()) == (
+            "Average step time, ms",
+            "ms per step",
+        )
 
     def test_bars_carry_their_values_and_the_faster_one_the_speedup(self, pair):
         _, averages, throughput, *_ = panels(pair)
@@ -186,7 +210,9 @@ class TestPanels:
             assert around(axes)[0].endswith("; mean of 3 runs with 95% CI")
 
     def test_c5_a_bar_without_an_interval_beside_one_that_has_it_is_dotted(self):
-        _, averages, throughput, *_ = panels(comparison(repeated(3.2), make_run(**AMD, step_time=2.4)))
+        _, averages, throughput, *_ = panels(
+            comparison(repeated(3.2), make_run(**AMD, step_time=2.4))
+        )
         for axes in (averages, throughput):
             assert around(axes)[0].endswith("; mean of the runs with 95% CI; dotted: unknown")
             dotted = [line for line in axes.lines if line.get_linestyle() == ":"]
@@ -197,7 +223,9 @@ class TestPanels:
 
     def test_c5_of_single_runs_the_certainty_alone_says_it(self, pair):
         _, averages, throughput, *_ = panels(pair)
-        assert not any(line.get_linestyle() == ":" for axes in (averages, throughput) for line in axes.lines)
+        assert not any(
+            line.get_linestyle() == ":" for axes in (averages, throughput) for line in axes.lines
+        )
 
     def test_bars_use_most_of_their_axis(self):
         _, averages, throughput, *_ = panels(comparison(repeated(3.2), repeated(2.8, **AMD)))
@@ -220,21 +248,29 @@ class TestPanels:
         assert "CI" not in around(throughput)[0]
 
     def test_a_wide_interval_leaves_the_bars_readable(self):
-        _, _, throughput, *_ = panels(comparison(repeated(3.2, (0.95, 1.05)), repeated(3.0, (0.95, 1.05), **AMD)))
+        _, _, throughput, *_ = panels(
+            comparison(repeated(3.2, (0.95, 1.05)), repeated(3.0, (0.95, 1.05), **AMD))
+        )
         longest = max(bar.get_width() for bar in throughput.patches)
         assert throughput.get_xlim()[1] < 4 * longest
         assert [line.get_marker() for line in throughput.lines].count(">") == 2
-        assert all(re.match(r"5,\d{3} \[\d,\d{3}–\s?\d?\d,\d{3}\](\n1\.\d.*)?", text) for text in texts(throughput)), (
-            texts(throughput)
-        )
+        assert all(
+            re.match(r"5,\d{3} \[\d,\d{3}–\s?\d?\d,\d{3}\](\n1\.\d.*)?", text)
+            for text in texts(throughput)
+        ), texts(throughput)
 
     def test_an_interval_that_says_nothing_is_not_drawn(self):
-        _, _, throughput, *_ = panels(comparison(repeated(3.2, (0.8, 1.2)), repeated(3.0, (0.8, 1.2), **AMD)))
+        _, _, throughput, *_ = panels(
+            comparison(repeated(3.2, (0.8, 1.2)), repeated(3.0, (0.8, 1.2), **AMD))
+        )
         assert throughput.get_xlim()[1] < 2 * max(bar.get_width() for bar in throughput.patches)
         assert all("[" not in text for text in texts(throughput))
 
     def test_the_bars_are_of_the_whole_run_where_its_speed_changes(self):
-        times = (*(3.0 + 0.001 * (k % 5) for k in range(100)), *(2.0 + 0.001 * (k % 5) for k in range(100)))
+        times = (
+            *(3.0 + 0.001 * (k % 5) for k in range(100)),
+            *(2.0 + 0.001 * (k % 5) for k in range(100)),
+        )
         figure, _, throughput, _, steps = panels(
             comparison(make_run(steps=200), make_run(**AMD, steps=200, step_times=times))
         )
@@ -259,7 +295,9 @@ class TestPanels:
         ]
         assert keys(steps.figure) == [plot.charts.EXCLUDED]
 
-    @pytest.mark.parametrize(("longer", "parts"), [(60, [(1, 4), (4, 60)]), (61, [(1, 4), (4, 60), (60, 61)])])
+    @pytest.mark.parametrize(
+        ("longer", "parts"), [(60, [(1, 4), (4, 60)]), (61, [(1, 4), (4, 60), (60, 61)])]
+    )
     def test_what_no_average_counts_is_dotted(self, longer, parts):
         *_, steps = panels(comparison(make_run(steps=longer), make_run(**AMD, step_time=3.6)))
         lines = [line for line in steps.lines if line.get_color() == steps.lines[0].get_color()]
@@ -273,11 +311,20 @@ class TestPanels:
 
     def test_the_legend_explains_bands_and_dotted_lines(self):
         data = Data(kind="markov", entropy=1.9)
-        runs = [make_run(round=n, step_time=3 + n / 100, data=data, warmup=()) for n in range(plot.lines.BAND_FROM)]
+        runs = [
+            make_run(round=n, step_time=3 + n / 100, data=data, warmup=())
+            for n in range(plot.lines.BAND_FROM)
+        ]
         floor = "1.9 nats/token, data entropy (lowest achievable loss)"
-        few, many = (report(comparison(*runs[:count])) for count in (plot.lines.BAND_FROM - 1, plot.lines.BAND_FROM))
+        few, many = (
+            report(comparison(*runs[:count]))
+            for count in (plot.lines.BAND_FROM - 1, plot.lines.BAND_FROM)
+        )
         assert keys(plot.figure(few, layout="frameworks")) == [floor]
-        assert keys(plot.figure(many, layout="frameworks")) == ["range of the runs around their median", floor]
+        assert keys(plot.figure(many, layout="frameworks")) == [
+            "range of the runs around their median",
+            floor,
+        ]
         # Where memory has the place of the loss, nothing is dotted.
         assert keys(plot.figure(many)) == ["range of the runs around their median"]
 
@@ -289,7 +336,9 @@ class TestPanels:
         assert list(line.get_ydata()) == list(make_run(step_time=2.4).step_times[3:])
 
     def test_unlike_step_times_get_a_log_scale(self):
-        *_, steps = panels(comparison(make_run(step_time=0.1, warmup=(1.0,)), make_run(**AMD, step_time=3.0)))
+        *_, steps = panels(
+            comparison(make_run(step_time=0.1, warmup=(1.0,)), make_run(**AMD, step_time=3.0))
+        )
         assert steps.get_yscale() == "log"
 
     def test_outliers_dont_flatten_the_rest(self):
@@ -314,7 +363,9 @@ class TestPanels:
             "in use on the device: 60.0 peak",
         ]
 
-    @pytest.mark.parametrize(("peak", "text"), [(0.83, "0.79 average, 0.83 peak"), (0.88, "0.8 average, 0.9 peak")])
+    @pytest.mark.parametrize(
+        ("peak", "text"), [(0.83, "0.79 average, 0.83 peak"), (0.88, "0.8 average, 0.9 peak")]
+    )
     def test_bars_of_unlike_length_have_unlike_numbers(self, peak, text):
         memory = MemoryMetrics(avg_memory_allocated_gb=0.79, peak_memory_allocated_gb=peak)
         _, _, _, axes, _ = panels(comparison(make_run(memory_metrics=memory)))
@@ -322,13 +373,19 @@ class TestPanels:
 
     @pytest.mark.parametrize(("runs", "is_thin"), [(1, False), (2, True), (3, True)])
     def test_thin_lines_are_explained_and_solid(self, runs, is_thin):
-        *_, steps = panels(comparison(tuple(make_run(step_time=3 + number / 10) for number in range(runs))))
-        assert (around(steps)[0] == "a line per run; thin: second and third run of a system") is is_thin
+        *_, steps = panels(
+            comparison(tuple(make_run(step_time=3 + number / 10) for number in range(runs)))
+        )
+        assert (
+            around(steps)[0] == "a line per run; thin: second and third run of a system"
+        ) is is_thin
         solid = [line.get_linewidth() for line in steps.lines if line.get_linestyle() == "-"]
         assert solid == [1.2, 0.6, 0.6][:runs]
 
     def test_models_are_groups(self):
-        result = comparison(make_run(), make_run(**AMD), make_run(model="qwen"), make_run(**AMD, model="qwen"))
+        result = comparison(
+            make_run(), make_run(**AMD), make_run(model="qwen"), make_run(**AMD, model="qwen")
+        )
         _, _, throughput, *_ = panels(result)
         h100, mi300x = "8×H100 (BF16)", "8×MI300X (BF16)"
         assert labels(throughput) == ["Llama 3.1 8B", h100, mi300x, "Qwen 2.5 7B", h100, mi300x]
@@ -337,15 +394,25 @@ class TestPanels:
 
     @pytest.mark.parametrize(("count", "colors"), [(8, 8), (30, 8)])
     def test_systems_of_one_gpu_differ_in_color_or_pattern_and_marker(self, count, colors):
-        _, _, throughput, *_, steps = panels(comparison(*(make_run(label=str(index)) for index in range(count))))
+        _, _, throughput, *_, steps = panels(
+            comparison(*(make_run(label=str(index)) for index in range(count)))
+        )
         assert len({bar.get_facecolor() for bar in throughput.patches}) == colors
         assert len({(bar.get_facecolor(), bar.get_hatch()) for bar in throughput.patches}) == count
-        lines = {(line.get_color(), line.get_marker()) for line in steps.lines if line.get_marker() != "None"}
+        lines = {
+            (line.get_color(), line.get_marker())
+            for line in steps.lines
+            if line.get_marker() != "None"
+        }
         assert len(lines) == min(count, 12)
 
     @pytest.mark.parametrize(
         ("fields", "what"),
-        [({"batch": 32}, "batch"), ({"gpus": 4, "length": 1024}, "sequence length and number of GPUs"), ({}, None)],
+        [
+            ({"batch": 32}, "batch"),
+            ({"gpus": 4, "length": 1024}, "sequence length and number of GPUs"),
+            ({}, None),
+        ],
     )
     def test_steps_of_different_work_are_called_so(self, fields, what):
         _, averages, *_ = panels(comparison(make_run(), make_run(**AMD, **fields)))
@@ -359,11 +426,16 @@ class TestSeveralModels:
         slow = make_run(model="big", step_time=3.2 * factor, warmup=())
         _, averages, throughput, *_ = panels(comparison(make_run(warmup=()), slow))
         assert min(
-            bar.get_width() / max(each.get_width() for each in throughput.patches) for bar in throughput.patches
+            bar.get_width() / max(each.get_width() for each in throughput.patches)
+            for bar in throughput.patches
         ) == (pytest.approx(1 if is_relative else 1 / factor))
         for axes in (averages, throughput):
-            assert around(axes)[0].endswith("; axis: share of each model's longest bar") is is_relative
-            assert ([label.get_text() for label in axes.get_xticklabels()] == ["0", "50%", "100%"]) is is_relative
+            assert (
+                around(axes)[0].endswith("; axis: share of each model's longest bar") is is_relative
+            )
+            assert (
+                [label.get_text() for label in axes.get_xticklabels()] == ["0", "50%", "100%"]
+            ) is is_relative
 
     def test_samples_and_tokens_are_named_at_each_bar(self):
         runs = make_run(), make_run("NVIDIA H100", model="lora", framework="mlperf", length=None)
@@ -391,13 +463,18 @@ class TestWhatIsMissing:
 
     def test_a_failed_run(self):
         _, _, throughput, memory, _ = panels(comparison(make_run(), failed_run()))
-        assert "no step times: its run failed (out of memory)" in " ".join(" ".join(texts(throughput)).split())
+        assert "no step times: its run failed (out of memory)" in " ".join(
+            " ".join(texts(throughput)).split()
+        )
         assert "not measured" in texts(memory)
 
     def test_of_many_systems_those_without_memory_have_no_row(self):
         most = plot.bars.MOST_UNMEASURED
         for count in (most, most + 1):
-            bare = [make_run(label=f"system {n}", memory_metrics=MemoryMetrics()) for n in range(1, count)]
+            bare = [
+                make_run(label=f"system {n}", memory_metrics=MemoryMetrics())
+                for n in range(1, count)
+            ]
             _, _, _, memory, _ = panels(comparison(make_run(), *bare))
             assert len(labels(memory)) == (count if count == most else 1)
             assert f"{most} systems: not measured" in around(memory) or count == most
@@ -406,7 +483,10 @@ class TestWhatIsMissing:
         figure, *_ = panels(comparison(failed_run()))
         assert figure.axes == figure.legends == []
         missing = "Not measured: throughput, average step time, memory, step times"
-        assert footer(figure) == f"{missing} 8×MI300X (BF16): no step times: its run failed (out of memory)"
+        assert (
+            footer(figure)
+            == f"{missing} 8×MI300X (BF16): no step times: its run failed (out of memory)"
+        )
 
     def test_a_panel_without_data_leaves_its_place_to_the_others(self):
         figure, _, throughput, memory, steps = panels(
@@ -431,7 +511,9 @@ class TestWhatIsMissing:
 
     def test_gaps_in_the_series(self):
         times = make_run().step_times
-        run = make_run(step_times=(*times[:30], None, *times[31:]), loss_values=(None,) * 59 + (2.0,))
+        run = make_run(
+            step_times=(*times[:30], None, *times[31:]), loss_values=(None,) * 59 + (2.0,)
+        )
         assert plot.render(report(comparison(run))).startswith(b"\x89PNG")
 
 
@@ -443,9 +525,13 @@ class TestSizes:
         )
         assert many.get_figheight() > 1.3 * few.get_figheight()
 
-    @pytest.mark.parametrize(("systems", "bars", "lines"), [(12, 12, 12), (13, 13, 12), (30, 30, 12), (31, 30, 12)])
+    @pytest.mark.parametrize(
+        ("systems", "bars", "lines"), [(12, 12, 12), (13, 13, 12), (30, 30, 12), (31, 30, 12)]
+    )
     def test_of_many_systems_the_first_are_drawn(self, systems, bars, lines):
-        figure, averages, *_, steps = panels(comparison(*(make_run(label=str(index)) for index in range(systems))))
+        figure, averages, *_, steps = panels(
+            comparison(*(make_run(label=str(index)) for index in range(systems)))
+        )
         assert len(averages.patches) == bars
         assert len(steps.lines) == 2 * lines
         assert subtitle(figure)[-1].endswith(f"{bars} of {systems} systems") is (bars < systems)
@@ -468,7 +554,9 @@ class TestBand:
         thick = [line for line in steps.lines if line.get_marker() == "o"]
         assert len(thick) == 1
         middle = statistics.median([3.2 * factor * (1 + 0.01 * math.sin(56)) for factor in factors])
-        assert thick[0].get_ydata()[-1] == pytest.approx(middle if is_band else 3.2 * (1 + 0.01 * math.sin(56)))
+        assert thick[0].get_ydata()[-1] == pytest.approx(
+            middle if is_band else 3.2 * (1 + 0.01 * math.sin(56))
+        )
         assert bool(around(steps)[0].startswith("line: median of the runs; band: range")) is is_band
 
     def test_the_band_is_the_range_and_a_far_value_a_point(self):
@@ -507,7 +595,9 @@ class TestOutsideInfluence:
             warnings.simplefilter("error")
             assert plot.render(report(comparison(run, other))).startswith(b"\x89PNG")
 
-    @pytest.mark.parametrize(("form", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+    @pytest.mark.parametrize(
+        ("form", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
+    )
     def test_forms(self, pair, form, start):
         assert plot.render(report(pair), form=form).startswith(start)
 
@@ -525,10 +615,14 @@ class TestOutsideInfluence:
 
     def test_without_matplotlib_there_is_the_command_that_brings_it(self, pair, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)
-        with pytest.raises(plot.NoMatplotlibError, match=r"matplotlib is not installed: pip install matplotlib$"):
+        with pytest.raises(
+            plot.NoMatplotlibError, match=r"matplotlib is not installed: pip install matplotlib$"
+        ):
             plot.render(report(pair))
 
-    def test_a_cache_folder_that_cant_be_written_and_a_back_end_that_isnt_there(self, repository, tmp_path):
+    def test_a_cache_folder_that_cant_be_written_and_a_back_end_that_isnt_there(
+        self, repository, tmp_path
+    ):
         (tmp_path / "file").write_text("")
         program = (
             "from made_runs import *; from tprimat.report import plot; from tprimat.report.verdict import report; "
@@ -570,7 +664,9 @@ class TestFrameworks:
         assert (loss.get_ylabel(), loss.get_xlabel()) == ("loss, nats/token", "10⁶ tokens")
 
     def test_entropy_of_the_data_is_a_floor(self):
-        figure = plot.figure(report(comparison(make_run(data=Data(kind="markov", entropy=1.9)))), layout="frameworks")
+        figure = plot.figure(
+            report(comparison(make_run(data=Data(kind="markov", entropy=1.9)))), layout="frameworks"
+        )
         assert list(figure.axes[1].lines[-1].get_ydata()) == [1.9, 1.9]
         assert "1.9 nats/token, data entropy (lowest achievable loss)" in keys(figure)
 
@@ -580,6 +676,8 @@ class TestFrameworks:
         assert footer(figure) == "Not measured: throughput, loss over tokens"
 
     def test_without_any_times(self):
-        figure = plot.figure(report(comparison(failed_run(), failed_run("NVIDIA H100"))), layout="frameworks")
+        figure = plot.figure(
+            report(comparison(failed_run(), failed_run("NVIDIA H100"))), layout="frameworks"
+        )
         assert figure.axes == []
         assert footer(figure).startswith("Not measured: throughput")

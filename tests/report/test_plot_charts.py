@@ -41,7 +41,9 @@ def test_a_loss_that_falls_far_has_a_logarithmic_axis(highest, is_log):
 
 
 @pytest.mark.parametrize(
-    ("steps", "unit"), [(59, "10⁶ tokens"), (60, "10⁹ tokens")], ids=["below a billion", "a billion"]
+    ("steps", "unit"),
+    [(59, "10⁶ tokens"), (60, "10⁹ tokens")],
+    ids=["below a billion", "a billion"],
 )
 def test_tokens_have_the_largest_unit_that_they_reach(steps, unit):
     run = make_run(steps=steps, batch=10_000, length=1667)

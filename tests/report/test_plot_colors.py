@@ -22,7 +22,9 @@ CPU = {"device": "AMD EPYC 9654 96-Core Processor", "stack": "cpu"}
 
 def found(*runs):
     systems = comparison(*runs).systems
-    return {name: color.tone for name, color in colors_of({each.name: each for each in systems}).items()}
+    return {
+        name: color.tone for name, color in colors_of({each.name: each for each in systems}).items()
+    }
 
 
 def of_device(tones, part):
@@ -32,7 +34,12 @@ def of_device(tones, part):
 
 class TestOwner:
     def test_the_order_of_the_files_changes_nothing(self):
-        runs = [make_run(), make_run(**AMD, step_time=2.4), make_run(B200, step_time=2.0), make_run(label="tuned")]
+        runs = [
+            make_run(),
+            make_run(**AMD, step_time=2.4),
+            make_run(B200, step_time=2.0),
+            make_run(label="tuned"),
+        ]
         assert all(found(*order) == found(*runs) for order in itertools.permutations(runs))
 
     def test_a_system_has_its_colour_beside_any_other_and_whichever_is_faster(self):
@@ -45,21 +52,28 @@ class TestOwner:
         assert of_device(beside_nvidia, "B200") == TONES["NVIDIA"][FIRST_TONE["Blackwell"]]
 
     def test_three_systems_of_a_vendor_have_three_of_its_tones(self):
-        tones = found(make_run(), make_run(label="tuned", step_time=3.0), make_run(B200, step_time=2.0))
+        tones = found(
+            make_run(), make_run(label="tuned", step_time=3.0), make_run(B200, step_time=2.0)
+        )
         assert len(set(tones.values())) == 3
         assert set(tones.values()) <= set(TONES["NVIDIA"])
         # The two of one GPU leave the other GPU its own.
         assert of_device(tones, "B200") == TONES["NVIDIA"][FIRST_TONE["Blackwell"]]
 
     def test_a_cpu_is_a_cpu_whoever_made_it(self):
-        assert set(found(make_run(**CPU), make_run(**AMD)).values()) == {TONES["CPU"][0], TONES["AMD"][0]}
+        assert set(found(make_run(**CPU), make_run(**AMD)).values()) == {
+            TONES["CPU"][0],
+            TONES["AMD"][0],
+        }
 
     def test_an_unknown_vendor_is_neutral(self):
         unknown = make_run("Accelerator 9000", stack=None)
         assert of_device(found(unknown, make_run()), "Accelerator") == TONES[None][0]
 
     def test_a_gpu_that_the_table_lacks_has_its_vendors_colour(self):
-        assert set(found(make_run("NVIDIA X999"), make_run("AMD Instinct MI999", stack="rocm")).values()) == {
+        assert set(
+            found(make_run("NVIDIA X999"), make_run("AMD Instinct MI999", stack="rocm")).values()
+        ) == {
             TONES["NVIDIA"][0],
             TONES["AMD"][0],
         }
@@ -77,10 +91,15 @@ class TestOwner:
         result = comparison(make_run(), make_run(**AMD, step_time=2.4))
         view = View(report(result))
         bars = plot.figure(report(result)).axes[0].patches
-        names = [label.get_text() for label in plot.figure(report(result)).axes[0].get_yticklabels()]
+        names = [
+            label.get_text() for label in plot.figure(report(result)).axes[0].get_yticklabels()
+        ]
         shown = {view.tones[each.field].light for each in view.systems}
         assert {hexadecimal(bar.get_facecolor()) for bar in bars} == shown == {"#06A878", "#D20606"}
-        assert hexadecimal(bars[names.index("8×MI300X (BF16)")].get_facecolor()) == TONES["AMD"][0].light
+        assert (
+            hexadecimal(bars[names.index("8×MI300X (BF16)")].get_facecolor())
+            == TONES["AMD"][0].light
+        )
         assert H100 not in names
 
 
@@ -91,9 +110,15 @@ def hexadecimal(color):
 # Machado, Oliveira and Fernandes 2009, severity 1.0, on linear light.
 VISION = {
     "normal": np.eye(3),
-    "deuteranopia": np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]),
-    "protanopia": np.array([[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]),
-    "tritanopia": np.array([[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]]),
+    "deuteranopia": np.array(
+        [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]
+    ),
+    "protanopia": np.array(
+        [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]
+    ),
+    "tritanopia": np.array(
+        [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]]
+    ),
 }
 TO_XYZ = np.array([[0.4125, 0.3576, 0.1804], [0.2127, 0.7152, 0.0722], [0.0193, 0.1192, 0.9503]])
 
@@ -111,7 +136,10 @@ def lab(light):
 
 def distance(one, other):
     """Return the least CIELAB distance of two colors over the kinds of vision."""
-    return min(np.linalg.norm(lab(each @ linear(one)) - lab(each @ linear(other))) for each in VISION.values())
+    return min(
+        np.linalg.norm(lab(each @ linear(one)) - lab(each @ linear(other)))
+        for each in VISION.values()
+    )
 
 
 @pytest.mark.parametrize("scheme", [0, 1])
@@ -143,7 +171,9 @@ class TestPalette:
 
 
 def test_a_vendor_without_tones_has_those_of_an_unknown_one(monkeypatch):
-    other = dataclasses.replace(gpus.gpus()[0], vendor="Foo", family="Ada", short_name="X9", name_pattern="X9")
+    other = dataclasses.replace(
+        gpus.gpus()[0], vendor="Foo", family="Ada", short_name="X9", name_pattern="X9"
+    )
     systems = {system.name: system for system in comparison(make_run("Foo X9")).systems}
     monkeypatch.setattr(gpus, "gpus", lambda: (other,))
     monkeypatch.setattr(gpus, "short_name", lambda name: "X9")

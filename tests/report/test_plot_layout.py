@@ -26,14 +26,21 @@ MEMORY = MemoryMetrics(
 
 def repeated(step_time, factors=(1.0, 1.003, 0.997), **fields):
     return tuple(
-        make_run(step_time=step_time * factor, timestamp=f"2026-02-{day:02d}T00:00:00+00:00", **fields)
+        make_run(
+            step_time=step_time * factor, timestamp=f"2026-02-{day:02d}T00:00:00+00:00", **fields
+        )
         for day, factor in enumerate(factors, 1)
     )
 
 
 def named(length, count):
     """Return a comparison of as many systems, whose names have this length."""
-    found = comparison(*(make_run(**(AMD if n % 2 else {}), label=str(n), step_time=2 + 0.1 * n) for n in range(count)))
+    found = comparison(
+        *(
+            make_run(**(AMD if n % 2 else {}), label=str(n), step_time=2 + 0.1 * n)
+            for n in range(count)
+        )
+    )
     for number, system in enumerate(found.systems):
         words = ("8×H100, a configuration in some words, " * 4)[: length - 3].rstrip()
         object.__setattr__(system, "name", f"{words} {number:02d}".rjust(length, "x"))
@@ -46,17 +53,30 @@ def shown(figure):
     found = [(text, None) for text in figure.texts]
     found += [(text, None) for legend in figure.legends for text in legend.get_texts()]
     for axes in figure.axes:
-        found += [(text, axes) for text in (axes._left_title, axes.xaxis.label, axes.yaxis.label, *axes.texts)]
+        found += [
+            (text, axes)
+            for text in (axes._left_title, axes.xaxis.label, axes.yaxis.label, *axes.texts)
+        ]
         for axis in (axes.xaxis, axes.yaxis):
             low, high = sorted(axis.get_view_interval())
-            found += [(tick.label1, axes) for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
-    return [(text.get_text(), text.get_window_extent(), axes) for text, axes in found if text.get_text()]
+            found += [
+                (tick.label1, axes)
+                for tick in axis.get_major_ticks()
+                if low <= tick.get_loc() <= high
+            ]
+    return [
+        (text.get_text(), text.get_window_extent(), axes) for text, axes in found if text.get_text()
+    ]
 
 
 def check(figure):
     texts = shown(figure)
     edge = figure.bbox
-    outside = [text for text, box, _ in texts if min(box.x0, box.y0) < 0 or box.x1 > edge.x1 or box.y1 > edge.y1]
+    outside = [
+        text
+        for text, box, _ in texts
+        if min(box.x0, box.y0) < 0 or box.x1 > edge.x1 or box.y1 > edge.y1
+    ]
     assert outside == []
     touching = [
         (one, other)
@@ -84,9 +104,15 @@ def check(figure):
         lambda: comparison(repeated(3.2), repeated(2.8, **AMD)),
         lambda: comparison(repeated(3.2, (1, 1.01, 1.02, 0.99, 1.0)), make_run(**AMD, batch=32)),
         lambda: comparison(repeated(3.2, (0.8, 1.2)), repeated(3.0, (0.8, 1.2), **AMD)),
-        lambda: comparison(make_run("NVIDIA H100", framework="mlperf", length=None), failed_run(framework="mlperf")),
-        lambda: comparison(make_run(), make_run(**AMD, native_metrics={"tokens_per_second": 1e6}), failed_run()),
-        lambda: comparison(*(make_run(**more, model=f"model {index}") for index in range(3) for more in ({}, AMD))),
+        lambda: comparison(
+            make_run("NVIDIA H100", framework="mlperf", length=None), failed_run(framework="mlperf")
+        ),
+        lambda: comparison(
+            make_run(), make_run(**AMD, native_metrics={"tokens_per_second": 1e6}), failed_run()
+        ),
+        lambda: comparison(
+            *(make_run(**more, model=f"model {index}") for index in range(3) for more in ({}, AMD))
+        ),
         lambda: comparison(make_run(label=HOSTILE), make_run(**AMD, label="x" * 90)),
         lambda: comparison(failed_run()),
     ],
@@ -95,7 +121,9 @@ def test_texts_are_inside_and_apart(make, layout):
     check(plot.figure(report(make()), layout=layout))
 
 
-@pytest.mark.parametrize(("count", "length"), [(2, 12), (2, 40), (2, 80), (2, 120), (30, 12), (30, 120)])
+@pytest.mark.parametrize(
+    ("count", "length"), [(2, 12), (2, 40), (2, 80), (2, 120), (30, 12), (30, 120)]
+)
 def test_names_of_any_length_are_shown_whole(count, length):
     systems = named(length, count)
     assert {len(system.name) for system in systems.systems} == {length}
@@ -110,7 +138,10 @@ def test_names_of_any_length_are_shown_whole(count, length):
 def test_a_word_is_broken_only_where_it_is_wider_than_a_line():
     sheet = Sheet()
     room = sheet.width("a line of words")
-    assert sheet.wrapped("a line of words and one more", room) == ["a line of words", "and one more"]
+    assert sheet.wrapped("a line of words and one more", room) == [
+        "a line of words",
+        "and one more",
+    ]
     assert sheet.wrapped("a line of words", room - 0.01) == ["a line of", "words"]
     path = sheet.wrapped("megatron_core_llama32_1B_fp8_mi355x.log", room)
     assert "".join(path) == "megatron_core_llama32_1B_fp8_mi355x.log"
@@ -149,24 +180,31 @@ def scaling(points, curves=1, label=""):
 @pytest.mark.parametrize("curves", [1, 2, 3])
 @pytest.mark.parametrize("points", [2, 3, 7, 12])
 def test_texts_of_a_scaling_are_apart_from_each_other_and_from_all_that_is_drawn(points, curves):
-    long = (
-        "a configuration whose name is so long that it has more than one line in the legend below all panels, number "
-    )
+    long = "a configuration whose name is so long that it has more than one line in the legend below all panels, number "
     figure = plot.figure(scaling(points, curves, long if curves > 1 else ""), layout="scaling")
     check(figure)
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["Throughput of all GPUs", "Scaling efficiency"]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+        "Throughput of all GPUs",
+        "Scaling efficiency",
+    ]
     # Inside the axes there is no text that could lie over a point or its error bar.
-    assert [text.get_text() for axes in figure.axes for text in axes.texts if text.xycoords == "data"] == []
+    assert [
+        text.get_text() for axes in figure.axes for text in axes.texts if text.xycoords == "data"
+    ] == []
 
 
 @pytest.mark.parametrize(("curves", "label"), [(1, "8\n32"), (2, "8")])
 def test_the_batch_of_one_curve_is_below_its_gpus(curves, label):
     figure = plot.figure(scaling(3, curves), layout="scaling")
     assert [axes.get_xticklabels()[-1].get_text() for axes in figure.axes] == [label] * 2
-    assert figure.axes[0].get_xlabel() == ("GPUs, and below them the global batch" if curves == 1 else "GPUs")
+    assert figure.axes[0].get_xlabel() == (
+        "GPUs, and below them the global batch" if curves == 1 else "GPUs"
+    )
 
 
 def test_without_a_curve_the_systems_are_compared():
     found = comparison(make_run(), make_run(**AMD, step_time=2.4))
-    figure = plot.figure(dataclasses.replace(report(found), scaling=scaling_of(found)), layout="scaling")
+    figure = plot.figure(
+        dataclasses.replace(report(found), scaling=scaling_of(found)), layout="scaling"
+    )
     assert figure.axes[0].get_title(loc="left") == "Throughput, tokens/s/GPU"

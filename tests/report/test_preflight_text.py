@@ -24,7 +24,10 @@ PATH = Path("output/preflight_node1.json")
 
 
 def test_eight_gpus_with_all_that_may_be_found_fit_a_screen():
-    devices = [device(index, 0.8 if index % 3 == 0 else 1.0, power_cap_w=500.0 + index) for index in range(8)]
+    devices = [
+        device(index, 0.8 if index % 3 == 0 else 1.0, power_cap_w=500.0 + index)
+        for index in range(8)
+    ]
     file = preflight(*devices)
     file = msgspec.structs.replace(file, findings=findings(file))
     shown = lines(file)
@@ -56,7 +59,11 @@ def test_what_could_not_be_measured_is_there_with_its_reason():
         ((1.0, 1.0, 0.8), (), "Not ready: GPU 2 is slower than the others"),
         ((1.0, 1.0, 1.0), ("power_cap",), "Usable: 1 finding may slow a benchmark"),
         ((1.0, 1.0, 1.0), ("power_cap", "cpu_busy"), "Usable: 2 findings may slow a benchmark"),
-        ((1.0, 1.0, 1.0), ("cpu_busy", "wrong_sum"), "Not ready: an all-reduce returned a wrong sum"),
+        (
+            (1.0, 1.0, 1.0),
+            ("cpu_busy", "wrong_sum"),
+            "Not ready: an all-reduce returned a wrong sum",
+        ),
     ],
 )
 def test_c11_a_preflight_ends_with_a_verdict(devices, wrong, verdict):

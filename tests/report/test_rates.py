@@ -18,12 +18,18 @@ def losses(*groups):
 
 
 def runs(count, **fields):
-    return tuple(make_run(step_time=3 + number / 10, round=number, **fields) for number in range(1, count + 1))
+    return tuple(
+        make_run(step_time=3 + number / 10, round=number, **fields)
+        for number in range(1, count + 1)
+    )
 
 
 @pytest.mark.parametrize(
     ("steps", "texts"),
-    [(60, ["2.264", "2.264"]), (61, ["2.264 (step 60, 7.86M tokens)", "2.247 (step 61, 8M tokens)"])],
+    [
+        (60, ["2.264", "2.264"]),
+        (61, ["2.264 (step 60, 7.86M tokens)", "2.247 (step 61, 8M tokens)"]),
+    ],
 )
 def test_unlike_steps_are_said_and_equal_ones_are_not(steps, texts):
     assert losses(make_run(), make_run(**AMD, steps=steps)) == texts
@@ -50,7 +56,10 @@ def test_a_system_without_losses_makes_no_difference():
 
 def test_wherever_they_stand_next_to_each_other():
     found, sources = report(comparison(make_run(), make_run(**AMD, steps=90))), Sources("1", "c")
-    written = markdown.render(found, sources, None).decode(), page.render(found, sources, None).decode()
+    written = (
+        markdown.render(found, sources, None).decode(),
+        page.render(found, sources, None).decode(),
+    )
     for text in written:
         assert "2.264 (step 60, 7.86M tokens)" in " ".join(text.split())
     assert "2.2638 (step 60, 7.86M tokens)" in markdown.write(frameworks.document(found))

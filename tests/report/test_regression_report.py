@@ -74,7 +74,12 @@ def shown(check, **options):
 
 @pytest.mark.parametrize("name", SCREENS)
 def test_the_first_screen_of_a_regression_check(name):
-    lines = shown(a_check(**SCREENS[name], notes=[f"skipped: file_{number}.json: not a result" for number in range(9)]))
+    lines = shown(
+        a_check(
+            **SCREENS[name],
+            notes=[f"skipped: file_{number}.json: not a result" for number in range(9)],
+        )
+    )
     first = lines.splitlines()[:24]
     golden.check(f"regression_{name}.txt", "\n".join(first) + "\n")
     assert max(map(len, first)) <= 80
@@ -84,7 +89,9 @@ def test_the_first_screen_of_a_regression_check(name):
 def test_many_checks_fit_one_screen_and_a_change_is_read_first():
     def runs(step_time, **fields):
         return [
-            make_run(step_time=step_time * factor * (1 + model / 1000), model=f"model-{model}", **fields)
+            make_run(
+                step_time=step_time * factor * (1 + model / 1000), model=f"model-{model}", **fields
+            )
             for model in range(12)
             for factor in (0.99, 1.0, 1.01)
         ]
@@ -106,8 +113,16 @@ class TestNextStep:
         ("options", "status", "step"),
         [
             ({"slower": "10%"}, 0, "keep the candidate's results as the next baseline"),
-            ({}, 1, "find the cause: profile both with ./benchmark.py --match RESULT --profile torch"),
-            ({"old": {"device": "NVIDIA H200"}}, 1, "measure the baseline with the candidate's GPU, so that"),
+            (
+                {},
+                1,
+                "find the cause: profile both with ./benchmark.py --match RESULT --profile torch",
+            ),
+            (
+                {"old": {"device": "NVIDIA H200"}},
+                1,
+                "measure the baseline with the candidate's GPU, so that",
+            ),
             (
                 {"slower": "5.7%"},
                 0,
@@ -118,19 +133,43 @@ class TestNextStep:
                 0,
                 "set a threshold, such as --max-slowdown 3%: at 0%, an unchanged program is always inconclusive",
             ),
-            ({"slower": "5.89%"}, 0, "make runs vary less (idle machine, fixed clocks): not even 100 runs each"),
+            (
+                {"slower": "5.89%"},
+                0,
+                "make runs vary less (idle machine, fixed clocks): not even 100 runs each",
+            ),
             (
                 {"new": {"steps": 30, "warmup": (5.0,) * 16}},
                 0,
                 "run longer (at least 200 steps, better 500): ./benchmark.py --match RESULT --steps 500",
             ),
-            ({"old": {"length": 4096}}, 3, "measure both with the same workload: ./benchmark.py --match RESULT"),
+            (
+                {"old": {"length": 4096}},
+                3,
+                "measure both with the same workload: ./benchmark.py --match RESULT",
+            ),
             ({"old": {"length": None}}, 3, "fill in missing values: --sequence-length N"),
-            ({"new": {"status": "failed", "steps": 0, "warmup": ()}}, 3, "repeat the runs of 8×H100"),
-            ({"new": {"length": None, "steps": 0, "warmup": ()}}, 3, "fill in missing values: --sequence-length N"),
-            ({"new": {"model": "qwen"}}, 3, "measure it for the candidate: ./benchmark.py --match RESULT"),
+            (
+                {"new": {"status": "failed", "steps": 0, "warmup": ()}},
+                3,
+                "repeat the runs of 8×H100",
+            ),
+            (
+                {"new": {"length": None, "steps": 0, "warmup": ()}},
+                3,
+                "fill in missing values: --sequence-length N",
+            ),
+            (
+                {"new": {"model": "qwen"}},
+                3,
+                "measure it for the candidate: ./benchmark.py --match RESULT",
+            ),
             ({"candidate": 3.2}, 3, "pass the results of another measurement as --candidate"),
-            ({"slower": "10%", "more": [UNKNOWN]}, 3, "leave out --threshold peak_memory_device_used_gb"),
+            (
+                {"slower": "10%", "more": [UNKNOWN]},
+                3,
+                "leave out --threshold peak_memory_device_used_gb",
+            ),
             ({"more": [UNKNOWN]}, 3, "find the cause: profile both"),
             ({"candidate": 0.3}, 4, "check the log and configuration of"),
             ({"slower": "5.7%", "fail_on_inconclusive": True}, 6, "measure 18 runs each"),
@@ -141,13 +180,21 @@ class TestNextStep:
         assert found.status == status
         assert regression_report.next_step(found).startswith(step)
         assert shown(found).count("Next: ") == 1
-        assert step.partition(":")[0] in regression_report.summary(found, "command").decode().replace("\\", "")
+        assert step.partition(":")[0] in regression_report.summary(
+            found, "command"
+        ).decode().replace("\\", "")
 
     @pytest.mark.parametrize(
         ("options", "step"),
         [
-            ({"slower": "5.7%"}, "measure 18 runs each, interleaved if possible (run the training 18 times)"),
-            ({"new": {"steps": 30, "warmup": (5.0,) * 16}}, "run longer (at least 200 steps, better 500)"),
+            (
+                {"slower": "5.7%"},
+                "measure 18 runs each, interleaved if possible (run the training 18 times)",
+            ),
+            (
+                {"new": {"steps": 30, "warmup": (5.0,) * 16}},
+                "run longer (at least 200 steps, better 500)",
+            ),
             ({"old": {"length": 4096}}, "measure both with the same workload"),
             ({}, "find the cause: profile both, then compare with tprimat explain"),
         ],
@@ -156,15 +203,23 @@ class TestNextStep:
         log = {"source": Source(kind="log")}
         sides = {side: {**options.get(side, {}), **log} for side in ("old", "new")}
         assert regression_report.next_step(a_check(**{**options, **sides})) == step
-        assert "./benchmark.py" in regression_report.next_step(a_check(**{**options, "old": sides["old"]}))
+        assert "./benchmark.py" in regression_report.next_step(
+            a_check(**{**options, "old": sides["old"]})
+        )
 
 
-@pytest.mark.parametrize(("whose", "steps"), [("runs each", (1, 2)), ("baseline runs", (1,)), ("candidate runs", (2,))])
+@pytest.mark.parametrize(
+    ("whose", "steps"), [("runs each", (1, 2)), ("baseline runs", (1,)), ("candidate runs", (2,))]
+)
 def test_the_commands_are_those_of_the_runs_that_are_needed(whose, steps):
     found = a_check(old={"arguments": ("--steps", "1")}, new={"arguments": ("--steps", "2")})
-    check = dataclasses.replace(found.checks[0], advice=f"measure 9 {whose}: ./benchmark.py --runs 9")
+    check = dataclasses.replace(
+        found.checks[0], advice=f"measure 9 {whose}: ./benchmark.py --runs 9"
+    )
     text = regression_report.next_step(dataclasses.replace(found, checks=(check,)))
-    assert text == f"measure 9 {whose}: " + "; ".join(f"./benchmark.py --steps {each} --runs 9" for each in steps)
+    assert text == f"measure 9 {whose}: " + "; ".join(
+        f"./benchmark.py --steps {each} --runs 9" for each in steps
+    )
 
 
 @pytest.mark.parametrize(("slower", "is_told"), [(1.0, False), (1.1, True)])
@@ -182,7 +237,9 @@ def test_earlier_runs_in_the_candidate_are_told(slower, is_told):
     found = check_regression(*files, parse("3%", []))
     text = " ".join(terminal.write(regression_report.document(found), width=200).split())
     assert ("the last 3 runs, " in text) is is_told
-    assert (regression_report.next_step(found).startswith("compare runs of one program only")) is is_told
+    assert (
+        regression_report.next_step(found).startswith("compare runs of one program only")
+    ) is is_told
 
 
 class TestChanges:
@@ -200,10 +257,16 @@ class TestChanges:
         old, new = {"environment": environment("550.54")}, {"environment": environment("570.86")}
         found = a_check(old=old, new=new)
         assert "! driver: 550.54 vs 570.86" in shown(found)
-        assert regression_report.next_step(found).startswith("measure the baseline with the candidate's driver")
+        assert regression_report.next_step(found).startswith(
+            "measure the baseline with the candidate's driver"
+        )
         found = a_check(old={**old, "device": "NVIDIA H200", "precision": "fp8"}, new=new)
         caveats = shown(found).partition("Caveats")[2]
-        for text in ("GPU changed: H200 → H100 80GB HBM3", "driver changed: 550.54 → 570.86", "precision changed: "):
+        for text in (
+            "GPU changed: H200 → H100 80GB HBM3",
+            "driver changed: 550.54 → 570.86",
+            "precision changed: ",
+        ):
             assert text in caveats
         assert "FP8 → BF16" in caveats.upper()
         assert "precision differs" not in caveats
@@ -227,11 +290,17 @@ class TestRegressionCheckAsText:
             "Fail: regression (1 of 3 checks): throughput per GPU -5.9%, threshold "
         )
         assert "; not compared: peak_memory_device_used_gb of " in regression_report.verdict(found)
-        assert regression_report.verdict(a_check("10%", more=[UNKNOWN])) == "Not comparable (1 of 3 checks)"
+        assert (
+            regression_report.verdict(a_check("10%", more=[UNKNOWN]))
+            == "Not comparable (1 of 3 checks)"
+        )
 
     def test_no_reason_is_cut(self):
         found, reason = a_check("10%", more=[UNKNOWN]), " ".join(["a long reason"] * 15)
-        checks = [dataclasses.replace(each, text=reason) if each.change is None else each for each in found.checks]
+        checks = [
+            dataclasses.replace(each, text=reason) if each.change is None else each
+            for each in found.checks
+        ]
         assert reason in " ".join(shown(dataclasses.replace(found, checks=tuple(checks))).split())
 
     def test_pass(self):
@@ -240,7 +309,9 @@ class TestRegressionCheckAsText:
     def test_the_summary_is_markdown(self):
         command = "compare_results.py --baseline old --candidate new"
         text = regression_report.summary(a_check(), command).decode()
-        assert text.startswith("### Fail: regression (1 of 2 checks)\n\nLlama 3.1 8B: 8×H100 (BF16)\n\n")
+        assert text.startswith(
+            "### Fail: regression (1 of 2 checks)\n\nLlama 3.1 8B: 8×H100 (BF16)\n\n"
+        )
         assert "| tokens/s/GPU " in text
         assert text.rstrip().endswith(f"Command: {command}")
 

@@ -14,7 +14,17 @@ from made_runs import H100, HOSTILE, MI300X, comparison, make_run
 from tprimat.compare.cost import with_prices
 from tprimat.compare.curves import scaling_of
 from tprimat.console import Verbosity
-from tprimat.report import Plot, Sources, json_values, markdown, page, plot, projection, scaling, verdict
+from tprimat.report import (
+    Plot,
+    Sources,
+    json_values,
+    markdown,
+    page,
+    plot,
+    projection,
+    scaling,
+    verdict,
+)
 
 SOURCES = Sources("1.0", "compare_results.py --scaling")
 
@@ -62,7 +72,10 @@ def test_nodes_are_a_column_where_they_are_known():
     (curve,) = found.scaling.curves
     sizes = tuple(dataclasses.replace(each, nodes=each.gpus // 8) for each in curve.sizes)
     found = dataclasses.replace(
-        found, scaling=dataclasses.replace(found.scaling, curves=(dataclasses.replace(curve, sizes=sizes),))
+        found,
+        scaling=dataclasses.replace(
+            found.scaling, curves=(dataclasses.replace(curve, sizes=sizes),)
+        ),
     )
     text = screen(screens.shown(found))
     assert "GPUs nodes batch" in text
@@ -89,11 +102,15 @@ def test_several_systems_beside_each_other():
     text = screen(screens.shown(report(*first, *second, prices=["H100=2", "MI300X=3:4"])))
     assert "Crossover between 16 and 32: H100 (BF16), nemo is faster per GPU below" in text
     assert "MI300X (BF16), primus: one run at 16 GPUs" in text
-    many = [size(gpus, 40 / gpus, label=f"system {number}") for gpus in (8, 16) for number in range(12)]
+    many = [
+        size(gpus, 40 / gpus, label=f"system {number}") for gpus in (8, 16) for number in range(12)
+    ]
     text = screens.shown(report(*many))
     assert "4 more with --verbose" in text
     assert "4 more with --verbose" not in screens.shown(report(*many), verbosity=Verbosity.VERBOSE)
-    assert screens.shown(report(*many), verbosity=Verbosity.QUIET).count("efficiency at 16 GPUs") == 12
+    assert (
+        screens.shown(report(*many), verbosity=Verbosity.QUIET).count("efficiency at 16 GPUs") == 12
+    )
 
 
 def test_processes_on_a_cpu():
@@ -107,14 +124,16 @@ def test_processes_on_a_cpu():
     assert "efficiency at 4 processes" in text
     assert "GPU" not in text
     projected = projection.of(found.scaling.curves[0], 8, None)
-    assert "GPUs " not in screens.projected([projected], found.scaling).replace("batch / GPUs", "").replace(
-        "(GPUs)", ""
-    )
+    assert "GPUs " not in screens.projected([projected], found.scaling).replace(
+        "batch / GPUs", ""
+    ).replace("(GPUs)", "")
 
 
 def test_no_curve():
     found = report(size(8, 3.2), size(16, 1.7, length=4096))
-    assert screens.shown(found).startswith("No scaling data: no system was measured at two GPU counts\n")
+    assert screens.shown(found).startswith(
+        "No scaling data: no system was measured at two GPU counts\n"
+    )
     assert "is not shown: measured at one GPU count only" in " ".join(screens.shown(found).split())
     text = markdown.render(found, SOURCES, None).decode()
     assert "**No scaling data: no system was measured at two GPU counts**" in text
@@ -146,7 +165,9 @@ def test_markdown_and_page():
 
 
 def test_hostile_names_stay_text():
-    found = report(size(8, 3.2, label=HOSTILE), size(16, 1.7, label=HOSTILE), size(32, 1.0, label=HOSTILE))
+    found = report(
+        size(8, 3.2, label=HOSTILE), size(16, 1.7, label=HOSTILE), size(32, 1.0, label=HOSTILE)
+    )
     html = with_plot(found)
     assert "<script>alert" not in html
     for text in (
@@ -170,9 +191,13 @@ def test_json():
 
 def test_the_screen_of_a_projection():
     found = report(*(communicating(gpus) for gpus in (8, 16, 32, 64)))
-    text = screen(screens.projected([projection.of(found.scaling.curves[0], 256, None)], found.scaling))
+    text = screen(
+        screens.projected([projection.of(found.scaling.curves[0], 256, None)], found.scaling)
+    )
     assert "256×H100 (BF16): 262,000 tokens/s projected" in text
-    assert re.search(r"Model: step time = 0\.40\d+ s × batch / GPUs \+ 0\.050\d* s × log2\(GPUs\)\.", text)
+    assert re.search(
+        r"Model: step time = 0\.40\d+ s × batch / GPUs \+ 0\.050\d* s × log2\(GPUs\)\.", text
+    )
     assert "the communication model is used" in text
     assert "4 times the largest measured GPU count (64)" in text
     assert "0.25 sequences per GPU" in text
@@ -185,12 +210,20 @@ def test_the_screen_of_a_projection():
         (4, None, ("below the smallest measured GPU count (8)",)),
         (100, None, ("batch 800 assumed (change it with --batch)",)),
         (100, 500, ("; batch 500",)),
-        (100, 123, ("; batch 123", "batch 123 is far from the measured batches (800 at this GPU count)")),
+        (
+            100,
+            123,
+            ("; batch 123", "batch 123 is far from the measured batches (800 at this GPU count)"),
+        ),
     ],
 )
 def test_what_a_projection_warns_of(gpus, batch, expected):
     found = report(*(communicating(each, 8 * each) for each in (8, 16, 32, 64)))
-    text = " ".join(screens.projected([projection.of(found.scaling.curves[0], gpus, batch)], found.scaling).split())
+    text = " ".join(
+        screens.projected(
+            [projection.of(found.scaling.curves[0], gpus, batch)], found.scaling
+        ).split()
+    )
     assert [each for each in expected if each not in text] == []
 
 

@@ -44,13 +44,17 @@ def spending(*entries, seconds=1.0, **fields):
         steps = {"first_step": 1, "last_step": 100} if kind == "training" else {}
         timeline.append(Entry(kind=kind, start=now, duration=duration, **steps))
         now += duration
-    return msgspec.structs.replace(make_run(steps=100, step_time=seconds, **fields), timeline=tuple(timeline))
+    return msgspec.structs.replace(
+        make_run(steps=100, step_time=seconds, **fields), timeline=tuple(timeline)
+    )
 
 
 def two(share: float):
     """Return the report on two systems, the first of which trains for this share of its time."""
     first = spending(("training", 100.0), ("checkpoint", 100.0 / share - 100.0))
-    return report(comparison(first, spending(("training", 120.0), seconds=1.2, device=MI300X, stack="rocm")))
+    return report(
+        comparison(first, spending(("training", 120.0), seconds=1.2, device=MI300X, stack="rocm"))
+    )
 
 
 def timed(found, **options):
@@ -71,7 +75,9 @@ def test_golden(made):
 
 
 def test_golden_with_prices(made):
-    text = terminal.write(screen.timed(report(with_prices(made.comparison, ["B200=5.50", "MI355X=3.95"]))))
+    text = terminal.write(
+        screen.timed(report(with_prices(made.comparison, ["B200=5.50", "MI355X=3.95"])))
+    )
     golden.check("console_time_with_cost.txt", text)
     assert len(text.splitlines()) <= 22
     assert max(map(cell_len, text.splitlines())) <= 80
@@ -89,7 +95,8 @@ def explained(steps: int = 100, **parts: float) -> str:
         msgspec.structs.replace(
             run,
             timeline=tuple(
-                msgspec.structs.replace(entry, last_step=steps) if entry.first_step else entry for entry in run.timeline
+                msgspec.structs.replace(entry, last_step=steps) if entry.first_step else entry
+                for entry in run.timeline
             ),
             step_times=(seconds,) * 100,
         )
@@ -115,7 +122,9 @@ def test_steps_without_a_wall_time_do_not_explain_a_ratio(steps, is_explained):
 def test_the_product_is_the_ratio_of_the_times(made):
     """26.92 s against 41.36 s: 37.53 / 30 over 24.03 / 24 seconds a step, and 30 against 24 steps."""
     text = timed(made)
-    time, *factors = map(float, re.search(r"(\S+)× = speed (\S+) × samples (\S+) × rest (\S+)", text).groups())
+    time, *factors = map(
+        float, re.search(r"(\S+)× = speed (\S+) × samples (\S+) × rest (\S+)", text).groups()
+    )
     assert factors[0] == pytest.approx((37.53 / 30) / (24.03 / 24), abs=6e-4)
     assert factors[1] == 1.25
     assert factors[0] * factors[1] * factors[2] == pytest.approx(time, abs=2e-3)
@@ -169,7 +178,10 @@ def test_a_part_below_a_twentieth_of_a_percent_has_no_row(share, is_shown):
 
 
 def test_runs_whose_speed_cannot_be_compared_have_no_product():
-    first, second = spending(("training", 100.0)), spending(("training", 90.0), device=MI300X, length=8192)
+    first, second = (
+        spending(("training", 100.0)),
+        spending(("training", 90.0), device=MI300X, length=8192),
+    )
     text = timed(report(comparison(first, second)))
     assert "= speed" not in text
     assert "×\n" not in text
@@ -178,8 +190,14 @@ def test_runs_whose_speed_cannot_be_compared_have_no_product():
 
 @pytest.mark.parametrize(("steps", "is_product"), [(100, True), (101, False)])
 def test_without_a_target_only_as_many_steps_have_a_product(steps, is_product):
-    first, second = spending(("training", 100.0)), spending(("training", 90.0), device=MI300X, stack="rocm")
-    entries = tuple(msgspec.structs.replace(each, last_step=each.last_step and steps) for each in second.timeline)
+    first, second = (
+        spending(("training", 100.0)),
+        spending(("training", 90.0), device=MI300X, stack="rocm"),
+    )
+    entries = tuple(
+        msgspec.structs.replace(each, last_step=each.last_step and steps)
+        for each in second.timeline
+    )
     text = timed(report(comparison(first, msgspec.structs.replace(second, timeline=entries))))
     assert ("speed " in text) is is_product
     assert ("their numbers of steps differ" in text) is not is_product
@@ -197,12 +215,18 @@ def test_a_time_without_a_target_is_not_among_those_to_it(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("loss", "row"), [(2.5, r"Time to the loss +\S+ s +\S+ s"), (1.5, "No run reaches a loss of 1.5")]
+    ("loss", "row"),
+    [(2.5, r"Time to the loss +\S+ s +\S+ s"), (1.5, "No run reaches a loss of 1.5")],
 )
 def test_time_to_a_loss(loss, row):
-    runs = [msgspec.structs.replace(make_run(steps=100, label=each), loss_values=(2.0,) * 100) for each in "ab"]
+    runs = [
+        msgspec.structs.replace(make_run(steps=100, label=each), loss_values=(2.0,) * 100)
+        for each in "ab"
+    ]
     compared = comparison(*runs)
-    compared = dataclasses.replace(compared, options=dataclasses.replace(compared.options, target_loss=loss))
+    compared = dataclasses.replace(
+        compared, options=dataclasses.replace(compared.options, target_loss=loss)
+    )
     assert re.search(row, timed(report(compared)))
 
 
@@ -244,8 +268,14 @@ class TestPercentiles:
 
 
 def test_the_page_has_a_bar_for_each_run_of_all_its_time():
-    page = importlib.import_module("tprimat.report.page").render(two(0.9), Sources("1", "compare"), None).decode()
-    bars = re.findall(r'<div class="bar-of-parts" role="img" aria-label="([^"]+)">(.*?)</div>', page)
+    page = (
+        importlib.import_module("tprimat.report.page")
+        .render(two(0.9), Sources("1", "compare"), None)
+        .decode()
+    )
+    bars = re.findall(
+        r'<div class="bar-of-parts" role="img" aria-label="([^"]+)">(.*?)</div>', page
+    )
     assert len(bars) == 2
     widths = [sum(map(float, re.findall(r"width:([\d.]+)%", spans))) for _, spans in bars]
     # 111.1 s and 120 s: the longer run has the full width.
@@ -255,7 +285,11 @@ def test_the_page_has_a_bar_for_each_run_of_all_its_time():
 
 def test_the_page_has_no_bar_without_a_clock():
     found = report(comparison(make_run(), make_run(device=MI300X, stack="rocm")))
-    page = importlib.import_module("tprimat.report.page").render(found, Sources("1", "compare"), None).decode()
+    page = (
+        importlib.import_module("tprimat.report.page")
+        .render(found, Sources("1", "compare"), None)
+        .decode()
+    )
     assert '<figure class="times">' not in page
 
 

@@ -7,7 +7,9 @@ import pytest
 from tprimat.report import terminal, traces
 from tprimat.results.trace import Trace, TracedStep, TracedWork
 
-CUTLASS = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_128x64>(cutlass_80_tensorop::Params)"
+CUTLASS = (
+    "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_128x64>(cutlass_80_tensorop::Params)"
+)
 COPY = "void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, 4>(float*)"
 
 
@@ -18,12 +20,18 @@ COPY = "void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, 4>(fl
         (COPY, "aten::cat", "cat"),
         (COPY, None, "CatArrayBatchedCopy"),
         ("attn_fwd", "attn_fwd", "attn_fwd"),
-        ("std::enable_if<(((8)>(0))), void>::type vllm::rms_norm_kernel<float, 8>(float*)", None, "rms_norm_kernel"),
+        (
+            "std::enable_if<(((8)>(0))), void>::type vllm::rms_norm_kernel<float, 8>(float*)",
+            None,
+            "rms_norm_kernel",
+        ),
         ("evil\x1b[2Jname", None, "evilname"),
     ],
 )
 def test_titles_of_work(kernel, operator, title):
-    work = TracedWork(kernel=kernel, part="other", operator=operator, calls=1, seconds=1.0, exposed_seconds=1.0)
+    work = TracedWork(
+        kernel=kernel, part="other", operator=operator, calls=1, seconds=1.0, exposed_seconds=1.0
+    )
     assert traces.work_title(work) == title
 
 
@@ -34,7 +42,9 @@ def lines(trace):
 def step(scale, rank=0, name="ProfilerStep#1"):
     parts = {"matrix_multiplication": 0.006, "communication_all_reduce": 0.003, "idle_data": 0.001}
     parts = {part: time * scale for part, time in parts.items()}
-    return TracedStep(name=name, rank=rank, seconds=0.01 * scale, parts=parts, overlapped_communication=0.002)
+    return TracedStep(
+        name=name, rank=rank, seconds=0.01 * scale, parts=parts, overlapped_communication=0.002
+    )
 
 
 def test_parts_with_their_shares_and_ranges():
@@ -43,13 +53,22 @@ def test_parts_with_their_shares_and_ranges():
     assert shown[4].split() == ["matrix", "multiplication", "6.60", "60.0%", "6.00–7.20"]
     assert shown[5].split() == ["all-reduce", "(exposed)", "3.30", "30.0%", "3.00–3.60"]
     assert shown[-3].split() == ["step", "11.00", "100.0%", "10.00–12.00"]
-    assert shown[-1] == "GPU busy 90% of the step; 2.00 ms of communication hidden behind computation"
+    assert (
+        shown[-1] == "GPU busy 90% of the step; 2.00 ms of communication hidden behind computation"
+    )
 
 
 def test_many_parts_fit_a_screen():
     parts = {f"communication_kind_{number}": 0.001 for number in range(40)}
     work = [
-        TracedWork(kernel="k" * 300, part=part, operator="o" * 90, calls=1, seconds=1.0, exposed_seconds=1.0)
+        TracedWork(
+            kernel="k" * 300,
+            part=part,
+            operator="o" * 90,
+            calls=1,
+            seconds=1.0,
+            exposed_seconds=1.0,
+        )
         for part in parts
     ]
     steps = (TracedStep(seconds=0.04, parts=parts), TracedStep(seconds=0.04, parts=parts))

@@ -37,7 +37,9 @@ def priced(request):
 
 def seen(html):
     """Return what a reader of the page sees, and the data and sentences that its script shows."""
-    scripts = "".join(re.findall(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', html, re.DOTALL))
+    scripts = "".join(
+        re.findall(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', html, re.DOTALL)
+    )
     values = [text for text in re.findall(r'"((?:[^"\\]|\\.)*)"(?!:)', scripts) if " " in text]
     tags = re.findall(r'(?:title|aria-label)="([^"]*)"', html)
     text = re.sub(r"<(script|style)\b.*?</\1>", "", html, flags=re.DOTALL)
@@ -55,7 +57,10 @@ OUTPUTS = {
     "verbose": lambda found: shown(found, verbosity=Verbosity.VERBOSE),
     "quiet": lambda found: shown(found, verbosity=Verbosity.QUIET),
     "efficiency": lambda found: terminal.write(
-        efficiency.document(efficiency.efficiency_tables(found.comparison), efficiency.micro_batches(found.comparison))
+        efficiency.document(
+            efficiency.efficiency_tables(found.comparison),
+            efficiency.micro_batches(found.comparison),
+        )
     ),
     "markdown": lambda found: markdown.render(found, SOURCES, None).decode(),
     "page": lambda found: seen(page.render(found, SOURCES, None).decode()),
@@ -88,7 +93,9 @@ def test_the_screen_and_the_efficiency_agree(priced):
     values = json.loads(json_values.dumped(json_values.comparison_values(found)))
     (h100,) = [each for each in values["metrics"] if each["price_usd_per_gpu_hour"] == [3.0, 3.0]]
     (column,) = h100["columns"]
-    assert column["values"]["dollars_per_million_samples"]["value"] == pytest.approx(3 * 1e6 * 3.2 / 3600, rel=2e-3)
+    assert column["values"]["dollars_per_million_samples"]["value"] == pytest.approx(
+        3 * 1e6 * 3.2 / 3600, rel=2e-3
+    )
     assert column["values"]["samples_per_second"]["value"] == pytest.approx(8 / 3.2, rel=2e-3)
 
 
@@ -114,11 +121,15 @@ class TestFirstScreen:
         for index, kind in enumerate(kinds):
             memory = msgspec.structs.replace(runs[index].memory_metrics, **kind)
             runs[index] = msgspec.structs.replace(runs[index], memory_metrics=memory)
-        rows = [re.split(r"  +", line.strip()) for line in shown(report(comparison(*runs))).splitlines()]
+        rows = [
+            re.split(r"  +", line.strip()) for line in shown(report(comparison(*runs))).splitlines()
+        ]
         assert [each for each in rows if ", peak" in each[0]] == ([] if row is None else [row])
 
     def test_prices_take_its_line(self):
-        text = shown(report(with_prices(comparison(make_run(), make_run(**AMD)), ["H100=3", "MI300X=2"])))
+        text = shown(
+            report(with_prices(comparison(make_run(), make_run(**AMD)), ["H100=3", "MI300X=2"]))
+        )
         assert " peak" not in text
         assert len(text.splitlines()) <= 24
 
@@ -126,5 +137,7 @@ class TestFirstScreen:
     def test_a_reader_sees_six_digits_of_a_loss_at_most(self, output):
         run = make_run()
         losses = tuple(11.899412345678901 - index / 7 for index in range(60))
-        found = comparison(msgspec.structs.replace(run, loss_values=losses), make_run(**AMD, step_time=1.6))
+        found = comparison(
+            msgspec.structs.replace(run, loss_values=losses), make_run(**AMD, step_time=1.6)
+        )
         assert not re.findall(r"\b[1-9]\d*\.\d{6,}", OUTPUTS[output](report(found)))

@@ -27,7 +27,10 @@ from tprimat.results.run import Source
             "python t.py --seed 1 --max_steps 9 --output-dir a --wandb-project p --run_name n --local_rank 0",
             {"script": "t.py"},
         ),
-        ("python t.py --config-file a --lora_rank 8", {"script": "t.py", "config_file": "a", "lora_rank": "8"}),
+        (
+            "python t.py --config-file a --lora_rank 8",
+            {"script": "t.py", "config_file": "a", "lora_rank": "8"},
+        ),
         ("python -m ipykernel_launcher -f kernel.json", {}),
         ("python -c pass", {}),
         ("", {}),

@@ -51,7 +51,10 @@ def test_a_file_of_schema_1_keeps_its_warnings():
 @pytest.mark.parametrize(
     ("note", "text"),
     [
-        (Note("of-a-newer-version", {"step": 3, "share": 0.5}), "of-a-newer-version, step 3, share 0.5"),
+        (
+            Note("of-a-newer-version", {"step": 3, "share": 0.5}),
+            "of-a-newer-version, step 3, share 0.5",
+        ),
         (Note("loss-not-finite"), "loss-not-finite"),
         (Note(TEXT, {"text": "{steps} 5%"}), "{steps} 5%"),
     ],
@@ -69,4 +72,6 @@ def test_a_code_is_written_in_small_letters_and_its_sentence_has_no_full_stop(co
 
 
 def test_notes_are_compared_by_value():
-    assert msgspec.convert({"code": "loss-not-finite", "fields": {"steps": "steps 3, 4"}}, Note) == NAN
+    assert (
+        msgspec.convert({"code": "loss-not-finite", "fields": {"steps": "steps 3, 4"}}, Note) == NAN
+    )

@@ -46,7 +46,9 @@ def _values(kind) -> st.SearchStrategy:
     if isinstance(kind, inspect.IntType):
         return st.integers(kind.ge, kind.le)
     if isinstance(kind, inspect.FloatType):
-        low, high, open_low = (kind.ge, kind.le, False) if kind.gt is None else (kind.gt, kind.le, True)
+        low, high, open_low = (
+            (kind.ge, kind.le, False) if kind.gt is None else (kind.gt, kind.le, True)
+        )
         return st.floats(low, high, exclude_min=open_low, allow_nan=False, allow_infinity=False)
     if isinstance(kind, inspect.StrType):
         return st.text(max_size=12)
@@ -69,8 +71,14 @@ def _values(kind) -> st.SearchStrategy:
 def _telemetry(draw, fields) -> Telemetry:
     """Series as long as its steps."""
     steps = sorted(draw(st.sets(st.integers(1, 10**6), max_size=3)))
-    entries = st.lists(st.none() | st.floats(-1e300, 1e300), min_size=len(steps), max_size=len(steps)).map(tuple)
-    others = {each.name: draw(_values(each.type)) for each in fields if each.name not in ("steps", "series")}
+    entries = st.lists(
+        st.none() | st.floats(-1e300, 1e300), min_size=len(steps), max_size=len(steps)
+    ).map(tuple)
+    others = {
+        each.name: draw(_values(each.type))
+        for each in fields
+        if each.name not in ("steps", "series")
+    }
     series = draw(st.dictionaries(st.text(max_size=12), entries, max_size=3))
     return Telemetry(steps=tuple(steps), series=series, **others)
 
@@ -82,7 +90,9 @@ def _bare(kind):
 _RUN_FIELDS = {field.name: _bare(field.type) for field in msgspec.inspect.type_info(Run).fields}
 _OF_FIELD = {name: _values(kind) for name, kind in _RUN_FIELDS.items()}
 _TIMESTAMPS = st.none() | st.datetimes(
-    timezones=st.integers(-1439, 1439).map(lambda minutes: datetime.timezone(datetime.timedelta(minutes=minutes)))
+    timezones=st.integers(-1439, 1439).map(
+        lambda minutes: datetime.timezone(datetime.timedelta(minutes=minutes))
+    )
 ).map(datetime.datetime.isoformat)
 
 
@@ -96,7 +106,9 @@ def repetition_fields(draw) -> dict:
         if name not in (*SETUP_FIELDS, *SERIES, "timestamp", "native_metrics")
     }
     for name in SERIES:
-        fields[name] = tuple(draw(st.lists(_values(_RUN_FIELDS[name].item_type), min_size=count, max_size=count)))
+        fields[name] = tuple(
+            draw(st.lists(_values(_RUN_FIELDS[name].item_type), min_size=count, max_size=count))
+        )
     numbers = st.floats(allow_nan=False, allow_infinity=False)
     of_all_steps = st.lists(st.none() | numbers, min_size=count, max_size=count).map(tuple)
     fields["native_metrics"] = draw(
@@ -110,7 +122,10 @@ def runs_of_one_setup(draw) -> tuple[Run, ...]:
     setup = {name: draw(_OF_FIELD[name]) for name in SETUP_FIELDS}
     environment = draw(_OF_FIELD["environment"])
     count = draw(st.integers(1, 3))
-    return tuple(Run(**{**setup, **draw(repetition_fields()), "environment": environment}) for _ in range(count))
+    return tuple(
+        Run(**{**setup, **draw(repetition_fields()), "environment": environment})
+        for _ in range(count)
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -123,23 +138,32 @@ def test_run_to_json_to_run_is_the_identity(runs):
 @given(runs_of_one_setup())
 def test_every_file_that_is_written_is_valid_by_the_schema(runs):
     validator = jsonschema.validators.validator_for(json_schema())(json_schema())
-    assert [error.message for error in validator.iter_errors(json.loads(encode(store.as_file(runs))))] == []
+    assert [
+        error.message for error in validator.iter_errors(json.loads(encode(store.as_file(runs))))
+    ] == []
 
 
 def test_encoding_twice_gives_the_same_bytes():
-    file = store.as_file((Run(model="llama", **series((1.0,) * 30)), Run(model="llama", **series((1.0,) * 40))))
+    file = store.as_file(
+        (Run(model="llama", **series((1.0,) * 30)), Run(model="llama", **series((1.0,) * 40)))
+    )
     assert encode(msgspec.json.decode(encode(file), type=ResultFile)) == encode(file)
 
 
 def test_whole_numbers_in_native_metrics_survive_as_the_same_number():
-    run = Run(**series((1.0,) * 2, step_times=(1.0, 1.0)), native_metrics={"whole": 26850, "per_step": (3, None)})
+    run = Run(
+        **series((1.0,) * 2, step_times=(1.0, 1.0)),
+        native_metrics={"whole": 26850, "per_step": (3, None)},
+    )
     (again,) = decode(encode(store.as_file((run,))))
     assert again == run
     assert isinstance(again.native_metrics["whole"], float)
 
 
 def test_a_stated_value_may_be_a_whole_number_of_any_size():
-    run = Run(**series((1.0,) * 2), source=Source(kind="log", given={"global_batch_size": -(10**30)}))
+    run = Run(
+        **series((1.0,) * 2), source=Source(kind="log", given={"global_batch_size": -(10**30)})
+    )
     assert decode(encode(store.as_file((run,)))) == (run,)
 
 
@@ -159,8 +183,17 @@ def test_a_series_stands_on_one_line():
 
 
 def test_a_file_begins_with_what_it_is():
-    file = json.loads(encode(store.as_file((Run(platform="nvd", model="llama", **series((1.0,) * 2)),))))
-    assert list(file)[:6] == ["schema_version", "status", "status_reason", "platform", "framework", "model"]
+    file = json.loads(
+        encode(store.as_file((Run(platform="nvd", model="llama", **series((1.0,) * 2)),)))
+    )
+    assert list(file)[:6] == [
+        "schema_version",
+        "status",
+        "status_reason",
+        "platform",
+        "framework",
+        "model",
+    ]
     assert list(file)[-1] == "runs"
 
 
@@ -194,7 +227,9 @@ def test_a_time_that_no_file_may_hold_does_not_get_into_a_run(time):
         Run(**series((1.0,) * 2, step_times=(1.0, time)))
 
 
-@pytest.mark.parametrize("text", ["yesterday", "", "2026-01-05T12:19:33", "2026-13-05T12:19:33+00:00"])
+@pytest.mark.parametrize(
+    "text", ["yesterday", "", "2026-01-05T12:19:33", "2026-13-05T12:19:33+00:00"]
+)
 def test_a_timestamp_has_an_offset(text):
     with pytest.raises(ValueError, match="offset from UTC"):
         Run(timestamp=text)
@@ -202,7 +237,9 @@ def test_a_timestamp_has_an_offset(text):
 
 @pytest.mark.parametrize("text", ["2026-01-05T12:19:33Z", "2026-01-05T13:19:33.000000+01:00"])
 def test_a_timestamp_is_a_moment(text):
-    assert Run(timestamp=text).started == datetime.datetime(2026, 1, 5, 12, 19, 33, tzinfo=datetime.timezone.utc)
+    assert Run(timestamp=text).started == datetime.datetime(
+        2026, 1, 5, 12, 19, 33, tzinfo=datetime.timezone.utc
+    )
 
 
 def test_finite_leaves_out_what_is_not():
@@ -223,7 +260,12 @@ def test_a_run_cannot_be_changed():
 
 
 def test_tokens_per_step_needs_batch_and_sequence():
-    assert Run(training_config=TrainingConfig(global_batch_size=64, sequence_length=2048)).tokens_per_step == 131072
+    assert (
+        Run(
+            training_config=TrainingConfig(global_batch_size=64, sequence_length=2048)
+        ).tokens_per_step
+        == 131072
+    )
     assert Run(training_config=TrainingConfig(global_batch_size=64)).tokens_per_step is None
     assert Run(training_config=TrainingConfig(sequence_length=64)).tokens_per_step is None
 
@@ -241,8 +283,12 @@ def test_known_leaves_out_what_is_unknown_and_keeps_false():
 
 
 def test_the_setup_is_more_than_the_configuration_and_less_than_the_run():
-    run = Run(model="llama", environment=Environment(versions={"torch": "2.13.0"}), **series((1.0,) * 3))
-    assert setup_key(run) == setup_key(msgspec.structs.replace(run, warnings=("doubt",), **series((1.0,) * 5)))
+    run = Run(
+        model="llama", environment=Environment(versions={"torch": "2.13.0"}), **series((1.0,) * 3)
+    )
+    assert setup_key(run) == setup_key(
+        msgspec.structs.replace(run, warnings=("doubt",), **series((1.0,) * 5))
+    )
     for change in (
         {"model": "qwen"},
         {"label": "second"},
@@ -274,7 +320,10 @@ def test_generating_says_what_is_out_of_date_and_writes_it(generate, tmp_path, m
     assert not list(tmp_path.iterdir())
     assert generate.main([]) == 0
     assert generate.main(["--check"]) == 0
-    assert "docs/result-file.md is out of date: run python3 docs/generate.py" in capsys.readouterr().out
+    assert (
+        "docs/result-file.md is out of date: run python3 docs/generate.py"
+        in capsys.readouterr().out
+    )
 
 
 def test_the_schema_file_is_a_schema_and_takes_our_files(repository, samples):

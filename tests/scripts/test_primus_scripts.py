@@ -45,13 +45,17 @@ class TestEveryScript:
     def test_shellcheck_has_no_objection(self, script):
         if shutil.which("shellcheck") is None:
             pytest.skip("shellcheck is not installed")
-        done = subprocess.run(["shellcheck", "-x", str(script)], cwd=REPOSITORY, capture_output=True, text=True)
+        done = subprocess.run(
+            ["shellcheck", "-x", str(script)], cwd=REPOSITORY, capture_output=True, text=True
+        )
         assert done.stdout == ""
         assert done.returncode == 0
 
     def test_bash_4_4_knows_all_of_it(self, script):
         text = script.read_text()
-        assert {since for pattern, since in NEWER_THAN_BASH_4_4.items() if re.search(pattern, text)} == set()
+        assert {
+            since for pattern, since in NEWER_THAN_BASH_4_4.items() if re.search(pattern, text)
+        } == set()
 
     def test_stops_at_the_first_failing_step(self, script):
         assert script.name == "lib.sh" or "\nset -euo pipefail\n" in script.read_text()
@@ -68,13 +72,19 @@ class TestStarted:
         folder.mkdir()
         link = folder / "a link"
         link.symlink_to(script)
-        done = start(link, "--help", folder=folder, environment={**os.environ, "PYTHON": sys.executable})
+        done = start(
+            link, "--help", folder=folder, environment={**os.environ, "PYTHON": sys.executable}
+        )
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith("usage: ")
         assert [path.name for path in folder.iterdir()] == ["a link"]
 
     def test_a_wrong_option_is_wrong_usage(self, script, tmp_path):
-        environment = {**os.environ, "PYTHON": sys.executable, "PRIMUS_PATH": str(tmp_path / "none")}
+        environment = {
+            **os.environ,
+            "PYTHON": sys.executable,
+            "PRIMUS_PATH": str(tmp_path / "none"),
+        }
         done = start(script, "--no-such-option", folder=tmp_path, environment=environment)
         assert done.returncode == 2
         assert done.stderr.startswith("error: ")
@@ -83,12 +93,16 @@ class TestStarted:
     def test_a_python_that_is_none_is_said(self, script, tmp_path):
         # The help of the comparison's script needs no Python.
         words = () if script.name == "run_amd_dual_comparison.sh" else ("--help",)
-        done = start(script, *words, folder=tmp_path, environment={**os.environ, "PYTHON": "/nowhere/python"})
+        done = start(
+            script, *words, folder=tmp_path, environment={**os.environ, "PYTHON": "/nowhere/python"}
+        )
         assert done.returncode == 2
         assert "/nowhere/python is no Python 3.10 or newer" in done.stderr
 
 
-def start(script: Path, *arguments: str, folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess:
+def start(
+    script: Path, *arguments: str, folder: Path, environment: dict[str, str]
+) -> subprocess.CompletedProcess:
     return subprocess.run(
         [str(script), *arguments], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
         text=True, timeout=HANGS,
@@ -113,7 +127,9 @@ class Place:
         return primus_tree.environment(self.folder, self.tree, **more)
 
     def run(self, script: str, *arguments: str, **more: str) -> subprocess.CompletedProcess:
-        return start(REPOSITORY / script, *arguments, folder=self.work, environment=self.environment(**more))
+        return start(
+            REPOSITORY / script, *arguments, folder=self.work, environment=self.environment(**more)
+        )
 
     def result(self, name: str) -> Run:
         return store.read(self.work / "output" / name)[-1]
@@ -126,7 +142,9 @@ class Place:
 class TestRunPrimus:
     @pytest.mark.parametrize("model", ["llama", "qwen", "mistral"])
     def test_trains_and_makes_a_result(self, place, model):
-        done = place.run(f"scripts/run_primus_{model}.sh", "--", "--lr", "1.0e-4", NCCL_DEBUG="INFO")
+        done = place.run(
+            f"scripts/run_primus_{model}.sh", "--", "--lr", "1.0e-4", NCCL_DEBUG="INFO"
+        )
         assert done.returncode == 0, done.stderr
         assert place.result(f"benchmark_rocm_{model}.json").status == "complete"
         (started,) = place.seen()
@@ -134,12 +152,16 @@ class TestRunPrimus:
         assert started["argv"][-2:] == ["--lr", "1.0e-4"]
         assert started["NCCL_DEBUG"] == "INFO"
         assert started["cwd"] == str(place.tree)
-        assert f"TRAIN_ITERS=200 RUNS=3 scripts/run_primus_{model}.sh" in " ".join(done.stdout.split())
+        assert f"TRAIN_ITERS=200 RUNS=3 scripts/run_primus_{model}.sh" in " ".join(
+            done.stdout.split()
+        )
 
     def test_all_of_them(self, place):
         done = place.run("run_primus_all.sh", TRAIN_ITERS="5")
         assert done.returncode == 0, done.stderr
-        assert {path.name for path in (place.work / "output").glob("*.json") if "env" not in path.name} == {
+        assert {
+            path.name for path in (place.work / "output").glob("*.json") if "env" not in path.name
+        } == {
             "benchmark_rocm_llama.json",
             "benchmark_rocm_qwen.json",
             "benchmark_rocm_mistral.json",
@@ -235,7 +257,9 @@ class TestDualComparison:
         assert len(names) == 1
         result = json.loads((place.work / "output" / names[0]).read_text(encoding="utf-8"))
         assert (len(result["runs"]), result["training_config"]["max_steps"]) == (1, 40)
-        assert names[0] in (place.work / "output" / "comparison_report.md").read_text(encoding="utf-8")
+        assert names[0] in (place.work / "output" / "comparison_report.md").read_text(
+            encoding="utf-8"
+        )
 
     def test_without_fair_config_only_the_first(self, place, theirs):
         done = place.run(self.script, str(theirs), "--", "--lr", "1.0e-4")
@@ -267,10 +291,15 @@ class TestDualComparison:
 
     @pytest.mark.parametrize("fair", ["0", "1"])
     def test_without_primus_nothing_is_said_to_have_run(self, place, theirs, fair):
-        done = place.run(self.script, str(theirs), FAIR_CONFIG=fair, PRIMUS_PATH=str(place.folder / "none"))
+        done = place.run(
+            self.script, str(theirs), FAIR_CONFIG=fair, PRIMUS_PATH=str(place.folder / "none")
+        )
         assert done.returncode == 2
         assert "error: no Primus in" in done.stderr
-        assert "the maximum-performance run can't be made; nothing was trained (status 2)" in done.stderr
+        assert (
+            "the maximum-performance run can't be made; nothing was trained (status 2)"
+            in done.stderr
+        )
         assert "failed" not in done.stderr
         assert done.stdout == ""
 
@@ -295,7 +324,12 @@ class TestOthers:
 
     def test_fix_gpu_memory_asks_before_it_ends_anything(self, place):
         """Of two processes that a driver's tool names, the caller's own would be ended, and only after a question."""
-        listed = [{"gpu": 0, "process_list": [{"process_info": {"name": "x", "pid": os.getpid() + 10_000_000}}]}]
+        listed = [
+            {
+                "gpu": 0,
+                "process_list": [{"process_info": {"name": "x", "pid": os.getpid() + 10_000_000}}],
+            }
+        ]
         environment = place.environment()
         program = place.folder / "programs" / "amd-smi"
         program.write_text(f"#!/bin/sh\necho '{json.dumps(listed)}'\n")
@@ -309,7 +343,9 @@ class TestOthers:
         assert start(script, "--yes", folder=place.work, environment=environment).returncode == 2
 
     def test_fix_gpu_memory_without_any_tool(self, place):
-        done = place.run("scripts/fix_gpu_memory.sh", PATH=f"{place.folder / 'programs'}:/usr/bin:/bin")
+        done = place.run(
+            "scripts/fix_gpu_memory.sh", PATH=f"{place.folder / 'programs'}:/usr/bin:/bin"
+        )
         if shutil.which("nvidia-smi") or shutil.which("rocm-smi") or shutil.which("amd-smi"):
             pytest.skip("this machine has a driver's tool")
         assert done.returncode == 2

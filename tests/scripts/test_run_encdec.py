@@ -10,7 +10,8 @@ import sys
 import pytest
 
 pytestmark = pytest.mark.skipif(
-    sys.platform == "win32" or shutil.which("bash") is None, reason="scripts for bash on Linux and macOS"
+    sys.platform == "win32" or shutil.which("bash") is None,
+    reason="scripts for bash on Linux and macOS",
 )
 
 SCRIPTS = ("run_encdec.sh", "run_benchmark.sh")
@@ -50,9 +51,14 @@ class TestEncdec:
 
 
 class TestBenchmark:
-    @pytest.mark.parametrize("argv", [[], ["--single"], ["--disk", "--batch-size", "64"], ["--full"]])
+    @pytest.mark.parametrize(
+        "argv", [[], ["--single"], ["--disk", "--batch-size", "64"], ["--full"]]
+    )
     def test_without_a_model_it_is_the_encoder_decoder(self, called, argv):
-        assert called("run_benchmark.sh", *argv) == (["--model", "encdec", *argv], "as run_benchmark.sh")
+        assert called("run_benchmark.sh", *argv) == (
+            ["--model", "encdec", *argv],
+            "as run_benchmark.sh",
+        )
 
     def test_by_its_name_too(self, called):
         assert called("run_benchmark.sh", "encdec", "--disk")[0] == ["--model", "encdec", "--disk"]
@@ -67,7 +73,11 @@ class TestBenchmark:
         ],
     )
     def test_a_model_and_how_often(self, called, argv, passed):
-        assert called("run_benchmark.sh", *argv)[0] == [*passed[:2], "--training-lines", *passed[2:]]
+        assert called("run_benchmark.sh", *argv)[0] == [
+            *passed[:2],
+            "--training-lines",
+            *passed[2:],
+        ]
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -83,10 +93,18 @@ class TestEach:
             text=True,
         )
         assert done.returncode == 2
-        assert "unrecognized arguments: --no-such-option\nhint:  mine.sh --help lists the options" in done.stderr
+        assert (
+            "unrecognized arguments: --no-such-option\nhint:  mine.sh --help lists the options"
+            in done.stderr
+        )
 
     def test_shellcheck_has_nothing_to_say(self, script, repository):
         if shutil.which("shellcheck") is None:
             pytest.skip("shellcheck is not installed")
-        done = subprocess.run(["shellcheck", "-x", f"scripts/{script}"], cwd=repository, capture_output=True, text=True)
+        done = subprocess.run(
+            ["shellcheck", "-x", f"scripts/{script}"],
+            cwd=repository,
+            capture_output=True,
+            text=True,
+        )
         assert (done.returncode, done.stdout) == (0, "")

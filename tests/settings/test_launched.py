@@ -38,13 +38,17 @@ class Fields(SimpleNamespace):
 def nemo_is_here(monkeypatch):
     made = Fields(trainer=Fields(callbacks=[]))
     llm = SimpleNamespace(
-        llama31_8b=SimpleNamespace(pretrain_recipe=lambda **_: made), MockDataModule=None, PreTrainingDataModule=None
+        llama31_8b=SimpleNamespace(pretrain_recipe=lambda **_: made),
+        MockDataModule=None,
+        PreTrainingDataModule=None,
     )
     modules = {
         "nemo_run": {"Config": lambda kind, **fields: Fields(**fields)},
         "nemo.collections": {"llm": llm},
         "nemo.collections.common.tokenizers.null_tokenizer": {"NullTokenizer": None},
-        "nemo.collections.llm.recipes.llama3_8b": {"pretrain_performance_optimizations": lambda _: None},
+        "nemo.collections.llm.recipes.llama3_8b": {
+            "pretrain_performance_optimizations": lambda _: None
+        },
         "tprimat.frameworks.nemo.recording": {"NemoBenchmark": None},
     }
     for name, content in modules.items():
@@ -68,11 +72,17 @@ def test_a_recipe_of_nemo_has_the_requests_choices(nemo_is_here, request_of):
 def test_a_new_row_reaches_a_launch_by_all_of_its_paths(monkeypatch, request_of, column):
     run = recipe.described(request_of("lightning"))
     before = rows.launched(column, run)
-    row = rows.Setting("", "training_config.seed", called="other", **{column: "model.other data.other"})
+    row = rows.Setting(
+        "", "training_config.seed", called="other", **{column: "model.other data.other"}
+    )
     monkeypatch.setattr(rows, "SETTINGS", (*rows.SETTINGS, row))
-    assert rows.launched(column, run) == before | dict.fromkeys(("model.other", "data.other"), run.training_config.seed)
+    assert rows.launched(column, run) == before | dict.fromkeys(
+        ("model.other", "data.other"), run.training_config.seed
+    )
 
 
 def test_an_option_has_the_first_of_its_names(request_of):
     run = recipe.described(request_of("lightning"))
-    assert {"debug.seed", "training.seed"} & rows.launched("torchtitan", run).keys() == {"debug.seed"}
+    assert {"debug.seed", "training.seed"} & rows.launched("torchtitan", run).keys() == {
+        "debug.seed"
+    }

@@ -29,7 +29,9 @@ def with_other(run: Run, row: Setting) -> Run:
 def changed(run: Run, section: str, **values: object) -> Run:
     if not section:
         return msgspec.structs.replace(run, **values)
-    return msgspec.structs.replace(run, **{section: msgspec.structs.replace(getattr(run, section), **values)})
+    return msgspec.structs.replace(
+        run, **{section: msgspec.structs.replace(getattr(run, section), **values)}
+    )
 
 
 def test_a_key_without_a_name_is_a_key():
@@ -51,7 +53,9 @@ def test_another_identity_is_another_system(row):
 def test_what_is_tuned_and_new_software_is_the_same_system():
     run = make_run(label="a")
     faster = changed(run, "training_config", micro_batch_size=4, recomputation="none")
-    assert regression._key(run) == regression._key(changed(faster, "gpu_info", software_version="13.0"))
+    assert regression._key(run) == regression._key(
+        changed(faster, "gpu_info", software_version="13.0")
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,19 +83,30 @@ def test_the_micro_batch_that_fits_is_that_of_one_configuration(section, values,
         )
         for micro in (1, 2)
     )
-    found = efficiency.micro_batches(comparison(small, changed(large, section, **values) if values else large))
+    found = efficiency.micro_batches(
+        comparison(small, changed(large, section, **values) if values else large)
+    )
     assert len(found) == notes
 
 
 def test_all_that_two_trainings_do_alike_is_looked_at():
-    passed = {row.key for row in LEDGER if row.role != "harmless" and row.configured} - {*efficiency._VARIED}
+    passed = {row.key for row in LEDGER if row.role != "harmless" and row.configured} - {
+        *efficiency._VARIED
+    }
     assert passed <= {row.key for row in efficiency._KEPT}
 
 
-@pytest.mark.parametrize("words", [["--steps", "9"], ["--eager"], ["--tp", "2"], ["--set", "a=b"], ["--cooldown", "1"]])
+@pytest.mark.parametrize(
+    "words", [["--steps", "9"], ["--eager"], ["--tp", "2"], ["--set", "a=b"], ["--cooldown", "1"]]
+)
 def test_who_gives_a_setting_wants_to_measure(monkeypatch, words):
     monkeypatch.setenv("LLAMA_LOG", "/no/such.log")
-    assert _local_logs.import_local_logs(benchmark.parser().parse_args(words), SimpleNamespace(platform="amd")) is None
+    assert (
+        _local_logs.import_local_logs(
+            benchmark.parser().parse_args(words), SimpleNamespace(platform="amd")
+        )
+        is None
+    )
 
 
 def test_parts_of_a_shape():
@@ -100,4 +115,8 @@ def test_parts_of_a_shape():
         *("num_query_groups", "ffn_hidden_size", "vocab_size"),
     ) == SIZES
     assert set(NEEDED) < set(SIZES) < set(SHAPE)
-    assert DIVISION == ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")
+    assert DIVISION == (
+        "tensor_model_parallel_size",
+        "pipeline_model_parallel_size",
+        "context_parallel_size",
+    )

@@ -75,7 +75,9 @@ def missing() -> str | None:
 
 def which(program: str) -> str | None:
     """Return the path of a program; the daemons are in sbin, which isn't on everybody's PATH."""
-    return shutil.which(program, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"]))
+    return shutil.which(
+        program, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
+    )
 
 
 class Cluster:
@@ -123,9 +125,9 @@ class Cluster:
         for node in self.nodes:
             self._run_daemon("slurmd", "-N", node)
         deadline = time.monotonic() + START_S
-        while (states := self.command("sinfo", "-h", "-N", "-o", "%t", check=False).split()) != ["idle"] * len(
-            self.nodes
-        ):
+        while (states := self.command("sinfo", "-h", "-N", "-o", "%t", check=False).split()) != [
+            "idle"
+        ] * len(self.nodes):
             if time.monotonic() > deadline:
                 raise RuntimeError(f"the nodes are {states}: {self.logs()}")
             time.sleep(0.5)
@@ -137,7 +139,9 @@ class Cluster:
         """Stop everything, by pid files: jobs first, then the daemons of the nodes, the controller and munge."""
         if (self.folder / "slurmctld.pid").exists():
             with contextlib.suppress(subprocess.SubprocessError, OSError):
-                self.command("scancel", "--quiet", f"--user={psutil.Process().username()}", check=False)
+                self.command(
+                    "scancel", "--quiet", f"--user={psutil.Process().username()}", check=False
+                )
         steps = self.left()
         for pattern in ("slurmd.*.pid", "slurmctld.pid", "munge.pid"):
             _end([psutil.Process(pid) for pid in self._pids(pattern)])
@@ -150,15 +154,28 @@ class Cluster:
         found = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error, OSError):
-                texts = [*process.cmdline(), process.environ().get("SLURM_CONF", "") if process.pid != own else ""]
-                is_job = "SLURM_JOB_ID" in process.environ() or process.name().startswith(("slurm", "munge"))
-                if is_job and any(mark in text for text in texts) and process.status() != psutil.STATUS_ZOMBIE:
+                texts = [
+                    *process.cmdline(),
+                    process.environ().get("SLURM_CONF", "") if process.pid != own else "",
+                ]
+                is_job = "SLURM_JOB_ID" in process.environ() or process.name().startswith(
+                    ("slurm", "munge")
+                )
+                if (
+                    is_job
+                    and any(mark in text for text in texts)
+                    and process.status() != psutil.STATUS_ZOMBIE
+                ):
                     found.append(process)
         # Those that supervise steps and scripts hide their environment, and are beside what they supervise.
         for process in list(found):
             with contextlib.suppress(psutil.Error):
                 relatives = [process.parent(), *process.children()]
-                found += [each for each in relatives if each and each.name().startswith("slurm") and each not in found]
+                found += [
+                    each
+                    for each in relatives
+                    if each and each.name().startswith("slurm") and each not in found
+                ]
         return found
 
     def names(self) -> list[str]:
@@ -172,7 +189,9 @@ class Cluster:
     def command(self, *words: str, check: bool = True) -> str:
         """Run a client, and return what it prints."""
         environment = {**os.environ, **self.environment}
-        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            words, env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
         if check and done.returncode:
             raise RuntimeError(f"{' '.join(words)}: {done.stderr or done.stdout}")
         return done.stdout
@@ -189,7 +208,9 @@ class Cluster:
         for path in sorted(self.folder.glob(pattern)):
             with contextlib.suppress(ValueError, OSError):
                 pid = int(path.read_text())
-                if psutil.pid_exists(pid) and psutil.Process(pid).name().startswith(("slurm", "munge")):
+                if psutil.pid_exists(pid) and psutil.Process(pid).name().startswith(
+                    ("slurm", "munge")
+                ):
                     pids.append(pid)
         return pids
 
@@ -208,7 +229,12 @@ def _end(processes: list[psutil.Process]) -> None:
 def _run(program: str, *words: str, env: Mapping[str, str] | None = None) -> None:
     path = which(program) or program
     done = subprocess.run(
-        [path, *words], env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=60, check=False
+        [path, *words],
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     if done.returncode:
         raise RuntimeError(f"{program}: {done.stderr or done.stdout}")

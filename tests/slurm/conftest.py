@@ -29,7 +29,9 @@ def running_cluster(folder: Path, nodes: int) -> Iterator[Cluster]:
     """Start a cluster in a process of its own, which stops it as soon as this one is gone."""
     program = Path(__file__).with_name("cluster.py")
     words = [sys.executable, str(program), str(folder), str(nodes)]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as process:
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
         assert process.stdin
         assert process.stdout
         try:

@@ -45,7 +45,9 @@ def slurm(tmp_path, monkeypatch):
 
     def make(name, out="", err="", status=0):
         path = folder / name
-        path.write_text(f"#!/bin/sh\ncat <<'E'\n{out}\nE\n[ -z '{err}' ] || echo '{err}' >&2\nexit {status}\n")
+        path.write_text(
+            f"#!/bin/sh\ncat <<'E'\n{out}\nE\n[ -z '{err}' ] || echo '{err}' >&2\nexit {status}\n"
+        )
         path.chmod(0o755)
 
     return make
@@ -65,34 +67,69 @@ def submitted(slurm, tmp_path):
 
 def REQUEST(folder, **changes):  # noqa: N802
     values = {
-        **{"framework": "fsdp", "platform": "cpu", "model": "llama", "scale": "tiny", "precision": "fp32", "steps": 3},
-        **{"global_batch_size": 4, "micro_batch_size": 2, "sequence_length": 128, "seed": 1, "num_gpus": 2},
+        **{
+            "framework": "fsdp",
+            "platform": "cpu",
+            "model": "llama",
+            "scale": "tiny",
+            "precision": "fp32",
+            "steps": 3,
+        },
+        **{
+            "global_batch_size": 4,
+            "micro_batch_size": 2,
+            "sequence_length": 128,
+            "seed": 1,
+            "num_gpus": 2,
+        },
     }
     return Request(**{**values, "num_nodes": 2, "output_dir": folder / "output", **changes})
 
 
 def a_run(folder, number, status="complete", **changes):
     values = {
-        **{"session": "slurm-12", "round": number, "status": status, "timestamp": f"2026-11-24T23:0{number}:00+00:00"},
+        **{
+            "session": "slurm-12",
+            "round": number,
+            "status": status,
+            "timestamp": f"2026-11-24T23:0{number}:00+00:00",
+        },
         **{"steps": (1, 2, 3), "window_steps": (1, 1, 1), "step_times": (0.5, 0.5, 0.25 * number)},
-        **dict.fromkeys(("loss_values", "learning_rates", "grad_norms", "lines"), (None, None, None)),
+        **dict.fromkeys(
+            ("loss_values", "learning_rates", "grad_norms", "lines"), (None, None, None)
+        ),
     }
-    return REQUEST(folder).to_run(**{**values, "training_config": TrainingConfig(num_gpus=2), **changes})
+    return REQUEST(folder).to_run(
+        **{**values, "training_config": TrainingConfig(num_gpus=2), **changes}
+    )
 
 
 class TestScript:
     def text(self, **changes):
         job = SlurmJob(**{"account": "a", "partition": "p", **changes})
-        return script.text(job, 2, 8, ["--model", "llama"], Path("/share/o/slurm/1"), Path("/share/o"))
+        return script.text(
+            job, 2, 8, ["--model", "llama"], Path("/share/o/slurm/1"), Path("/share/o")
+        )
 
     def test_it_is_a_script_of_bash(self, tmp_path):
-        for changes in ({}, {"container": "image:1", "mounts": ("/a:/b",)}, {"container": "/x/y.sif"}):
+        for changes in (
+            {},
+            {"container": "image:1", "mounts": ("/a:/b",)},
+            {"container": "/x/y.sif"},
+        ):
             (tmp_path / "job.sh").write_text(self.text(**changes))
             subprocess.run(["bash", "-n", str(tmp_path / "job.sh")], check=True)
 
     def test_the_head_holds_what_was_said_and_nothing_else(self):
         head = [line for line in self.text().splitlines() if line.startswith("#SBATCH")]
-        for line in ("--account=a", "--partition=p", "--nodes=2", "--gpus-per-node=8", "--time=01:00:00", "--requeue"):
+        for line in (
+            "--account=a",
+            "--partition=p",
+            "--nodes=2",
+            "--gpus-per-node=8",
+            "--time=01:00:00",
+            "--requeue",
+        ):
             assert f"#SBATCH {line}" in head
         assert "account" not in self.text(account=None, partition=None)
 
@@ -120,7 +157,9 @@ class TestDryRun:
             "'--dry-run', '--output-dir', 'there', '--account', 'mine', '--label', 'a b']))"
         )
         environment = {**os.environ, "PYTHONPATH": str(Path(script.__file__).parents[2])}
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+        )
         assert done.returncode == 0, done.stderr
         assert "#SBATCH --gpus-per-node=8" in done.stdout
         words = "benchmark --framework torchtitan --steps=9 --label 'a b' --nodes=4"
@@ -150,10 +189,21 @@ class TestDryRun:
         assert not (tmp_path / "output").exists()
 
     def test_each_job_of_a_sweep_has_its_nodes_and_gpus(self, slurm, capsys):
-        words = ["--gpus", "2,4", "--nodes=1,2", "--resume", "--micro-batch-size", "1,2", "--config", "a/b.json"]
+        words = [
+            "--gpus",
+            "2,4",
+            "--nodes=1,2",
+            "--resume",
+            "--micro-batch-size",
+            "1,2",
+            "--config",
+            "a/b.json",
+        ]
         assert run("benchmark", ["--executor", "slurm", "--dry-run", *words]) == 0
         told = [
-            line.partition(" benchmark ")[2] for line in capsys.readouterr().out.splitlines() if "-m tprimat" in line
+            line.partition(" benchmark ")[2]
+            for line in capsys.readouterr().out.splitlines()
+            if "-m tprimat" in line
         ]
         known = "--resume --micro-batch-size 1,2 --config a/b.json"
         assert [re.sub(" --output-dir=[^ ]*", "", line) for line in told] == [
@@ -165,7 +215,13 @@ class TestDryRun:
         assert run("benchmark", ["--executor", "slurm", "--dry-run"]) == 0
         assert "#SBATCH --gpus-per-node=4" in capsys.readouterr().out
         slurm("sinfo", "cpu (null)")
-        assert run("benchmark", ["--executor", "slurm", "--dry-run", "--gpus", "2", "--partition", "cpu"]) == 0
+        assert (
+            run(
+                "benchmark",
+                ["--executor", "slurm", "--dry-run", "--gpus", "2", "--partition", "cpu"],
+            )
+            == 0
+        )
         assert "gpus-per-node" not in capsys.readouterr().out
 
 
@@ -173,7 +229,9 @@ class TestDryRun:
     ("profiler", "nodes", "fails"),
     [("nsys", "2", True), ("rocprof", "1,2", True), ("nsys", "1", False), ("torch", "2", False)],
 )
-def test_a_profiler_that_needs_one_node_is_an_error_before_the_job_waits(slurm, profiler, nodes, fails, capsys):
+def test_a_profiler_that_needs_one_node_is_an_error_before_the_job_waits(
+    slurm, profiler, nodes, fails, capsys
+):
     slurm("sbatch", "12")
     slurm("sinfo", "batch* (null)")
     words = ["--executor", "slurm", "--nodes", nodes, "--framework", "nemo", "--profile", profiler]
@@ -184,12 +242,21 @@ def test_a_profiler_that_needs_one_node_is_an_error_before_the_job_waits(slurm, 
 
 
 @pytest.mark.parametrize(
-    "words", [["--wait"], ["--account", "x"], ["--container", "x.sif"], ["--time", "1:00:00"], ["--slurm", "nowhere"]]
+    "words",
+    [
+        ["--wait"],
+        ["--account", "x"],
+        ["--container", "x.sif"],
+        ["--time", "1:00:00"],
+        ["--slurm", "nowhere"],
+    ],
 )
 def test_options_of_a_job_need_slurm(words, capsys):
     assert run("benchmark", ["--dry-run", *words]) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"error: {words[0]} needs --executor slurm\nhint:  add --executor slurm\n")
+    assert error.startswith(
+        f"error: {words[0]} needs --executor slurm\nhint:  add --executor slurm\n"
+    )
 
 
 class TestSubmit:
@@ -200,13 +267,19 @@ class TestSubmit:
         printed = capsys.readouterr().out
         assert "Job:     12, submitted" in printed
         assert "collect 12" in printed
-        assert sorted(path.name for path in tmp_path.glob("output/slurm/*/*")) == ["job.description", "job.sh"]
+        assert sorted(path.name for path in tmp_path.glob("output/slurm/*/*")) == [
+            "job.description",
+            "job.sh",
+        ]
 
     def test_a_refusal_keeps_the_script_and_says_what_slurm_said(self, slurm, capsys, tmp_path):
         slurm("sbatch", err="sbatch: error: Batch job submission failed: Invalid account", status=1)
         assert run("benchmark", ["--executor", "slurm"]) == 2
         error = capsys.readouterr().err
-        assert "sbatch rejects the job: sbatch: error: Batch job submission failed: Invalid account" in error
+        assert (
+            "sbatch rejects the job: sbatch: error: Batch job submission failed: Invalid account"
+            in error
+        )
         assert list(tmp_path.glob("output/slurm/*/job.sh"))
 
     def test_without_slurm_the_hint_is_the_dry_run(self, slurm, capsys, monkeypatch, tmp_path):
@@ -218,9 +291,14 @@ class TestSubmit:
 
 class TestState:
     def test_of_scontrol(self, slurm):
-        slurm("scontrol", SCONTROL.format(state="TIMEOUT", reason="TimeLimit", code="0:15", nodes="n[1-2]"))
+        slurm(
+            "scontrol",
+            SCONTROL.format(state="TIMEOUT", reason="TimeLimit", code="0:15", nodes="n[1-2]"),
+        )
         state = client.state("12")
-        assert state == JobState("TIMEOUT", "TimeLimit", "n[1-2]", "00:01:00", "0:15", "2026-11-24T23:44:32")
+        assert state == JobState(
+            "TIMEOUT", "TimeLimit", "n[1-2]", "00:01:00", "0:15", "2026-11-24T23:44:32"
+        )
         assert (state.has_ended, state.ending) == (True, "reached its time limit (00:01:00)")
 
     def test_of_sacct_where_scontrol_has_forgotten_it(self, slurm):
@@ -231,7 +309,11 @@ class TestState:
         assert client.state("12") is None
 
     def test_a_controller_that_doesnt_answer_is_no_ended_job(self, slurm, submitted, capsys):
-        slurm("scontrol", err="slurm_load_jobs error: Unable to contact slurm controller (connect failure)", status=1)
+        slurm(
+            "scontrol",
+            err="slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
+            status=1,
+        )
         assert run("collect", ["12"]) == 2
         assert "Unable to contact slurm controller" in capsys.readouterr().err
 
@@ -266,14 +348,23 @@ class TestCollect:
         assert run("collect", [str(submitted)]) == 6
         assert "job 12 is running on n[1-2]: 2 trainings started" in capsys.readouterr().out
 
-    def test_a_journal_of_another_machine_counts_once_slurm_has_ended_the_job(self, slurm, submitted, tmp_path, capsys):
+    def test_a_journal_of_another_machine_counts_once_slurm_has_ended_the_job(
+        self, slurm, submitted, tmp_path, capsys
+    ):
         store.save(a_run(tmp_path, 1), tmp_path / "output")
         journals = tmp_path / "output" / ".journal"
         journals.mkdir()
         owner = ProcessIdentity(1, 1, "another boot", "another namespace", "another host")
         setup = msgspec.structs.replace(a_run(tmp_path, 2), **dict.fromkeys(SERIES, ()))
-        lines = [JournalHeader(1, owner), {"run": setup}, [1, 1, 0.5, None, None, None], [2, 1, 0.4, None, None, None]]
-        (journals / "1-ab.jsonl").write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        lines = [
+            JournalHeader(1, owner),
+            {"run": setup},
+            [1, 1, 0.5, None, None, None],
+            [2, 1, 0.4, None, None, None],
+        ]
+        (journals / "1-ab.jsonl").write_bytes(
+            b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+        )
         self.ended(slurm, "RUNNING")
         assert run("collect", ["12"]) == 6
         assert "step 2" in capsys.readouterr().out
@@ -285,7 +376,9 @@ class TestCollect:
         assert second.status_reason.endswith("; Slurm job 12: ended because a node failed")
         assert not journals.exists()
 
-    def test_a_training_that_left_nothing_leaves_a_failed_result(self, slurm, submitted, tmp_path, capsys):
+    def test_a_training_that_left_nothing_leaves_a_failed_result(
+        self, slurm, submitted, tmp_path, capsys
+    ):
         self.ended(slurm, "OUT_OF_MEMORY")
         assert run("collect", ["12"]) == 5
         found = store.read(tmp_path / "output" / "train_fsdp_llama.json")
@@ -298,13 +391,17 @@ class TestCollect:
     def test_what_left_nothing_is_known_to_resume_and_as_tuned(self, slurm, submitted, tmp_path):
         tuning = Tuning(trials=3, settings=4)
         request = REQUEST(tmp_path, model="qwen")
-        attempt.begin(submitted, 1, request, submitted / "no.log", logged=False, digest="ab12", tuning=tuning)
+        attempt.begin(
+            submitted, 1, request, submitted / "no.log", logged=False, digest="ab12", tuning=tuning
+        )
         self.ended(slurm, "NODE_FAIL")
         assert run("collect", ["12"]) == 5
         (found,) = store.read(tmp_path / "output" / "train_fsdp_qwen.json")
         assert (found.request, found.tuning) == ("ab12", tuning)
 
-    def test_where_slurm_has_forgotten_the_job_its_script_has_not(self, slurm, submitted, tmp_path, capsys):
+    def test_where_slurm_has_forgotten_the_job_its_script_has_not(
+        self, slurm, submitted, tmp_path, capsys
+    ):
         slurm("scontrol", err="slurm_load_jobs error: Invalid job id specified", status=1)
         (submitted / "state").write_text("12 1795560402 started n[1-2]\n")
         assert run("collect", ["12"]) == 5
@@ -337,7 +434,15 @@ class TestCollect:
         assert run("collect", ["12"]) == 0
 
 
-SERIES = ("steps", "window_steps", "step_times", "loss_values", "learning_rates", "grad_norms", "lines")
+SERIES = (
+    "steps",
+    "window_steps",
+    "step_times",
+    "loss_values",
+    "learning_rates",
+    "grad_norms",
+    "lines",
+)
 
 
 class TestFollow:
@@ -352,7 +457,9 @@ class TestFollow:
 
         monkeypatch.setattr(client, "state", state)
         monkeypatch.setattr(client, "queue_position", lambda job_id: (2, 5))
-        return collecting.until_the_end(find(str(submitted), Path()), sleep=lambda seconds: None, clock=lambda: 0.0)
+        return collecting.until_the_end(
+            find(str(submitted), Path()), sleep=lambda seconds: None, clock=lambda: 0.0
+        )
 
     def test_each_state_once_and_then_what_it_left(self, submitted, monkeypatch, tmp_path, capsys):
         for number in (1, 2):
@@ -368,11 +475,15 @@ class TestFollow:
 
     def test_ctrl_c_leaves_the_job_alone(self, submitted, monkeypatch, capsys):
         assert self.follow(submitted, monkeypatch, [JobState("RUNNING"), KeyboardInterrupt()]) == 6
-        assert "job 12 continues: tprimat collect 12; scancel 12 stops it" in capsys.readouterr().err
+        assert (
+            "job 12 continues: tprimat collect 12; scancel 12 stops it" in capsys.readouterr().err
+        )
 
 
 def test_values_for_a_program(slurm, submitted, capsys):
-    slurm("scontrol", SCONTROL.format(state="PENDING", reason="Resources", code="0:0", nodes="(null)"))
+    slurm(
+        "scontrol", SCONTROL.format(state="PENDING", reason="Resources", code="0:0", nodes="(null)")
+    )
     slurm("squeue", "batch\n11\n12")
     capsys.readouterr()
     assert run("collect", ["12", "--json"]) == 6

@@ -23,20 +23,41 @@ TEST_FOLDER = Path(__file__).parent
 
 def test_two_frameworks_on_two_nodes_from_one_command_to_the_comparison(commands):
     done = commands.run(
-        *("--executor", "slurm", "--nodes", "2", "--model", "llama", "--framework", "fsdp,lightning", "--steps", "8"),
+        *(
+            "--executor",
+            "slurm",
+            "--nodes",
+            "2",
+            "--model",
+            "llama",
+            "--framework",
+            "fsdp,lightning",
+            "--steps",
+            "8",
+        ),
         "--wait",
         script="benchmark.py",
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "is running on tp[" in done.stdout
-    results = {name: _read(commands, f"{name}.json") for name in ("train_fsdp_llama", "benchmark_cpu_llama")}
+    results = {
+        name: _read(commands, f"{name}.json")
+        for name in ("train_fsdp_llama", "benchmark_cpu_llama")
+    }
     for result in results.values():
         (run,) = result["runs"]
-        assert (run["status"], run["steps"][-1], result["training_config"]["num_gpus"]) == ("complete", 8, 2)
+        assert (run["status"], run["steps"][-1], result["training_config"]["num_gpus"]) == (
+            "complete",
+            8,
+            2,
+        )
         assert run["session"].startswith("slurm-")
         hosts = [node["hostname"] for node in run["environment"]["nodes"]]
         assert len(set(hosts)) == 2
-        assert all(node["versions"]["torch"] and node["until_backward_seconds"] for node in run["environment"]["nodes"])
+        assert all(
+            node["versions"]["torch"] and node["until_backward_seconds"]
+            for node in run["environment"]["nodes"]
+        )
         assert "longest of 2 processes" in result["timing"]["over_ranks"]
         assert not [warning for warning in run["warnings"] if "nodes" in warning]
     compared = commands.run("--no-plot", script="compare_results.py")
@@ -47,7 +68,9 @@ def test_two_frameworks_on_two_nodes_from_one_command_to_the_comparison(commands
 
 
 def test_a_cancelled_job_and_one_that_waits_behind_it(commands):
-    job = commands.submit("--framework", "fsdp", "--nodes", "2", "--steps", "100000", "--label", "first")
+    job = commands.submit(
+        "--framework", "fsdp", "--nodes", "2", "--steps", "100000", "--label", "first"
+    )
     waiting = commands.submit("--framework", "fsdp", "--nodes", "2", "--label", "second")
     commands.wait_for("the first job", lambda: commands.state(job) == "RUNNING")
     done = commands.run("collect", waiting)
@@ -76,7 +99,9 @@ def test_a_cancelled_job_and_one_that_waits_behind_it(commands):
 
 
 def test_a_job_that_its_time_limit_ends(commands):
-    job = commands.submit("--framework", "fsdp", "--steps", "100000", "--time", "00:01:00", "--cooldown", "0")
+    job = commands.submit(
+        "--framework", "fsdp", "--steps", "100000", "--time", "00:01:00", "--cooldown", "0"
+    )
     commands.wait_for("the time limit", lambda: commands.state(job) == "TIMEOUT")
     status, values, errors = commands.collect(job)
     assert status == 5
@@ -93,10 +118,16 @@ def test_a_requeued_job_goes_on_and_keeps_what_was_interrupted(commands):
     file = commands.folder / "output" / "train_fsdp_llama.json"
     commands.wait_for("the second run", lambda: file.exists() and commands.steps(job) > 2)
     commands.cluster.command("scontrol", "requeue", job)
-    commands.wait_for("the end", lambda: commands.state(job) in ("COMPLETED", "FAILED", "CANCELLED"))
+    commands.wait_for(
+        "the end", lambda: commands.state(job) in ("COMPLETED", "FAILED", "CANCELLED")
+    )
     status, _, _ = commands.collect(job)
     runs = json.loads(file.read_text())["runs"]
-    assert [(run["round"], run["status"]) for run in runs] == [(1, "complete"), (2, "incomplete"), (2, "complete")]
+    assert [(run["round"], run["status"]) for run in runs] == [
+        (1, "complete"),
+        (2, "incomplete"),
+        (2, "complete"),
+    ]
     assert "Slurm requeued the job" in runs[1]["status_reason"]
     assert {run["session"] for run in runs} == {f"slurm-{job}"}
     assert status == 0
@@ -112,7 +143,9 @@ def test_a_framework_that_isnt_there_fails_with_its_sentence(commands):
     assert "Megatron-LM needs a GPU" in errors
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name
+)
 def test_no_process_outlives_whoever_started_the_cluster(number, tmp_path):
     code = (
         "import sys, time; from pathlib import Path; from conftest import running_cluster\n"
@@ -124,9 +157,14 @@ def test_no_process_outlives_whoever_started_the_cluster(number, tmp_path):
     )
     # The names of Slurm's sockets in it have 108 characters at most.
     folder = tmp_path.parent / f"cluster{number.value}"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TEST_FOLDER), str(TEST_FOLDER.parent)])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(TEST_FOLDER), str(TEST_FOLDER.parent)]),
+    }
     words = [sys.executable, "-c", code, str(folder)]
-    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as holder:
+    with subprocess.Popen(
+        words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as holder:
         try:
             assert holder.stdout
             assert holder.stdout.readline() == b"started\n"

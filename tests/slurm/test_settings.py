@@ -19,13 +19,24 @@ def file(tmp_path):
 
 
 def test_a_file(file):
-    path = file("# ours\naccount = acct\npartition=batch # the short one\ntime = 1-12:00:00\nmounts = /a:/a, /b:/c\n")
-    assert settings.job(path, {}) == settings.SlurmJob("acct", "batch", "1-12:00:00", None, ("/a:/a", "/b:/c"))
+    path = file(
+        "# ours\naccount = acct\npartition=batch # the short one\ntime = 1-12:00:00\nmounts = /a:/a, /b:/c\n"
+    )
+    assert settings.job(path, {}) == settings.SlurmJob(
+        "acct", "batch", "1-12:00:00", None, ("/a:/a", "/b:/c")
+    )
 
 
 def test_options_win(file):
-    job = settings.job(file("account = a\npartition = p\n"), {"account": "b", "time": None, "container": "image:1"})
-    assert (job.account, job.partition, job.time, job.container) == ("b", "p", "01:00:00", "image:1")
+    job = settings.job(
+        file("account = a\npartition = p\n"), {"account": "b", "time": None, "container": "image:1"}
+    )
+    assert (job.account, job.partition, job.time, job.container) == (
+        "b",
+        "p",
+        "01:00:00",
+        "image:1",
+    )
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,9 @@ class Readers:
         self.wrong: list[str] = []
         self.rounds = 0
         self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._compare, args=(folder, repository), daemon=True)]
+        self._threads = [
+            threading.Thread(target=self._compare, args=(folder, repository), daemon=True)
+        ]
         self._threads += [threading.Thread(target=self._read, args=(folder,), daemon=True)]
         for thread in self._threads:
             thread.start()
@@ -106,11 +108,17 @@ class Readers:
     def _compare(self, folder, repository):
         while not self._stop.is_set():
             command = start(
-                [str(repository / "compare_results.py"), str(folder), "--no-plot"], folder.parent, repository
+                [str(repository / "compare_results.py"), str(folder), "--no-plot"],
+                folder.parent,
+                repository,
             )
             _, said = command.communicate(timeout=NEVER_S)
             # Before there is a result, the logs of the runs are looked into.
-            if command.returncode not in (0, 2, 3) or re.search(r"skipped: \S+\.json", said) or "Traceback" in said:
+            if (
+                command.returncode not in (0, 2, 3)
+                or re.search(r"skipped: \S+\.json", said)
+                or "Traceback" in said
+            ):
                 self.wrong.append(f"compare: {command.returncode}: {said}")
             self.rounds += 1
 
@@ -131,7 +139,11 @@ def check(folder, repetitions):
     """Every run of every benchmark is there, once."""
     found = [run for path in folder.rglob("*.json") for run in store.read(path)]
     assert len({store.fingerprint(run) for run in found}) == len(found) == repetitions
-    left = {path.name for path in folder.rglob("*") if path.is_file() and path.suffix not in (".json", ".log")}
+    left = {
+        path.name
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix not in (".json", ".log")
+    }
     assert left <= {files.LOCK_NAME, hosts.FILE, "comparison_report.md", "comparison_report.html"}
 
 
@@ -146,7 +158,13 @@ def test_eight_benchmarks_with_readers_and_comparisons(tmp_path, repository):
     # Half of them share a setup and a file, the others have files of their own.
     writers = [
         start(
-            ["-c", BENCHMARK, str(child), *options, *([] if number % 2 else ["--steps", str(30 + number)])],
+            [
+                "-c",
+                BENCHMARK,
+                str(child),
+                *options,
+                *([] if number % 2 else ["--steps", str(30 + number)]),
+            ],
             tmp_path,
             repository,
         )
@@ -162,7 +180,9 @@ def test_eight_benchmarks_with_readers_and_comparisons(tmp_path, repository):
     for number, (out, _) in enumerate(said):
         steps = 30 if number % 2 else 30 + number
         # A further column names the system where the file has another's runs as well by then.
-        assert re.search(rf"^llama +(\S.* )?2/2( and \d+ earlier runs?)? +{steps} ", out, re.MULTILINE), out
+        assert re.search(
+            rf"^llama +(\S.* )?2/2( and \d+ earlier runs?)? +{steps} ", out, re.MULTILINE
+        ), out
 
 
 @posix
@@ -173,7 +193,10 @@ def test_eight_real_trainings_at_once(tmp_path, repository):
     folder.mkdir()
     readers = Readers(folder, repository)
     options = ["--model", "llama", "--steps", "5", "--output-dir", str(folder)]
-    writers = [start([str(repository / "benchmark.py"), *options], tmp_path, repository) for _ in range(WRITERS)]
+    writers = [
+        start([str(repository / "benchmark.py"), *options], tmp_path, repository)
+        for _ in range(WRITERS)
+    ]
     said = [writer.communicate(timeout=NEVER_S) for writer in writers]
     readers.end()
     assert [writer.returncode for writer in writers] == [0] * WRITERS, said
@@ -250,13 +273,18 @@ def test_a_folder_that_vanishes_was_never_there(tmp_path, monkeypatch):
         ("enhanced-metrics", ["DIR"]),
     ],
 )
-def test_no_command_stumbles_over_a_file_that_vanishes(tmp_path, monkeypatch, capsys, vanish, command, options):
+def test_no_command_stumbles_over_a_file_that_vanishes(
+    tmp_path, monkeypatch, capsys, vanish, command, options
+):
     folder = tmp_path / "results"
     for label in ("gone", "left", "right"):
         store.save(a_run(label=label, framework="megatron"), folder)
     (gone,) = folder.glob("*gone.json")
     vanish(monkeypatch, gone.name)
-    named = [option.replace("DIR", str(folder)).replace("OUT", str(tmp_path / "out")) for option in options]
+    named = [
+        option.replace("DIR", str(folder)).replace("OUT", str(tmp_path / "out"))
+        for option in options
+    ]
     status = cli.run(command, named)
     said = capsys.readouterr().err
     assert status in (0, 3, 4), said
@@ -300,7 +328,9 @@ def test_under_its_name_there_is_a_whole_result_at_every_moment(tmp_path, monkey
     assert left <= {path.name, saved.moved.name, files.LOCK_NAME}
 
 
-def test_a_writer_that_is_ended_before_the_last_moment_leaves_the_older_result(tmp_path, monkeypatch):
+def test_a_writer_that_is_ended_before_the_last_moment_leaves_the_older_result(
+    tmp_path, monkeypatch
+):
     path = store.save(another(1), tmp_path).path
 
     def interrupted(*_):
@@ -352,6 +382,9 @@ def test_trainings_that_start_in_the_same_second_have_logs_of_their_own(tmp_path
     launcher = types.SimpleNamespace(
         latest_log=lambda request: None, log_name=lambda *_: "benchmark_cpu_llama_20261121_100000"
     )
-    framework, request = types.SimpleNamespace(launcher=launcher), types.SimpleNamespace(output_dir=tmp_path)
+    framework, request = (
+        types.SimpleNamespace(launcher=launcher),
+        types.SimpleNamespace(output_dir=tmp_path),
+    )
     logs = [training_files.log_path(framework, request) for _ in range(3)]
     assert len({*logs}) == len([*(tmp_path / "logs").iterdir()]) == 3

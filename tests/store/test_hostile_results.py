@@ -34,14 +34,21 @@ RUN = Run(
     timestamp="2026-11-21T10:00:00+00:00",
     warnings=("a doubt",),
     native_metrics={"rate": 4.5, "each": (1.0,) * STEPS},
-    **series([0.1 + step / 1e4 for step in range(STEPS)], loss_values=(2.5,) * STEPS, grad_norms=(1.5,) * STEPS),
+    **series(
+        [0.1 + step / 1e4 for step in range(STEPS)],
+        loss_values=(2.5,) * STEPS,
+        grad_norms=(1.5,) * STEPS,
+    ),
 )
 WHOLE = encode(store.as_file((RUN, RUN)))
 MOST_LINES = 2000
 
 # The same ones each time: a check that fails is to fail again.
 EXAMPLES = settings(
-    max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=150,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 MANY = settings(EXAMPLES, max_examples=6_000)
 
@@ -65,7 +72,9 @@ def loads_or_says(folder: Path, content: bytes) -> bool:
     return True
 
 
-flips = st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(1, 255)), min_size=1, max_size=12)
+flips = st.lists(
+    st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(1, 255)), min_size=1, max_size=12
+)
 
 
 def flipped(places) -> bytes:
@@ -112,7 +121,9 @@ odd = st.recursive(
         st.text(max_size=20),
         st.sampled_from(["../../x", "\x1b[2J", "<script>", "NaN", "9" * 400, "\ud800"[:0]]),
     ),
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=8), inner, max_size=4)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
     max_leaves=8,
 )
 
@@ -148,7 +159,10 @@ NEVER_S = 1800
 
 @pytest.mark.parametrize("count", [100_000, pytest.param(1_000_000, marks=pytest.mark.reliability)])
 def test_a_long_training_is_read_within_bounds(tmp_path, repository, count):
-    fields = {name: "[" + ",".join(["1"] * count) + "]" for name in ("window_steps", "loss_values", "grad_norms")}
+    fields = {
+        name: "[" + ",".join(["1"] * count) + "]"
+        for name in ("window_steps", "loss_values", "grad_norms")
+    }
     fields["steps"] = "[" + ",".join(map(str, range(1, count + 1))) + "]"
     fields["step_times"] = "[" + ",".join(f"0.1{step % 7}" for step in range(count)) + "]"
     fields |= {name: "[" + ",".join(["null"] * count) + "]" for name in ("learning_rates", "lines")}
@@ -156,7 +170,11 @@ def test_a_long_training_is_read_within_bounds(tmp_path, repository, count):
     body = ",".join(f'"{name}": {series}' for name, series in fields.items())
     path.write_text('{"schema_version": 1, "model": "llama", ' + body + "}")
     done = subprocess.run(
-        [sys.executable, "-c", READS, str(path)], cwd=repository, capture_output=True, text=True, timeout=NEVER_S
+        [sys.executable, "-c", READS, str(path)],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        timeout=NEVER_S,
     )
     assert done.returncode == 0, done.stderr
     steps, total, peak_kib = map(int, done.stdout.split())
@@ -199,14 +217,20 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such 
     ],
     ids=lambda arguments: " ".join(arguments),
 )
-@pytest.mark.parametrize(("make", "kind"), [(True, "a pipe"), (False, "a device")], ids=["pipe", "device"])
-def test_what_is_no_file_is_one_line_and_not_waited_for(tmp_path, repository, arguments, make, kind):
+@pytest.mark.parametrize(
+    ("make", "kind"), [(True, "a pipe"), (False, "a device")], ids=["pipe", "device"]
+)
+def test_what_is_no_file_is_one_line_and_not_waited_for(
+    tmp_path, repository, arguments, make, kind
+):
     pytest.importorskip("yaml")
     name = "/dev/zero"
     if make:
         name = "log.json"
         os.mkfifo(tmp_path / name)
-    status, said = said_of(repository, tmp_path, *(name if each == "NAME" else each for each in arguments))
+    status, said = said_of(
+        repository, tmp_path, *(name if each == "NAME" else each for each in arguments)
+    )
     assert status == 2
     assert len(said) <= 3
     assert f"it is {kind}, not a file" in said[0]
@@ -234,12 +258,18 @@ def test_x6_a_pipe_in_the_place_of_a_file_of_ours_is_not_waited_for(tmp_path, re
     assert said_of(repository, tmp_path, *words)[0] in (0, 3)
     assert said_of(repository, tmp_path, "collect", str(tmp_path))[0] == 2
     code = "import pathlib; from tprimat.measure import attempt; from tprimat.record import nodes; "
-    code += "here = pathlib.Path(); assert nodes.read(here, 1)[0] == () and attempt.begun(here) == []"
+    code += (
+        "here = pathlib.Path(); assert nodes.read(here, 1)[0] == () and attempt.begun(here) == []"
+    )
     environment = {**os.environ, "PYTHONPATH": str(repository)}
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, timeout=60, check=True)
+    subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, timeout=60, check=True
+    )
 
 
-@pytest.mark.skipif(not hasattr(os, "symlink") or sys.platform == "win32", reason="needs symbolic links")
+@pytest.mark.skipif(
+    not hasattr(os, "symlink") or sys.platform == "win32", reason="needs symbolic links"
+)
 def test_links_that_lead_nowhere_or_round_are_a_warning(tmp_path):
     (tmp_path / "good.json").write_bytes(WHOLE)
     (tmp_path / "nowhere.json").symlink_to("gone.json")
@@ -272,7 +302,8 @@ def test_what_a_bomb_begins_with_is_read_and_the_rest_said(tmp_path, monkeypatch
     monkeypatch.setattr(inputs, "UNPACKED_FREELY", 1 << 16)
     monkeypatch.chdir(tmp_path)
     steps = "".join(
-        f"step:{step}/99 train_loss:2.5 train_time:{100 * step}ms step_avg:100.00ms\n" for step in range(1, 60)
+        f"step:{step}/99 train_loss:2.5 train_time:{100 * step}ms step_avg:100.00ms\n"
+        for step in range(1, 60)
     )
     Path("bomb.log.gz").write_bytes(gzip.compress(steps.encode() + b"\n" * (8 << 20)))
     assert cli.run("read", ["bomb.log.gz", "--output-dir", "out"]) == 0, capsys.readouterr()
@@ -284,7 +315,10 @@ def test_what_a_bomb_begins_with_is_read_and_the_rest_said(tmp_path, monkeypatch
 
 def test_a_log_that_packs_well_is_read_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(inputs, "UNPACKED_FREELY", 1 << 16)
-    lines = "".join(f"step {step} loss {1 / (1 + step):.6f} time {step * 7919 % 997}\n" for step in range(20_000))
+    lines = "".join(
+        f"step {step} loss {1 / (1 + step):.6f} time {step * 7919 % 997}\n"
+        for step in range(20_000)
+    )
     path = tmp_path / "x.log.gz"
     path.write_bytes(gzip.compress(lines.encode()))
     log = inputs.Log(str(path))

@@ -8,7 +8,9 @@ from tprimat import files
 from tprimat.store import hosts
 
 
-@pytest.mark.parametrize(("number", "new"), [(9_998, 9_999), (9_999, 10_000), (10_000, 1), (999_999_999, 1)])
+@pytest.mark.parametrize(
+    ("number", "new"), [(9_998, 9_999), (9_999, 10_000), (10_000, 1), (999_999_999, 1)]
+)
 def test_x3_a_number_that_no_directory_reaches_counts_for_nothing(tmp_path, number, new):
     (tmp_path / "foreign.json").write_text(f'{{"environment": {{"hostname": "node-{number}"}}}}')
     known = hosts.Hosts(tmp_path, is_locked=True)

@@ -55,9 +55,17 @@ def test_a_real_result_agrees_with_a_careful_reading_of_it(real, truth, stem):
     assert run.gpu_info.device_name == entry["accelerator"]
     assert run.num_gpus == entry["world_size"]
     assert run.platform == entry["platform"]
-    for name in ("global_batch_size", "micro_batch_size", "sequence_length", "max_steps", "precision"):
+    for name in (
+        "global_batch_size",
+        "micro_batch_size",
+        "sequence_length",
+        "max_steps",
+        "precision",
+    ):
         assert getattr(run.training_config, name) == entry[name]
-    assert run.parallelism_config.gradient_accumulation_steps == entry["gradient_accumulation_steps"]
+    assert (
+        run.parallelism_config.gradient_accumulation_steps == entry["gradient_accumulation_steps"]
+    )
     assert run.status == entry["status"]
     for name, printed in entry["summary"].items():
         assert name == "throughput_per_gpu_core" or run.native_metrics[name] == printed
@@ -98,7 +106,12 @@ def test_nothing_is_claimed_that_the_files_do_not_say(real, stem):
     assert run.model_config.known() == {}
     assert run.optimizer.known() == {}
     assert run.data.known() == {}
-    assert run.environment.known() == {"versions": {}, "emulated": False, "settings": {}, "nodes": ()}
+    assert run.environment.known() == {
+        "versions": {},
+        "emulated": False,
+        "settings": {},
+        "nodes": (),
+    }
     assert run.training_config.precision is None
     assert said(run, "unknown: ", "precision", "recomputation", "the model's shape")
 
@@ -136,7 +149,9 @@ def test_an_empty_version_is_unknown(real):
 
 def test_times_without_offset_or_of_another_event_are_left_out(real):
     assert said(real("train_nvd_nemo_llama"), "2026-02-02T21:44:16.399662", "no time zone")
-    assert said(real("train_amd_prim_llama"), "2026-02-02T15:28:08.851681", "when the log was parsed")
+    assert said(
+        real("train_amd_prim_llama"), "2026-02-02T15:28:08.851681", "when the log was parsed"
+    )
 
 
 def test_the_memory_in_use_of_a_primus_log_is_not_called_allocated(real):
@@ -179,7 +194,9 @@ def test_throughput_that_contradicts_its_own_batch_is_withheld(real):
     assert run.native_metrics["tokens_per_second"] == 107400.711
     assert summary.performance.tokens_per_second is None
     assert summary.performance.tokens_per_second_per_gpu is None
-    assert any("107,401 tokens/s" in warning and "4.000 times" in warning for warning in summary.warnings)
+    assert any(
+        "107,401 tokens/s" in warning and "4.000 times" in warning for warning in summary.warnings
+    )
 
 
 def test_figures_that_measure_nothing_are_dropped_with_a_word(real):

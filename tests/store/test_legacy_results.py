@@ -44,7 +44,12 @@ JANUARY = {
         "pytorch_version": "2.7.0",
         "software_stack": "cuda",
     },
-    "training_config": {"max_steps": 3, "global_batch_size": 8, "sequence_length": 64, "num_gpus": 8},
+    "training_config": {
+        "max_steps": 3,
+        "global_batch_size": 8,
+        "sequence_length": 64,
+        "num_gpus": 8,
+    },
     "raw_step_times": [2.0, 1.0, 1.0],
 }
 
@@ -158,7 +163,12 @@ def test_a_platform_that_nobody_knows_is_said_and_the_device_decides():
 
 
 def test_the_device_that_was_invented_without_torch_is_left_out():
-    gpu = {"device_name": "AMD GPU (from log)", "total_memory_gb": 192, "gpu_cores": 19456, "software_stack": "rocm"}
+    gpu = {
+        "device_name": "AMD GPU (from log)",
+        "total_memory_gb": 192,
+        "gpu_cores": 19456,
+        "software_stack": "rocm",
+    }
     run = load(january(platform="amd", gpu_info=gpu, source="primus_log_extraction"))
     assert run.platform is None
     assert run.gpu_info.known() == {}
@@ -167,9 +177,15 @@ def test_the_device_that_was_invented_without_torch_is_left_out():
 
 
 def test_more_memory_in_use_than_the_device_has_is_left_out():
-    gpu = {"device_name": "AMD Instinct MI300X", "total_memory_gb": 206.142, "software_stack": "rocm"}
+    gpu = {
+        "device_name": "AMD Instinct MI300X",
+        "total_memory_gb": 206.142,
+        "software_stack": "rocm",
+    }
     memory = {"avg_memory_allocated_gb": 200.0}
-    run = load(january(platform="amd", gpu_info=gpu, memory_metrics=memory, source="primus_log_extraction"))
+    run = load(
+        january(platform="amd", gpu_info=gpu, memory_metrics=memory, source="primus_log_extraction")
+    )
     assert run.memory_metrics.known() == {}
     assert said(run, "200.0 GiB ignored: it exceeds the device's 206.142 GB")
 
@@ -184,7 +200,9 @@ def test_counts_that_stand_for_unknown_are_unknown(value):
 
 @pytest.mark.parametrize("word", ["", "  ", "unknown", "Unknown", "N/A", "None", "\x00\x1b"])
 def test_words_that_stand_for_unknown_are_unknown(word):
-    run = load(january(model=word, framework=word, gpu_info={"device_name": word, "pytorch_version": word}))
+    run = load(
+        january(model=word, framework=word, gpu_info={"device_name": word, "pytorch_version": word})
+    )
     assert (run.model, run.framework) == (None, None)
     assert run.gpu_info.known() == {}
 
@@ -193,9 +211,15 @@ def test_words_that_stand_for_unknown_are_unknown(word):
     ("printed", "words"),
     [
         ({"avg_step_time_seconds": 5.0}, ("5.0 in the file contradicts its step times", "1.333 s")),
-        ({"total_time_seconds": 3.0}, ("3.0 in the file is below the sum of its step times (4 s)",)),
+        (
+            {"total_time_seconds": 3.0},
+            ("3.0 in the file is below the sum of its step times (4 s)",),
+        ),
         ({"total_steps": 7}, ("total_steps is 7 in the file, which has 3 step times",)),
-        ({"total_time_seconds": 1e999}, ("performance_metrics.total_time_seconds ignored: not a finite number",)),
+        (
+            {"total_time_seconds": 1e999},
+            ("performance_metrics.total_time_seconds ignored: not a finite number",),
+        ),
     ],
 )
 def test_printed_figures_are_held_against_the_steps(printed, words):
@@ -231,7 +255,9 @@ def test_a_precision_that_is_stated_is_kept():
 # What is no result, and wrong types
 
 
-@pytest.mark.parametrize("content", ["[]", "{}", "null", "3", '"x"', '{"step_times": []}', '{"step_times": null}'])
+@pytest.mark.parametrize(
+    "content", ["[]", "{}", "null", "3", '"x"', '{"step_times": []}', '{"step_times": null}']
+)
 def test_what_is_no_result_is_refused(content):
     with pytest.raises(msgspec.ValidationError, match="no step times"):
         load(content)
@@ -258,11 +284,20 @@ def test_what_is_no_result_is_refused(content):
         ({"gpu_info": {"gpu_cores": 10**400}}, "gpu_info.gpu_cores must be"),
         ({"gpu_info": {"total_memory_gb": {"value": 80}}}, "gpu_info.total_memory_gb must be"),
         ({"training_config": {"max_steps": "500"}}, "training_config.max_steps must be"),
-        ({"memory_metrics": {"avg_memory_allocated_gb": "N/A"}}, "memory_metrics.avg_memory_allocated_gb must be"),
+        (
+            {"memory_metrics": {"avg_memory_allocated_gb": "N/A"}},
+            "memory_metrics.avg_memory_allocated_gb must be",
+        ),
         ({"performance_metrics": {"total_steps": {}}}, "performance_metrics.'total_steps' must be"),
-        ({"performance_metrics": {"total_steps": True}}, "performance_metrics.'total_steps' must be"),
+        (
+            {"performance_metrics": {"total_steps": True}},
+            "performance_metrics.'total_steps' must be",
+        ),
         ({"performance_metrics": {"x" * 999: "fast"}}, "performance_metrics.'xxx"),
-        ({"parallelism_config": {"tensor_model_parallel_size": "1"}}, "tensor_model_parallel_size must be"),
+        (
+            {"parallelism_config": {"tensor_model_parallel_size": "1"}},
+            "tensor_model_parallel_size must be",
+        ),
         ({"timestamp": 1767615573}, "timestamp must be"),
     ],
 )
@@ -279,7 +314,11 @@ def test_a_field_of_another_type_is_one_line_that_names_it(tmp_path, change, wor
 
 def test_huge_figures_are_left_out_and_not_computed_with():
     times = [1e9] * 30
-    run = load(january(step_times=times, performance_metrics={"total_time_seconds": 10**400, "x": 10**4000}))
+    run = load(
+        january(
+            step_times=times, performance_metrics={"total_time_seconds": 10**400, "x": 10**4000}
+        )
+    )
     assert run.native_metrics == {}
     assert summarize(run).performance.total_time_seconds == 3e10
 
@@ -303,7 +342,14 @@ def test_nan_in_a_file_of_today_is_refused(tmp_path):
 
 def test_hostile_text_loses_its_escapes_and_its_length():
     gpu = {"device_name": "\x1b[31mNVIDIA H100\x07" + "x" * 9999, "software_version": "12\n8"}
-    run = load(january(gpu_info=gpu, training_config={"parallel_strategy": "a\x1b[2Jb"}, dataset="x", **{"\x1b[2J": 1}))
+    run = load(
+        january(
+            gpu_info=gpu,
+            training_config={"parallel_strategy": "a\x1b[2Jb"},
+            dataset="x",
+            **{"\x1b[2J": 1},
+        )
+    )
     assert run.gpu_info.device_name.startswith("NVIDIA H100 xxx")
     assert len(run.gpu_info.device_name) == 200
     assert run.gpu_info.software_version == "12 8"

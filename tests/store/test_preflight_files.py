@@ -14,9 +14,19 @@ def test_a_training_gets_the_values_of_its_machine(tmp_path):
     path = stored.write(preflight(), tmp_path)
     assert path.name == "preflight_node-1.json"
     found = stored.latest(tmp_path, "node1", ["gpu-0", "gpu-5"], 2)
-    assert found.matmul_tflops == {"fp32": 51.0, "tf32": 370.0, "bf16": 700.0, "fp16": 690.0, "fp8": 1300.0}
+    assert found.matmul_tflops == {
+        "fp32": 51.0,
+        "tf32": 370.0,
+        "bf16": 700.0,
+        "fp16": 690.0,
+        "fp8": 1300.0,
+    }
     assert (found.timestamp, found.devices) == ("2026-11-24T22:00:00+01:00", 8)
-    assert (found.memory_gb_per_s, found.all_reduce_gb_per_s, found.disk_read_gb_per_s) == (2800.0, 420.0, 3.4)
+    assert (found.memory_gb_per_s, found.all_reduce_gb_per_s, found.disk_read_gb_per_s) == (
+        2800.0,
+        420.0,
+        3.4,
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,7 +55,16 @@ def test_on_a_cpu_the_number_of_processes_is_the_same(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"\x00\xff", b"[]", b'{"schema": "preflight/2"}', b'{"schema": "preflight/1"}', b"NaN"]
+    "content",
+    [
+        b"",
+        b"{",
+        b"\x00\xff",
+        b"[]",
+        b'{"schema": "preflight/2"}',
+        b'{"schema": "preflight/1"}',
+        b"NaN",
+    ],
 )
 def test_a_broken_one_is_none(tmp_path, content):
     (tmp_path / "preflight_node1.json").write_bytes(content)

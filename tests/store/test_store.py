@@ -17,7 +17,16 @@ from stored_runs import a_run, written
 from tprimat import files
 from tprimat.errors import UsageError
 from tprimat.redaction import relative_words
-from tprimat.results.run import Data, Environment, GpuInfo, Optimizer, Run, Source, SourceFile, TrainingConfig
+from tprimat.results.run import (
+    Data,
+    Environment,
+    GpuInfo,
+    Optimizer,
+    Run,
+    Source,
+    SourceFile,
+    TrainingConfig,
+)
 from tprimat.store import store
 from tprimat.store.naming import file_name
 
@@ -82,7 +91,10 @@ def test_a_hostile_name_stays_within_its_folder(hostile, field, tmp_path):
 def test_the_longest_names_can_be_moved_to_history_or_made_longer(tmp_path):
     names = {"framework": "f" * 999, "model": "m" * 999, "label": "l" * 999}
     path = store.save(a_run(**names), tmp_path).path
-    others = [store.save(a_run(**names, scale=scale, data=Data(seed=1)), tmp_path).path for scale in ("tiny", "full")]
+    others = [
+        store.save(a_run(**names, scale=scale, data=Data(seed=1)), tmp_path).path
+        for scale in ("tiny", "full")
+    ]
     assert all(len(each.name) <= 200 for each in others)
     moved = store.save_as(a_run(**names, scale="tiny"), path).moved
     assert moved is not None
@@ -93,7 +105,10 @@ def test_the_longest_names_can_be_moved_to_history_or_made_longer(tmp_path):
 
 
 def test_runs_of_one_setup_share_a_file(tmp_path):
-    runs = [a_run(time, timestamp=f"2026-11-21T10:0{number}:00+00:00") for number, time in enumerate([3.0, 1.0, 2.0])]
+    runs = [
+        a_run(time, timestamp=f"2026-11-21T10:0{number}:00+00:00")
+        for number, time in enumerate([3.0, 1.0, 2.0])
+    ]
     for number, run in enumerate(runs, 1):
         saved = store.save(run, tmp_path)
         assert (saved.runs, saved.moved) == (number, None)
@@ -107,7 +122,11 @@ def test_at_the_top_level_stands_the_run_of_the_median_step_time(tmp_path):
     top = json.loads(path.read_bytes())
     assert top["step_times"] == [2.0, 2.0, 2.0]
     assert top["performance_metrics"]["avg_step_time_seconds"] == 2.0
-    assert [run["performance_metrics"]["avg_step_time_seconds"] for run in top["runs"]] == [3.0, 1.0, 2.0]
+    assert [run["performance_metrics"]["avg_step_time_seconds"] for run in top["runs"]] == [
+        3.0,
+        1.0,
+        2.0,
+    ]
 
 
 def test_of_an_even_number_the_lower_middle_run_stands_at_the_top_level(tmp_path):
@@ -119,7 +138,10 @@ def test_of_an_even_number_the_lower_middle_run_stands_at_the_top_level(tmp_path
 def test_i2_runs_of_other_planned_steps_and_seeds_share_a_file_and_keep_them(tmp_path):
     config = a_run().training_config
     runs = [
-        a_run(1.0 + place / 10, training_config=msgspec.structs.replace(config, max_steps=steps, seed=seed))
+        a_run(
+            1.0 + place / 10,
+            training_config=msgspec.structs.replace(config, max_steps=steps, seed=seed),
+        )
         for place, (steps, seed) in enumerate([(60, 1), (60, None), (None, 0), (100, 3)])
     ]
     for number, run in enumerate(runs, 1):
@@ -146,8 +168,16 @@ def live(*words, **changes):
 @pytest.mark.parametrize(
     ("first", "second", "name"),
     [
-        (live(framework_config={"torch_compile": True}), live(framework_config={"torch_compile": False}), "eager"),
-        (live(framework_config={"torch_compile": False}), live(framework_config={"torch_compile": True}), "compiled"),
+        (
+            live(framework_config={"torch_compile": True}),
+            live(framework_config={"torch_compile": False}),
+            "eager",
+        ),
+        (
+            live(framework_config={"torch_compile": False}),
+            live(framework_config={"torch_compile": True}),
+            "compiled",
+        ),
         (live(), live("--fused"), "fused"),
         (live("--bs=8"), live("--bs=16"), "bs16"),
         # Repetitions.
@@ -177,7 +207,12 @@ def test_figures_and_their_doubts_are_stored_rounded(tmp_path):
     top = json.loads(path.read_bytes())
     assert top["performance_metrics"]["avg_step_time_seconds"] == 0.1235
     assert top["step_times"][0] == 0.123456789
-    assert top["steady"] == {"first_step": 1, "last_step": 30, "method": "least_variance", "found": True}
+    assert top["steady"] == {
+        "first_step": 1,
+        "last_step": 30,
+        "method": "least_variance",
+        "found": True,
+    }
     short = json.loads(store.save(a_run(label="short"), tmp_path).path.read_bytes())
     assert any("no steady state" in warning for warning in short["warnings"])
     assert short["runs"][0]["warnings"] == ["a doubt"]
@@ -213,7 +248,9 @@ def test_another_setup_gets_a_name_of_its_own_and_moves_nothing(tmp_path, change
 
 
 def test_many_setups_of_one_name_lose_nothing(tmp_path):
-    runs = [a_run(data=Data(seed=seed), scale=scale) for seed in range(4) for scale in (None, "tiny")]
+    runs = [
+        a_run(data=Data(seed=seed), scale=scale) for seed in range(4) for scale in (None, "tiny")
+    ]
     for run in (*runs, *runs):
         assert store.save(run, tmp_path).moved is None
     held = [store.read(file) for file in tmp_path.rglob("*.json")]
@@ -233,7 +270,9 @@ def test_under_a_name_from_the_user_the_older_file_moves_to_history(tmp_path):
     assert store.read(saved.path) == (second,)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b'{"schema_version": 99}', b"\xff\xfe\x00", b"{}"])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[1, 2]", b'{"schema_version": 99}', b"\xff\xfe\x00", b"{}"]
+)
 def test_a_broken_or_foreign_file_in_the_way_is_moved_and_not_overwritten(tmp_path, content):
     path = written(tmp_path / "benchmark_cuda_llama.json", content)
     saved = store.save(a_run(), tmp_path)
@@ -257,7 +296,9 @@ def test_a_log_that_is_read_again_is_no_second_run(tmp_path):
 def test_a_log_that_has_grown_replaces_what_was_read_of_it(tmp_path):
     def read_of(count: int, sha256: str) -> Run:
         source = Source(kind="log", files=(SourceFile(path="a.log", sha256=sha256),))
-        return a_run(count=count, source=source, step_times=tuple(1 + step / 10 for step in range(count)))
+        return a_run(
+            count=count, source=source, step_times=tuple(1 + step / 10 for step in range(count))
+        )
 
     store.save(read_of(4, "0" * 64), tmp_path)
     saved = store.save(read_of(6, "1" * 64), tmp_path)
@@ -290,7 +331,10 @@ def test_a_result_can_be_read_by_others(tmp_path):
 
 def test_nothing_unfinished_is_left_behind(tmp_path):
     store.save(a_run(), tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} <= {"benchmark_cuda_llama.json", files.LOCK_NAME}
+    assert {path.name for path in tmp_path.iterdir()} <= {
+        "benchmark_cuda_llama.json",
+        files.LOCK_NAME,
+    }
 
 
 def test_a_write_that_fails_leaves_the_older_file_whole(tmp_path, monkeypatch):
@@ -325,7 +369,10 @@ def test_a_folder_that_is_missing_is_made(tmp_path):
 
 def test_waiting_for_another_writer_ends(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "LOCK_SECONDS", 0.1)
-    with filelock.FileLock(str(tmp_path / files.LOCK_NAME)), pytest.raises(UsageError, match="another program"):
+    with (
+        filelock.FileLock(str(tmp_path / files.LOCK_NAME)),
+        pytest.raises(UsageError, match="another program"),
+    ):
         store.save(a_run(), tmp_path)
 
 

@@ -35,9 +35,16 @@ def content() -> bytes:
 
 
 def test_a_file_cut_at_any_byte_is_one_line(tmp_path):
-    series = {"steps": [1, 2], "window_steps": [1, 1], "step_times": [1.25, None], "loss_values": [2.5, 2.25]}
+    series = {
+        "steps": [1, 2],
+        "window_steps": [1, 1],
+        "step_times": [1.25, None],
+        "loss_values": [2.5, 2.25],
+    }
     series |= {name: [None, None] for name in ("learning_rates", "grad_norms", "lines")}
-    whole = json.dumps({"schema_version": 1, "model": "llama – é", "gpu_info": {"device_count": 8}, **series}).encode()
+    whole = json.dumps(
+        {"schema_version": 1, "model": "llama – é", "gpu_info": {"device_count": 8}, **series}
+    ).encode()
     path = tmp_path / "cut.json"
     for length in range(len(whole)):
         assert "not valid JSON" in refusal(written(path, whole[:length]))
@@ -64,7 +71,18 @@ def _replaced(value, path, new):
 @pytest.mark.parametrize(
     "wrong",
     [
-        *("{}", "[]", "[[]]", '{"a": {"b": []}}', '"text"', '""', '"\\u001b[31m"', "true", "null", "[null]"),
+        *(
+            "{}",
+            "[]",
+            "[[]]",
+            '{"a": {"b": []}}',
+            '"text"',
+            '""',
+            '"\\u001b[31m"',
+            "true",
+            "null",
+            "[null]",
+        ),
         *("-1", "0", "1.5", "1e300", "9" * 400, "9" * 6000),
     ],
     ids=lambda wrong: wrong if len(wrong) < 20 else f"{len(wrong)}digits",
@@ -168,7 +186,11 @@ def test_folders_are_read_with_all_below_them_but_not_history(tmp_path):
         folder.mkdir(parents=True, exist_ok=True)
         store.save(a_run(label=place), folder)
     loaded, warnings = store.find([tmp_path])
-    assert [Path(file.name).parent.relative_to(tmp_path).as_posix() for file in loaded] == ["a", "d", "machine/b"]
+    assert [Path(file.name).parent.relative_to(tmp_path).as_posix() for file in loaded] == [
+        "a",
+        "d",
+        "machine/b",
+    ]
     assert warnings == []
 
 

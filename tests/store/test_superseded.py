@@ -24,7 +24,10 @@ def stored(folder, run: Run, version: int = 1) -> tuple[Note, ...]:
     run = msgspec.structs.replace(run, source=Source(kind="log", dialect=dialect), notes=())
     content = encode(store.as_file((run,))).decode()
     (again,) = store.read(
-        written(folder / "r.json", content.replace('"schema_version": 2', f'"schema_version": {version}'))
+        written(
+            folder / "r.json",
+            content.replace('"schema_version": 2', f'"schema_version": {version}'),
+        )
     )
     return again.notes
 
@@ -32,7 +35,8 @@ def stored(folder, run: Run, version: int = 1) -> tuple[Note, ...]:
 def changed(run: Run, **durations: float) -> Run:
     """A run whose entries of a kind last so many times as long, and begin where they did."""
     entries = (
-        msgspec.structs.replace(each, duration=each.duration * durations.get(each.kind, 1.0)) for each in run.timeline
+        msgspec.structs.replace(each, duration=each.duration * durations.get(each.kind, 1.0))
+        for each in run.timeline
     )
     return msgspec.structs.replace(run, timeline=tuple(entries))
 
@@ -42,9 +46,13 @@ def test_t1_blocks_that_older_versions_did_not_read(tmp_path, version):
     run = read_log(mlperf_log(BLOCKS))
     assert stored(tmp_path, run, version) == ()
     first = next(index for index, each in enumerate(run.timeline) if each.kind == "training")
-    without = [each for index, each in enumerate(run.timeline) if each.kind != "training" or index == first]
+    without = [
+        each for index, each in enumerate(run.timeline) if each.kind != "training" or index == first
+    ]
     # A file of the present version was not read by an older one.
-    assert stored(tmp_path, msgspec.structs.replace(run, timeline=tuple(without)), version) == NOTE * (version == 1)
+    assert stored(
+        tmp_path, msgspec.structs.replace(run, timeline=tuple(without)), version
+    ) == NOTE * (version == 1)
 
 
 @pytest.mark.parametrize(("start", "is_said"), [(1_660, False), (1_690, True)])
@@ -58,7 +66,9 @@ def test_t1_a_start_up_as_long_as_a_block(tmp_path, start, is_said):
     assert stored(tmp_path, read_log("\n".join(lines) + "\n")) == NOTE * is_said
 
 
-@pytest.mark.parametrize(("share", "is_said"), [(1.0, False), (1 / 1.0049, False), (1 / 1.0051, True), (1.1, False)])
+@pytest.mark.parametrize(
+    ("share", "is_said"), [(1.0, False), (1 / 1.0049, False), (1 / 1.0051, True), (1.1, False)]
+)
 def test_t3_blocks_that_are_faster_than_the_records_of_their_steps(tmp_path, share, is_said):
     content = mlperf_log(BLOCKS).replace('"train_loss"', '"train_step_time": 1.0, "train_loss"')
     run = read_log(content)
@@ -75,7 +85,12 @@ def test_t2_tokens_of_reinforcement_learning(tmp_path, length, is_said):
 
 @pytest.mark.parametrize(
     ("times", "is_said"),
-    [((None, 1.0, None, 1.0), True), ((None, 1.0, 1.0), False), ((None, None), False), ((None, 2.0, None, 2.0), False)],
+    [
+        ((None, 1.0, None, 1.0), True),
+        ((None, 1.0, 1.0), False),
+        ((None, None), False),
+        ((None, 2.0, None, 2.0), False),
+    ],
 )
 def test_t7_steps_below_a_second_by_a_clock_in_whole_seconds(tmp_path, times, is_said):
     run = msgspec.structs.replace(make_run(framework="llama_factory"), **series(times))

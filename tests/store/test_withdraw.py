@@ -8,7 +8,10 @@ from tprimat.store import store
 
 
 def test_the_other_runs_stay_and_history_has_all(tmp_path):
-    runs = [make_run(step_time=time, timestamp=f"2026-02-0{day}T00:00:00+00:00") for day, time in ((1, 3.2), (2, 3.3))]
+    runs = [
+        make_run(step_time=time, timestamp=f"2026-02-0{day}T00:00:00+00:00")
+        for day, time in ((1, 3.2), (2, 3.3))
+    ]
     for run in runs:
         path = store.save(run, tmp_path).path
     store.withdraw(path, {store.fingerprint(runs[0])})

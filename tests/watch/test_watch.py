@@ -68,7 +68,9 @@ def log_lines(*speeds):
 class Training:
     """A training that writes its log while the watch sleeps: so many lines each time."""
 
-    def __init__(self, log: Path, lines_of_log: list[str], at_once: int = 10, first: int = len(HEAD) + 1):
+    def __init__(
+        self, log: Path, lines_of_log: list[str], at_once: int = 10, first: int = len(HEAD) + 1
+    ):
         self.log, self.rest, self.at_once, self.now = log, list(lines_of_log), at_once, time.time()
         self.slept: list[float] = []
         self.before: list = []
@@ -93,7 +95,16 @@ class Training:
         self.write(self.at_once)
 
     def watched(self, conditions=None, baseline=(), interval_s=10.0):
-        return list(watch(GrowingLogs(str(self.log), GIVEN), interval_s, baseline, conditions, self.clock, self.sleep))
+        return list(
+            watch(
+                GrowingLogs(str(self.log), GIVEN),
+                interval_s,
+                baseline,
+                conditions,
+                self.clock,
+                self.sleep,
+            )
+        )
 
 
 def events(updates):
@@ -117,7 +128,11 @@ def test_a_training_is_followed_to_its_end(tmp_path):
 
 def test_step_time_and_throughput_of_a_line_are_of_the_same_steps(tmp_path):
     """64 × 2,048 tokens per step on 8 GPUs: 16,384 tokens/s/GPU at 1 s per step, and 4,096 at 4 s."""
-    state = Training(tmp_path / "train.log", log_lines((60, 1.0), (40, 4.0)), at_once=100).watched()[-1].state
+    state = (
+        Training(tmp_path / "train.log", log_lines((60, 1.0), (40, 4.0)), at_once=100)
+        .watched()[-1]
+        .state
+    )
     screen = lines.screen(state, "train.log", None)
     shown = [line.split(maxsplit=1 + line.startswith("  last"))[-1] for line in screen[3:5]]
     assert shown[0] == "4.000 s per step, 4,096 tokens/s/GPU"
@@ -135,7 +150,9 @@ def test_a_change_of_speed_is_told_once(tmp_path):
     updates = Training(tmp_path / "train.log", log_lines((50, 1.0), (50, 1.25))).watched()
     told = [event for event in events(updates) if "changed" in event]
     assert told == ["step time changed at step 51: 1.000 s → 1.250 s (25% slower)"]
-    assert "step time changed at step 51" in "\n".join(lines.screen(updates[-1].state, "train.log", None))
+    assert "step time changed at step 51" in "\n".join(
+        lines.screen(updates[-1].state, "train.log", None)
+    )
 
 
 def test_the_interval_is_of_the_steps_whose_mean_it_follows(tmp_path):
@@ -151,19 +168,28 @@ def test_the_interval_is_of_the_steps_whose_mean_it_follows(tmp_path):
 
 
 def test_a_slowdown_ends_the_watch_with_a_status(tmp_path):
-    updates = Training(tmp_path / "train.log", log_lines((50, 1.0), (50, 1.25))).watched(Conditions(max_slowdown=0.1))
+    updates = Training(tmp_path / "train.log", log_lines((50, 1.0), (50, 1.25))).watched(
+        Conditions(max_slowdown=0.1)
+    )
     assert updates[-1].status == ExitStatus.SLOWER
     limit = "20.0% slower, more than the 10.0% of --max-slowdown"
     assert events(updates)[-1] == f"{limit}: a reason to stop this run, not a proof"
     assert updates[-1].state.step < 100
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(0.8, "25% faster so far"), (1.25, "20% slower so far")])
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.8, "25% faster so far"), (1.25, "20% slower so far")]
+)
 def test_the_baseline_is_compared_while_it_runs(tmp_path, seconds, said):
     (tmp_path / "base.log").write_text("\n".join(log_lines((100, 1.0))))
     baseline = load.load([str(tmp_path / "base.log")], GIVEN).files
-    updates = Training(tmp_path / "train.log", log_lines((60, seconds))).watched(Conditions(max_stall_s=120), baseline)
-    assert lines.against_baseline(updates[-1].state) == f"{said} (one run; run-to-run variation unknown)"
+    updates = Training(tmp_path / "train.log", log_lines((60, seconds))).watched(
+        Conditions(max_stall_s=120), baseline
+    )
+    assert (
+        lines.against_baseline(updates[-1].state)
+        == f"{said} (one run; run-to-run variation unknown)"
+    )
     slower = Training(tmp_path / "again.log", log_lines((60, seconds)))
     status = slower.watched(Conditions(max_slowdown=0.1, max_stall_s=120), baseline)[-1].status
     assert status == (ExitStatus.SLOWER if seconds > 1 else ExitStatus.TRAINING_FAILED)
@@ -173,7 +199,9 @@ def test_several_baseline_runs_give_an_interval(tmp_path):
     for name, seconds in (("a", 1.0), ("b", 1.01), ("c", 0.99)):
         (tmp_path / f"{name}.log").write_text("\n".join(log_lines((100, seconds))))
     baseline = load.load([str(tmp_path / f"{name}.log") for name in "abc"], GIVEN).files
-    updates = Training(tmp_path / "train.log", log_lines((60, 0.8))).watched(Conditions(max_stall_s=120), baseline)
+    updates = Training(tmp_path / "train.log", log_lines((60, 0.8))).watched(
+        Conditions(max_stall_s=120), baseline
+    )
     ratio = updates[-1].state.pair.ratio
     assert ratio.value == pytest.approx(1.25, rel=5e-3)
     assert ratio.low < 1.25 < ratio.high
@@ -183,8 +211,12 @@ def test_several_baseline_runs_give_an_interval(tmp_path):
 def test_another_model_is_not_compared(tmp_path):
     other = [line.replace("14336", "28672") for line in log_lines((100, 1.0))]
     (tmp_path / "base.log").write_text("\n".join(other))
-    baseline = load.load([str(tmp_path / "base.log")], GivenValues("llama3.1_70B", gpu="MI300X", override=True)).files
-    updates = Training(tmp_path / "train.log", log_lines((60, 1.0))).watched(Conditions(max_stall_s=120), baseline)
+    baseline = load.load(
+        [str(tmp_path / "base.log")], GivenValues("llama3.1_70B", gpu="MI300X", override=True)
+    ).files
+    updates = Training(tmp_path / "train.log", log_lines((60, 1.0))).watched(
+        Conditions(max_stall_s=120), baseline
+    )
     assert lines.against_baseline(updates[-1].state).startswith("not compared: ")
 
 
@@ -194,14 +226,20 @@ def test_the_watch_ends_once_the_interval_is_narrow(tmp_path):
     assert updates[-1].status == ExitStatus.OK
     assert 20 <= updates[-1].state.step < 100
     assert updates[-1].state.half_width <= 0.01
-    assert all(update.state.half_width is None or update.state.half_width > 0.01 for update in updates[:-1])
-    assert events(updates)[-1] == f"the within-run interval is ±{lines.percent(updates[-1].state.half_width)}"
+    assert all(
+        update.state.half_width is None or update.state.half_width > 0.01 for update in updates[:-1]
+    )
+    assert (
+        events(updates)[-1]
+        == f"the within-run interval is ±{lines.percent(updates[-1].state.half_width)}"
+    )
     missed = Training(tmp_path / "again.log", log).watched(Conditions(until=0.0001))
     assert missed[-1].status == ExitStatus.INCONCLUSIVE
 
 
 @pytest.mark.parametrize(
-    ("share", "text"), [(0.0995, "10%"), (0.0994, "9.9%"), (0.00095, "0.1%"), (0.00094, "0.09%"), (0.0004, "0.04%")]
+    ("share", "text"),
+    [(0.0995, "10%"), (0.0994, "9.9%"), (0.00095, "0.1%"), (0.00094, "0.09%"), (0.0004, "0.04%")],
 )
 def test_a_share_keeps_a_digit(share, text):
     assert lines.percent(share) == text
@@ -209,7 +247,9 @@ def test_a_share_keeps_a_digit(share, text):
 
 def test_a_stall_is_told_once_and_can_end_the_watch(tmp_path):
     training = Training(tmp_path / "train.log", log_lines((40, 1.0)))
-    training.before.append(lambda count: training.rest.extend(log_lines((60, 1.0))[-20:]) if count == 30 else None)
+    training.before.append(
+        lambda count: training.rest.extend(log_lines((60, 1.0))[-20:]) if count == 30 else None
+    )
     updates = training.watched(Conditions(max_stall_s=600))
     told = [event for event in events(updates) if event.startswith("no step for")]
     assert told[0] == "no step for 1 min 10 s; before that, one every 1.0 s"
@@ -244,7 +284,9 @@ def test_of_a_large_log_the_beginning_and_the_end_are_read(tmp_path, monkeypatch
     for module in (growing, inputs):
         monkeypatch.setattr(module, "LARGEST_WHOLE", size - 1)
     training = Training(log, [step_line(91, 1.0)], first=0)
-    update, later = itertools.islice(watch(GrowingLogs(str(log), GIVEN), 1, sleep=training.sleep), 2)
+    update, later = itertools.islice(
+        watch(GrowingLogs(str(log), GIVEN), 1, sleep=training.sleep), 2
+    )
     assert later.state.step == 91
     assert not later.events
     steps = update.state.run.steps
@@ -281,7 +323,9 @@ def test_a_log_that_takes_long_to_read_is_no_stall(tmp_path, monkeypatch):
         return read()
 
     monkeypatch.setattr(logs, "read", slow)
-    updates = list(watch(logs, 10.0, (), Conditions(max_stall_s=100), training.clock, training.sleep))
+    updates = list(
+        watch(logs, 10.0, (), Conditions(max_stall_s=100), training.clock, training.sleep)
+    )
     assert events(updates)[-1] == "the training is complete: 100 steps"
     assert not [event for event in events(updates) if "no step" in event]
 
@@ -377,13 +421,24 @@ def test_a_log_that_is_written_anew_is_another_training(tmp_path):
     updates = training.watched()
     assert "train.log was overwritten; its earlier content is lost" in events(updates)
     assert any(event.startswith("a new run started") for event in events(updates))
-    assert updates[-1].state.summary.performance.avg_step_time_seconds == pytest.approx(1.1, rel=5e-3)
+    assert updates[-1].state.summary.performance.avg_step_time_seconds == pytest.approx(
+        1.1, rel=5e-3
+    )
 
 
 def test_the_ranks_of_a_training_are_watched_together(tmp_path):
     for rank, seconds in enumerate((1.0, 1.01, 1.2)):
         (tmp_path / f"rank_{rank}.log").write_text("\n".join(log_lines((60, seconds))))
-    updates = list(watch(GrowingLogs(str(tmp_path), GIVEN), 1.0, (), Conditions(until=0.05), time.time, lambda _: None))
+    updates = list(
+        watch(
+            GrowingLogs(str(tmp_path), GIVEN),
+            1.0,
+            (),
+            Conditions(until=0.05),
+            time.time,
+            lambda _: None,
+        )
+    )
     assert sorted(updates[-1].state.ranks) == ["rank_0.log", "rank_1.log", "rank_2.log"]
     shown = "\n".join(lines.screen(updates[-1].state, "logs", None))
     assert "3 logs; the slowest, rank_2.log, takes 19% more than the median" in shown
@@ -391,8 +446,20 @@ def test_the_ranks_of_a_training_are_watched_together(tmp_path):
 
 def test_a_pipe_is_followed_until_it_is_closed(tmp_path):
     text = "\n".join(log_lines((60, 1.0)))
-    command = [sys.executable, "-m", "tprimat", "watch", "-", "--interval", "0.05", "--gpu", "MI300X"]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    command = [
+        sys.executable,
+        "-m",
+        "tprimat",
+        "watch",
+        "-",
+        "--interval",
+        "0.05",
+        "--gpu",
+        "MI300X",
+    ]
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, cwd=ROOT, timeout=120
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "the pipe was closed" in done.stdout
     assert "standard input: megatron, llama, 8 × MI300X" in done.stdout
@@ -400,7 +467,9 @@ def test_a_pipe_is_followed_until_it_is_closed(tmp_path):
 
 def test_an_empty_pipe_is_an_error(tmp_path):
     command = [sys.executable, "-m", "tprimat", "watch", "-", "--interval", "0.05"]
-    done = subprocess.run(command, input="hello\n", capture_output=True, text=True, cwd=ROOT, timeout=120)
+    done = subprocess.run(
+        command, input="hello\n", capture_output=True, text=True, cwd=ROOT, timeout=120
+    )
     assert done.returncode == ExitStatus.USAGE
     assert "the pipe was closed" in done.stdout
     assert done.stderr.startswith("error: standard input: no supported training log in it\nhint: ")
@@ -429,11 +498,14 @@ def test_json_is_one_object_a_line(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "words", [("--until-ci", "0"), ("--until-ci", "x"), ("--max-slowdown", "100"), ("--interval", "nan")]
+    "words",
+    [("--until-ci", "0"), ("--until-ci", "x"), ("--max-slowdown", "100"), ("--interval", "nan")],
 )
 def test_wrong_values_are_refused(tmp_path, words, capsys):
     assert cli.run("watch", ["train.log", *words]) == ExitStatus.USAGE
-    assert "not a percentage" in (said := capsys.readouterr().err) or "not a number of seconds" in said
+    assert (
+        "not a percentage" in (said := capsys.readouterr().err) or "not a number of seconds" in said
+    )
 
 
 def test_every_line_of_the_screen_fits_80_columns(tmp_path):
@@ -448,9 +520,17 @@ def test_every_line_of_the_screen_fits_80_columns(tmp_path):
 
 def test_the_last_screen_is_whole(tmp_path, capsys):
     text = "RuntimeError: " + "the reason of a failure in many words " * 4 + "and its end"
-    log = [*log_lines((40, 1.0)), "Traceback (most recent call last):", '  File "a.py", line 1, in <module>', text]
+    log = [
+        *log_lines((40, 1.0)),
+        "Traceback (most recent call last):",
+        '  File "a.py", line 1, in <module>',
+        text,
+    ]
     (tmp_path / "train.log").write_text("\n".join([*log, ""]))
-    assert cli.run("watch", [str(tmp_path / "train.log"), "--max-stall", "1"]) == ExitStatus.TRAINING_FAILED
+    assert (
+        cli.run("watch", [str(tmp_path / "train.log"), "--max-stall", "1"])
+        == ExitStatus.TRAINING_FAILED
+    )
     out = capsys.readouterr().out
     screen = out[out.index("\n  step ") + 1 :].splitlines()
     assert max(map(len, screen)) <= 80
@@ -476,13 +556,24 @@ def test_percentiles_of_means_of_steps_are_unknown(tmp_path):
     log = log_lines((100, 1.0))
     (tmp_path / "job.log").write_text("\n".join([*log[: len(HEAD)], *log[len(HEAD) + 9 :: 10], ""]))
     state = next(watch(GrowingLogs(str(tmp_path / "job.log"), GIVEN), 1.0)).state
-    assert "  percentiles unknown: each record averages several steps" in lines.screen(state, "job.log", None)
+    assert "  percentiles unknown: each record averages several steps" in lines.screen(
+        state, "job.log", None
+    )
 
 
 def test_a_log_of_no_known_format_is_followed_by_its_pattern(tmp_path, capsys):
-    lines = (f"it {number} took {100 + number % 3}ms nll {5 - number / 20}\n" for number in range(1, 40))
+    lines = (
+        f"it {number} took {100 + number % 3}ms nll {5 - number / 20}\n" for number in range(1, 40)
+    )
     (tmp_path / "mine.txt").write_text("".join(lines))
-    words = ["--pattern", "it {step} took {time}ms nll {loss}", "--interval", "0.05", "--max-stall", "0.1"]
+    words = [
+        "--pattern",
+        "it {step} took {time}ms nll {loss}",
+        "--interval",
+        "0.05",
+        "--max-stall",
+        "0.1",
+    ]
     assert cli.run("watch", [str(tmp_path / "mine.txt"), *words]) == ExitStatus.TRAINING_FAILED
     assert "0.101 s per step" in capsys.readouterr().out
 

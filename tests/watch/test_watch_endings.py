@@ -90,14 +90,28 @@ def test_e4_steps_that_are_all_done_are_complete_without_a_last_word(tmp_path):
     ("ending", "status", "said"),
     [
         (Ending(kind="finished"), ExitStatus.OK, "the training is complete: 60 steps"),
-        (Ending(kind="failed", cause="out of memory: x"), ExitStatus.TRAINING_FAILED, "the training failed"),
-        (Ending(kind="stopped", cause="interrupted (Ctrl-C)"), ExitStatus.TRAINING_FAILED, "the training failed"),
-        (Ending(kind="cut_off"), ExitStatus.TRAINING_FAILED, "the training broke off after step 60"),
+        (
+            Ending(kind="failed", cause="out of memory: x"),
+            ExitStatus.TRAINING_FAILED,
+            "the training failed",
+        ),
+        (
+            Ending(kind="stopped", cause="interrupted (Ctrl-C)"),
+            ExitStatus.TRAINING_FAILED,
+            "the training failed",
+        ),
+        (
+            Ending(kind="cut_off"),
+            ExitStatus.TRAINING_FAILED,
+            "the training broke off after step 60",
+        ),
     ],
     ids=["finished", "failed", "interrupted", "killed"],
 )
 @pytest.mark.parametrize("names_folder", [True, False])
-def test_e4_the_result_of_a_loop_of_ones_own_ends_the_watch(tmp_path, ending, status, said, names_folder):
+def test_e4_the_result_of_a_loop_of_ones_own_ends_the_watch(
+    tmp_path, ending, status, said, names_folder
+):
     saved = save(make_run(source=LIVE, ending=ending), tmp_path).path
     updates = watched(tmp_path if names_folder else saved, nothing)
     assert (updates[-1].status, updates[-1].events[-1]) == (status, said)
@@ -118,7 +132,10 @@ def test_e4_a_loop_of_ones_own_is_followed_by_its_journal_to_its_result(tmp_path
             journal.step(Record(step, 1, 1.0, 2.0, None, None))
 
     def end() -> None:
-        save(msgspec.structs.replace(run, status="complete", ending=Ending(kind="finished")), tmp_path)
+        save(
+            msgspec.structs.replace(run, status="complete", ending=Ending(kind="finished")),
+            tmp_path,
+        )
         journal.remove()
 
     steps(1, 10)
@@ -148,7 +165,9 @@ def test_e4_a_pipe_beside_the_journals_is_no_journal(tmp_path):
     assert watched(tmp_path)[-1].status == ExitStatus.OK
 
 
-def test_e4_a_journal_of_a_living_training_goes_on_and_of_a_dead_one_does_not(tmp_path, monkeypatch):
+def test_e4_a_journal_of_a_living_training_goes_on_and_of_a_dead_one_does_not(
+    tmp_path, monkeypatch
+):
     journal = Journal(tmp_path)
     journal.add(run=make_run(steps=0, warmup=()))
     journal.step(Record(1, 1, 1.0, 2.0, None, None))
@@ -180,7 +199,9 @@ class TestLosses:
     def test_e2_the_last_number_is_not_shown_as_the_present_loss(self, tmp_path, last, is_shown):
         (tmp_path / "train.log").write_text("\n".join(self.nan_from(51, last)))
         state = next(watch(GrowingLogs(str(tmp_path / "train.log"), GivenValues()), 1.0)).state
-        shown = next(text for text in lines.screen(state, "x", None) if text.lstrip().startswith("loss"))
+        shown = next(
+            text for text in lines.screen(state, "x", None) if text.lstrip().startswith("loss")
+        )
         assert ("not a number" in shown) is not is_shown
         assert shown.endswith("9.5" if is_shown else "not a number (last: 9.5 at step 50)")
         values = lines.values(state)
@@ -216,7 +237,13 @@ class TestLosses:
 
 
 def test_e4_the_json_of_the_command_has_the_ending(tmp_path, capsys):
-    save(make_run(source=LIVE, ending=Ending(kind="failed", cause="out of memory"), status="failed"), tmp_path)
-    assert cli.run("watch", [str(tmp_path), "--json", "--interval", "0.05"]) == ExitStatus.TRAINING_FAILED
+    save(
+        make_run(source=LIVE, ending=Ending(kind="failed", cause="out of memory"), status="failed"),
+        tmp_path,
+    )
+    assert (
+        cli.run("watch", [str(tmp_path), "--json", "--interval", "0.05"])
+        == ExitStatus.TRAINING_FAILED
+    )
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (last["ending"], last["exit_status"]) == ("failed", 5)

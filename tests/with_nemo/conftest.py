@@ -46,7 +46,12 @@ def command():
     """
 
     def run(
-        script: str, *options: str, cwd: Path, emulated: bool = True, processes: int = 0, **variables: str
+        script: str,
+        *options: str,
+        cwd: Path,
+        emulated: bool = True,
+        processes: int = 0,
+        **variables: str,
     ) -> subprocess.CompletedProcess[str]:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path, "COLUMNS": "200", **variables}

@@ -15,8 +15,12 @@ from tprimat.frameworks.request import Request
 
 if __name__ == "__main__":
     request = Request.from_arguments(sys.argv[2:])
-    handed_on = {name: os.environ[name] for name in ("PYTHONPATH", "TPRIMAT_EMULATED", "PL_GLOBAL_SEED")}
-    executor = run.LocalExecutor(ntasks_per_node=request.num_gpus, launcher="torchrun", env_vars=handed_on)
+    handed_on = {
+        name: os.environ[name] for name in ("PYTHONPATH", "TPRIMAT_EMULATED", "PL_GLOBAL_SEED")
+    }
+    executor = run.LocalExecutor(
+        ntasks_per_node=request.num_gpus, launcher="torchrun", env_vars=handed_on
+    )
     with run.Experiment("bench", executor=executor, base_dir=sys.argv[1]) as experiment:
         experiment.add(nemo_recipe.build(request), executor=executor, name="llama")
         experiment.run(detach=False, tail_logs=True)

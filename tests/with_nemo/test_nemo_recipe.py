@@ -23,7 +23,9 @@ H100 = Device("nvd", 8, 80e9, "sm_90", "NVIDIA H100 80GB HBM3")
 @pytest.fixture
 def request_of(tmp_path):
     def make(model="llama", **wishes):
-        return by_name("nemo").resolve_config(model, RequestedConfig(steps=50, **wishes), H100, tmp_path)[0]
+        return by_name("nemo").resolve_config(
+            model, RequestedConfig(steps=50, **wishes), H100, tmp_path
+        )[0]
 
     return make
 
@@ -56,7 +58,9 @@ class TestEveryModel:
         )
         assert recipe.data.global_batch_size == request.global_batch_size
 
-    def test_the_data_are_the_models_own_vocabulary_and_need_no_network(self, model, request_of, no_network):
+    def test_the_data_are_the_models_own_vocabulary_and_need_no_network(
+        self, model, request_of, no_network
+    ):
         import fiddle
 
         data = fiddle.build(nemo_recipe.build(request_of(model)).data)
@@ -66,22 +70,33 @@ class TestEveryModel:
         import fiddle
         from nemo_run.core.serialization.zlib_json import ZlibJSONSerializer
 
-        request = request_of(model, settings=("trainer.strategy.sequence_parallel=true",), label="a b")
+        request = request_of(
+            model, settings=("trainer.strategy.sequence_parallel=true",), label="a b"
+        )
         recipe = nemo_recipe.build(request)
         again = ZlibJSONSerializer().deserialize(ZlibJSONSerializer().serialize(recipe))
         assert again == recipe
         assert again.trainer.strategy.sequence_parallel is True
-        (recording,) = [each for each in again.trainer.callbacks if each.__fn_or_cls__.__name__ == "NemoBenchmark"]
+        (recording,) = [
+            each
+            for each in again.trainer.callbacks
+            if each.__fn_or_cls__.__name__ == "NemoBenchmark"
+        ]
         assert fiddle.build(recording).request == request
 
     def test_the_built_model_is_the_one_of_the_table(self, model, request_of):
         import fiddle
 
         # Megatron's fused rotary embedding comes with Transformer Engine, which isn't here.
-        recipe = nemo_recipe.build(request_of(model, settings=("model.config.apply_rope_fusion=false",)))
+        recipe = nemo_recipe.build(
+            request_of(model, settings=("model.config.apply_rope_fusion=false",))
+        )
         config = fiddle.build(recipe.model.config)
         row = models.by_name(model)
-        assert (config.kv_channels, config.num_query_groups) == (row.shape.head_dim, row.shape.num_query_groups)
+        assert (config.kv_channels, config.num_query_groups) == (
+            row.shape.head_dim,
+            row.shape.num_query_groups,
+        )
         assert config.rotary_base == row.settings["rope_theta"]
         assert config.window_size is None
 
@@ -92,7 +107,9 @@ def test_fp8_is_the_hybrid_of_nemos_own_plugin(request_of):
 
 
 def test_division_and_graphs_reach_the_recipe(request_of):
-    request = request_of(tensor_model_parallel_size=2, pipeline_model_parallel_size=2, context_parallel_size=1)
+    request = request_of(
+        tensor_model_parallel_size=2, pipeline_model_parallel_size=2, context_parallel_size=1
+    )
     recipe = nemo_recipe.build(dataclasses.replace(request, cuda_graphs=True))
     strategy = recipe.trainer.strategy
     assert (strategy.tensor_model_parallel_size, strategy.pipeline_model_parallel_size) == (2, 2)
@@ -103,19 +120,25 @@ def test_division_and_graphs_reach_the_recipe(request_of):
 def test_a_tuned_recipe_has_what_nvidias_script_sets(request_of, precision):
     # set_perf_optimization_configs and set_precision_configs of NeMo 8cfedd7, scripts/performance/helpers.py.
     request = request_of(tensor_model_parallel_size=2, context_parallel_size=1)
-    recipe = nemo_recipe.build(dataclasses.replace(request, vendor_settings=True, precision=precision))
+    recipe = nemo_recipe.build(
+        dataclasses.replace(request, vendor_settings=True, precision=precision)
+    )
     ddp = recipe.trainer.strategy.ddp
     assert (ddp.check_for_nan_in_grad, ddp.check_for_large_grads) == (False, False)
     assert recipe.trainer.strategy.sequence_parallel is True
     assert recipe.model.config.cross_entropy_fusion_impl == "te"
     assert recipe.trainer.plugins.grad_reduce_in_fp32 is False
     assert recipe.optim.config.use_precision_aware_optimizer is (precision == "bf16")
-    (overlap,) = [each for each in recipe.trainer.callbacks if "CommOverlap" in each.__fn_or_cls__.__name__]
+    (overlap,) = [
+        each for each in recipe.trainer.callbacks if "CommOverlap" in each.__fn_or_cls__.__name__
+    ]
     assert (overlap.tp_comm_overlap, getattr(overlap, "overlap_param_gather", None) is False) == (
         False,
         precision == "mxfp8",
     )
-    assert getattr(recipe.trainer.plugins, "fp8_recipe", None) == {"mxfp8": "mxfp8"}.get(precision, "delayed")
+    assert getattr(recipe.trainer.plugins, "fp8_recipe", None) == {"mxfp8": "mxfp8"}.get(
+        precision, "delayed"
+    )
 
 
 def test_an_unknown_field_names_the_nearest(request_of):
@@ -132,7 +155,9 @@ def test_the_recipe_can_be_shown(request_of):
     assert "resume = None" in lines
 
 
-def test_what_nemo_run_hands_to_other_processes_has_our_callback(request_of, tmp_path, monkeypatch, capfd):
+def test_what_nemo_run_hands_to_other_processes_has_our_callback(
+    request_of, tmp_path, monkeypatch, capfd
+):
     import nemo_run as run
     from nemo_run.core.serialization.zlib_json import ZlibJSONSerializer
 
@@ -156,7 +181,9 @@ def without_fused_rope(monkeypatch):
     from nemo.collections import llm
 
     for _, _, config in nemo_convert.CLASSES.values():
-        monkeypatch.setattr(llm, config, functools.partial(getattr(llm, config), apply_rope_fusion=False))
+        monkeypatch.setattr(
+            llm, config, functools.partial(getattr(llm, config), apply_rope_fusion=False)
+        )
 
 
 @pytest.mark.usefixtures("without_fused_rope")
@@ -166,16 +193,26 @@ def test_the_converters_are_called_as_nemo_has_them(tmp_path, monkeypatch):
     called = []
 
     def stand_in(plain):
-        return lambda *args, **kwargs: called.append(inspect.signature(plain).bind(*args, **kwargs).arguments)
+        return lambda *args, **kwargs: called.append(
+            inspect.signature(plain).bind(*args, **kwargs).arguments
+        )
 
     for name in ("import_ckpt", "export_ckpt"):
         monkeypatch.setattr(llm, name, stand_in(getattr(llm, name)))
-    for model, title in (("llama", "LlamaModel"), ("qwen", "Qwen2Model"), ("mistral", "MistralModel")):
+    for model, title in (
+        ("llama", "LlamaModel"),
+        ("qwen", "Qwen2Model"),
+        ("mistral", "MistralModel"),
+    ):
         nemo_convert.to_nemo(model, "hf://org/name", tmp_path, overwrite=False)
         assert type(called[-1]["model"]).__name__ == title
         assert called[-1]["source"] == "hf://org/name"
     nemo_convert.to_hugging_face(tmp_path, tmp_path / "hf", overwrite=True)
-    assert (called[-1]["path"], called[-1]["target"], called[-1]["overwrite"]) == (tmp_path, "hf", True)
+    assert (called[-1]["path"], called[-1]["target"], called[-1]["overwrite"]) == (
+        tmp_path,
+        "hf",
+        True,
+    )
 
 
 @pytest.mark.usefixtures("without_fused_rope")
@@ -186,7 +223,9 @@ def test_a_model_that_cant_be_had_is_one_line(tmp_path, monkeypatch):
         raise OSError("You are trying to access a gated repo.\nMake sure to have access to it")
 
     monkeypatch.setattr(llm, "import_ckpt", gated)
-    with pytest.raises(UsageError, match="meta/x: You are trying to access a gated repo: a gated model needs"):
+    with pytest.raises(
+        UsageError, match="meta/x: You are trying to access a gated repo: a gated model needs"
+    ):
         nemo_convert.to_nemo("llama", "hf://meta/x", tmp_path, overwrite=False)
 
 

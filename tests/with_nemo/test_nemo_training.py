@@ -16,7 +16,16 @@ from tprimat.store import store
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EMULATED_GPU = Path(__file__).resolve().parent / "emulated_gpu"
-TINY = ("--scale", "tiny", "--max-steps", "4", "--global-batch-size", "4", "--micro-batch-size", "1")
+TINY = (
+    "--scale",
+    "tiny",
+    "--max-steps",
+    "4",
+    "--global-batch-size",
+    "4",
+    "--micro-batch-size",
+    "1",
+)
 
 
 @pytest.fixture(scope="session")
@@ -56,11 +65,19 @@ class TestOneProcess:
 
     def test_it_says_what_was_trained(self, one):
         run = one[1]
-        assert (run.framework, run.model, run.scale, run.status) == ("nemo", "llama", "other", "complete")
+        assert (run.framework, run.model, run.scale, run.status) == (
+            "nemo",
+            "llama",
+            "other",
+            "complete",
+        )
         assert run.steps == (1, 2, 3, 4)
         # --set had the last word on the layers, and the result says what ran.
         assert (run.model_config.num_layers, run.model_config.vocab_size) == (2, 8016)
-        assert (run.training_config.global_batch_size, run.training_config.sequence_length) == (4, 64)
+        assert (run.training_config.global_batch_size, run.training_config.sequence_length) == (
+            4,
+            64,
+        )
         assert (run.training_config.precision, run.training_config.seed) == ("bf16", 1234)
         assert run.optimizer.name == "AdamW"
         assert run.optimizer.gradient_clipping == 1.0
@@ -77,7 +94,9 @@ class TestOneProcess:
         assert len(native) == 4
         # NeMo's interval is a part of ours: it leaves out what lies between two batches.
         # 50 ms for its clock, which the system may set meanwhile.
-        assert all(theirs <= ours + 0.05 for theirs, ours in zip(native, one[1].step_times, strict=True))
+        assert all(
+            theirs <= ours + 0.05 for theirs, ours in zip(native, one[1].step_times, strict=True)
+        )
 
     def test_loss_and_norm_of_every_step(self, one):
         run = one[1]
@@ -122,12 +141,17 @@ def test_qwen_on_our_tokens_through_benchmark_and_profiled(trained):
     assert len(list((folder / "output" / "data").glob("*.idx"))) == 1
     assert run.profiled_steps == (9, 10, 11, 12)
     names = {
-        event["name"] for event in json.loads(gzip.decompress(Path(run.profile["torch"]).read_bytes()))["traceEvents"]
+        event["name"]
+        for event in json.loads(gzip.decompress(Path(run.profile["torch"]).read_bytes()))[
+            "traceEvents"
+        ]
     }
     assert {"ProfilerStep#1", "[memory]", "aten::mul"} <= names
 
 
-def test_the_recipe_trains_where_nemo_run_has_handed_it_to_another_process(command, on_a_cpu, tmp_path, monkeypatch):
+def test_the_recipe_trains_where_nemo_run_has_handed_it_to_another_process(
+    command, on_a_cpu, tmp_path, monkeypatch
+):
     monkeypatch.setenv("TPRIMAT_EMULATED", "1")
     wishes = RequestedConfig(
         scale="tiny",
@@ -138,7 +162,9 @@ def test_the_recipe_trains_where_nemo_run_has_handed_it_to_another_process(comma
         label="handed on",
         settings=tuple(on_a_cpu[1::2]),
     )
-    request, _ = by_name("nemo").resolve_config("llama", wishes, Device("cpu", 2, 8e9), tmp_path / "output")
+    request, _ = by_name("nemo").resolve_config(
+        "llama", wishes, Device("cpu", 2, 8e9), tmp_path / "output"
+    )
     script = "tests/with_nemo/run_by_nemo_run.py"
     path = f"{EMULATED_GPU}:{REPOSITORY}"
     done = command(
@@ -155,21 +181,33 @@ def test_the_recipe_trains_where_nemo_run_has_handed_it_to_another_process(comma
     results = list((tmp_path / "output").glob("*.json"))
     assert results, done.stdout[-3000:] + done.stderr[-3000:]
     run = store.read(results[0])[-1]
-    assert (run.status, run.steps, run.label, run.training_config.seed) == ("complete", (1, 2), "handed on", 1234)
+    assert (run.status, run.steps, run.label, run.training_config.seed) == (
+        "complete",
+        (1, 2),
+        "handed on",
+        1234,
+    )
     assert len(run.native_metrics["train_step_timing_seconds"]) == 2
 
 
 def test_out_of_memory_is_one_line_with_the_next_thing_to_try(command, on_a_cpu, tmp_path):
     sizes = ("--sequence-length", "64", "--scale", "small")
-    done = command("pretrain_llama.py", *TINY, *sizes, *on_a_cpu, cwd=tmp_path, TPRIMAT_TEST_MEMORY_UNTIL="5")
+    done = command(
+        "pretrain_llama.py", *TINY, *sizes, *on_a_cpu, cwd=tmp_path, TPRIMAT_TEST_MEMORY_UNTIL="5"
+    )
     assert done.returncode == 5
     (line,) = [each for each in done.stderr.splitlines() if each.startswith("error:")]
-    assert "llama bf16: out of memory: OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB" in line
+    assert (
+        "llama bf16: out of memory: OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+        in line
+    )
     advice = "Tried to allocate 2.00 GiB: try --scale tiny or --sequence-length 32"
     assert line.endswith(advice)
     (log,) = (tmp_path / "output" / "logs").glob("*.log")
     # What a process says that no command of ours watches.
-    assert f"error: out of memory: OutOfMemoryError: CUDA out of memory. {advice}" in log.read_text()
+    assert (
+        f"error: out of memory: OutOfMemoryError: CUDA out of memory. {advice}" in log.read_text()
+    )
     (path,) = (tmp_path / "output").glob("*.json")
     run = store.read(path)[-1]
     assert (run.status, run.steps) == ("failed", (1,))
@@ -184,17 +222,33 @@ def test_the_comparison_says_that_it_was_emulated(one, command):
 
 def test_a_dry_run_shows_command_and_recipe_and_leaves_nothing(command, tmp_path):
     done = command(
-        "pretrain_qwen.py", "--dry-run", "--gpu", "H100", "--set", "optim.config.lr=0.5", cwd=tmp_path, emulated=False
+        "pretrain_qwen.py",
+        "--dry-run",
+        "--gpu",
+        "H100",
+        "--set",
+        "optim.config.lr=0.5",
+        cwd=tmp_path,
+        emulated=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "torch.distributed.run --standalone --nproc-per-node=8" in " ".join(done.stdout.replace("\\\n", "").split())
+    assert "torch.distributed.run --standalone --nproc-per-node=8" in " ".join(
+        done.stdout.replace("\\\n", "").split()
+    )
     assert "optim.config.lr = 0.5" in done.stdout
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_wrong_field_ends_in_one_line(command, tmp_path):
     done = command(
-        "pretrain_qwen.py", "--dry-run", "--gpu", "H100", "--set", "optim.config.lrr=1", cwd=tmp_path, emulated=False
+        "pretrain_qwen.py",
+        "--dry-run",
+        "--gpu",
+        "H100",
+        "--set",
+        "optim.config.lrr=1",
+        cwd=tmp_path,
+        emulated=False,
     )
     assert done.returncode == 2
     assert "the nearest are lr" in done.stderr
@@ -205,8 +259,21 @@ def test_a_slurm_job_is_shown_with_all_that_it_was_told_and_leaves_nothing(comma
     folder = tmp_path / "here"
     folder.mkdir()
     job = tmp_path / "cluster.txt"
-    job.write_text("account = acct\npartition = batch\ntime = 00:30:00\ncontainer = image:1\nmounts = /data:/data\n")
-    options = ("--executor", "slurm", "--nodes", "2", "--gpu", "H100", "--slurm", str(job), "--account", "other")
+    job.write_text(
+        "account = acct\npartition = batch\ntime = 00:30:00\ncontainer = image:1\nmounts = /data:/data\n"
+    )
+    options = (
+        "--executor",
+        "slurm",
+        "--nodes",
+        "2",
+        "--gpu",
+        "H100",
+        "--slurm",
+        str(job),
+        "--account",
+        "other",
+    )
     done = command("pretrain_llama.py", *options, "--dry-run", cwd=folder, emulated=False)
     assert done.returncode == 0, done.stderr
     for words in (

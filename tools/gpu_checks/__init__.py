@@ -5,7 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from gpu_checks import adversities, collective, compute, kernels, memory, power, product, timing, vendor
+from gpu_checks import (
+    adversities,
+    collective,
+    compute,
+    kernels,
+    memory,
+    power,
+    product,
+    timing,
+    vendor,
+)
 from gpu_checks.report import Report
 
 

@@ -49,12 +49,20 @@ def held(report: Report) -> None:
         output, results = train(report, Path(folder))
     on_gpu = report.device.stack != "cpu"
     succeeded(report, output)
-    said = HOLDS in output.errors or any(HOLDS in text for each in results for text in each["warnings"])
+    said = HOLDS in output.errors or any(
+        HOLDS in text for each in results for text in each["warnings"]
+    )
     report.expect("held memory", "a note or a warning names it", f"{held_gb} GB held; {output.errors[:500]}",
                   said if on_gpu else None)  # fmt: skip
     for result in results:
         scale = result["scale"]
-        report.expect("scale beside it", f"smaller than {COMMON}", scale, scale != COMMON if on_gpu else None, FAILED)
+        report.expect(
+            "scale beside it",
+            f"smaller than {COMMON}",
+            scale,
+            scale != COMMON if on_gpu else None,
+            FAILED,
+        )
 
 
 def killed(report: Report) -> None:
@@ -65,16 +73,28 @@ def killed(report: Report) -> None:
         folder = Path(name)
         argv = [sys.executable, str(BENCHMARK), *_arguments(report, folder), "--steps", "100000"]
         with (folder / "killed.log").open("w") as log:
-            process = subprocess.Popen(argv, stdout=log, stderr=log, cwd=ROOT, start_new_session=True)
+            process = subprocess.Popen(
+                argv, stdout=log, stderr=log, cwd=ROOT, start_new_session=True
+            )
             try:
                 deadline = time.monotonic() + START_S
-                while _journaled(folder) < ENOUGH_LINES and time.monotonic() < deadline and process.poll() is None:
+                while (
+                    _journaled(folder) < ENOUGH_LINES
+                    and time.monotonic() < deadline
+                    and process.poll() is None
+                ):
                     time.sleep(0.2)
             finally:
                 _kill(process)
         report.keep("the killed command", (folder / "killed.log").read_text(errors="replace"))
         steps = _journaled(folder)
-        report.expect("journal", "steps of the killed training", f"{steps} lines", steps >= ENOUGH_LINES, FAILED)
+        report.expect(
+            "journal",
+            "steps of the killed training",
+            f"{steps} lines",
+            steps >= ENOUGH_LINES,
+            FAILED,
+        )
         if on_gpu:
             time.sleep(3)
             left = before - free_bytes(report)
@@ -82,22 +102,41 @@ def killed(report: Report) -> None:
                           left <= RETURNED_BYTES)  # fmt: skip
         output, results = train(report, folder)
     succeeded(report, output)
-    statuses = sorted(str(run.get("status")) for each in results for run in (each, *each.get("runs", ())))
+    statuses = sorted(
+        str(run.get("status")) for each in results for run in (each, *each.get("runs", ()))
+    )
     report.expect("the next command", "saves what the killed training had", output.errors[:500],
                   re.search(r"recovered \d", output.errors + output.text) is not None, FAILED)  # fmt: skip
-    report.expect("results", "one complete, one incomplete", statuses, {"complete", "incomplete"} <= set(statuses))
+    report.expect(
+        "results",
+        "one complete, one incomplete",
+        statuses,
+        {"complete", "incomplete"} <= set(statuses),
+    )
 
 
 def out_of_memory(report: Report) -> None:
     """Train what no GPU holds; the error says what to try."""
     if report.device.stack == "cpu":
-        report.expect("out of memory", "an error with advice", "a processor has none of its own", None)
+        report.expect(
+            "out of memory", "an error with advice", "a processor has none of its own", None
+        )
         return
-    sizes = ("--scale", "quarter", "--micro-batch-size", "64", "--global-batch-size", "64", "--eager")
+    sizes = (
+        "--scale",
+        "quarter",
+        "--micro-batch-size",
+        "64",
+        "--global-batch-size",
+        "64",
+        "--eager",
+    )
     with tempfile.TemporaryDirectory() as folder:
         output, _ = train(report, Path(folder), *sizes)
     report.expect("exit status", "5", output.status, output.status == 5, FAILED)
-    error = next((line for line in output.errors.splitlines() if line.startswith("error: ")), "none")
+    error = next(
+        (line for line in output.errors.splitlines() if line.startswith("error: ")), "none"
+    )
     good = "out of memory" in error and re.search(r"try --|--scale", error) is not None
     report.expect("error", "says that memory ran out, and what to try", error[:500], good, FAILED)
 
@@ -105,13 +144,19 @@ def out_of_memory(report: Report) -> None:
 def no_compiler(report: Report) -> None:
     """Train where Triton finds no compiler that works and no kernels of earlier runs."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
-        caches = {name: f"{cache}/{name}" for name in ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")}
-        output, results = train(report, Path(folder), env={**os.environ, **caches, "CC": "/bin/false"})
+        caches = {
+            name: f"{cache}/{name}" for name in ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
+        }
+        output, results = train(
+            report, Path(folder), env={**os.environ, **caches, "CC": "/bin/false"}
+        )
     succeeded(report, output)
     on_gpu = report.device.stack != "cpu"
     for result in results:
         compiled, warnings = result["framework_config"].get("torch_compile"), result["warnings"]
-        is_told = compiled is False and any("eager, since torch.compile failed" in text for text in warnings)
+        is_told = compiled is False and any(
+            "eager, since torch.compile failed" in text for text in warnings
+        )
         report.expect("the result", "is eager, and its warnings say why", f"compiled: {compiled}; {warnings}",
                       is_told if on_gpu else None, FAILED)  # fmt: skip
 
@@ -124,14 +169,26 @@ def profile(report: Report) -> None:
     on_gpu = report.device.stack != "cpu"
     for result in results:
         path, parts = result["profile"].get("torch"), result["breakdown"]
-        report.expect("trace", "was written", path, bool(path) and bool(result["profiled_steps"]), FAILED)
-        report.expect("parts of a step", "the trace is read back", parts, bool(parts) if on_gpu else None, FAILED)
+        report.expect(
+            "trace", "was written", path, bool(path) and bool(result["profiled_steps"]), FAILED
+        )
+        report.expect(
+            "parts of a step",
+            "the trace is read back",
+            parts,
+            bool(parts) if on_gpu else None,
+            FAILED,
+        )
         problems = [text for text in result["warnings"] if "--profile" in text]
         report.expect("warnings of the profile", "none", problems, not problems if on_gpu else None)
 
 
 def train(
-    report: Report, folder: Path, *arguments: str, timeout_s: float = 90.0, env: dict[str, str] | None = None
+    report: Report,
+    folder: Path,
+    *arguments: str,
+    timeout_s: float = 90.0,
+    env: dict[str, str] | None = None,
 ) -> tuple[Output, list[Any]]:
     """Train some steps; what is printed, and the results."""
     words = _arguments(report, folder)
@@ -146,14 +203,20 @@ def train(
 def succeeded(report: Report, output: Output) -> None:
     """Expect that a training came to its end."""
     report.expect(
-        "training", "succeeds", f"exit status {output.status}: {output.errors[-500:]}", output.status == 0, FAILED
+        "training",
+        "succeeds",
+        f"exit status {output.status}: {output.errors[-500:]}",
+        output.status == 0,
+        FAILED,
     )
 
 
 @contextlib.contextmanager
 def holding(report: Report) -> Iterator[float | None]:
     """Hold all but LEFT_BYTES of the GPU in another process; yield how many GB."""
-    process = subprocess.Popen([sys.executable, "-c", HOLDER, str(LEFT_BYTES)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(LEFT_BYTES)], stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     try:
         line = process.stdout.readline()
@@ -166,8 +229,19 @@ def holding(report: Report) -> Iterator[float | None]:
 
 
 def _arguments(report: Report, folder: Path) -> tuple[str, ...]:
-    sizes = ("--scale", "tiny", "--steps", "3") if report.dry_run else ("--steps", "20", "--gpus", "1")
-    usual = ("--framework", "lightning", "--model", "llama", "--cooldown", "0", "--time-limit", "60s")
+    sizes = (
+        ("--scale", "tiny", "--steps", "3") if report.dry_run else ("--steps", "20", "--gpus", "1")
+    )
+    usual = (
+        "--framework",
+        "lightning",
+        "--model",
+        "llama",
+        "--cooldown",
+        "0",
+        "--time-limit",
+        "60s",
+    )
     return (*usual, *sizes, "--output-dir", str(folder))
 
 

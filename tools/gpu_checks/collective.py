@@ -20,12 +20,20 @@ def all_reduce(report: Report) -> None:
     if count < 2:
         report.expect("all-reduce", "two GPUs or more", f"{count} GPU", None)
         return
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
+    launcher = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        f"--nproc-per-node={count}",
+    ]
     backend = "gloo" if report.dry_run else "nccl"
     tools = str(Path(__file__).resolve().parents[1])
     paths = os.pathsep.join(filter(None, (tools, str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "PYTHONPATH": paths}
-    output = report.command([*launcher, "-m", "gpu_checks.collective", backend], timeout_s=80, env=environment)
+    output = report.command(
+        [*launcher, "-m", "gpu_checks.collective", backend], timeout_s=80, env=environment
+    )
     lines = [line for line in output.text.splitlines() if line.startswith("{")]
     if output.status != 0 or not lines:
         report.expect("all-reduce", "runs", (output.errors or output.text)[-1000:], False)
@@ -38,7 +46,9 @@ def all_reduce(report: Report) -> None:
     bandwidth = measured["bus_gb_per_s"]
     report.expect(
         f"bus bandwidth of an all-reduce over {count} GPUs, {measured['mebibytes']} MiB",
-        f"at least {ENOUGH:.0%} of the {link / 2:g} GB/s of one direction" if link else "unknown link: no expectation",
+        f"at least {ENOUGH:.0%} of the {link / 2:g} GB/s of one direction"
+        if link
+        else "unknown link: no expectation",
         f"{bandwidth:.4g} GB/s",
         None if link is None else bandwidth >= ENOUGH * link / 2,
     )
@@ -52,7 +62,11 @@ def main(backend: str) -> None:
     (reduced,) = internal("all_reduce")(peers, process.device, [mebibytes * 2**20], 0.5)
     peers.leave()
     if process.is_first:
-        measured = {"is_right": reduced.is_right, "mebibytes": mebibytes, "seconds": reduced.seconds}
+        measured = {
+            "is_right": reduced.is_right,
+            "mebibytes": mebibytes,
+            "seconds": reduced.seconds,
+        }
         print(json.dumps(measured | {"bus_gb_per_s": reduced.bus_gb_per_s}), flush=True)
 
 

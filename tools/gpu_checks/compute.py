@@ -62,7 +62,9 @@ def fp8(report: Report) -> None:
                 return layer(values)
 
         seconds = device.seconds_of(forward)
-        report.expect("fp8 in Transformer Engine", "runs", f"{2 * 4096**3 / seconds / 1e12:.1f} TFLOP/s", True)
+        report.expect(
+            "fp8 in Transformer Engine", "runs", f"{2 * 4096**3 / seconds / 1e12:.1f} TFLOP/s", True
+        )
 
 
 def _ceiling(report: Report, row: Any, precision: str) -> None:
@@ -81,8 +83,15 @@ def _ceiling(report: Report, row: Any, precision: str) -> None:
     report.note(**{f"{precision}_tflops": reached})
     beside = f"; the most that somebody else sustained is {sustained:g}" if sustained else ""
     if peak is None:
-        why = "the catalogue has no row for this GPU" if row is None else "the catalogue has no peak"
-        report.expect(f"{precision}: TFLOP/s", f"a share of the dense peak, but {why}", f"{best:.4g}{beside}", None)
+        why = (
+            "the catalogue has no row for this GPU" if row is None else "the catalogue has no peak"
+        )
+        report.expect(
+            f"{precision}: TFLOP/s",
+            f"a share of the dense peak, but {why}",
+            f"{best:.4g}{beside}",
+            None,
+        )
         return
     share = best / peak
     report.expect(
@@ -98,5 +107,9 @@ def _right(report: Report, name: str, product: Any, reference: Any, allowed: flo
     """Compare a product with the one in fp32, by norms."""
     error = float((product.float() - reference).norm() / reference.norm())
     report.expect(
-        f"{name}: error against fp32", f"below {allowed:g} of the norm", f"{error:.2g}", error < allowed, FAILED
+        f"{name}: error against fp32",
+        f"below {allowed:g} of the norm",
+        f"{error:.2g}",
+        error < allowed,
+        FAILED,
     )

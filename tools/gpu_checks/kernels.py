@@ -23,7 +23,9 @@ def attention(report: Report) -> None:
 
     batch, heads, length, width = (1, 2, 64, 16) if report.dry_run else SHAPE
     dtype = "float32" if report.dry_run else "bfloat16"
-    query, key, value = (device.normal(batch, heads, length, width, dtype=dtype).requires_grad_() for _ in range(3))
+    query, key, value = (
+        device.normal(batch, heads, length, width, dtype=dtype).requires_grad_() for _ in range(3)
+    )
 
     def run() -> Any:
         result = torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
@@ -42,13 +44,16 @@ def attention(report: Report) -> None:
     report.expect(
         "flash attention",
         "runs",
-        f"{seconds['FLASH_ATTENTION'] * 1e3:.3f} ms" if "FLASH_ATTENTION" in seconds else refused["FLASH_ATTENTION"],
+        f"{seconds['FLASH_ATTENTION'] * 1e3:.3f} ms"
+        if "FLASH_ATTENTION" in seconds
+        else refused["FLASH_ATTENTION"],
         None if report.dry_run else "FLASH_ATTENTION" in seconds,
     )
     report.expect(
         "the backend that torch chooses, forward and backward",
         "at most 1.2 times the fastest one's time",
-        f"{default_s * 1e3:.3f} ms; " + ", ".join(f"{name} {each * 1e3:.3f} ms" for name, each in seconds.items()),
+        f"{default_s * 1e3:.3f} ms; "
+        + ", ".join(f"{name} {each * 1e3:.3f} ms" for name, each in seconds.items()),
         None if report.dry_run or not seconds else default_s <= 1.2 * min(seconds.values()),
     )
     with FlopCounterMode(display=False) as counter:
@@ -58,7 +63,9 @@ def attention(report: Report) -> None:
         "FlopCounterMode over attention, forward and backward",
         "3.5 times the forward pass without the causal mask's saving (flash attention recomputes)",
         f"{counter.get_total_flops() / forward:.3f} times",
-        None if report.dry_run else relative_difference(counter.get_total_flops(), 3.5 * forward) < 0.01,
+        None
+        if report.dry_run
+        else relative_difference(counter.get_total_flops(), 3.5 * forward) < 0.01,
     )
 
 
@@ -103,10 +110,14 @@ def compiled(report: Report) -> None:
     result = fast(values)
     device.synchronize()
     compile_s = time.perf_counter() - started
-    eager_s, fast_s = device.seconds_of(lambda: function(values)), device.seconds_of(lambda: fast(values))
+    eager_s, fast_s = (
+        device.seconds_of(lambda: function(values)),
+        device.seconds_of(lambda: fast(values)),
+    )
     report.expect(
         "torch.compile",
         "gives the same values, faster than eager",
         f"{fast_s * 1e6:.0f} µs against {eager_s * 1e6:.0f} µs, compiled in {compile_s:.1f} s",
-        bool(torch.allclose(result, function(values), rtol=1e-3, atol=1e-3)) and (report.dry_run or fast_s < eager_s),
+        bool(torch.allclose(result, function(values), rtol=1e-3, atol=1e-3))
+        and (report.dry_run or fast_s < eager_s),
     )

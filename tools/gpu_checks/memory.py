@@ -29,7 +29,9 @@ def memory(report: Report) -> None:
     device.synchronize()
     del blocks[2:]
     allocated, reserved = _allocator(device)
-    peak = device.cuda.memory.memory_stats_as_nested_dict(device.torch_device)["allocated_bytes"]["all"]["peak"]
+    peak = device.cuda.memory.memory_stats_as_nested_dict(device.torch_device)["allocated_bytes"][
+        "all"
+    ]["peak"]
     free_after, _ = device.cuda.mem_get_info(device.torch_device)
     report.note(
         block_bytes=block,
@@ -79,7 +81,8 @@ def memory(report: Report) -> None:
                 "our peak of the whole device",
                 f"{(total - free_after) / GB:.4g} GB, the driver's figure",
                 used_gb,
-                used_gb is not None and relative_difference(used_gb, (total - free_after) / GB) < 0.01,
+                used_gb is not None
+                and relative_difference(used_gb, (total - free_after) / GB) < 0.01,
                 FAILED,
             )
     _against_tool(report, (total - free_after) / GB, total / GB)
@@ -99,20 +102,25 @@ def _against_tool(report: Report, used_gb: float, total_gb: float) -> None:
         state = _state_of_device_0(states)
         if state is None:
             report.expect(
-                "the vendor's tool against the driver", "a GPU", f"{len(states)} GPUs, which one is unknown", None
+                "the vendor's tool against the driver",
+                "a GPU",
+                f"{len(states)} GPUs, which one is unknown",
+                None,
             )
             return
         report.expect(
             "memory in use by the vendor's tool",
             f"{used_gb:.4g} GB by the driver, within 5% and 0.8 GB (a tool may count the driver's own share)",
             state.memory_used_gb,
-            state.memory_used_gb is not None and abs(state.memory_used_gb - used_gb) <= 0.05 * used_gb + 0.8,
+            state.memory_used_gb is not None
+            and abs(state.memory_used_gb - used_gb) <= 0.05 * used_gb + 0.8,
         )
         report.expect(
             "total memory by the vendor's tool",
             f"{total_gb:.4g} GB by the driver, within 3%",
             state.memory_total_gb,
-            state.memory_total_gb is not None and relative_difference(state.memory_total_gb, total_gb) <= 0.03,
+            state.memory_total_gb is not None
+            and relative_difference(state.memory_total_gb, total_gb) <= 0.03,
         )
 
 
@@ -121,7 +129,12 @@ def _state_of_device_0(states: tuple) -> object:
     if len(states) == 1:
         return states[0]
     visible = next(
-        (os.environ[name] for name in ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES") if os.environ.get(name)), "0"
+        (
+            os.environ[name]
+            for name in ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+            if os.environ.get(name)
+        ),
+        "0",
     )
     first = visible.split(",")[0].strip()
     return next((state for state in states if str(state.index) == first), None)

@@ -81,13 +81,20 @@ def power(report: Report) -> None:
             relative_difference(counted_w, mean_w) <= 0.1 if mean_w else 20 <= counted_w <= 2000,
         )
     if not counters:
-        report.expect("an energy counter", "NVML's, or energy1_input of the amdgpu driver", "none can be read", None)
+        report.expect(
+            "an energy counter",
+            "NVML's, or energy1_input of the amdgpu driver",
+            "none can be read",
+            None,
+        )
 
 
 def _judge_states(report: Report, states: list) -> None:
     """Look at device 0 of the machine under load."""
     if not states:
-        report.expect("state of the GPU under load", "a row", "none", None if report.dry_run else False)
+        report.expect(
+            "state of the GPU under load", "a row", "none", None if report.dry_run else False
+        )
         return
     clocks = [state.clock_mhz for state in states if state.clock_mhz is not None]
     highest = states[0].clock_max_mhz
@@ -174,7 +181,9 @@ def judge(report: Report, readings: Sequence[Reading], result: Mapping[str, Any]
         f"{count} readings, energy: {telemetry.get('energy_code')}, unknown: {unknown or 'nothing'}",
         count >= 5 and not unknown,
     )
-    joules, seconds, clock = (energy.get(name) for name in ("energy_joules", "measured_seconds", "clock_mhz"))
+    joules, seconds, clock = (
+        energy.get(name) for name in ("energy_joules", "measured_seconds", "clock_mhz")
+    )
     window = busiest(readings, seconds) if seconds else None
     counted, mean_mhz = window or (None, None)
     report.expect(

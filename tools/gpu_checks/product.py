@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from gpu_checks import power
-from gpu_checks.report import FAILED, ROOT, MissingError, Output, Report, internal, no_wheel, relative_difference
+from gpu_checks.report import (
+    FAILED,
+    ROOT,
+    MissingError,
+    Output,
+    Report,
+    internal,
+    no_wheel,
+    relative_difference,
+)
 
 BENCHMARK = ROOT / "benchmark.py"
 EMBEDDED = ("lightning", "transformers", "fsdp")
@@ -64,21 +73,29 @@ def plans(report: Report) -> None:
 def training(report: Report) -> None:
     """Train the default twice through ./benchmark.py, and look at everything that the result states."""
     name = _embedded_framework()
-    sizes = ("--scale", "tiny", "--steps", "3", "--runs", "1") if report.dry_run else ("--runs", "2")
+    sizes = (
+        ("--scale", "tiny", "--steps", "3", "--runs", "1") if report.dry_run else ("--runs", "2")
+    )
     is_large = not report.dry_run and free_bytes(report) >= ENOUGH_MEMORY
     with tempfile.TemporaryDirectory() as folder, power.watching(report) as readings:
-        output, results, measured = _train(report, Path(folder), name, *sizes, "--gpus", "1", "--time-limit", "60s")
+        output, results, measured = _train(
+            report, Path(folder), name, *sizes, "--gpus", "1", "--time-limit", "60s"
+        )
     report.note(results=results, nvml=readings)
     if not results:
         return
     for result in results:
         _judge_result(report, name, result)
         scale = result["scale"]
-        report.expect("scale by default", COMMON, scale, scale == COMMON if is_large else None, FAILED)
+        report.expect(
+            "scale by default", COMMON, scale, scale == COMMON if is_large else None, FAILED
+        )
         if readings:
             power.judge(report, readings, result)
     _judge_mfu(report, measured, name, *MFU_PERCENT)
-    means = [run["avg_step_time_seconds"] for run in _find(_document(output), "performance_metrics")]
+    means = [
+        run["avg_step_time_seconds"] for run in _find(_document(output), "performance_metrics")
+    ]
     if len(means) > 1:
         report.expect(
             "two runs of the same",
@@ -93,7 +110,9 @@ def frameworks(report: Report) -> None:
     all_results = {}
     for framework in internal("FRAMEWORKS"):
         name = framework.name
-        if (reason := framework.unavailable()) is not None or (report.dry_run and name not in COMPILED):
+        if (reason := framework.unavailable()) is not None or (
+            report.dry_run and name not in COMPILED
+        ):
             report.expect(f"{name}: training", "succeeds", reason or "not in a dry run", None)
             continue
         # The large models that divide over GPUs by default, at full size; else what starts quickly.
@@ -103,7 +122,9 @@ def frameworks(report: Report) -> None:
         scale = ("--scale", "tiny" if report.dry_run else "full" if full else "small")
         arguments = (*scale, "--steps", "3" if report.dry_run else "20")
         with report.part(f"{name}: training"), tempfile.TemporaryDirectory() as folder:
-            _, results, measured = _train(report, Path(folder), name, *arguments, "--time-limit", "60s")
+            _, results, measured = _train(
+                report, Path(folder), name, *arguments, "--time-limit", "60s"
+            )
             all_results[name] = results
             report.note(results=all_results)
             for result in results:
@@ -112,7 +133,9 @@ def frameworks(report: Report) -> None:
                 _judge_mfu(report, measured, name, *ANY_MFU_PERCENT)
 
 
-def _train(report: Report, folder: Path, name: str, *arguments: str) -> tuple[Output, list[Any], Output]:
+def _train(
+    report: Report, folder: Path, name: str, *arguments: str
+) -> tuple[Output, list[Any], Output]:
     """Train through ./benchmark.py; what it prints, the results, and what enhanced_metrics.py makes of them."""
     arguments = ("--framework", name, "--model", "llama", *arguments, "--cooldown", "0")
     output = benchmark(report, *arguments, "--output-dir", str(folder), "--json", timeout_s=300)
@@ -120,7 +143,11 @@ def _train(report: Report, folder: Path, name: str, *arguments: str) -> tuple[Ou
         report.keep(path.name, path.read_text(errors="replace")[-20_000:])
     problem = f"exit status {output.status}: {(output.errors or output.text)[-500:]}"
     report.expect(
-        f"{name}: training", "succeeds", "it did" if output.status == 0 else problem, output.status == 0, FAILED
+        f"{name}: training",
+        "succeeds",
+        "it did" if output.status == 0 else problem,
+        output.status == 0,
+        FAILED,
     )
     results = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
     argv = [sys.executable, str(ROOT / "enhanced_metrics.py"), str(folder), "--json"]
@@ -130,20 +157,32 @@ def _train(report: Report, folder: Path, name: str, *arguments: str) -> tuple[Ou
 def _judge_basics(report: Report, name: str, result: Mapping[str, Any]) -> None:
     """Check what a result says of platform and loss."""
     platform = {"cuda": "nvd", "rocm": "amd", "cpu": "cpu"}[report.device.stack]
-    report.expect(f"{name}: platform", platform, result["platform"], result["platform"] == platform, FAILED)
+    report.expect(
+        f"{name}: platform", platform, result["platform"], result["platform"] == platform, FAILED
+    )
     losses = [loss for loss in result["loss_values"] if loss is not None]
     seen = f"{losses[0]:.4f} to {losses[-1]:.4f}" if losses else "none"
-    report.expect(f"{name}: loss", "finite, and lower at the end", seen, bool(losses) and losses[-1] < losses[0])
+    report.expect(
+        f"{name}: loss",
+        "finite, and lower at the end",
+        seen,
+        bool(losses) and losses[-1] < losses[0],
+    )
 
 
 def _judge_result(report: Report, name: str, result: Mapping[str, Any]) -> None:
     """Check what a result of ours says of platform, clock, memory and loss."""
     _judge_basics(report, name, result)
     clock = result["timing"]["clock"]
-    report.expect("clock", "device_event", clock, None if report.dry_run else clock == "device_event", FAILED)
+    report.expect(
+        "clock", "device_event", clock, None if report.dry_run else clock == "device_event", FAILED
+    )
     report.expect("warnings of the result", "none", result["warnings"], not result["warnings"])
     if name in COMPILED and not report.dry_run:
-        settings, seconds = result["framework_config"], result["native_metrics"].get("compile_time_seconds")
+        settings, seconds = (
+            result["framework_config"],
+            result["native_metrics"].get("compile_time_seconds"),
+        )
         is_compiled = settings.get("torch_compile") is True
         report.expect("kernels", "compiled", f"{settings}, {seconds} s", is_compiled, FAILED)
         first, *others = result["step_times"]
@@ -213,9 +252,15 @@ def profilers(report: Report) -> None:
         with profile(activities=[activity]) as profiled:
             work()
             device.synchronize()
-        kernels = [event for event in profiled.events() if report.dry_run or "cuda" in str(event.device_type).lower()]
+        kernels = [
+            event
+            for event in profiled.events()
+            if report.dry_run or "cuda" in str(event.device_type).lower()
+        ]
         report.expect("torch's profiler", "sees kernels", f"{len(kernels)} events", bool(kernels))
-        report.note(profiled=sorted({event.name for event in kernels})[:20], torch=torch.__version__)
+        report.note(
+            profiled=sorted({event.name for event in kernels})[:20], torch=torch.__version__
+        )
     for name, program, helps in (
         ("nsys", "nsys", (["nsys", "--version"], ["nsys", "profile", "--help"])),
         ("rocprof", "rocprofv3", (["rocprofv3", "--version"], ["rocprofv3", "--help"])),
@@ -224,14 +269,18 @@ def profilers(report: Report) -> None:
             report.expect(program, "is on PATH", "it isn't", None)
             continue
         known = " ".join(report.command(argv).text for argv in helps)
-        plan = benchmark(report, "--framework", "lightning", "--model", "llama", "--profile", name, "--dry-run")
+        plan = benchmark(
+            report, "--framework", "lightning", "--model", "llama", "--profile", name, "--dry-run"
+        )
         words = _words_after(plan.text, program)
         options = [word.split("=")[0] for word in words if word.startswith("--") and len(word) > 2]
         unknown = [option for option in options if option not in known]
         report.expect(
             f"options that we pass to {program}",
             "all are in its help",
-            f"unknown: {', '.join(unknown)}" if unknown else ", ".join(options) or _first_line(plan),
+            f"unknown: {', '.join(unknown)}"
+            if unknown
+            else ", ".join(options) or _first_line(plan),
             None if not options else not unknown,
         )
 
@@ -240,7 +289,10 @@ def _words_after(plan: str, program: str) -> list[str]:
     """Return the words of a plan's command between a profiler and the Python that it starts."""
     line = next((line for line in plan.splitlines() if f" {program} " in line), "")
     words = shlex.split(line)[shlex.split(line).index(program) :] if line else []
-    end = next((index for index, word in enumerate(words) if Path(word).name.startswith("python")), len(words))
+    end = next(
+        (index for index, word in enumerate(words) if Path(word).name.startswith("python")),
+        len(words),
+    )
     return words[:end]
 
 
@@ -258,7 +310,9 @@ def framework_options(report: Report) -> None:
             "megatron-core's get_megatron_optimizer",
             "has no_weight_decay_cond, which NeMo 2 passes",
             output.text.strip() or output.errors[-500:],
-            None if output.status else "no_weight_decay_cond" in output.text or not _is_here("nemo"),
+            None
+            if output.status
+            else "no_weight_decay_cond" in output.text or not _is_here("nemo"),
         )
     with report.part("torchtitan's options"):
         plan = benchmark(report, "--framework", "torchtitan", "--model", "llama", "--dry-run")
@@ -266,7 +320,9 @@ def framework_options(report: Report) -> None:
         clone = os.environ.get("TORCHTITAN_PATH")
         if not options or not clone:
             raise MissingError("no torchtitan: TORCHTITAN_PATH names its clone")
-        known = report.command([sys.executable, "-m", "torchtitan.train", "--help"], timeout_s=60, cwd=Path(clone))
+        known = report.command(
+            [sys.executable, "-m", "torchtitan.train", "--help"], timeout_s=60, cwd=Path(clone)
+        )
         plain = known.text.replace("-", "_")
         unknown = [option for option in options if option not in plain]
         report.expect(
@@ -286,17 +342,25 @@ def _embedded_framework() -> str:
 
 def free_bytes(report: Report) -> int:
     """Ask another process for the free memory: a context here would be memory that the training finds held."""
-    output = report.command([sys.executable, "-c", "import torch; print(torch.cuda.mem_get_info(0)[0])"], timeout_s=60)
+    output = report.command(
+        [sys.executable, "-c", "import torch; print(torch.cuda.mem_get_info(0)[0])"], timeout_s=60
+    )
     return int(output.text) if output.text.strip().isdigit() else 0
 
 
-def benchmark(report: Report, *arguments: str, timeout_s: float = 60.0, env: dict[str, str] | None = None) -> Output:
+def benchmark(
+    report: Report, *arguments: str, timeout_s: float = 60.0, env: dict[str, str] | None = None
+) -> Output:
     """Run ./benchmark.py with these arguments."""
-    return report.command([sys.executable, str(BENCHMARK), *arguments], timeout_s=timeout_s, cwd=ROOT, env=env)
+    return report.command(
+        [sys.executable, str(BENCHMARK), *arguments], timeout_s=timeout_s, cwd=ROOT, env=env
+    )
 
 
 def _first_line(output: Output) -> str:
-    lines = (output.text if output.status == 0 else output.errors or output.text).strip().splitlines()
+    lines = (
+        (output.text if output.status == 0 else output.errors or output.text).strip().splitlines()
+    )
     return f"exit status {output.status}: {lines[0] if lines else ''}"[:300]
 
 

@@ -112,9 +112,13 @@ class Report:
     @property
     def status(self) -> str:
         """The most severe status of the findings."""
-        return max((finding["status"] for finding in self.findings), key=SEVERITY.index, default=SKIPPED)
+        return max(
+            (finding["status"] for finding in self.findings), key=SEVERITY.index, default=SKIPPED
+        )
 
-    def expect(self, what: str, expectation: str, seen: Any, is_met: bool | None, otherwise: str = DOUBTFUL) -> None:
+    def expect(
+        self, what: str, expectation: str, seen: Any, is_met: bool | None, otherwise: str = DOUBTFUL
+    ) -> None:
         """Note a finding.
 
         Args:
@@ -125,7 +129,9 @@ class Report:
             otherwise: the status where they don't: DOUBTFUL or FAILED.
         """
         status = SKIPPED if is_met is None else OK if is_met else otherwise
-        self.findings.append({"what": what, "expectation": expectation, "seen": seen, "status": status})
+        self.findings.append(
+            {"what": what, "expectation": expectation, "seen": seen, "status": status}
+        )
         self.save()
 
     def note(self, **details: Any) -> None:
@@ -170,10 +176,20 @@ class Report:
             output = Output(None, "", f"{type(error).__name__}: {error}")
         else:
             output = _communicate(process, timeout_s)
-        self.keep(" ".join(argv), output.text, status=output.status, errors=output.errors, started=started)
+        self.keep(
+            " ".join(argv), output.text, status=output.status, errors=output.errors, started=started
+        )
         return output
 
-    def keep(self, name: str, text: str, *, status: int | None = 0, errors: str = "", started: float = 0.0) -> None:
+    def keep(
+        self,
+        name: str,
+        text: str,
+        *,
+        status: int | None = 0,
+        errors: str = "",
+        started: float = 0.0,
+    ) -> None:
         """Keep a raw text: the output of a command, or a file."""
         entry: dict[str, Any] = {"name": name, "status": status, "text": text[:LONGEST_OUTPUT]}
         if errors:
@@ -206,7 +222,9 @@ class Report:
         with self.part("catalogue row of the GPU"):
             match = internal("match")(internal("detect")().gpu_info)
             if match.gpu is None:
-                self.expect("catalogue row of the GPU", "one", match.reason, None if self.dry_run else False)
+                self.expect(
+                    "catalogue row of the GPU", "one", match.reason, None if self.dry_run else False
+                )
             return match.gpu
         return None
 
@@ -217,7 +235,12 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything for the file."""
-        return {"status": self.status, "findings": self.findings, "details": self.details, "raw": self.raw}
+        return {
+            "status": self.status,
+            "findings": self.findings,
+            "details": self.details,
+            "raw": self.raw,
+        }
 
 
 def _communicate(process: subprocess.Popen[str], timeout_s: float) -> Output:
@@ -246,7 +269,10 @@ def _end(process: subprocess.Popen[str]) -> tuple[str, str]:
 def write_json(path: Path, document: Any) -> None:
     """Write a document atomically."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(json.dumps(document, indent=1, default=to_plain, ensure_ascii=False) + "\n", encoding="utf-8")
+    beside.write_text(
+        json.dumps(document, indent=1, default=to_plain, ensure_ascii=False) + "\n",
+        encoding="utf-8",
+    )
     os.replace(beside, path)
 
 

@@ -119,7 +119,9 @@ def recorder(report: Report) -> None:
     seconds = [record.seconds for record in recorder.records]
     recorded_s = sum(each or 0.0 for each in seconds)
     report.note(step_times_s=seconds, host_times_s=host_s, wall_s=wall_s, paused_s=paused_s)
-    report.expect("warnings of the recorder", "none", recorder.warnings, not recorder.warnings, FAILED)
+    report.expect(
+        "warnings of the recorder", "none", recorder.warnings, not recorder.warnings, FAILED
+    )
     report.expect(
         "sum of the recorded times against wall time without the pause",
         f"within {2 * AGREEMENT:.0%}",
@@ -230,7 +232,10 @@ def callback_cost(report: Report) -> None:
         report.keep("output of the runs", (folder / "output.log").read_text(errors="replace"))
     quiet_s = {kind: benchmark.quiet(measured) for kind, measured in times.items()}
     added_us = {kind: (seconds - quiet_s["bare"]) * 1e6 for kind, seconds in quiet_s.items()}
-    report.note(quiet_s=quiet_s, median_s={kind: statistics.median(measured) for kind, measured in times.items()})
+    report.note(
+        quiet_s=quiet_s,
+        median_s={kind: statistics.median(measured) for kind, measured in times.items()},
+    )
     ours, monitor = added_us[benchmark.OURS], added_us[benchmark.MONITOR]
     report.expect(
         "what BenchmarkCallback adds to a step that the host limits",
@@ -254,7 +259,11 @@ def _load(path: Path) -> ModuleType:
 @contextlib.contextmanager
 def _quiet_environment() -> Any:
     """Hide a launcher's variables: with them a loop would wait for other processes."""
-    hidden = {name: os.environ.pop(name) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK") if name in os.environ}
+    hidden = {
+        name: os.environ.pop(name)
+        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+        if name in os.environ
+    }
     try:
         yield
     finally:

@@ -62,7 +62,9 @@ HELD_BYTES = 2**30
 def machine(report: Report) -> None:
     """Keep everything that torch says of the device, and find its row in the catalogue."""
     report.keep_files(*FILES)
-    report.note(python=platform.python_version(), kernel=platform.release(), architecture=platform.machine())
+    report.note(
+        python=platform.python_version(), kernel=platform.release(), architecture=platform.machine()
+    )
     with report.part("torch"):
         device = report.device
         torch = device.torch
@@ -74,7 +76,9 @@ def machine(report: Report) -> None:
             devices=device.cuda.device_count(),
             architectures=torch.cuda.get_arch_list(),
             properties={
-                name: getattr(properties, name) for name in dir(properties) if properties and not name.startswith("_")
+                name: getattr(properties, name)
+                for name in dir(properties)
+                if properties and not name.startswith("_")
             },
         )
         if properties is not None:
@@ -83,13 +87,30 @@ def machine(report: Report) -> None:
         seen = internal("detect")(host=report.host())
         report.note(machine=seen)
         count = 0 if report.dry_run else report.device.cuda.device_count()
-        report.expect("GPUs that we see", f"{count}, as torch", len(seen.devices), len(seen.devices) == count, FAILED)
+        report.expect(
+            "GPUs that we see",
+            f"{count}, as torch",
+            len(seen.devices),
+            len(seen.devices) == count,
+            FAILED,
+        )
         report.expect("our warnings about the machine", "none", seen.warnings, not seen.warnings)
-        for name in ("device_name", "total_memory_gb", "gpu_cores", "compute_units", "architecture", "clock_mhz"):
+        for name in (
+            "device_name",
+            "total_memory_gb",
+            "gpu_cores",
+            "compute_units",
+            "architecture",
+            "clock_mhz",
+        ):
             value = getattr(seen.gpu_info, name)
-            report.expect(f"gpu_info.{name}", "known", value, None if report.dry_run else value is not None)
+            report.expect(
+                f"gpu_info.{name}", "known", value, None if report.dry_run else value is not None
+            )
         driver = seen.environment.versions.get("driver")
-        report.expect("the driver's version", "known", driver, None if report.dry_run else driver is not None)
+        report.expect(
+            "the driver's version", "known", driver, None if report.dry_run else driver is not None
+        )
     row = report.catalog_row()
     if row is not None:
         report.note(catalog_row=row)
@@ -112,7 +133,9 @@ def tools(report: Report) -> None:
     """Run the vendor's tools while another process holds memory, and compare our parsers with torch."""
     for package in ("pynvml", "amdsmi"):
         with contextlib.suppress(Exception):
-            report.note(**{package: getattr(importlib.import_module(package), "__version__", "here")})
+            report.note(
+                **{package: getattr(importlib.import_module(package), "__version__", "here")}
+            )
     with report.part("a process that holds memory"), _holder(report) as holder:
         here = [argv for argv in COMMANDS if shutil.which(argv[0])]
         report.expect(
@@ -120,7 +143,9 @@ def tools(report: Report) -> None:
         )  # fmt: skip
         for argv in here:
             report.command(argv)
-        report.command([sys.executable, "-m", "tprimat", "doctor", "--json"], timeout_s=60, cwd=ROOT)
+        report.command(
+            [sys.executable, "-m", "tprimat", "doctor", "--json"], timeout_s=60, cwd=ROOT
+        )
         _parsers(report, holder)
 
 
@@ -128,7 +153,12 @@ def _parsers(report: Report, holder: int) -> None:
     """Look at what our readers make of the same machine: by the vendor's library, and by the tools alone."""
     host = report.host()
     _readers(report, holder, host, "")
-    _readers(report, holder, dataclasses.replace(host, library=lambda name: None), " (without NVML and amdsmi)")
+    _readers(
+        report,
+        holder,
+        dataclasses.replace(host, library=lambda name: None),
+        " (without NVML and amdsmi)",
+    )
 
 
 def _readers(report: Report, holder: int, host: Any, how: str) -> None:
@@ -148,7 +178,9 @@ def _readers(report: Report, holder: int, host: Any, how: str) -> None:
     with report.part(f"our reader of the GPUs' state{how}"):
         states = internal("states")(host)
         report.note(**{f"states{how}": states})
-        report.expect(f"GPUs by the driver{how}", f"{count}, as torch", len(states), len(states) == count)
+        report.expect(
+            f"GPUs by the driver{how}", f"{count}, as torch", len(states), len(states) == count
+        )
         for name in (
             "memory_total_gb",
             "memory_used_gb",
@@ -177,7 +209,10 @@ def _readers(report: Report, holder: int, host: Any, how: str) -> None:
             listed or f"not among {len(processes or ())} processes",
             None
             if report.dry_run
-            else any(process.memory_gb is not None and process.memory_gb >= HELD_BYTES / 1e9 for process in listed),
+            else any(
+                process.memory_gb is not None and process.memory_gb >= HELD_BYTES / 1e9
+                for process in listed
+            ),
         )
     with report.part(f"memory held by others{how}"):
         held_gb = internal("detect")(host=host).environment.memory_held_by_others_gb
@@ -194,18 +229,28 @@ def _holder(report: Report) -> Iterator[int]:
     """Have another process hold memory of the GPU; its number."""
     code = (
         "import torch\n"
-        + ("" if report.dry_run else f"kept = torch.empty({HELD_BYTES}, dtype=torch.uint8, device='cuda:0')\n")
+        + (
+            ""
+            if report.dry_run
+            else f"kept = torch.empty({HELD_BYTES}, dtype=torch.uint8, device='cuda:0')\n"
+        )
         + "print('ready', flush=True)\ninput()\n"
     )
     if report.dry_run:
         code = "print('ready', flush=True)\ninput()\n"
     process = subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         assert process.stdout is not None
         ready = process.stdout.readline().strip() == "ready"
-        report.expect("a process that holds memory", "starts", "it does" if ready else "it doesn't", ready)
+        report.expect(
+            "a process that holds memory", "starts", "it does" if ready else "it doesn't", ready
+        )
         yield process.pid
     finally:
         process.kill()

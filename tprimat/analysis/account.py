@@ -52,14 +52,22 @@ def account(run: Run, first_steady: int | None) -> Account | None:
     inside = [entry for entry in run.timeline if entry.start >= 0]
     before = math.fsum(entry.duration for entry in run.timeline if entry.start < 0)
     warm_up = _until(run, first_steady)
-    sums = {name: math.fsum(entry.duration for entry in inside if entry.kind == name) for name in PARTS}
+    sums = {
+        name: math.fsum(entry.duration for entry in inside if entry.kind == name) for name in PARTS
+    }
     if {entry.kind for entry in inside} <= {"evaluation", "checkpoint"}:
-        timed = [(time, window) for time, window in zip(run.step_times, run.window_steps, strict=True) if time]
+        timed = [
+            (time, window)
+            for time, window in zip(run.step_times, run.window_steps, strict=True)
+            if time
+        ]
         if not timed and not inside:
             return None
         total = math.fsum(time * window for time, window in timed)
         parts = sums | {"warm-up": min(warm_up, total), "training": max(total - warm_up, 0.0)}
-        return Account({name: value for name, value in parts.items() if value}, before, is_whole=False)
+        return Account(
+            {name: value for name, value in parts.items() if value}, before, is_whole=False
+        )
     whole = max(entry.start + entry.duration for entry in inside)
     sums["warm-up"] = min(warm_up, sums["training"])
     sums["training"] -= sums["warm-up"]
@@ -67,7 +75,9 @@ def account(run: Run, first_steady: int | None) -> Account | None:
     waits = run.breakdown.get("data_wait_s")
     steps = sum(entry.steps for entry in inside if entry.kind == "training")
     waiting = None if waits is None else waits * steps
-    return Account({name: round(value, 6) for name, value in sums.items() if value > ROUNDING}, before, waiting)
+    return Account(
+        {name: round(value, 6) for name, value in sums.items() if value > ROUNDING}, before, waiting
+    )
 
 
 def _until(run: Run, first_steady: int | None) -> float:
@@ -75,4 +85,6 @@ def _until(run: Run, first_steady: int | None) -> float:
     if first_steady is None:
         return 0.0
     records = zip(run.steps, run.step_times, run.window_steps, strict=True)
-    return math.fsum(time * window for step, time, window in records if time and step < first_steady)
+    return math.fsum(
+        time * window for step, time, window in records if time and step < first_steady
+    )

@@ -14,7 +14,15 @@ NEAR_STEPS = 2
 """Steps by which a change point may miss the step that changed."""
 
 LIMITS = frozenset(
-    {"power-cap", "thermal", "hardware-slowdown", "power-brake", "clock-setting", "sync-boost", "gpu-shared"}
+    {
+        "power-cap",
+        "thermal",
+        "hardware-slowdown",
+        "power-brake",
+        "clock-setting",
+        "sync-boost",
+        "gpu-shared",
+    }
 )
 """Events that slow a training from their first to their last step."""
 
@@ -30,7 +38,11 @@ def cause_of_change(run: Run, step: int, before_s: float, after_s: float) -> str
     for issue in run.telemetry.issues:
         for at, makes_faster in _changes(issue):
             if abs(at - step) <= near and makes_faster == (after_s < before_s):
-                return issue.text if issue.code not in LIMITS or not makes_faster else f"end of {issue.text}"
+                return (
+                    issue.text
+                    if issue.code not in LIMITS or not makes_faster
+                    else f"end of {issue.text}"
+                )
     return None
 
 

@@ -51,7 +51,9 @@ def change_points(series: Values) -> list[int]:
     if len(series) < 2 * least:
         return []
     # No segment's median lies beyond these: half of its records are on either side of it.
-    low, high = np.partition(series, (least // 2 - 1, -(least // 2)))[[least // 2 - 1, -(least // 2)]]
+    low, high = np.partition(series, (least // 2 - 1, -(least // 2)))[
+        [least // 2 - 1, -(least // 2)]
+    ]
     return [] if relative_change(low, high) < LEAST_CHANGE else _splits(series, least)
 
 
@@ -77,7 +79,10 @@ def _is_change(series: Values, split: int) -> bool:
         return False
     # An outlier moves no batch's median far.
     test = welch(
-        *([median(batch) for batch in np.array_split(part, math.isqrt(len(part)))] for part in (before, after))
+        *(
+            [median(batch) for batch in np.array_split(part, math.isqrt(len(part)))]
+            for part in (before, after)
+        )
     )
     return test is None or test.p() < CERTAINTY
 

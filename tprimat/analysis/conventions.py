@@ -50,7 +50,11 @@ def _no_window(shape: ModelConfig, length: int) -> float | None:
 
 
 def _palm(shape: ModelConfig, length: int) -> float | None:
-    whole, weights, count = _full_attention(shape, length), flops_per_token(shape, 0), models.parameters(shape)
+    whole, weights, count = (
+        _full_attention(shape, length),
+        flops_per_token(shape, 0),
+        models.parameters(shape),
+    )
     return 6.0 * count + whole - weights if count and whole and weights else None
 
 
@@ -59,7 +63,9 @@ def _six_n(shape: ModelConfig, _: int) -> float | None:
     return 6.0 * count if count else None
 
 
-def _recomputed(per_token: Callable[[ModelConfig, int], float | None]) -> Callable[[ModelConfig, int], float | None]:
+def _recomputed(
+    per_token: Callable[[ModelConfig, int], float | None],
+) -> Callable[[ModelConfig, int], float | None]:
     def counted(shape: ModelConfig, length: int) -> float | None:
         found = per_token(shape, length)
         return found and found * RECOMPUTED
@@ -69,7 +75,13 @@ def _recomputed(per_token: Callable[[ModelConfig, int], float | None]) -> Callab
 
 def _mamba_width(shape: ModelConfig, length: int) -> float | None:
     hidden, heads, size = shape.hidden_size, shape.state_heads, shape.state_head_dim
-    if "M" not in (shape.layer_pattern or "") or not hidden or not heads or not size or heads * size == 2 * hidden:
+    if (
+        "M" not in (shape.layer_pattern or "")
+        or not hidden
+        or not heads
+        or not size
+        or heads * size == 2 * hidden
+    ):
         return None
     return flops_per_token(msgspec.structs.replace(shape, state_heads=2 * hidden // size), length)
 
@@ -77,7 +89,9 @@ def _mamba_width(shape: ModelConfig, length: int) -> float | None:
 def _delta_as_attention(shape: ModelConfig, length: int) -> float | None:
     if "G" not in (pattern := shape.layer_pattern or ""):
         return None
-    return flops_per_token(msgspec.structs.replace(shape, layer_pattern=pattern.replace("G", "*")), length)
+    return flops_per_token(
+        msgspec.structs.replace(shape, layer_pattern=pattern.replace("G", "*")), length
+    )
 
 
 def _two_matrices(shape: ModelConfig, length: int) -> float | None:
@@ -87,7 +101,12 @@ def _two_matrices(shape: ModelConfig, length: int) -> float | None:
 
 def _head_size(shape: ModelConfig, length: int) -> float | None:
     hidden, heads, size = shape.hidden_size, shape.num_attention_heads, shape.head_dim
-    if not hidden or not heads or size in (None, hidden // heads) or shape.key_value_lora_rank is not None:
+    if (
+        not hidden
+        or not heads
+        or size in (None, hidden // heads)
+        or shape.key_value_lora_rank is not None
+    ):
         return None
     return flops_per_token(msgspec.structs.replace(shape, head_dim=hidden // heads), length)
 
@@ -100,7 +119,9 @@ def _small_vocabulary(shape: ModelConfig, length: int) -> float | None:
     return flops_per_token(small, length) if (shape.vocab_size or 0) > 2 * VOCABULARY else None
 
 
-def _further_tokens(per_token: Callable[[ModelConfig, int], float | None], shape: ModelConfig, length: int) -> float:
+def _further_tokens(
+    per_token: Callable[[ModelConfig, int], float | None], shape: ModelConfig, length: int
+) -> float:
     """Return the FLOPs per token of the layers for multi-token prediction; 0 without any.
 
     Each has an attention layer, an expert or dense layer, a projection of two embeddings and a head.
@@ -109,7 +130,10 @@ def _further_tokens(per_token: Callable[[ModelConfig, int], float | None], shape
     experts = "E" if shape.num_experts else "-"
     pattern = shape.layer_pattern and shape.layer_pattern + count * f"*{experts}"
     deeper = msgspec.structs.replace(
-        shape, layer_pattern=pattern, num_layers=(shape.num_layers or 0) + count, num_parameters=None
+        shape,
+        layer_pattern=pattern,
+        num_layers=(shape.num_layers or 0) + count,
+        num_parameters=None,
     )
     more, own = per_token(deeper, length), per_token(shape, length)
     if not count or not hidden or not vocabulary or more is None or own is None:
@@ -126,15 +150,22 @@ CONVENTIONS = (
     Convention("PaLM's formula: 6 FLOPs for every parameter, and full attention", _palm),
     Convention("6 FLOPs for every parameter, no attention", _six_n),
     Convention("recomputed activations counted as model FLOPs", _recomputed(flops_per_token)),
-    Convention("full attention, and recomputed activations counted as model FLOPs", _recomputed(_full_attention)),
+    Convention(
+        "full attention, and recomputed activations counted as model FLOPs",
+        _recomputed(_full_attention),
+    ),
     Convention("Mamba layers of width 2 x hidden size", _mamba_width, is_mistake=True),
     Convention("gated delta layers as attention", _delta_as_attention, is_mistake=True),
-    Convention("gated feed-forward layers as two matrices instead of three", _two_matrices, is_mistake=True),
+    Convention(
+        "gated feed-forward layers as two matrices instead of three", _two_matrices, is_mistake=True
+    ),
     Convention("heads of size hidden / heads", _head_size, is_mistake=True),
     Convention("a vocabulary of 32,000", _small_vocabulary),
 )
 """The model's own first, then in the order in which they are met."""
-PACKED = Convention("the attention of short packed sequences", lambda shape, _: flops_per_token(shape, 0))
+PACKED = Convention(
+    "the attention of short packed sequences", lambda shape, _: flops_per_token(shape, 0)
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,7 +189,9 @@ class Match:
     def name(self) -> str:
         """What is counted."""
         further = ", with multi-token prediction" if self.further else ""
-        return ("LoRA as full training, " if self.trains_all else "") + self.convention.name + further
+        return (
+            ("LoRA as full training, " if self.trains_all else "") + self.convention.name + further
+        )
 
     @property
     def is_usual(self) -> bool:
@@ -173,20 +206,29 @@ class Match:
 
 def adapted(shape: ModelConfig) -> ModelConfig:
     """Return a shape of which only adapters of an unstated size are trained."""
-    return msgspec.structs.replace(shape, trainable_parameters=shape.trainable_parameters or ADAPTERS)
+    return msgspec.structs.replace(
+        shape, trainable_parameters=shape.trainable_parameters or ADAPTERS
+    )
 
 
 def matches(per_token: float, shape: ModelConfig, length: int) -> list[Match]:
     """Return every convention that applies to a shape, the nearest to a number of FLOPs per token first."""
     found = list(_matches(per_token, shape, length))
     if shape.trainable_parameters is not None:
-        whole = _matches(per_token, msgspec.structs.replace(shape, trainable_parameters=None), length)
+        whole = _matches(
+            per_token, msgspec.structs.replace(shape, trainable_parameters=None), length
+        )
         found += [dataclasses.replace(match, trains_all=True) for match in whole]
     return sorted(found, key=lambda match: abs(match.deviation))
 
 
 def explanations(
-    per_token: float, shape: ModelConfig, length: int, *, packed: bool = False, tolerance: float = TOLERANCE
+    per_token: float,
+    shape: ModelConfig,
+    length: int,
+    *,
+    packed: bool = False,
+    tolerance: float = TOLERANCE,
 ) -> list[Match]:
     """Return the conventions that explain FLOPs per token, the likeliest first: the model's own if it does, else the
     nearest.
@@ -200,7 +242,11 @@ def explanations(
     for trains_all in (False, True) if packed else ():
         whole = msgspec.structs.replace(shape, trainable_parameters=None) if trains_all else shape
         weights, counted = flops_per_token(whole, 0), (FULL if trains_all or close == [] else OWN,)
-        most = [each.per_token for each in found if each.convention in counted and each.trains_all is trains_all]
+        most = [
+            each.per_token
+            for each in found
+            if each.convention in counted and each.trains_all is trains_all
+        ]
         # Full attention of shorter sequences is below that of a long one.
         above = EXACT if close == [] and not trains_all else tolerance
         if weights and most and weights * (1 - tolerance) <= per_token <= max(most) * (1 + above):
@@ -213,4 +259,6 @@ def _matches(per_token: float, shape: ModelConfig, length: int) -> Iterator[Matc
         if counted := convention.per_token(shape, length):
             yield Match(convention, counted, per_token / counted - 1)
             if more := _further_tokens(convention.per_token, shape, length):
-                yield Match(convention, counted + more, per_token / (counted + more) - 1, further=True)
+                yield Match(
+                    convention, counted + more, per_token / (counted + more) - 1, further=True
+                )

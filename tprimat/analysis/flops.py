@@ -38,7 +38,9 @@ from tprimat.results.run import ModelConfig, Run
 
 
 @functools.lru_cache(maxsize=256)
-def flops_per_token(model: ModelConfig, sequence_length: int, *, causal: bool = True) -> float | None:
+def flops_per_token(
+    model: ModelConfig, sequence_length: int, *, causal: bool = True
+) -> float | None:
     """Return the model FLOPs of forward and backward for one token; recomputation is never counted.
 
     If causal, only the half of the attention matrix that a causal model needs counts; with a sequence length of 0
@@ -79,12 +81,17 @@ def model_shape(run: Run) -> tuple[ModelConfig | None, str | None]:
         return run.model_config, None
     known = models.named(run.model)
     if models.denies(run.model, run.model_config):
-        return None, f"the model has other parameters than {models.title(run.model)}, and no shape is stated: no FLOPs"
+        return (
+            None,
+            f"the model has other parameters than {models.title(run.model)}, and no shape is stated: no FLOPs",
+        )
     if known is None:
         return None, f"the shape of {models.title(run.model)} is not stated: no FLOPs"
     if run.scale not in (None, "full"):
         return None, f"the shape of {known.title} at scale {run.scale} is not stated: no FLOPs"
-    trainable = run.model_config.trainable_parameters or (ADAPTERS if "lora" in (run.model or "").lower() else None)
+    trainable = run.model_config.trainable_parameters or (
+        ADAPTERS if "lora" in (run.model or "").lower() else None
+    )
     shape = msgspec.structs.replace(known.shape, trainable_parameters=trainable)
     return shape, f"the result states no model shape; FLOPs are those of {known.title}"
 

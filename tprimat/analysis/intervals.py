@@ -92,7 +92,9 @@ def within_run_interval(
     return Interval(min(values), max(values), "range", None)
 
 
-def _batch_means(values: Sequence[float], weights: Sequence[int] | None, coverage: float) -> Interval:
+def _batch_means(
+    values: Sequence[float], weights: Sequence[int] | None, coverage: float
+) -> Interval:
     means = _means_of_batches(values, weights)
     # Around the mean of all values: batches differ by one in size.
     centre = mean(values, weights)
@@ -101,8 +103,13 @@ def _batch_means(values: Sequence[float], weights: Sequence[int] | None, coverag
 
 
 def _means_of_batches(values: Sequence[float], weights: Sequence[int] | None = None) -> list[float]:
-    parts = itertools.pairwise([round(index * len(values) / BATCHES) for index in range(BATCHES + 1)])
-    return [mean(values[low:high], None if weights is None else weights[low:high]) for low, high in parts]
+    parts = itertools.pairwise(
+        [round(index * len(values) / BATCHES) for index in range(BATCHES + 1)]
+    )
+    return [
+        mean(values[low:high], None if weights is None else weights[low:high])
+        for low, high in parts
+    ]
 
 
 def series_mean(values: Sequence[float]) -> Difference | None:
@@ -141,11 +148,15 @@ def _median_interval(values: Sequence[float]) -> Interval:
     count = len(values)
     r = min(max(_side_autocorrelation(values), 0.0), 0.9)
     independent = count * (1 - r) / (1 + r)
-    half = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * count / (2 * math.sqrt(independent))
+    half = (
+        statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * count / (2 * math.sqrt(independent))
+    )
     # As many values lie below the interval as above it.
     outside = max(math.floor(count / 2 - half), 0)
     ordered = sorted(values)
-    return Interval(ordered[outside], ordered[count - 1 - outside], "median", round(CONFIDENCE - MISSED, 4))
+    return Interval(
+        ordered[outside], ordered[count - 1 - outside], "median", round(CONFIDENCE - MISSED, 4)
+    )
 
 
 def _side_autocorrelation(values: Sequence[float]) -> float:
@@ -155,7 +166,9 @@ def _side_autocorrelation(values: Sequence[float]) -> float:
     are: an outlier counts like any other slow step.
     """
     centre = statistics.median(values)
-    return _autocorrelation([int(value > centre) - int(value < centre) for value in values], centre=0.0)
+    return _autocorrelation(
+        [int(value > centre) - int(value < centre) for value in values], centre=0.0
+    )
 
 
 def _autocorrelation(values: Sequence[float], centre: float | None = None) -> float:
@@ -163,7 +176,9 @@ def _autocorrelation(values: Sequence[float], centre: float | None = None) -> fl
     centre = statistics.fmean(values) if centre is None else centre
     off = [value - centre for value in values]
     total = math.fsum(each * each for each in off)
-    return math.fsum(one * other for one, other in itertools.pairwise(off)) / total if total else 0.0
+    return (
+        math.fsum(one * other for one, other in itertools.pairwise(off)) / total if total else 0.0
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,7 +211,9 @@ class Difference:
 
     def spread(self, *runs: int) -> float:
         """Return the standard deviation that so many runs of each system must have for this error."""
-        return self.error / math.sqrt(2 / runs[0] if self.method == "paired" else sum(1 / count for count in runs))
+        return self.error / math.sqrt(
+            2 / runs[0] if self.method == "paired" else sum(1 / count for count in runs)
+        )
 
     @property
     def minimum_detectable_effect(self) -> float:
@@ -229,7 +246,11 @@ def is_too_wide(width: float) -> bool:
 
 
 def difference(
-    first: Sequence[float], second: Sequence[float], *, floors: tuple[float, float] = (0.0, 0.0), within: float = 0.0
+    first: Sequence[float],
+    second: Sequence[float],
+    *,
+    floors: tuple[float, float] = (0.0, 0.0),
+    within: float = 0.0,
 ) -> Difference | None:
     """Compare two systems by a value of each of their runs, usually the logarithm of its mean rate.
 
@@ -255,7 +276,9 @@ def difference(
         return None
     value = statistics.fmean(first) - statistics.fmean(second)
     own = within / t_quantile(count - 1) if within else 0.0
-    return Difference(value, math.hypot(math.sqrt(variance * (1 + 1 / count)), own), count - 1, "prediction")
+    return Difference(
+        value, math.hypot(math.sqrt(variance * (1 + 1 / count)), own), count - 1, "prediction"
+    )
 
 
 def welch(
@@ -274,7 +297,9 @@ def welch(
     freedom = variance**2 / sum(
         part**2 / (len(values) - 1) for part, values in zip(parts, (first, second), strict=True)
     )
-    return Difference(statistics.fmean(first) - statistics.fmean(second), math.sqrt(variance), freedom)
+    return Difference(
+        statistics.fmean(first) - statistics.fmean(second), math.sqrt(variance), freedom
+    )
 
 
 def paired(first: Sequence[float], second: Sequence[float]) -> Difference | None:
@@ -309,7 +334,9 @@ def runs_needed(difference: float, spread: float, *, most: int = 100) -> int | N
     """Return how many runs of each find a relative difference with 80 % power; None when more than `most`."""
     # The more runs, the smaller the effect.
     fewer = bisect.bisect_left(
-        range(2, most + 1), True, key=lambda runs: minimum_detectable_effect(spread, runs) <= difference
+        range(2, most + 1),
+        True,
+        key=lambda runs: minimum_detectable_effect(spread, runs) <= difference,
     )
     return None if fewer == most - 1 else 2 + fewer
 
@@ -330,4 +357,6 @@ def t_quantile(freedom: float, confidence: float | None = None) -> float:
     """Return the value of Student's t that a two-sided interval reaches to; by default that of CONFIDENCE."""
     from scipy import special
 
-    return float(special.stdtrit(freedom, (1 + (CONFIDENCE if confidence is None else confidence)) / 2))
+    return float(
+        special.stdtrit(freedom, (1 + (CONFIDENCE if confidence is None else confidence)) / 2)
+    )

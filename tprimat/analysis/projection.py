@@ -72,7 +72,9 @@ class Fit:
         """Return work per second and GPU."""
         first, second = _terms(self.form, gpus, batch)
         total = self.parameters[0] * first + self.parameters[1] * second
-        return math.exp(total) if self.form == "line" else (batch or math.nan) * work / (gpus * total)
+        return (
+            math.exp(total) if self.form == "line" else (batch or math.nan) * work / (gpus * total)
+        )
 
     def interval(self, gpus: int, batch: int | None, work: float) -> Bounds:
         """Return the 95 % prediction interval of the rate of another size, by Student's t on logarithms.
@@ -116,7 +118,9 @@ def fit(sizes: Sequence[Size], form: Form) -> Fit | None:
     None below two sizes; of the communication form also without a batch, or if no work would be divided.
     Each size counts once, however many runs it has: sizes differ from a form by more than runs do from each other.
     """
-    if len(sizes) < PARAMETERS or (form == "communication" and any(size.batch is None for size in sizes)):
+    if len(sizes) < PARAMETERS or (
+        form == "communication" and any(size.batch is None for size in sizes)
+    ):
         return None
     if form == "line":
         rows = [_terms(form, size.gpus, size.batch) for size in sizes]
@@ -132,7 +136,10 @@ def fit(sizes: Sequence[Size], form: Form) -> Fit | None:
     determinant = one * other - both**2
     if determinant <= 1e-12 * one * other:
         return None
-    parameters = (other * first - both * second) / determinant, (one * second - both * first) / determinant
+    parameters = (
+        (other * first - both * second) / determinant,
+        (one * second - both * first) / determinant,
+    )
     inverse = other / determinant, -both / determinant, one / determinant
     if form == "communication" and parameters[0] <= 0:
         # A step without work to divide is no training.
@@ -142,7 +149,8 @@ def fit(sizes: Sequence[Size], form: Form) -> Fit | None:
         parameters, inverse = (first / one, 0.0), (1 / one, 0.0, 0.0)
     freedom = len(sizes) - PARAMETERS
     residuals = (
-        value - parameters[0] * row[0] - parameters[1] * row[1] for row, value in zip(rows, values, strict=True)
+        value - parameters[0] * row[0] - parameters[1] * row[1]
+        for row, value in zip(rows, values, strict=True)
     )
     variance = math.fsum(each**2 for each in residuals) / freedom if freedom else 0.0
     return Fit(form, parameters, variance, freedom, inverse)
@@ -163,13 +171,21 @@ def project(sizes: Sequence[Size], gpus: int, batch: int | None) -> Projection |
     if len(sizes) < LEAST:
         return None
     largest = max(size.gpus for size in sizes)
-    fits = {form: found for form in FORMS if (found := fit(sizes, form)) and (form == "line" or batch is not None)}
+    fits = {
+        form: found
+        for form in FORMS
+        if (found := fit(sizes, form)) and (form == "line" or batch is not None)
+    }
     tests = {form: error for form in fits if (error := left_out(sizes, largest, form)) is not None}
     missed = {form: abs(math.log1p(error)) for form, error in tests.items()}
     form = min(missed, key=lambda form: (missed[form], form == "communication"))
     work = sizes[0].work
     rate = fits[form].rate(gpus, batch, work)
-    credible = (fits[each].rate(gpus, batch, work) for each, error in tests.items() if abs(error) <= CREDIBLE)
+    credible = (
+        fits[each].rate(gpus, batch, work)
+        for each, error in tests.items()
+        if abs(error) <= CREDIBLE
+    )
     tested = rate * math.exp(-missed[form]), rate * math.exp(missed[form])
     bounds = [*fits[form].interval(gpus, batch, work), *tested, *credible]
     return Projection(gpus, batch, fits[form], rate, min(bounds), max(bounds), tests)

@@ -45,14 +45,22 @@ def dispatch_artefacts(run: Run) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """
     if run.platform == "cpu" or _is_ours(run):
         return (), ()
-    timed = [(step, time) for step, time in zip(run.steps, run.step_times, strict=True) if time is not None]
+    timed = [
+        (step, time)
+        for step, time in zip(run.steps, run.step_times, strict=True)
+        if time is not None
+    ]
     times = [time for _, time in timed]
     if alternates(times):
         return (), ()
     fast: set[int] = set()
     payers: set[int] = set()
     # What was handed over ends with a jump, or with the run.
-    jumps = [at for at, (time, after) in enumerate(itertools.pairwise(times), 1) if time < 2 * DISPATCHED * after]
+    jumps = [
+        at
+        for at, (time, after) in enumerate(itertools.pairwise(times), 1)
+        if time < 2 * DISPATCHED * after
+    ]
     for end in (*jumps, len(times)):
         around = times[end : end + NEARBY]
         if len(around) < 2:
@@ -69,9 +77,15 @@ def dispatch_artefacts(run: Run) -> tuple[tuple[int, ...], tuple[int, ...]]:
         missing = (end - first) * usual - sum(times[first:end])
         # Where each step waits for the one before, none makes up for the missing time.
         enough = usual + missing / 2
-        waits = (at for at in range(end, min(end + NEARBY, len(times))) if first < end and times[at] > enough)
+        waits = (
+            at
+            for at in range(end, min(end + NEARBY, len(times)))
+            if first < end and times[at] > enough
+        )
         payers.update(itertools.islice(waits, 1))
-    return tuple(timed[at][0] for at in sorted(fast)), tuple(timed[at][0] for at in sorted(payers - fast))
+    return tuple(timed[at][0] for at in sorted(fast)), tuple(
+        timed[at][0] for at in sorted(payers - fast)
+    )
 
 
 def _is_ours(run: Run) -> bool:
@@ -104,7 +118,11 @@ def longer(
         part = [time for time in times[begin:end] if time is not None]
         slow = (first_steady_index(part) or 0) if len(part) >= MINIMUM_RECORDS else len(part)
         places.update(range(begin, begin + slow))
-    plain = [(place, time) for place, time in enumerate(times) if time is not None and place not in places]
+    plain = [
+        (place, time)
+        for place, time in enumerate(times)
+        if time is not None and place not in places
+    ]
     found = {}
     for place in places:
         at, time = bisect.bisect_left(plain, (place,)), times[place]
@@ -112,7 +130,9 @@ def longer(
         if time is None or len(around) < LEAST_PLAIN:
             continue
         usual, window = statistics.median(around), windows[place]
-        if time - usual > max(LONGER * usual, LONGER_SIGMAS * robust_sigma(around), 2 * resolution / window):
+        if time - usual > max(
+            LONGER * usual, LONGER_SIGMAS * robust_sigma(around), 2 * resolution / window
+        ):
             found[place] = round((time - usual) * window, 6)
     return found
 
@@ -130,7 +150,9 @@ def trained(run: Run) -> Run:
     if sum(time is not None for time in run.step_times) - len(held) >= LEAST_PLAIN:
         return without(run, held)
     rows = zip(run.step_times, run.window_steps, others, strict=True)
-    times = tuple(time if time is None or not other else time - other / window for time, window, other in rows)
+    times = tuple(
+        time if time is None or not other else time - other / window for time, window, other in rows
+    )
     return msgspec.structs.replace(run, step_times=times)
 
 
@@ -145,7 +167,8 @@ def without(run: Run, steps: Collection[int]) -> Run:
         return tuple(series[index] for index in kept)
 
     native = {
-        name: shortened(value) if isinstance(value, tuple) else value for name, value in run.native_metrics.items()
+        name: shortened(value) if isinstance(value, tuple) else value
+        for name, value in run.native_metrics.items()
     }
     series = {name: shortened(getattr(run, name)) for name in SERIES}
     return msgspec.structs.replace(run, **series, native_metrics=native, profiled_steps=())
@@ -157,11 +180,17 @@ def recorded_steps(run: Run) -> int:
     Of several steps of which one is sampled, all count.
     """
     if run.timing.kind == "sampled" and len(run.steps) > 1:
-        return run.steps[-1] - run.steps[0] + min(later - step for step, later in itertools.pairwise(run.steps))
+        return (
+            run.steps[-1]
+            - run.steps[0]
+            + min(later - step for step, later in itertools.pairwise(run.steps))
+        )
     if max(run.window_steps, default=1) == 1:
         return len(run.steps)
     counted, reached = 0, 0
-    for step, window in sorted(zip(run.steps, run.window_steps, strict=True), key=lambda record: record[0] - record[1]):
+    for step, window in sorted(
+        zip(run.steps, run.window_steps, strict=True), key=lambda record: record[0] - record[1]
+    ):
         counted += max(0, step - max(reached, step - window))
         reached = max(reached, step)
     return counted
@@ -169,7 +198,11 @@ def recorded_steps(run: Run) -> int:
 
 def total_time(run: Run) -> tuple[float | None, list[str]]:
     """Return the wall time of the whole run, or None with the reason."""
-    if run.steps and set(run.window_steps) == {1} and run.steps[-1] - run.steps[0] == len(run.steps) - 1:
+    if (
+        run.steps
+        and set(run.window_steps) == {1}
+        and run.steps[-1] - run.steps[0] == len(run.steps) - 1
+    ):
         # Most runs have a record for each step.
         times = [time for time in run.step_times if time is not None]
         if len(times) == len(run.steps):
@@ -191,5 +224,7 @@ def total_time(run: Run) -> tuple[float | None, list[str]]:
             return None, [f"total time unknown: {untimed} of {len(run.steps)} records have no time"]
     for (earlier, _, _), (step, _, window) in itertools.pairwise(timed):
         if step - earlier != window:
-            return None, [f"total time unknown: not all steps between {earlier} and {step} are recorded"]
+            return None, [
+                f"total time unknown: not all steps between {earlier} and {step} are recorded"
+            ]
     return math.fsum([time * window for _, time, window in timed]), []

@@ -40,7 +40,11 @@ def run_order_trend(means: Sequence[float]) -> Order | None:
     odd, even = means[0::2], means[1::2]
     if _alternates(odd, even):
         return Order("alternates", statistics.fmean(odd) / statistics.fmean(even) - 1)
-    rising = sum((later > earlier) - (later < earlier) for i, earlier in enumerate(means) for later in means[i + 1 :])
+    rising = sum(
+        (later > earlier) - (later < earlier)
+        for i, earlier in enumerate(means)
+        for later in means[i + 1 :]
+    )
     if _kendall_p(abs(rising), count) >= 0.01:
         return None
     halves = means[: count // 2], means[(count + 1) // 2 :]

@@ -9,7 +9,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tprimat.analysis import warmup
-from tprimat.analysis.changepoints import CERTAINTY, LEAST_CHANGE, NEAR, change_points, relative_change
+from tprimat.analysis.changepoints import (
+    CERTAINTY,
+    LEAST_CHANGE,
+    NEAR,
+    change_points,
+    relative_change,
+)
 from tprimat.analysis.intervals import BATCHES
 from tprimat.analysis.stats import median
 
@@ -48,7 +54,11 @@ def find_segments(values: Sequence[float]) -> tuple[Segment, ...]:
     series = np.asarray(values, dtype=np.float64)
     edges = [start, *(start + each for each in change_points(series[start:])), len(series)]
     medians = [median(series[low:high]) for low, high in itertools.pairwise(edges)]
-    if len(edges) > 2 and medians[0] > medians[1] and edges[1] <= warmup.longest_warm_up(len(series)):
+    if (
+        len(edges) > 2
+        and medians[0] > medians[1]
+        and edges[1] <= warmup.longest_warm_up(len(series))
+    ):
         # What is left of the warm-up isn't a segment.
         edges, medians = edges[1:], medians[1:]
     return tuple(
@@ -80,5 +90,9 @@ def _drift(series: Values) -> float | None:
     # A ramp at the beginning shows in the medians of the first tens: each comes nearer to what follows.
     tens = [median(series[low : low + NEAR]) for low in (0, NEAR, 2 * NEAR)] + [median(series)]
     steps = [after / before - 1 for before, after in itertools.pairwise(tens) if before > 0]
-    ramp = len(steps) == 3 and min(map(abs, steps)) >= LEAST_CHANGE and len({step > 0 for step in steps}) == 1
+    ramp = (
+        len(steps) == 3
+        and min(map(abs, steps)) >= LEAST_CHANGE
+        and len({step > 0 for step in steps}) == 1
+    )
     return tens[-1] / tens[0] - 1 if ramp else None

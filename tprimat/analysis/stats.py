@@ -59,7 +59,9 @@ def median(values: Sequence[float] | Values) -> float:
     ordered = np.array(values, dtype=np.float64)
     ordered.sort()
     middle = len(ordered) // 2
-    return float(ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2)
+    return float(
+        ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+    )
 
 
 def robust_sigma(values: Sequence[float] | Values) -> float:
@@ -79,11 +81,16 @@ def alternates(values: Sequence[float] | Values) -> bool:
         return False
     series = np.asarray(values, dtype=np.float64)
     swing = median(abs(np.diff(series)))
-    return swing > SWING * median(series) and median(abs(series[2:] - series[:-2])) < ALTERNATING * swing
+    return (
+        swing > SWING * median(series)
+        and median(abs(series[2:] - series[:-2])) < ALTERNATING * swing
+    )
 
 
 def resolution(values: Iterable[float]) -> float:
     """Return the unit of the last decimal that any of some printed values has: 0.01 for 1.5 and 1.25."""
     # A decimal.Decimal of each takes four times as long.
     printed = (repr(float(value)).partition("e") for value in values)
-    return 10.0 ** min((int(power or 0) - len(digits.partition(".")[2]) for digits, _, power in printed), default=0)
+    return 10.0 ** min(
+        (int(power or 0) - len(digits.partition(".")[2]) for digits, _, power in printed), default=0
+    )

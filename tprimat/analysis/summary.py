@@ -122,7 +122,12 @@ class Summary:
 
 
 def summarize(
-    run: Run, clock: Clock | None = None, *, skip: int = 0, stop: int | None = None, earlier: Summary | None = None
+    run: Run,
+    clock: Clock | None = None,
+    *,
+    skip: int = 0,
+    stop: int | None = None,
+    earlier: Summary | None = None,
 ) -> Summary:
     """Return the values of a run, computed from its records and its timeline alone.
 
@@ -141,7 +146,9 @@ def summarize(
     whole = records.without(run, profiled)
     run = records.trained(run)
     if run.environment.emulated or all(time is None for time in run.step_times):
-        empty = PerformanceMetrics(total_steps=records.recorded_steps(whole), final_loss=_final_loss(whole))
+        empty = PerformanceMetrics(
+            total_steps=records.recorded_steps(whole), final_loss=_final_loss(whole)
+        )
         why = EMULATED if run.environment.emulated else "no step times recorded, so no throughput"
         return Summary(Steady(), empty, (why,), clock=clock)
 
@@ -149,12 +156,18 @@ def summarize(
     run = records.without(run, (*fast, *payers))
     known = [time is not None for time in run.step_times]
     times = [time for time in run.step_times if time is not None]
-    steps, windows = (list(itertools.compress(each, known)) for each in (run.steps, run.window_steps))
+    steps, windows = (
+        list(itertools.compress(each, known)) for each in (run.steps, run.window_steps)
+    )
     tokens, rate, rate_warnings = token_rates.of(run)
     warnings = []
     if profiled:
-        warnings.append(f"steps {profiled[0]} to {profiled[-1]} were profiled and are excluded from the results")
-    segments = found = earlier.found if earlier and earlier.found is not None else find_segments(times)
+        warnings.append(
+            f"steps {profiled[0]} to {profiled[-1]} were profiled and are excluded from the results"
+        )
+    segments = found = (
+        earlier.found if earlier and earlier.found is not None else find_segments(times)
+    )
     if fast:
         waited = f" with {_named(payers)}, which waited for the device" if payers else ""
         warnings.append(
@@ -162,7 +175,9 @@ def summarize(
             f"excluded from the results{waited}"
         )
     # Steps done before each record begins.
-    done = [step - window - (steps[0] - windows[0]) for step, window in zip(steps, windows, strict=True)]
+    done = [
+        step - window - (steps[0] - windows[0]) for step, window in zip(steps, windows, strict=True)
+    ]
     start, method = _start(segments, times)
     skipped = bisect.bisect_left(done, skip)
     if start < skipped and len(times) > 1:
@@ -175,7 +190,9 @@ def summarize(
     elif end < len(times):
         warnings.append(f"steps {steps[end - 1] + 1}–{steps[-1]} are excluded: {CUT}")
     if tokens is None and (
-        counted := token_rates.logged(run, [*itertools.compress(range(len(known)), known)][start:end])
+        counted := token_rates.logged(
+            run, [*itertools.compress(range(len(known)), known)][start:end]
+        )
     ):
         tokens, rate, rate_warnings = token_rates.of(run, stats.mean(counted, windows[start:end]))
         if (least := min(counted)) < max(counted) * (1 - token_rates.ROUNDED):
@@ -215,12 +232,18 @@ def summarize(
         tokens_per_second=tokens / mean if tokens else None,
         tokens_per_second_per_gpu=rate(mean),
         # A single record holds its warm-up, if any.
-        warmup_time_seconds=math.fsum(map(operator.mul, times[:start], windows[:start])) if len(times) > 1 else None,
+        warmup_time_seconds=math.fsum(map(operator.mul, times[:start], windows[:start]))
+        if len(times) > 1
+        else None,
         final_loss=_final_loss(whole),
     )
     resolution = _clock_resolution(run)
     metrics = _with_causes(
-        run, [_segment_metrics(segment, steps, times, windows, rate, resolution) for segment in segments]
+        run,
+        [
+            _segment_metrics(segment, steps, times, windows, rate, resolution)
+            for segment in segments
+        ],
     )
     # Of 60 steps of 1 s in whole seconds, either end may be off by 1 s. Printed times of equal steps are rounded alike.
     coarseness = resolution / (mean * sum(windows[start:end]))
@@ -284,8 +307,15 @@ def _start(segments: Sequence[Segment], times: Sequence[float]) -> tuple[int, st
 
 def _from(segments: Sequence[Segment], start: int, times: Sequence[float]) -> tuple[Segment, ...]:
     """Return the parts of segments from a record on."""
-    cut = (dataclasses.replace(each, start=max(each.start, start)) for each in segments if each.stop > start)
-    return tuple(dataclasses.replace(each, median=stats.median(times[each.start : each.stop])) for each in cut)
+    cut = (
+        dataclasses.replace(each, start=max(each.start, start))
+        for each in segments
+        if each.stop > start
+    )
+    return tuple(
+        dataclasses.replace(each, median=stats.median(times[each.start : each.stop]))
+        for each in cut
+    )
 
 
 def _of_blocks(run: Run) -> Summary:
@@ -294,7 +324,10 @@ def _of_blocks(run: Run) -> Summary:
     All blocks count: a block can't be cut, and what its owner chose to do in one is a part of the training.
     """
     blocks = account.blocks(run)
-    times, windows = [block.duration / block.steps for block in blocks], [block.steps for block in blocks]
+    times, windows = (
+        [block.duration / block.steps for block in blocks],
+        [block.steps for block in blocks],
+    )
     lasts = [block.last_step or 0 for block in blocks]
     mean, typical = stats.mean(times, windows), stats.median(times)
     tokens, rate, warnings = token_rates.of(run)
@@ -314,7 +347,9 @@ def _of_blocks(run: Run) -> Summary:
         tokens_per_second_per_gpu=rate(mean),
         final_loss=_final_loss(run),
     )
-    steady = Steady(first_step=blocks[0].first_step, last_step=lasts[-1], method="all_blocks", found=True)
+    steady = Steady(
+        first_step=blocks[0].first_step, last_step=lasts[-1], method="all_blocks", found=True
+    )
     whole = _segment_metrics(Segment(0, len(times), typical, None), lasts, times, windows, rate)
     # Records are outliers, blocks are named.
     whole = dataclasses.replace(whole, outliers=0, outlier_share=0.0)
@@ -334,7 +369,9 @@ def _of_blocks(run: Run) -> Summary:
     )
 
 
-def _unlike_block(blocks: Sequence[Entry], times: Sequence[float], mean: float, typical: float) -> str:
+def _unlike_block(
+    blocks: Sequence[Entry], times: Sequence[float], mean: float, typical: float
+) -> str:
     """Return by which block the mean differs most from the typical block, and what its source says of it."""
     off = [(time - typical) * block.steps for block, time in zip(blocks, times, strict=True)]
     index = max(range(len(off)), key=lambda each: off[each] * math.copysign(1, mean - typical))
@@ -383,7 +420,9 @@ def _segment_metrics(
     first = _first_covered(segment.start, steps, windows)
     steps, times = steps[segment.start : segment.stop], times[segment.start : segment.stop]
     windows = windows[segment.start : segment.stop]
-    limit = segment.median + max(OUTLIER_FRACTION * segment.median, OUTLIER_SIGMAS * stats.robust_sigma(times))
+    limit = segment.median + max(
+        OUTLIER_FRACTION * segment.median, OUTLIER_SIGMAS * stats.robust_sigma(times)
+    )
     outliers = [time for time in times if time > limit]
     mean = stats.mean(times, windows)
     return SegmentMetrics(
@@ -404,7 +443,9 @@ def _with_causes(run: Run, segments: Sequence[SegmentMetrics]) -> tuple[SegmentM
     if not run.telemetry.issues:
         return tuple(segments)
     pairs = itertools.pairwise(segments)
-    causes = [cause_of_change(run, after.first_step, before.mean, after.mean) for before, after in pairs]
+    causes = [
+        cause_of_change(run, after.first_step, before.mean, after.mean) for before, after in pairs
+    ]
     both = zip(segments, [None, *causes], strict=False)
     return tuple(dataclasses.replace(segment, cause=cause) for segment, cause in both)
 

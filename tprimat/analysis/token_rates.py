@@ -16,7 +16,9 @@ WITHHELD = "no throughput"
 """How a warning begins that says why a rate is withheld."""
 
 
-def of(run: Run, logged: float | None = None) -> tuple[float | None, Callable[[float], float | None], list[str]]:
+def of(
+    run: Run, logged: float | None = None
+) -> tuple[float | None, Callable[[float], float | None], list[str]]:
     """Return the tokens of a step, what gives tokens/s/GPU for a mean step time, s, and why either is unknown.
 
     logged: the mean tokens of a step, of a run whose steps differ in them.
@@ -44,7 +46,10 @@ def _tokens_per_step(run: Run) -> tuple[int | None, list[str]]:
     tokens = run.tokens_per_step
     if tokens is None:
         config = run.training_config
-        sizes = {"global batch size": config.global_batch_size, "sequence length": config.sequence_length}
+        sizes = {
+            "global batch size": config.global_batch_size,
+            "sequence length": config.sequence_length,
+        }
         unknown = " and ".join(name for name, size in sizes.items() if size is None)
         return None, [f"{unknown} unknown: step times only, no throughput in tokens"]
     printed = run.native_metrics.get("tokens_per_second")

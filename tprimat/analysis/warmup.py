@@ -132,12 +132,17 @@ def starts_fast(values: Sequence[float] | Values) -> bool:
     others = values[1:]
     usual = median(others)
     below = usual - values[0]
-    return below > max(FAST_FRACTION * usual, FAST_SIGMAS * robust_sigma(others)) and min(others) > usual - below / 2
+    return (
+        below > max(FAST_FRACTION * usual, FAST_SIGMAS * robust_sigma(others))
+        and min(others) > usual - below / 2
+    )
 
 
 def longest_warm_up(count: int) -> int:
     """Return how many records a warm-up may take in a run of so many."""
-    return int(max(min(WARM_UP_SHARE * count, LONGEST_WARM_UP), SHORTEST_LIMIT, LEAST_SHARE * count))
+    return int(
+        max(min(WARM_UP_SHARE * count, LONGEST_WARM_UP), SHORTEST_LIMIT, LEAST_SHARE * count)
+    )
 
 
 def _running_median(series: Values) -> Values:
@@ -154,7 +159,9 @@ def _least_variance(smooth: Values, last: int) -> int:
 
     rest = smooth[last:]
     # A pause of several records behind `last` says nothing of the cut, and would hide every slow start.
-    most = max(median(rest) + PAUSE_SIGMAS * robust_sigma(rest), float(np.quantile(rest, PAUSE_QUANTILE)))
+    most = max(
+        median(rest) + PAUSE_SIGMAS * robust_sigma(rest), float(np.quantile(rest, PAUSE_QUANTILE))
+    )
     # Around a value in the middle of the rest, so that sums of squares lose no digits.
     shifted = np.concatenate([smooth[:last], np.minimum(rest, most)])[::-1] - median(rest)
     counts = np.arange(1, len(smooth) + 1)

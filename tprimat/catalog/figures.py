@@ -82,7 +82,9 @@ class Figure:
 
 
 _NUMBER = r"([\d,]{0,15}\d\.?\d{0,15}(?:e[+-]?\d{1,3})?)"
-_CELL = re.compile(rf"[~≈]?{_NUMBER}\s{{0,9}}(k|m|b|t|ms|s|%)?(?:/\S+)?(?:\s{{0,9}}\(.*\))?", re.IGNORECASE)
+_CELL = re.compile(
+    rf"[~≈]?{_NUMBER}\s{{0,9}}(k|m|b|t|ms|s|%)?(?:/\S+)?(?:\s{{0,9}}\(.*\))?", re.IGNORECASE
+)
 _RATIO = re.compile(rf"{_NUMBER}\s*[x×]\b.*")
 _LENGTH = re.compile(r"(?i)\bseq\w{0,9}[ _-]?len\w{0,9}\D{1,4}(\d[\d,]{0,14})")
 _SCALES = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12, "ms": 1e-3}
@@ -112,7 +114,11 @@ _NOTES = {
     rf"{_NUMBER} samples a step of {_NUMBER} tokens": ("samples_per_step", "sample_tokens"),
     rf"{_NUMBER} tokens a step": ("tokens_per_step",),
     rf"\({_NUMBER} x parameters\)": ("flops_per_parameter",),
-    rf"claims {_NUMBER} days for {_NUMBER}T tokens on {_NUMBER}K GPUs": ("days", "target_tokens", "target_gpus"),
+    rf"claims {_NUMBER} days for {_NUMBER}T tokens on {_NUMBER}K GPUs": (
+        "days",
+        "target_tokens",
+        "target_gpus",
+    ),
     rf"claims {_NUMBER} days to train": ("days",),
 }
 _UNITS = {"target_tokens": 1e12, "target_gpus": 1024}
@@ -129,7 +135,14 @@ LONGEST_HEADING = 100
 LOWEST_LEVEL = 9
 """Characters of a line above a table that says what the table is about; level of a line without heading signs."""
 
-_SPEEDS = ("tokens_per_second_per_gpu", "samples_per_second", "step_time_s", "tflops_per_gpu", "mfu_percent", "ratio")
+_SPEEDS = (
+    "tokens_per_second_per_gpu",
+    "samples_per_second",
+    "step_time_s",
+    "tflops_per_gpu",
+    "mfu_percent",
+    "ratio",
+)
 
 
 def figures(text: str, name: str = "") -> list[Figure]:
@@ -142,7 +155,11 @@ def figures(text: str, name: str = "") -> list[Figure]:
         found = _block([(rows.line_num, cells) for cells in rows if cells], 1, {})
     else:
         found = _tables(text.splitlines())
-    used = (figure for figure in found if figure.fault or any(getattr(figure, field) for field in _SPEEDS))
+    used = (
+        figure
+        for figure in found
+        if figure.fault or any(getattr(figure, field) for field in _SPEEDS)
+    )
     return [dataclasses.replace(figure, file=name) for figure in used]
 
 
@@ -151,22 +168,35 @@ def _candidates(name: str) -> tuple[Gpu, ...]:
     """Return the GPUs that a name may mean: a row's key, a device's name, or a system's, such as DGX-H100."""
     words = {word.rstrip("X") for word in re.split(r"[^A-Z0-9]+", name.upper())} - {""}
     keys = tuple(gpu for gpu in gpus.gpus() if gpu.key == name)
-    alike = (gpu for gpu in gpus.gpus() if any(char.isdigit() for char in _base(gpu)) and _base(gpu) in words)
+    alike = (
+        gpu
+        for gpu in gpus.gpus()
+        if any(char.isdigit() for char in _base(gpu)) and _base(gpu) in words
+    )
     return keys or gpus.match(GpuInfo(device_name=name)).candidates or tuple(alike)
 
 
 def _base(gpu: Gpu) -> str:
     """Return the part of a GPU's short name that has a number: H100, MI300, 4090."""
-    return next((word for word in gpu.short_name.upper().split() if re.search(r"\d{2}", word)), "").rstrip("X")
+    return next(
+        (word for word in gpu.short_name.upper().split() if re.search(r"\d{2}", word)), ""
+    ).rstrip("X")
 
 
 @functools.lru_cache(maxsize=1024)
 def _field(heading: str) -> str | None:
     plain = re.sub(r"[*`_\[\]]", " ", heading.lower())
-    for long, short in ((r"\bper\b", "/"), (r"\bsec(onds?)?\b", "s"), (r"\btok\b", "tokens"), (r" */ *", "/")):
+    for long, short in (
+        (r"\bper\b", "/"),
+        (r"\bsec(onds?)?\b", "s"),
+        (r"\btok\b", "tokens"),
+        (r" */ *", "/"),
+    ):
         plain = re.sub(long, short, plain)
     plain = " ".join(plain.split())
-    return next((field for field, pattern in _HEADINGS.items() if re.fullmatch(pattern, plain)), None)
+    return next(
+        (field for field, pattern in _HEADINGS.items() if re.fullmatch(pattern, plain)), None
+    )
 
 
 def _columns(cells: Sequence[str]) -> dict[int, str]:
@@ -195,7 +225,9 @@ def _value(field: str, cell: str, heading: str) -> Any:
     return None
 
 
-def _figure(line: int, table: int, cells: Iterable[tuple[str, str, str]], context: Mapping[str, Any]) -> Figure:
+def _figure(
+    line: int, table: int, cells: Iterable[tuple[str, str, str]], context: Mapping[str, Any]
+) -> Figure:
     """Return a row from its fields, headings and cells, its note, and what the text above the table says."""
     fields: dict[str, Any] = {}
     for field, heading, cell in cells:
@@ -209,27 +241,40 @@ def _figure(line: int, table: int, cells: Iterable[tuple[str, str, str]], contex
     for pattern, names in _NOTES.items():
         if found := re.search(pattern, fields.get("note", "")):
             values = map(_number, found.groups())
-            fields = {name: value * _UNITS.get(name, 1) for name, value in zip(names, values, strict=True)} | fields
+            fields = {
+                name: value * _UNITS.get(name, 1) for name, value in zip(names, values, strict=True)
+            } | fields
     if (total := fields.get("tokens_per_second")) and fields.get("gpus"):
         fields.setdefault("tokens_per_second_per_gpu", total / fields["gpus"])
     return Figure(line=line, table=table, **fields)
 
 
-def _block(rows: Sequence[tuple[int, Sequence[str]]], table: int, context: Mapping[str, Any]) -> Iterator[Figure]:
+def _block(
+    rows: Sequence[tuple[int, Sequence[str]]], table: int, context: Mapping[str, Any]
+) -> Iterator[Figure]:
     """Yield the rows of a table, whose first one has the headings; or, if those are GPUs, its columns."""
     (first, header), *others = rows
     columns = _columns(header)
     if len(columns) < 2 and sum(bool(_candidates(cell)) for cell in header[1:]) > 1:
         lines = [line for line, cells in others if _field(cells[0]) in _SPEEDS]
-        header, *turned = (list(cells) for cells in zip(*(cells for _, cells in rows), strict=False))
-        header, others = ["gpu", *header[1:]], [(lines[0] if lines else first, cells) for cells in turned]
+        header, *turned = (
+            list(cells) for cells in zip(*(cells for _, cells in rows), strict=False)
+        )
+        header, others = (
+            ["gpu", *header[1:]],
+            [(lines[0] if lines else first, cells) for cells in turned],
+        )
         columns = _columns(header)
     for line, cells in others:
         if len(cells) != len(header):
-            fault = f"{len(cells)} cells under {len(header)} headings: the values are in other columns"
+            fault = (
+                f"{len(cells)} cells under {len(header)} headings: the values are in other columns"
+            )
             yield Figure(line=line, table=table, fault=fault)
         elif len(columns) > 1:
-            yield _figure(line, table, ((field, header[i], cells[i]) for i, field in columns.items()), context)
+            yield _figure(
+                line, table, ((field, header[i], cells[i]) for i, field in columns.items()), context
+            )
 
 
 def _tables(lines: Sequence[str]) -> Iterator[Figure]:
@@ -245,17 +290,27 @@ def _tables(lines: Sequence[str]) -> Iterator[Figure]:
         if len(split) > 1 and (rows or "|" in text or len(_columns(split)) > 1):
             rows.append((number, [cell.strip() for cell in split]))
             continue
-        if len(rows) > 1 and (len(_columns(rows[0][1])) > 1 or any(_field(cells[0]) in _SPEEDS for _, cells in rows)):
+        if len(rows) > 1 and (
+            len(_columns(rows[0][1])) > 1 or any(_field(cells[0]) in _SPEEDS for _, cells in rows)
+        ):
             table += 1
             yield from _block(rows, table, {field: value for field, (_, value) in said.items()})
         rows = []
         # What a heading says ends with the next one of its level.
         level = len(text) - len(text.lstrip("#")) or LOWEST_LEVEL
-        said = {field: each for field, each in said.items() if level == LOWEST_LEVEL or each[0] < level}
+        said = {
+            field: each for field, each in said.items() if level == LOWEST_LEVEL or each[0] < level
+        }
         if len(text) < LONGEST_HEADING:
-            names = (word for word in re.findall(r"[\w-]{0,15}\d[\w-]{0,30}", text) if _candidates(word))
+            names = (
+                word for word in re.findall(r"[\w-]{0,15}\d[\w-]{0,30}", text) if _candidates(word)
+            )
             model, length = models.recognize(text), _LENGTH.search(text)
-            found = {"gpu": next(names, None), "model": model and model.name, "task": _value("task", text, "")}
+            found = {
+                "gpu": next(names, None),
+                "model": model and model.name,
+                "task": _value("task", text, ""),
+            }
             found["sequence_length"] = length and _number(length[1])
             said |= {field: (level, value) for field, value in found.items() if value}
 
@@ -283,7 +338,9 @@ def _card(lines: Sequence[str]) -> Iterator[Figure]:
             model = value.strip()
         elif name == "status":
             if start:
-                yield Figure(line=start, table=1, model=model, note=text, **_of_text(text), **fields)
+                yield Figure(
+                    line=start, table=1, model=model, note=text, **_of_text(text), **fields
+                )
             keys = [key for _, key in path] + [""] * 3
             fields, text, start = {"task": _value("task", keys[1], ""), "gpu": keys[2]}, "", 0
         elif name == "precision":

@@ -59,7 +59,8 @@ some back: an L4 of 24 GB shows 22.0 GiB, a B300 of 288 GB 268, an MI300X of 192
 _CLOCK_TOLERANCE = 0.02
 _LONGEST_LABEL = 28
 _SAYS_NOTHING = re.compile(
-    r"(?<!\s)\s*(@.*|\bCPU\b|\bprocessor\b|\b\d+-core\b|\bwith radeon\b.*|\bgeneration$)", re.IGNORECASE
+    r"(?<!\s)\s*(@.*|\bCPU\b|\bprocessor\b|\b\d+-core\b|\bwith radeon\b.*|\bgeneration$)",
+    re.IGNORECASE,
 )
 """Suffixes of CPU names."""
 
@@ -79,7 +80,9 @@ _ERROR = re.compile(
 
 _CORES_PER_UNIT = {
     **dict.fromkeys(("sm_70", "sm_72", "sm_75", "sm_80"), 64),
-    **dict.fromkeys(("sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120", "sm_121"), 128),
+    **dict.fromkeys(
+        ("sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120", "sm_121"), 128
+    ),
     **dict.fromkeys(("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950"), 64),
     "gfx1100": 128,
 }
@@ -157,7 +160,11 @@ class Gpu:
     @property
     def boost(self) -> float:
         """The maximum clock over that of the data sheet's peak."""
-        return self.highest_clock_mhz / self.clock_mhz if self.highest_clock_mhz and self.clock_mhz else 1.0
+        return (
+            self.highest_clock_mhz / self.clock_mhz
+            if self.highest_clock_mhz and self.clock_mhz
+            else 1.0
+        )
 
     def ceiling_tflops(self, precision: str | None) -> float | None:
         """Return what no product can exceed: the dense peak at the maximum clock; None if there is no value."""
@@ -169,7 +176,9 @@ class Gpu:
         """Caveat for any value from this row, or None."""
         if "memory" in self.evidence:
             return f"{self.title}: peaks not confirmed by the vendor"
-        return f"{self.title}: sources disagree ({self.note})" if "conflict" in self.evidence else None
+        return (
+            f"{self.title}: sources disagree ({self.note})" if "conflict" in self.evidence else None
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,12 +206,17 @@ def gpus() -> tuple[Gpu, ...]:
 
 def read_table(name: str, row: type[_Row]) -> tuple[_Row, ...]:
     """Return the rows of a CSV file beside this one whose columns are fields of `row`; an empty cell is a default."""
-    return read_rows(importlib.resources.files("tprimat.catalog").joinpath(name).read_text(encoding="utf-8"), row)
+    return read_rows(
+        importlib.resources.files("tprimat.catalog").joinpath(name).read_text(encoding="utf-8"), row
+    )
 
 
 def read_rows(content: str, row: type[_Row]) -> tuple[_Row, ...]:
     """Return the rows of the text of such a file."""
-    cells = ({column: text for column, text in line.items() if text} for line in csv.DictReader(content.splitlines()))
+    cells = (
+        {column: text for column, text in line.items() if text}
+        for line in csv.DictReader(content.splitlines())
+    )
     return tuple(msgspec.convert(fields, row, strict=False) for fields in cells)
 
 
@@ -224,14 +238,19 @@ def match(info: GpuInfo) -> Match:
     name = _bare(info.device_name)
     if part := _virtual_part(info.device_name):
         return Match(
-            None, f"{info.device_name} is a GPU partition ({part}): the peak of the whole GPU does not apply", part
+            None,
+            f"{info.device_name} is a GPU partition ({part}): the peak of the whole GPU does not apply",
+            part,
         )
     if name.lower() == _GENERIC_AMD_NAME:
         return _match_by_facts(info)
     objections = {gpu: _objections(gpu, info) for gpu in _named(name)}
     fitting = [gpu for gpu, against in objections.items() if not against]
     if not objections and _UNRATED.fullmatch(name):
-        return Match(None, f"no dense peak of {info.device_name} is published in a source that can be cited: no MFU")
+        return Match(
+            None,
+            f"no dense peak of {info.device_name} is published in a source that can be cited: no MFU",
+        )
     if not objections:
         return Match(None, f"{info.device_name} is not a known GPU")
     if not fitting:
@@ -244,9 +263,14 @@ def match(info: GpuInfo) -> Match:
         return Match(None, reason, candidates=tuple(fitting))
     if name.upper().endswith(" VF") and None in (info.compute_units, info.total_memory_gb):
         return Match(
-            None, f"{info.device_name} is a virtual function: a whole GPU only if compute units and memory match"
+            None,
+            f"{info.device_name} is a virtual function: a whole GPU only if compute units and memory match",
         )
-    return Match(fitting[0], f"{fitting[0].title}, by {', '.join(_confirmations(info))}", candidates=(fitting[0],))
+    return Match(
+        fitting[0],
+        f"{fitting[0].title}, by {', '.join(_confirmations(info))}",
+        candidates=(fitting[0],),
+    )
 
 
 @functools.lru_cache(maxsize=1024)
@@ -331,43 +355,62 @@ def is_called(gpu: Gpu, name: str) -> bool:
 
 
 def _match_by_facts(info: GpuInfo) -> Match:
-    names = {"architecture": "architecture", "compute_units": "number of compute units", "total_memory_gb": "memory"}
+    names = {
+        "architecture": "architecture",
+        "compute_units": "number of compute units",
+        "total_memory_gb": "memory",
+    }
     if unknown := [fact for field, fact in names.items() if getattr(info, field) is None]:
-        return Match(None, f"{info.device_name} names no GPU, and its {' and '.join(unknown)} is unknown")
+        return Match(
+            None, f"{info.device_name} names no GPU, and its {' and '.join(unknown)} is unknown"
+        )
     fitting = [gpu for gpu in _amd_devices() if not _objections(gpu, info)]
     if info.clock_mhz is not None:
-        fitting = [gpu for gpu in fitting if not _twins(gpu) or _near(info.clock_mhz, gpu.clock_mhz)]
+        fitting = [
+            gpu for gpu in fitting if not _twins(gpu) or _near(info.clock_mhz, gpu.clock_mhz)
+        ]
     if len(fitting) == 1:
         reason = f"{fitting[0].title}, by {', '.join(_confirmations(info)[1:])}"
         return Match(fitting[0], reason, candidates=(fitting[0],))
     facts = f"{_plain_architecture(info.architecture)}, {info.compute_units} compute units, {_gib(info)}"
     if fitting:
         either = " or ".join(gpu.title for gpu in fitting)
-        return Match(None, f"{info.device_name} may be {either} ({facts})", candidates=tuple(fitting))
+        return Match(
+            None, f"{info.device_name} may be {either} ({facts})", candidates=tuple(fitting)
+        )
     clock = f", {info.clock_mhz:.0f} MHz" if info.clock_mhz else ", clock unknown"
     return Match(
-        None, f"{info.device_name} names no GPU, and no known GPU has {facts}{clock}: an unknown GPU or a partition"
+        None,
+        f"{info.device_name} names no GPU, and no known GPU has {facts}{clock}: an unknown GPU or a partition",
     )
 
 
 def _objections(gpu: Gpu, info: GpuInfo) -> list[str]:
     stack = {"cuda": "NVIDIA", "rocm": "AMD"}.get(info.software_stack or "")
     named = (info.device_name or "").split(" ")[0].split("_")[0].upper()
-    architecture, part, memory = _plain_architecture(info.architecture), _partition(gpu, info), info.total_memory_gb
+    architecture, part, memory = (
+        _plain_architecture(info.architecture),
+        _partition(gpu, info),
+        info.total_memory_gb,
+    )
     least, most = (share * gpu.memory_gb * GIB / GB for share in VISIBLE_MEMORY)
     units = f"it has {info.compute_units} compute units, and {gpu.title} has {gpu.compute_units}"
     objections = {
         f"{gpu.title} is made by {gpu.vendor}": named in ("NVIDIA", "AMD") and named != gpu.vendor,
-        f"it ran under {info.software_stack}, and {gpu.title} is made by {gpu.vendor}": stack not in (None, gpu.vendor),
+        f"it ran under {info.software_stack}, and {gpu.title} is made by {gpu.vendor}": stack
+        not in (None, gpu.vendor),
         f"its architecture is {architecture}, and {gpu.title} has {gpu.architecture}": (
             architecture not in (None, gpu.architecture)
         ),
-        f"it is a partition: {part}" if part else units: info.compute_units not in (None, gpu.compute_units),
+        f"it is a partition: {part}" if part else units: info.compute_units
+        not in (None, gpu.compute_units),
         f"it has {memory or 0:.1f} GB of memory, and {gpu.title} shows {least:.0f} to {most:.0f} GB": (
             memory is not None and not least <= memory <= most
         ),
         **{
-            f"its clock of {info.clock_mhz:.0f} MHz is that of {twin.title}": _near(info.clock_mhz, twin.clock_mhz)
+            f"its clock of {info.clock_mhz:.0f} MHz is that of {twin.title}": _near(
+                info.clock_mhz, twin.clock_mhz
+            )
             for twin in _twins(gpu)
             if info.clock_mhz is not None
         },
@@ -393,7 +436,11 @@ def _virtual_part(name: str) -> str | None:
     name = name.replace("_", " ").strip()
     if part := _MIG.search(name):
         return part[0]
-    return "vGPU" if name.upper().startswith("GRID") or re.search(r"-\d+(-\d+)?[ABCQ]$", name) else None
+    return (
+        "vGPU"
+        if name.upper().startswith("GRID") or re.search(r"-\d+(-\d+)?[ABCQ]$", name)
+        else None
+    )
 
 
 def _partition(gpu: Gpu, info: GpuInfo) -> str | None:
@@ -404,14 +451,18 @@ def _partition(gpu: Gpu, info: GpuInfo) -> str | None:
     share = f"({units} of {gpu.compute_units} compute units)"
     if gpu.vendor == "NVIDIA":
         return f"MIG slice or MPS share {share}"
-    mode = {2.0: "DPX ", 3.0: "TPX ", 4.0: "QPX ", 6.0: "CPX ", 8.0: "CPX "}.get(gpu.compute_units / units, "")
+    mode = {2.0: "DPX ", 3.0: "TPX ", 4.0: "QPX ", 6.0: "CPX ", 8.0: "CPX "}.get(
+        gpu.compute_units / units, ""
+    )
     return f"{mode}partition {share}"
 
 
 def _confirmations(info: GpuInfo) -> list[str]:
     units = info.compute_units and f"{info.compute_units} compute units"
     clock = info.clock_mhz and f"{info.clock_mhz:.0f} MHz"
-    known = [fact for fact in (units, _plain_architecture(info.architecture), _gib(info), clock) if fact]
+    known = [
+        fact for fact in (units, _plain_architecture(info.architecture), _gib(info), clock) if fact
+    ]
     return [f"its name {info.device_name}", *known] if known else ["its name only"]
 
 
@@ -423,9 +474,14 @@ def _bare(name: str) -> str:
     """Return a name without the maker's, trademarks, and the underscores of file names."""
     plain = re.sub(r"\((R|TM|C)\)|[®™]", " ", name, flags=re.IGNORECASE).replace("_", " ")
     plain = " ".join(plain.split())
-    return re.sub(r"(?i)^(\d+th gen\s+)?((nvidia|amd|intel|tesla|geforce|instinct)\s+)+(?=\S)", "", plain)
+    return re.sub(
+        r"(?i)^(\d+th gen\s+)?((nvidia|amd|intel|tesla|geforce|instinct)\s+)+(?=\S)", "", plain
+    )
 
 
 def _plain_architecture(architecture: str | None) -> str | None:
     """Return gfx942 of gfx942:sramecc+:xnack-, sm_90 of sm90a."""
-    return re.sub(r"^sm_?(\d+)a?$", r"sm_\1", (architecture or "").split(":")[0].strip().lower()) or None
+    return (
+        re.sub(r"^sm_?(\d+)a?$", r"sm_\1", (architecture or "").split(":")[0].strip().lower())
+        or None
+    )

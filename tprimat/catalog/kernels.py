@@ -46,11 +46,16 @@ _COLLECTIVES = (
 """Kinds of collectives, by how kernels, operators and NCCL's own records spell them; the first that fits."""
 
 _COLLECTIVE_KERNEL = re.compile(
-    r"nccl|rccl|multimem_|cross_device_reduce|(one|two)_shot_all_reduce|deep_ep::|nvshmem|mscclpp|userbuffers_", re.I
+    r"nccl|rccl|multimem_|cross_device_reduce|(one|two)_shot_all_reduce|deep_ep::|nvshmem|mscclpp|userbuffers_",
+    re.I,
 )
-_COLLECTIVE_OPERATOR = re.compile(r"^(nccl:|c10d::|_c10d_functional::|symm_mem::|record_param_comms$)")
+_COLLECTIVE_OPERATOR = re.compile(
+    r"^(nccl:|c10d::|_c10d_functional::|symm_mem::|record_param_comms$)"
+)
 _PYTHON = re.compile(r"^nn\.Module: |^<built-in |\(\d+\): ")
-_CAST_KERNEL = re.compile(r"direct_copy.{0,2000}LoadWithCast|(bfloat16|float16|float8)\w{0,200}_copy_kernel")
+_CAST_KERNEL = re.compile(
+    r"direct_copy.{0,2000}LoadWithCast|(bfloat16|float16|float8)\w{0,200}_copy_kernel"
+)
 _COPY = re.compile(r"^aten::(copy_|_to_copy)$")
 
 
@@ -94,7 +99,9 @@ def waits_for_gpu(call: str) -> bool:
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def part_of(kernel: str, ranges: tuple[str, ...] = (), types: tuple[str, ...] = (), collective: str = "") -> str:
+def part_of(
+    kernel: str, ranges: tuple[str, ...] = (), types: tuple[str, ...] = (), collective: str = ""
+) -> str:
     """Return the part of a step that a kernel belongs to.
 
     Args:
@@ -105,15 +112,26 @@ def part_of(kernel: str, ranges: tuple[str, ...] = (), types: tuple[str, ...] = 
     """
     functions = [each for each in ranges if is_python(each)]
     operators = [each for each in ranges if not is_python(each)]
-    if _COLLECTIVE_KERNEL.search(kernel) or (operators and _COLLECTIVE_OPERATOR.search(operators[0])):
+    if _COLLECTIVE_KERNEL.search(kernel) or (
+        operators and _COLLECTIVE_OPERATOR.search(operators[0])
+    ):
         return COMMUNICATION + _collective(kernel, collective, *operators)
     if scope := _first("scope", operators) or _first("python", functions):
         return scope
     if operators and _COPY.search(operators[0]):
         # Types of destination and source; without them the kernel's name tells.
-        is_cast = types[0] != types[1] if len(types) > 1 and all(types[:2]) else _CAST_KERNEL.search(kernel)
+        is_cast = (
+            types[0] != types[1]
+            if len(types) > 1 and all(types[:2])
+            else _CAST_KERNEL.search(kernel)
+        )
         return "quantisation" if is_cast else "elementwise"
-    return _first("operator", operators) or _part("kernel", kernel) or _first("module", functions) or "other"
+    return (
+        _first("operator", operators)
+        or _part("kernel", kernel)
+        or _first("module", functions)
+        or "other"
+    )
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -132,7 +150,11 @@ def phase_of(ranges: tuple[str, ...]) -> Phase | None:
 @functools.cache
 def _rules(matched_on: MatchedOn) -> tuple[tuple[re.Pattern[str], str], ...]:
     rows = read_table("kernels.csv", _Rule)
-    return tuple((re.compile(row.pattern, re.IGNORECASE), row.part) for row in rows if row.matched_on == matched_on)
+    return tuple(
+        (re.compile(row.pattern, re.IGNORECASE), row.part)
+        for row in rows
+        if row.matched_on == matched_on
+    )
 
 
 LONGEST_NAME = 2_000
@@ -141,7 +163,9 @@ LONGEST_NAME = 2_000
 
 @functools.lru_cache(maxsize=1 << 16)
 def _part(matched_on: MatchedOn, name: str) -> str | None:
-    return next((part for pattern, part in _rules(matched_on) if pattern.search(name[:LONGEST_NAME])), None)
+    return next(
+        (part for pattern, part in _rules(matched_on) if pattern.search(name[:LONGEST_NAME])), None
+    )
 
 
 def _first(matched_on: MatchedOn, names: list[str]) -> str | None:
@@ -151,5 +175,10 @@ def _first(matched_on: MatchedOn, names: list[str]) -> str | None:
 
 def _collective(*names: str) -> str:
     """Return the kind of a collective by the first name that states one."""
-    kinds = (kind for name in names for kind, pattern in _COLLECTIVES if re.search(pattern, name, re.IGNORECASE))
+    kinds = (
+        kind
+        for name in names
+        for kind, pattern in _COLLECTIVES
+        if re.search(pattern, name, re.IGNORECASE)
+    )
     return next(kinds, "unknown")

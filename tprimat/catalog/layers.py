@@ -63,10 +63,18 @@ def layers(shape: ModelConfig) -> dict[str, Layers] | None:
 def parameters(shape: ModelConfig) -> int | None:
     """Return the parameters of a shape's matrices and embeddings; None if a part is unknown."""
     found = layers(shape)
-    if found is None or shape.hidden_size is None or shape.vocab_size is None or shape.num_encoder_layers is not None:
+    if (
+        found is None
+        or shape.hidden_size is None
+        or shape.vocab_size is None
+        or shape.num_encoder_layers is not None
+    ):
         return None
     tables = 1 if shape.tie_word_embeddings else 2
-    return sum(each.count * each.weights for each in found.values()) + tables * shape.vocab_size * shape.hidden_size
+    return (
+        sum(each.count * each.weights for each in found.values())
+        + tables * shape.vocab_size * shape.hidden_size
+    )
 
 
 def _counts(shape: ModelConfig) -> dict[str, int] | None:
@@ -75,7 +83,11 @@ def _counts(shape: ModelConfig) -> dict[str, int] | None:
         return dict(counts) if set(counts) <= KINDS else None
     if shape.num_layers is None:
         return None
-    dense = shape.num_layers if shape.num_experts is None else min(shape.num_dense_layers or 0, shape.num_layers)
+    dense = (
+        shape.num_layers
+        if shape.num_experts is None
+        else min(shape.num_dense_layers or 0, shape.num_layers)
+    )
     whole = min(shape.full_attention_layers or 0, shape.num_layers) if shape.global_head_dim else 0
     known = {"*": shape.num_layers - whole, "F": whole, "-": dense, "E": shape.num_layers - dense}
     return {kind: count for kind, count in known.items() if count}
@@ -104,7 +116,9 @@ def _attention(shape: ModelConfig, hidden: int) -> Layers:
 
 
 def _global_attention(shape: ModelConfig, hidden: int) -> Layers:
-    heads, size, groups = _sizes(shape, "num_attention_heads", "global_head_dim", "global_query_groups")
+    heads, size, groups = _sizes(
+        shape, "num_attention_heads", "global_head_dim", "global_query_groups"
+    )
     weights = hidden * size * (2 * heads + groups)
     return Layers(1, weights, weights, 2 * heads * size)
 
@@ -113,8 +127,14 @@ def _latent_attention(shape: ModelConfig, hidden: int, heads: int, size: int, ra
     """Return a layer of latent attention; `size` is the part of a query or key head without rotary embedding."""
     rotary, value = _sizes(shape, "rope_head_dim", "value_head_dim")
     query = heads * (size + rotary)
-    queries = hidden * query if shape.query_lora_rank is None else shape.query_lora_rank * (hidden + query)
-    weights = queries + hidden * (rank + rotary) + rank * heads * (size + value) + heads * value * hidden
+    queries = (
+        hidden * query
+        if shape.query_lora_rank is None
+        else shape.query_lora_rank * (hidden + query)
+    )
+    weights = (
+        queries + hidden * (rank + rotary) + rank * heads * (size + value) + heads * value * hidden
+    )
     return Layers(1, weights, weights, heads * (size + rotary + value))
 
 
@@ -125,17 +145,25 @@ def _dense(shape: ModelConfig, hidden: int) -> Layers:
 
 
 def _experts(shape: ModelConfig, hidden: int) -> Layers:
-    experts, routed, each = _sizes(shape, "num_experts", "experts_per_token", "expert_ffn_hidden_size")
+    experts, routed, each = _sizes(
+        shape, "num_experts", "experts_per_token", "expert_ffn_hidden_size"
+    )
     width = shape.expert_latent_size or hidden
-    always = hidden * experts + _matrices(shape) * hidden * (shape.shared_expert_ffn_hidden_size or 0)
+    always = hidden * experts + _matrices(shape) * hidden * (
+        shape.shared_expert_ffn_hidden_size or 0
+    )
     always += 2 * hidden * width if width != hidden else 0
     one = _matrices(shape) * width * each
     return Layers(1, always + experts * one, always + routed * one)
 
 
 def _recurrent(shape: ModelConfig, hidden: int, gates: int, products: float) -> Layers:
-    heads, size, groups, state = _sizes(shape, "state_heads", "state_head_dim", "state_groups", "state_size")
-    weights = hidden * (2 * heads * size + 2 * groups * state + gates * heads) + heads * size * hidden
+    heads, size, groups, state = _sizes(
+        shape, "state_heads", "state_head_dim", "state_groups", "state_size"
+    )
+    weights = (
+        hidden * (2 * heads * size + 2 * groups * state + gates * heads) + heads * size * hidden
+    )
     return Layers(1, weights, weights, state=products * heads * size * state)
 
 

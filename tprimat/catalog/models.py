@@ -67,7 +67,10 @@ _TRAINED: dict[str, dict[str, object]] = {
 def models() -> tuple[Model, ...]:
     """Return all rows, those that benchmark.py trains first."""
     rows = zip(read_table("models.csv", Model), read_table("models.csv", ModelConfig), strict=True)
-    return tuple(dataclasses.replace(row, shape=shape, settings=_TRAINED.get(row.name, {})) for row, shape in rows)
+    return tuple(
+        dataclasses.replace(row, shape=shape, settings=_TRAINED.get(row.name, {}))
+        for row, shape in rows
+    )
 
 
 def trained() -> tuple[Model, ...]:
@@ -84,7 +87,9 @@ def find(name: str | None) -> Model | None:
     """Return the row of a name in a result, or None; an alias with nothing beside it is such a name, too."""
     lowered = (name or "").lower()
     row = next((model for model in models() if model.name == lowered), None)
-    return row or next((model for pattern, model in _patterns() if pattern.fullmatch(lowered)), None)
+    return row or next(
+        (model for pattern, model in _patterns() if pattern.fullmatch(lowered)), None
+    )
 
 
 def named(name: str | None) -> Model | None:
@@ -116,7 +121,9 @@ def suggested(name: str, known: Sequence[str], otherwise: str) -> str:
         return f"did you mean {join_names(longer, word='or')}?"
     # llama2 is no misspelt llama.
     family = next((each for each in known if each in _TRAINED and key.startswith(each)), None)
-    return f"{otherwise}; {family} is {title(family)}" if family else suggestion(key, known, otherwise)
+    return (
+        f"{otherwise}; {family} is {title(family)}" if family else suggestion(key, known, otherwise)
+    )
 
 
 def advice(name: str) -> str:
@@ -145,7 +152,10 @@ def recognize(text: str) -> Model | None:
         if found := pattern.search(lowered):
             before, after = lowered[: found.start()], lowered[found.end() :]
             beside = stated_size(f"{before} {after}")
-            fits = beside is None or model.parameters / NAMED_SIZE <= beside <= model.parameters * NAMED_SIZE
+            fits = (
+                beside is None
+                or model.parameters / NAMED_SIZE <= beside <= model.parameters * NAMED_SIZE
+            )
             another = stated_size(found[0]) is None and (not fits or _VERSION.match(after))
             parts = {each[1] for each in _PART.finditer(lowered)} - {str(model.shape.num_layers)}
             return None if another or parts else model
@@ -160,7 +170,10 @@ _PART = re.compile(r"debug_?model|(?<![a-z0-9])(\d{1,4})[ _-]?layers?(?![a-z])")
 @functools.cache
 def _patterns() -> tuple[tuple[re.Pattern[str], Model], ...]:
     """Return a pattern for each alias, the longest first."""
-    pairs = sorted(((alias, model) for model in models() for alias in model.aliases), key=lambda pair: -len(pair[0]))
+    pairs = sorted(
+        ((alias, model) for model in models() for alias in model.aliases),
+        key=lambda pair: -len(pair[0]),
+    )
     return tuple((_pattern(alias), model) for alias, model in pairs)
 
 
@@ -192,7 +205,11 @@ def denies(name: str | None, shape: ModelConfig) -> bool:
         for field in NEEDED:
             stated, own = getattr(shape, field), getattr(row.shape, field)
             # Megatron pads vocabularies.
-            if stated is not None and own and abs(stated - own) >= (1024 if field == "vocab_size" else 1):
+            if (
+                stated is not None
+                and own
+                and abs(stated - own) >= (1024 if field == "vocab_size" else 1)
+            ):
                 return True
     return bool(count and meant and not meant / NAMED_SIZE <= count <= meant * NAMED_SIZE)
 
@@ -200,7 +217,11 @@ def denies(name: str | None, shape: ModelConfig) -> bool:
 def stated_size(text: str) -> float | None:
     """Return the parameters that a name states, as in 8B, 7b1 or 350m, or None."""
     size = _SIZE.search(text.lower())
-    return float(f"{size[1]}{size[3] and '.'}{size[3]}") * (1e9 if size[2] == "b" else 1e6) if size else None
+    return (
+        float(f"{size[1]}{size[3] and '.'}{size[3]}") * (1e9 if size[2] == "b" else 1e6)
+        if size
+        else None
+    )
 
 
 def parameters(shape: ModelConfig) -> int | None:
@@ -209,9 +230,17 @@ def parameters(shape: ModelConfig) -> int | None:
 
 
 _STATED = ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size")
-_KINDS = ("num_experts", "experts_per_token", "expert_ffn_hidden_size", "key_value_lora_rank", "layer_pattern")
+_KINDS = (
+    "num_experts",
+    "experts_per_token",
+    "expert_ffn_hidden_size",
+    "key_value_lora_rank",
+    "layer_pattern",
+)
 _REST = tuple(
-    name for name in SHAPE if name not in (*_STATED, *_KINDS, "vocab_size", "sliding_window", "full_attention_layers")
+    name
+    for name in SHAPE
+    if name not in (*_STATED, *_KINDS, "vocab_size", "sliding_window", "full_attention_layers")
 )
 """Parts that a source has to state, parts of other kinds of layers, and parts that it may leave out."""
 
@@ -222,7 +251,9 @@ def with_shape(config: ModelConfig) -> Model | None:
     for model in models():
         shape = model.shape
         # torchtitan's logs state the number of parameters alone, to the last one.
-        if config.num_parameters == shape.num_parameters is not None and not any(getattr(config, n) for n in _STATED):
+        if config.num_parameters == shape.num_parameters is not None and not any(
+            getattr(config, n) for n in _STATED
+        ):
             return model
         same = kinds(config) == kinds(shape) and all(
             getattr(config, name) == value
@@ -231,10 +262,16 @@ def with_shape(config: ModelConfig) -> Model | None:
             if (value := getattr(shape, name)) is not None
         )
         same = same and all(
-            None in (pair := (getattr(config, name), getattr(shape, name))) or pair[0] == pair[1] for name in _REST
+            None in (pair := (getattr(config, name), getattr(shape, name))) or pair[0] == pair[1]
+            for name in _REST
         )
         # Llama 3.1 8B and Mistral 7B differ in the vocabulary alone. Megatron pads it, so a little more than the
         # row's is the same model.
-        if same and config.vocab_size and shape.vocab_size and 0 <= config.vocab_size - shape.vocab_size < 1024:
+        if (
+            same
+            and config.vocab_size
+            and shape.vocab_size
+            and 0 <= config.vocab_size - shape.vocab_size < 1024
+        ):
             return model
     return None

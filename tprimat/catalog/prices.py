@@ -34,7 +34,10 @@ class Price:
         return hours * (self.middle if price is None else price)
 
     def __str__(self) -> str:
-        low, high = (f"${bound:.2f}" if round(bound, 2) == bound else f"${bound:g}" for bound in (self.low, self.high))
+        low, high = (
+            f"${bound:.2f}" if round(bound, 2) == bound else f"${bound:g}"
+            for bound in (self.low, self.high)
+        )
         return low if low == high else f"{low} to {high}"
 
 
@@ -54,7 +57,9 @@ def parse(
     words = [word for argument in arguments for word in _parted(argument)]
     named = [word for word in words if "=" in word]
     if named and len(named) != len(words):
-        raise UsageError("--cost takes either prices in order or NAME=PRICE, not both", heading=_WRONG)
+        raise UsageError(
+            "--cost takes either prices in order or NAME=PRICE, not both", heading=_WRONG
+        )
     if not named:
         # A word that is not a price is named as one before prices are counted.
         in_order = [_price(word) for word in words]
@@ -77,7 +82,11 @@ def parse(
             # A price for a whole name wins over one for a part of it.
             is_whole = _letters(each) == _letters(name)
             if each in prices and is_whole == (each in whole):
-                raise UsageError(f"--cost: {each} has two prices", hint="use a longer part of its name", heading=_WRONG)
+                raise UsageError(
+                    f"--cost: {each} has two prices",
+                    hint="use a longer part of its name",
+                    heading=_WRONG,
+                )
             if is_whole or each not in prices:
                 prices[each] = price
             if is_whole:
@@ -106,7 +115,9 @@ def is_price(word: str) -> bool:
     return True
 
 
-def fitting_names(name: str, names: Sequence[str], known: Mapping[str, str] | None = None) -> list[str]:
+def fitting_names(
+    name: str, names: Sequence[str], known: Mapping[str, str] | None = None
+) -> list[str]:
     """Return the systems that a part of a name means: whole names, else names, else by all that is known of them."""
     whole = [each for each in names if _letters(each) == _letters(name)]
     return whole or _fitting(name, {each: each for each in names}) or _fitting(name, known or {})
@@ -127,7 +138,9 @@ def _fitting(name: str, texts: Mapping[str, str]) -> list[str]:
 
 def _words(text: str) -> str:
     """Return lower-case words with a space on either side; 8×H100 is two, micro-batch 2 is micro2."""
-    parted = re.sub(r"\b([0-9]+)[x×](?=\w)", r"\1 ", text.casefold()).replace("micro-batch ", "micro")
+    parted = re.sub(r"\b([0-9]+)[x×](?=\w)", r"\1 ", text.casefold()).replace(
+        "micro-batch ", "micro"
+    )
     return f" {' '.join(re.sub(r'[,()_-]', ' ', parted).split())} "
 
 
@@ -140,7 +153,11 @@ def _price(text: str) -> Price:
         bounds = [float(part.strip().removeprefix("$")) for part in text.split(":")]
     except ValueError:
         bounds = []
-    if len(bounds) not in (1, 2) or not all(LEAST <= bound <= MOST for bound in bounds) or bounds != sorted(bounds):
+    if (
+        len(bounds) not in (1, 2)
+        or not all(LEAST <= bound <= MOST for bound in bounds)
+        or bounds != sorted(bounds)
+    ):
         raise UsageError(
             f"--cost: {text.strip()!r} is not a price",
             hint="use e.g. H100=2.95, or a range H100=2.20:3.10",

@@ -24,15 +24,28 @@ FULL = ("full", None)
 """What a run says of its scale when it trained the whole model."""
 
 SIZES = {
-    **{"micro_batch_size": "micro-batch", "tensor_model_parallel_size": "TP", "pipeline_model_parallel_size": "PP"},
-    **{"context_parallel_size": "CP", "virtual_pipeline_size": "VP", "expert_model_parallel_size": "EP"},
+    **{
+        "micro_batch_size": "micro-batch",
+        "tensor_model_parallel_size": "TP",
+        "pipeline_model_parallel_size": "PP",
+    },
+    **{
+        "context_parallel_size": "CP",
+        "virtual_pipeline_size": "VP",
+        "expert_model_parallel_size": "EP",
+    },
 }
 """Fields of rows, and of results, that a configuration consists of, and how it is written."""
 
 REFUSED = ("contradiction", "rejected")
 """What the audit says of rows that are no reference."""
 
-TASKS = {"pretrain": "pretraining", "sft": "fine-tuning", "lora": "LoRA", "rl": "reinforcement learning"}
+TASKS = {
+    "pretrain": "pretraining",
+    "sft": "fine-tuning",
+    "lora": "LoRA",
+    "rl": "reinforcement learning",
+}
 _TASKS = {
     **dict.fromkeys(("nemo_rl", "verl"), "rl"),
     **dict.fromkeys(("llama_factory", "ms_swift", "torchtune"), "sft"),
@@ -126,7 +139,11 @@ class Published(Speed):
 def rows() -> tuple[Published, ...]:
     """Return all rows, the rejected ones too."""
     paths = sorted(FOLDER.glob("*/*.csv"))
-    return tuple(row for path in paths for row in hardware.read_rows(path.read_text(encoding="utf-8"), Published))
+    return tuple(
+        row
+        for path in paths
+        for row in hardware.read_rows(path.read_text(encoding="utf-8"), Published)
+    )
 
 
 FUNCTIONAL = "functional check"
@@ -138,8 +155,15 @@ def _by_key() -> dict[tuple[object, ...], list[Published]]:
     """Return the rows that the audit doesn't reject, by what a reference needs to have in common with a run."""
     found: dict[tuple[object, ...], list[Published]] = {}
     for row in rows():
-        if row.audit not in REFUSED and row.precision and row.sequence_length and row.tokens_per_second_per_gpu:
-            found.setdefault((row.gpu, row.model, row.task, row.precision, row.sequence_length), []).append(row)
+        if (
+            row.audit not in REFUSED
+            and row.precision
+            and row.sequence_length
+            and row.tokens_per_second_per_gpu
+        ):
+            found.setdefault(
+                (row.gpu, row.model, row.task, row.precision, row.sequence_length), []
+            ).append(row)
     return found
 
 
@@ -152,10 +176,15 @@ def task(run: Run) -> str:
     """Return what a run does: lora if its name says so or weights are frozen; else sft, rl or pretrain."""
     words = set(re.split(r"[^a-z]+", (run.model or "").lower()))
     known, shape = models.named(run.model), run.model_config
-    total, trained = shape.num_parameters or (known.parameters if known else 0), shape.trainable_parameters
+    total, trained = (
+        shape.num_parameters or (known.parameters if known else 0),
+        shape.trainable_parameters,
+    )
     if {"lora", "qlora", "peft"} & words or (trained is not None and trained < total):
         return "lora"
-    return _TASKS.get(run.framework or "", "sft" if {"sft", "finetune", "finetuning"} & words else "pretrain")
+    return _TASKS.get(
+        run.framework or "", "sft" if {"sft", "finetune", "finetuning"} & words else "pretrain"
+    )
 
 
 def of_the_same(run: Run) -> tuple[Published, ...]:
@@ -166,14 +195,20 @@ def of_the_same(run: Run) -> tuple[Published, ...]:
     config = run.training_config
     known = models.named(run.model)
     model = known.name if known else run.model
-    if run.environment.emulated or run.scale not in FULL or None in (model, config.precision, config.sequence_length):
+    if (
+        run.environment.emulated
+        or run.scale not in FULL
+        or None in (model, config.precision, config.sequence_length)
+    ):
         return ()
     if models.denies(run.model, run.model_config):
         return ()
     device = hardware.match(run.gpu_info)
     if device.gpu is None or device.partition is not None:
         return ()
-    same = _by_key().get((device.gpu.key, model, task(run), config.precision, config.sequence_length), [])
+    same = _by_key().get(
+        (device.gpu.key, model, task(run), config.precision, config.sequence_length), []
+    )
     same = [row for row in same if not row.note.startswith(FUNCTIONAL)] or same
     newest: dict[tuple[str, int | None], str] = {}
     for row in same:
@@ -200,5 +235,7 @@ def _distance(row: Published, run: Run) -> float:
     """
     gpus = run.training_config.num_gpus or run.gpu_info.device_count
     sizes = ((row.num_gpus, gpus), (row.global_batch_size, run.training_config.global_batch_size))
-    scales = sum(abs(math.log2(theirs / ours)) if theirs and ours else 1.0 for theirs, ours in sizes)
+    scales = sum(
+        abs(math.log2(theirs / ours)) if theirs and ours else 1.0 for theirs, ours in sizes
+    )
     return scales + (row.framework != framework(run)) + (row.packing != run.training_config.packing)

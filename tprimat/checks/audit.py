@@ -71,7 +71,9 @@ def audit(figures: Sequence[Figure]) -> list[Audited]:
     for index, figure in enumerate(figures):
         found = [*_own(figure), *_formula(figure, others)]
         found += [each[index] for each in beside if index in each]
-        audited.append(Audited(figure, tuple(sorted(found, key=lambda finding: _ORDER[finding.severity]))))
+        audited.append(
+            Audited(figure, tuple(sorted(found, key=lambda finding: _ORDER[finding.severity])))
+        )
     return audited
 
 
@@ -85,7 +87,11 @@ def rate(figure: Figure) -> float | None:
     if figure.samples_per_second and figure.sequence_length and figure.gpus:
         return figure.samples_per_second * figure.sequence_length / figure.gpus
     tokens = _tokens_per_step(figure)
-    return tokens / figure.step_time_s / figure.gpus if tokens and figure.step_time_s and figure.gpus else None
+    return (
+        tokens / figure.step_time_s / figure.gpus
+        if tokens and figure.step_time_s and figure.gpus
+        else None
+    )
 
 
 def _tokens_per_step(figure: Figure) -> float:
@@ -131,35 +137,64 @@ def _factor(factor: float, gpus: float | None = None) -> tuple[str, ...]:
     causes = [(0.5, "half of it is missing: tokens of half the batch, or of twice the time")]
     causes += [(2.0, "it is counted twice: tokens of twice the batch, or of half the time")]
     causes += [(1000.0, "milliseconds are read as seconds")]
-    causes += [(gpus, "it covers all GPUs"), (1 / gpus, "it is divided by the GPUs twice")] if gpus else []
+    causes += (
+        [(gpus, "it covers all GPUs"), (1 / gpus, "it is divided by the GPUs twice")]
+        if gpus
+        else []
+    )
     return tuple(cause for each, cause in causes if abs(factor / each - 1) <= ROUNDING)
 
 
 def _peak(figure: Figure) -> Iterator[Finding]:
     """Compare TFLOP/s, computed and printed, with the dense peak, and with MFU."""
-    speed, shape, printed, mfu = rate(figure), shape_of(figure), figure.tflops_per_gpu, figure.mfu_percent
+    speed, shape, printed, mfu = (
+        rate(figure),
+        shape_of(figure),
+        figure.tflops_per_gpu,
+        figure.mfu_percent,
+    )
     gpus = figure.candidates
     if not gpus:
         return
     computed = None
     if speed and shape and (weights := conventions.OWN.per_token(shape, 0)):
         # Packed sequences may be short.
-        whole = figure.task in ("pretrain", "") and conventions.OWN.per_token(shape, int(figure.sequence_length or 0))
+        whole = figure.task in ("pretrain", "") and conventions.OWN.per_token(
+            shape, int(figure.sequence_length or 0)
+        )
         computed = speed * (whole or weights) / 1e12
-    precision = figure.precision or max(("bf16", "fp16", "fp8"), key=lambda each: _ceiling(gpus, each))
+    precision = figure.precision or max(
+        ("bf16", "fp16", "fp8"), key=lambda each: _ceiling(gpus, each)
+    )
     ceiling = _ceiling(gpus, precision)
     named = f"{precision.upper()} peak of {max(gpus, key=lambda gpu: gpu.ceiling_tflops(precision) or 0).title}"
     for value, source in ((computed, f"{speed or 0:,.6g} tokens/s/GPU is"), (printed, "it prints")):
         if value and ceiling and value > HIGHEST_SHARE * ceiling:
             text = f"{source} {value:,.0f} TFLOP/s per GPU, {value / ceiling:.0%} of the dense {named} ({ceiling:,.0f})"
-            yield Finding("error", "above-peak", text + ("" if value > ceiling else "; no training reaches that"))
+            yield Finding(
+                "error",
+                "above-peak",
+                text + ("" if value > ceiling else "; no training reaches that"),
+            )
             break
     else:
-        half, most = max(_ceiling(gpus, each) for each in ("bf16", "fp16")), max(computed or 0.0, printed or 0.0)
+        half, most = (
+            max(_ceiling(gpus, each) for each in ("bf16", "fp16")),
+            max(computed or 0.0, printed or 0.0),
+        )
         if half and not figure.precision and most > HIGHEST_SHARE * half:
             text = f"{most:,.0f} TFLOP/s per GPU is {most / half:.0%} of the dense BF16 peak of {gpus[0].title}: "
-            yield Finding("unverified", "precision-unstated", f"{text}possible only in FP8, but no precision is stated")
-    peaks = {each: peak for gpu in gpus for each in ("bf16", "fp16", "fp8", "fp4") if (peak := gpu.peak_tflops(each))}
+            yield Finding(
+                "unverified",
+                "precision-unstated",
+                f"{text}possible only in FP8, but no precision is stated",
+            )
+    peaks = {
+        each: peak
+        for gpu in gpus
+        for each in ("bf16", "fp16", "fp8", "fp4")
+        if (peak := gpu.peak_tflops(each))
+    }
     if printed and mfu:
         implied = printed / mfu * 100
         rounded = 0.5 * 10 ** -len(f"{mfu:.12g}".partition(".")[2]) / mfu + ROUNDING
@@ -167,7 +202,11 @@ def _peak(figure: Figure) -> Iterator[Finding]:
         if peaks and not fitting:
             text = f"{printed:,.5g} TFLOP/s at {mfu:.4g}% MFU implies a peak of {implied:,.0f}, which no precision "
             sparse = [n for n, peak in peaks.items() if abs(implied / peak / 2 - 1) <= ROUNDING]
-            cause = (f"the {sparse[0].upper()} peak with sparsity, twice the dense one",) if sparse else ()
+            cause = (
+                (f"the {sparse[0].upper()} peak with sparsity, twice the dense one",)
+                if sparse
+                else ()
+            )
             yield Finding("error", CONTRADICTION, f"{text}of {figure.gpu} has", cause)
 
 
@@ -183,8 +222,19 @@ def _per_token(figure: Figure) -> float | None:
 
 def _length(figure: Figure) -> int:
     """Return the sequence length, as stated or from the tokens of a step; 0 if it is unknown."""
-    stated, speed, batch = figure.sequence_length, figure.tokens_per_second_per_gpu, figure.global_batch
-    if not stated and figure.task == "pretrain" and speed and batch and figure.step_time_s and figure.gpus:
+    stated, speed, batch = (
+        figure.sequence_length,
+        figure.tokens_per_second_per_gpu,
+        figure.global_batch,
+    )
+    if (
+        not stated
+        and figure.task == "pretrain"
+        and speed
+        and batch
+        and figure.step_time_s
+        and figure.gpus
+    ):
         stated = speed * figure.step_time_s * figure.gpus / batch
     return round(stated or 0)
 
@@ -219,18 +269,29 @@ class _Others:
     """
 
     def __init__(self) -> None:
-        self.preferred: dict[tuple[str, ...], collections.Counter[str]] = collections.defaultdict(collections.Counter)
+        self.preferred: dict[tuple[str, ...], collections.Counter[str]] = collections.defaultdict(
+            collections.Counter
+        )
         self.full: dict[tuple[str, ...], list[tuple[float, str]]] = collections.defaultdict(list)
         self.mtp: collections.Counter[tuple[str, str]] = collections.Counter()
-        self.partners: dict[tuple[str, int, float | None], dict[float | None, str]] = collections.defaultdict(dict)
+        self.partners: dict[tuple[str, int, float | None], dict[float | None, str]] = (
+            collections.defaultdict(dict)
+        )
 
     def add(self, figure: Figure) -> None:
         """Add a row."""
-        found, group, place, per_token = _explanations(figure), _group(figure), figure.place, _per_token(figure)
+        found, group, place, per_token = (
+            _explanations(figure),
+            _group(figure),
+            figure.place,
+            _per_token(figure),
+        )
         if figure.task not in PACKED and figure.sequence_length:
             close = [match for match in found if abs(match.deviation) <= CLOSE]
             least = min((abs(match.deviation) for match in close), default=0.0) + EXACT / 2
-            self.preferred[group].update({match.convention.name for match in close if abs(match.deviation) <= least})
+            self.preferred[group].update(
+                {match.convention.name for match in close if abs(match.deviation) <= least}
+            )
         if figure.task not in ("lora", "rl") and per_token:
             bisect.insort(self.full[group], (per_token, place))
         self.mtp[group[-1], figure.task] += 1 if any(match.further for match in found[:1]) else -1
@@ -258,13 +319,22 @@ def _formula(figure: Figure, others: _Others) -> Iterator[Finding]:
         # By chance many ways fit: only what rows of a known length show is one.
         near = conventions.matches(per_token, shape, length)
         shown = [each for each in near if counts[each.convention.name]]
-        exact = [each for each in shown if each.convention.is_mistake and abs(each.deviation) <= EXACT]
+        exact = [
+            each for each in shown if each.convention.is_mistake and abs(each.deviation) <= EXACT
+        ]
         found = exact or found or [each for each in shown if abs(each.deviation) <= TOLERANCE]
     near = conventions.matches(per_token, shape, length or LENGTHS[0])
-    own = next(each.per_token for each in near if each.convention is conventions.OWN and not each.trains_all)
+    own = next(
+        each.per_token
+        for each in near
+        if each.convention is conventions.OWN and not each.trains_all
+    )
     said = f"{printed:,.5g} TFLOP/s at {speed:,.6g} tokens/s/GPU is {per_token / 1e9:,.4g} GFLOP per token; the shape "
     said += f"gives {own / 1e9:,.4g}"
-    best, (usual, times) = next(iter(found), None), max(counts.items(), key=lambda item: item[1], default=("", 0))
+    best, (usual, times) = (
+        next(iter(found), None),
+        max(counts.items(), key=lambda item: item[1], default=("", 0)),
+    )
     if best and best.convention not in (conventions.OWN, conventions.PACKED):
         alike = [each for each in found if abs(each.deviation) <= abs(best.deviation) + CLOSE]
         best = max(alike, key=lambda match: (counts[match.convention.name], -abs(match.deviation)))
@@ -273,19 +343,25 @@ def _formula(figure: Figure, others: _Others) -> Iterator[Finding]:
             said += f"; {times} other rows of this model count {usual}"
     if best is None:
         bounds = [conventions.FULL.per_token(shape, each) or 0.0 for each in (1, LONGEST)]
-        if figure.sequence_length or not bounds[0] * (1 - TOLERANCE) <= per_token <= bounds[1] * (1 + TOLERANCE):
+        if figure.sequence_length or not bounds[0] * (1 - TOLERANCE) <= per_token <= bounds[1] * (
+            1 + TOLERANCE
+        ):
             near.sort(key=lambda match: match.convention.name != (usual or conventions.OWN.name))
             by = [near[0], *(match for match in near if match.convention is conventions.FULL)]
             factors = dict.fromkeys(cause for match in by for cause in _factor(1 + match.deviation))
             likely = [*_joined(figure, others), *factors]
             if near[0].deviation > 0 and figure.step_time_s:
-                likely.append("a slow step: TFLOP/s is the mean of the steps' rates, tokens/s that of their mean time")
+                likely.append(
+                    "a slow step: TFLOP/s is the mean of the steps' rates, tokens/s that of their mean time"
+                )
             # A distance is no cause: it comes last.
             likely.append(f"{near[0].deviation:+.0%} from {near[0].name}")
             tower = figure.row.tower_parameters if figure.row else 0
             if 0 < per_token - own <= TOWER * tower:
                 cause = f"it may include the image and audio encoders ({tower / 1e9:.2g}B parameters), whose FLOPs "
-                yield Finding("unverified", "encoders", said, (f"{cause}do not depend on the tokens", *likely))
+                yield Finding(
+                    "unverified", "encoders", said, (f"{cause}do not depend on the tokens", *likely)
+                )
             else:
                 yield Finding("error", CONTRADICTION, said, tuple(likely))
     elif best.is_mistake:
@@ -294,7 +370,9 @@ def _formula(figure: Figure, others: _Others) -> Iterator[Finding]:
         yield Finding("info", "convention", said, (f"it counts {best.name}",))
     elif figure.task == "lora" and (twin := _full_twin(figure, per_token, others)):
         text = "it counts LoRA as full training"
-        yield Finding("warning", "formula", said, (f"{text}: the same per token as {twin}, which is no LoRA",))
+        yield Finding(
+            "warning", "formula", said, (f"{text}: the same per token as {twin}, which is no LoRA",)
+        )
     elif (
         best.convention is conventions.OWN
         and not best.further
@@ -316,7 +394,12 @@ def _full_twin(figure: Figure, per_token: float, others: _Others) -> str | None:
 def _by_name(figure: Figure, per_token: float) -> Iterator[Finding]:
     """Compare with the parameters in the name of a dense model whose shape is unknown."""
     size, stated = models.stated_size(figure.model), figure.flops_per_parameter
-    if figure.row or size is None or size < SMALLEST or re.search(r"(?i)moe|a\d+b|\dx\d", figure.model):
+    if (
+        figure.row
+        or size is None
+        or size < SMALLEST
+        or re.search(r"(?i)moe|a\d+b|\dx\d", figure.model)
+    ):
         return
     if not NAMED[0] * (stated or 6) <= per_token / size <= NAMED[1] * (stated or 8):
         text = f"{figure.tflops_per_gpu:,.5g} TFLOP/s is {per_token / size:.2g} FLOPs per token and parameter of "
@@ -330,13 +413,19 @@ def _joined(figure: Figure, others: _Others) -> list[str]:
     for field, (value, other) in enumerate(_both(figure)):
         partners = others.partners[figure.publisher, field, value]
         lines.append(next((place for each, place in partners.items() if each != other), None))
-    return [f"its tokens/s is that of {lines[0]}, its TFLOP/s that of {lines[1]}"] if all(lines) else []
+    return (
+        [f"its tokens/s is that of {lines[0]}, its TFLOP/s that of {lines[1]}"]
+        if all(lines)
+        else []
+    )
 
 
 def _configuration(figure: Figure) -> dict[str, object]:
     """Return what a row was measured with, as far as it says."""
     names = ("gpu", "precision", "task", "gpus", "sequence_length", "global_batch")
-    known = {name: getattr(figure, name) for name in names} | {"model": figure.row.name if figure.row else figure.model}
+    known = {name: getattr(figure, name) for name in names} | {
+        "model": figure.row.name if figure.row else figure.model
+    }
     return {name: value for name, value in known.items() if value not in (None, "")}
 
 
@@ -354,12 +443,17 @@ def _copies(figures: Sequence[Figure]) -> dict[int, Finding]:
             same[tuple(exact)].append(index)
         if exact[0] and figure.row:
             # One value alone: only if nothing but the precision differs.
-            rest = {name: each for name, each in _configuration(figure).items() if name != "precision"}
+            rest = {
+                name: each for name, each in _configuration(figure).items() if name != "precision"
+            }
             same[("", exact[0], tuple(rest.items()))].append(index)
     found = {}
     for key, indices in same.items():
         for index in indices:
-            other, own = next((each for each in indices if each != index), None), _configuration(figures[index])
+            other, own = (
+                next((each for each in indices if each != index), None),
+                _configuration(figures[index]),
+            )
             if other is None:
                 continue
             theirs = _configuration(figures[other])
@@ -367,7 +461,9 @@ def _copies(figures: Sequence[Figure]) -> dict[int, Finding]:
             if differing or (key[0] != "" and None not in key):
                 what = " and ".join(name.replace("_", " ") for name in differing) or "item"
                 text = f"the same values as {figures[other].place}, for another {what}"
-                found[index] = Finding("warning", "repeated", text, ("a line copied from the other page or row",))
+                found[index] = Finding(
+                    "warning", "repeated", text, ("a line copied from the other page or row",)
+                )
     return found
 
 
@@ -381,7 +477,9 @@ def _claims(figures: Sequence[Figure]) -> dict[int, Finding]:
     beside: dict[str, list[float]] = collections.defaultdict(list)
     for index, trained in tokens.items():
         beside[figures[index].publisher] += [] if figures[index].target_tokens else [trained]
-    usual = {publisher: statistics.median(trained) for publisher, trained in beside.items() if trained}
+    usual = {
+        publisher: statistics.median(trained) for publisher, trained in beside.items() if trained
+    }
     found = {}
     for index, trained in tokens.items():
         figure = figures[index]
@@ -389,7 +487,9 @@ def _claims(figures: Sequence[Figure]) -> dict[int, Finding]:
         if abs(trained / target - 1) > CLAIM:
             text = f"{figure.days:.4g} days at this rate are {trained / 1e9:,.0f}B tokens, not {target / 1e9:,.0f}B"
             text += "" if figure.target_tokens else " as in the rows beside it"
-            found[index] = Finding("warning", "claim", text, ("the rows train different numbers of tokens",))
+            found[index] = Finding(
+                "warning", "claim", text, ("the rows train different numbers of tokens",)
+            )
     return found
 
 
@@ -402,7 +502,13 @@ def _outliers(figures: Sequence[Figure]) -> dict[int, Finding]:
         if speed := rate(figure):
             at[figure.place].append(speed)
         if speed and figure.row:
-            where = (figure.file, figure.table, figure.publisher, figure.version, tuple(_configuration(figure).items()))
+            where = (
+                figure.file,
+                figure.table,
+                figure.publisher,
+                figure.version,
+                tuple(_configuration(figure).items()),
+            )
             beside[where][index] = speed
     for index, figure in enumerate(figures):
         if figure.ratio:

@@ -64,7 +64,9 @@ def config_diff(first: Run, second: Run, *, mode: Mode = "best") -> ConfigDiff:
         if entry.explains or (setting.role != "harmless" and setting.configured)
     ]
     entries = [
-        entry for (setting, _), entry in zip(rows, every, strict=True) if not setting.optional or entry.values != none
+        entry
+        for (setting, _), entry in zip(rows, every, strict=True)
+        if not setting.optional or entry.values != none
     ]
     entries.sort(key=lambda entry: _BY_SEVERITY.index(entry.status))
     if any(entry.status == "blocking" for entry in decisive):
@@ -75,7 +77,9 @@ def config_diff(first: Run, second: Run, *, mode: Mode = "best") -> ConfigDiff:
     return ConfigDiff(tuple(entries), "best configuration")
 
 
-def _entry(setting: Setting, values: tuple[str | None, ...], first: Run, second: Run, mode: Mode) -> Entry:
+def _entry(
+    setting: Setting, values: tuple[str | None, ...], first: Run, second: Run, mode: Mode
+) -> Entry:
     same = settings.agree(setting, first, second) if setting.same else values[0] == values[1]
     is_identity = setting.role != "harmless" and setting.configured
     status = "different"
@@ -85,7 +89,11 @@ def _entry(setting: Setting, values: tuple[str | None, ...], first: Run, second:
         status = "equal"
     elif setting.role == "forbids" or (mode == "same" and is_identity):
         status = "blocking"
-    explains = status == "different" and setting.role == "explains" and settings.applies(setting, first, second)
+    explains = (
+        status == "different"
+        and setting.role == "explains"
+        and settings.applies(setting, first, second)
+    )
     return _shared(setting.title, status, (values[0], values[1]), explains)
 
 

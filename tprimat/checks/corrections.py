@@ -83,7 +83,10 @@ def left_out(run: Run, factor: float, tolerance: float = EXACT) -> Iterator[_Cor
     """Yield which known part of the batch is missing in it, or in the rate: it is exactly the factor."""
     spread, place = run.parallelism_config, "batch" if factor > 1 else "printed rate"
     for size, name in (
-        (spread.gradient_accumulation_steps, "one of the two counts micro-batches: gradient accumulation of"),
+        (
+            spread.gradient_accumulation_steps,
+            "one of the two counts micro-batches: gradient accumulation of",
+        ),
         (spread.data_parallel_size, "data-parallel size"),
     ):
         if size and size > 1 and math.isclose(max(factor, 1 / factor), size, rel_tol=tolerance):
@@ -98,11 +101,17 @@ def above_peak(run: Run, share: float) -> tuple[str, ...]:
     """
     config, gpus, causes = run.training_config, run.num_gpus, []
     if config.precision == "fp32":
-        causes.append("TF32 or BF16 in the matrix products instead of FP32 (the peak would be several times higher)")
+        causes.append(
+            "TF32 or BF16 in the matrix products instead of FP32 (the peak would be several times higher)"
+        )
     if gpus and gpus > 1 and gpus * 0.1 < share <= gpus:
-        causes.append(f"total of {gpus} GPUs reported as per-GPU (would be {share / gpus:.0%} of peak)")
+        causes.append(
+            f"total of {gpus} GPUs reported as per-GPU (would be {share / gpus:.0%} of peak)"
+        )
     if config.precision in ("bf16", "fp16") and share <= 2:
-        causes.append(f"FP8 instead of {config.precision.upper()} (the peak would be about twice as high)")
+        causes.append(
+            f"FP8 instead of {config.precision.upper()} (the peak would be about twice as high)"
+        )
     if config.global_batch_size and config.sequence_length and share <= 2:
         causes.append(f"half the declared tokens per step (would be {share / 2:.0%} of peak)")
     if run.model_config.trainable_parameters is None and share < 1.5:
@@ -118,10 +127,15 @@ def flops_per_step(shape: ModelConfig, length: int, work: float) -> tuple[str, .
     causes = [
         f"sequence length {other} instead of {length}"
         for other in others
-        for counted in (flops.flops_per_token(shape, other, causal=causal) or 0 for causal in (True, False))
+        for counted in (
+            flops.flops_per_token(shape, other, causal=causal) or 0 for causal in (True, False)
+        )
         if math.isclose(counted * other, work, rel_tol=NEAR)
     ]
-    return (*causes, "a formula of the framework that doesn't fit this model; another batch, shape or number of GPUs")
+    return (
+        *causes,
+        "a formula of the framework that doesn't fit this model; another batch, shape or number of GPUs",
+    )
 
 
 def _fits(correction: float, factor: float) -> bool:
@@ -133,11 +147,17 @@ def _of_configuration(run: Run, text: str, rank: int, **corrected: int) -> _Corr
     corrected values and agrees with all else that the run states.
     """
     config = run.training_config
-    values = {name: value for name in _SIZES if (value := getattr(config, name)) is not None} | corrected
+    values = {
+        name: value for name in _SIZES if (value := getattr(config, name)) is not None
+    } | corrected
     for each in KNOWN_CONFIGURATIONS:
         is_of_run = (each.framework, each.model) == (run.framework, run.model)
         fits_device = each.gpu in (run.gpu_info.device_name or "")
-        if is_of_run and fits_device and all(getattr(each, name) == value for name, value in values.items()):
+        if (
+            is_of_run
+            and fits_device
+            and all(getattr(each, name) == value for name, value in values.items())
+        ):
             return 0, f"{text}: the {run.framework} default for this model ({each.source})"
     return rank, f"{text} ({_NOTHING})"
 
@@ -145,13 +165,22 @@ def _of_configuration(run: Run, text: str, rank: int, **corrected: int) -> _Corr
 def _gpu_counts(run: Run, factor: float) -> Iterator[_Correction]:
     """Yield another number of GPUs, unless the printed total and per-GPU rates exclude it."""
     gpus = run.num_gpus or 0
-    total, per_gpu = (run.native_metrics.get(name) for name in ("tokens_per_second", "tokens_per_second_per_gpu"))
-    printed = total / per_gpu if isinstance(total, float) and isinstance(per_gpu, float) and per_gpu else None
+    total, per_gpu = (
+        run.native_metrics.get(name) for name in ("tokens_per_second", "tokens_per_second_per_gpu")
+    )
+    printed = (
+        total / per_gpu
+        if isinstance(total, float) and isinstance(per_gpu, float) and per_gpu
+        else None
+    )
     for times in (2, 4, 8, 16):
         if gpus and (_fits(times, factor) or (_fits(1 / times, factor) and gpus % times == 0)):
             text = f"{gpus * times if factor > 1 else gpus // times} GPUs instead of {gpus}"
             if printed and _fits(printed, gpus):
-                yield 9, f"{text} (ruled out: the printed total is {printed:.3f} times the printed rate per GPU)"
+                yield (
+                    9,
+                    f"{text} (ruled out: the printed total is {printed:.3f} times the printed rate per GPU)",
+                )
             else:
                 what = "dual-die GPU counted as one device; " if times == 2 else ""
                 yield 4, f"{text} ({what}{_NOTHING})"

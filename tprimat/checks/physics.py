@@ -108,16 +108,31 @@ def _own_flops(run: Run) -> Finding | None:
     """Compare the printed TFLOP/s with those of batch, sequence, shape and time, and explain a difference."""
     shape, printed = flops.model_shape(run)[0], run.native_metrics.get("tflops_per_gpu")
     tokens, length = run.tokens_per_step, run.training_config.sequence_length
-    if shape is None or not tokens or not length or not run.num_gpus or not isinstance(printed, tuple):
+    if (
+        shape is None
+        or not tokens
+        or not length
+        or not run.num_gpus
+        or not isinstance(printed, tuple)
+    ):
         return None
     # Record by record, since what is printed is of the record's own time.
-    work = [rate * time * run.num_gpus for rate, time in zip(printed, run.step_times, strict=True) if rate and time]
+    work = [
+        rate * time * run.num_gpus
+        for rate, time in zip(printed, run.step_times, strict=True)
+        if rate and time
+    ]
     least, usual = flops.flops_per_token(shape, 0), flops.flops_per_token(shape, length)
     if not work or least is None or usual is None:
         return None
     # Frameworks count every weight as trained, every layer without a window, and one that predicts a second token.
-    layers, head = (shape.num_layers or 0) + 1, 6 * (shape.hidden_size or 0) * (shape.vocab_size or 0)
-    whole = msgspec.structs.replace(shape, trainable_parameters=None, sliding_window=None, num_layers=layers)
+    layers, head = (
+        (shape.num_layers or 0) + 1,
+        6 * (shape.hidden_size or 0) * (shape.vocab_size or 0),
+    )
+    whole = msgspec.structs.replace(
+        shape, trainable_parameters=None, sliding_window=None, num_layers=layers
+    )
     most = (flops.flops_per_token(whole, length, causal=False) or 0.0) + head
     if run.training_config.recomputation != "none":
         # Megatron-DeepSpeed prints the second forward pass, too.
@@ -149,10 +164,14 @@ def _possible(run: Run) -> tuple[Gpu, ...]:
     if info.device_name or "cpu" in (run.platform, info.software_stack):
         return ()
     vendor = {"nvd": "NVIDIA", "amd": "AMD"}.get(run.platform or "")
-    of_memory = gpus.amd_gpus_by_memory(info.total_memory_gb * GB / GIB) if info.total_memory_gb else []
+    of_memory = (
+        gpus.amd_gpus_by_memory(info.total_memory_gb * GB / GIB) if info.total_memory_gb else []
+    )
     rows = of_memory if vendor == "AMD" and of_memory else gpus.gpus()
     # A row without any peak excludes nothing.
-    return tuple(gpu for gpu in rows if vendor in (None, gpu.vendor) and _ceiling(gpu, None) < math.inf)
+    return tuple(
+        gpu for gpu in rows if vendor in (None, gpu.vendor) and _ceiling(gpu, None) < math.inf
+    )
 
 
 def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[Finding]:
@@ -181,7 +200,9 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
         if precision == "fp32" and achieved <= (gpu.ceiling_tflops("tf32") or 0.0):
             # Frameworks call both FP32, and TF32 is what many compute in unless they are told otherwise.
             text = f"only possible in TF32, not in the stated FP32: {text}"
-            yield Finding("warning", CONTRADICTION, text, corrections.above_peak(run, achieved / ceiling))
+            yield Finding(
+                "warning", CONTRADICTION, text, corrections.above_peak(run, achieved / ceiling)
+            )
             return
         if gpu.lacks(precision):
             text += f"; it does not support {name} and computes it in {gpu.computes_in(precision)}"
@@ -190,7 +211,9 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
     if gpu.lacks(precision):
         text = f"{gpu.title} does not support {name}: the run used {gpu.computes_in(precision)} or another precision"
         yield Finding("warning", "precision-lacking", text)
-    peaks = {each: peak for each in _NARROW if not gpu.lacks(each) and (peak := gpu.ceiling_tflops(each))}
+    peaks = {
+        each: peak for each in _NARROW if not gpu.lacks(each) and (peak := gpu.ceiling_tflops(each))
+    }
     half = next((peaks[each] for each in _HALF if each in peaks), math.inf)
     needed = _tflops(run, rate, half) or 0.0
     if precision is None and needed > half:
@@ -199,14 +222,24 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
             f"{needed:,.0f} TFLOP/s per GPU is {needed / half:.0%} of the dense BF16 peak of {title.rstrip(',')}; only "
             f"possible in {possible}, but the precision is unknown"
         )
-        yield Finding("unverified", "precision-unstated", text, corrections.above_peak(run, needed / half))
-    elif run.gpu_info.device_name and precision == "bf16" and (best := gpu.sustained_bf16_tflops) and achieved > best:
+        yield Finding(
+            "unverified", "precision-unstated", text, corrections.above_peak(run, needed / half)
+        )
+    elif (
+        run.gpu_info.device_name
+        and precision == "bf16"
+        and (best := gpu.sustained_bf16_tflops)
+        and achieved > best
+    ):
         text = (
             f"{achieved:,.0f} TFLOP/s per GPU is {achieved / best:.0%} of the best BF16 matrix product "
             f"measured on {title}"
         )
         yield Finding("warning", "above-sustained", f"{text} ({best:,.0f} TFLOP/s)")
-    elif (share := Subject([run], Value(summary.performance.tokens_per_second_per_gpu), Options()).mfu or 0) > HIGH_MFU:
+    elif (
+        share := Subject([run], Value(summary.performance.tokens_per_second_per_gpu), Options()).mfu
+        or 0
+    ) > HIGH_MFU:
         text = f"MFU of {share:.0f}%: hardly any training is above {HIGH_MFU:.0f}%; check batch, sequence length, times"
         yield Finding("warning", "high-mfu", text)
 
@@ -227,7 +260,11 @@ def _tflops(run: Run, rate: float, ceiling: float) -> float | None:
     if weights is None or whole is None:
         return None
     whole, weights = rate * whole / 1e12, rate * weights / 1e12
-    return whole if packing is False or (packing is None and weights > PACKED_SHARE * ceiling) else weights
+    return (
+        whole
+        if packing is False or (packing is None and weights > PACKED_SHARE * ceiling)
+        else weights
+    )
 
 
 def _memory(run: Run, gpu: Gpu | None) -> Iterator[Finding]:
@@ -255,7 +292,10 @@ def _states(run: Run, total: float) -> Iterator[Finding]:
     """
     shape, _ = flops.model_shape(run)
     count = models.parameters(shape) if shape else None
-    offloaded = any("offload" in name and value not in (False, None, 0) for name, value in run.framework_config.items())
+    offloaded = any(
+        "offload" in name and value not in (False, None, 0)
+        for name, value in run.framework_config.items()
+    )
     if shape is None or count is None or not run.num_gpus or offloaded or run.environment.emulated:
         return
     trained = min(count, shape.trainable_parameters or count)
@@ -273,20 +313,29 @@ def _states(run: Run, total: float) -> Iterator[Finding]:
 
 def _power(run: Run, gpu: Gpu | None) -> Finding | None:
     power, seconds, recorded = (
-        run.energy_metrics.get(name) for name in ("mean_power_watts_per_gpu", "measured_seconds", "power_cap_watts")
+        run.energy_metrics.get(name)
+        for name in ("mean_power_watts_per_gpu", "measured_seconds", "power_cap_watts")
     )
     if any(issue.code == "power-cap" for issue in run.telemetry.issues):
         # The lowest cap is recorded: it may be that of some of the steps, or of one GPU of several.
         recorded = run.energy_metrics.get("power_default_watts")
     cap = recorded or (gpu.tdp_w if gpu else None)
-    if power is None or seconds is None or cap is None or seconds < POWER_SECONDS or power <= POWER_MARGIN * cap:
+    if (
+        power is None
+        or seconds is None
+        or cap is None
+        or seconds < POWER_SECONDS
+        or power <= POWER_MARGIN * cap
+    ):
         return None
     text = f"mean power of {power:.0f} W per GPU over {seconds:.0f} s exceeds the {cap:.0f} W"
     if recorded:
         return Finding("error", "above-power-cap", f"{text} power cap ({power / cap:.2f}×)")
     # A cap may be set higher, and the counter of one die may read both.
     return Finding(
-        "warning", "above-power-cap", f"{text} of the data sheet ({power / cap:.2f}×); the power cap is not recorded"
+        "warning",
+        "above-power-cap",
+        f"{text} of the data sheet ({power / cap:.2f}×); the power cap is not recorded",
     )
 
 
@@ -313,12 +362,17 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     closest = min(factors, key=lambda name: abs(factors[name] - 1))
     if abs(factors[closest] - 1) > NEAR:
         # Which window the printed rate is of isn't known; one under which it has an explanation is likelier.
-        closest = next((name for name in factors if corrections.tokens_per_step(run, factors[name], unit)), closest)
+        closest = next(
+            (name for name in factors if corrections.tokens_per_step(run, factors[name], unit)),
+            closest,
+        )
     factor, shown = factors[closest], f"{printed:{figure}} {unit}"
     if abs(factor - 1) <= SAME:
         return None
     if abs(factor - 1) <= NEAR:
-        return Finding("warning", "own-rate", f"{shown} reported, {factor - 1:+.1%} from {of} (of {closest})")
+        return Finding(
+            "warning", "own-rate", f"{shown} reported, {factor - 1:+.1%} from {of} (of {closest})"
+        )
     declared = f"{batch:,} × {length:,} tokens" if unit == "tokens/s" else f"{batch:,} samples"
     text = f"it reports {shown}, but {declared} in {windows[closest]:.4g} s are {printed / factor:{figure}} {unit}"
     text += f" ({factor:.3f}× less)" if factor > 1 else ""
@@ -336,7 +390,10 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     return Finding("warning", CONTRADICTION, text, causes)
 
 
-_RATES = {"tokens/s": ("tokens_per_second", "tokens_per_second_per_gpu"), "samples/s": ("samples_per_second",)}
+_RATES = {
+    "tokens/s": ("tokens_per_second", "tokens_per_second_per_gpu"),
+    "samples/s": ("samples_per_second",),
+}
 
 
 def _constant_over(run: Run, *names: str) -> int:
@@ -344,8 +401,14 @@ def _constant_over(run: Run, *names: str) -> int:
 
     Padding varies by more than rounding does. The first record isn't counted: it holds initialization.
     """
-    rates = next((each for name in names if isinstance(each := run.native_metrics.get(name), tuple)), ())
-    work = [rate * time for rate, time in zip(rates[1:], run.step_times[1:], strict=False) if rate and time]
+    rates = next(
+        (each for name in names if isinstance(each := run.native_metrics.get(name), tuple)), ()
+    )
+    work = [
+        rate * time
+        for rate, time in zip(rates[1:], run.step_times[1:], strict=False)
+        if rate and time
+    ]
     return len(work) if len(work) >= LEAST_RECORDS and max(work) <= (1 + SAME) * min(work) else 0
 
 
@@ -355,26 +418,43 @@ def _own_work(run: Run) -> Iterator[Finding]:
     Where the rate is of another time, or documents are packed, the products are no constant and say nothing.
     """
     tokens = run.tokens_per_step if run.training_config.global_batch_size else None
-    shares = {"tokens_per_second": tokens, "tokens_per_second_per_gpu": (tokens or 0) / (run.num_gpus or 1)}
+    shares = {
+        "tokens_per_second": tokens,
+        "tokens_per_second_per_gpu": (tokens or 0) / (run.num_gpus or 1),
+    }
     for name, stated in {"tflops_per_gpu": None, **shares}.items() if tokens else ():
         printed = run.native_metrics.get(name)
         if not isinstance(printed, tuple):
             continue
-        work = [rate * time for rate, time in zip(printed, run.step_times, strict=True) if rate and time]
+        work = [
+            rate * time for rate, time in zip(printed, run.step_times, strict=True) if rate and time
+        ]
         # The first records hold initialization, and means over a window that isn't full.
         work = work[max(1, len(work) // 10) :]
         alike = sum(abs(after / before - 1) <= ALIKE for before, after in itertools.pairwise(work))
         if len(work) < LEAST_PRODUCTS or alike < MOSTLY * (len(work) - 1):
             continue
         size, text = len(work) // 4, f"the {name} that records print, times their step times,"
-        quarters = [statistics.median(work[place * size : (place + 1) * size]) for place in range(4)]
+        quarters = [
+            statistics.median(work[place * size : (place + 1) * size]) for place in range(4)
+        ]
         if (change := max(quarters) / min(quarters)) > 1 + DRIFT:
-            yield Finding("warning", CONTRADICTION, f"{text} changes by {change:.3f}×, though the batch doesn't")
+            yield Finding(
+                "warning",
+                CONTRADICTION,
+                f"{text} changes by {change:.3f}×, though the batch doesn't",
+            )
             continue
-        share = quarters[-1] / stated if stated and (run.num_gpus or name == "tokens_per_second") else 1.0
+        share = (
+            quarters[-1] / stated
+            if stated and (run.num_gpus or name == "tokens_per_second")
+            else 1.0
+        )
         # What lies further off has causes, which _own_rate() names.
         if DRIFT <= abs(share - 1) <= NEAR:
-            yield Finding("warning", CONTRADICTION, f"{text} is {share:.3f}× batch × sequence length")
+            yield Finding(
+                "warning", CONTRADICTION, f"{text} is {share:.3f}× batch × sequence length"
+            )
 
 
 def _own_time(run: Run) -> Finding | None:
@@ -386,11 +466,19 @@ def _own_time(run: Run) -> Finding | None:
     total = records.total_time(run)[0]
     if not total:
         return None
-    trained, begun = (math.fsum(each.duration for each in entries if each.kind == kind) for kind in kinds)
+    trained, begun = (
+        math.fsum(each.duration for each in entries if each.kind == kind) for kind in kinds
+    )
     # A pause within the first step makes the time before it a part of the start-up.
-    excess = max(total - trained - begun, total - trained - (run.step_times[0] or 0.0) * run.window_steps[0])
+    excess = max(
+        total - trained - begun, total - trained - (run.step_times[0] or 0.0) * run.window_steps[0]
+    )
     # The longest times of several ranks add up to more than one rank's; a pause after the last step may begin late.
     is_longer = run.timing.over_ranks == "one process" and excess > SAME * trained
     is_shorter = entries[-1].kind == "training" and trained - total > SAME * trained
     text = f"its step times add up to {units.seconds(total)}, but its training took {units.seconds(trained)}"
-    return Finding("error", "own-time", f"{text} on the same clock") if is_longer or is_shorter else None
+    return (
+        Finding("error", "own-time", f"{text} on the same clock")
+        if is_longer or is_shorter
+        else None
+    )

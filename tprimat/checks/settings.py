@@ -28,7 +28,10 @@ FLOPS_TOLERANCE = 0.01
 CAP_TOLERANCE = 0.01
 """Share by which a power cap may lie below what its GPU is built for: drivers report it with decimals."""
 
-_RECIPES = ({"e4m3", "hybrid"}, {"delayed", "tensorwise", "rowwise", "blockwise", "mxfp8", "mxfp4", "nvfp4"})
+_RECIPES = (
+    {"e4m3", "hybrid"},
+    {"delayed", "tensorwise", "rowwise", "blockwise", "mxfp8", "mxfp4", "nvfp4"},
+)
 """Words of a precision below 16 bits that mean the same in every framework: the format, and how it is scaled."""
 
 _WORD = re.compile(r"[a-z0-9]+")
@@ -45,7 +48,9 @@ def read(setting: Setting, run: Run) -> str | None:
     if parts := parts_of(setting.title):
         values = ((part, read(part, run)) for part in parts if part.label)
         # What a shape has none of isn't named.
-        return joined(text, *(part.label.format(value) for part, value in values if value not in (None, "0")))
+        return joined(
+            text, *(part.label.format(value) for part, value in values if value not in (None, "0"))
+        )
     return joined(text, setting.unit, by=" ") if text else None
 
 
@@ -61,8 +66,14 @@ def _stated(setting: Setting, found: tuple[str | None, ...]) -> tuple[str | None
 def rows_of(runs: Sequence[Run]) -> list[tuple[Setting, tuple[str | None, ...]]]:
     """Return the settings of runs with their values, those of frameworks last."""
     columns = [_ledger(_Same(run)) for run in runs]
-    stated = [_stated(setting, found) for setting, found in zip(LEDGER, zip(*columns, strict=True), strict=True)]
-    return [*zip(LEDGER, stated, strict=True), *((setting, texts(setting, runs)) for setting in of_frameworks(runs))]
+    stated = [
+        _stated(setting, found)
+        for setting, found in zip(LEDGER, zip(*columns, strict=True), strict=True)
+    ]
+    return [
+        *zip(LEDGER, stated, strict=True),
+        *((setting, texts(setting, runs)) for setting in of_frameworks(runs)),
+    ]
 
 
 def of_frameworks(runs: Sequence[Run]) -> list[Setting]:
@@ -165,7 +176,9 @@ def shape_conflict(one: ModelConfig, other: ModelConfig) -> str | None:
 
 def same_known_shape(one: ModelConfig, other: ModelConfig) -> bool:
     """Return whether both state their shape, and the same."""
-    are_known = all(getattr(one, name) is not None and getattr(other, name) is not None for name in SHAPE[:5])
+    are_known = all(
+        getattr(one, name) is not None and getattr(other, name) is not None for name in SHAPE[:5]
+    )
     return are_known and shape_conflict(one, other) is None
 
 
@@ -180,7 +193,9 @@ def _same_precision(_: Setting, first: Run, second: Run) -> bool:
     """Whether the precisions agree, and of one framework or a precision with a recipe what it says of them, too."""
     one, other = first.training_config, second.training_config
     if one.precision is None or other.precision is None:
-        return None in (_precision(first), _precision(second)) or _precision(first) == _precision(second)
+        return None in (_precision(first), _precision(second)) or _precision(first) == _precision(
+            second
+        )
     if one.precision != other.precision:
         return False
     details = one.precision_detail, other.precision_detail
@@ -203,7 +218,11 @@ def _layers(run: Run) -> str | None:
 def _head_size(run: Run) -> str | None:
     """Return the size of a head if it isn't the width's share of one."""
     shape = run.model_config
-    share = shape.hidden_size // shape.num_attention_heads if shape.hidden_size and shape.num_attention_heads else None
+    share = (
+        shape.hidden_size // shape.num_attention_heads
+        if shape.hidden_size and shape.num_attention_heads
+        else None
+    )
     return text_of(shape.head_dim) if shape.head_dim != share else None
 
 
@@ -214,7 +233,9 @@ def _same_shape(_: Setting, first: Run, second: Run) -> bool:
 
 def _flops_per_token(run: Run) -> str | None:
     shape, length = flops.model_shape(run)[0], run.training_config.sequence_length
-    count = flops.flops_per_token(shape, length) if shape is not None and length is not None else None
+    count = (
+        flops.flops_per_token(shape, length) if shape is not None and length is not None else None
+    )
     return None if count is None else f"{count / 1e9:.3g} GFLOP"
 
 
@@ -232,8 +253,15 @@ def _same_flops(_: Setting, first: Run, second: Run) -> bool:
         shared["sliding_window"] = None
     if one.num_query_groups is None or other.num_query_groups is None:
         shared["num_query_groups"] = None
-    counts = [flops.flops_per_token(msgspec.structs.replace(each, **shared), length) for each in (one, other)]
-    return counts[0] is None or counts[1] is None or math.isclose(counts[0], counts[1], rel_tol=FLOPS_TOLERANCE)
+    counts = [
+        flops.flops_per_token(msgspec.structs.replace(each, **shared), length)
+        for each in (one, other)
+    ]
+    return (
+        counts[0] is None
+        or counts[1] is None
+        or math.isclose(counts[0], counts[1], rel_tol=FLOPS_TOLERANCE)
+    )
 
 
 def _trainable(run: Run) -> str | None:
@@ -241,9 +269,15 @@ def _trainable(run: Run) -> str | None:
     trained, every = run.model_config.trainable_parameters, run.model_config.num_parameters
     shape, _ = flops.model_shape(run)
     if every is None and shape is not None:
-        products = flops.flops_per_token(msgspec.structs.replace(shape, trainable_parameters=None), 0)
+        products = flops.flops_per_token(
+            msgspec.structs.replace(shape, trainable_parameters=None), 0
+        )
         every = None if products is None else round(products / 6)
-    return None if trained is None or (every is not None and trained >= every) else units.count(trained)
+    return (
+        None
+        if trained is None or (every is not None and trained >= every)
+        else units.count(trained)
+    )
 
 
 def _same_fields(setting: Setting, first: Run, second: Run) -> bool:
@@ -277,7 +311,9 @@ def _turbo(run: Run) -> str | None:
     is_on, prefix = run.framework_config.get("enable_primus_turbo"), "use_turbo_"
     if not is_on:
         return None if is_on is None else "off"
-    names = sorted(name for name, used in run.framework_config.items() if name.startswith(prefix) and used)
+    names = sorted(
+        name for name, used in run.framework_config.items() if name.startswith(prefix) and used
+    )
     return text_of(", ".join(name.removeprefix(prefix) for name in names) or "without kernels")
 
 
@@ -310,17 +346,25 @@ VALUES: dict[str, Callable[[Run], str | None]] = {
     "trainable_parameters": _trainable,
     "layers": _layers,
     "heads": lambda run: joined(
-        text_of(run.model_config.num_attention_heads), text_of(run.model_config.num_query_groups), by="/"
+        text_of(run.model_config.num_attention_heads),
+        text_of(run.model_config.num_query_groups),
+        by="/",
     ),
     "head_size": _head_size,
     "not_gated": lambda run: "not gated" if run.model_config.gated_ffn is False else None,
     "flops_per_token": _flops_per_token,
     "digest": lambda run: plain(run.data.digest)[:12] if run.data.digest else None,
     "power_cap": _power_cap,
-    "cpu_threads": lambda run: text_of(run.environment.cpu_threads) if run.platform == "cpu" else None,
-    "numa_balancing": lambda run: {None: None, True: "on", False: "off"}[run.environment.numa_balancing],
+    "cpu_threads": lambda run: (
+        text_of(run.environment.cpu_threads) if run.platform == "cpu" else None
+    ),
+    "numa_balancing": lambda run: {None: None, True: "on", False: "off"}[
+        run.environment.numa_balancing
+    ],
     "host_cpu": lambda run: None if run.platform == "cpu" else text_of(run.environment.cpu),
-    "environment_settings": lambda run: text_of(", ".join(map("=".join, sorted(run.environment.settings.items())))),
+    "environment_settings": lambda run: text_of(
+        ", ".join(map("=".join, sorted(run.environment.settings.items())))
+    ),
 }
 """Functions that rows name as their value."""
 
@@ -334,5 +378,9 @@ SAMES: dict[str, Callable[[Setting, Run, Run], bool]] = {
 """Functions that rows name for whether two runs agree."""
 
 _FIELDS = {*HARMLESS, *(field for setting in LEDGER for field in fields_of(setting))}
-_READ = {field.removeprefix("framework_config.") for field in _FIELDS if field.startswith("framework_config.")}
+_READ = {
+    field.removeprefix("framework_config.")
+    for field in _FIELDS
+    if field.startswith("framework_config.")
+}
 _PATTERNS = tuple(field for field in _FIELDS if field.endswith("*"))

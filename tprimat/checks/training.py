@@ -57,10 +57,15 @@ def nature_of_data(run: Run) -> tuple[Nature, str]:
     losses = _losses(run)
     entropy = run.data.entropy
     if entropy is not None:
-        return "known entropy", f"synthetic data ({run.data.kind}, entropy {entropy:.3f} nats/token)"
+        return (
+            "known entropy",
+            f"synthetic data ({run.data.kind}, entropy {entropy:.3f} nats/token)",
+        )
     level = _uniform_loss(run)
     # A single record may average a whole training.
-    covered = (n for n, loss in zip(run.window_steps, run.loss_values, strict=True) if loss is not None)
+    covered = (
+        n for n, loss in zip(run.window_steps, run.loss_values, strict=True) if loss is not None
+    )
     end = statistics.fmean(losses[-10:]) if sum(covered) >= LEAST_STEPS else None
     if end is not None and level is not None and abs(end / level - 1) < NEAR_UNIFORM:
         return "uniform random", (
@@ -73,20 +78,34 @@ def nature_of_data(run: Run) -> tuple[Nature, str]:
         )
     if _is_named_synthetic(run):
         return "synthetic", f"synthetic data ({run.data.kind})"
-    return ("real", f"data set {run.data.kind}") if run.data.kind else ("unknown", "training data unknown")
+    return (
+        ("real", f"data set {run.data.kind}")
+        if run.data.kind
+        else ("unknown", "training data unknown")
+    )
 
 
 def findings(run: Run) -> Iterator[Finding]:
     """Yield what a run's losses show of the run itself."""
     if 0 < len(_losses(run)) < len(run.steps):
         lost = [step for step, loss in zip(run.steps, run.loss_values, strict=True) if loss is None]
-        text = f"no finite loss in {len(lost)} of {len(run.steps)} records (first at step {lost[0]})"
+        text = (
+            f"no finite loss in {len(lost)} of {len(run.steps)} records (first at step {lost[0]})"
+        )
         yield Finding("warning", "loss-missing", text)
     if below := below_entropy(run):
         yield Finding("error", "below-entropy", below)
     nature, evidence = nature_of_data(run)
-    if run.data.kind is not None and not _is_named_synthetic(run) and nature in ("uniform random", "predictable"):
-        yield Finding("warning", "loss-of-real-data", f"{evidence}; but the result names its data {run.data.kind}")
+    if (
+        run.data.kind is not None
+        and not _is_named_synthetic(run)
+        and nature in ("uniform random", "predictable")
+    ):
+        yield Finding(
+            "warning",
+            "loss-of-real-data",
+            f"{evidence}; but the result names its data {run.data.kind}",
+        )
     elif nature not in ("real", "unknown"):
         yield Finding("info", "synthetic-data", evidence)
 
@@ -133,10 +152,14 @@ def same_training(first: Run, second: Run) -> TrainingMatch:
         evidence.append((False, rates))
     share = None
     if losses := _common_steps(first, second, "loss_values"):
-        agreeing = sum(abs(loss - other) <= STEP_TOLERANCE * abs(other) for _, loss, other in losses)
+        agreeing = sum(
+            abs(loss - other) <= STEP_TOLERANCE * abs(other) for _, loss, other in losses
+        )
         share = agreeing / len(losses)
         text = f"loss agrees within {STEP_TOLERANCE:.0%} on {share:.1%} of shared steps"
-        evidence.append((len(losses) - agreeing <= max(1, int(len(losses) * BAD_STEPS_SHARE)), text))
+        evidence.append(
+            (len(losses) - agreeing <= max(1, int(len(losses) * BAD_STEPS_SHARE)), text)
+        )
     if against := tuple(text for agrees, text in evidence if not agrees):
         return TrainingMatch(False, against, share)
     # Equal curves alone prove nothing: uniform random tokens give everybody the same one.
@@ -158,7 +181,11 @@ def _different_data(first: Run, second: Run) -> str | None:
     digests, kinds = (first.data.digest, second.data.digest), (first.data.kind, second.data.kind)
     if None not in digests:
         return None if digests[0] == digests[1] else "different data (checksums differ)"
-    return f"different data: {kinds[0]} and {kinds[1]}" if all(kinds) and kinds[0] != kinds[1] else None
+    return (
+        f"different data: {kinds[0]} and {kinds[1]}"
+        if all(kinds) and kinds[0] != kinds[1]
+        else None
+    )
 
 
 def _is_named_synthetic(run: Run) -> bool:
@@ -187,7 +214,9 @@ def _common_steps(first: Run, second: Run, series: str) -> list[tuple[int, float
     count = min(len(first.steps), len(second.steps))
     if first.steps[:count] == second.steps[:count]:
         both = zip(first.steps, getattr(first, series), getattr(second, series), strict=False)
-        return [(step, one, other) for step, one, other in both if one is not None and other is not None]
+        return [
+            (step, one, other) for step, one, other in both if one is not None and other is not None
+        ]
     others = dict(zip(second.steps, getattr(second, series), strict=True))
     return [
         (step, value, other)
@@ -216,7 +245,9 @@ def _learning_rates(first: Run, second: Run) -> str | None:
 def _end_rates(run: Run) -> Bounds | None:
     """Return the first and last learning rate, from the series or, if it has no places, as printed."""
     known = [rate for rate in run.learning_rates if rate is not None]
-    first, last = (run.native_metrics.get(name) for name in ("first_learning_rate", "last_learning_rate"))
+    first, last = (
+        run.native_metrics.get(name) for name in ("first_learning_rate", "last_learning_rate")
+    )
     if known:
         return known[0], known[-1]
     return (first, last) if isinstance(first, float) and isinstance(last, float) else None

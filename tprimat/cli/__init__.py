@@ -13,7 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-from tprimat.errors import INSTALL, INSTALL_ANALYSIS, ExitStatus, TensorPrimatError, UsageError, missing_package
+from tprimat.errors import (
+    INSTALL,
+    INSTALL_ANALYSIS,
+    ExitStatus,
+    TensorPrimatError,
+    UsageError,
+    missing_package,
+)
 from tprimat.files import unreadable
 from tprimat.location import go_on_in_own_environment
 from tprimat.redaction import INCLUDE_HOST, redacted
@@ -50,7 +57,17 @@ ALIASES = {"enhanced-metrics": "efficiency"}
 FIRST_ERROR_S = 3.0
 """How long torchrun's other processes of a machine wait for the one that prints a user's error, which all meet."""
 
-_ANALYSIS_TIER = {"filelock", "jinja2", "matplotlib", "msgspec", "numpy", "openpyxl", "psutil", "rich", "scipy"}
+_ANALYSIS_TIER = {
+    "filelock",
+    "jinja2",
+    "matplotlib",
+    "msgspec",
+    "numpy",
+    "openpyxl",
+    "psutil",
+    "rich",
+    "scipy",
+}
 
 
 def run(command: str, argv: Sequence[str] | None = None, again: Sequence[str] = ()) -> int:
@@ -65,7 +82,9 @@ def run(command: str, argv: Sequence[str] | None = None, again: Sequence[str] = 
     status: int = ExitStatus.OK
     try:
         name = ALIASES.get(command, command).replace("-", "_")
-        options = importlib.import_module(f"tprimat.cli.options.{name}").parser().parse_args(arguments)
+        options = (
+            importlib.import_module(f"tprimat.cli.options.{name}").parser().parse_args(arguments)
+        )
         if getattr(options, "include_host", False):
             os.environ[INCLUDE_HOST] = "1"
         _recover_lost_trainings(arguments)
@@ -98,7 +117,11 @@ def run(command: str, argv: Sequence[str] | None = None, again: Sequence[str] = 
         drop_output()
         return status
     except OSError as error:
-        if error.filename is not None and error.errno in (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM):
+        if error.filename is not None and error.errno in (
+            errno.ENAMETOOLONG,
+            errno.EACCES,
+            errno.EPERM,
+        ):
             print(unreadable(plain(str(error.filename), 120), error).line(), file=sys.stderr)
             return ExitStatus.USAGE
         if error.errno == errno.EIO and error.filename is None and not sys.stdout.isatty():
@@ -108,7 +131,9 @@ def run(command: str, argv: Sequence[str] | None = None, again: Sequence[str] = 
         if error.errno not in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
             return _internal_error(error)
         drop_output()
-        no_space = UsageError(error.strerror or "disk full", heading="unwritable-directory", hint="free some space")
+        no_space = UsageError(
+            error.strerror or "disk full", heading="unwritable-directory", hint="free some space"
+        )
         print(no_space.line(), file=sys.stderr)
         return ExitStatus.USAGE
     except Exception as error:  # noqa: BLE001 - the last line of defence: an internal error, reported in short

@@ -22,8 +22,15 @@ def prints_outcome(*lists: str) -> Callable[[Main], Main]:
     def decorate(main: Main) -> Main:
         @functools.wraps(main)
         def wrapped(options: argparse.Namespace) -> int:
-            levels = {"quiet": Verbosity.QUIET, "verbose": Verbosity.VERBOSE, "json": Verbosity.JSON}
-            level = next((level for name, level in levels.items() if getattr(options, name)), Verbosity.NORMAL)
+            levels = {
+                "quiet": Verbosity.QUIET,
+                "verbose": Verbosity.VERBOSE,
+                "json": Verbosity.JSON,
+            }
+            level = next(
+                (level for name, level in levels.items() if getattr(options, name)),
+                Verbosity.NORMAL,
+            )
             values: dict[str, list[object]] = {name: [] for name in lists}
             # report/ is loaded for --json alone.
             encoder = functools.partial(importlib.import_module, "tprimat.report.json_values")

@@ -71,7 +71,9 @@ def load(
 def show_unread(notes: Sequence[str]) -> None:
     """Print the notes on skipped logs, on what can't be loaded, on what counts once, and on splits."""
     for note in by_reason(notes):
-        if any(part in note for part in (loader.UNREAD, COPIES, TWIN, TOLD_APART)) or loader.LOST.match(note):
+        if any(
+            part in note for part in (loader.UNREAD, COPIES, TWIN, TOLD_APART)
+        ) or loader.LOST.match(note):
             console.error(f"{'warning' if loader.LOST.match(note) else 'note'}: {note}")
 
 
@@ -88,7 +90,11 @@ def result_folders(folder: Path, hint: str) -> list[Path]:
 
     Raises UsageError if there is none.
     """
-    folders = [each for each in (folder, OLDEST_FOLDER) if each.is_dir() and (each == folder or folder == FOLDER)]
+    folders = [
+        each
+        for each in (folder, OLDEST_FOLDER)
+        if each.is_dir() and (each == folder or folder == FOLDER)
+    ]
     if not folders:
         raise UsageError(f"directory not found: {folder}", heading="no-results", hint=hint)
     return folders
@@ -113,11 +119,17 @@ def precisions(words: Sequence[str]) -> Options:
     """Return the precision after --precision, for all systems or by their names. Raises UsageError."""
     hint = f"use one of {', '.join(PRECISIONS)}, or NAME=PRECISION, such as MI355X=fp8"
     if wrong := next((word for word in words if not _is_precision(word)), None):
-        raise UsageError(f"--precision: {wrong!r} is not a precision", heading="wrong-usage", hint=hint)
-    pairs = [(name, precision.lower()) for name, _, precision in (word.rpartition("=") for word in words)]
+        raise UsageError(
+            f"--precision: {wrong!r} is not a precision", heading="wrong-usage", hint=hint
+        )
+    pairs = [
+        (name, precision.lower()) for name, _, precision in (word.rpartition("=") for word in words)
+    ]
     if pairs and not any(name for name, _ in pairs):
         if len(pairs) > 1:
-            raise UsageError("--precision: more than one value for all systems", heading="wrong-usage", hint=hint)
+            raise UsageError(
+                "--precision: more than one value for all systems", heading="wrong-usage", hint=hint
+            )
         return Options(precision=pairs[0][1])
     if not all(name for name, _ in pairs) or len(dict(pairs)) < len(pairs):
         raise UsageError("--precision: a system is given twice", heading="wrong-usage", hint=hint)
@@ -133,17 +145,27 @@ def options(arguments: argparse.Namespace) -> Options:
     """Return what the user knows beyond the results, except the prices. Raises UsageError."""
     peak = arguments.peak_tflops
     if peak is not None and not 0 < peak < math.inf:
-        raise UsageError("--peak-tflops must be above zero", hint="use e.g. 989, in TFLOP/s", heading="wrong-usage")
+        raise UsageError(
+            "--peak-tflops must be above zero",
+            hint="use e.g. 989, in TFLOP/s",
+            heading="wrong-usage",
+        )
     if (arguments.cost_source or arguments.cost_date) and not arguments.cost:
         raise UsageError("--cost-source and --cost-date need --cost", heading="wrong-cost")
     electricity, pue = arguments.electricity, arguments.pue
     if electricity is not None and not 0 <= electricity <= prices.MOST:
-        raise UsageError("--electricity must be a price per kWh", hint="use e.g. 0.12", heading="wrong-cost")
+        raise UsageError(
+            "--electricity must be a price per kWh", hint="use e.g. 0.12", heading="wrong-cost"
+        )
     if pue is not None and not 1 <= pue < math.inf:
         raise UsageError("--pue must be at least 1", hint="use e.g. 1.3", heading="wrong-cost")
     if pue is not None and electricity is None:
         raise UsageError("--pue needs --electricity", heading="wrong-cost")
-    energy = {"tdp_energy": arguments.energy_from_tdp, "electricity": electricity, "pue": pue or 1.0}
+    energy = {
+        "tdp_energy": arguments.energy_from_tdp,
+        "electricity": electricity,
+        "pue": pue or 1.0,
+    }
     return dataclasses.replace(precisions(arguments.precision), peak_tflops=peak, **energy)
 
 

@@ -43,7 +43,9 @@ def requested_config(options: argparse.Namespace) -> RequestedEncDec:
         problem = f"these options are for the encoder-decoder, not {model}"
         raise UsageError(problem, hint=f"./benchmark.py --model {model}", heading="encoder-decoder")
     if options.single and gpus not in (None, 1):
-        raise UsageError(f"--single and --gpus {gpus} contradict each other", heading="encoder-decoder")
+        raise UsageError(
+            f"--single and --gpus {gpus} contradict each other", heading="encoder-decoder"
+        )
     data_dir = options.data_dir or (Path(encdec_options.DISK_FOLDER) if options.disk else None)
     stated = {
         **vars(options),
@@ -53,15 +55,21 @@ def requested_config(options: argparse.Namespace) -> RequestedEncDec:
         "sequence_length": options.seq_len,
         "time_limit_s": options.time_limit,
     }
-    return RequestedEncDec(**{name: stated[name] for name in RequestedEncDec.DEFAULTS if stated.get(name) is not None})
+    return RequestedEncDec(
+        **{name: stated[name] for name in RequestedEncDec.DEFAULTS if stated.get(name) is not None}
+    )
 
 
 def _start(options: argparse.Namespace) -> int:
     requested = requested_config(options)
     _check_packages()
     machine = platforms.detect()
-    request, notes = encdec.resolve_config(requested, device_of(machine), Path.cwd() / options.output_dir)
-    plan = plan_for(options, encdec.ENCDEC, [request], request.platform, (*machine.warnings, *notes))
+    request, notes = encdec.resolve_config(
+        requested, device_of(machine), Path.cwd() / options.output_dir
+    )
+    plan = plan_for(
+        options, encdec.ENCDEC, [request], request.platform, (*machine.warnings, *notes)
+    )
     if options.dry_run:
         session.show(plan, machine)
         return ExitStatus.OK

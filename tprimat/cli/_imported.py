@@ -35,12 +35,20 @@ def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
         ("DP", spread.data_parallel_size),
     )
     rows = [
-        ("model", run.model and f"{run.model}{', full size' if run.scale == 'full' else ''}", "model"),
+        (
+            "model",
+            run.model and f"{run.model}{', full size' if run.scale == 'full' else ''}",
+            "model",
+        ),
         ("GPUs", run.num_gpus, "num_gpus"),
         ("global batch size", training.global_batch_size, "global_batch_size"),
         ("micro-batch size", training.micro_batch_size, "micro_batch_size"),
         ("sequence length", training.sequence_length, "sequence_length"),
-        ("parallelism", ", ".join(f"{name} {size}" for name, size in sizes if size), "tensor_model_parallel_size"),
+        (
+            "parallelism",
+            ", ".join(f"{name} {size}" for name, size in sizes if size),
+            "tensor_model_parallel_size",
+        ),
         ("precision", training.precision, "precision"),
         ("steps", _steps(run, summary), None),
     ]
@@ -49,7 +57,9 @@ def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
         which = f"only step {first}" if first == last else f"mean of steps {first} to {last}"
         rows.append(("step time", f"{units.seconds(figures.avg_step_time_seconds)}, {which}", None))
     if figures.tokens_per_second_per_gpu is not None:
-        rows.append(("throughput", f"{units.number(figures.tokens_per_second_per_gpu)} tokens/s/GPU", None))
+        rows.append(
+            ("throughput", f"{units.number(figures.tokens_per_second_per_gpu)} tokens/s/GPU", None)
+        )
     memory = run.memory_metrics
     for label, held in (
         ("memory in use", memory.peak_memory_device_used_gb),
@@ -59,7 +69,9 @@ def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
         if held is not None:
             rows.append((label, f"{units.gigabytes(held)} peak (highest GPU)", None))
     overridden = run.source.overrides if run.source else {}
-    lines = {name: f"line {line}" for name, line in extracted.lines.items() if name not in overridden}
+    lines = {
+        name: f"line {line}" for name, line in extracted.lines.items() if name not in overridden
+    }
     dialect = run.source.dialect if run.source else None
     _show(extracted.title, f"{run.framework} training, {dialect}", run, rows, lines)
     _show_rest(run, summary, extracted.notes)
@@ -69,7 +81,13 @@ def show_imported(result: ImportedResult) -> None:
     """Print what was recognized and the metrics."""
     run, training = result.run, result.run.training_config
     if run.trace is not None and not run.steps:
-        _show(result.title, f"{_log_format(run)}, {run.gpu_info.device_name or 'unknown GPU'}", run, (), {})
+        _show(
+            result.title,
+            f"{_log_format(run)}, {run.gpu_info.device_name or 'unknown GPU'}",
+            run,
+            (),
+            {},
+        )
         info(terminal.write(traces.document(run.trace)).rstrip())
         _show_rest(run, dataclasses.replace(result.summary, warnings=()), result.notes)
         info(f"Results saved to: {plain(str(result.path))}")
@@ -96,17 +114,27 @@ def show_table(results: Sequence[ImportedResult]) -> None:
     """Print a row for each result, as wide as the terminal; the path's end says more than its start."""
     rows = [("steps", "step time", "tokens/s/GPU", "format", "status")]
     for each in results:
-        steps, name = f"{each.summary.performance.total_steps or 0:,}", _log_format(each.run).split(" (")[0]
+        steps, name = (
+            f"{each.summary.performance.total_steps or 0:,}",
+            _log_format(each.run).split(" (")[0],
+        )
         rows.append((steps, *_speed(each.summary), name, each.run.status))
     cells = console.table(rows)
     folder = os.path.commonprefix([each.title for each in results]).rpartition(os.sep)[0]  # noqa: RUF071 - no paths
-    titles = ["log", *(plain(each.title.removeprefix(folder).strip(os.sep + " ")) for each in results)]
+    titles = [
+        "log",
+        *(plain(each.title.removeprefix(folder).strip(os.sep + " ")) for each in results),
+    ]
     room = max(console.terminal_size()[0] - 2 - max(map(len, cells)), NARROWEST)
-    for line in console.table([(shortened(title, room), cell) for title, cell in zip(titles, cells, strict=True)]):
+    for line in console.table(
+        [(shortened(title, room), cell) for title, cell in zip(titles, cells, strict=True)]
+    ):
         info(line)
     saved = str(results[0].path.parent)
     command = runnable(f"./compare_results.py {shlex.quote(saved)}")
-    info(f"{len(results)} results saved in {plain(saved)}, with their warnings; to compare them: {command}")
+    info(
+        f"{len(results)} results saved in {plain(saved)}, with their warnings; to compare them: {command}"
+    )
 
 
 def _log_format(run: Run) -> str:
@@ -127,10 +155,14 @@ def _steps(run: Run, summary: Summary) -> str:
 
 def _speed(summary: Summary) -> tuple[str, str]:
     figures = summary.performance
-    return units.seconds(figures.avg_step_time_seconds), units.number(figures.tokens_per_second_per_gpu)
+    return units.seconds(figures.avg_step_time_seconds), units.number(
+        figures.tokens_per_second_per_gpu
+    )
 
 
-def _show(title: str, recognised: str, run: Run, rows: Sequence[Row], lines: dict[str, str]) -> None:
+def _show(
+    title: str, recognised: str, run: Run, rows: Sequence[Row], lines: dict[str, str]
+) -> None:
     """Print how the training ended and a line for each row; `lines` has the places of fields in the log."""
     info(plain(f"{title}: {recognised}: {run.status}"))
     if run.status_reason:
@@ -143,12 +175,20 @@ def _show(title: str, recognised: str, run: Run, rows: Sequence[Row], lines: dic
 def _show_rest(run: Run, summary: Summary, notes: Sequence[str]) -> None:
     """Print its sources and every other fact where that is requested, and notes and warnings."""
     for file in run.source.files if run.source else ():
-        console.debug(f"  {'source':<18} {plain(file.path)}, {file.bytes} bytes, sha256 {file.sha256}")
+        console.debug(
+            f"  {'source':<18} {plain(file.path)}, {file.bytes} bytes, sha256 {file.sha256}"
+        )
     steady = summary.steady
     if steady.first_step is not None:
         covered = f"steps {steady.first_step} to {steady.last_step}, by {steady.method}"
         console.debug(f"  {'metrics from':<18} {covered}")
-    setup = (run.gpu_info, run.environment, run.model_config, run.training_config, run.parallelism_config)
+    setup = (
+        run.gpu_info,
+        run.environment,
+        run.model_config,
+        run.training_config,
+        run.parallelism_config,
+    )
     groups = (*setup, run.optimizer, run.data, summary.performance, run.memory_metrics)
     facts = {name: value for group in groups for name, value in group.known().items()}
     for name, value in facts.items():

@@ -32,11 +32,16 @@ def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | No
 
     None if a measurement is requested or there is no log. Raises UnreadableError if LLAMA_LOG, … names no file.
     """
-    named = [model for model in models.names() if os.environ.get(find_logs.variable(model), "").strip()]
+    named = [
+        model for model in models.names() if os.environ.get(find_logs.variable(model), "").strip()
+    ]
     if (
         # Whoever gives an option that only makes sense for a measurement wants to measure.
         given_options(options).keys() - {"label", "time_limit_s"}
-        or any(getattr(options, name) is not None for name in ("framework", "precision", "match", "cooldown", "only"))
+        or any(
+            getattr(options, name) is not None
+            for name in ("framework", "precision", "match", "cooldown", "only")
+        )
         or options.runs != 1
         or options.resume
         or options.retry_failed
@@ -96,4 +101,7 @@ def _logs(search: Search, label: str | None) -> Iterator[tuple[str, GivenValues]
     for log in search.logs:
         console.info("")
         is_given = log.stated is None or log.why == find_logs.variable(log.model)
-        yield str(log.path), GivenValues(model=log.model if is_given else None, label=label, trained=True)
+        yield (
+            str(log.path),
+            GivenValues(model=log.model if is_given else None, label=label, trained=True),
+        )

@@ -19,7 +19,10 @@ MOST_REPORTS = 1000
 def hashes_of(names: Sequence[str], folder: str) -> list[list[str]]:
     """Return hashes of what reports in a folder compare: of each path, and of the directories that it is in."""
     paths = [Path(link(Path(name), Path(folder))) for name in names]
-    return [[sha256(os.fsencode(each)).hexdigest()[:16] for each in (path, *path.parents)] for path in paths]
+    return [
+        [sha256(os.fsencode(each)).hexdigest()[:16] for each in (path, *path.parents)]
+        for path in paths
+    ]
 
 
 def free_number(folder: Path, inputs: Sequence[Sequence[str]]) -> int:

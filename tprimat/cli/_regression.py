@@ -39,7 +39,9 @@ def is_requested(arguments: argparse.Namespace) -> bool:
         return True
     hint = "pass results to both"
     if arguments.baseline or arguments.candidate:
-        raise UsageError("--baseline and --candidate must be given together", heading=_HEADING, hint=hint)
+        raise UsageError(
+            "--baseline and --candidate must be given together", heading=_HEADING, hint=hint
+        )
     given = {
         "--max-slowdown": arguments.max_slowdown is not None,
         "--threshold": arguments.threshold,
@@ -68,7 +70,9 @@ def _run(arguments: argparse.Namespace, command: str) -> int:
     given = _comparing.given_values(arguments)
     hint = "pass the results that ./benchmark.py wrote, or logs"
     is_first = arguments.baseline == [NO_BASELINE]
-    baseline = Inputs() if is_first else _comparing.load(arguments.baseline, hint, "--baseline", given)
+    baseline = (
+        Inputs() if is_first else _comparing.load(arguments.baseline, hint, "--baseline", given)
+    )
     candidate = _comparing.load(arguments.candidate, hint, "--candidate", given)
     _comparing.check(given, [*arguments.baseline, *arguments.candidate], baseline, candidate)
     check = check_regression(
@@ -84,12 +88,19 @@ def _run(arguments: argparse.Namespace, command: str) -> int:
     check = dataclasses.replace(check, is_partial=bool(baseline.errors or candidate.errors))
     status = baseline.status(candidate.status(check.status))
     if arguments.json:
-        values = {"headline": report.verdict(check), **json_values.regression_values(check), "status": int(status)}
+        values = {
+            "headline": report.verdict(check),
+            **json_values.regression_values(check),
+            "status": int(status),
+        }
         texts = {"caveats": report.caveat_texts(check), "next_step": report.next_step(check)}
         console.echo(json_values.dumped({**values, **texts}))
     elif arguments.format == "github":
         # Nothing else: GitHub takes any line that begins with :: as a command, and names in a table are others' text.
-        for line in (*map(github.of_error, [*baseline.errors, *candidate.errors]), *github.workflow_commands(check)):
+        for line in (
+            *map(github.of_error, [*baseline.errors, *candidate.errors]),
+            *github.workflow_commands(check),
+        ):
             console.echo(line)
         _append_job_summary(report.summary(check, command))
     else:

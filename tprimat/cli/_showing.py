@@ -18,9 +18,17 @@ PLOT_ENDINGS = (".png", ".svg", ".pdf")
 
 def show(document: Document, arguments: argparse.Namespace, *, narrowest: int = 0) -> None:
     """Print as much of a document as --quiet and --verbose say, in at least so many columns."""
-    verbosity = Verbosity.QUIET if arguments.quiet else Verbosity.VERBOSE if arguments.verbose else Verbosity.NORMAL
+    verbosity = (
+        Verbosity.QUIET
+        if arguments.quiet
+        else Verbosity.VERBOSE
+        if arguments.verbose
+        else Verbosity.NORMAL
+    )
     width, color = console.terminal_size()
-    console.echo(terminal.write(document, width=max(width, narrowest), color=color, verbosity=verbosity))
+    console.echo(
+        terminal.write(document, width=max(width, narrowest), color=color, verbosity=verbosity)
+    )
 
 
 def plot_path(folder: Path, name: str) -> Path:

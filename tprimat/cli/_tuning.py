@@ -35,21 +35,35 @@ def configured(options: argparse.Namespace) -> tuple[argparse.Namespace, Tuning 
     alone, both = parser.parse_args(words), parser.parse_args([*words, *options.argv])
     both.argv = options.argv
     flags = {flag: action.dest for action in parser._actions for flag in action.option_strings}
-    changed = [name for name in config.options if getattr(alone, flags[name]) != getattr(both, flags[name])]
+    changed = [
+        name for name in config.options if getattr(alone, flags[name]) != getattr(both, flags[name])
+    ]
     if changed:
-        console.note(f"{options.config}: overridden by {', '.join(changed)}, so this run counts as untuned")
+        console.note(
+            f"{options.config}: overridden by {', '.join(changed)}, so this run counts as untuned"
+        )
     return both, None if changed else config.tuning
 
 
 def search(options: argparse.Namespace, machine: Machine) -> int:
     """Search for the fastest settings of each model."""
     if options.executor != "local" or frameworks.several(options.framework) is not None:
-        raise UsageError("--tune tunes one framework, on this machine", hint="choose it: --framework", heading="tuning")
+        raise UsageError(
+            "--tune tunes one framework, on this machine",
+            hint="choose it: --framework",
+            heading="tuning",
+        )
     for name, flag in _ONE.items():
         if isinstance(getattr(options, name), tuple):
-            raise UsageError(f"--tune takes one value of {flag}", hint="tune each value separately", heading="tuning")
+            raise UsageError(
+                f"--tune takes one value of {flag}",
+                hint="tune each value separately",
+                heading="tuning",
+            )
     if (options.num_nodes or 1) > 1:
-        raise UsageError("--tune searches on one node", hint="use --nodes 1", heading="several-nodes")
+        raise UsageError(
+            "--tune searches on one node", hint="use --nodes 1", heading="several-nodes"
+        )
     if options.resume or options.retry_failed or options.only or options.profile:
         problem = "--tune cannot be combined with --resume, --retry-failed, --only and --profile"
         raise UsageError(problem, heading="tuning")
@@ -80,15 +94,20 @@ def search(options: argparse.Namespace, machine: Machine) -> int:
         plan = plan_for(options, framework, requests, device.platform, (*machine.warnings, *notes))
         plans.append((dataclasses.replace(plan, output_dir=output_dir), space))
     if "precision" in plans[0][1].knobs:
-        console.note("precision is part of the search: a lower precision changes the model, not only the speed")
+        console.note(
+            "precision is part of the search: a lower precision changes the model, not only the speed"
+        )
     display.introduce(
-        dataclasses.replace(plans[0][0], requests=tuple(s.candidates[0].request for _, s in plans)), machine
+        dataclasses.replace(plans[0][0], requests=tuple(s.candidates[0].request for _, s in plans)),
+        machine,
     )
     budget_s = options.budget or duration(DEFAULT_BUDGET)
     if options.dry_run:
         for _, space in plans:
             model = space.candidates[0].request.model
-            console.info(f"\n{model}: {len(space.candidates)} candidates, {len(space.excluded)} excluded")
+            console.info(
+                f"\n{model}: {len(space.candidates)} candidates, {len(space.excluded)} excluded"
+            )
             for knob, values in space.knobs.items():
                 console.info(f"  {knob}: {', '.join(map(str, values))}")
         console.info("\nNothing was run.")

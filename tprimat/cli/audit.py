@@ -31,7 +31,9 @@ def main(arguments: argparse.Namespace) -> int:
     contradicts = any(finding.severity != "info" for row in found for finding in row.findings)
     status = ExitStatus.IMPLAUSIBLE if contradicts else ExitStatus.OK
     if arguments.json:
-        console.echo(json_values.dumped({"rows": len(found), "found": values(found), "status": int(status)}))
+        console.echo(
+            json_values.dumped({"rows": len(found), "found": values(found), "status": int(status)})
+        )
     else:
         show(document(found), arguments)
     return status

@@ -33,7 +33,9 @@ def main(options: argparse.Namespace) -> int:
     if options.executor == "slurm":
         return submit.submit(options)
     if unused := settings.given(options):
-        raise UsageError(f"{unused} needs --executor slurm", hint="add --executor slurm", heading="slurm")
+        raise UsageError(
+            f"{unused} needs --executor slurm", hint="add --executor slurm", heading="slurm"
+        )
     options, tuning = _tuning.configured(options)
     machine = platforms.detect()
     if options.tune:
@@ -46,7 +48,11 @@ def main(options: argparse.Namespace) -> int:
     if isinstance(options.num_nodes, tuple):
         # Each machine runs the same command: all would train alone what one of them is to.
         hint = "without Slurm, start one benchmark per number of nodes"
-        raise UsageError("--nodes takes several values only with --executor slurm", hint=hint, heading="several-nodes")
+        raise UsageError(
+            "--nodes takes several values only with --executor slurm",
+            hint=hint,
+            heading="several-nodes",
+        )
     points = list(sweep.points(options))
     names = frameworks.several(options.framework)
     if names is not None:
@@ -56,7 +62,9 @@ def main(options: argparse.Namespace) -> int:
         plan = merged([plan_of(point, framework, machine) for point in points])
         if framework.divides and under_torchrun():
             return torchrun.train_nemo(plan, machine)
-    plan = dataclasses.replace(sweep.of_options(plan, options), tuning=tuning, arguments=options.argv)
+    plan = dataclasses.replace(
+        sweep.of_options(plan, options), tuning=tuning, arguments=options.argv
+    )
     if options.dry_run:
         show(plan, machine)
         if names is None and framework.name == NEMO:
@@ -76,6 +84,8 @@ def _compare(words: Sequence[str]) -> int:
     if output.verbosity is Verbosity.JSON:
         status, output.values["comparison"] = compare.for_program(words)
         return status
-    option = {Verbosity.QUIET: ["--quiet"], Verbosity.VERBOSE: ["--verbose"]}.get(output.verbosity, [])
+    option = {Verbosity.QUIET: ["--quiet"], Verbosity.VERBOSE: ["--verbose"]}.get(
+        output.verbosity, []
+    )
     with output.standard_output():
         return compare.main(compare_options.parser().parse_args([*words, *option]))

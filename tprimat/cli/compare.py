@@ -21,7 +21,17 @@ from tprimat.compare.curves import scaling_of
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.files import write_output
 from tprimat.redaction import relative_words
-from tprimat.report import FORMATS, Plot, Sources, document, efficiency, json_values, scaling, screen, verdict
+from tprimat.report import (
+    FORMATS,
+    Plot,
+    Sources,
+    document,
+    efficiency,
+    json_values,
+    scaling,
+    screen,
+    verdict,
+)
 from tprimat.report.efficiency import efficiency_tables, micro_batches
 from tprimat.report.verdict import Report
 from tprimat.results.fields import JsonObject
@@ -53,7 +63,9 @@ def for_program(argv: Sequence[str]) -> tuple[int, JsonObject]:
 
 def _command_line(argv: Sequence[str]) -> str:
     program = options.program()
-    return shlex.join([*(["python3"] if program.endswith(".py") else []), *program.split(), *relative_words(argv)])
+    return shlex.join(
+        [*(["python3"] if program.endswith(".py") else []), *program.split(), *relative_words(argv)]
+    )
 
 
 def _compared(arguments: argparse.Namespace) -> tuple[Report, Path, ExitStatus]:
@@ -65,7 +77,10 @@ def _compared(arguments: argparse.Namespace) -> tuple[Report, Path, ExitStatus]:
     if loss is not None and not 0 < loss < math.inf:
         raise UsageError("--target-loss must be above zero", heading="wrong-usage")
     path = plot_path(folder, arguments.output)
-    names, given = arguments.results or _comparing.result_folders(folder, hint), _comparing.given_values(arguments)
+    names, given = (
+        arguments.results or _comparing.result_folders(folder, hint),
+        _comparing.given_values(arguments),
+    )
     inputs = _comparing.load(names, hint, given=given, shows_unread=False)
     comparison = compare(
         inputs.files,
@@ -87,13 +102,23 @@ def _compared(arguments: argparse.Namespace) -> tuple[Report, Path, ExitStatus]:
 def _print(report: Report, arguments: argparse.Namespace, status: ExitStatus) -> None:
     if arguments.json:
         curves = {} if report.scaling is None else {"scaling": scaling.values(report.scaling)}
-        console.echo(json_values.dumped({**json_values.comparison_values(report), **curves, "status": int(status)}))
+        console.echo(
+            json_values.dumped(
+                {**json_values.comparison_values(report), **curves, "status": int(status)}
+            )
+        )
         return
-    shown = screen.timed(report) if arguments.time else document.on_screen(report, verbose=arguments.verbose)
+    shown = (
+        screen.timed(report)
+        if arguments.time
+        else document.on_screen(report, verbose=arguments.verbose)
+    )
     if report.scaling is None and (
         arguments.efficiency or arguments.peak_tflops is not None or arguments.energy_from_tdp
     ):
-        values = efficiency.document(efficiency_tables(report.comparison), micro_batches(report.comparison))
+        values = efficiency.document(
+            efficiency_tables(report.comparison), micro_batches(report.comparison)
+        )
         shown = dataclasses.replace(shown, screen=[*shown.screen, *values.screen])
     if arguments.all and not arguments.verbose:
         # The first screen with nothing left out.
@@ -110,7 +135,11 @@ def _write(report: Report, arguments: argparse.Namespace, path: Path) -> list[st
     )
     number = free_number(folder, inputs)
     path = path if arguments.output != options.PLOT else numbered(path, number)
-    content = None if arguments.no_plot else draw(report, path, "scaling" if report.scaling else "standard")
+    content = (
+        None
+        if arguments.no_plot
+        else draw(report, path, "scaling" if report.scaling else "standard")
+    )
     shown = None
     if content is not None:
         write_output(path, content, "--results-dir" if path.parent == folder else "--output")
@@ -118,12 +147,22 @@ def _write(report: Report, arguments: argparse.Namespace, path: Path) -> list[st
     sources = Sources(__version__, _command_line(arguments.argv))
     for name, module in FORMATS.items():
         content = importlib.import_module(module).render(report, sources, shown)
-        content += f"\n<!-- compared: {json.dumps({'inputs': inputs})} -->\n".encode() if name.endswith(".md") else b""
+        content += (
+            f"\n<!-- compared: {json.dumps({'inputs': inputs})} -->\n".encode()
+            if name.endswith(".md")
+            else b""
+        )
         write_output(numbered(folder / name, number), content, "--results-dir")
     *others, main = FORMATS
     if number > 1:
         console.error(f"note: {folder / main} is the report of another comparison, and stays")
     also = f" (also {', '.join(Path(name).suffix for name in others)})"
-    written = [f"Report: {numbered(folder / main, number)}{also}", *([] if shown is None else [f"Plot: {path}"])]
+    written = [
+        f"Report: {numbered(folder / main, number)}{also}",
+        *([] if shown is None else [f"Plot: {path}"]),
+    ]
     whole = "   ".join(written)
-    return next(([line] for line in (whole, whole.replace(also, "")) if len(line) <= console.NOTE_WIDTH), written)
+    return next(
+        ([line] for line in (whole, whole.replace(also, "")) if len(line) <= console.NOTE_WIDTH),
+        written,
+    )

@@ -31,11 +31,19 @@ def main(arguments: argparse.Namespace) -> int:
     if (platform := arguments.only_platform or PLATFORMS.get(arguments.platform or "")) is not None:
         files = _only(files, lambda run: run.platform == platform)
     if not files:
-        raise UsageError(f"no results of platform {platform} in {folder} or below", heading="no-results", hint=hint)
+        raise UsageError(
+            f"no results of platform {platform} in {folder} or below",
+            heading="no-results",
+            hint=hint,
+        )
     files = _of_frameworks(files, arguments.frameworks)
     options = _comparing.precisions(arguments.precision)
     comparison = compare(
-        files, reference=arguments.reference, model=arguments.model, notes=inputs.notes, options=options
+        files,
+        reference=arguments.reference,
+        model=arguments.model,
+        notes=inputs.notes,
+        options=options,
     )
     report = verdict.report(comparison)
     if arguments.json:
@@ -58,7 +66,9 @@ def _of_frameworks(files: list[Loaded], names: Sequence[str]) -> list[Loaded]:
     there = sorted({plain(run.framework) for file in files for run in file.runs if run.framework})
     if unknown := sorted(requested.difference(there)):
         hint = f"available: {', '.join(there) or 'none'}"
-        raise UsageError(f"no results for framework {join_names(unknown)}", heading="wrong-usage", hint=hint)
+        raise UsageError(
+            f"no results for framework {join_names(unknown)}", heading="wrong-usage", hint=hint
+        )
     return _only(files, lambda run: run.framework in requested) if requested else files
 
 

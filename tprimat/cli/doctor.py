@@ -26,7 +26,9 @@ def main(options: argparse.Namespace) -> int:
     """Print what this machine has and can run."""
     diagnosis = diagnose(Path(options.output_dir))
     if options.json:
-        values = dataclasses.asdict(diagnosis) | {"gpus": [msgspec.structs.asdict(gpu) for gpu in diagnosis.gpus]}
+        values = dataclasses.asdict(diagnosis) | {
+            "gpus": [msgspec.structs.asdict(gpu) for gpu in diagnosis.gpus]
+        }
         del values["analyses_only"]
         console.echo(json.dumps(values, indent=2, ensure_ascii=False))
     else:
@@ -37,7 +39,11 @@ def main(options: argparse.Namespace) -> int:
             if not any(text.startswith("rich, ") for text in diagnosis.missing):
                 diagnosis.doubts.append(f"rich can't be imported ({error}): install it again")
             found = document(diagnosis)
-            parts = found.answer if options.quiet else [*found.screen, *(found.details if options.verbose else ())]
+            parts = (
+                found.answer
+                if options.quiet
+                else [*found.screen, *(found.details if options.verbose else ())]
+            )
             console.echo("\n".join(_without_rich(parts)).lstrip("\n"))
     return ExitStatus.OK
 
@@ -45,19 +51,32 @@ def main(options: argparse.Namespace) -> int:
 def document(diagnosis: Diagnosis) -> Document:
     """Return a diagnosis: what can train here, the machine, and what is missing; then versions and settings."""
     trains = diagnosis.can_train
-    shown: list[Block] = [Headline(f"Frameworks that can train here: {', '.join(trains) or 'none'}")]
-    shown += [Paragraph(f"To benchmark with the first one: ./benchmark.py --framework {name}") for name in trains[:1]]
+    shown: list[Block] = [
+        Headline(f"Frameworks that can train here: {', '.join(trains) or 'none'}")
+    ]
+    shown += [
+        Paragraph(f"To benchmark with the first one: ./benchmark.py --framework {name}")
+        for name in trains[:1]
+    ]
     without = "Without training: tprimat read imports logs, ./compare_results.py compares results."
-    shown += [Paragraph(without), _table("This machine", diagnosis.facts, SOFTWARE), *_gpus(diagnosis.gpus)]
+    shown += [
+        Paragraph(without),
+        _table("This machine", diagnosis.facts, SOFTWARE),
+        *_gpus(diagnosis.gpus),
+    ]
     problems = [*notes(diagnosis.missing, "Missing", ""), *notes(diagnosis.doubts, "Warnings", "")]
     reasons = [_table("Not available", diagnosis.cannot_train)] if diagnosis.cannot_train else []
     software = {title: text for title, text in diagnosis.facts.items() if title in SOFTWARE}
-    answer = [*problems, *([] if trains or diagnosis.analyses_only else reasons)] or [Paragraph("Nothing is missing.")]
+    answer = [*problems, *([] if trains or diagnosis.analyses_only else reasons)] or [
+        Paragraph("Nothing is missing.")
+    ]
     return Document([*shown, *problems, *reasons], [_table("Software", software)], answer)
 
 
 def _table(title: str, texts: Mapping[str, str], without: Sequence[str] = ()) -> Table:
-    return Table([title, ""], [each for each in texts.items() if each[0] not in without], right_from=2)
+    return Table(
+        [title, ""], [each for each in texts.items() if each[0] not in without], right_from=2
+    )
 
 
 def _without_rich(parts: Sequence[Block]) -> Iterator[str]:
@@ -70,7 +89,9 @@ def _without_rich(parts: Sequence[Block]) -> Iterator[str]:
                 yield from (f"- {plain(text_of(entry))}" for entry, _ in part.entries)
             case Table():
                 yield ""
-                yield from console.table([[plain(text_of(cell)) for cell in row] for row in (part.header, *part.rows)])
+                yield from console.table(
+                    [[plain(text_of(cell)) for cell in row] for row in (part.header, *part.rows)]
+                )
 
 
 def _gpus(gpus: Sequence[GpuState]) -> list[Block]:
@@ -79,8 +100,14 @@ def _gpus(gpus: Sequence[GpuState]) -> list[Block]:
         name = plain(gpu.name, 40) + (" (MIG)" if gpu.partitioned else "")
         memory = _share(gpu.memory_used_gb, gpu.memory_total_gb, "GB")
         power = _share(gpu.power_cap_w, gpu.power_max_w or gpu.power_default_w, "W")
-        rows.append([str(gpu.index), name, memory, power, _share(gpu.clock_mhz, gpu.clock_max_mhz, "MHz")])
-    return [Table(["GPU", "name", "memory in use", "power cap", "clock"], rows, right_from=2)] if rows else []
+        rows.append(
+            [str(gpu.index), name, memory, power, _share(gpu.clock_mhz, gpu.clock_max_mhz, "MHz")]
+        )
+    return (
+        [Table(["GPU", "name", "memory in use", "power cap", "clock"], rows, right_from=2)]
+        if rows
+        else []
+    )
 
 
 def _share(value: float | None, most: float | None, unit: str) -> str:

@@ -21,13 +21,19 @@ def main(arguments: argparse.Namespace) -> int:
     names = arguments.results or ["output"]
     options = _comparing.options(arguments)
     given = _comparing.given_values(arguments)
-    inputs = _comparing.load(names, "run ./benchmark.py first, or pass results or logs", given=given)
-    comparison = _comparing.priced(compare(inputs.files, notes=inputs.notes, options=options), arguments)
+    inputs = _comparing.load(
+        names, "run ./benchmark.py first, or pass results or logs", given=given
+    )
+    comparison = _comparing.priced(
+        compare(inputs.files, notes=inputs.notes, options=options), arguments
+    )
     doubts = [f"{system.name}: {text}" for system in comparison.systems if (text := doubt(system))]
     notes = [*comparison.notes, *doubts, *micro_batches(comparison)]
     tables = efficiency_tables(comparison)
     if arguments.json:
-        console.echo(json_values.dumped({"results": json_values.efficiency_values(tables), "notes": notes}))
+        console.echo(
+            json_values.dumped({"results": json_values.efficiency_values(tables), "notes": notes})
+        )
     else:
         evidence = list(document.evidence(comparison))
         show(dataclasses.replace(efficiency.document(tables, notes), details=evidence), arguments)

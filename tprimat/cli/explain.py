@@ -21,7 +21,9 @@ def main(arguments: argparse.Namespace) -> int:
     """Explain the difference of two traces."""
     runs = [_traced_run(name) for name in (arguments.before, arguments.after)]
     paths = [arguments.before, arguments.after]
-    explanation = explain(*(_traced(*each) for each in zip(runs, _names(runs, paths), paths, strict=True)))
+    explanation = explain(
+        *(_traced(*each) for each in zip(runs, _names(runs, paths), paths, strict=True))
+    )
     if arguments.json:
         console.echo(json_values.dumped(report.values(explanation)))
     else:
@@ -37,7 +39,11 @@ def _traced_run(name: str) -> Run:
     runs = [run for file in inputs.files for run in file.runs if run.trace is not None]
     if len(runs) != 1:
         problem = f"{len(runs)} runs with a trace" if runs else "no profiler trace"
-        hint = "pass one of them" if runs else "./benchmark.py --profile torch records one; docs/profiling.md"
+        hint = (
+            "pass one of them"
+            if runs
+            else "./benchmark.py --profile torch records one; docs/profiling.md"
+        )
         raise UnreadableError(name, problem, heading="profile", hint=hint)
     return runs[0]
 
@@ -45,7 +51,9 @@ def _traced_run(name: str) -> Run:
 def _traced(run: Run, name: str, path: str) -> Traced:
     """Return a run with its name. Raises UnreadableError if its steps take no time."""
     if (found := traced(run, name)) is None:
-        raise UnreadableError(path, "the steps in its trace take no time: it is damaged", heading="profile")
+        raise UnreadableError(
+            path, "the steps in its trace take no time: it is damaged", heading="profile"
+        )
     return found
 
 

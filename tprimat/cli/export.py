@@ -21,7 +21,9 @@ def main(arguments: argparse.Namespace) -> int:
     """Write one row per step. A named file that can't be read doesn't keep the others from being exported."""
     name = next(name for name in FORMATS if getattr(arguments, name))
     target = getattr(arguments, name)
-    inputs = _comparing.load(arguments.paths or ["output"], "run ./benchmark.py first, or pass results or logs")
+    inputs = _comparing.load(
+        arguments.paths or ["output"], "run ./benchmark.py first, or pass results or logs"
+    )
     comparison = compare(inputs.files, notes=inputs.notes)
     content = FORMATS[name](comparison)
     status = inputs.status(ExitStatus.OK)
@@ -32,7 +34,13 @@ def main(arguments: argparse.Namespace) -> int:
     rows = sum(len(result.run.steps) for system in comparison.systems for result in system.runs)
     files = [file.name for file in inputs.files]
     if arguments.json:
-        values = {"path": target, "rows": rows, "files": files, "notes": comparison.notes, "status": int(status)}
+        values = {
+            "path": target,
+            "rows": rows,
+            "files": files,
+            "notes": comparison.notes,
+            "status": int(status),
+        }
         console.echo(json_values.dumped(values))
     elif arguments.quiet:
         console.echo(plain(target))

@@ -24,7 +24,9 @@ from tprimat.text import counted, plain
 def main(arguments: argparse.Namespace) -> int:
     """Read logs and write their results."""
     if not arguments.log_file:
-        raise UsageError("--log-file is required", hint="give a log file, or - for stdin", heading="wrong-usage")
+        raise UsageError(
+            "--log-file is required", hint="give a log file, or - for stdin", heading="wrong-usage"
+        )
     _check_output(arguments)
     bundle.check(arguments.bundle)
     # This command has always called the models that benchmark.py trains by the names of their families.
@@ -83,7 +85,9 @@ def _check_output(arguments: argparse.Namespace) -> None:
             store.read(path)
         except UnreadableError as error:
             problem = f"{path}: exists and is not a result file"
-            raise UsageError(problem, hint="choose another --output", heading="output-is-not-a-result") from error
+            raise UsageError(
+                problem, hint="choose another --output", heading="output-is-not-a-result"
+            ) from error
 
 
 def _show_saved(saved: Saved) -> None:

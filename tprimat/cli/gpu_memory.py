@@ -27,14 +27,19 @@ def main(options: argparse.Namespace) -> int:
     processes = gpu_processes.list_processes(host)
     if processes is None:
         hint = "run it on a machine with a GPU driver"
-        raise UsageError("found none of nvidia-smi, amd-smi and rocm-smi", hint=hint, heading="memory-held")
+        raise UsageError(
+            "found none of nvidia-smi, amd-smi and rocm-smi", hint=hint, heading="memory-held"
+        )
     own = [process for process in processes if gpu_processes.can_terminate(process, host)]
     output.values["processes"] = [{**vars(each), "may_be_ended": each in own} for each in processes]
     for values in output.values["processes"]:
         del values["gpu_id"]
     states = nvidia.states(host) or amd.states(host)
     output.values["gpus"] = [
-        {name: getattr(each, name) for name in ("index", "name", "memory_used_gb", "memory_total_gb")}
+        {
+            name: getattr(each, name)
+            for name in ("index", "name", "memory_used_gb", "memory_total_gb")
+        }
         for each in states
     ]
     for line in _memory(states):
@@ -65,7 +70,11 @@ def main(options: argparse.Namespace) -> int:
 def _memory(states: Sequence[GpuState]) -> list[str]:
     """Return a table of each GPU's memory and a blank line; nothing if the driver states no GPU."""
     rows = [
-        [str(each.index), plain(each.name, 40), *map(units.gigabytes, (each.memory_used_gb, each.memory_total_gb))]
+        [
+            str(each.index),
+            plain(each.name, 40),
+            *map(units.gigabytes, (each.memory_used_gb, each.memory_total_gb)),
+        ]
         for each in states
     ]
     return [*console.table([["GPU", "name", "used", "total"], *rows]), ""] if rows else []
@@ -75,11 +84,15 @@ def _lines(processes: Sequence[GpuProcess], own: Sequence[GpuProcess]) -> list[s
     if not processes:
         return ["No processes are using GPU memory."]
     is_verbose = console.verbosity() is Verbosity.VERBOSE
-    rows = [["GPU", "process", "user", "memory", *(["can be stopped"] if is_verbose else []), "command"]]
+    rows = [
+        ["GPU", "process", "user", "memory", *(["can be stopped"] if is_verbose else []), "command"]
+    ]
     for process in processes:
         user = plain(process.user or units.UNKNOWN, 24)
         ended = ["yes" if process in own else "no"] if is_verbose else []
-        command = plain(process.command or process.name or units.UNKNOWN, None if is_verbose else 60)
+        command = plain(
+            process.command or process.name or units.UNKNOWN, None if is_verbose else 60
+        )
         numbers = [process.gpu or units.UNKNOWN, str(process.pid)]
         rows.append([*numbers, user, units.gigabytes(process.memory_gb), *ended, command])
     return console.table(rows)
@@ -88,7 +101,11 @@ def _lines(processes: Sequence[GpuProcess], own: Sequence[GpuProcess]) -> list[s
 def _is_confirmed(processes: Sequence[GpuProcess]) -> bool:
     """Ask the user. Raises UsageError if there is nobody to ask."""
     if sys.stdin is None or not sys.stdin.isatty():
-        raise UsageError("--kill needs a terminal to ask for confirmation", hint="add --yes", heading="memory-held")
+        raise UsageError(
+            "--kill needs a terminal to ask for confirmation",
+            hint="add --yes",
+            heading="memory-held",
+        )
     numbers = ", ".join(str(process.pid) for process in processes)
     noun = "process" if len(processes) == 1 else "processes"
     # The question is for a person, also if the answer of the command is for a program.

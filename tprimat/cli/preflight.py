@@ -35,9 +35,13 @@ def main(options: argparse.Namespace) -> int:
     else:
         console.current().is_main_process = process.is_first
         if options.gpus not in (None, process.world_size):
-            problem = f"--gpus {options.gpus}, but {counted(process.world_size, 'process')} were started"
+            problem = (
+                f"--gpus {options.gpus}, but {counted(process.world_size, 'process')} were started"
+            )
             raise UsageError(problem, hint="remove --gpus", heading="torchrun")
-        file = preflight.measure_here(process, worker.platform_here(), output_dir, quick=options.quick)
+        file = preflight.measure_here(
+            process, worker.platform_here(), output_dir, quick=options.quick
+        )
     if file is None:
         return ExitStatus.OK
     path = short_path(store.write(file, output_dir))

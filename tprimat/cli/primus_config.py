@@ -34,7 +34,9 @@ def main(options: argparse.Namespace) -> int:
     if options.model is not None:
         model = options.model
     else:
-        model = model_of(config, installation, os.environ) if config else by_name("primus").models[0]
+        model = (
+            model_of(config, installation, os.environ) if config else by_name("primus").models[0]
+        )
     request = PrimusRequest(
         installation=installation,
         precision=options.precision,
@@ -61,7 +63,8 @@ def _show(training: PrimusTraining, *, is_outcome: bool) -> None:
         "precision": training.precision,
         "num_gpus": training.num_gpus,
         "settings": {
-            name: {"value": _public(name, each.value), "set_by": each.text} for name, each in sorted(settings.items())
+            name: {"value": _public(name, each.value), "set_by": each.text}
+            for name, each in sorted(settings.items())
         },
         "training_config": run.training_config.known(),
         "parallelism_config": run.parallelism_config.known(),
@@ -72,13 +75,16 @@ def _show(training: PrimusTraining, *, is_outcome: bool) -> None:
     rows = [("", "value", "set by")]
     for label, name in SHOWN:
         setting = settings.get(name)
-        shown = (plain(str(setting.value), 60), plain(setting.text)) if setting else (units.UNKNOWN, "")
+        shown = (
+            (plain(str(setting.value), 60), plain(setting.text)) if setting else (units.UNKNOWN, "")
+        )
         rows.append((label, *shown))
         if is_outcome and setting is not None and setting.value is not None:
             console.summary(f"{label}: {plain(setting.value)}")
     sizes = run.parallelism_config
     replicas, accumulation = (
-        str(size or units.UNKNOWN) for size in (sizes.data_parallel_size, sizes.gradient_accumulation_steps)
+        str(size or units.UNKNOWN)
+        for size in (sizes.data_parallel_size, sizes.gradient_accumulation_steps)
     )
     rows.append(("data parallel", replicas, "GPUs / all other parallel sizes"))
     rows.append(("accumulation steps", accumulation, "batch / micro / data parallel"))
@@ -86,7 +92,9 @@ def _show(training: PrimusTraining, *, is_outcome: bool) -> None:
     named = {name for _, name in SHOWN}
     for name, setting in sorted(settings.items()):
         if name not in named:
-            console.debug(f"  {plain(name)}: {plain(_public(name, setting.value))} ({plain(setting.text)})")
+            console.debug(
+                f"  {plain(name)}: {plain(_public(name, setting.value))} ({plain(setting.text)})"
+            )
     console.debug(f"  command line: {plain(redacted(shlex.join(training.arguments))) or 'nothing'}")
     for note in training.notes:
         console.note(note)
@@ -100,7 +108,9 @@ def _public(name: str, value: object) -> object:
 def _show_differences(different: Sequence[tuple[str, object, object]], named: Path) -> None:
     console.current().values |= {
         "against": str(named),
-        "differences": [{"name": label, "here": here, "there": there} for label, here, there in different],
+        "differences": [
+            {"name": label, "here": here, "there": there} for label, here, there in different
+        ],
     }
     console.info("")
     if not different:

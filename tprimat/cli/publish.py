@@ -33,9 +33,13 @@ def main(arguments: argparse.Namespace) -> int:
             raise UsageError("no results to publish", hint=HINT, heading="no-results")
         inputs = _comparing.load(arguments.results, HINT)
         status, remarks = inputs.status(status), [*inputs.notes]
-        evidence += points.without_published(points.result_points(inputs.files, remarks), evidence, remarks)
+        evidence += points.without_published(
+            points.result_points(inputs.files, remarks), evidence, remarks
+        )
     if not evidence:
-        raise UsageError(f"no results to publish ({'; '.join(remarks)})", hint=HINT, heading="no-results")
+        raise UsageError(
+            f"no results to publish ({'; '.join(remarks)})", hint=HINT, heading="no-results"
+        )
     shown = tuple(each.point for each in evidence)
     found = Record(points=shown, pairs=pairs.pairs(evidence), changes=series.changes(evidence))
     tables = data.values(found, datetime.date.today().isoformat())
@@ -43,9 +47,17 @@ def main(arguments: argparse.Namespace) -> int:
         site.write(found, tables, new)
         data.write(found, tables, new)
     page = folder / exchange.INDEX
-    numbers = {"points": len(found.points), "pairs": len(found.pairs), "changes": len(found.changes)}
+    numbers = {
+        "points": len(found.points),
+        "pairs": len(found.pairs),
+        "changes": len(found.changes),
+    }
     if arguments.json:
-        console.echo(json_values.dumped({"page": str(page), **numbers, "notes": remarks, "status": int(status)}))
+        console.echo(
+            json_values.dumped(
+                {"page": str(page), **numbers, "notes": remarks, "status": int(status)}
+            )
+        )
         return status
     for remark in remarks if arguments.verbose else ():
         console.error(f"note: {remark}")

@@ -39,10 +39,14 @@ def main(arguments: argparse.Namespace) -> int:
     bundle.check(arguments.bundle)
     there = []
     if not arguments.paths:
-        there = store.find([*filter(Path.is_dir, (Path(arguments.output_dir), _comparing.OLDEST_FOLDER))])[0]
+        there = store.find(
+            [*filter(Path.is_dir, (Path(arguments.output_dir), _comparing.OLDEST_FOLDER))]
+        )[0]
         where = find_logs.folders(Path.cwd(), Path(arguments.output_dir), REPOSITORY, os.environ)
         found = find_logs.search(models.names(), where, os.environ).logs
-        earlier = (Path(parent, name) for parent in (".", "..") for name in find_logs.EARLIER_FOLDERS)
+        earlier = (
+            Path(parent, name) for parent in (".", "..") for name in find_logs.EARLIER_FOLDERS
+        )
         arguments.paths = [str(each) for each in earlier if each.is_dir()]
         arguments.paths += [str(log.path) for log in found]
         if there and not arguments.paths:
@@ -51,7 +55,9 @@ def main(arguments: argparse.Namespace) -> int:
             hint = "pass a log file, a directory, or - for stdin"
             text = "no training log of a known model in this directory, output/ or logs/"
             raise UsageError(text, hint=hint, heading="not-a-training-log")
-    given = GivenValues(override=arguments.override, columns=mapped.given(arguments.columns, arguments.pattern))
+    given = GivenValues(
+        override=arguments.override, columns=mapped.given(arguments.columns, arguments.pattern)
+    )
     given = given.with_options(arguments.log_values or ())
     names = inputs.named_files(arguments.paths)
     with contextlib.ExitStack() as stack:
@@ -61,7 +67,9 @@ def main(arguments: argparse.Namespace) -> int:
         if errors and not logs and not skipped:
             raise errors[0]
         if not logs and not skipped:
-            raise UnreadableError(", ".join(names), "directory has no files", heading="not-a-training-log")
+            raise UnreadableError(
+                ", ".join(names), "directory has no files", heading="not-a-training-log"
+            )
         batch = LogImport(
             Path(arguments.output_dir),
             arguments.label,
@@ -80,7 +88,9 @@ def main(arguments: argparse.Namespace) -> int:
         batch.save()
         if arguments.bundle and batch.results:
             logs_left = [path for path in packed if str(path) != inputs.STANDARD_INPUT]
-            bundle.write_and_report(arguments.bundle, [result.path for result in batch.results], logs_left)
+            bundle.write_and_report(
+                arguments.bundle, [result.path for result in batch.results], logs_left
+            )
     status = _report(batch)
     _list(there, {result.path.absolute() for result in batch.results})
     return status
@@ -104,12 +114,18 @@ def _unpacked(
     for name in names:
         try:
             is_bundle = bundle.is_packed(Path(name))
-            folder, rename = stack.enter_context(bundle.unpacked(Path(name))) if is_bundle else (name, str)
+            folder, rename = (
+                stack.enter_context(bundle.unpacked(Path(name))) if is_bundle else (name, str)
+            )
             places.append(str(folder))
             renames.append(rename)
         except UnreadableError as error:
             errors.append(error)
-    return places, errors, lambda text: functools.reduce(lambda text, rename: rename(text), renames, text)
+    return (
+        places,
+        errors,
+        lambda text: functools.reduce(lambda text, rename: rename(text), renames, text),
+    )
 
 
 def _report(batch: LogImport) -> int:
@@ -148,9 +164,22 @@ def _progress(total: int) -> Iterator[Callable[[str], None]]:
         yield lambda _: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
-        yield lambda title: bar.update(task, advance=1, description=shortened(plain(title), 40).replace("[", "("))
+        yield lambda title: bar.update(
+            task, advance=1, description=shortened(plain(title), 40).replace("[", "(")
+        )

@@ -62,17 +62,32 @@ def main(options: argparse.Namespace) -> int:
     return session.status
 
 
-def _trainings(options: argparse.Namespace, installation: Installation, machine: Machine) -> tuple[PrimusTraining, ...]:
+def _trainings(
+    options: argparse.Namespace, installation: Installation, machine: Machine
+) -> tuple[PrimusTraining, ...]:
     """Return the runs that are asked for, all of them planned before any is started."""
     config = own_configuration(options)
     names, own = models_of(options.model, config, installation, os.environ)
-    matched = (store.read(options.match)[0], str(options.match)) if options.match is not None else None
+    matched = (
+        (store.read(options.match)[0], str(options.match)) if options.match is not None else None
+    )
     same_names = PrimusRequest.DEFAULTS.keys() & vars(options).keys()
     fields = {name: getattr(options, name) for name in same_names} | {"matched": matched}
-    fields |= {"steps": options.train_iters, "num_gpus": options.gpus, "exit_after_s": options.exit_after}
+    fields |= {
+        "steps": options.train_iters,
+        "num_gpus": options.gpus,
+        "exit_after_s": options.exit_after,
+    }
     fields |= {"installation": installation}
-    output_dir, device, primus_row = Path.cwd() / options.output_dir, device_of(machine), frameworks.by_name("primus")
-    requests = {name: PrimusRequest(**fields | {"config": config if name == own else None}) for name in names}
+    output_dir, device, primus_row = (
+        Path.cwd() / options.output_dir,
+        device_of(machine),
+        frameworks.by_name("primus"),
+    )
+    requests = {
+        name: PrimusRequest(**fields | {"config": config if name == own else None})
+        for name in names
+    }
     return tuple(
         Planner(primus_row, models.by_name(name), request, device).plan(output_dir)
         for name, request in requests.items()
@@ -81,12 +96,18 @@ def _trainings(options: argparse.Namespace, installation: Installation, machine:
 
 def own_configuration(options: argparse.Namespace) -> Path | None:
     """Return the configuration that the user names, as an option or in the environment."""
-    return options.config or (Path(os.environ["PRIMUS_CONFIG"]) if os.environ.get("PRIMUS_CONFIG") else None)
+    return options.config or (
+        Path(os.environ["PRIMUS_CONFIG"]) if os.environ.get("PRIMUS_CONFIG") else None
+    )
 
 
 def _advice(options: argparse.Namespace, iterations: int) -> str:
     """Return what to say of a training that is too short, with the command for a measurement."""
-    script = "./run_primus_all.sh" if options.model == "all" else f"scripts/run_primus_{options.model}.sh"
+    script = (
+        "./run_primus_all.sh"
+        if options.model == "all"
+        else f"scripts/run_primus_{options.model}.sh"
+    )
     if options.model not in ("all", *primus_options.PRIMUS.models):
         script = f"tprimat run-primus --model {shlex.quote(options.model)}"
     return (

@@ -11,7 +11,16 @@ from tprimat.checks import CONTRADICTION
 from tprimat.errors import ExitStatus, UnreadableError
 from tprimat.files import unreadable
 from tprimat.log_import import bundle
-from tprimat.log_import.verify import ADDED, CHANGED, CLAIMED, MISSING, NO_SPEED, UNSTAMPED, Verification, verify
+from tprimat.log_import.verify import (
+    ADDED,
+    CHANGED,
+    CLAIMED,
+    MISSING,
+    NO_SPEED,
+    UNSTAMPED,
+    Verification,
+    verify,
+)
 from tprimat.report import json_values
 from tprimat.text import counted, plain
 
@@ -30,7 +39,11 @@ def main(arguments: argparse.Namespace) -> int:
     found = verify(path)
     status, answer = _answer(found)
     if arguments.json:
-        console.echo(json_values.dumped({**dataclasses.asdict(found), "answer": answer, "status": int(status)}))
+        console.echo(
+            json_values.dumped(
+                {**dataclasses.asdict(found), "answer": answer, "status": int(status)}
+            )
+        )
     elif arguments.quiet:
         console.echo(answer)
     else:
@@ -45,7 +58,9 @@ def _answer(found: Verification) -> tuple[ExitStatus, str]:
     findings = [each for run in found.runs for each in run.findings]
     rules = [each.rule for each in findings]
     fates = {"changed after packing": CHANGED, "missing": MISSING, "added": ADDED}
-    numbers = {what: sum(each.endswith(ending) for each in found.changed) for what, ending in fates.items()}
+    numbers = {
+        what: sum(each.endswith(ending) for each in found.changed) for what, ending in fates.items()
+    }
     wrong = {
         f"{counted(different, 'value')} differ{'s' if different == 1 else ''}": different,
         **{f"{counted(number, 'file')} {what}": number for what, number in numbers.items()},
@@ -54,7 +69,10 @@ def _answer(found: Verification) -> tuple[ExitStatus, str]:
         f"{counted(len(found.foreign), 'file')} other than data": found.foreign,
     }
     if any(wrong.values()):
-        return ExitStatus.IMPLAUSIBLE, f"Not acceptable: {', '.join(text for text, is_so in wrong.items() if is_so)}."
+        return (
+            ExitStatus.IMPLAUSIBLE,
+            f"Not acceptable: {', '.join(text for text, is_so in wrong.items() if is_so)}.",
+        )
     values = counted(sum(run.values for run in found.runs), "value")
     without = sum(run.log is None for run in found.runs)
     speedless, inconsistent = rules.count(NO_SPEED), rules.count(CONTRADICTION)
@@ -72,8 +90,15 @@ def _answer(found: Verification) -> tuple[ExitStatus, str]:
         reasons = ", ".join(text for text, is_so in open_.items() if is_so)
         return ExitStatus.INCONCLUSIVE, f"Undecided: {reasons} ({values} recomputed)."
     unstamped = sum(UNSTAMPED in run.unchecked for run in found.runs)
-    but = f" Step times are only claimed for {counted(unstamped, 'run')} without time stamps." if unstamped else ""
-    return ExitStatus.OK, f"Can be accepted: {values} recomputed; plausible, no private data, no executable files.{but}"
+    but = (
+        f" Step times are only claimed for {counted(unstamped, 'run')} without time stamps."
+        if unstamped
+        else ""
+    )
+    return (
+        ExitStatus.OK,
+        f"Can be accepted: {values} recomputed; plausible, no private data, no executable files.{but}",
+    )
 
 
 def _lines(found: Verification, most: int | None) -> list[str]:
@@ -82,17 +107,32 @@ def _lines(found: Verification, most: int | None) -> list[str]:
         source = plain(run.log) if run.log else "its own steps; its log is not in the bundle"
         source += " (decompressed or redacted copy)" if run.original is False else ""
         same = run.values - len(run.differences)
-        lines.append(f"{plain(run.result)}, run {run.number}: {same:,} of {run.values:,} values match {source}")
+        lines.append(
+            f"{plain(run.result)}, run {run.number}: {same:,} of {run.values:,} values match {source}"
+        )
         shown = run.differences[:most]
         for each in shown:
             stored, recomputed = map(_shown, (each.stored, each.recomputed))
-            lines.append(f"  {plain(f'{each.field}: {stored} in the result, {recomputed} from {each.place}')}")
+            lines.append(
+                f"  {plain(f'{each.field}: {stored} in the result, {recomputed} from {each.place}')}"
+            )
         if len(shown) < len(run.differences):
             lines.append(f"  and {len(run.differences) - len(shown)} more with --verbose")
-        lines += [f"  {'implausible' if each.severity == 'error' else 'unclear'}: {each.text}" for each in run.findings]
+        lines += [
+            f"  {'implausible' if each.severity == 'error' else 'unclear'}: {each.text}"
+            for each in run.findings
+        ]
         lines += [f"  not checked: {text}" for text in run.unchecked]
-        lines += [f"  only claimed, not in the log: {', '.join(run.unsupported)}"] if run.unsupported else []
-    for title, found_in in (("private", found.private), ("not data", found.foreign), ("without a result", found.extra)):
+        lines += (
+            [f"  only claimed, not in the log: {', '.join(run.unsupported)}"]
+            if run.unsupported
+            else []
+        )
+    for title, found_in in (
+        ("private", found.private),
+        ("not data", found.foreign),
+        ("without a result", found.extra),
+    ):
         lines += [f"{title}: {plain(each)}" for each in found_in]
     kinds = ", ".join(counted(number, kind) for kind, number in found.files.items() if number)
     return [*lines, f"files: {kinds}; none was executed"]

@@ -33,7 +33,11 @@ def main(arguments: argparse.Namespace) -> int:
     named = mapped.given(arguments.columns, arguments.pattern)
     logs = GrowingLogs(arguments.log, dataclasses.replace(given, columns=named))
     hint = "pass results or a log"
-    baseline = _comparing.load([arguments.baseline], hint, "--baseline", given).files if arguments.baseline else []
+    baseline = (
+        _comparing.load([arguments.baseline], hint, "--baseline", given).files
+        if arguments.baseline
+        else []
+    )
     conditions = Conditions(arguments.until_ci, arguments.max_slowdown, arguments.max_stall)
     update = Update(None, 0.0)
     try:
@@ -53,7 +57,9 @@ def main(arguments: argparse.Namespace) -> int:
         console.echo(lines.line(update.state) if update.state else plain(logs.problem))
     else:
         width, indent = console.terminal_size()[0], " " * (lines.LEFT + 2)
-        form = textwrap.TextWrapper(width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        form = textwrap.TextWrapper(
+            width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
         console.echo("\n".join(map(form.fill, _screen(arguments, logs, update, sys.maxsize))))
     return status
 
@@ -91,7 +97,11 @@ def _line_by_line(arguments: argparse.Namespace, logs: GrowingLogs) -> Show:
                 console.echo(_json_line(update))
         else:
             if due and not arguments.quiet:
-                text = lines.line(update.state) if update.state else f"waiting, until Ctrl-C: {plain(logs.problem)}"
+                text = (
+                    lines.line(update.state)
+                    if update.state
+                    else f"waiting, until Ctrl-C: {plain(logs.problem)}"
+                )
                 console.echo(f"{_now()}  {text}")
             for event in update.events:
                 console.echo(f"{_now()}  {plain(event)}")
@@ -101,7 +111,9 @@ def _line_by_line(arguments: argparse.Namespace, logs: GrowingLogs) -> Show:
     return show
 
 
-def _screen(arguments: argparse.Namespace, logs: GrowingLogs, update: Update, width: int) -> list[str]:
+def _screen(
+    arguments: argparse.Namespace, logs: GrowingLogs, update: Update, width: int
+) -> list[str]:
     if update.state is None:
         return [f"{plain(logs.title)}: waiting for the first step ({plain(logs.problem)})"]
     quiet_s, until = (update.quiet_s, arguments.until_ci) if update.status is None else (None, None)
@@ -112,7 +124,10 @@ def _json_line(update: Update, **more: object) -> str:
     known = {}
     state = update.state
     if state:
-        known = {**lines.values(state), "account": json_values.account_values(state.run, state.summary)}
+        known = {
+            **lines.values(state),
+            "account": json_values.account_values(state.run, state.summary),
+        }
     values = {**known, "seconds_since_last_step": update.quiet_s, "events": update.events, **more}
     return json.dumps(json_values.plain(values), ensure_ascii=False)
 

@@ -70,9 +70,7 @@ _RANKS = {"finished": 0, "failed": 2}
 _BROKEN_OFF, _UNTIMED = 1, 3
 """Which runs of a system its values are of, the lowest first: by how they ended, those without step times never."""
 
-COPIES = (
-    "identical step times under different configurations: they are copies of one measurement and cannot be compared"
-)
+COPIES = "identical step times under different configurations: they are copies of one measurement and cannot be compared"
 """In the note on two files that hold one measurement under two configurations."""
 
 TOLD_APART = "run-to-run variation does not explain"
@@ -121,12 +119,22 @@ def compare(
         if any(system.per_sample and system.value(RATE) for system in group)
     ]
     chosen = None if reference is None else _chosen(reference, every)
-    compared = [_model_comparison(name, group, chosen, remarks, mode) for name, group in results.items()]
+    compared = [
+        _model_comparison(name, group, chosen, remarks, mode) for name, group in results.items()
+    ]
     compared.sort(key=lambda model: evidence(model.groups[0]), reverse=True)
     parts = every[0].parts if every else ()
     shared = tuple(part for part in parts if all(part in system.parts for system in every))
     names = tuple(dict.fromkeys(system.name for system in every))
-    return Comparison(tuple(compared), shared, tuple(map(plain, remarks)), tuple(files), names, mode, options=options)
+    return Comparison(
+        tuple(compared),
+        shared,
+        tuple(map(plain, remarks)),
+        tuple(files),
+        names,
+        mode,
+        options=options,
+    )
 
 
 def systems_of(
@@ -139,7 +147,10 @@ def systems_of(
     by_model: dict[str | None, dict[tuple[object, ...], list[FiledRun]]] = {}
     completed = precision.fill(files, options, remarks)
     shown = shown_paths(file.name for file in files)
-    files, completed = ([dataclasses.replace(each, name=shown[each.name]) for each in of] for of in (files, completed))
+    files, completed = (
+        [dataclasses.replace(each, name=shown[each.name]) for each in of]
+        for of in (files, completed)
+    )
     for folder in {path.removesuffix(name) for path, name in shown.items()} - {""}:
         remarks[:] = [remark.replace(folder, "") for remark in remarks]
     for run, file in _entries(completed, remarks):
@@ -153,18 +164,25 @@ def systems_of(
         found = [part for group in groups.values() for part in parted(group)]
         lengths = _sample_lengths(found)
         parts[name] = [
-            part for group in found for part in _apart(_run_results(group, lengths), remarks if splits else None)
+            part
+            for group in found
+            for part in _apart(_run_results(group, lengths), remarks if splits else None)
         ]
     systems = name_systems({name: [named for named, _ in groups] for name, groups in parts.items()})
     return files, {
         name: _without_copies(
-            [system_result(system, runs) for system, (_, runs) in zip(systems[name], groups, strict=True)]
+            [
+                system_result(system, runs)
+                for system, (_, runs) in zip(systems[name], groups, strict=True)
+            ]
         )
         for name, groups in parts.items()
     }
 
 
-def _apart(results: list[RunResult], remarks: list[str] | None) -> list[tuple[Run, list[RunResult]]]:
+def _apart(
+    results: list[RunResult], remarks: list[str] | None
+) -> list[tuple[Run, list[RunResult]]]:
     """Return the runs of one setup by groups that can be repetitions, each with a run that has what it is called by.
 
     Runs with a label, and those of one session, belong together however much they differ, and two clocks say nothing of
@@ -172,23 +190,36 @@ def _apart(results: list[RunResult], remarks: list[str] | None) -> list[tuple[Ru
     """
     first = results[0].run
     judged = [each for each in results if each.is_valid and not each.summary.unsettled]
-    is_open = remarks is not None and first.label is None and len({each.summary.clock for each in judged}) == 1
+    is_open = (
+        remarks is not None
+        and first.label is None
+        and len({each.summary.clock for each in judged}) == 1
+    )
     cuts = repetitions.cuts([_step_time(each) for each in judged]) if is_open else []
     found: list[list[RunResult]] = [[] for _ in range(len(cuts) + 1)]
     for each in results:
         found[bisect.bisect([slow for _, slow in cuts], _step_time(each))].append(each)
-    if remarks is None or not cuts or not are_disjoint([{each.run.session or each for each in part} for part in found]):
+    if (
+        remarks is None
+        or not cuts
+        or not are_disjoint([{each.run.session or each for each in part} for part in found])
+    ):
         return [(first, results)]
     found.sort(key=lambda part: results.index(part[0]))
     files = [each.file for each in results]
     numbers = {each: files[: place + 1].count(each.file) for place, each in enumerate(results)}
     names = called([[(each.file, numbers[each]) for each in part] for part in found])
     gap = min(slow / fast - 1 for fast, slow in cuts)
-    remarks.append(f"{join_names(names)} are compared as {len(cuts) + 1} systems: {TOLD_APART} a gap of {gap:.0%}")
+    remarks.append(
+        f"{join_names(names)} are compared as {len(cuts) + 1} systems: {TOLD_APART} a gap of {gap:.0%}"
+    )
     variables = [{str(each.run.environment.settings) for each in part} for part in found]
     if are_disjoint(variables) and max(map(len, variables)) == 1:
         return [(part[0].run, part) for part in found]
-    return [(msgspec.structs.replace(part[0].run, label=name), part) for name, part in zip(names, found, strict=True)]
+    return [
+        (msgspec.structs.replace(part[0].run, label=name), part)
+        for name, part in zip(names, found, strict=True)
+    ]
 
 
 def _step_time(result: RunResult) -> float:
@@ -224,14 +255,19 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[FiledRun]:
                 seen.setdefault(key, (file.name, run))
             # Two trainings of one log may have equal times, since logs round them, but they differ in something else,
             # unless the times alone identify a run.
-            is_same = earlier and (earlier[0] != file.name or key[2:] == (TELLING,) or run == earlier[1])
+            is_same = earlier and (
+                earlier[0] != file.name or key[2:] == (TELLING,) or run == earlier[1]
+            )
             if earlier and (is_same or not _is_copy(run, earlier[1])):
                 if _is_copy(run, earlier[1]):
                     where = f"as {earlier[0]}" if earlier[0] != file.name else "twice"
                     notes.append(f"{file.name} contains the same run {where}; counted once")
                     if len(run.steps) > len(earlier[1].steps):
                         # Of a log that was read while it was written the longer run counts.
-                        kept = [(run, file.name) if each is earlier[1] else (each, name) for each, name in kept]
+                        kept = [
+                            (run, file.name) if each is earlier[1] else (each, name)
+                            for each, name in kept
+                        ]
                         seen[key] = file.name, run
                     continue
                 if key[-1] is TELLING:
@@ -240,7 +276,9 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[FiledRun]:
             if (own := occasion(run)) is not None:
                 name, twin = seen.setdefault(own, (file.name, run))
                 if tuple(twin.step_times) != tuple(run.step_times):
-                    notes.append(f"{file.name} contains a run of {name} with other step times: one of the two is wrong")
+                    notes.append(
+                        f"{file.name} contains a run of {name} with other step times: one of the two is wrong"
+                    )
     return kept
 
 
@@ -248,7 +286,10 @@ def _is_copy(run: Run, earlier: Run) -> bool:
     """Return whether one measurement is of one system, in one file or, of MLPerf, in the submissions of two rounds."""
     if same_system(run) == same_system(earlier):
         return True
-    kinds = [(each.framework, each.label, device(each), each.num_gpus, each.timestamp) for each in (run, earlier)]
+    kinds = [
+        (each.framework, each.label, device(each), each.num_gpus, each.timestamp)
+        for each in (run, earlier)
+    ]
     return run.framework == "mlperf" and run.timestamp is not None and kinds[0] == kinds[1]
 
 
@@ -258,13 +299,19 @@ def _of_model(files: Sequence[Loaded], model: str) -> list[Loaded]:
         Loaded(file.name, file.sha256, runs)
         for file in files
         if (
-            runs := tuple(run for run in file.runs if letters_and_digits(model) in map(letters_and_digits, _names(run)))
+            runs := tuple(
+                run
+                for run in file.runs
+                if letters_and_digits(model) in map(letters_and_digits, _names(run))
+            )
         )
     ]
     if not kept:
         there = sorted({_names(run)[0] for file in files for run in file.runs})
         hint = models.suggested(model, there, f"available: {', '.join(there)}")
-        raise UsageError(f"no results for model {plain(model)!r}", hint=hint, heading="unknown-model")
+        raise UsageError(
+            f"no results for model {plain(model)!r}", hint=hint, heading="unknown-model"
+        )
     return kept
 
 
@@ -283,30 +330,46 @@ def _names(run: Run) -> tuple[str, ...]:
     model, row = _model(run), models.named(run.model)
     title = title_of(model, run)
     return (
-        *(plain(run.model or "unnamed model"), model or "", title, title.partition(", ")[0], models.title(model)),
+        *(
+            plain(run.model or "unnamed model"),
+            model or "",
+            title,
+            title.partition(", ")[0],
+            models.title(model),
+        ),
         *((row.title, *row.aliases) if row else ()),
     )
 
 
 def _sample_lengths(groups: Iterable[Sequence[FiledRun]]) -> set[int | None]:
     """Return the sequence lengths, or None, in MLPerf's logs of a benchmark, which fixes them, if not all state one."""
-    lengths = {run.training_config.sequence_length for runs in groups for run, _ in runs if run.framework == "mlperf"}
+    lengths = {
+        run.training_config.sequence_length
+        for runs in groups
+        for run, _ in runs
+        if run.framework == "mlperf"
+    }
     return lengths if None in lengths else set()
 
 
 def _run_results(runs: Sequence[FiledRun], sample_lengths: set[int | None]) -> list[RunResult]:
     first = runs[0][0]
     per_sample = bool(sample_lengths) and (
-        first.framework == "mlperf" or sample_lengths == {None, first.training_config.sequence_length or 0}
+        first.framework == "mlperf"
+        or sample_lengths == {None, first.training_config.sequence_length or 0}
     )
     # A mean over two clocks would be of neither.
     offered = [each for run, _ in runs if (each := clocks(run))]
-    clock = next((clock for clock in [*offered, ()][0] if all(clock in each for each in offered)), None)
+    clock = next(
+        (clock for clock in [*offered, ()][0] if all(clock in each for each in offered)), None
+    )
     summaries = [summarize(run, clock) for run, _ in runs]
     # A run that broke off says less than one that finished, and one that failed less than that: each kind is used only
     # if there is none of the better ones.
     ranks = [
-        _UNTIMED if summary.performance.avg_step_time_seconds is None else _RANKS.get(how_ended(run).kind, _BROKEN_OFF)
+        _UNTIMED
+        if summary.performance.avg_step_time_seconds is None
+        else _RANKS.get(how_ended(run).kind, _BROKEN_OFF)
         for (run, _), summary in zip(runs, summaries, strict=True)
     ]
     best = min(ranks)
@@ -320,20 +383,28 @@ def _chosen(reference: str, systems: Sequence[SystemResult]) -> str:
     """Return the name of the system that a user means, by the rules of fitting_names()."""
     known: dict[str, str] = {}
     for system in systems:
-        known[system.name] = " ".join([known.get(system.name, ""), system.gpu or "", *system.parts, system.full_name])
+        known[system.name] = " ".join(
+            [known.get(system.name, ""), system.gpu or "", *system.parts, system.full_name]
+        )
     matching = fitting_names(reference, list(known), known)
     if len(matching) == 1:
         return matching[0]
     names = "; ".join(list(matching or known)[:5])
     if matching:
         problem = f"--reference: {plain(reference)!r} matches several systems"
-        raise UsageError(problem, hint=f"be more specific; matches: {names}", heading="unknown-system")
+        raise UsageError(
+            problem, hint=f"be more specific; matches: {names}", heading="unknown-system"
+        )
     problem = f"--reference: no system matches {plain(reference)!r}"
     raise UsageError(problem, hint=f"available: {names}", heading="unknown-system")
 
 
 def _model_comparison(
-    name: str | None, systems: list[SystemResult], reference: str | None, notes: list[str], mode: Mode
+    name: str | None,
+    systems: list[SystemResult],
+    reference: str | None,
+    notes: list[str],
+    mode: Mode,
 ) -> ModelComparison:
     title = _title(name, systems)
     baseline = next((system for system in systems if system.name == reference), None)
@@ -349,26 +420,38 @@ def _model_comparison(
     for work in works or [[]]:
         own = baseline if any(system is baseline for system in (*work, *others)) else None
         titled = title if len(works) < 2 else _title_of_work(name, work, works)
-        groups.append(group_of(work, others if work is (works or [work])[0] else [], own, mode, titled))
+        groups.append(
+            group_of(work, others if work is (works or [work])[0] else [], own, mode, titled)
+        )
     short = re.sub(r", [\w.]{1,12} parameters", "", title)
     return ModelComparison(name, title, tuple(sorted(groups, key=evidence, reverse=True)), short)
 
 
-def _title_of_work(name: str | None, work: Sequence[SystemResult], works: Sequence[Sequence[SystemResult]]) -> str:
+def _title_of_work(
+    name: str | None, work: Sequence[SystemResult], works: Sequence[Sequence[SystemResult]]
+) -> str:
     """Return what a model is called with what tells this work from that of the other groups of systems."""
-    parts, others = [_title(name, work)], [system for other in works if other is not work for system in other]
+    parts, others = (
+        [_title(name, work)],
+        [system for other in works if other is not work for system in other],
+    )
     length = work[0].run.training_config.sequence_length
     if any(other.run.training_config.sequence_length != length for other in others):
         parts.append(f"sequence length {length or 'unknown'}")
     pairs = itertools.product(work, others)
-    conflicts = (shape_conflict(one.run.model_config, other.run.model_config) for one, other in pairs)
+    conflicts = (
+        shape_conflict(one.run.model_config, other.run.model_config) for one, other in pairs
+    )
     parts += dict.fromkeys(text.partition(" and ")[0] for text in conflicts if text)
     return ", ".join(parts)
 
 
 def _title(name: str | None, systems: Sequence[SystemResult]) -> str:
     """Return what a model is called, or the models of this name if they are several."""
-    titles = [title for title, _ in Counter(title_of(name, system.run) for system in systems).most_common()]
+    titles = [
+        title
+        for title, _ in Counter(title_of(name, system.run) for system in systems).most_common()
+    ]
     many = f"models named {plain(name)}" if name else "unnamed models"
     return join_names(titles) if len(titles) <= MOST_TITLES else f"{len(titles)} {many}"
 
@@ -385,7 +468,9 @@ def title_of(name: str | None, run: Run) -> str:
     if words and (row := models.find(base)):
         title = f"{row.title}, {words}"
     if run.scale not in (None, "full"):
-        return f"{title.split()[0]} {plain(run.scale)}" + (f", {units.count(count)} parameters" if count else "")
+        return f"{title.split()[0]} {plain(run.scale)}" + (
+            f", {units.count(count)} parameters" if count else ""
+        )
     if models.denies(name, run.model_config):
         size = f"of {units.count(count)} parameters" if count else "of another shape"
         return f"a model {size}, named {plain(name or '')}"

@@ -49,8 +49,23 @@ that other programs may hold before a run: less is a desktop's, or the system's 
 
 OF_ONE = (
     *CODES[:3],
-    *("loss-not-finite", "throttled", "shared", "disturbed", "device-errors", "slow-device", "at-power-cap"),
-    *("bf16-emulated", "unlike-variables", "overridden", "unlike-sessions", "unlike-runs", "time-in-doubt"),
+    *(
+        "loss-not-finite",
+        "throttled",
+        "shared",
+        "disturbed",
+        "device-errors",
+        "slow-device",
+        "at-power-cap",
+    ),
+    *(
+        "bf16-emulated",
+        "unlike-variables",
+        "overridden",
+        "unlike-sessions",
+        "unlike-runs",
+        "time-in-doubt",
+    ),
 )
 """Codes of what matters to a system that is compared with none, too."""
 
@@ -64,10 +79,18 @@ def caveats(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> tuple[Cav
     found: dict[str, Caveat] = {}
     for code in CODES[:3]:
         if texts := [
-            f"{system.name}: {each.text}" for system in systems for each in system.findings if each.rule == code
+            f"{system.name}: {each.text}"
+            for system in systems
+            for each in system.findings
+            if each.rule == code
         ]:
             found[code] = Caveat(code, "warning", "; ".join(texts))
-    every = (*of_settings(systems, pairs), *_of_events(systems), *_of_runs(systems), *_of_training(systems, pairs))
+    every = (
+        *of_settings(systems, pairs),
+        *_of_events(systems),
+        *_of_runs(systems),
+        *_of_training(systems, pairs),
+    )
     for caveat in every:
         found.setdefault(caveat.code, caveat)
     told = (found[code] for code in (CODES if len(systems) > 1 else OF_ONE) if code in found)
@@ -86,7 +109,11 @@ def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         for system in systems:
             runs = [result.run for result in system.valid_runs]
             issues = [
-                [each for each in run.telemetry.issues if each.code in kinds and each.severity == "warning"]
+                [
+                    each
+                    for each in run.telemetry.issues
+                    if each.code in kinds and each.severity == "warning"
+                ]
                 for run in runs
             ]
             if found := [each for each in issues if each]:
@@ -94,33 +121,59 @@ def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
                 more = f" (in {len(found)} of {len(runs)} runs)" if len(runs) > 1 else ""
                 texts.append(f"{system.name}: {worst.sentence}{more}")
                 continue
-            held = max((each.environment.memory_held_by_others_gb or 0.0 for each in runs), default=0.0)
-            if code == "shared" and held > HELD_SHARE * (system.run.gpu_info.total_memory_gb or math.inf):
-                texts.append(f"{system.name}: other programs held {units.gigabytes(held)} of GPU memory at the start")
+            held = max(
+                (each.environment.memory_held_by_others_gb or 0.0 for each in runs), default=0.0
+            )
+            if code == "shared" and held > HELD_SHARE * (
+                system.run.gpu_info.total_memory_gb or math.inf
+            ):
+                texts.append(
+                    f"{system.name}: other programs held {units.gigabytes(held)} of GPU memory at the start"
+                )
         if texts:
             yield Caveat(code, "warning", "; ".join(texts))
-    at_cap = ((system.name, share) for system in systems if (share := share_at_cap(system)) >= AT_CAP)
+    at_cap = (
+        (system.name, share) for system in systems if (share := share_at_cap(system)) >= AT_CAP
+    )
     if texts := [f"{name} {share:.0%}" for name, share in at_cap]:
-        yield Caveat("at-power-cap", "info", f"clock limited by the power cap (share of readings): {'; '.join(texts)}")
+        yield Caveat(
+            "at-power-cap",
+            "info",
+            f"clock limited by the power cap (share of readings): {'; '.join(texts)}",
+        )
     slow = {
-        system.name: list(dict.fromkeys(name for each in system.valid_runs for name in each.run.preflight.slow_devices))
+        system.name: list(
+            dict.fromkeys(
+                name for each in system.valid_runs for name in each.run.preflight.slow_devices
+            )
+        )
         for system in systems
     }
     if texts := [f"{join_names(names)} of {system}" for system, names in slow.items() if names]:
-        yield Caveat("slow-device", "warning", f"slower than the other GPUs in the preflight: {'; '.join(texts)}")
+        yield Caveat(
+            "slow-device",
+            "warning",
+            f"slower than the other GPUs in the preflight: {'; '.join(texts)}",
+        )
 
 
 def _unlike_variables(system: SystemResult) -> list[str]:
     """Return the environment variables in which a system's runs differ, except those that select GPUs."""
     known = [found for each in system.valid_runs if (found := each.run.environment.settings)]
     names = sorted(set().union(*known))
-    return [name for name in names if "VISIBLE" not in name and len({found.get(name) for found in known}) > 1]
+    return [
+        name
+        for name in names
+        if "VISIBLE" not in name and len({found.get(name) for found in known}) > 1
+    ]
 
 
 def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     # With a single run there is no interval, which the verdict itself says.
     if min(len(system.valid_runs) for system in systems) == 2:
-        yield Caveat("few-runs", "warning", "only two runs per system, so the confidence interval is wide")
+        yield Caveat(
+            "few-runs", "warning", "only two runs per system, so the confidence interval is wide"
+        )
     found: dict[str, dict[str, Caveat]] = {}
     for system in systems:
         for caveat in _of_system(system, is_alone=len(systems) == 1):
@@ -130,7 +183,10 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         text = found[code][first].text + (f"; also {join_names(also, 2)}" if also else "")
         yield dataclasses.replace(found[code][first], text=text)
     disturbances = [
-        result.run.disturbance for system in systems for result in system.valid_runs if result.run.platform == "cpu"
+        result.run.disturbance
+        for system in systems
+        for result in system.valid_runs
+        if result.run.platform == "cpu"
     ]
     others = max((each.other_programs_cpu_share or 0.0 for each in disturbances), default=0.0)
     stolen = max((each.steal_cpu_share or 0.0 for each in disturbances), default=0.0)
@@ -157,7 +213,14 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     drifts = {
         system.name: max(abs(drift) for drift in known)
         for system in systems
-        if (known := [each.drift for run in system.valid_runs for each in run.summary.segments if each.drift])
+        if (
+            known := [
+                each.drift
+                for run in system.valid_runs
+                for each in run.summary.segments
+                if each.drift
+            ]
+        )
     }
     if drifts:
         text = f"step time drifted by up to {max(drifts.values()):.0%} within a run of {join_names(list(drifts))}"
@@ -166,20 +229,35 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     if skipped > NAMED_WARM_UP and not any(system.is_unsettled for system in systems):
         text = f"the first {skipped} steps of each run are excluded: the latest slow start takes as long"
         yield Caveat("slow-start", "info", text)
-    unsteady = [system.name for system in systems if not all(run.summary.steady.found for run in system.valid_runs)]
+    unsteady = [
+        system.name
+        for system in systems
+        if not all(run.summary.steady.found for run in system.valid_runs)
+    ]
     alone = [
         system.name
         for system in systems
-        if any(len(each.run.steps) == 1 and each.summary.clock != "blocks" for each in system.valid_runs)
+        if any(
+            len(each.run.steps) == 1 and each.summary.clock != "blocks"
+            for each in system.valid_runs
+        )
     ]
     if alone:
         whose = "each log" if len(alone) == len(systems) else f"the log of {join_names(alone)}"
-        yield Caveat("no-steady-state", "warning", f"{whose} has a single averaged record, which may include warm-up")
+        yield Caveat(
+            "no-steady-state",
+            "warning",
+            f"{whose} has a single averaged record, which may include warm-up",
+        )
     elif unsteady:
         where = some_names(unsteady, len(systems)) if len(unsteady) < len(systems) else "any system"
         text = f"no steady state in {where}: the result may include warm-up"
         yield Caveat("no-steady-state", "info", text)
-    if shares := {system.name: share for system in systems if (share := longest_step_share(system)) > OUTLIER_SHARE}:
+    if shares := {
+        system.name: share
+        for system in systems
+        if (share := longest_step_share(system)) > OUTLIER_SHARE
+    }:
         name = max(shares, key=lambda name: shares[name])
         text = f"{name}: one outlier step took {shares[name]:.1%} of the measured time"
         yield Caveat("outlier", "info", text)
@@ -198,11 +276,19 @@ def doubt(system: SystemResult) -> str:
 def _of_system(system: SystemResult, *, is_alone: bool) -> Iterator[Caveat]:
     """Yield what is told of a system whatever the others are; of those that it is told of too there are the names."""
     if names := _unlike_variables(system):
-        yield Caveat("unlike-variables", "warning", f"the runs of {system.name} differ in {join_names(names)}")
+        yield Caveat(
+            "unlike-variables",
+            "warning",
+            f"the runs of {system.name} differ in {join_names(names)}",
+        )
     for text in (each for each in system.value_warnings if each.startswith(OVER_BLOCKS)):
         average, _, block = text.partition("; ")
         # Of a single run nobody knows whether the next one has such a block.
-        told = f"{block.partition(': ')[0]}; measure more runs" if len(system.valid_runs) == 1 else average
+        told = (
+            f"{block.partition(': ')[0]}; measure more runs"
+            if len(system.valid_runs) == 1
+            else average
+        )
         yield Caveat("unlike-blocks", "warning", f"{system.name}: {told}")
     for text in (each for each in system.value_warnings if CUT in each):
         yield Caveat("steps-cut", "info", f"{system.name}: {text}")
@@ -255,11 +341,16 @@ def diverged_text(system: SystemResult) -> str:
 def _sessions_text(system: SystemResult) -> str:
     """Return how the runs after the longest break differ from those before; empty if they don't, or without a break."""
     timed = ((each.run.started, trained_seconds(each.run), each.rate) for each in system.valid_runs)
-    known = sorted((began.timestamp(), seconds, rate) for began, seconds, rate in timed if began and rate)
+    known = sorted(
+        (began.timestamp(), seconds, rate) for began, seconds, rate in timed if began and rate
+    )
     # Welch's t takes two runs before the break and two after it.
     if len(known) < 4:
         return ""
-    breaks = ((late[0] - early[0] - early[1], i) for i, (early, late) in enumerate(itertools.pairwise(known), 1))
+    breaks = (
+        (late[0] - early[0] - early[1], i)
+        for i, (early, late) in enumerate(itertools.pairwise(known), 1)
+    )
     pause, first = max(breaks)
     before, after = ([rate for *_, rate in part] for part in (known[:first], known[first:]))
     found = welch(after, before) if pause >= BREAK_S else None
@@ -272,7 +363,11 @@ def _sessions_text(system: SystemResult) -> str:
 
 def _of_training(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iterator[Caveat]:
     if different := [pair for pair in pairs if pair.training.same is False]:
-        why = "; ".join(different[0].training.reasons) if len(pairs) == 1 else "data, learning rate or loss differ"
+        why = (
+            "; ".join(different[0].training.reasons)
+            if len(pairs) == 1
+            else "data, learning rate or loss differ"
+        )
         yield Caveat("training-differs", "info", f"model quality is not compared: {why}")
     synthetic: dict[str, list[str]] = {}
     for system in systems:
@@ -280,4 +375,8 @@ def _of_training(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
             if finding.rule == "synthetic-data":
                 synthetic.setdefault(finding.text, []).append(system.name)
     for text, names in synthetic.items():
-        yield Caveat("synthetic-data", "info", f"{join_names(names)}: {text}" if len(names) < len(systems) else text)
+        yield Caveat(
+            "synthetic-data",
+            "info",
+            f"{join_names(names)}: {text}" if len(names) < len(systems) else text,
+        )

@@ -121,14 +121,20 @@ def with_prices(
     for system in systems:
         known[system.name] = f"{known.get(system.name, '')} {system.gpu or ''} {system.full_name}"
     if not ordered and not are_named and len(names) > 1 and all(map(prices.is_price, words)):
-        short = {system.name: device_name(system.gpu).split()[0] for system in systems if system.gpu}
-        fitting = {name: prices.fitting_names(short.get(name, name), names, known) for name in names}
+        short = {
+            system.name: device_name(system.gpu).split()[0] for system in systems if system.gpu
+        }
+        fitting = {
+            name: prices.fitting_names(short.get(name, name), names, known) for name in names
+        }
         called = [short.get(name, name) if fitting[name] == [name] else name for name in names]
         listed = itertools.zip_longest(called, words[: len(called)], fillvalue="USD")
         problem = "--cost: the files of a directory have no order for prices without names"
         hint = f"give each price to its system: --cost {' '.join(shlex.quote(f'{a}={b}') for a, b in listed)}"
         raise UsageError(problem, hint=hint, heading="wrong-cost")
-    notes = [f"prices per GPU-hour from the command line ({source or 'no source given'}, {date or 'undated'})"]
+    notes = [
+        f"prices per GPU-hour from the command line ({source or 'no source given'}, {date or 'undated'})"
+    ]
     found, absent = prices.parse(arguments, names, known)
     if not are_named and names != tuple(dict.fromkeys(system.name for system in systems)):
         given = ", ".join(f"{name} {found[name]}" for name in names)
@@ -143,7 +149,9 @@ def with_prices(
     for hint, each in unmatched.items():
         prices_are = "its price is" if len(each) == 1 else "their prices are"
         notes.append(f"no system matches {' or '.join(each)}, so {prices_are} not used; {hint}")
-    return dataclasses.replace(comparison, prices=found, notes=(*comparison.notes, *map(plain, notes)))
+    return dataclasses.replace(
+        comparison, prices=found, notes=(*comparison.notes, *map(plain, notes))
+    )
 
 
 def _file_of(name: str, unnamed: Sequence[RunResult]) -> str | None:
@@ -152,7 +160,9 @@ def _file_of(name: str, unnamed: Sequence[RunResult]) -> str | None:
     silent = None
     for each in unnamed:
         text = f"{each.file} {each.run.framework_config.get('submission_platform')}"
-        said = {found.casefold() for found in re.findall(rf"(?i)(?:\b|_|\dx)({every})(?![a-z\d])", text)}
+        said = {
+            found.casefold() for found in re.findall(rf"(?i)(?:\b|_|\dx)({every})(?![a-z\d])", text)
+        }
         if gpus.denies(name, each.run.gpu_info.software_stack):
             continue
         if name.split()[0].casefold() in said:
@@ -169,7 +179,11 @@ def efficiencies(comparison: Comparison, system: SystemResult) -> tuple[Efficien
     options = dataclasses.replace(comparison.options, price=price, doubt=doubt)
     results = system.valid_runs
     runs, summaries = [each.run for each in results], [each.summary for each in results]
-    return (efficiency.of_runs(runs, summaries, options, [each.rate for each in results if each.per_sample]),)
+    return (
+        efficiency.of_runs(
+            runs, summaries, options, [each.rate for each in results if each.per_sample]
+        ),
+    )
 
 
 def cost(comparison: Comparison, pair: Pair) -> PairCost | None:
@@ -189,7 +203,9 @@ def cost(comparison: Comparison, pair: Pair) -> PairCost | None:
 
     for outcome in outcomes(low, high):
         if of_prices(outcome.below_zero) < 0:
-            least, most = (1 - of_prices(part) / of_prices(whole) for part, whole in outcome.savings)
+            least, most = (
+                1 - of_prices(part) / of_prices(whole) for part, whole in outcome.savings
+            )
             first, last = map(of_prices, outcome.break_even)
             return PairCost(pair, (low, high), outcome, (least, most), (first, last))
     return PairCost(pair, (low, high))

@@ -33,7 +33,9 @@ BREAK = 0.9
 HOUR_S = 3600
 _PER_SIZE = ("num_gpus", "global_batch_size")
 _EXPECTED = {"data parallel", "optimizer"} | {
-    row.title for row in LEDGER if row.identity or (row.role == "harmless" and row.configured and row.named)
+    row.title
+    for row in LEDGER
+    if row.identity or (row.role == "harmless" and row.configured and row.named)
 }
 """Settings that always differ between GPU counts, have their own column, or don't affect speed."""
 
@@ -139,7 +141,11 @@ def scaling_of(comparison: Comparison) -> Scaling:
             if system.exclusion is None and system.count is None:
                 uncounted += 1
             elif system.exclusion is not None or system.value(RATE) is None or system.has_failed:
-                why = f"excluded: {system.exclusion.text}" if system.exclusion else "throughput unknown"
+                why = (
+                    f"excluded: {system.exclusion.text}"
+                    if system.exclusion
+                    else "throughput unknown"
+                )
                 why = incomplete_text(system) if system.has_failed else why
                 notes.append(f"{model.title}, {system.name} is not used: {why}")
             else:
@@ -148,16 +154,28 @@ def scaling_of(comparison: Comparison) -> Scaling:
         sized = [line for line in lines if len(line) > 1]
         shown = {system for line in sized for system in line}
         alone = [line[0] for line in lines if len(line) == 1]
-        notes += [f"{model.title}, {system.name} is not shown: measured at one GPU count only" for system in alone]
+        notes += [
+            f"{model.title}, {system.name} is not shown: measured at one GPU count only"
+            for system in alone
+        ]
         if dropped := len(usable) - len(shown) - len(alone):
-            notes.append(f"{model.title}: {counted(dropped, 'slower configuration')} at the same GPU count not shown")
-        found += [_curve(comparison, model, name, line) for name, line in zip(_names(sized), sized, strict=True)]
+            notes.append(
+                f"{model.title}: {counted(dropped, 'slower configuration')} at the same GPU count not shown"
+            )
+        found += [
+            _curve(comparison, model, name, line)
+            for name, line in zip(_names(sized), sized, strict=True)
+        ]
     measured = [" vs ".join(_clocks(curve.sizes)) for curve in found]
     for place in range(len(found)) if len({*measured}) > 1 else ():
         note = f"step times are measured differently from another curve's: {measured[place]}"
         found[place] = dataclasses.replace(found[place], notes=(note, *found[place].notes))
     if uncounted:
-        whose = "1 system doesn't state its" if uncounted == 1 else f"{uncounted} systems don't state their"
+        whose = (
+            "1 system doesn't state its"
+            if uncounted == 1
+            else f"{uncounted} systems don't state their"
+        )
         how = "--num-gpus FILE=N, where FILE is a part of a log's path, once per GPU count"
         notes.insert(0, f"{whose} number of GPUs; set it with {how}")
     return Scaling(tuple(found), tuple(_crossovers(found)), tuple(notes))
@@ -167,11 +185,17 @@ def _crossovers(found: Sequence[Curve]) -> list[Crossover]:
     """Compare each two curves of one model and sequence length whose sizes overlap."""
     results = []
     for one, other in itertools.combinations(found, 2):
-        if one.model is not other.model or _length(one) != _length(other) or _clocks(one.sizes) != _clocks(other.sizes):
+        if (
+            one.model is not other.model
+            or _length(one) != _length(other)
+            or _clocks(one.sizes) != _clocks(other.sizes)
+        ):
             continue
         low = max(one.sizes[0].gpus, other.sizes[0].gpus)
         high = min(one.sizes[-1].gpus, other.sizes[-1].gpus)
-        places = sorted({size.gpus for size in (*one.sizes, *other.sizes) if low <= size.gpus <= high})
+        places = sorted(
+            {size.gpus for size in (*one.sizes, *other.sizes) if low <= size.gpus <= high}
+        )
         if len(places) < 2:
             continue
         ahead = [_rate_at(one, gpus) - _rate_at(other, gpus) for gpus in places]
@@ -179,14 +203,18 @@ def _crossovers(found: Sequence[Curve]) -> list[Crossover]:
         is_ahead = [value >= 0 for value in ahead]
         turns = [
             pair
-            for pair, (before, after) in zip(itertools.pairwise(places), itertools.pairwise(is_ahead), strict=True)
+            for pair, (before, after) in zip(
+                itertools.pairwise(places), itertools.pairwise(is_ahead), strict=True
+            )
             if before != after
         ]
         results.append(Crossover(first, second, (low, high), tuple(turns)))
     return results
 
 
-def _curve(comparison: Comparison, model: ModelComparison, name: str, systems: Sequence[SystemResult]) -> Curve:
+def _curve(
+    comparison: Comparison, model: ModelComparison, name: str, systems: Sequence[SystemResult]
+) -> Curve:
     # As two systems are, by one clock and the same steps where all have them.
     smallest, *_ = systems = aligned(systems)
     sizes = tuple(
@@ -207,7 +235,9 @@ def _curve(comparison: Comparison, model: ModelComparison, name: str, systems: S
 def _nodes(system: SystemResult) -> int | None:
     run = system.run
     # Results name the machines of a training on several ones.
-    return len(run.environment.nodes) or (1 if run.source is not None and run.source.kind == "live" else None)
+    return len(run.environment.nodes) or (
+        1 if run.source is not None and run.source.kind == "live" else None
+    )
 
 
 def _key(system: SystemResult) -> tuple[object, ...]:
@@ -227,9 +257,12 @@ def _lines(systems: Sequence[SystemResult]) -> list[list[SystemResult]]:
     if len({system.count for system in systems}) == len(systems):
         return [_fastest(systems)]
     strong, weak = (
-        [line for group in _by(systems, batch) if len(line := _fastest(group)) > 1] for batch in (_batch, _per_gpu)
+        [line for group in _by(systems, batch) if len(line := _fastest(group)) > 1]
+        for batch in (_batch, _per_gpu)
     )
-    return max((strong, weak), key=lambda lines: (sum(map(len, lines)), -len(lines))) or [_fastest(systems)]
+    return max((strong, weak), key=lambda lines: (sum(map(len, lines)), -len(lines))) or [
+        _fastest(systems)
+    ]
 
 
 def _fastest(systems: Iterable[SystemResult]) -> list[SystemResult]:
@@ -239,7 +272,9 @@ def _fastest(systems: Iterable[SystemResult]) -> list[SystemResult]:
     return [best[count] for count in sorted(best)]
 
 
-def _by(systems: Sequence[SystemResult], value: Callable[[SystemResult], object]) -> Iterable[list[SystemResult]]:
+def _by(
+    systems: Sequence[SystemResult], value: Callable[[SystemResult], object]
+) -> Iterable[list[SystemResult]]:
     groups: dict[object, list[SystemResult]] = {}
     for system in systems:
         groups.setdefault(value(system), []).append(system)
@@ -282,12 +317,16 @@ def _names(lines: Sequence[Sequence[SystemResult]]) -> list[str]:
     batches = [_batch_text(line) for line in lines]
     seen = collections.Counter(joined)
     return [
-        f"{name}, {batch}" if seen[name] > 1 and batch else name for name, batch in zip(joined, batches, strict=True)
+        f"{name}, {batch}" if seen[name] > 1 and batch else name
+        for name, batch in zip(joined, batches, strict=True)
     ]
 
 
 def _device_text(system: SystemResult) -> str:
-    name, precision = device_name(system.gpu) if system.gpu else "unknown GPU", system.run.training_config.precision
+    name, precision = (
+        device_name(system.gpu) if system.gpu else "unknown GPU",
+        system.run.training_config.precision,
+    )
     return f"{name} ({precision.upper()})" if precision else name
 
 
@@ -301,13 +340,19 @@ def _batch_text(line: Sequence[SystemResult]) -> str | None:
 def _notes(sizes: Sequence[Size]) -> Iterable[str]:
     systems = [size.system for size in sizes]
     for caveat in caveats(systems, ()):
-        if caveat.code == "no-steady-state" or (caveat.severity == "warning" and caveat.code not in _OWN):
+        if caveat.code == "no-steady-state" or (
+            caveat.severity == "warning" and caveat.code not in _OWN
+        ):
             yield caveat.text
     if len(_clocks(sizes)) > 1:
         yield f"step times are measured differently: {' vs '.join(_clocks(sizes))}"
     if single := [size.gpus for size in sizes if len(size.system.speeds) == 1]:
         unit = "processes" if sizes[0].system.run.platform == "cpu" else "GPUs"
-        where = "every point" if len(single) == len(sizes) else f"{join_names([*map(str, single)])} {unit}"
+        where = (
+            "every point"
+            if len(single) == len(sizes)
+            else f"{join_names([*map(str, single)])} {unit}"
+        )
         yield f"one run at {where}: run-to-run variation unknown"
     if sizes[0].system.run.training_config.precision is None:
         yield "precision is unknown and may differ between GPU counts"
@@ -320,13 +365,17 @@ def _notes(sizes: Sequence[Size]) -> Iterable[str]:
     for setting, values in rows_of(runs):
         if setting.title not in _EXPECTED and len(set(values)) > 1:
             shown = [plain(value, 24) if value else "unknown" for value in values]
-            changing.append(f"{setting.title} ({', '.join(shown)})" if len(shown) <= 6 else setting.title)
+            changing.append(
+                f"{setting.title} ({', '.join(shown)})" if len(shown) <= 6 else setting.title
+            )
     if changing:
         yield f"settings change with the number of GPUs: {'; '.join(changing)}"
 
 
 def _clocks(sizes: Sequence[Size]) -> dict[str, None]:
-    return dict.fromkeys(each.summary.clock or "unknown" for size in sizes for each in size.system.valid_runs)
+    return dict.fromkeys(
+        each.summary.clock or "unknown" for size in sizes for each in size.system.valid_runs
+    )
 
 
 def _length(curve: Curve) -> int | None:

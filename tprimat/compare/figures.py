@@ -27,24 +27,36 @@ def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
     findings = dict.fromkeys(
         finding
         for result in judged
-        for finding in (*physics.findings(result.run, result.summary), *training.findings(result.run))
+        for finding in (
+            *physics.findings(result.run, result.summary),
+            *training.findings(result.run),
+        )
     )
     warnings = [warning for result in results for warning in result.summary.warnings]
     if any(finding.rule == "own-rate" and finding.severity == "error" for finding in findings):
         # The finding says the same, and what would explain it.
         warnings = [warning for warning in warnings if not warning.startswith(WITHHELD)]
     values = _values(judged)
-    warnings = [*_of_typical_block(judged, values), *(each for each in warnings if not each.startswith(OVER_BLOCKS))]
+    warnings = [
+        *_of_typical_block(judged, values),
+        *(each for each in warnings if not each.startswith(OVER_BLOCKS)),
+    ]
     statuses = [_status_text(result) for result in results if not is_finished(result.run)]
     rates = [rate for result in judged if (rate := result.rate) is not None]
     return SystemResult(
         **{field.name: getattr(system, field.name) for field in dataclasses.fields(System)},
         runs=tuple(results),
         values=values,
-        value_warnings=_each_once([*warnings, *(finding.text for finding in findings if finding.severity != "info")]),
-        run_warnings=_each_once([*statuses, *(warning for result in results for warning in result.run.sentences)]),
+        value_warnings=_each_once(
+            [*warnings, *(finding.text for finding in findings if finding.severity != "info")]
+        ),
+        run_warnings=_each_once(
+            [*statuses, *(warning for result in results for warning in result.run.sentences)]
+        ),
         findings=tuple(findings),
-        order=None if _overlap([result.run for result in judged]) else run_order.run_order_trend(rates),
+        order=None
+        if _overlap([result.run for result in judged])
+        else run_order.run_order_trend(rates),
     )
 
 
@@ -53,7 +65,9 @@ def _overlap(runs: Sequence[Run]) -> bool:
     if len(runs) < 2:
         return False
     spans = sorted((run.started.timestamp(), trained_seconds(run)) for run in runs if run.started)
-    return any(later - begun < seconds / 2 for (begun, seconds), (later, _) in itertools.pairwise(spans))
+    return any(
+        later - begun < seconds / 2 for (begun, seconds), (later, _) in itertools.pairwise(spans)
+    )
 
 
 def trained_seconds(run: Run) -> float:
@@ -63,12 +77,20 @@ def trained_seconds(run: Run) -> float:
     return account.whole if account else sum(filter(None, run.step_times))
 
 
-def _of_typical_block(results: Sequence[RunResult], values: Mapping[str, MetricValue]) -> Iterator[str]:
+def _of_typical_block(
+    results: Sequence[RunResult], values: Mapping[str, MetricValue]
+) -> Iterator[str]:
     """Yield the warning on the typical block, once for all runs; the block is the first run's that differs."""
     if is_of_blocks(results):
         mean, typical = (values[f"{kind}_step_time_seconds"].value for kind in ("avg", "median"))
-        own = (each.summary for each in results if any(text.startswith(OVER_BLOCKS) for text in each.summary.warnings))
-        if text := typical_block_text(mean, typical, next(own, results[0].summary).unlike_block or ""):
+        own = (
+            each.summary
+            for each in results
+            if any(text.startswith(OVER_BLOCKS) for text in each.summary.warnings)
+        )
+        if text := typical_block_text(
+            mean, typical, next(own, results[0].summary).unlike_block or ""
+        ):
             yield text
 
 
@@ -81,7 +103,9 @@ def share_at_cap(system: SystemResult) -> float:
     found = [each.run.telemetry for each in system.valid_runs if each.run.telemetry.samples]
     lowered = any(issue.code == "power-cap" for each in found for issue in each.issues)
     shares = [each.throttle_shares.get("power-cap", 0.0) for each in found]
-    return stats.mean(shares, [each.samples or 0 for each in found]) if shares and not lowered else 0.0
+    return (
+        stats.mean(shares, [each.samples or 0 for each in found]) if shares and not lowered else 0.0
+    )
 
 
 def longest_step_share(system: SystemResult) -> float:
@@ -139,7 +163,11 @@ def aligned(systems: Sequence[SystemResult], known: Known | None = None) -> list
 
 
 def _summarized(
-    system: SystemResult, known: Known | None, clock: Clock | None, skip: int = 0, stop: int | None = None
+    system: SystemResult,
+    known: Known | None,
+    clock: Clock | None,
+    skip: int = 0,
+    stop: int | None = None,
 ) -> SystemResult:
     """Return a system with its values on a clock, from one step of its runs to another."""
     if all(
@@ -153,7 +181,9 @@ def _summarized(
     if known and key in known:
         return known[key]
     results = [
-        dataclasses.replace(each, summary=summarize(each.run, clock, skip=skip, stop=stop, earlier=each.summary))
+        dataclasses.replace(
+            each, summary=summarize(each.run, clock, skip=skip, stop=stop, earlier=each.summary)
+        )
         for each in system.runs
     ]
     found = system_result(system, results)
@@ -174,12 +204,18 @@ def _each_once(texts: Iterable[str]) -> tuple[str, ...]:
 
 def _values(results: Sequence[RunResult]) -> dict[str, MetricValue]:
     figures = {}
-    known = {metric.name: [result.value(metric.name) for result in results] for metric in metrics.METRICS}
+    known = {
+        metric.name: [result.value(metric.name) for result in results] for metric in metrics.METRICS
+    }
     known[SAMPLES_RATE] = [result.rate for result in results if result.per_sample]
     steps = [result.summary.performance.total_steps or 1 for result in results]
     of_blocks = is_of_blocks(results)
     for name, each in known.items():
-        counted = [(float(value), count) for value, count in zip(each, steps, strict=False) if value is not None]
+        counted = [
+            (float(value), count)
+            for value, count in zip(each, steps, strict=False)
+            if value is not None
+        ]
         if counted:
             values, weights = zip(*counted, strict=True)
             low, high = (min(values), max(values)) if len(values) > 1 else (None, None)

@@ -24,13 +24,16 @@ def by_work(systems: Sequence[SystemResult]) -> list[list[SystemResult]]:
     rated = list(filter(_is_rated, systems))
     kinds = {_work(system): system for system in rated}
     conflicts = {
-        key: {other for other, each in kinds.items() if different_work(kind, each)} for key, kind in kinds.items()
+        key: {other for other, each in kinds.items() if different_work(kind, each)}
+        for key, kind in kinds.items()
     }
     firsts: list[tuple[object, ...]] = []
     for key in sorted(kinds, key=lambda key: -len(conflicts[key])):
         if all(first in conflicts[key] for first in firsts):
             firsts.append(key)
-    works = [[system for system in rated if _work(system) not in conflicts[first]] for first in firsts]
+    works = [
+        [system for system in rated if _work(system) not in conflicts[first]] for first in firsts
+    ]
     return sorted((work for work in works if len(work) > 1), key=lambda work: -len(work))
 
 
@@ -53,7 +56,11 @@ def evidence(group: Group) -> tuple[bool, int, int]:
 
 
 def group_of(
-    work: Sequence[SystemResult], others: Sequence[SystemResult], chosen: SystemResult | None, mode: Mode, title: str
+    work: Sequence[SystemResult],
+    others: Sequence[SystemResult],
+    chosen: SystemResult | None,
+    mode: Mode,
+    title: str,
 ) -> Group:
     """Compare systems that did the same work with a baseline, and say why others can't be compared with it.
 
@@ -63,13 +70,17 @@ def group_of(
     found = {}
     by_rate = sorted(work, key=lambda system: (system.is_unsettled, -(system.value(RATE) or 0.0)))
     every = [*work, *others]
-    baseline = chosen or (_default_baseline(by_rate) if by_rate else next(filter(_is_rated, every), every[0]))
+    baseline = chosen or (
+        _default_baseline(by_rate) if by_rate else next(filter(_is_rated, every), every[0])
+    )
     ranked = []
     for last in (False, False, True):
         # With many runs of the baseline, the cache takes more memory than it saves time.
         known: Known | None = {} if len(every) > len(baseline.runs) else None
         others_of = (system for system in every if system is not baseline)
-        found = {system: pair(*aligned([baseline, system], known), mode=mode) for system in others_of}
+        found = {
+            system: pair(*aligned([baseline, system], known), mode=mode) for system in others_of
+        }
         ranked = _ranked([*by_rate, *others], baseline, found)
         again = baseline if chosen or last or not ranked else _default_baseline(ranked)
         if again is baseline:
@@ -82,7 +93,9 @@ def group_of(
     places = set(ranked)
     ordered = [*ranked, *(system for system in every if system not in places)]
     pairs = {
-        system: dataclasses.replace(each, baseline=beside, system=each.system if each.ratio else system)
+        system: dataclasses.replace(
+            each, baseline=beside, system=each.system if each.ratio else system
+        )
         for system in every
         if (each := found.get(system))
     }
@@ -91,7 +104,9 @@ def group_of(
     has_second = fastest is not None and fastest is not baseline and ranked[1] is not baseline
     compared = [each for each in ordered_pairs if each.ratio]
     runs = [system.run for system in systems]
-    settings = [SettingRow(setting.title, values, setting.essential) for setting, values in rows_of(runs)]
+    settings = [
+        SettingRow(setting.title, values, setting.essential) for setting, values in rows_of(runs)
+    ]
     settings.append(_versions(systems))
     return Group(
         tuple(systems),
@@ -110,7 +125,11 @@ def group_of(
 def _default_baseline(ranked: Sequence[SystemResult]) -> SystemResult:
     """Return the fastest system of another vendor than the first one's; without such a system the second one."""
     first, *others = ranked
-    rivals = (each for each in others if None not in (each.vendor, first.vendor) and each.vendor != first.vendor)
+    rivals = (
+        each
+        for each in others
+        if None not in (each.vendor, first.vendor) and each.vendor != first.vendor
+    )
     return next(rivals, others[0] if others else first)
 
 
@@ -125,14 +144,18 @@ def _ranked(
     return sorted(compared, key=lambda system: places[system]) if ratios else []
 
 
-def _on_other_clocks(own: Sequence[SystemResult], shown: Sequence[SystemResult]) -> Iterator[Caveat]:
+def _on_other_clocks(
+    own: Sequence[SystemResult], shown: Sequence[SystemResult]
+) -> Iterator[Caveat]:
     """Yield which systems are shown by another clock than their own, since what they are compared with has no such."""
     texts = []
     for alone, here in zip(own, shown, strict=True):
         clocks = [{run.summary.clock for run in each.valid_runs} for each in (alone, here)]
         if clocks[0] != clocks[1] and alone.speeds and here.speeds:
             rate, own_rate = (statistics.geometric_mean(each.speeds) for each in (here, alone))
-            change = f"{abs(rate / own_rate - 1):.1%} {'lower' if rate < own_rate else 'higher'} than"
+            change = (
+                f"{abs(rate / own_rate - 1):.1%} {'lower' if rate < own_rate else 'higher'} than"
+            )
             texts.append(f"{here.name} {'as' if change.startswith('0.0%') else change} on its own")
     if texts:
         yield Caveat("clock-differs", "info", f"rates on the common clock: {'; '.join(texts)}")
@@ -143,8 +166,13 @@ def _versions(systems: Sequence[SystemResult]) -> SettingRow:
     stated = [system.run.environment.versions for system in systems]
     packages = sorted({name for versions in stated for name in versions})
     # torch has a row of its own.
-    differing = [name for name in packages if name != "torch" and len({each.get(name) for each in stated}) > 1]
+    differing = [
+        name
+        for name in packages
+        if name != "torch" and len({each.get(name) for each in stated}) > 1
+    ]
     values = tuple(
-        plain(", ".join(f"{name} {each[name]}" for name in differing if name in each), 240) or None for each in stated
+        plain(", ".join(f"{name} {each[name]}" for name in differing if name in each), 240) or None
+        for each in stated
     )
     return SettingRow("other versions", values, essential=False)

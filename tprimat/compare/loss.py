@@ -79,17 +79,24 @@ def losses(matched: Pair, transform: Callable[[float], float]) -> Losses:
         # In nats where the difference is.
         spread = ASSUMED_SPREAD * (1.0 if transform is math.log else means.mean())
         error = math.hypot(within.error, spread * math.sqrt(1 / count + 1 / (len(means) - count)))
-        within = dataclasses.replace(within, error=error, freedom=within.freedom * (error / within.error) ** 4)
+        within = dataclasses.replace(
+            within, error=error, freedom=within.freedom * (error / within.error) ** 4
+        )
     known = [each for each in (within, between) if each is not None]
     found = max(known, key=lambda each: each.interval()[1] - each.value, default=None)
     if found is None and np.ptp(series) > 1e-9:
-        return Losses(f"losses in the last {WINDOW:.0%} of {work} are too strongly autocorrelated", "inconclusive")
+        return Losses(
+            f"losses in the last {WINDOW:.0%} of {work} are too strongly autocorrelated",
+            "inconclusive",
+        )
     basis = f"Final loss: mean over the last {WINDOW:.0%} of {work}"
     if between is None:
         basis += f"; assumes {ASSUMED_SPREAD:.1%} run-to-run variation"
     if None in (matched.baseline.run.data.digest, matched.system.run.data.digest):
         basis += "; assumes that both used the same data"
-    return Losses(basis, "inconclusive", (float(means[:count].mean()), float(means[count:].mean())), found)
+    return Losses(
+        basis, "inconclusive", (float(means[:count].mean()), float(means[count:].mean())), found
+    )
 
 
 def _curve(result: RunResult) -> tuple[list[float], list[float]] | str:
@@ -104,11 +111,15 @@ def _curve(result: RunResult) -> tuple[list[float], list[float]] | str:
     known = [index for index, loss in enumerate(run.loss_values) if loss is not None]
     if len(known) < 2:
         return "no losses"
-    if len(run.steps) - 1 - known[-1] > max(after - before for before, after in itertools.pairwise(known)):
+    if len(run.steps) - 1 - known[-1] > max(
+        after - before for before, after in itertools.pairwise(known)
+    ):
         return f"no finite loss after step {run.steps[known[-1]]} of {run.steps[-1]}"
     places = [(run.steps[index] - (run.window_steps[index] + 1) / 2) * work for index in known]
     inner = [(before + after) / 2 for before, after in itertools.pairwise(places)]
     edges = [2 * places[0] - inner[0], *inner, 2 * places[-1] - inner[-1]]
     widths = (after - before for before, after in itertools.pairwise(edges))
-    parts = ((run.loss_values[index] or 0.0) * width for index, width in zip(known, widths, strict=True))
+    parts = (
+        (run.loss_values[index] or 0.0) * width for index, width in zip(known, widths, strict=True)
+    )
     return edges, list(itertools.accumulate(parts, initial=0.0))

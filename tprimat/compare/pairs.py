@@ -21,7 +21,14 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
         _untimed(baseline, system)
         or _different_models(baseline.run, system.run)
         or _untimed(baseline, system, and_unexplained=True)
-        or next((f"{each.name}: {each.exclusion.text}" for each in (baseline, system) if each.exclusion), None)
+        or next(
+            (
+                f"{each.name}: {each.exclusion.text}"
+                for each in (baseline, system)
+                if each.exclusion
+            ),
+            None,
+        )
         or _unlike_runs(baseline)
         or _unlike_runs(system)
         or _same_run(baseline, system)
@@ -38,7 +45,9 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
         reason,
         config_diff,
         training.same_training(baseline.run, system.run),
-        windows.sensitivity(baseline.run, system.run, per_sample=system.per_sample) if ratio and single else (),
+        windows.sensitivity(baseline.run, system.run, per_sample=system.per_sample)
+        if ratio and single
+        else (),
         tuple(dict.fromkeys(clock for result in runs if (clock := result.summary.clock))),
         any(result.summary.unsettled for result in runs),
     )
@@ -60,7 +69,9 @@ def _same_run(*systems: SystemResult) -> str | None:
         }
         for system in systems
     )
-    return next((f"{one[key]} and {other[key]} are copies of one run" for key in one if key in other), None)
+    return next(
+        (f"{one[key]} and {other[key]} are copies of one run" for key in one if key in other), None
+    )
 
 
 def _other_configuration(config_diff: ConfigDiff, mode: Mode) -> str | None:
@@ -85,7 +96,11 @@ def _different_models(one: Run, other: Run) -> str | None:
 
 def _untimed(*systems: SystemResult, and_unexplained: bool = False) -> str:
     """Return why systems have no valid step times; empty if all have, or their sources don't say why."""
-    untimed = [each for each in systems if each.run.environment.emulated or each.value("avg_step_time_seconds") is None]
+    untimed = [
+        each
+        for each in systems
+        if each.run.environment.emulated or each.value("avg_step_time_seconds") is None
+    ]
     is_said = and_unexplained or any(each.why_untimed != "has no step times" for each in untimed)
     return "; ".join(f"{each.name} {each.why_untimed}" for each in untimed) if is_said else ""
 
@@ -105,9 +120,12 @@ def _no_ratio(baseline: SystemResult, system: SystemResult) -> str | None:
         if each.value(RATE) is None:
             lacking.setdefault(_why_no_rate(each), []).append(each.name)
     if lacking:
-        unit = f"{'samples' if system.per_sample else 'tokens'}/s/{kind_of_device((baseline, system))}"
+        unit = (
+            f"{'samples' if system.per_sample else 'tokens'}/s/{kind_of_device((baseline, system))}"
+        )
         return "; ".join(
-            f"{unit}{'' if len(names) == 2 else f' of {names[0]}'} is unknown{why}" for why, names in lacking.items()
+            f"{unit}{'' if len(names) == 2 else f' of {names[0]}'} is unknown{why}"
+            for why, names in lacking.items()
         )
     return different_work(baseline, system)
 
@@ -115,7 +133,10 @@ def _no_ratio(baseline: SystemResult, system: SystemResult) -> str | None:
 def _why_no_rate(system: SystemResult) -> str:
     """Return in brackets why a system has no rate, with a space before; empty if that is unknown."""
     if system.per_sample:
-        sizes = {"batch size": system.run.training_config.global_batch_size, "number of GPUs": system.run.num_gpus}
+        sizes = {
+            "batch size": system.run.training_config.global_batch_size,
+            "number of GPUs": system.run.num_gpus,
+        }
         return f" ({' and '.join(name for name, value in sizes.items() if not value)} unknown)"
     warning = next((warning for warning in system.value_warnings if WITHHELD in warning), None)
     return f" ({warning.removeprefix(WITHHELD).lstrip(': ')})" if warning else ""

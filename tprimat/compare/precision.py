@@ -34,7 +34,10 @@ def fill(files: Sequence[Loaded], options: Options, notes: list[str]) -> Sequenc
         config = msgspec.structs.replace(run.training_config, precision=precision)
         return msgspec.structs.replace(run, training_config=config)
 
-    completed = [Loaded(each.name, each.sha256, tuple(complete(run, each.name) for run in each.runs)) for each in files]
+    completed = [
+        Loaded(each.name, each.sha256, tuple(complete(run, each.name) for run in each.runs))
+        for each in files
+    ]
     notes += [
         f"precision {precision} from the command line, since the result doesn't state it: {', '.join(names)}"
         for precision, names in filled.items()
@@ -46,7 +49,9 @@ def _key(run: Run) -> tuple[object, ...]:
     return (run.model, *same_system(run))
 
 
-def _chosen(files: Sequence[Loaded], options: Options, notes: list[str]) -> dict[tuple[object, ...], str]:
+def _chosen(
+    files: Sequence[Loaded], options: Options, notes: list[str]
+) -> dict[tuple[object, ...], str]:
     """Return the precisions that are stated for systems, by their keys."""
     if not options.precisions:
         return {}
@@ -68,7 +73,9 @@ def _chosen(files: Sequence[Loaded], options: Options, notes: list[str]) -> dict
         fitting = prices.fitting_names(name, names) or prices.fitting_names(name, full)
         if not fitting:
             problem = f"--precision: no system matches {plain(name)!r}"
-            raise UsageError(problem, hint=f"available: {'; '.join(names[:5])}", heading="unknown-system")
+            raise UsageError(
+                problem, hint=f"available: {'; '.join(names[:5])}", heading="unknown-system"
+            )
         unstated = [
             key
             for (system, key, run), text in zip(systems, full, strict=True)
@@ -78,6 +85,8 @@ def _chosen(files: Sequence[Loaded], options: Options, notes: list[str]) -> dict
             problem = f"--precision: {plain(name)!r} matches a system with another --precision"
             raise UsageError(problem, heading="wrong-usage", hint="use a longer part of its name")
         if not unstated:
-            notes.append(f"--precision {name}={precision} is ignored: the results already state their precision")
+            notes.append(
+                f"--precision {name}={precision} is ignored: the results already state their precision"
+            )
         chosen |= dict.fromkeys(unstated, precision)
     return chosen

@@ -100,9 +100,14 @@ class Check:
         return (self.change - self.threshold.limit) * (-1 if self.threshold.falls else 1)
 
 
-EMPTY = Check("all results", None, None, "not comparable", "the baseline contains no result", advice=CHOOSE)
+EMPTY = Check(
+    "all results", None, None, "not comparable", "the baseline contains no result", advice=CHOOSE
+)
 FIRST = dataclasses.replace(
-    EMPTY, answer="within", text="all runs finished", advice="keep the candidate's results as the first baseline"
+    EMPTY,
+    answer="within",
+    text="all runs finished",
+    advice="keep the candidate's results as the first baseline",
 )
 """What is said if nothing is checked: with a baseline, and without one."""
 
@@ -128,14 +133,20 @@ class RegressionCheck:
     def status(self) -> ExitStatus:
         """The most severe status of all checks."""
         status = most_severe(_STATUS[check.answer] for check in self.checks)
-        return ExitStatus.OK if status == ExitStatus.INCONCLUSIVE and not self.fail_on_inconclusive else status
+        return (
+            ExitStatus.OK
+            if status == ExitStatus.INCONCLUSIVE and not self.fail_on_inconclusive
+            else status
+        )
 
     @property
     def why_no_baseline(self) -> str | None:
         """Why the candidate's results can't be the next baseline; None if they can: only what passed is one."""
         if self.is_partial:
             return "a file that was named could not be read"
-        return next((f"{each.answer}: {each.text}" for each in self.checks if each.answer != "within"), None)
+        return next(
+            (f"{each.answer}: {each.text}" for each in self.checks if each.answer != "within"), None
+        )
 
 
 def check_regression(
@@ -166,7 +177,9 @@ def check_regression(
         remarks += [f"{kind}: {note}" for note in each.notes if IN_SAMPLES not in note]
     # The title of a model is of all systems of a set, so that those of one model may differ.
     titles = {model.model: model.title for each in reversed(sets) for model in each.models}
-    before, after = ({titles[model.model]: _comparable(model.systems) for model in each.models} for each in sets)
+    before, after = (
+        {titles[model.model]: _comparable(model.systems) for model in each.models} for each in sets
+    )
     checks = []
     pairs = []
     checked = set()
@@ -174,12 +187,20 @@ def check_regression(
         for system, other, reason in _matched_pairs(systems, after.get(title, [])):
             if other is None:
                 text = reason or "no candidate result for this configuration"
-                advice = CHOOSE if reason else "measure it for the candidate: ./benchmark.py --match RESULT"
-                checks.append(Check(title, system.name, None, "not comparable", text, advice=advice))
+                advice = (
+                    CHOOSE
+                    if reason
+                    else "measure it for the candidate: ./benchmark.py --match RESULT"
+                )
+                checks.append(
+                    Check(title, system.name, None, "not comparable", text, advice=advice)
+                )
                 continue
             cut = aligned(own := _of_one_unit(system, other))
             roles = zip(cut, ("baseline", "candidate"), strict=True)
-            named = [dataclasses.replace(each, name=f"{each.name} ({role})") for each, role in roles]
+            named = [
+                dataclasses.replace(each, name=f"{each.name} ({role})") for each, role in roles
+            ]
             matched = pair(*named, mode=mode)
             pairs.append(matched)
             if matched.ratio and matched.system.per_sample:
@@ -189,12 +210,20 @@ def check_regression(
     for title, systems in after.items():
         new = [system for system in systems if system not in checked]
         if new and baseline:
-            remarks.append(f"{title}: no baseline for {', '.join(system.name for system in new)}; skipped")
+            remarks.append(
+                f"{title}: no baseline for {', '.join(system.name for system in new)}; skipped"
+            )
         checks += [
-            Check(title, None, system.name, *answer, advice=RETRY) for system in new if (answer := _of_new(system))[1]
+            Check(title, None, system.name, *answer, advice=RETRY)
+            for system in new
+            if (answer := _of_new(system))[1]
         ]
     compared = {system.name: system for each in pairs for system in (each.baseline, each.system)}
-    remarks += [f"{name}: {found.text}" for name, system in compared.items() for found in contradictions(system)]
+    remarks += [
+        f"{name}: {found.text}"
+        for name, system in compared.items()
+        for found in contradictions(system)
+    ]
     if not checks:
         checks.append(EMPTY if baseline else FIRST)
     told = tuple(dict.fromkeys(map(plain, remarks)))
@@ -241,33 +270,58 @@ def _of_one_unit(system: SystemResult, other: SystemResult) -> list[SystemResult
     """
     configs = [each.run.training_config for each in (system, other)]
     is_mlperf = {run.run.framework for each in (system, other) for run in each.runs} == {"mlperf"}
-    lengths, batches = ({getattr(each, name) for each in configs} for name in ("sequence_length", "global_batch_size"))
-    in_samples = None in lengths and (is_mlperf or (len(lengths) == len(batches) == 1 and None not in batches))
+    lengths, batches = (
+        {getattr(each, name) for each in configs}
+        for name in ("sequence_length", "global_batch_size")
+    )
+    in_samples = None in lengths and (
+        is_mlperf or (len(lengths) == len(batches) == 1 and None not in batches)
+    )
     return [
         each
         if each.per_sample == in_samples
-        else system_result(each, [dataclasses.replace(result, per_sample=in_samples) for result in each.runs])
+        else system_result(
+            each, [dataclasses.replace(result, per_sample=in_samples) for result in each.runs]
+        )
         for each in (system, other)
     ]
 
 
 def _common_steps(own: Sequence[SystemResult], cut: Sequence[SystemResult]) -> str:
     """Return which steps the speeds of systems use once they are cut to common ones; empty if nothing is cut."""
-    before, after = ([result.summary.steady for each in of for result in each.valid_runs] for of in (own, cut))
-    firsts, lasts = ([getattr(each, name) or 0 for each in after] for name in ("first_step", "last_step"))
-    is_cut = [each.last_step for each in before] != lasts or [each.first_step for each in before] != firsts
-    return f"Speeds use steps {max(firsts)}–{min(lasts)}, which all runs have." if is_cut and any(firsts) else ""
+    before, after = (
+        [result.summary.steady for each in of for result in each.valid_runs] for of in (own, cut)
+    )
+    firsts, lasts = (
+        [getattr(each, name) or 0 for each in after] for name in ("first_step", "last_step")
+    )
+    is_cut = [each.last_step for each in before] != lasts or [
+        each.first_step for each in before
+    ] != firsts
+    return (
+        f"Speeds use steps {max(firsts)}–{min(lasts)}, which all runs have."
+        if is_cut and any(firsts)
+        else ""
+    )
 
 
 def _checks(title: str, matched: Pair, thresholds: Sequence[Threshold], steps: str) -> list[Check]:
-    check = Check(title, matched.baseline.name, matched.system.name, "not comparable", "", pair=matched)
-    before = {key(result.run) for result in matched.baseline.valid_runs for key in (measurement, occasion)} - {None}
+    check = Check(
+        title, matched.baseline.name, matched.system.name, "not comparable", "", pair=matched
+    )
+    before = {
+        key(result.run) for result in matched.baseline.valid_runs for key in (measurement, occasion)
+    } - {None}
     for result in matched.system.valid_runs:
         if before.isdisjoint((measurement(result.run), occasion(result.run))):
             continue
         times = "" if measurement(result.run) in before else " with other step times"
         text = f"baseline and candidate contain the same run{times} ({result.file})"
-        return [dataclasses.replace(check, text=text, advice="pass the results of another measurement as --candidate")]
+        return [
+            dataclasses.replace(
+                check, text=text, advice="pass the results of another measurement as --candidate"
+            )
+        ]
     sides = {"baseline": matched.baseline, "candidate": matched.system}
     for kind, system in sides.items():
         # The steps before a failure have a speed, but a program that fails passes no check.
@@ -276,19 +330,38 @@ def _checks(title: str, matched: Pair, thresholds: Sequence[Threshold], steps: s
     doubts = [f"{kind}: {text}" for kind, system in sides.items() if (text := doubt(system))]
     check = dataclasses.replace(check, doubt="; ".join(doubts))
     if matched.ratio is None:
-        exclusions = [system.exclusion for system in (matched.baseline, matched.system) if system.exclusion is not None]
+        exclusions = [
+            system.exclusion
+            for system in (matched.baseline, matched.system)
+            if system.exclusion is not None
+        ]
         implausible = any(exclusion.severity == "error" for exclusion in exclusions)
         answer: Answer = "implausible" if implausible else "not comparable"
-        batches = [system.run.training_config.global_batch_size for system in (matched.baseline, matched.system)]
-        is_unknown = None in batches and not exclusions and all(each.metric.unit == "s" for each in thresholds)
-        text = "steps may differ in work: global batch unknown" if is_unknown else matched.reason or "no values"
+        batches = [
+            system.run.training_config.global_batch_size
+            for system in (matched.baseline, matched.system)
+        ]
+        is_unknown = (
+            None in batches
+            and not exclusions
+            and all(each.metric.unit == "s" for each in thresholds)
+        )
+        text = (
+            "steps may differ in work: global batch unknown"
+            if is_unknown
+            else matched.reason or "no values"
+        )
         return [dataclasses.replace(check, answer=answer, text=text)]
     return [_check(check, matched, each, steps) for each in thresholds]
 
 
 def _of_new(system: SystemResult) -> tuple[Answer, str]:
     """Return why a candidate without a baseline can't become one, with an empty text if it can."""
-    return ("not comparable", _failed("candidate", system)) if system.has_failed else ("inconclusive", doubt(system))
+    return (
+        ("not comparable", _failed("candidate", system))
+        if system.has_failed
+        else ("inconclusive", doubt(system))
+    )
 
 
 def _failed(kind: str, system: SystemResult) -> str:
@@ -300,18 +373,24 @@ def _check(check: Check, matched: Pair, threshold: Threshold, steps: str) -> Che
     systems, metric = (matched.baseline, matched.system), threshold.metric.name
     if metric == RATE and matched.system.per_sample:
         threshold = dataclasses.replace(threshold, metric=_SAMPLES)
-    check = dataclasses.replace(check, threshold=threshold, advice=f"leave out --threshold {metric}")
+    check = dataclasses.replace(
+        check, threshold=threshold, advice=f"leave out --threshold {metric}"
+    )
     transform, inverse = (math.log, math.exp) if threshold.percent else (float, float)
     batches = [system.run.training_config.global_batch_size for system in systems]
     if threshold.metric.unit == "s" and (batches[0] is None or batches[0] != batches[1]):
         first, second = ("unknown" if batch is None else batch for batch in batches)
-        text = f"{metric}: steps differ in work (global batch {first} vs {second}); compare throughput"
+        text = (
+            f"{metric}: steps differ in work (global batch {first} vs {second}); compare throughput"
+        )
         return dataclasses.replace(check, text=text)
     if metric == LOSS:
         found = losses(matched, transform)
         if found.means is None:
             advice = LONGER if found.answer == "inconclusive" else check.advice
-            return dataclasses.replace(check, answer=found.answer, text=f"{LOSS}: {found.text}", advice=advice)
+            return dataclasses.replace(
+                check, answer=found.answer, text=f"{LOSS}: {found.text}", advice=advice
+            )
         check, difference = dataclasses.replace(check, basis=found.text), found.difference
         pairs = zip(systems, found.means, strict=True)
         baseline, candidate = ([mean] * len(system.valid_runs) for system, mean in pairs)
@@ -319,11 +398,17 @@ def _check(check: Check, matched: Pair, threshold: Threshold, steps: str) -> Che
         baseline, candidate = (speedup.values(each.valid_runs, metric) for each in systems)
         both = {"the baseline": baseline, "the candidate": candidate}
         if missing := [name for name, values in both.items() if not values]:
-            return dataclasses.replace(check, text=f"{metric} of {' and '.join(missing)} is unknown")
+            return dataclasses.replace(
+                check, text=f"{metric} of {' and '.join(missing)} is unknown"
+            )
         if threshold.percent and min(baseline + candidate) <= 0:
             advice = f"give the threshold in {threshold.metric.unit}: --threshold {metric}=AMOUNT"
-            return dataclasses.replace(check, text=f"{metric} is 0, so it has no relative change", advice=advice)
-        difference = speedup.difference(matched.system.valid_runs, matched.baseline.valid_runs, metric, transform)
+            return dataclasses.replace(
+                check, text=f"{metric} is 0, so it has no relative change", advice=advice
+            )
+        difference = speedup.difference(
+            matched.system.valid_runs, matched.baseline.valid_runs, metric, transform
+        )
     average = statistics.geometric_mean if threshold.percent else statistics.fmean
     means, runs = (average(baseline), average(candidate)), (len(baseline), len(candidate))
     change = means[1] / means[0] if threshold.percent else means[1] - means[0]
@@ -336,26 +421,40 @@ def _check(check: Check, matched: Pair, threshold: Threshold, steps: str) -> Che
         low, high, p = change, change, 0.0
     is_speed = metric not in (LOSS, *MemoryMetrics.__struct_fields__)
     basis = steps if is_speed else check.basis
-    check = dataclasses.replace(check, answer="inconclusive", values=means, runs=runs, change=change, basis=basis)
+    check = dataclasses.replace(
+        check, answer="inconclusive", values=means, runs=runs, change=change, basis=basis
+    )
     unsettled = [system.name for system in systems if system.is_unsettled]
     if unsettled and is_speed:
         text = f"too short to compare: {' and '.join(unsettled)} did not reach a steady speed by the middle of a run"
         return dataclasses.replace(
-            check, text=text, advice="run longer (at least 200 steps, better 500): ./benchmark.py --steps 500"
+            check,
+            text=text,
+            advice="run longer (at least 200 steps, better 500): ./benchmark.py --steps 500",
         )
-    needed = None if metric == LOSS else _runs_needed(threshold, baseline, candidate, change, difference)
+    needed = (
+        None if metric == LOSS else _runs_needed(threshold, baseline, candidate, change, difference)
+    )
     method = difference.method if difference else None
-    return dataclasses.replace(check, low=low, high=high, method=method, p=p, p_adjusted=p, runs_needed=needed)
+    return dataclasses.replace(
+        check, low=low, high=high, method=method, p=p, p_adjusted=p, runs_needed=needed
+    )
 
 
 def _decided(checks: Sequence[Check]) -> list[Check]:
     """Return the checks with their answers. With several, Holm's correction keeps one false alarm in twenty for all."""
     tested = [check for check in checks if check.p is not None]
-    corrected = dict(zip(map(id, tested), intervals.holm([check.p or 0.0 for check in tested]), strict=True))
+    corrected = dict(
+        zip(map(id, tested), intervals.holm([check.p or 0.0 for check in tested]), strict=True)
+    )
     return [
         check
         if check.excess is None
-        else _answered(dataclasses.replace(check, p_adjusted=corrected.get(id(check))), check.excess, len(tested))
+        else _answered(
+            dataclasses.replace(check, p_adjusted=corrected.get(id(check))),
+            check.excess,
+            len(tested),
+        )
         for check in checks
     ]
 
@@ -372,11 +471,17 @@ def _answered(check: Check, excess: float, tests: int) -> Check:
     if answer == "inconclusive":
         return _undecided(check, excess, tests)
     if answer == "within" and check.doubt:
-        return dataclasses.replace(check, answer="inconclusive", text=check.doubt, runs_needed=None, advice=RETRY)
+        return dataclasses.replace(
+            check, answer="inconclusive", text=check.doubt, runs_needed=None, advice=RETRY
+        )
     interval = "the change" if check.low == check.high else f"the {intervals.level()} CI"
     where = "beyond" if answer == "worse" else "within"
     return dataclasses.replace(
-        check, answer=answer, text=f"{interval} is {where} the threshold", runs_needed=None, advice=""
+        check,
+        answer=answer,
+        text=f"{interval} is {where} the threshold",
+        runs_needed=None,
+        advice="",
     )
 
 
@@ -389,7 +494,11 @@ def _runs_needed(
 ) -> int | None:
     """Return the runs of each, more than there are, that would distinguish a change like this from the threshold."""
     mean, counts = statistics.fmean(baseline), (len(baseline), len(candidate))
-    spreads = [statistics.stdev(each) / abs(statistics.fmean(each)) for each in (baseline, candidate) if len(each) > 1]
+    spreads = [
+        statistics.stdev(each) / abs(statistics.fmean(each))
+        for each in (baseline, candidate)
+        if len(each) > 1
+    ]
     spread = max(spreads, default=ASSUMED_SPREAD)
     distance = change / threshold.limit - 1 if threshold.percent else change - threshold.limit
     if not threshold.percent:
@@ -418,7 +527,9 @@ def _undecided(check: Check, excess: float, tests: int) -> Check:
     if check.runs_needed is not None and check.runs_needed <= max(check.runs):
         whose = "candidate runs" if check.runs_needed <= check.runs[0] else "baseline runs"
     assumed = f" (if runs vary by {ASSUMED_SPREAD:.0%})" if max(check.runs) == 1 else ""
-    advice = f"measure {check.runs_needed} {whose}{assumed}: ./benchmark.py --runs {check.runs_needed}"
+    advice = (
+        f"measure {check.runs_needed} {whose}{assumed}: ./benchmark.py --runs {check.runs_needed}"
+    )
     if check.threshold.metric.name == LOSS:
         advice = LONGER
     elif check.runs_needed is None:
@@ -431,4 +542,8 @@ def _undecided(check: Check, excess: float, tests: int) -> Check:
 def runs_text(check: Check) -> str:
     """Return how many runs a check rests on."""
     first, second = check.runs
-    return f"{counted(first, 'run')} each" if first == second else f"{first} baseline and {second} candidate runs"
+    return (
+        f"{counted(first, 'run')} each"
+        if first == second
+        else f"{first} baseline and {second} candidate runs"
+    )

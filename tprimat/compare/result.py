@@ -57,7 +57,11 @@ class RunResult:
 
     def value(self, metric: str) -> float | None:
         """A figure by the name of its metric, in the unit of its row; None if it is unknown."""
-        holder = self.run.memory_metrics if metric in MemoryMetrics.__struct_fields__ else self.summary.performance
+        holder = (
+            self.run.memory_metrics
+            if metric in MemoryMetrics.__struct_fields__
+            else self.summary.performance
+        )
         return getattr(holder, metric, None)
 
 
@@ -110,7 +114,9 @@ class SystemResult(System):
     @functools.cached_property
     def exclusion(self) -> Finding | None:
         """Why the system is excluded from every ranking; None if it isn't."""
-        return next((each for each in self.findings if each.severity in ("error", "unverified")), None)
+        return next(
+            (each for each in self.findings if each.severity in ("error", "unverified")), None
+        )
 
     @property
     def segments(self) -> tuple[SegmentMetrics, ...]:
@@ -123,7 +129,10 @@ class SystemResult(System):
         for result in changed:
             alike = [each for each in changed if _changes_alike(result, each)]
             if len(self.valid_runs) == 1 or len(alike) > max(1, len(self.valid_runs) / 2):
-                return tuple(_averaged(parts) for parts in zip(*(each.summary.segments for each in alike), strict=True))
+                return tuple(
+                    _averaged(parts)
+                    for parts in zip(*(each.summary.segments for each in alike), strict=True)
+                )
         return ()
 
     @property
@@ -134,7 +143,10 @@ class SystemResult(System):
     @property
     def cause(self) -> str:
         """What ended the first run that did not finish and says so; empty if none does."""
-        return next(filter(None, (cause_of(each.run) for each in self.runs if not is_finished(each.run))), "")
+        return next(
+            filter(None, (cause_of(each.run) for each in self.runs if not is_finished(each.run))),
+            "",
+        )
 
     @property
     def is_unsettled(self) -> bool:
@@ -154,13 +166,18 @@ class SystemResult(System):
     @functools.cached_property
     def vendor(self) -> str | None:
         """Who made its GPU; None on a CPU or if that is unknown."""
-        known = None if self.run.platform == "cpu" else gpus.vendor(self.run.gpu_info.device_name or "")
+        known = (
+            None if self.run.platform == "cpu" else gpus.vendor(self.run.gpu_info.device_name or "")
+        )
         return known or VENDORS.get(self.run.platform or "cpu")
 
     @property
     def is_one_session(self) -> bool:
         """Whether one session measured all runs that count, in one configuration however much they differ."""
-        return len({result.run.session or number for number, result in enumerate(self.valid_runs)}) == 1
+        return (
+            len({result.run.session or number for number, result in enumerate(self.valid_runs)})
+            == 1
+        )
 
     @property
     def why_untimed(self) -> str:
@@ -170,8 +187,12 @@ class SystemResult(System):
             return "ran on an emulated device; its timings are not valid"
         for text in (text for text in self.run_warnings if text.startswith("no step times: ")):
             return f"has {text.partition(';')[0]}"
-        ended = {"failed": ": its run failed", "incomplete": ": its run is incomplete"}.get(run.status, "")
-        return f"has no step times{ended}" + (f" ({plain(run.status_reason, 120)})" if run.status_reason else "")
+        ended = {"failed": ": its run failed", "incomplete": ": its run is incomplete"}.get(
+            run.status, ""
+        )
+        return f"has no step times{ended}" + (
+            f" ({plain(run.status_reason, 120)})" if run.status_reason else ""
+        )
 
     @functools.cached_property
     def valid_runs(self) -> tuple[RunResult, ...]:
@@ -204,7 +225,10 @@ SAME_PLACE = 10
 def _changes_alike(one: RunResult, other: RunResult) -> bool:
     """Whether the speed of two runs changes as often, and at the same places."""
     places = [
-        [bisect.bisect_left(result.run.steps, segment.first_step) for segment in result.summary.segments[1:]]
+        [
+            bisect.bisect_left(result.run.steps, segment.first_step)
+            for segment in result.summary.segments[1:]
+        ]
         for result in (one, other)
     ]
     return len(places[0]) == len(places[1]) and all(
@@ -286,9 +310,14 @@ class Ratio:
 
     def inverted(self) -> Ratio:
         """Return the ratio of the baseline's rate over the system's."""
-        segments = tuple(SegmentRatio(1 / each.value, each.baseline_steps, each.system_steps) for each in self.segments)
+        segments = tuple(
+            SegmentRatio(1 / each.value, each.baseline_steps, each.system_steps)
+            for each in self.segments
+        )
         low, high = (None if bound is None else 1 / bound for bound in (self.high, self.low))
-        return dataclasses.replace(self, value=1 / self.value, low=low, high=high, segments=segments)
+        return dataclasses.replace(
+            self, value=1 / self.value, low=low, high=high, segments=segments
+        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -330,7 +359,9 @@ class Pair:
     def steps(self) -> tuple[int, int]:
         """The least and the most steps of a run that counts."""
         runs = (*self.system.valid_runs, *self.baseline.valid_runs)
-        return min(counts := [each.summary.performance.total_steps or 0 for each in runs]), max(counts)
+        return min(counts := [each.summary.performance.total_steps or 0 for each in runs]), max(
+            counts
+        )
 
     @property
     def faster(self) -> SystemResult:
@@ -345,7 +376,9 @@ class Pair:
     @property
     def speedup(self) -> Ratio | None:
         """The faster one's rate over the slower one's, 1 or more: what money depends on."""
-        return self.ratio.inverted() if self.ratio is not None and self.ratio.value < 1 else self.ratio
+        return (
+            self.ratio.inverted() if self.ratio is not None and self.ratio.value < 1 else self.ratio
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -458,10 +491,16 @@ class Comparison:
         NOT_COMPARABLE otherwise, and in mode "same" if the settings of any pair differ.
         """
         pairs = self.pairs
-        other = self.mode == "same" and any(pair.config_diff.verdict == "not comparable" for pair in pairs)
+        other = self.mode == "same" and any(
+            pair.config_diff.verdict == "not comparable" for pair in pairs
+        )
         if any(pair.ratio for pair in pairs):
             return ExitStatus.NOT_COMPARABLE if other else ExitStatus.OK
-        if any(system.exclusion and system.exclusion.severity == "error" for system in self.systems):
+        if any(
+            system.exclusion and system.exclusion.severity == "error" for system in self.systems
+        ):
             return ExitStatus.IMPLAUSIBLE
-        identities = {(system.gpu, system.count, system.framework, system.parts) for system in self.systems}
+        identities = {
+            (system.gpu, system.count, system.framework, system.parts) for system in self.systems
+        }
         return ExitStatus.OK if len(identities) == 1 and not pairs else ExitStatus.NOT_COMPARABLE

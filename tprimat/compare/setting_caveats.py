@@ -15,7 +15,13 @@ from tprimat.results.run import FROM_DESCRIPTION, FROM_NAMES, MODEL_FROM_DIRECTO
 from tprimat.settings.rows import LEDGER, NOT_CONFIGURED
 from tprimat.text import counted, join_names, plain
 
-TIME_NOTES = ("steps-beyond-run", "blocks-too-slow", "read-otherwise", "early-block-ends", "steps-outside-blocks")
+TIME_NOTES = (
+    "steps-beyond-run",
+    "blocks-too-slow",
+    "read-otherwise",
+    "early-block-ends",
+    "steps-outside-blocks",
+)
 """Codes of notes on how a log's time was read."""
 
 LONGEST_CLAUSE = 44
@@ -61,22 +67,39 @@ def of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Itera
     whose, source = " and ".join(described), "from the system description, not the log"
     if len(known) > 1:
         text = f"precision differs: {' vs '.join(known)}"
-        yield Caveat("precision-differs", "warning", f"{text} ({whose} {source})" if described else text)
+        yield Caveat(
+            "precision-differs", "warning", f"{text} ({whose} {source})" if described else text
+        )
     elif described:
         yield Caveat("precision-source", "info", f"precision {whose} is {source}")
-    if named := [each.name for each in systems if any(note.code == "gpu-from-platform" for note in each.run.notes)]:
+    if named := [
+        each.name
+        for each in systems
+        if any(note.code == "gpu-from-platform" for note in each.run.notes)
+    ]:
         text = f"the GPU of {join_names(named)} is named only by its platform's free text, which may be that of another"
         yield Caveat("gpu-source", "warning", text)
     told = [(each.name, each.run.told(code)) for each in systems for code in TIME_NOTES]
     if in_doubt := [f"{name}: {text}" for name, text in told if text]:
         yield Caveat("time-in-doubt", "warning", "; ".join(in_doubt))
-    sources = (("model-source", "{}{}, not the log", MODEL_FROM_DIRECTORY), ("gpu-source", "GPUs{1} {0}", FROM_NAMES))
+    sources = (
+        ("model-source", "{}{}, not the log", MODEL_FROM_DIRECTORY),
+        ("gpu-source", "GPUs{1} {0}", FROM_NAMES),
+    )
     for code, text, source in sources:
-        if guessed := [system for system in systems if any(w.startswith(source) for w in system.run.warnings)]:
-            whose = "" if len(guessed) == len(systems) else f" of {join_names([system.name for system in guessed])}"
+        if guessed := [
+            system for system in systems if any(w.startswith(source) for w in system.run.warnings)
+        ]:
+            whose = (
+                ""
+                if len(guessed) == len(systems)
+                else f" of {join_names([system.name for system in guessed])}"
+            )
             yield Caveat(code, "info", text.format(source, whose))
     read = ((system.name, each.run.source) for system in systems for each in system.valid_runs)
-    given = dict.fromkeys((name, key.replace("_", " ")) for name, source in read if source for key in source.overrides)
+    given = dict.fromkeys(
+        (name, key.replace("_", " ")) for name, source in read if source for key in source.overrides
+    )
     if fields := [f"{name}: {key} set by the user, unlike its log" for name, key in given]:
         yield Caveat("overridden", "warning", "; ".join(fields))
     yield from _of_work(systems)
@@ -90,17 +113,22 @@ def _of_work(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     scopes = {
         system.name: system.run.timing.covers
         for system in systems
-        if system.run.timing.covers and any(result.summary.clock != "blocks" for result in system.valid_runs)
+        if system.run.timing.covers
+        and any(result.summary.clock != "blocks" for result in system.valid_runs)
     }
     if len(set(scopes.values())) > 1:
         first, second = itertools.islice(dict.fromkeys(scopes.values()), 2)
         text = f"step timers differ: {_brief(first)} vs {_brief(second)}"
         yield Caveat("timer-differs", "warning", text)
     on_cpu = [system.run for system in systems if system.run.platform == "cpu"]
-    if any(run.training_config.precision == "bf16" and run.environment.lacks_bf16 for run in on_cpu):
+    if any(
+        run.training_config.precision == "bf16" and run.environment.lacks_bf16 for run in on_cpu
+    ):
         text = "this CPU has no BF16 instructions; BF16 is emulated in software and slow"
         yield Caveat("bf16-emulated", "warning", text)
-    batches = list(dict.fromkeys(system.run.training_config.global_batch_size for system in systems))
+    batches = list(
+        dict.fromkeys(system.run.training_config.global_batch_size for system in systems)
+    )
     if len(batches) > 1:
         texts = " vs ".join("unknown" if batch is None else str(batch) for batch in batches[:4])
         rate = "samples/s" if systems[0].per_sample else "tokens/s"
@@ -171,25 +199,44 @@ def _of_config_diffs(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> 
         # Another precision has a caveat of its own; another recipe of one precision hasn't.
         if entry.title == "precision" and before.split(" (")[0] != after.split(" (")[0]:
             continue
-        title = "processes" if entry.title == "GPUs" and kind_of_device(systems) == "process" else entry.title
+        title = (
+            "processes"
+            if entry.title == "GPUs" and kind_of_device(systems) == "process"
+            else entry.title
+        )
         values = (explaining if entry.explains else others).setdefault(title, {})
         before, after = _apart(before, after)
         values.setdefault(places[pair.baseline], before)
         values[places[pair.system]] = after
     if explaining:
         texts = [f"{title}: {_versus(values)}" for title, values in explaining.items()]
-        yield Caveat("settings-differ", "warning", _brief_list(texts, "; ", LONGEST_LIST, list(explaining)))
+        yield Caveat(
+            "settings-differ", "warning", _brief_list(texts, "; ", LONGEST_LIST, list(explaining))
+        )
     metrics = [each.run.native_metrics for system in systems for each in system.valid_runs]
-    compiling = sorted(found for each in metrics if isinstance(found := each.get(COMPILE_TIME), float))
+    compiling = sorted(
+        found for each in metrics if isinstance(found := each.get(COMPILE_TIME), float)
+    )
     if compiling and "compiler" in explaining:
-        seconds = " to ".join(f"{each:.1f}" for each in dict.fromkeys((compiling[0], compiling[-1])))
-        yield Caveat("compile-time", "info", f"compiling took {seconds} s before the first step; no speed includes it")
+        seconds = " to ".join(
+            f"{each:.1f}" for each in dict.fromkeys((compiling[0], compiling[-1]))
+        )
+        yield Caveat(
+            "compile-time",
+            "info",
+            f"compiling took {seconds} s before the first step; no speed includes it",
+        )
     if others:
         texts = [f"{title} ({_versus(values)})" for title, values in others.items()]
-        shown = [text if len(text) <= LONGEST_NOTE else title for text, title in zip(texts, others, strict=True)]
+        shown = [
+            text if len(text) <= LONGEST_NOTE else title
+            for text, title in zip(texts, others, strict=True)
+        ]
         named = _brief_list(shown, ", ", LONGEST_NOTE, list(others))
         yield Caveat("configuration-differs", "info", f"settings differ: {named}")
-    if unknown := dict.fromkeys(entry.title for pair in pairs for entry in pair.config_diff.of("unknown")):
+    if unknown := dict.fromkeys(
+        entry.title for pair in pairs for entry in pair.config_diff.of("unknown")
+    ):
         text = f"{counted(len(unknown), 'setting')} not reported by every system"
         yield Caveat("not-reported", "info", text)
 

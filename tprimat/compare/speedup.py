@@ -36,11 +36,18 @@ def ratio(baseline: SystemResult, system: SystemResult) -> Ratio | None:
     segments = _by_segment(baseline, system)
     found = difference(system.valid_runs, baseline.valid_runs)
     if found is None:
-        off = [max((each.summary.coarseness for each in side.valid_runs), default=0.0) for side in (system, baseline)]
+        off = [
+            max((each.summary.coarseness for each in side.valid_runs), default=0.0)
+            for side in (system, baseline)
+        ]
         # Only of a log whose own clock is another one it isn't known.
         settled = sum(off) if all(off) else 2 * max(off)
         return Ratio(
-            value, None, None, segments=segments, unresolved=settled if abs(math.log(value)) < settled else 0.0
+            value,
+            None,
+            None,
+            segments=segments,
+            unresolved=settled if abs(math.log(value)) < settled else 0.0,
         )
     low, high = map(math.exp, found.interval())
     needed = None
@@ -83,11 +90,15 @@ def difference(
         paired = intervals.paired(*logs) if all(len(each) == len(rounds) for each in logs) else None
         if paired is not None:
             return paired
-    of_system, of_baseline = (rounding_variance([each.summary for each in results]) for results in (system, baseline))
+    of_system, of_baseline = (
+        rounding_variance([each.summary for each in results]) for results in (system, baseline)
+    )
     found = (values(each, metric, transform) for each in (system, baseline))
     if metric != RATE:
         return intervals.difference(*found)
-    return intervals.difference(*found, floors=(of_system, of_baseline), within=within(system, baseline))
+    return intervals.difference(
+        *found, floors=(of_system, of_baseline), within=within(system, baseline)
+    )
 
 
 def within(*systems: Sequence[RunResult]) -> float:
@@ -96,13 +107,21 @@ def within(*systems: Sequence[RunResult]) -> float:
     return max((math.log(each.interval()[1] / each.value) for each in single if each), default=0.0)
 
 
-def values(results: Sequence[RunResult], metric: str, transform: Callable[[float], float] = float) -> list[float]:
+def values(
+    results: Sequence[RunResult], metric: str, transform: Callable[[float], float] = float
+) -> list[float]:
     """Return a metric of each run that has one, transformed; if that is the logarithm, of those above zero."""
     known = (result.rate if metric == RATE else result.value(metric) for result in results)
-    return [transform(value) for value in known if value is not None and (value > 0 or transform is not math.log)]
+    return [
+        transform(value)
+        for value in known
+        if value is not None and (value > 0 or transform is not math.log)
+    ]
 
 
-def _rounds(system: Sequence[RunResult], baseline: Sequence[RunResult]) -> list[tuple[RunResult, RunResult]]:
+def _rounds(
+    system: Sequence[RunResult], baseline: Sequence[RunResult]
+) -> list[tuple[RunResult, RunResult]]:
     """Return the runs of each round of a session that measured all runs of both, the two in alternating order.
 
     None unless every run belongs to that session.

@@ -19,7 +19,9 @@ from tprimat.results.fields import SHORTEST_STEP
 from tprimat.results.run import Run
 from tprimat.results.trace import COMMUNICATION, COMPUTATION, KINDS, Trace, TracedStep, TracedWork
 
-Limit = Literal["gpu", "communication", "idle_host_launch", "idle_data", "idle_synchronisation", "idle_other"]
+Limit = Literal[
+    "gpu", "communication", "idle_host_launch", "idle_data", "idle_synchronisation", "idle_other"
+]
 """The limiting factor of a step: GPU work, exposed communication, or idle time by cause."""
 
 _CAUSES: tuple[Limit, ...] = ("idle_host_launch", "idle_data", "idle_synchronisation", "idle_other")
@@ -79,7 +81,11 @@ class Traced:
     @property
     def shares(self) -> dict[str, float]:
         """The shares of the parts in the computation."""
-        parts = {part: value for part, value in mean_parts(self.trace.steps).items() if part in COMPUTATION}
+        parts = {
+            part: value
+            for part, value in mean_parts(self.trace.steps).items()
+            if part in COMPUTATION
+        }
         return {part: value / sum(parts.values()) for part, value in parts.items() if value}
 
     @property
@@ -89,7 +95,11 @@ class Traced:
         whole = sums(parts)
         if whole["idle"] >= LIMITING_SHARE * self.seconds:
             return max(_CAUSES, key=lambda cause: parts.get(cause, 0.0))
-        return "communication" if whole["exposed_communication"] >= LIMITING_SHARE * self.seconds else "gpu"
+        return (
+            "communication"
+            if whole["exposed_communication"] >= LIMITING_SHARE * self.seconds
+            else "gpu"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +138,9 @@ class Operator:
     @property
     def seconds(self) -> Bounds:
         """Its share of the step in each trace."""
-        before, after = (sum(each.exposed_seconds for each in work) for work in (self.before, self.after))
+        before, after = (
+            sum(each.exposed_seconds for each in work) for work in (self.before, self.after)
+        )
         return before, after
 
     @property
@@ -222,7 +234,11 @@ class Explanation:
     @property
     def uniform(self) -> float | None:
         """By which factor all computation takes longer in the second trace, where it is one on the same GPU."""
-        large = [bar for bar in self.bars if bar.part in COMPUTATION and bar.before >= LARGE * self.before.seconds]
+        large = [
+            bar
+            for bar in self.bars
+            if bar.part in COMPUTATION and bar.before >= LARGE * self.before.seconds
+        ]
         if len(large) < 3 or self.before.gpu != self.after.gpu or self.limits != ("gpu", "gpu"):
             return None
         mean = sum(bar.after for bar in large) / sum(bar.before for bar in large)
@@ -232,7 +248,11 @@ class Explanation:
     @property
     def is_comparable(self) -> bool:
         """Whether both may do the same work, and aren't the same trace."""
-        return self.unequal_work is None and self.other_kind is None and self.before.trace != self.after.trace
+        return (
+            self.unequal_work is None
+            and self.other_kind is None
+            and self.before.trace != self.after.trace
+        )
 
     @property
     def first_look(self) -> Bar | None:
@@ -252,7 +272,9 @@ class Explanation:
 
 def traced(run: Run, name: str) -> Traced | None:
     """Return a run with a trace as one of the two; None without one, and if its steps take no time: it is damaged."""
-    if run.trace is None or sum(step.seconds for step in run.trace.steps) < SHORTEST_STEP * (len(run.trace.steps) or 1):
+    if run.trace is None or sum(step.seconds for step in run.trace.steps) < SHORTEST_STEP * (
+        len(run.trace.steps) or 1
+    ):
         return None
     return Traced(name, run.trace, gpus.match(run.gpu_info).gpu, run.num_gpus)
 
@@ -300,8 +322,12 @@ def _interval(before: Sequence[float], after: Sequence[float]) -> Bounds | None:
     return difference.interval() if difference else None
 
 
-def _operators(before: Sequence[TracedWork], after: Sequence[TracedWork], part: str) -> tuple[Operator, ...]:
-    found: dict[tuple[str, tuple[tuple[int, ...], ...]], tuple[list[TracedWork], list[TracedWork]]] = {}
+def _operators(
+    before: Sequence[TracedWork], after: Sequence[TracedWork], part: str
+) -> tuple[Operator, ...]:
+    found: dict[
+        tuple[str, tuple[tuple[int, ...], ...]], tuple[list[TracedWork], list[TracedWork]]
+    ] = {}
     for index, works in enumerate((before, after)):
         for work in works:
             if work.part == part:
@@ -314,20 +340,30 @@ def _operators(before: Sequence[TracedWork], after: Sequence[TracedWork], part: 
         first = (both[0] or both[1])[0]
         product = products.product_of(first.operator, shapes, first.types)
         one, other = (tuple(sorted(work, key=lambda each: -each.exposed_seconds)) for work in both)
-        operators.append(Operator(names.pop() if len(names) == 1 else name, shapes, one, other, product))
+        operators.append(
+            Operator(names.pop() if len(names) == 1 else name, shapes, one, other, product)
+        )
     return tuple(sorted(operators, key=lambda each: -abs(each.delta)))
 
 
-def _achieved(product: Product | None, work: Sequence[TracedWork], gpu: Gpu | None) -> Achieved | None:
+def _achieved(
+    product: Product | None, work: Sequence[TracedWork], gpu: Gpu | None
+) -> Achieved | None:
     """Return the speed of a matrix product; None if it is unknown, or above what the GPU can do."""
     seconds = sum(each.seconds for each in work)
     if product is None or not seconds:
         return None
     calls = products.calls_of(work)
-    tflops, terabytes = product.flops * calls / seconds / 1e12, product.bytes * calls / seconds / 1e12
+    tflops, terabytes = (
+        product.flops * calls / seconds / 1e12,
+        product.bytes * calls / seconds / 1e12,
+    )
     peak = gpu.peak_tflops(product.precision) if gpu and product.precision != "fp32" else None
     if gpu and (ceiling := gpu.ceiling_tflops(product.precision)) and peak and tflops > ceiling:
         return None
     return Achieved(
-        tflops, terabytes, tflops / peak if peak else None, terabytes / (gpu.bandwidth_gb_per_s / 1e3) if gpu else None
+        tflops,
+        terabytes,
+        tflops / peak if peak else None,
+        terabytes / (gpu.bandwidth_gb_per_s / 1e3) if gpu else None,
     )

@@ -36,11 +36,15 @@ TELLING = None
 LEAST_DIFFERENT = 3
 """Different step times without which equal ones, such as a second each, identify nothing, unless losses do."""
 
-_TRADE_WORDS = re.compile(r"\((?:R|TM|tm)\)|\bNVIDIA\b|\bAMD\b|\bInstinct\b|\bCPU\b|\bProcessor\b|@ [\d.]+ ?GHz")
+_TRADE_WORDS = re.compile(
+    r"\((?:R|TM|tm)\)|\bNVIDIA\b|\bAMD\b|\bInstinct\b|\bCPU\b|\bProcessor\b|@ [\d.]+ ?GHz"
+)
 _SOFTWARE_WORDS = re.compile(r"\b(?:NVIDIA|Framework|Release)\b ?")
 
 _MACHINE = tuple(
-    row for row in LEDGER if row.optional and row.field.rpartition(".")[0] in ("environment", "energy_metrics")
+    row
+    for row in LEDGER
+    if row.optional and row.field.rpartition(".")[0] in ("environment", "energy_metrics")
 )
 """Settings of a machine that can explain a result, but for environment variables, which caveats.py names."""
 
@@ -102,7 +106,9 @@ def parted(entries: Sequence[FiledRun]) -> list[list[FiledRun]]:
     keys: list[tuple[str | None, ...]] = [()] * len(entries)
     for row in _MACHINE:
         values = [own_value(row, run) for run, _ in entries]
-        stated = {value: run for value, (run, _) in zip(values, entries, strict=True) if value is not None}
+        stated = {
+            value: run for value, (run, _) in zip(values, entries, strict=True) if value is not None
+        }
         if not all(agree(row, *pair) for pair in itertools.pairwise(stated.values())):
             keys = [(*key, value) for key, value in zip(keys, values, strict=True)]
     parts: dict[tuple[str | None, ...], list[FiledRun]] = {}
@@ -191,7 +197,11 @@ def _systems(runs: Sequence[Run], always: Sequence[Part]) -> list[System]:
         # A label may be such a name, too.
         unique = name if seen[name] == 1 else next(each for each in numbered if each not in taken)
         taken.add(unique)
-        known = tuple(_part_text(each, run) or "" for each in (*_IDENTITY, _PRECISION) if each.read(run) is not None)
+        known = tuple(
+            _part_text(each, run) or ""
+            for each in (*_IDENTITY, _PRECISION)
+            if each.read(run) is not None
+        )
         systems.append(System(device(run), run.num_gpus, run.framework, unique, known))
     return systems
 
@@ -213,7 +223,11 @@ def _name(run: Run, parts: Sequence[Part]) -> str:
 
 def _work(run: Run) -> str | None:
     batch, length = run.training_config.global_batch_size, run.training_config.sequence_length
-    return None if batch is None and length is None else f"batch {batch or 'unknown'}×{length or 'unknown'}"
+    return (
+        None
+        if batch is None and length is None
+        else f"batch {batch or 'unknown'}×{length or 'unknown'}"
+    )
 
 
 def _device_text(run: Run, short: Callable[[str], str] = device_name) -> str:
@@ -253,7 +267,9 @@ def _version(run: Run, name: str) -> str | None:
 
 def _argument(run: Run, name: str) -> str | None:
     known = variant(run)
-    return text_of(f"{name} {known[name]}".strip() if name in known else f"no {name}" if known else None)
+    return text_of(
+        f"{name} {known[name]}".strip() if name in known else f"no {name}" if known else None
+    )
 
 
 def _variable(run: Run, name: str) -> str | None:
@@ -292,15 +308,23 @@ _IDENTITY = (
 
 _DEVICE = Part("GPU", functools.partial(_device_text, short=short_device))
 _PRECISION = Part(
-    "precision", lambda run: text_of(run.training_config.precision or run.training_config.precision_detail)
+    "precision",
+    lambda run: text_of(run.training_config.precision or run.training_config.precision_detail),
 )
 _TELLING = (
     *_IDENTITY[2:4],
     _PRECISION,
     Part("MLPerf", lambda run: text_of(run.framework_config.get("mlperf_round"))),
     Part("submitter", lambda run: text_of(run.framework_config.get("submitter"))),
-    *(Part("software", functools.partial(_software, index=n, version=each)) for each in _VERSIONS for n in (0, 1)),
-    Part("batch", lambda run: f"batch {batch}" if (batch := run.training_config.global_batch_size) else None),
+    *(
+        Part("software", functools.partial(_software, index=n, version=each))
+        for each in _VERSIONS
+        for n in (0, 1)
+    ),
+    Part(
+        "batch",
+        lambda run: f"batch {batch}" if (batch := run.training_config.global_batch_size) else None,
+    ),
     Part("batch", _work),
     _DEVICE,
     Part("platform", lambda run: text_of(run.framework_config.get("submission_platform"))),
@@ -310,7 +334,11 @@ _TELLING = (
         if row.named and row.title != "precision"
         for each in (row, *(part for part in parts_of(row.title) if part.label))
     ),
-    *(_of_setting(row, row.title) for row in LEDGER if row.title in ("software stack", "compute units")),
+    *(
+        _of_setting(row, row.title)
+        for row in LEDGER
+        if row.title in ("software stack", "compute units")
+    ),
     *(_of_setting(row, row.title) for row in _MACHINE),
     Part("precision detail", _precision_detail),
     _SCALE,
@@ -323,7 +351,11 @@ _CLEAR = {each.title for each in (*_IDENTITY[:4], _PRECISION, _DATE)}
 _CLEAR |= {"software", "batch", "platform", "precision detail"}
 """Parts of a name whose value says what it is; of the others the title stands before it."""
 
-_DECISIVE = {row.title for row in LEDGER if row.named and row.configured and (row.tuned or row.role == "explains")}
+_DECISIVE = {
+    row.title
+    for row in LEDGER
+    if row.named and row.configured and (row.tuned or row.role == "explains")
+}
 _DECISIVE -= {"precision"}
 """Titles of settings that can explain a result: a name with only one of two would present that one as the cause."""
 
@@ -378,7 +410,10 @@ def _telling_parts(runs: Sequence[Run], always: Sequence[Part]) -> list[Sequence
             kept = tuple(chosen)
             for part in (each for each in reversed(chosen) if each.title not in _DECISIVE):
                 fewer = tuple(each for each in kept if each is not part)
-                if counts(fewer)[fitting(fewer, [index])[0]] == counts(kept)[fitting(kept, [index])[0]]:
+                if (
+                    counts(fewer)[fitting(fewer, [index])[0]]
+                    == counts(kept)[fitting(kept, [index])[0]]
+                ):
                     kept = fewer
             # A longer name of the GPU replaces its short name.
             first = [_DEVICE if part is _GPU and _DEVICE in kept else part for part in always]

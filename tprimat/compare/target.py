@@ -94,7 +94,9 @@ def target(system: SystemResult, loss: float | None = None) -> Target | None:
         return None
     results = system.runs if loss is None else system.valid_runs
     needs = tuple(_official(each) if loss is None else _to_loss(each, loss) for each in results)
-    reached = sorted(filter(None, needs), key=lambda need: need["seconds"] if loss is None else need["steps"])
+    reached = sorted(
+        filter(None, needs), key=lambda need: need["seconds"] if loss is None else need["steps"]
+    )
     if not reached:
         return None
     failed = len(needs) - len(reached)
@@ -105,7 +107,11 @@ def target(system: SystemResult, loss: float | None = None) -> Target | None:
     is_olympic = len(needs) >= LEAST_RUNS and failed <= 1
     is_official = is_olympic and len(needs) == expected
     if not is_official:
-        asked = f"{expected} runs, of which one may fail" if expected else "a number of runs that is unknown here"
+        asked = (
+            f"{expected} runs, of which one may fail"
+            if expected
+            else "a number of runs that is unknown here"
+        )
         notes.append(f"no official score: MLPerf's needs {asked}; these are {len(needs)}")
     factors = {each.run.native_metrics.get("scaling_factor") for each in results}
     known = factors.pop() if len(factors) == 1 else None
@@ -118,7 +124,9 @@ def target(system: SystemResult, loss: float | None = None) -> Target | None:
     return Target(None, needs, counted, mean, scaling, official, tuple(notes))
 
 
-def ratio(baseline: SystemResult, system: SystemResult, loss: float | None = None) -> TargetRatio | None:
+def ratio(
+    baseline: SystemResult, system: SystemResult, loss: float | None = None
+) -> TargetRatio | None:
     """Return how much sooner a system is at the target than the baseline; None if there is no target."""
     one, other = target(baseline, loss), target(system, loss)
     if loss is not None and (reason := _unlike_losses(baseline.run, system.run)):
@@ -126,7 +134,10 @@ def ratio(baseline: SystemResult, system: SystemResult, loss: float | None = Non
     if one is None or other is None:
         return None if loss is None else TargetRatio({}, f"not both reach a loss of {loss:g}")
     runs = baseline.run, system.run
-    names, targets = map(benchmark, runs), [run.native_metrics.get("target_accuracy") for run in runs]
+    names, targets = (
+        map(benchmark, runs),
+        [run.native_metrics.get("target_accuracy") for run in runs],
+    )
     if loss is None and (len(set(names)) > 1 or (None not in targets and targets[0] != targets[1])):
         return TargetRatio({}, "their benchmarks or targets differ")
     error = within(baseline.valid_runs, system.valid_runs)
@@ -135,7 +146,11 @@ def ratio(baseline: SystemResult, system: SystemResult, loss: float | None = Non
         factors["normalisation"] = Value((one.scaling or 1.0) / (other.scaling or 1.0))
     if one.official_minutes and other.official_minutes:
         factors["official"] = Value(one.official_minutes / other.official_minutes)
-    notes = [f"{each.name}: {note}" for each, of in ((system, other), (baseline, one)) for note in of.notes]
+    notes = [
+        f"{each.name}: {note}"
+        for each, of in ((system, other), (baseline, one))
+        for note in of.notes
+    ]
     return TargetRatio(factors, notes=tuple(notes))
 
 
@@ -144,7 +159,9 @@ def spent(system: SystemResult) -> Target | None:
     needs = tuple(_spent(each) for each in system.runs)
     known = tuple(filter(None, needs))
     is_live = any(result.run.source and result.run.source.kind == "live" for result in system.runs)
-    notes = ("wall time begins with the recording: starting the process and imports are not included",) * is_live
+    notes = (
+        "wall time begins with the recording: starting the process and imports are not included",
+    ) * is_live
     return target(system) or (
         Target(None, needs, known, _mean(known), notes=notes, is_to_target=False) if known else None
     )
@@ -163,7 +180,10 @@ def times(pair: Pair, loss: float | None = None) -> TargetRatio | None:
     factors = _factors(one, other, _PARTS, within(pair.baseline.valid_runs, pair.system.valid_runs))
     runs = zip((*pair.baseline.runs, *pair.system.runs), (*one.runs, *other.runs), strict=True)
     if any(_is_unclear(result.run, need or {}) for result, need in runs):
-        return TargetRatio({"time": factors["time"]}, "no speed and samples: much of the time is warm-up or unknown")
+        return TargetRatio(
+            {"time": factors["time"]},
+            "no speed and samples: much of the time is warm-up or unknown",
+        )
     return TargetRatio(factors)
 
 
@@ -171,13 +191,21 @@ def _is_unclear(run: Run, need: Need) -> bool:
     """Return whether more time is warm-up or unknown than training, or steps have no time."""
     if need.get("warm-up", 0.0) + need.get("unknown", 0.0) > parts_of(need).get("training", 0.0):
         return True
-    return abs(need.get("steps", 0.0) - (printed := records.recorded_steps(run))) > UNTIMED * printed > 0
+    return (
+        abs(need.get("steps", 0.0) - (printed := records.recorded_steps(run)))
+        > UNTIMED * printed
+        > 0
+    )
 
 
 def parts_of(need: Need) -> dict[str, float]:
     """Return the seconds of each part of the wall time, which they add up to."""
     found = {name: need[name] for name in PARTS if name in need}
-    return found | {"training": found["training"] - found.get("warm-up", 0.0)} if "training" in found else found
+    return (
+        found | {"training": found["training"] - found.get("warm-up", 0.0)}
+        if "training" in found
+        else found
+    )
 
 
 def benchmark(run: Run) -> str | None:
@@ -186,7 +214,9 @@ def benchmark(run: Run) -> str | None:
     return (dialect or "").removeprefix("mlperf").strip(" ()") or None
 
 
-def _factors(one: Target, other: Target, parts: Mapping[str, tuple[str, str | None]], error: float) -> dict[str, Value]:
+def _factors(
+    one: Target, other: Target, parts: Mapping[str, tuple[str, str | None]], error: float
+) -> dict[str, Value]:
     """Return the factors; the error within a single run is one of its speed, and so of its time."""
     factors = {}
     for name, quotient in parts.items():
@@ -196,7 +226,9 @@ def _factors(one: Target, other: Target, parts: Mapping[str, tuple[str, str | No
                 [math.log(per) for need in each.runs if need and (per := _per(need, *quotient))]
                 for each in (one, other)
             ]
-            difference = intervals.difference(*logs, within=error if name in ("time", "speed") else 0.0)
+            difference = intervals.difference(
+                *logs, within=error if name in ("time", "speed") else 0.0
+            )
             low, high = (None, None) if difference is None else map(math.exp, difference.interval())
             factors[name] = Value(needed[0] / needed[1], low, high)
     return factors
@@ -248,7 +280,11 @@ def _to_loss(result: RunResult, loss: float) -> Need | None:
             last = [*last[1 - AVERAGED :], value]
             if len(last) == AVERAGED and statistics.fmean(last) <= loss:
                 seconds = result.summary.performance.avg_step_time_seconds
-                return _known(steps=step, tokens=step * (run.tokens_per_step or 0), seconds=step * (seconds or 0.0))
+                return _known(
+                    steps=step,
+                    tokens=step * (run.tokens_per_step or 0),
+                    seconds=step * (seconds or 0.0),
+                )
     return None
 
 
@@ -265,9 +301,9 @@ def _unlike_losses(one: Run, other: Run) -> str | None:
         return "different data (checksums differ)"
     if None in digests and (None in kinds or kinds[0] != kinds[1]):
         return f"the data is {kinds[0] or 'unknown'} and {kinds[1] or 'unknown'}"
-    sizes = [shape.vocab_size if (shape := flops.model_shape(run)[0]) else None for run in (one, other)]
+    sizes = [
+        shape.vocab_size if (shape := flops.model_shape(run)[0]) else None for run in (one, other)
+    ]
     if sizes[0] != sizes[1] or (None in sizes and None in digests):
-        return (
-            f"the vocabulary has {sizes[0] or 'an unknown number of'} and {sizes[1] or 'an unknown number of'} tokens"
-        )
+        return f"the vocabulary has {sizes[0] or 'an unknown number of'} and {sizes[1] or 'an unknown number of'} tokens"
     return None

@@ -72,7 +72,11 @@ def parse(slower: str | None, others: Sequence[str]) -> tuple[Threshold, ...]:
     if slower is not None:
         percent, amount = _amount("--max-slowdown", slower)
         if not percent:
-            raise UsageError(f"--max-slowdown: {slower!r} is not a percentage", heading=HEADING, hint="use e.g. 3%")
+            raise UsageError(
+                f"--max-slowdown: {slower!r} is not a percentage",
+                heading=HEADING,
+                hint="use e.g. 3%",
+            )
         found[RATE] = Threshold(metrics.by_name(RATE), True, amount)
     for text in others:
         name, equals, value = text.partition("=")
@@ -80,9 +84,13 @@ def parse(slower: str | None, others: Sequence[str]) -> tuple[Threshold, ...]:
         if not equals or metric is None:
             names = ", ".join(each.name for each in CHECKED)
             hint = f"use METRIC=3% or METRIC=0.5; METRIC is one of {names}"
-            raise UsageError(f"--threshold: {text!r} is not METRIC=AMOUNT", heading=HEADING, hint=hint)
+            raise UsageError(
+                f"--threshold: {text!r} is not METRIC=AMOUNT", heading=HEADING, hint=hint
+            )
         if metric.name in found:
-            raise UsageError(f"--threshold: {metric.name} is given twice", heading=HEADING, hint="use one")
+            raise UsageError(
+                f"--threshold: {metric.name} is given twice", heading=HEADING, hint="use one"
+            )
         found[metric.name] = Threshold(metric, *_amount(f"--threshold {metric.name}", value))
     if not found:
         found[RATE] = Threshold(metrics.by_name(RATE), True, 0.0)
@@ -93,5 +101,9 @@ def _amount(option: str, text: str) -> tuple[bool, float]:
     matched = _AMOUNT.fullmatch(text.strip())
     percent, amount = (bool(matched[2]), float(matched[1])) if matched else (False, math.inf)
     if not math.isfinite(amount) or (percent and amount >= 100):
-        raise UsageError(f"{option}: invalid threshold {text.strip()!r}", heading=HEADING, hint="use e.g. 3% or 0.5")
+        raise UsageError(
+            f"{option}: invalid threshold {text.strip()!r}",
+            heading=HEADING,
+            hint="use e.g. 3% or 0.5",
+        )
     return percent, amount

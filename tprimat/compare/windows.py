@@ -22,7 +22,11 @@ class Window(NamedTuple):
 
 WINDOWS = (
     Window("all but the first", "earlier versions of this kind of tool", lambda times: times[1:]),
-    Window("steps 35–44", "NVIDIA dgxc-benchmarking, pretrain_log_parser.py", lambda times: _whole(times, 34, 44)),
+    Window(
+        "steps 35–44",
+        "NVIDIA dgxc-benchmarking, pretrain_log_parser.py",
+        lambda times: _whole(times, 34, 44),
+    ),
     Window("10 ending at 90", "torchtitan, benchmarks/", lambda times: _whole(times, 80, 90)),
     Window("skip 10 %", "Megatron-Bridge, evaluate.py", lambda times: times[len(times) // 10 :]),
     Window("last 10", "NVIDIA cloudai", lambda times: times[-10:] if len(times) > 20 else ()),
@@ -30,7 +34,9 @@ WINDOWS = (
 )
 
 
-def sensitivity(baseline: Run, system: Run, *, per_sample: bool = False) -> tuple[tuple[str, float], ...]:
+def sensitivity(
+    baseline: Run, system: Run, *, per_sample: bool = False
+) -> tuple[tuple[str, float], ...]:
     """The ratio of throughputs by each window that both runs are long enough for.
 
     Above 1 if the system is faster; of samples if these are compared. Empty if a rate is unknown, a record
@@ -44,7 +50,9 @@ def sensitivity(baseline: Run, system: Run, *, per_sample: bool = False) -> tupl
         if run.timing.kind not in (None, "timer", "stamps"):
             return ()
         work.append(per_step / run.num_gpus)
-    times = [[time for time in trained(run).step_times if time is not None] for run in (baseline, system)]
+    times = [
+        [time for time in trained(run).step_times if time is not None] for run in (baseline, system)
+    ]
     found = []
     for window in WINDOWS:
         picked = [window.pick(each) for each in times]

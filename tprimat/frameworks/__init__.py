@@ -27,7 +27,11 @@ FRAMEWORKS: tuple[Framework, ...] = tuple(_rows())
 """Where no framework is named, the first is used that can run here, may be used unnamed, and suits the request."""
 
 ALL = "all"
-GROUPS = {"deepspeed": tuple(framework.name for framework in FRAMEWORKS if framework.folder == "deepspeed")}
+GROUPS = {
+    "deepspeed": tuple(
+        framework.name for framework in FRAMEWORKS if framework.folder == "deepspeed"
+    )
+}
 """Names that mean several frameworks."""
 
 
@@ -52,7 +56,9 @@ def names() -> tuple[str, ...]:
         for group, members in GROUPS.items()
         for member in members
     }
-    return tuple(dict.fromkeys(texts.get(framework.name, framework.name) for framework in FRAMEWORKS))
+    return tuple(
+        dict.fromkeys(texts.get(framework.name, framework.name) for framework in FRAMEWORKS)
+    )
 
 
 def several(name: str | None) -> tuple[str, ...] | None:
@@ -88,15 +94,23 @@ def choose(
     """
     reasons = {framework.name: framework.unavailable() for framework in FRAMEWORKS}
     able = [framework for framework in FRAMEWORKS if reasons[framework.name] is None]
-    available = f"available: {', '.join(each.name for each in able) or 'none'} (tprimat doctor shows why)"
+    available = (
+        f"available: {', '.join(each.name for each in able) or 'none'} (tprimat doctor shows why)"
+    )
     if name is None:
         automatic = [framework for framework in able if platform in framework.automatic_on]
         if automatic:
             return next(filter(suits, automatic), automatic[0])
-        cannot = "".join(f"; {each}: {reason}" for each, reason in reasons.items() if reason is not None)
+        cannot = "".join(
+            f"; {each}: {reason}" for each, reason in reasons.items() if reason is not None
+        )
         named = "".join(f"; --framework {framework.name} can" for framework in able)
         raise none_can_train(f"no framework can train here{cannot}{named}")
     chosen = by_name(name)
     if chosen in able or (to_show and chosen.launcher.plans_anywhere):
         return chosen
-    raise UsageError(f"{chosen.name} is not available: {reasons[chosen.name]}", hint=available, heading="no-framework")
+    raise UsageError(
+        f"{chosen.name} is not available: {reasons[chosen.name]}",
+        hint=available,
+        heading="no-framework",
+    )

@@ -41,10 +41,14 @@ class Clone:
             return folder
         problem = f"set {self.variable} to a clone of {self.title}"
         if text:
-            problem = f"{self.variable}={text} has no {self.script}: set it to a clone of {self.title}"
+            problem = (
+                f"{self.variable}={text} has no {self.script}: set it to a clone of {self.title}"
+            )
         raise UsageError(problem, heading="no-framework")
 
-    def launch(self, request: Request, launcher: list[str], words: list[str], environment: dict[str, str]) -> Launch:
+    def launch(
+        self, request: Request, launcher: list[str], words: list[str], environment: dict[str, str]
+    ) -> Launch:
         """Return the command: torchrun with its own options, one process a GPU, and the program with its options."""
         argv = (sys.executable, *torchrun(request), *launcher, *words)
         return Launch(argv, {"PYTHONUNBUFFERED": "1", **environment}, self.folder())

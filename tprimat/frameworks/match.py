@@ -18,7 +18,10 @@ from tprimat.settings.rows import DIVISION, SETTINGS, SIZES
 
 _MATCHED = tuple(setting for setting in SETTINGS if setting.matched)
 
-_OTHER_ARCHITECTURES = {"num_experts": "a mixture of experts", "key_value_lora_rank": "latent attention"}
+_OTHER_ARCHITECTURES = {
+    "num_experts": "a mixture of experts",
+    "key_value_lora_rank": "latent attention",
+}
 
 
 def requested_config(run: Run, named: object, framework: Framework) -> tuple[str, RequestedConfig]:
@@ -27,14 +30,20 @@ def requested_config(run: Run, named: object, framework: Framework) -> tuple[str
     `named` is the result's file, for messages. How the model was divided is matched if the framework can.
     Raises NotComparableError if the result doesn't state enough, or describes a model that can't be built.
     """
-    model = models.find(run.model) or models.with_shape(run.model_config) or models.recognize(run.model or "")
+    model = (
+        models.find(run.model)
+        or models.with_shape(run.model_config)
+        or models.recognize(run.model or "")
+    )
     problem = _problem(run, model, framework)
     if model is None or problem:
         raise NotComparableError(f"{named}: cannot be matched, {problem}", heading="cant-match")
     eager = run.framework_config.get("torch_compile") is False or None
     taken = {setting.request: _taken(setting, run, framework) for setting in _MATCHED}
     origins = dict.fromkeys(taken, str(named))
-    return model.name, RequestedConfig(shape=run.model_config, eager=eager, origins=origins, **taken)
+    return model.name, RequestedConfig(
+        shape=run.model_config, eager=eager, origins=origins, **taken
+    )
 
 
 def _taken(setting: Setting, run: Run, framework: Framework) -> Any:
@@ -56,16 +65,24 @@ def _problem(run: Run, model: Model | None, framework: Framework) -> str | None:
     if model is None or model.name not in models.names():
         return f"{run.model or 'its model, which it does not name,'} is not one of {', '.join(models.names())}"
     missing = [name for name in SIZES if getattr(shape, name) is None]
-    missing += [name for name in ("global_batch_size", "sequence_length") if getattr(run.training_config, name) is None]
+    missing += [
+        name
+        for name in ("global_batch_size", "sequence_length")
+        if getattr(run.training_config, name) is None
+    ]
     if missing:
         return (
             f"it lacks {', '.join(missing)}: set --model, --scale, --global-batch-size and --sequence-length instead "
             "of --match"
         )
-    other = next((text for field, text in _OTHER_ARCHITECTURES.items() if getattr(shape, field)), None)
+    other = next(
+        (text for field, text in _OTHER_ARCHITECTURES.items() if getattr(shape, field)), None
+    )
     if shape.gated_ffn is False:
         other = "a feed-forward part without gate"
-    if shape.sliding_window is not None and shape.sliding_window < (run.training_config.sequence_length or 0):
+    if shape.sliding_window is not None and shape.sliding_window < (
+        run.training_config.sequence_length or 0
+    ):
         other = f"attention over a window of {shape.sliding_window} tokens"
     return other and f"it has {other}, which {framework.name} doesn't train here"
 
@@ -74,7 +91,11 @@ def check_precision(run: Run, named: object, framework: Framework) -> None:
     """Raise UsageError for a result in a precision that the framework doesn't train in, or that isn't stated."""
     precision = run.training_config.precision
     if precision not in framework.precisions:
-        states = f"ran in {precision}, which {framework.name} doesn't train in" if precision else "states no precision"
+        states = (
+            f"ran in {precision}, which {framework.name} doesn't train in"
+            if precision
+            else "states no precision"
+        )
         raise UsageError(
             f"{named}: {states}",
             hint=f"choose one with --precision {'|'.join(framework.precisions)}",
@@ -82,7 +103,9 @@ def check_precision(run: Run, named: object, framework: Framework) -> None:
         )
 
 
-def differences(run: Run, framework: Framework, num_gpus: int, data_kind: str | None = None) -> Iterator[str]:
+def differences(
+    run: Run, framework: Framework, num_gpus: int, data_kind: str | None = None
+) -> Iterator[str]:
     """Yield what a training here will not have in common with the result, one sentence each.
 
     `num_gpus` processes will train here, on data of a kind; None for the framework's own.
@@ -102,13 +125,17 @@ def differences(run: Run, framework: Framework, num_gpus: int, data_kind: str | 
     for kind, size in sizes.items():
         if framework.division == "none" and (size or 1) > 1:
             yield f"{kind} parallelism of {size}: here there is data parallelism only"
-    own_recomputation = recomputation if _takes("recomputation", recomputation, framework) else framework.recomputes
+    own_recomputation = (
+        recomputation if _takes("recomputation", recomputation, framework) else framework.recomputes
+    )
     if None not in (recomputation, own_recomputation) and recomputation != own_recomputation:
         yield f"recomputation of activations: {recomputation} there, {own_recomputation} here"
     attention = run.framework_config.get("attention")
     if attention is not None and not _takes("attention", attention, framework):
         yield f"{attention} attention there: {framework.name}'s own is kept"
-    own = run.optimizer if framework.recomputes is None else recipe.hyperparameters(run.model_config)
+    own = (
+        run.optimizer if framework.recomputes is None else recipe.hyperparameters(run.model_config)
+    )
     for field, there in run.optimizer.known().items():
         here = getattr(own, field)
         if here != there and spelled(here) != spelled(there):

@@ -33,7 +33,9 @@ def this_node(environ: Environ, count: int) -> Node:
     if rank not in environ or "MASTER_ADDR" not in environ:
         absent = [name for name in (rank, "MASTER_ADDR") if name not in environ]
         verb = "is" if len(absent) == 1 else "are"
-        raise _refusal(f"--nodes {count}: {' and '.join(absent)} {verb} not set, so this machine's number is unknown")
+        raise _refusal(
+            f"--nodes {count}: {' and '.join(absent)} {verb} not set, so this machine's number is unknown"
+        )
     if stated != str(count):
         raise _refusal(f"--nodes {count}: {number} is {stated}")
     values = {rank: environ[rank], "MASTER_PORT": environ.get("MASTER_PORT", "").strip() or PORT}

@@ -10,7 +10,11 @@ from tprimat.record.outcome import OUT_OF_MEMORY
 
 def advised(reason: str, request: Request) -> str:
     """Return the reason for which a training failed, with what to try next where it was memory."""
-    return f"{reason.rstrip('. ')}: try {advice(request)}" if reason.startswith(OUT_OF_MEMORY) else reason
+    return (
+        f"{reason.rstrip('. ')}: try {advice(request)}"
+        if reason.startswith(OUT_OF_MEMORY)
+        else reason
+    )
 
 
 def advice(request: Request) -> str:
@@ -18,7 +22,9 @@ def advice(request: Request) -> str:
     options = []
     if request.micro_batch_size > 1 and not request.finds_micro_batch:
         size = request.micro_batch_size
-        options.append(f"{request.BATCH_OPTION} {max(each for each in range(1, size) if size % each == 0)}")
+        options.append(
+            f"{request.BATCH_OPTION} {max(each for each in range(1, size) if size % each == 0)}"
+        )
     divided = 2 * request.tensor_model_parallel_size
     if request.framework in ("megatron_bridge", "nemo") and request.data_parallel_size % 2 == 0:
         heads = shape_of(request).num_query_groups

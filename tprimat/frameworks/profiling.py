@@ -83,7 +83,9 @@ def check(request: Request, framework: Framework, *, torchrun: bool, dry_run: bo
         able = ", ".join(each.name for each in frameworks.FRAMEWORKS if each.launcher.profiles)
         problem = f"watches {able}, and {framework.name} trains here: name one with --framework, or leave it out"
     elif program and program.platform != request.platform and not is_emulated():
-        fits = next((other for other, row in PROGRAMS.items() if row.platform == request.platform), TORCH)
+        fits = next(
+            (other for other, row in PROGRAMS.items() if row.platform == request.platform), TORCH
+        )
         problem = f"{kind} is {PROFILERS[kind or TORCH]}: use --profile {fits} here"
     elif program and (request.num_nodes > 1 or torchrun):
         problem = (
@@ -114,8 +116,14 @@ def around(request: Request, launch: Launch) -> Launch:
     if request.profile is None:
         return launch
     prefix, program = free_prefix(request), PROGRAMS.get(request.profile)
-    before = [program.name, *(option.format(prefix=prefix) for option in program.options.split())] if program else []
-    return dataclasses.replace(launch, argv=(*before, *launch.argv), env={**launch.env, TRACE: str(prefix)})
+    before = (
+        [program.name, *(option.format(prefix=prefix) for option in program.options.split())]
+        if program
+        else []
+    )
+    return dataclasses.replace(
+        launch, argv=(*before, *launch.argv), env={**launch.env, TRACE: str(prefix)}
+    )
 
 
 def free_prefix(request: Request) -> Path:
@@ -124,7 +132,9 @@ def free_prefix(request: Request) -> Path:
     folder = request.output_dir / FOLDER
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     candidates = itertools.chain([stem], (f"{stem}_{number}" for number in itertools.count(2)))
-    return folder / next(name for name in candidates if not any(each.startswith(name) for each in names))
+    return folder / next(
+        name for name in candidates if not any(each.startswith(name) for each in names)
+    )
 
 
 def prefix(request: Request) -> Path:

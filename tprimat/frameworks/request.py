@@ -134,7 +134,11 @@ class Request:
     @property
     def data_parallel_size(self) -> int:
         """Replicas of the model."""
-        divided = self.tensor_model_parallel_size * self.pipeline_model_parallel_size * self.context_parallel_size
+        divided = (
+            self.tensor_model_parallel_size
+            * self.pipeline_model_parallel_size
+            * self.context_parallel_size
+        )
         return self.num_gpus // divided
 
     @property
@@ -155,7 +159,11 @@ class Request:
             if value is None or value == field.default:
                 continue
             for each in value if isinstance(value, tuple) else (value,):
-                text = msgspec.json.encode(each.known()).decode() if isinstance(each, ModelConfig) else str(each)
+                text = (
+                    msgspec.json.encode(each.known()).decode()
+                    if isinstance(each, ModelConfig)
+                    else str(each)
+                )
                 # One word each: a label may begin with a dash.
                 options.append(f"{name}={text}")
         return options
@@ -173,7 +181,9 @@ class Request:
             )
         values = vars(parser.parse_args(arguments))
         try:
-            return msgspec.convert(values, cls, strict=False, dec_hook=lambda kind, value: kind(value))
+            return msgspec.convert(
+                values, cls, strict=False, dec_hook=lambda kind, value: kind(value)
+            )
         except msgspec.ValidationError as error:
             parser.error(str(error))
 
@@ -207,7 +217,11 @@ class Request:
     @property
     def result_elsewhere(self) -> str | None:
         """Why another machine makes the result; None if this one does."""
-        return None if self.node_index == self.result_node else f"the result is written on node {self.result_node}"
+        return (
+            None
+            if self.node_index == self.result_node
+            else f"the result is written on node {self.result_node}"
+        )
 
 
 class RequestedConfig:
@@ -277,8 +291,12 @@ class Launch:
 
     def shell_line(self) -> str:
         """Return the exact command, as one would type it in a POSIX shell."""
-        settings = [f"{name}={shlex.quote(value)}" for name, value in sorted(self.environment().items())]
-        return " ".join(["cd", shlex.quote(str(self.cwd)), "&&", "env", *settings, shlex.join(self.argv)])
+        settings = [
+            f"{name}={shlex.quote(value)}" for name, value in sorted(self.environment().items())
+        ]
+        return " ".join(
+            ["cd", shlex.quote(str(self.cwd)), "&&", "env", *settings, shlex.join(self.argv)]
+        )
 
 
 @dataclasses.dataclass(frozen=True)

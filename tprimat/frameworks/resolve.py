@@ -51,7 +51,9 @@ class Resolver:
     finds_micro_batch = False
     replica = "process"
 
-    def __init__(self, framework: Framework, model: Model, requested: RequestedConfig, device: Device) -> None:
+    def __init__(
+        self, framework: Framework, model: Model, requested: RequestedConfig, device: Device
+    ) -> None:
         self.framework = framework
         self.model = model
         if requested.scale == scales.LARGEST and self.full_size:
@@ -72,7 +74,11 @@ class Resolver:
         tensor, pipeline, context = self.divide(shape, gpus)
         micro, batch = self.batch(gpus // (tensor * pipeline * context), gpus)
         on_cpu = self.device.platform == "cpu" and self.framework.on_cpu
-        stated = {name: value for name, value in vars(self.requested).items() if value is not None and name in _FIELDS}
+        stated = {
+            name: value
+            for name, value in vars(self.requested).items()
+            if value is not None and name in _FIELDS
+        }
         choices = {
             "steps": defaults.STEPS_ON_CPU if on_cpu else defaults.STEPS_ON_GPU,
             "sequence_length": self.row.sequence_length,
@@ -91,7 +97,9 @@ class Resolver:
             "num_nodes": nodes,
             **dict(zip(DIVISION, (tensor, pipeline, context), strict=True)),
             "compiled": self.compiles and not on_cpu and not self.requested.eager,
-            "finds_micro_batch": self.finds_micro_batch and not on_cpu and self.requested.micro_batch_size is None,
+            "finds_micro_batch": self.finds_micro_batch
+            and not on_cpu
+            and self.requested.micro_batch_size is None,
             "origins": {name: self.requested.origins.get(name, USER) for name in stated},
         }
         return self.complete(Request(**choices), shape)
@@ -119,7 +127,11 @@ class Resolver:
 
     def default_precision(self) -> str:
         """Return the precision if the user leaves it open: the only one, or that of the device."""
-        return self.framework.precisions[0] if len(self.framework.precisions) == 1 else defaults.precision(self.device)
+        return (
+            self.framework.precisions[0]
+            if len(self.framework.precisions) == 1
+            else defaults.precision(self.device)
+        )
 
     def precision(self) -> str:
         """Return the precision. Raises UsageError for one that the framework doesn't train in."""
@@ -152,10 +164,18 @@ class Resolver:
         if name is None and shape is not None:
             scale = scales.of_shape(self.model, shape)
             if scale is None:
-                return None, msgspec.structs.replace(shape, num_parameters=scales.parameters(self.model, shape))
+                return None, msgspec.structs.replace(
+                    shape, num_parameters=scales.parameters(self.model, shape)
+                )
         else:
             largest = name == scales.LARGEST
-            scale = self.largest_that_fits() if largest else scales.by_name(name) if name else self.default_scale()
+            scale = (
+                self.largest_that_fits()
+                if largest
+                else scales.by_name(name)
+                if name
+                else self.default_scale()
+            )
         return scale, scales.shape(self.model, scale)
 
     def default_scale(self) -> Scale:
@@ -202,7 +222,9 @@ class Resolver:
 
     def largest_that_fits(self) -> Scale:
         """Return the largest scale that fits into a GPU; the smallest if none does."""
-        return scales.largest_that_fits(self.model, self.device.free_bytes or 0.0, self.bytes_needed)
+        return scales.largest_that_fits(
+            self.model, self.device.free_bytes or 0.0, self.bytes_needed
+        )
 
     def choose_defaults(self, scale: Scale | None, precision: str) -> Any:
         """Return the row with the defaults of micro_batch_size and sequence_length."""
@@ -232,7 +254,9 @@ class Resolver:
             if batch is not None:
                 # The largest micro-batch that divides the requested global one.
                 share = batch // replicas
-                micro = next((size for size in range(min(micro, share), 0, -1) if share % size == 0), 1)
+                micro = next(
+                    (size for size in range(min(micro, share), 0, -1) if share % size == 0), 1
+                )
         if batch is None:
             batch = self.default_batch(micro * replicas, gpus)
         check_batch(batch, micro, replicas, self.replica)
@@ -241,17 +265,28 @@ class Resolver:
     def complete(self, request: Request, shape: ModelConfig) -> Request:
         """Return the request with the framework's own fields; refuse what the memory can't hold."""
         if self.device.free_bytes is None:
-            effect = f"scale {request.scale} is used" if request.scale == scales.SCALES[0].name else "it may run out"
+            effect = (
+                f"scale {request.scale} is used"
+                if request.scale == scales.SCALES[0].name
+                else "it may run out"
+            )
             self.notes.append(f"the memory of the device is unknown: {effect}")
             return request
         title = self.model.title
-        named = f"{title} at scale {request.scale}" if request.shape is None else f"the matched shape of {title}"
+        named = (
+            f"{title} at scale {request.scale}"
+            if request.shape is None
+            else f"the matched shape of {title}"
+        )
         needed = self.bytes_needed(shape)
         self.note_tight(check_memory(named, needed, self.device, self.advise_scale), needed)
         size, length = request.micro_batch_size, request.sequence_length
         # Two bytes per value. Neither sharded weights nor recomputed activations make it smaller.
         output = 2.0 * size * length * (shape.hidden_size or 0) / request.context_parallel_size
-        named, advice = f"a micro-batch of {size} × {length} tokens", "use a smaller micro-batch or --sequence-length"
+        named, advice = (
+            f"a micro-batch of {size} × {length} tokens",
+            "use a smaller micro-batch or --sequence-length",
+        )
         check_memory(named, output, self.device, lambda: advice, "the output of one layer")
         return request
 
@@ -261,7 +296,9 @@ class Resolver:
         if self.bytes_needed(scales.shape(self.model, largest)) > free:
             return "no scale fits; tprimat gpu-memory lists the processes that hold memory"
         sharded = scales.bytes_sharded(self.gpus) * scales.parameters(self.model, self.size()[1])
-        fits = self.device.platform != "cpu" and self.gpus > 1 and sharded <= free * (1 - scales.SPARE)
+        fits = (
+            self.device.platform != "cpu" and self.gpus > 1 and sharded <= free * (1 - scales.SPARE)
+        )
         shard = f"--framework fsdp shards it over {self.gpus} GPUs, " if fits else ""
         return f"{shard}--scale {largest.name} is the largest that fits"
 
@@ -269,14 +306,22 @@ class Resolver:
         """Add a note if memory suffices and may run out all the same."""
         memory = self.device.free_bytes or 0.0
         if needed > memory * (1 - scales.SPARE):
-            effect = "activations are recomputed if they don't fit" if self.recomputes(needed) else "it may run out"
-            self.notes.append(f"{what} of {gigabytes(memory / GB)}: less than {scales.SPARE:.0%} is left, {effect}")
+            effect = (
+                "activations are recomputed if they don't fit"
+                if self.recomputes(needed)
+                else "it may run out"
+            )
+            self.notes.append(
+                f"{what} of {gigabytes(memory / GB)}: less than {scales.SPARE:.0%} is left, {effect}"
+            )
 
 
 def check_nodes(gpus: int, nodes: int) -> None:
     """Raise UsageError if machines can't have as many GPUs each."""
     if gpus % nodes:
-        raise UsageError(f"{gpus} GPUs cannot be divided evenly among {nodes} nodes", heading="several-nodes")
+        raise UsageError(
+            f"{gpus} GPUs cannot be divided evenly among {nodes} nodes", heading="several-nodes"
+        )
 
 
 def check_processes(processes: int, device: Device) -> None:
@@ -284,16 +329,21 @@ def check_processes(processes: int, device: Device) -> None:
     number = device.devices
     if processes > number:
         is_cpu = device.platform == "cpu"
-        there = f"{counted(number, 'CPU core')} for its processes" if is_cpu else counted(number, "GPU")
+        there = (
+            f"{counted(number, 'CPU core')} for its processes" if is_cpu else counted(number, "GPU")
+        )
         raise UsageError(
-            f"--gpus {processes}: this machine has {there}: --gpus {number} is the most", heading="too-many-gpus"
+            f"--gpus {processes}: this machine has {there}: --gpus {number} is the most",
+            heading="too-many-gpus",
         )
 
 
 _STATES = "weights, gradients and AdamW's states"
 
 
-def check_memory(named: str, needed: float, device: Device, advice: Callable[[], str], use: str = _STATES) -> str:
+def check_memory(
+    named: str, needed: float, device: Device, advice: Callable[[], str], use: str = _STATES
+) -> str:
     """Return what a model takes, in words. Raises UsageError if the device is known to have less.
 
     `needed` are bytes of one GPU, or of the machine on a CPU, without activations; `advice` returns what would fit.
@@ -301,7 +351,9 @@ def check_memory(named: str, needed: float, device: Device, advice: Callable[[],
     what = f"{named} takes {gigabytes(needed / GB)} for {use}"
     if device.free_bytes is not None and needed > device.free_bytes:
         has = gigabytes(device.free_bytes / GB)
-        there = f"this machine has {has}" if device.platform == "cpu" else f"a GPU here has {has} free"
+        there = (
+            f"this machine has {has}" if device.platform == "cpu" else f"a GPU here has {has} free"
+        )
         raise UsageError(f"{what}, and {there}: {advice()}", heading="model-too-large")
     return what
 

@@ -80,7 +80,11 @@ def expected(request: Request, gpu: Gpu, held_bytes: float = 0.0) -> Expected | 
         return None
     sustained = 1e12 * (products if products else SUSTAINED.get(gpu.vendor, 0.6) * peak)
     tokens = request.global_batch_size * length // request.num_gpus
-    hidden, width, weights = shape.hidden_size or 0, shape.ffn_hidden_size or 0, shape.num_parameters
+    hidden, width, weights = (
+        shape.hidden_size or 0,
+        shape.ffn_hidden_size or 0,
+        shape.num_parameters,
+    )
     states = weights * (BYTES_PER_PARAMETER + COPY_BYTES)
     logits = min(LOGITS_AT_ONCE, tokens) * (shape.vocab_size or 0) * LOGIT_BYTES
 
@@ -89,7 +93,10 @@ def expected(request: Request, gpu: Gpu, held_bytes: float = 0.0) -> Expected | 
         return CONTEXT_BYTES + states + logits + 2 * values * sequences * length
 
     # The training tries eager layers first, which keep the most.
-    eager, compiled = EAGER_HIDDEN * hidden + EAGER_WIDTH * width, COMPILED_HIDDEN * hidden + COMPILED_WIDTH * width
+    eager, compiled = (
+        EAGER_HIDDEN * hidden + EAGER_WIDTH * width,
+        COMPILED_HIDDEN * hidden + COMPILED_WIDTH * width,
+    )
     replica, room = tokens // length, (1 - SPARE) * (CARD_BYTES * gpu.memory_gb - held_bytes)
     sizes = [each for each in range(replica, 0, -1) if replica % each == 0]
     again = layers * hidden + eager
@@ -101,8 +108,13 @@ def expected(request: Request, gpu: Gpu, held_bytes: float = 0.0) -> Expected | 
     if recomputes:
         flops = {kind: each * 4 / 3 for kind, each in flops.items()}
     batches = tokens // (micro * length)
-    traffic = tokens * (layers * (HIDDEN_BYTES * hidden + WIDTH_BYTES * width) + LOGIT_BYTES * (shape.vocab_size or 0))
-    traffic += weights * (UPDATE_BYTES + (FIRST_GRADIENT_BYTES if batches == 1 else GRADIENT_BYTES * batches))
+    traffic = tokens * (
+        layers * (HIDDEN_BYTES * hidden + WIDTH_BYTES * width)
+        + LOGIT_BYTES * (shape.vocab_size or 0)
+    )
+    traffic += weights * (
+        UPDATE_BYTES + (FIRST_GRADIENT_BYTES if batches == 1 else GRADIENT_BYTES * batches)
+    )
     bandwidth = 1e9 * gpu.bandwidth_gb_per_s * BANDWIDTH.get(gpu.vendor, 0.75)
     time = flops["products"] / (PRODUCTS * sustained) + flops["attended"] / (ATTENDED * sustained)
     time += traffic / bandwidth

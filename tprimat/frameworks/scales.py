@@ -58,8 +58,28 @@ class Scale:
 
 
 SCALES = (
-    Scale("tiny", 16, 4, 1, 32, 128, 2, 1, "width and vocabulary 1/16, 4 layers, head dimension 32 instead of 128"),
-    Scale("small", 8, 8, 1, 64, 256, 4, 1, "width and vocabulary 1/8, 8 layers, head dimension 64 instead of 128"),
+    Scale(
+        "tiny",
+        16,
+        4,
+        1,
+        32,
+        128,
+        2,
+        1,
+        "width and vocabulary 1/16, 4 layers, head dimension 32 instead of 128",
+    ),
+    Scale(
+        "small",
+        8,
+        8,
+        1,
+        64,
+        256,
+        4,
+        1,
+        "width and vocabulary 1/8, 8 layers, head dimension 64 instead of 128",
+    ),
     Scale("medium", 4, 16, 1, None, 1024, 4, 1, "width and vocabulary 1/4, 16 layers"),
     Scale("1b", 2, None, 2, None, 2048, 1, 8, "width and vocabulary 1/2, half of the layers"),
     Scale("large", 2, None, 1, None, 2048, 1, 4, "width and vocabulary 1/2"),
@@ -106,7 +126,9 @@ def shape(model: Model, scale: Scale) -> ModelConfig:
         head_dim=head_dim,
         ffn_hidden_size=width // scale.width,
         vocab_size=vocabulary // scale.width,
-        source=model.shape.source if scale.name == FULL else f"{model.shape.source}, at the scale {scale.name}",
+        source=model.shape.source
+        if scale.name == FULL
+        else f"{model.shape.source}, at the scale {scale.name}",
     )
     return msgspec.structs.replace(scaled, num_parameters=parameters(model, scaled))
 
@@ -136,13 +158,17 @@ def bytes_sharded(processes: int) -> float:
     return 4 + 12 / processes
 
 
-def largest_that_fits(model: Model, memory_bytes: float, needed: Callable[[ModelConfig], float]) -> Scale:
+def largest_that_fits(
+    model: Model, memory_bytes: float, needed: Callable[[ModelConfig], float]
+) -> Scale:
     """Return the largest scale that leaves SPARE of a device's memory free; the smallest one if none does.
 
     `needed` returns the bytes that a shape takes of it.
     """
     room = memory_bytes * (1 - SPARE)
-    return next((scale for scale in reversed(SCALES) if needed(shape(model, scale)) <= room), SCALES[0])
+    return next(
+        (scale for scale in reversed(SCALES) if needed(shape(model, scale)) <= room), SCALES[0]
+    )
 
 
 def of_shape(model: Model, config: ModelConfig) -> Scale | None:

@@ -60,7 +60,9 @@ class Space:
     def request(self, candidate: Candidate, output_dir: Path, **changes: Any) -> Request:
         """Return the request for a training of a setting in another directory, with changes such as other steps."""
         requested = candidate.requested.but(**changes)
-        return self.framework.resolve_config(candidate.request.model, requested, self.device, output_dir)[0]
+        return self.framework.resolve_config(
+            candidate.request.model, requested, self.device, output_dir
+        )[0]
 
 
 def name_of(setting: Setting) -> str:
@@ -92,8 +94,15 @@ def space_of(
     if micro_batches:
         knobs["micro_batch_size"] = tuple(micro_batches)
     knobs = {knob: values for knob, values in knobs.items() if len(values) > 1}
-    work = {"global_batch_size": default.global_batch_size, "sequence_length": default.sequence_length}
-    origins = {**dict.fromkeys(work, DEFAULT), **dict.fromkeys((*knobs, "label"), TUNE), **(default.origins or {})}
+    work = {
+        "global_batch_size": default.global_batch_size,
+        "sequence_length": default.sequence_length,
+    }
+    origins = {
+        **dict.fromkeys(work, DEFAULT),
+        **dict.fromkeys((*knobs, "label"), TUNE),
+        **(default.origins or {}),
+    }
     fixed = requested.but(**work, origins=origins)
     found = []
     excluded = {}
@@ -107,21 +116,33 @@ def space_of(
             excluded[name_of(setting)] = error.problem
             continue
         needed = memory_at_least(framework, request, requested, device)
-        if device.platform != "cpu" and device.free_bytes is not None and needed > device.free_bytes:
-            excluded[name_of(setting)] = f"takes at least {needed / 1e9:.0f} GB of {device.free_bytes / 1e9:.0f} GB"
+        if (
+            device.platform != "cpu"
+            and device.free_bytes is not None
+            and needed > device.free_bytes
+        ):
+            excluded[name_of(setting)] = (
+                f"takes at least {needed / 1e9:.0f} GB of {device.free_bytes / 1e9:.0f} GB"
+            )
             continue
         found.append(Candidate(setting, asked, request))
     if not default.finds_micro_batch:
-        found.sort(key=lambda each: dataclasses.replace(each.request, label=default.label) != default)
+        found.sort(
+            key=lambda each: dataclasses.replace(each.request, label=default.label) != default
+        )
     else:
         # The training chooses its micro-batch itself: a setting of its own.
         own = {knob: values[0] for knob, values in knobs.items() if knob != "micro_batch_size"}
         asked = fixed.but(label=f"auto-{name_of(own)}".rstrip("-"))
-        found.insert(0, Candidate(own, asked, framework.resolve_config(model, asked, device, output_dir)[0]))
+        found.insert(
+            0, Candidate(own, asked, framework.resolve_config(model, asked, device, output_dir)[0])
+        )
     return Space(framework, device, tuple(found), knobs, excluded)
 
 
-def memory_at_least(framework: Framework, request: Request, requested: RequestedConfig, device: Device) -> float:
+def memory_at_least(
+    framework: Framework, request: Request, requested: RequestedConfig, device: Device
+) -> float:
     """Return bytes that a training surely takes of one GPU: weights, gradients, states and activations that are kept.
 
     Of each layer the residual stream is kept, and without recomputation queries, keys, values, the attention's output
@@ -130,13 +151,23 @@ def memory_at_least(framework: Framework, request: Request, requested: Requested
     """
     shape = shape_of(request)
     resolver = framework.resolver(request.model, requested, device)
-    layers, hidden, width = (getattr(shape, name) or 0 for name in ("num_layers", "hidden_size", "ffn_hidden_size"))
+    layers, hidden, width = (
+        getattr(shape, name) or 0 for name in ("num_layers", "hidden_size", "ffn_hidden_size")
+    )
     values = hidden
     if request.recomputation == "none" and not request.compiled:
         values = 4 * hidden + 2 * width
-    size = 4 if request.precision == "fp32" else 1 if request.precision.startswith(("fp8", "mx", "nv")) else 2
+    size = (
+        4
+        if request.precision == "fp32"
+        else 1
+        if request.precision.startswith(("fp8", "mx", "nv"))
+        else 2
+    )
     divided = math.prod(getattr(request, name) for name in DIVISION)
-    activations = request.micro_batch_size * request.sequence_length * layers * values * size / divided
+    activations = (
+        request.micro_batch_size * request.sequence_length * layers * values * size / divided
+    )
     return float(activations + (resolver.bytes_needed(shape) if framework.embedded else 0.0))
 
 
@@ -157,7 +188,9 @@ def _knobs(
         sizes = (size for size in range(1, share + 1) if share % size == 0)
         knobs["micro_batch_size"] = tuple(dict.fromkeys((default.micro_batch_size, *sizes)))
     if framework.embedded:
-        knobs |= {name: values for name, values in EMBEDDED.items() if getattr(requested, name) is None}
+        knobs |= {
+            name: values for name, values in EMBEDDED.items() if getattr(requested, name) is None
+        }
     if default.compiled and requested.eager is None:
         knobs["eager"] = (False, True)
     return knobs

@@ -37,9 +37,19 @@ def joined(runs: Sequence[ImportedRun]) -> tuple[list[ImportedRun], list[tuple[s
 def _goes_on(former: ImportedRun, later: ImportedRun) -> bool:
     """Return whether a log is of another attempt at a training, which begins at a step that this one has done."""
     one, other, resumed = former.run, later.run, later.resumed
-    if resumed is None or not one.steps or not other.steps or one.status == "complete" or former.title == later.title:
+    if (
+        resumed is None
+        or not one.steps
+        or not other.steps
+        or one.status == "complete"
+        or former.title == later.title
+    ):
         return False
-    if former.began and later.began and (former.began[1] is not later.began[1] or former.began[0] > later.began[0]):
+    if (
+        former.began
+        and later.began
+        and (former.began[1] is not later.began[1] or former.began[0] > later.began[0])
+    ):
         return False
     same = ("framework", "model", "label", "model_config", "num_gpus", "tokens_per_step")
     interval = other.steps[-1] - other.steps[-2] if len(other.steps) > 1 else 1
@@ -61,14 +71,19 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
         parts = [run.native_metrics.get(name) for run in (one, other)]
         if any(isinstance(part, tuple) for part in parts):
             pairs = zip((one, other), parts, strict=True)
-            left, right = (part if isinstance(part, tuple) else (None,) * len(run.steps) for run, part in pairs)
+            left, right = (
+                part if isinstance(part, tuple) else (None,) * len(run.steps) for run, part in pairs
+            )
             native[name] = (*left[:cut], *right)
         else:
             native[name] = parts[0] if parts[1] is None else parts[1]
     times = _timelines(former, later)
     names = [plain(Path(each.title).name, 80) for each in (former, later)]
     warnings = [
-        warning for run in (one, other) for warning in run.warnings if not warning.startswith(("lost: ", "log begins"))
+        warning
+        for run in (one, other)
+        for warning in run.warnings
+        if not warning.startswith(("lost: ", "log begins"))
     ]
     # What a later attempt repeated is over.
     found = divergence(one)
@@ -99,12 +114,23 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
 def _timelines(former: ImportedRun, later: ImportedRun) -> tuple[Entry, ...]:
     """Return the timelines of two attempts as one, with what was lost; none if one of them has no clock."""
     one, other = former.run.timeline, later.run.timeline
-    if not (blocks(former.run) and blocks(later.run)) or former.began is None or later.began is None:
+    if (
+        not (blocks(former.run) and blocks(later.run))
+        or former.began is None
+        or later.began is None
+    ):
         return ()
     shift, end = later.began[0] - former.began[0], one[-1].start + one[-1].duration
     kept = timeline.with_lost_steps(one, later.resumed or 0)
     idle, note = (each.format(former.run.steps[-1]) for each in (timeline.IDLE, timeline.DOWN))
     down = Entry(kind="lost", start=end, duration=max(shift - end, 0.0), note=note)
     # What comes after the last record of an attempt that doesn't end the training is no end.
-    kept = tuple(msgspec.structs.replace(each, kind="lost", note=idle) if each.kind == "end" else each for each in kept)
-    return (*kept, down, *(msgspec.structs.replace(entry, start=entry.start + shift) for entry in other))
+    kept = tuple(
+        msgspec.structs.replace(each, kind="lost", note=idle) if each.kind == "end" else each
+        for each in kept
+    )
+    return (
+        *kept,
+        down,
+        *(msgspec.structs.replace(entry, start=entry.start + shift) for entry in other),
+    )

@@ -24,7 +24,15 @@ from tprimat import __version__, console, files, read
 from tprimat.errors import TensorPrimatError, UnreadableError, UsageError
 from tprimat.frameworks.primus import start_record
 from tprimat.log_import.extract import NOTHING_GIVEN, extract
-from tprimat.log_import.inputs import CHUNK, FAULTS, MOST_TIMES, UNPACKED_FREELY, Log, decompressed, zstd_errors
+from tprimat.log_import.inputs import (
+    CHUNK,
+    FAULTS,
+    MOST_TIMES,
+    UNPACKED_FREELY,
+    Log,
+    decompressed,
+    zstd_errors,
+)
 from tprimat.read.parsing.text import clean, decoded
 from tprimat.redaction import REMOVED, Names, names_stay, redacted
 from tprimat.results.result_file import ResultFile, encode, without_names, without_secrets
@@ -62,7 +70,9 @@ def check(path: Path | None) -> None:
         problem = f"--bundle {path}: the name must end in {', '.join(ENDINGS)}"
         raise UsageError(problem, heading="wrong-usage", hint=f"for example {path.name}.tar.gz")
     if path.exists():
-        raise UsageError(f"--bundle {path}: already exists", heading="wrong-usage", hint="choose another name")
+        raise UsageError(
+            f"--bundle {path}: already exists", heading="wrong-usage", hint="choose another name"
+        )
 
 
 def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[str, list[str]]:
@@ -76,8 +86,12 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
     left_out = []
     every = [run for result in results for run in store.read(result)]
     for result in results:
-        members[_free(f"results/{result.name}", members)] = _json_changed(result.read_bytes(), without_secrets)
-        members[_free(f"environment/{result.stem}.json", members)] = _environment(store.read(result))
+        members[_free(f"results/{result.name}", members)] = _json_changed(
+            result.read_bytes(), without_secrets
+        )
+        members[_free(f"environment/{result.stem}.json", members)] = _environment(
+            store.read(result)
+        )
     for log in logs:
         try:
             content = _copy(log)
@@ -85,11 +99,15 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
             left_out.append(f"not in the bundle: {error.problem}")
             continue
         if removed := content.count(REMOVED.encode()):
-            left_out.append(f"{log}: {counted(removed, 'apparent secret')} removed from the copy in the bundle")
+            left_out.append(
+                f"{log}: {counted(removed, 'apparent secret')} removed from the copy in the bundle"
+            )
         members[_free(f"logs/{bare(log.name)}.gz", members)] = gzip.compress(content, mtime=0)
         record = start_record.path_for(log)
         if record.is_file():
-            members[_free(f"environment/{record.name}", members)] = _json_changed(record.read_bytes(), without_secrets)
+            members[_free(f"environment/{record.name}", members)] = _json_changed(
+                record.read_bytes(), without_secrets
+            )
     replaced = "nothing (--include-host)"
     if not names_stay():
         known = hosts.Hosts(results[0].parent)
@@ -100,8 +118,13 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
         replaced = names.replaced()
     members["README.txt"] = _readme(members, replaced).encode()
     files.write_output(path, _packed(path, members), "--bundle")
-    done = f"Bundle:  {path} ({path.stat().st_size / 1e6:.1f} MB, {len(members)} files; send this one)"
-    return f"{done}\n         names replaced: {replaced}; check it: names in other forms may remain", left_out
+    done = (
+        f"Bundle:  {path} ({path.stat().st_size / 1e6:.1f} MB, {len(members)} files; send this one)"
+    )
+    return (
+        f"{done}\n         names replaced: {replaced}; check it: names in other forms may remain",
+        left_out,
+    )
 
 
 def write_and_report(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> None:
@@ -120,7 +143,9 @@ def is_packed(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def unpacked(path: Path, odd: list[str] | None = None) -> Iterator[tuple[Path, Callable[[str], str]]]:
+def unpacked(
+    path: Path, odd: list[str] | None = None
+) -> Iterator[tuple[Path, Callable[[str], str]]]:
     """Unpack a bundle for a while; yield the directory, and what puts the bundle's name in its place in a text.
 
     With a list for `odd`, its environment is unpacked too, and the list gets the names of links, devices and programs.
@@ -143,7 +168,14 @@ def unpacked(path: Path, odd: list[str] | None = None) -> Iterator[tuple[Path, C
 
 
 _UNREADABLE: tuple[type[Exception], ...] = (
-    *(tarfile.TarError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, MemoryError),
+    *(
+        tarfile.TarError,
+        zipfile.BadZipFile,
+        NotImplementedError,
+        RuntimeError,
+        ValueError,
+        MemoryError,
+    ),
     *FAULTS,
 )
 
@@ -171,20 +203,28 @@ def _unpack(path: Path, folder: Path, odd: list[str] | None) -> None:
                         raise _too_large(path)
                     if values < 0:
                         problem = f"a result in it has more than {MOST_VALUES:,} values"
-                        raise UnreadableError(path, problem, heading="unreadable-file", hint="pass the log instead")
+                        raise UnreadableError(
+                            path, problem, heading="unreadable-file", hint="pass the log instead"
+                        )
                     file.write(piece)
     except (*_UNREADABLE, *zstd_errors()) as error:
         why = getattr(error, "strerror", None) or str(error) or "it needs more memory than there is"
-        raise UnreadableError(path, f"not a readable archive: {why}", heading="unreadable-file") from error
+        raise UnreadableError(
+            path, f"not a readable archive: {why}", heading="unreadable-file"
+        ) from error
 
 
 def _too_large(path: Path) -> UnreadableError:
-    return UnreadableError(path, "unpacks to more than logs and results do", heading="unreadable-file")
+    return UnreadableError(
+        path, "unpacks to more than logs and results do", heading="unreadable-file"
+    )
 
 
 def place_of(name: str, folder: Path) -> Path:
     """Return where a member of an archive is written: below the directory, whatever its name says, on any system."""
-    parts = [part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in ("/", "..")]
+    parts = [
+        part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in ("/", "..")
+    ]
     plain = (re.sub(r"[^\w.+ -]|[. ]$", "_", part) for part in parts)
     return folder.joinpath(*(f"_{part}" if _DEVICE.match(part) else part for part in plain))
 
@@ -203,7 +243,11 @@ def _members(path: Path, room: int) -> Iterator[tuple[str, Iterator[bytes] | Non
                         raise zipfile.BadZipFile("it is not packed with deflate")
                     mode = entry.external_attr >> 16
                     is_odd = not entry.is_dir() and (stat.S_ISLNK(mode) or bool(mode & 0o111))
-                    yield entry.filename, None if entry.is_dir() else pieces(archive.open(entry)), is_odd
+                    yield (
+                        entry.filename,
+                        None if entry.is_dir() else pieces(archive.open(entry)),
+                        is_odd,
+                    )
             return
         archived = _Tar(path, decompressed(raw, str(path)), room)
         with tarfile.open(fileobj=archived, mode="r:") as packed:  # type: ignore[call-overload]
@@ -314,7 +358,9 @@ def _copy(log: Path) -> bytes:
         changed = redacted(shown)
         whole, copy = text.encode("utf-8", "replace"), changed.encode("utf-8", "replace")
         if changed != shown and _values(whole) != _values(copy):
-            raise UnreadableError(log, "reads otherwise without its apparent secrets", heading="unreadable-file")
+            raise UnreadableError(
+                log, "reads otherwise without its apparent secrets", heading="unreadable-file"
+            )
         return whole if changed == shown else copy
     changed_bytes = _redacted(content)
     if changed_bytes != content and b"\0" in content:
@@ -325,14 +371,20 @@ def _copy(log: Path) -> bytes:
 def _environment(runs: Iterable[Run]) -> bytes:
     """Return the machine and software of each run, apart from the series."""
     names = ("timestamp", "platform", "framework", "gpu_info", "environment")
-    stated = [{name: getattr(run, name) for name in names} | {"gpu_info": run.gpu_info.known()} for run in runs]
+    stated = [
+        {name: getattr(run, name) for name in names} | {"gpu_info": run.gpu_info.known()}
+        for run in runs
+    ]
     return msgspec.json.format(msgspec.json.encode(stated), indent=2) + b"\n"
 
 
 def _without_names(members: Members, names: Names, known: Hosts) -> tuple[Members, list[str]]:
     """Return the members with pseudonyms, and which logs are left out, a line each: those that would read otherwise."""
     left_out = []
-    plain = {name: gzip.decompress(each) if each.startswith(_GZIP) else each for name, each in members.items()}
+    plain = {
+        name: gzip.decompress(each) if each.startswith(_GZIP) else each
+        for name, each in members.items()
+    }
     for content in plain.values():
         names.learn(content.decode("utf-8", "replace"))
     result: Members = {}
@@ -343,13 +395,19 @@ def _without_names(members: Members, names: Names, known: Hosts) -> tuple[Member
         if not name.startswith("logs/"):
             result[_free(shown, result)] = json_without_names(content, names)
             continue
-        changed = names.text(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        changed = names.text(content.decode("utf-8", "surrogateescape")).encode(
+            "utf-8", "surrogateescape"
+        )
         if changed == content:
             result[_free(shown, result)] = members[name]
         elif b"\0" in content:
-            left_out.append(f"not in the bundle: {shown}: a binary file with names; --include-host keeps them")
+            left_out.append(
+                f"not in the bundle: {shown}: a binary file with names; --include-host keeps them"
+            )
         elif _values(content) != _values(changed):
-            left_out.append(f"not in the bundle: {shown}: reads otherwise without names; --include-host keeps them")
+            left_out.append(
+                f"not in the bundle: {shown}: reads otherwise without names; --include-host keeps them"
+            )
         else:
             result[_free(shown, result)] = gzip.compress(changed, mtime=0)
     return result, left_out
@@ -387,7 +445,10 @@ def _values(content: bytes) -> str:
 
 
 def _readme(members: Members, replaced: str) -> str:
-    listed = "\n".join(f"  {hashlib.sha256(content).hexdigest()}  {name}" for name, content in sorted(members.items()))
+    listed = "\n".join(
+        f"  {hashlib.sha256(content).hexdigest()}  {name}"
+        for name, content in sorted(members.items())
+    )
     return (
         f"Benchmark results with their logs, packed by TensorPrimat {__version__}.\n\n"
         "To compare it with the results of the other machine:\n"
@@ -420,6 +481,8 @@ def _free(name: str, members: Members) -> str:
     """Return a name that no member has, on systems that ignore case too: results of two directories may share one."""
     name = for_encoding(name, "utf-8")
     stem, dot, ending = name.partition(".")
-    names = itertools.chain([name], (f"{stem}_{number}{dot}{ending}" for number in itertools.count(2)))
+    names = itertools.chain(
+        [name], (f"{stem}_{number}{dot}{ending}" for number in itertools.count(2))
+    )
     taken = {each.casefold() for each in members}
     return next(each for each in names if each.casefold() not in taken)

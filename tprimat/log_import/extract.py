@@ -45,7 +45,10 @@ from tprimat.units import GB, GIB
 
 _NAMES = {"gpu": "GPU", "num_gpus": "number of GPUs"}
 _OPTIONS = {
-    setting.key: (setting.log_flag.partition(" ")[0], f"the {_NAMES.get(setting.key, setting.key.replace('_', ' '))}")
+    setting.key: (
+        setting.log_flag.partition(" ")[0],
+        f"the {_NAMES.get(setting.key, setting.key.replace('_', ' '))}",
+    )
     for setting in SETTINGS
     if setting.log_flag
 }
@@ -86,19 +89,29 @@ class GivenValues:
         """Return these values and those of options, each (part of a log's path or label, option, value)."""
         field_of = {option: field for field, (option, _) in _OPTIONS.items()}
         named = [(file, field_of[option], value) for file, option, value in values]
-        if several := next((value for _, field, value in named if field == "gpu" and "," in value), None):
+        if several := next(
+            (value for _, field, value in named if field == "gpu" and "," in value), None
+        ):
             hint = "use one name, or FILE=GPU for each log"
             raise UsageError(f"--gpu: {several!r} is not a GPU", heading="wrong-usage", hint=hint)
         general = {field: value for file, field, value in named if not file}
-        return dataclasses.replace(self, **general, by_file=tuple(each for each in named if each[0]))
+        return dataclasses.replace(
+            self, **general, by_file=tuple(each for each in named if each[0])
+        )
 
     def of(self, path: str) -> GivenValues:
         """Return the values for one log."""
-        return dataclasses.replace(self, by_file=(), **{field: value for _, field, value in self._for(path)})
+        return dataclasses.replace(
+            self, by_file=(), **{field: value for _, field, value in self._for(path)}
+        )
 
     def _for(self, path: str) -> list[tuple[str, str, Any]]:
         path, label = _comparable(path), _comparable(self.label or "")
-        return [each for each in self.by_file if _comparable(each[0]) in path or _comparable(each[0]) == label]
+        return [
+            each
+            for each in self.by_file
+            if _comparable(each[0]) in path or _comparable(each[0]) == label
+        ]
 
     def stated(self) -> StatedValues:
         """Return them as source.given has them, by field; of a shape its file."""
@@ -117,9 +130,13 @@ class GivenValues:
         Raises msgspec.ValidationError for wrong types, UsageError for columns or a pattern that can't be.
         """
         values = {field: stated[field] for field in (*_OPTIONS, "override") if field in stated}
-        texts = msgspec.convert({key: stated[key] for key in mapped.STATED if key in stated}, dict[str, str])
+        texts = msgspec.convert(
+            {key: stated[key] for key in mapped.STATED if key in stated}, dict[str, str]
+        )
         again = msgspec.convert({**values, "model_shape": None, "trained": True}, cls)
-        return dataclasses.replace(again, columns=mapped.given(texts.get("columns"), texts.get("pattern")))
+        return dataclasses.replace(
+            again, columns=mapped.given(texts.get("columns"), texts.get("pattern"))
+        )
 
     def check(self, paths: Iterable[str], runs: Collection[tuple[str, Run]] = ()) -> None:
         """Raise UsageError if a value is for none of these files, or each run (with its file) states another."""
@@ -128,14 +145,29 @@ class GivenValues:
             if each not in fitting:
                 option = _OPTIONS[each[1]][0]
                 hint = "FILE in FILE=VALUE must be part of a log's path"
-                raise UsageError(f"{option}: no log has '{each[0]}' in its path", heading="wrong-usage", hint=hint)
-        for part, field, value in (*(("", field, getattr(self, field)) for field in _OPTIONS), *self.by_file):
+                raise UsageError(
+                    f"{option}: no log has '{each[0]}' in its path",
+                    heading="wrong-usage",
+                    hint=hint,
+                )
+        for part, field, value in (
+            *(("", field, getattr(self, field)) for field in _OPTIONS),
+            *self.by_file,
+        ):
             meant = [run for path, run in runs if _comparable(part) in _comparable(path)]
-            if value is not None and meant and not any(agrees(field, value, stated_by(run, field)) for run in meant):
+            if (
+                value is not None
+                and meant
+                and not any(agrees(field, value, stated_by(run, field)) for run in meant)
+            ):
                 (option, what), given = _OPTIONS[field], f"{part}={value}" if part else value
                 text = f"{option} {given} is not used: each result or log states {what} itself, with another value"
                 raise UsageError(text, heading="option-against-log", hint="remove the option")
-        named = (("gpu", self.gpu), ("model", self.model), *((field, value) for _, field, value in self.by_file))
+        named = (
+            ("gpu", self.gpu),
+            ("model", self.model),
+            *((field, value) for _, field, value in self.by_file),
+        )
         known = {"gpu": ("GPU", gpus.suggested), "model": ("model", models.advice)}
         for field, name in dict.fromkeys(named):
             what, advice = known.get(field, ("", lambda _: ""))
@@ -183,7 +215,10 @@ def extract(log: Log, given: GivenValues) -> list[ImportedRun]:
     logs = read.parse_chunks(log.chunks(), log.name)
     titles = [f"{log.name}, training {number} of {len(logs)}" for number in range(1, len(logs) + 1)]
     titles = titles if len(logs) > 1 else [log.name]
-    return with_start([imported(title, parsed, [log], given) for title, parsed in zip(titles, logs, strict=True)], log)
+    return with_start(
+        [imported(title, parsed, [log], given) for title, parsed in zip(titles, logs, strict=True)],
+        log,
+    )
 
 
 def with_start(trainings: list[ImportedRun], log: Log) -> list[ImportedRun]:
@@ -210,7 +245,12 @@ def with_start(trainings: list[ImportedRun], log: Log) -> list[ImportedRun]:
 
 
 def imported(
-    title: str, parsed: ParsedLog, logs: Sequence[Log], given: GivenValues = NOTHING_GIVEN, *, structured: bool = False
+    title: str,
+    parsed: ParsedLog,
+    logs: Sequence[Log],
+    given: GivenValues = NOTHING_GIVEN,
+    *,
+    structured: bool = False,
 ) -> ImportedRun:
     """Return a training with the files that it comes from, warnings of how they were read, and the given values.
 
@@ -218,7 +258,11 @@ def imported(
     """
     given = given.of(logs[0].path)
     # A size that agrees counts too: what a log only implies may change with another value.
-    used = {n: size for n in ("num_gpus", "global_batch_size", "sequence_length") if (size := getattr(given, n))}
+    used = {
+        n: size
+        for n in ("num_gpus", "global_batch_size", "sequence_length")
+        if (size := getattr(given, n))
+    }
     overrides = {}
     warnings = []
     for name, (_, what) in _OPTIONS.items():
@@ -232,7 +276,9 @@ def imported(
             warnings.append(f"{what} ({value}) is from the command line; the log doesn't state it")
             continue
         place = f"{logs[0].name}:{statement.line}"
-        text = _overriding(given, name, statement.value, place, f" (“{redacted_start(statement.text, 120)}”)")
+        text = _overriding(
+            given, name, statement.value, place, f" (“{redacted_start(statement.text, 120)}”)"
+        )
         overrides[name] = f"{text} ({place})"
         warnings.append(f"{what} was overridden: {overrides[name]}")
     run = parsed.run(used)
@@ -244,14 +290,19 @@ def imported(
         label=given.label or run.label,
         warnings=(*warnings, *cuts, *run.warnings),
         source=msgspec.structs.replace(
-            run.source, overrides=overrides, given=given.stated(), files=tuple(log.source_file() for log in logs)
+            run.source,
+            overrides=overrides,
+            given=given.stated(),
+            files=tuple(log.source_file() for log in logs),
         ),
     )
     lines = {name: value.line for name, value in parsed.stated.items()}
     run = completed(_checked(with_system(run, Path(logs[0].path)), given, logs[0].name), given)
     # Parsed with its secrets, so that no figure is lost; kept without them.
     run, notes = readable(without_secrets((_with_directory_model(run, logs[0].path), parsed.notes)))
-    return ImportedRun(title, run, notes, lines, structured, parsed.resumed, parsed.began, parsed.dated)
+    return ImportedRun(
+        title, run, notes, lines, structured, parsed.resumed, parsed.began, parsed.dated
+    )
 
 
 def _with_directory_model(run: Run, path: str) -> Run:
@@ -271,7 +322,9 @@ def _with_directory_model(run: Run, path: str) -> Run:
     return msgspec.structs.replace(run, model=row.name, warnings=(warning, *warnings))
 
 
-def _overriding(given: GivenValues, field: str, stated: object, place: str, quoted: str = "") -> str:
+def _overriding(
+    given: GivenValues, field: str, stated: object, place: str, quoted: str = ""
+) -> str:
     """Return the note on a user's value that replaces one of the log.
 
     Raises UsageError if `override` is not set.
@@ -295,7 +348,9 @@ def _checked(run: Run, given: GivenValues, name: str) -> Run:
         if value and stated and not agrees(field, value, stated):
             text = _overriding(given, field, "another" if field == "model_shape" else stated, name)
             assert run.source is not None
-            source = msgspec.structs.replace(run.source, overrides={**run.source.overrides, field: text})
+            source = msgspec.structs.replace(
+                run.source, overrides={**run.source.overrides, field: text}
+            )
             warning = f"{_OPTIONS[field][1]} was overridden: {text}"
             run = msgspec.structs.replace(run, source=source, warnings=(warning, *run.warnings))
             if field == "model_shape":
@@ -312,15 +367,25 @@ def with_inferred_gpu(run: Run) -> Run:
     Otherwise with the only AMD GPU of so much memory; unchanged if there are several.
     """
     name = why = None
-    if (host := run.environment.hostname) and host.split(".")[0] == socket.gethostname().split(".")[0]:
+    if (host := run.environment.hostname) and host.split(".")[0] == socket.gethostname().split(".")[
+        0
+    ]:
         names = {device.info.device_name for device in platforms.detect(torch=None).devices}
-        name, why = names.pop() if len(names) == 1 else None, f"of this machine ({host}), on which the log was written"
+        name, why = (
+            names.pop() if len(names) == 1 else None,
+            f"of this machine ({host}), on which the log was written",
+        )
     if name is None and run.platform == "amd" and (memory := run.gpu_info.total_memory_gb):
         fitting = gpus.amd_gpus_by_memory(memory * GB / GIB)
-        name, why = fitting[0].title if len(fitting) == 1 else None, f"from its memory of {memory * GB / GIB:.0f} GiB"
+        name, why = (
+            fitting[0].title if len(fitting) == 1 else None,
+            f"from its memory of {memory * GB / GIB:.0f} GiB",
+        )
     if name is None:
         return run
-    run = msgspec.structs.replace(run, warnings=(f"GPU {name}: {why}; the log doesn't name it", *run.warnings))
+    run = msgspec.structs.replace(
+        run, warnings=(f"GPU {name}: {why}; the log doesn't name it", *run.warnings)
+    )
     return _with_machine(run, name, None)
 
 
@@ -329,15 +394,27 @@ def completed(run: Run, given: GivenValues) -> Run:
 
     Raises UsageError for a GPU that the run's software doesn't run on, unless `override` is set.
     """
-    used = {field: value for field in _OPTIONS if (value := getattr(given, field)) and stated_by(run, field) is None}
+    used = {
+        field: value
+        for field in _OPTIONS
+        if (value := getattr(given, field)) and stated_by(run, field) is None
+    }
     doubts = _of_family(used.get("model"), run, given)
     if not used:
         return run
-    if "gpu" in used and not given.override and gpus.denies(used["gpu"], run.gpu_info.software_stack):
+    if (
+        "gpu" in used
+        and not given.override
+        and gpus.denies(used["gpu"], run.gpu_info.software_stack)
+    ):
         stack = "ROCm" if run.gpu_info.software_stack == "rocm" else "CUDA"
         problem = f"--gpu {used['gpu']}: the training ran on {stack}"
         raise UsageError(problem, heading="option-against-log", hint=_OVERRIDE)
-    sizes = {field: value for field, value in used.items() if field in run.training_config.__struct_fields__}
+    sizes = {
+        field: value
+        for field, value in used.items()
+        if field in run.training_config.__struct_fields__
+    }
     config = run.model_config
     if shape := used.get("model_shape"):
         own, count = models.parameters(shape), config.num_parameters
@@ -348,13 +425,17 @@ def completed(run: Run, given: GivenValues) -> Run:
             count = None
         if given.model is None and models.denies(run.model, shape):
             doubts.append(f"the model {run.model} and the given shape can't both be true")
-        config = ModelConfig(num_parameters=count, trainable_parameters=config.trainable_parameters).over(shape)
+        config = ModelConfig(
+            num_parameters=count, trainable_parameters=config.trainable_parameters
+        ).over(shape)
         used["model_shape"] = shape.source
     warnings = (
         f"{_OPTIONS[name][1]} ({value}) is from the command line; the source doesn't state it"
         for name, value in used.items()
     )
-    others = (each for each in run.warnings if not shape or "the model's shape isn't stated" not in each)
+    others = (
+        each for each in run.warnings if not shape or "the model's shape isn't stated" not in each
+    )
     run = msgspec.structs.replace(
         run,
         model=used.get("model", run.model),
@@ -374,23 +455,34 @@ def _of_family(name: str | None, run: Run, given: GivenValues) -> list[str]:
     if shape.num_layers or shape.num_parameters or not meant:
         return []
     if given.trained:
-        return [f"{name} is taken for {models.title(name)}: the log doesn't state the model's shape"]
+        return [
+            f"{name} is taken for {models.title(name)}: the log doesn't state the model's shape"
+        ]
     text = f"--model-name {name}: a family of models, such as {', '.join(meant[:NEAREST])}"
-    raise UsageError(text, heading="unknown-model", hint="pass the name of one model, or --model-shape")
+    raise UsageError(
+        text, heading="unknown-model", hint="pass the name of one model, or --model-shape"
+    )
 
 
 def _with_machine(run: Run, gpu: str | None, precision: str | None) -> Run:
     if precision:
-        config = msgspec.structs.replace(run.training_config, precision=precision, precision_detail=None)
+        config = msgspec.structs.replace(
+            run.training_config, precision=precision, precision_detail=None
+        )
         run = msgspec.structs.replace(run, training_config=config)
     if not gpu:
         return run
-    stack = next((STACKS[each] for each in VENDORS if VENDORS[each] == gpus.vendor(gpu)), run.gpu_info.software_stack)
+    stack = next(
+        (STACKS[each] for each in VENDORS if VENDORS[each] == gpus.vendor(gpu)),
+        run.gpu_info.software_stack,
+    )
     platform = PLATFORMS.get(stack or "", run.platform)
     info = msgspec.structs.replace(run.gpu_info, device_name=gpu, software_stack=stack)
     if info.gpu_cores is None and (row := gpus.match(info).gpu):
         info = msgspec.structs.replace(info, gpu_cores=row.cores)
-    warnings = tuple(each for each in run.warnings if each != "the source doesn't state the GPU's name")
+    warnings = tuple(
+        each for each in run.warnings if each != "the source doesn't state the GPU's name"
+    )
     return msgspec.structs.replace(run, platform=platform, gpu_info=info, warnings=warnings)
 
 
@@ -415,7 +507,9 @@ def agrees(name: str, value: Any, stated: Any) -> bool:
     row = models.recognize(value)
     # "llama" does not contradict the more specific llama3.2_1B.
     plain = [letters_and_digits(str(each)) for each in (value, stated)]
-    return (row is not None and row.name == stated) or (bool(plain[0]) and plain[1].startswith(plain[0]))
+    return (row is not None and row.name == stated) or (
+        bool(plain[0]) and plain[1].startswith(plain[0])
+    )
 
 
 def with_system(run: Run, log: Path) -> Run:
@@ -428,14 +522,26 @@ def with_system(run: Run, log: Path) -> Run:
     if run.framework != "mlperf":
         return run
     log = log.absolute()
-    factor = json_object((read_small(log.parent / SCALING) or b"").decode("utf-8-sig", "replace")) or {}
+    factor = (
+        json_object((read_small(log.parent / SCALING) or b"").decode("utf-8-sig", "replace")) or {}
+    )
     if (value := number(factor.get("scaling_factor"))) is not None and 0 < value < math.inf:
-        run = msgspec.structs.replace(run, native_metrics={**run.native_metrics, "scaling_factor": value})
+        run = msgspec.structs.replace(
+            run, native_metrics={**run.native_metrics, "scaling_factor": value}
+        )
     if of_round := mlperf_system.round_of(log):
-        run = msgspec.structs.replace(run, framework_config={**run.framework_config, "mlperf_round": of_round})
+        run = msgspec.structs.replace(
+            run, framework_config={**run.framework_config, "mlperf_round": of_round}
+        )
     for place in (log.parent, *(folder / "systems" for folder in log.parents[:SYSTEM_LEVELS])):
-        chosen = mlperf_system.choose(log, sorted(path for path in place.glob("*.json") if path.is_file()))
+        chosen = mlperf_system.choose(
+            log, sorted(path for path in place.glob("*.json") if path.is_file())
+        )
         content = read_small(Path(chosen)) if chosen else None
-        if chosen and content and (system := mlperf_system.of(json_object(content.decode("utf-8-sig", "replace")))):
+        if (
+            chosen
+            and content
+            and (system := mlperf_system.of(json_object(content.decode("utf-8-sig", "replace"))))
+        ):
             return mlperf_system.applied(run, system, f"{place.name}/{chosen.name} beside the log")
     return run

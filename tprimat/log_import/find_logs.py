@@ -75,7 +75,15 @@ def folders(working: Path, output: Path, clone: Path, environ: Environ) -> dict[
     """Return the directories to search for logs, with whether those below count too: the working one, the results' one,
     this clone and Primus'.
     """
-    own = (working, working / "output", working / "logs", output, clone, clone / "output", clone / "logs")
+    own = (
+        working,
+        working / "output",
+        working / "logs",
+        output,
+        clone,
+        clone / "output",
+        clone / "logs",
+    )
     where = dict.fromkeys((folder.absolute() for folder in own), False)
     primus = [Path(environ["PRIMUS_PATH"]).expanduser()] if environ.get("PRIMUS_PATH") else []
     for root in (*primus, _WORKSPACE / "Primus", _WORKSPACE / "tprimat"):
@@ -95,9 +103,17 @@ def search(models: Sequence[str], where: Mapping[Path, bool], environ: Environ) 
     for model in models:
         named = environ.get(variable(model), "").strip()
         fitting = {path: modified for path, modified in files.items() if model in path.name.lower()}
-        if log := _of_variable(model, named) if named else searcher.nearest(model, fitting, by_name=True):
+        if (
+            log := _of_variable(model, named)
+            if named
+            else searcher.nearest(model, fitting, by_name=True)
+        ):
             log_of[model] = log
-    nameless = {path: at for path, at in files.items() if not any(model in path.name.lower() for model in models)}
+    nameless = {
+        path: at
+        for path, at in files.items()
+        if not any(model in path.name.lower() for model in models)
+    }
     for model in models:
         if model not in log_of and (log := searcher.nearest(model, nameless, by_name=False)):
             log_of[model] = log
@@ -113,7 +129,9 @@ def _of_variable(model: str, named: str) -> LocalLog:
     path = Path(named).expanduser()
     modified = _modified(path)
     if modified is None:
-        raise UnreadableError(f"{variable(model)}={named}", "no such file", heading="unreadable-file")
+        raise UnreadableError(
+            f"{variable(model)}={named}", "no such file", heading="unreadable-file"
+        )
     stated = _read_head(path).stated
     return LocalLog(path, model, variable(model), stated[0] if stated else None, modified)
 
@@ -196,7 +214,12 @@ def _files(where: Mapping[Path, bool]) -> dict[Path, float]:
         for path in islice(_below(folder, _DEEPEST if is_deep else 0), MOST_FILES):
             if ENDINGS.search(path.name) and (modified := _modified(path)) is not None:
                 unique.setdefault(os.path.realpath(path), (path, modified))
-    return dict(sorted(unique.values(), key=lambda file: (-file[1], not file[0].name.startswith("training_"), file[0])))
+    return dict(
+        sorted(
+            unique.values(),
+            key=lambda file: (-file[1], not file[0].name.startswith("training_"), file[0]),
+        )
+    )
 
 
 def _modified(path: Path) -> float | None:

@@ -51,7 +51,9 @@ class LogImport:
         errors: why sources that the user named could not be read, hints, and headings of docs/troubleshooting.md.
     """
 
-    def __init__(self, directory: Path, label: str | None, on_result: Callable[[ImportedResult], None]) -> None:
+    def __init__(
+        self, directory: Path, label: str | None, on_result: Callable[[ImportedResult], None]
+    ) -> None:
         self.results: list[ImportedResult] = []
         self.skipped: list[SkippedFile] = []
         self.errors: list[tuple[str, str | None, str]] = []
@@ -83,7 +85,11 @@ class LogImport:
         """Save the runs collected from one directory."""
         waiting, self._waiting = merged(self._waiting, self.skipped), []
         for each in waiting:
-            run = readable(msgspec.structs.replace(each.run, label=self._label)) if self._label else each.run
+            run = (
+                readable(msgspec.structs.replace(each.run, label=self._label))
+                if self._label
+                else each.run
+            )
             summary = summarize(run)
             saved = store.save_as(run, self._result_path(run, each.title), summary)
             self._used_paths.add(saved.path)
@@ -95,7 +101,10 @@ class LogImport:
         """Return a unique result path: the usual name, or with the source added, then its hash, then a number."""
         stem = file_name(run).removesuffix(".json")
         source = Path(title.partition(" (")[0])
-        parts = [re.sub(r"[^A-Za-z0-9.+-]+", "-", part).strip(".-")[:40] for part in (source.parent.name, source.stem)]
+        parts = [
+            re.sub(r"[^A-Za-z0-9.+-]+", "-", part).strip(".-")[:40]
+            for part in (source.parent.name, source.stem)
+        ]
         full = "_".join(part for part in parts if part) or "log"
         hashes = [file.sha256 or file.path for file in (run.source.files if run.source else ())]
         hashed = f"{stem}_{full}_{hashlib.sha256(''.join(hashes).encode()).hexdigest()[:8]}"
@@ -109,7 +118,9 @@ class LogImport:
         )
 
 
-def merged(waiting: list[ImportedRun], skipped: list[SkippedFile], *, ranks: bool = True) -> list[ImportedRun]:
+def merged(
+    waiting: list[ImportedRun], skipped: list[SkippedFile], *, ranks: bool = True
+) -> list[ImportedRun]:
     """Return the runs of a directory, each once: the structured source's, completed from the others.
 
     If `ranks` is not set, logs of several ranks stay apart unless their step times are the same.
@@ -117,18 +128,27 @@ def merged(waiting: list[ImportedRun], skipped: list[SkippedFile], *, ranks: boo
     A source that another one describes better, or that is another attempt, is added to `skipped`.
     """
     waiting, again = attempts.joined(waiting)
-    skipped += [SkippedFile(title, f"another attempt at the training of {first}: joined") for title, first in again]
+    skipped += [
+        SkippedFile(title, f"another attempt at the training of {first}: joined")
+        for title, first in again
+    ]
     kept: dict[int, ImportedRun] = {}
     # Whole ones before parts of them, what was written for machines before consoles.
-    order = sorted(range(len(waiting)), key=lambda i: (not waiting[i].structured, -len(waiting[i].run.steps)))
+    order = sorted(
+        range(len(waiting)), key=lambda i: (not waiting[i].structured, -len(waiting[i].run.steps))
+    )
     for index in order:
         each = waiting[index]
         # Two runs of one log were told apart by its reader.
         place, same, name = index, None, PROCESS.sub("", each.title)
         for i, one in kept.items():
             dated = (one.dated, each.dated)
-            is_rank = ranks and (PROCESS.sub("", one.title) == name or merge.together(one.run, each.run, dated))
-            if one.title != each.title and merge.same_training(one.run, each.run, ranks=is_rank, dated=dated):
+            is_rank = ranks and (
+                PROCESS.sub("", one.title) == name or merge.together(one.run, each.run, dated)
+            )
+            if one.title != each.title and merge.same_training(
+                one.run, each.run, ranks=is_rank, dated=dated
+            ):
                 place, same = i, one
                 break
         if same is None:
@@ -156,4 +176,9 @@ def _same_source(path: Path, run: Run) -> bool:
         one.path == other.path or (one.sha256 is not None and one.sha256 == other.sha256)
         for one, other in zip(current, previous, strict=False)
     )
-    return len(earlier) == 1 and len(current) == len(previous) and alike and earlier[0].lines[:1] == run.lines[:1]
+    return (
+        len(earlier) == 1
+        and len(current) == len(previous)
+        and alike
+        and earlier[0].lines[:1] == run.lines[:1]
+    )

@@ -71,9 +71,14 @@ def named_files(names: Sequence[str]) -> list[str]:
             continue
         # Path.glob takes no absolute pattern.
         try:
-            matches = sorted(match for match in glob.glob(name, recursive=True) if not Path(match).is_dir())  # noqa: PTH207
+            matches = sorted(
+                match for match in glob.glob(name, recursive=True) if not Path(match).is_dir()
+            )  # noqa: PTH207
         except RecursionError as error:
-            problem, hint = "directories are nested too deep for this pattern", "name their directory instead"
+            problem, hint = (
+                "directories are nested too deep for this pattern",
+                "name their directory instead",
+            )
             raise UnreadableError(name, problem, hint=hint, heading="unreadable-file") from error
         if not matches:
             raise UnreadableError(name, "no file matches this pattern", heading="unreadable-file")
@@ -117,15 +122,26 @@ class Log:
         """
         if self.path == STANDARD_INPUT:
             if sys.stdin is None or sys.stdin.isatty():
-                raise UnreadableError(self.name, "nothing piped in", hint="name a file", heading="unreadable-file")
+                raise UnreadableError(
+                    self.name, "nothing piped in", hint="name a file", heading="unreadable-file"
+                )
             yield from self._of(sys.stdin.buffer)
             return
         path = Path(self.path)
         try:
             mode = path.stat().st_mode
             if stat.S_ISDIR(mode):
-                raise UnreadableError(self.name, "is a directory", hint="name the log in it", heading="unreadable-file")
-            with path.open("rb") if is_handed_over(self.path, mode) else files.open_plain(path) as stream:
+                raise UnreadableError(
+                    self.name,
+                    "is a directory",
+                    hint="name the log in it",
+                    heading="unreadable-file",
+                )
+            with (
+                path.open("rb")
+                if is_handed_over(self.path, mode)
+                else files.open_plain(path) as stream
+            ):
                 yield from self._of(stream)
         except (OSError, ValueError) as error:
             raise files.unreadable(self.name, error) from error
@@ -166,7 +182,9 @@ class Log:
                 # Such as the window of `zstd --long=31`, 2 GiB.
                 hint = "unpack it, and name the log"
                 problem = f"can't be unpacked: {self.cut}"
-                raise UnreadableError(self.name, problem, hint=hint, heading="unreadable-file") from error
+                raise UnreadableError(
+                    self.name, problem, hint=hint, heading="unreadable-file"
+                ) from error
         # What was left belongs to the file all the same: its hash is of all of it.
         while raw.read(CHUNK):
             pass
@@ -287,7 +305,9 @@ def _zstd(raw: Any, name: str) -> Any:
         package = importlib.import_module("zstandard")
     except ImportError:
         raise missing_package("zstandard", "pip install zstandard", f"reading {name}") from None
-    return package.ZstdDecompressor(max_window_size=LARGEST_DICTIONARY).stream_reader(raw, read_across_frames=True)
+    return package.ZstdDecompressor(max_window_size=LARGEST_DICTIONARY).stream_reader(
+        raw, read_across_frames=True
+    )
 
 
 def zstd_errors() -> tuple[type[Exception], ...]:

@@ -15,7 +15,12 @@ from tprimat.redaction import PSEUDONYM, REMOVED, redacted
 from tprimat.store import hosts
 from tprimat.text import counted
 
-KINDS = {"result": "results/*.json", "log": "logs/*.gz", "environment": "environment/*.json", "readme": "README.txt"}
+KINDS = {
+    "result": "results/*.json",
+    "log": "logs/*.gz",
+    "environment": "environment/*.json",
+    "readme": "README.txt",
+}
 """Kinds of files that bundles have, with the pattern of their paths."""
 
 _LOG_NAME = re.compile(
@@ -33,7 +38,10 @@ def kinds(folder: Path) -> dict[str, str]:
 
 
 def _kind(file: Path) -> str:
-    kind = next((kind for kind, pattern in KINDS.items() if file.match(pattern)), "not a file that bundles have")
+    kind = next(
+        (kind for kind, pattern in KINDS.items() if file.match(pattern)),
+        "not a file that bundles have",
+    )
     if kind == "log" and not _LOG_NAME.search(bundle.bare(file.name)):
         return "not a name that logs have"
     head = next(iter(Log(str(file)).chunks()), b"")[: read.HEAD]

@@ -51,7 +51,11 @@ class Inputs:
 
 
 def load(
-    names: Iterable[str], given: GivenValues = NOTHING_GIVEN, jobs: int | None = None, *, hides: bool = True
+    names: Iterable[str],
+    given: GivenValues = NOTHING_GIVEN,
+    jobs: int | None = None,
+    *,
+    hides: bool = True,
 ) -> Inputs:
     """Load results and logs: files, directories (recursive), globs, bundles, and - for standard input.
 
@@ -103,7 +107,9 @@ def load(
 def keys(run: Run, is_packed: bool) -> set[tuple[object, ...]]:
     """Return what a run has in common with the result that was made of its log: the steps, and hashes or names."""
     hashes = frozenset(file.sha256 for file in run.source.files) if run.source else frozenset()
-    return {(each, tuple(run.steps)) for each in (hashes, is_packed and bundle.log_names(run)) if each}
+    return {
+        (each, tuple(run.steps)) for each in (hashes, is_packed and bundle.log_names(run)) if each
+    }
 
 
 def _without_evidence(files: Iterable[Loaded], inputs: Inputs) -> Iterator[Loaded]:
@@ -112,9 +118,19 @@ def _without_evidence(files: Iterable[Loaded], inputs: Inputs) -> Iterator[Loade
     Such a log has the hash that the result states. The copy in a bundle has the name, as verify finds it.
     """
     packed = not inputs.hides
-    known = {key for file in files if file.name not in inputs.logs for run in file.runs for key in keys(run, packed)}
+    known = {
+        key
+        for file in files
+        if file.name not in inputs.logs
+        for run in file.runs
+        for key in keys(run, packed)
+    }
     for file in files:
-        runs = tuple(run for run in file.runs if file.name not in inputs.logs or not keys(run, packed) & known)
+        runs = tuple(
+            run
+            for run in file.runs
+            if file.name not in inputs.logs or not keys(run, packed) & known
+        )
         if len(runs) < len(file.runs):
             inputs.notes.append(f"skipped: {file.name}: a result was made of it")
         if runs:
@@ -128,7 +144,9 @@ def _hidden(file: Loaded, inputs: Inputs, *, are_results: bool = False) -> Loade
     known = hosts.of_process(Path(file.name).parent)
     # What has a pseudonym was written without names.
     runs = (
-        run if are_results and _has_pseudonym(run) else hosts.hidden(run, known, are_results=are_results)
+        run
+        if are_results and _has_pseudonym(run)
+        else hosts.hidden(run, known, are_results=are_results)
         for run in file.runs
     )
     return dataclasses.replace(file, runs=tuple(runs))
@@ -141,7 +159,9 @@ def _has_pseudonym(run: Run) -> bool:
 def _told_apart(files: list[Loaded]) -> list[Loaded]:
     """Return files whose pseudonyms of machines, which count in one directory, differ for several directories."""
     folder_of = {
-        file.name: str(Path(file.name).absolute().parent) for file in files if any(map(_has_pseudonym, file.runs))
+        file.name: str(Path(file.name).absolute().parent)
+        for file in files
+        if any(map(_has_pseudonym, file.runs))
     }
     shown = shown_paths(folder_of.values())
 
@@ -149,11 +169,16 @@ def _told_apart(files: list[Loaded]) -> list[Loaded]:
         if not _has_pseudonym(run):
             return run
         name = f"{shown[folder_of[file.name]]}/{run.environment.hostname}"
-        return msgspec.structs.replace(run, environment=msgspec.structs.replace(run.environment, hostname=name))
+        return msgspec.structs.replace(
+            run, environment=msgspec.structs.replace(run.environment, hostname=name)
+        )
 
     if len(shown) < 2:
         return files
-    return [dataclasses.replace(file, runs=tuple(named(run, file) for run in file.runs)) for file in files]
+    return [
+        dataclasses.replace(file, runs=tuple(named(run, file) for run in file.runs))
+        for file in files
+    ]
 
 
 def _apart(word: str) -> tuple[str | None, str]:
@@ -175,7 +200,9 @@ def _selected(path: str) -> tuple[str, str | None]:
     return path, None
 
 
-def _results(name: str, given: GivenValues, jobs: int | None, inputs: Inputs) -> list[Loaded] | None:
+def _results(
+    name: str, given: GivenValues, jobs: int | None, inputs: Inputs
+) -> list[Loaded] | None:
     """Return the results in a file, a directory or a bundle; None for what may hold logs."""
     path, is_ours = Path(name), True
     if name == STANDARD_INPUT or not path.is_dir():
@@ -220,7 +247,10 @@ def _completed(file: Loaded, given: GivenValues) -> Loaded:
     if given == NOTHING_GIVEN:
         return file
     values = given.of(file.name)
-    runs = (completed(msgspec.structs.replace(run, label=given.label or run.label), values) for run in file.runs)
+    runs = (
+        completed(msgspec.structs.replace(run, label=given.label or run.label), values)
+        for run in file.runs
+    )
     return dataclasses.replace(file, runs=tuple(runs))
 
 
@@ -234,15 +264,22 @@ def _unpacked(path: Path, given: GivenValues, jobs: int | None, inputs: Inputs) 
         return []
     inputs.notes += map(named, found.notes)
     if not found.files:
-        inputs.errors.append(UnreadableError(path, "no results or logs in it", heading="not-a-result"))
+        inputs.errors.append(
+            UnreadableError(path, "no results or logs in it", heading="not-a-result")
+        )
     files = (
-        Loaded(named(each.name), each.sha256, tuple(moved(run, named) for run in each.runs)) for each in found.files
+        Loaded(named(each.name), each.sha256, tuple(moved(run, named) for run in each.runs))
+        for each in found.files
     )
     return [_hidden(file, inputs, are_results=True) for file in files]
 
 
 def _load_logs(
-    names: Sequence[str], given: GivenValues, jobs: int | None, inputs: Inputs, beside: Sequence[Loaded] = ()
+    names: Sequence[str],
+    given: GivenValues,
+    jobs: int | None,
+    inputs: Inputs,
+    beside: Sequence[Loaded] = (),
 ) -> None:
     logs, skipped, errors = sources.log_sources(names, {file.name for file in beside})
     # A result that can't be loaded has a note with its reason.
@@ -250,7 +287,12 @@ def _load_logs(
     inputs.errors += errors
     if beside:
         origins = [run.source for file in beside for run in file.runs if run.source]
-        live = [(file, run) for file in beside for run in file.runs if run.source and run.source.kind == "live"]
+        live = [
+            (file, run)
+            for file in beside
+            for run in file.runs
+            if run.source and run.source.kind == "live"
+        ]
         # A log of several files has the size of all.
         known = {
             (Path(file.path).name, size)
@@ -262,7 +304,8 @@ def _load_logs(
         logs = [
             log
             for log in logs
-            if (Path(log.paths[0]).name, log.size) not in known or digests.isdisjoint((None, *map(_digest, log.paths)))
+            if (Path(log.paths[0]).name, log.size) not in known
+            or digests.isdisjoint((None, *map(_digest, log.paths)))
         ]
         skipped = []
         if live:
@@ -270,12 +313,16 @@ def _load_logs(
             logs = [log for log in logs if not _OF_A_MEASUREMENT.search(log.paths[0])]
             logs = [log for log in logs if own.isdisjoint(Path(log.paths[0]).parents)]
         if logs and any(run.session is None for _, run in live):
-            patterns = {f"{Path(log.paths[0]).parent}/*{Path(log.paths[0]).suffix}": None for log in logs}
+            patterns = {
+                f"{Path(log.paths[0]).parent}/*{Path(log.paths[0]).suffix}": None for log in logs
+            }
             rest = " …" if len(patterns) > MOST_PATTERNS else ""
             words = shlex.join([*names, *list(patterns)[:MOST_PATTERNS]])
             which = f"{counted(len(logs), 'file')} {UNREAD}"
             command = runnable(f"./compare_results.py {words}{rest}")
-            inputs.unread.append(({log.title for log in logs}, f"{which}; to compare the logs too: {command}"))
+            inputs.unread.append(
+                ({log.title for log in logs}, f"{which}; to compare the logs too: {command}")
+            )
             return
     groups: dict[str, list[ImportedRun]] = {}
     for source, outcome in sources.read_sources(logs, jobs, given):
@@ -310,7 +357,10 @@ def under_names(outcome: sources.Outcome, named: Callable[[str], str]) -> source
     """Return what was read from a source, or why nothing was, with other names of files."""
     if isinstance(outcome, tuple):
         return named(outcome[0]), *outcome[1:]
-    return [dataclasses.replace(each, title=named(each.title), run=moved(each.run, named)) for each in outcome]
+    return [
+        dataclasses.replace(each, title=named(each.title), run=moved(each.run, named))
+        for each in outcome
+    ]
 
 
 def moved(run: Run, named: Callable[[str], str]) -> Run:

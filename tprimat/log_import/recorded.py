@@ -14,7 +14,9 @@ from tprimat.results.run import Run
 
 def journals(folder: Path) -> list[Path]:
     """Return the journals in a directory of trainings that go on."""
-    return sorted(folder / JOURNALS / name for name in recovery.names(folder) if name.endswith(SUFFIX))
+    return sorted(
+        folder / JOURNALS / name for name in recovery.names(folder) if name.endswith(SUFFIX)
+    )
 
 
 def going_on(folder: Path) -> Iterator[tuple[Path, Run]]:

@@ -26,7 +26,13 @@ from typing import BinaryIO
 import msgspec
 
 from tprimat import read
-from tprimat.errors import INSTALL_ANALYSIS, TensorPrimatError, UnreadableError, UsageError, missing_package
+from tprimat.errors import (
+    INSTALL_ANALYSIS,
+    TensorPrimatError,
+    UnreadableError,
+    UsageError,
+    missing_package,
+)
 from tprimat.files import unreadable
 from tprimat.location import elsewhere
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues, ImportedRun, imported, with_start
@@ -58,11 +64,14 @@ STREAMED = 1 << 20
 LARGEST_UNPACKED = 1 << 32
 """Bytes; a compressed file of a structured kind that grows beyond is no result of a training."""
 
-PROCESS = re.compile(r"(?<![a-z])(?:rank[_-]?|node[_-]?|attempt_\d{1,3}[\\/])\d{1,6}(?![a-z\d])", re.IGNORECASE)
+PROCESS = re.compile(
+    r"(?<![a-z])(?:rank[_-]?|node[_-]?|attempt_\d{1,3}[\\/])\d{1,6}(?![a-z\d])", re.IGNORECASE
+)
 """A rank or a node in a path, or torchrun's local rank as in attempt_0/3/stdout.log."""
 
 _CODE = re.compile(
-    r"\.(?:py|pyc|ipynb|sh|js|ts|c|cc|cpp|cu|h|md|rst|html?|tsv|png|jpe?g|gif|svg|pdf|so|o)$", re.IGNORECASE
+    r"\.(?:py|pyc|ipynb|sh|js|ts|c|cc|cpp|cu|h|md|rst|html?|tsv|png|jpe?g|gif|svg|pdf|so|o)$",
+    re.IGNORECASE,
 )
 """Names of files that a directory holds beside logs: left alone there, and read when they are named."""
 
@@ -98,7 +107,11 @@ class LogSource:
         """Name for messages."""
         if self.paths == (STANDARD_INPUT,):
             return "standard input"
-        return self.paths[0] if len(self.paths) == 1 else f"{Path(self.paths[0]).parent}/ ({len(self.paths)} files)"
+        return (
+            self.paths[0]
+            if len(self.paths) == 1
+            else f"{Path(self.paths[0]).parent}/ ({len(self.paths)} files)"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,7 +217,9 @@ def _no_log(path: object, reason: str) -> UnreadableError:
 
 def is_result(head: bytes) -> bool:
     """Return whether a file that begins so is a result of this program."""
-    return head.lstrip()[:1] == b"{" and any(sign in head[: store.SIGNED_WITHIN] for sign in store.SIGNS)
+    return head.lstrip()[:1] == b"{" and any(
+        sign in head[: store.SIGNED_WITHIN] for sign in store.SIGNS
+    )
 
 
 def _why_no_log(path: Path, head: bytes) -> str | None:
@@ -214,13 +229,17 @@ def _why_no_log(path: Path, head: bytes) -> str | None:
     first = head.lstrip()[:1]
     if is_result(head):
         return RESULT
-    if first == b"{" and any(sign in head for sign in (b'"accelerator_model_name"', b'"scaling_factor"')):
+    if first == b"{" and any(
+        sign in head for sign in (b'"accelerator_model_name"', b'"scaling_factor"')
+    ):
         return MLPERF_SYSTEM
     if first == b"[" and path.suffix == ".json":
         return "JSON, but not a result or log"
     # UTF-16 has a NUL in every other byte and says so with its mark.
     is_utf_16 = head.startswith((b"\xff\xfe", b"\xfe\xff"))
-    if not is_utf_16 and (head.count(0) > len(head) // 3 or is_binary(head[:200].decode(errors="replace"))):
+    if not is_utf_16 and (
+        head.count(0) > len(head) // 3 or is_binary(head[:200].decode(errors="replace"))
+    ):
         return "a binary file, such as an image, not a log"
     return NO_LOG_BY_NAME if _CODE.search(path.name) else None
 
@@ -232,7 +251,11 @@ def read_sources(
     workers = min(jobs or os.cpu_count() or 1, len(sources))
     is_piped = any(source.size is None for source in sources)
     pool = None
-    if workers > 1 and not is_piped and sum(source.size or 0 for source in sources) >= PARALLEL_FROM:
+    if (
+        workers > 1
+        and not is_piped
+        and sum(source.size or 0 for source in sources) >= PARALLEL_FROM
+    ):
         pool = _pool(workers)
     if pool is None:
         for source in sources:
@@ -276,7 +299,9 @@ def _begin(folder: Path) -> None:
     threading.Thread(target=follow, daemon=True).start()
 
 
-def _finished(source: LogSource, future: concurrent.futures.Future[Outcome]) -> tuple[LogSource, Outcome]:
+def _finished(
+    source: LogSource, future: concurrent.futures.Future[Outcome]
+) -> tuple[LogSource, Outcome]:
     try:
         return source, future.result()
     except BrokenProcessPool:
@@ -313,7 +338,9 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
     file_format = mapped.file_format(given.columns) if given.columns else read.file_format_of(head)
     if file_format is None:
         parsed_logs = read.parse_chunks(contents[0], logs[0].name)
-        found = with_start([imported(source.title, parsed, logs, given) for parsed in parsed_logs], logs[0])
+        found = with_start(
+            [imported(source.title, parsed, logs, given) for parsed in parsed_logs], logs[0]
+        )
         return _named(found, _headings(found, source), given)
     for log in logs:
         log.end = None
@@ -334,21 +361,34 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
     return _named(found, [each.run.label for each in found], given)
 
 
-def _named(found: list[ImportedRun], names: Sequence[str | None], given: GivenValues) -> list[ImportedRun]:
+def _named(
+    found: list[ImportedRun], names: Sequence[str | None], given: GivenValues
+) -> list[ImportedRun]:
     """Return the trainings under their names in the source, or the one that FILE#2 or FILE#HEADING selects.
 
     Raises UsageError if there is no such training.
     """
     if given.training is not None and found:
         title = f"{found[0].title}#{given.training}"
-        places = {key: place for place, name in enumerate(names) for key in (str(place + 1), (name or "").casefold())}
+        places = {
+            key: place
+            for place, name in enumerate(names)
+            for key in (str(place + 1), (name or "").casefold())
+        }
         place = places.get(given.training.casefold())
         if place is None:
             hint = f"there are {', '.join(filter(None, places))}"
-            raise UsageError(f"{title}: no such training in it", hint=hint, heading="not-a-training-log")
-        found, names = [dataclasses.replace(found[place], title=title)], [names[place] or Path(title).name]
+            raise UsageError(
+                f"{title}: no such training in it", hint=hint, heading="not-a-training-log"
+            )
+        found, names = (
+            [dataclasses.replace(found[place], title=title)],
+            [names[place] or Path(title).name],
+        )
     return [
-        dataclasses.replace(each, run=readable(msgspec.structs.replace(each.run, label=each.run.label or name)))
+        dataclasses.replace(
+            each, run=readable(msgspec.structs.replace(each.run, label=each.run.label or name))
+        )
         for each, name in zip(found, names, strict=True)
     ]
 
@@ -365,8 +405,16 @@ def _headings(found: list[ImportedRun], source: LogSource) -> Sequence[str | Non
 def _beside(file_format: FileFormat, path: str) -> dict[str, bytes]:
     """Return the small files that help to read a source, by their path in its directory."""
     folder = Path(file_format.together(path) if file_format.together else Path(path).parent)
-    files = (file for pattern in file_format.beside for file in sorted(folder.glob(pattern)) if file.is_file())
-    contents = {str(file.relative_to(folder)): read_small(file) for file in itertools.islice(files, MOST_BESIDE)}
+    files = (
+        file
+        for pattern in file_format.beside
+        for file in sorted(folder.glob(pattern))
+        if file.is_file()
+    )
+    contents = {
+        str(file.relative_to(folder)): read_small(file)
+        for file in itertools.islice(files, MOST_BESIDE)
+    }
     return {name: content for name, content in contents.items() if content is not None}
 
 

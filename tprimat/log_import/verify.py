@@ -25,7 +25,15 @@ from tprimat.log_import.load import keys
 from tprimat.read import mapped
 from tprimat.record.console import PRINTED_MEAN
 from tprimat.results.result_file import RecordedRepetition, ResultFile, runs_of
-from tprimat.results.run import RECORD_FIELDS, SERIES, PerformanceMetrics, Run, Source, StatedValues, Steady
+from tprimat.results.run import (
+    RECORD_FIELDS,
+    SERIES,
+    PerformanceMetrics,
+    Run,
+    Source,
+    StatedValues,
+    Steady,
+)
 from tprimat.store import store
 from tprimat.text import plain
 
@@ -138,16 +146,26 @@ def verify(path: Path) -> Verification:
             shown = (PRINTED_MEAN.match(line.text) for line in log.lines())
             consoles += (float(each[1]) / (1000 if each[2] else 1) for each in shown if each)
         runs = tuple(
-            each for result in results for each in _verified(result, lambda given: read(given)[1], hashes, consoles)
+            each
+            for result in results
+            for each in _verified(result, lambda given: read(given)[1], hashes, consoles)
         )
         kinds = inspection.kinds(folder)
         foreign = [*(f"{name}: a link, a device or a program" for name in odd)]
-        foreign += [f"{name}: {kind}" for name, kind in kinds.items() if kind not in inspection.KINDS]
+        foreign += [
+            f"{name}: {kind}" for name, kind in kinds.items() if kind not in inspection.KINDS
+        ]
         known = {key for run in stated for key in keys(run, is_packed=True)}
-        extra = [_name(each.run) for each in merged if not is_live and not keys(each.run, is_packed=True) & known]
+        extra = [
+            _name(each.run)
+            for each in merged
+            if not is_live and not keys(each.run, is_packed=True) & known
+        ]
         counts = {kind: [*kinds.values()].count(kind) for kind in inspection.KINDS}
         private = tuple(inspection.private(folder))
-        return Verification(runs, tuple(_changed(folder)), private, tuple(foreign), counts, tuple(extra))
+        return Verification(
+            runs, tuple(_changed(folder)), private, tuple(foreign), counts, tuple(extra)
+        )
 
 
 def _as_json(given: StatedValues) -> str:
@@ -199,7 +217,10 @@ def _changed(folder: Path) -> Iterator[str]:
 
 
 def _verified(
-    path: Path, logs: Callable[[str], Sequence[Run]], hashes: Collection[str], consoles: Sequence[float]
+    path: Path,
+    logs: Callable[[str], Sequence[Run]],
+    hashes: Collection[str],
+    consoles: Sequence[float],
 ) -> Iterator[VerifiedRun]:
     """Yield the runs of a result; `logs` are those that the bundle's logs give with the values of a source.given."""
     runs = store.read(path)
@@ -214,8 +235,18 @@ def _verified(
     for number, (run, (stored, steady)) in enumerate(zip(runs, records, strict=True), 1):
         summary = summarize(run)
         compared = [
-            *_fields("performance_metrics", stored.known(), rounded(summary.performance).known(), "its steps"),
-            *_fields("steady", steady.known() if stored.known() else {}, summary.steady.known(), "its steps"),
+            *_fields(
+                "performance_metrics",
+                stored.known(),
+                rounded(summary.performance).known(),
+                "its steps",
+            ),
+            *_fields(
+                "steady",
+                steady.known() if stored.known() else {},
+                summary.steady.known(),
+                "its steps",
+            ),
         ]
         if file is not None and number == 1:
             compared.append(_top_level(file))
@@ -238,29 +269,41 @@ def _verified(
             original = all(file.sha256 in hashes for file in source.files)
             compared += _with_log(run, log, original=original)
         elif run.ending:
-            compared.append(_compared("ending.kind", run.ending.kind, how_ended(run).kind, "its status"))
+            compared.append(
+                _compared("ending.kind", run.ending.kind, how_ended(run).kind, "its status")
+            )
         differences = [each for each in compared if each is not None]
         name = None if log is None else _name(log)
         findings = _findings(run, summary)
         if log is not None:
-            if not run.ending and (lost := {note.code for note in log.notes} - {note.code for note in run.notes}):
+            if not run.ending and (
+                lost := {note.code for note in log.notes} - {note.code for note in run.notes}
+            ):
                 text = f"what {name} tells and the result doesn't: {', '.join(sorted(lost))}"
                 findings.append(Finding("unverified", "notes", text))
             if not _confirms_times(log):
-                findings.append(Finding("unverified", CLAIMED, "step times are only claimed: no stamps confirm them"))
+                findings.append(
+                    Finding(
+                        "unverified", CLAIMED, "step times are only claimed: no stamps confirm them"
+                    )
+                )
             # Who submits can leave out of a result what contradicts it.
             findings += [each for each in _findings(log, summarize(log)) if each not in findings]
         # A result of schema 1 says which values the user set, not to what. A directory may have named the model, and a
         # copy has none.
         is_named = original is False and log and log.model_config.num_layers
         of_user = {_place(name) for name in (*source.overrides, *(["model"] if is_named else []))}
-        open_ = [each for each in differences if {each.field, each.field.partition(".")[0]} & of_user]
+        open_ = [
+            each for each in differences if {each.field, each.field.partition(".")[0]} & of_user
+        ]
         for difference in (*open_, *claims):
             text = f"{difference.field}: {difference.stored} in the result, {difference.recomputed} in {name}"
             findings.append(Finding("unverified", "override", text))
         differences = [each for each in differences if each not in open_]
         unsupported = _unsupported(run, bare, log) if bare and log else ()
-        is_unstamped = log and any(log.step_times) and not log.timeline and log.timing.kind != "stamps"
+        is_unstamped = (
+            log and any(log.step_times) and not log.timeline and log.timing.kind != "stamps"
+        )
         unchecked = (UNSTAMPED,) if is_unstamped else ()
         found = tuple(differences), tuple(findings), unsupported, unchecked
         yield VerifiedRun(path.name, number, name, original, len(compared), *found)
@@ -269,9 +312,15 @@ def _verified(
 def _findings(run: Run, summary: Summary) -> list[Finding]:
     """Return what is impossible in a run, contradicts itself, or can't be checked."""
     every = physics.findings(run, summary)
-    findings = [each for each in every if each.severity in ("error", "unverified") or each.rule == CONTRADICTION]
+    findings = [
+        each
+        for each in every
+        if each.severity in ("error", "unverified") or each.rule == CONTRADICTION
+    ]
     if any(map(run.told, physics.STAMPS)):
-        findings.append(Finding("unverified", CLAIMED, "step times are only claimed: the stamps are others"))
+        findings.append(
+            Finding("unverified", CLAIMED, "step times are only claimed: the stamps are others")
+        )
     if summary.performance.avg_step_time_seconds is None:
         text = "no speed: the run failed" if run.status == "failed" else "no speed: too few steps"
         findings.append(Finding("unverified", NO_SPEED, text))
@@ -287,12 +336,16 @@ def _confirms_times(log: Run) -> bool:
     if not spans or log.timing.kind == "stamps" or not any(log.step_times):
         return True
     first, last = spans[0].first_step or 1, max(each.last_step or 1 for each in spans)
-    passed = math.fsum(each.duration for each in log.timeline if each.kind in ("training", "unknown"))
+    passed = math.fsum(
+        each.duration for each in log.timeline if each.kind in ("training", "unknown")
+    )
     # A time may stand for all steps since the record before it, as in MLPerf's of every 32 steps.
     since = [step - before for before, step in itertools.pairwise((first - 1, *log.steps))]
     for windows in (log.window_steps, since):
         records = zip(log.steps, log.step_times, windows, strict=True)
-        printed = math.fsum((time or 0.0) * window for step, time, window in records if first <= step <= last)
+        printed = math.fsum(
+            (time or 0.0) * window for step, time, window in records if first <= step <= last
+        )
         if abs(printed - passed) <= CONFIRMED * printed + 2.0:
             return True
     return False
@@ -307,13 +360,17 @@ def _top_level(file: ResultFile) -> Difference | None:
         return [getattr(run, name) for name in sorted(names)]
 
     same = not file.runs or values(file) in [values(run) for run in file.runs]
-    return None if same else Difference("top level", "a run of its own", "one of `runs`", "its runs")
+    return (
+        None if same else Difference("top level", "a run of its own", "one of `runs`", "its runs")
+    )
 
 
 def _log_of(run: Run, logs: Sequence[Run]) -> Run | None:
     """Return what was read from the log of a run: the training most like it of those in logs of its name."""
     same = [log for log in logs if bundle.log_names(run) & bundle.log_names(log)]
-    return min(same, key=lambda log: sum(each is not None for each in _with_log(run, log)), default=None)
+    return min(
+        same, key=lambda log: sum(each is not None for each in _with_log(run, log)), default=None
+    )
 
 
 def _name(log: Run) -> str:
@@ -327,19 +384,33 @@ def _with_log(run: Run, log: Run, *, original: bool = True) -> Iterator[Differen
     """
     name = _name(log)
     # What decides is compared where the log has none, too.
-    none = {"ending.cause": None, "ending.line": None, "run.profiled_steps": None, "run.timeline": None}
+    none = {
+        "ending.cause": None,
+        "ending.line": None,
+        "run.profiled_steps": None,
+        "run.timeline": None,
+    }
     stored, stated = _stated(run), {**none, **_stated(log)}
     if models.find(run.model) is not None and models.find(run.model) is models.find(log.model):
         # Two names of one model; what else it states is compared.
         stored["run.model"] = log.model
     if run.ending is None:
         # Of schema 1. Its status, which is compared, says it.
-        stated = {key: each for key, each in stated.items() if not key.startswith(("ending.", "run.notes"))}
+        stated = {
+            key: each
+            for key, each in stated.items()
+            if not key.startswith(("ending.", "run.notes"))
+        }
     for key, value in stated.items():
         is_open = key in _OPEN or (key == "ending.cause" and not original)
         if not is_open and (key in stored or not key.startswith(_GROWING)):
-            yield _compared(key, _short(stored.get(key), value), _short(value, stored.get(key)), name)
-    series = {each: (getattr(run, each), getattr(log, each)) for each in (*_SERIES, *(("lines",) if original else ()))}
+            yield _compared(
+                key, _short(stored.get(key), value), _short(value, stored.get(key)), name
+            )
+    series = {
+        each: (getattr(run, each), getattr(log, each))
+        for each in (*_SERIES, *(("lines",) if original else ()))
+    }
     for key, values in run.native_metrics.items():
         again, field = log.native_metrics.get(key), f"native_metrics.{key}"
         if isinstance(values, tuple) and isinstance(again, tuple):
@@ -361,8 +432,17 @@ def _with_log(run: Run, log: Run, *, original: bool = True) -> Iterator[Differen
 
 def _stated(run: Run) -> dict[str, object]:
     """Return all that a run states, by field; its series, files and stated values are compared on their own."""
-    fields = {name: getattr(run, name) for name in run.__struct_fields__ if name not in (*SERIES, "source")}
-    fields |= {"source": {"dialect": run.source and run.source.dialect, "command": run.source and run.source.command}}
+    fields = {
+        name: getattr(run, name)
+        for name in run.__struct_fields__
+        if name not in (*SERIES, "source")
+    }
+    fields |= {
+        "source": {
+            "dialect": run.source and run.source.dialect,
+            "command": run.source and run.source.command,
+        }
+    }
     return {key: value for name, each in fields.items() for key, value in _values(each, name)}
 
 
@@ -379,7 +459,11 @@ def _values(value: object, *names: str) -> Iterator[tuple[str, object]]:
 
 def _short(value: object, other: object) -> object:
     """Return a value as a difference shows it: of a long list, its length."""
-    return f"{len(value)} entries" if isinstance(value, tuple) and len(value) > 3 and value != other else value
+    return (
+        f"{len(value)} entries"
+        if isinstance(value, tuple) and len(value) > 3 and value != other
+        else value
+    )
 
 
 def _claimed(run: Run, bare: Run, log: Run) -> Iterator[Difference]:
@@ -406,7 +490,9 @@ def _unsupported(run: Run, bare: Run, log: Run) -> tuple[str, ...]:
     """
     stored, stated, again = map(_stated, (run, bare, log))
     changed = {name for name in _OPEN if stored.get(name) != again.get(name)}
-    return tuple(name for name in stored if name in changed or (name not in stated and name not in _OPEN))
+    return tuple(
+        name for name in stored if name in changed or (name not in stated and name not in _OPEN)
+    )
 
 
 def _compared(field: str, stored: object, recomputed: object, place: str) -> Difference | None:

@@ -102,7 +102,10 @@ def partition(host: Host) -> str | None:
     """Return the compute and memory partition of this machine's GPUs, such as SPX/NPS1; None if they differ."""
     found = set()
     for path in host.path(_PCI).glob("*/current_compute_partition"):
-        names = [host.read(f"{_PCI}/{path.parent.name}/current_{which}_partition") for which in ("compute", "memory")]
+        names = [
+            host.read(f"{_PCI}/{path.parent.name}/current_{which}_partition")
+            for which in ("compute", "memory")
+        ]
         found.add("/".join(name.strip() for name in names if name))
     return found.pop() if len(found) == 1 else None
 
@@ -118,7 +121,11 @@ class Reader:
 
     def read(self) -> tuple[GpuState, ...]:
         """Return the GPUs that answer."""
-        states = [self._completed(state) for state in _known_states(self._host, self._smi) if state.id in self._ids]
+        states = [
+            self._completed(state)
+            for state in _known_states(self._host, self._smi)
+            if state.id in self._ids
+        ]
         return tuple(states or (row for row in _amd_smi_states(self._host) if row.id in self._ids))
 
     def _completed(self, state: GpuState) -> GpuState:
@@ -133,7 +140,9 @@ class Reader:
         link = ask("amdsmi_gpu_xgmi_error_status", handle)
         known = {
             "energy_j": self._energy_j(handle),
-            "power_w": _first_number(power, "current_socket_power", "socket_power", "average_socket_power"),
+            "power_w": _first_number(
+                power, "current_socket_power", "socket_power", "average_socket_power"
+            ),
             "temperature_c": _first_number(metrics, "temperature_hotspot", "temperature_edge"),
             "memory_temperature_c": _first_number(metrics, "temperature_mem"),
             "utilisation_percent": _activity(self._smi, handle),
@@ -147,7 +156,9 @@ class Reader:
             else None,
             "throttle": self._throttle_reasons(state.id or "", metrics) or None,
         }
-        return msgspec.structs.replace(state, **{name: value for name, value in known.items() if value is not None})
+        return msgspec.structs.replace(
+            state, **{name: value for name, value in known.items() if value is not None}
+        )
 
     def _energy_j(self, handle: Any) -> float | None:
         counter = _mapping(self._smi.ask("amdsmi_get_energy_count", handle))
@@ -175,7 +186,9 @@ class Reader:
             return int(_first_number(metrics, "indep_throttle_status") or 0)
         # From ROCm 6.3 on amdsmi states only whether there are any.
         try:
-            form, revision, bits = _BITS.unpack_from(self._host.path(f"{_PCI}/{address}/gpu_metrics").read_bytes())
+            form, revision, bits = _BITS.unpack_from(
+                self._host.path(f"{_PCI}/{address}/gpu_metrics").read_bytes()
+            )
         except (OSError, struct.error):
             return 0
         return bits if (form, revision) == (1, 3) and bits != 2**64 - 1 else 0
@@ -191,7 +204,11 @@ def _first_number(values: Values, *names: str) -> float | None:
     """Return the first of these that is a number: what the firmware doesn't state is "N/A", or all ones."""
     for name in names:
         value = values.get(name)
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and value not in (0xFFFF, 2**32 - 1):
+        if (
+            isinstance(value, (int, float))
+            and not isinstance(value, bool)
+            and value not in (0xFFFF, 2**32 - 1)
+        ):
             return value
     return None
 
@@ -199,8 +216,12 @@ def _first_number(values: Values, *names: str) -> float | None:
 def _known_states(host: Host, smi: VendorLibrary) -> tuple[GpuState, ...]:
     """Return all GPUs in the order of their PCI addresses, by the driver's files or else by the library."""
     addresses = sorted(path.parent.name for path in host.path(_PCI).glob("*/mem_info_vram_total"))
-    cards = [each for each in addresses if (host.read(f"{_PCI}/{each}/vendor") or "").strip() == "0x1002"]
-    return tuple(_driver_state(host, index, each) for index, each in enumerate(cards)) or tuple(_library_states(smi))
+    cards = [
+        each for each in addresses if (host.read(f"{_PCI}/{each}/vendor") or "").strip() == "0x1002"
+    ]
+    return tuple(_driver_state(host, index, each) for index, each in enumerate(cards)) or tuple(
+        _library_states(smi)
+    )
 
 
 _FILES: Mapping[str, tuple[float, str]] = {
@@ -228,7 +249,9 @@ and the one to read then; {} is the directory of the sensors."""
 def _driver_state(host: Host, index: int, address: str) -> GpuState:
     base = f"{_PCI}/{address}"
     sensors = next((path.name for path in sorted(host.path(f"{base}/hwmon").glob("hwmon*"))), None)
-    clocks = re.findall(r"^\d+:\s*(\d+)Mhz", host.read(f"{base}/pp_dpm_sclk") or "", re.MULTILINE | re.IGNORECASE)
+    clocks = re.findall(
+        r"^\d+:\s*(\d+)Mhz", host.read(f"{base}/pp_dpm_sclk") or "", re.MULTILINE | re.IGNORECASE
+    )
     device = (host.read(f"{base}/device") or "").strip()
     numbers: FieldValues = {}
     for field, (factor, files) in _FILES.items():
@@ -253,7 +276,9 @@ def _read(host: Host, name: str, factor: float) -> float | None:
 def _handles(smi: VendorLibrary) -> list[tuple[str, Any]]:
     """Return PCI address and handle of each GPU, in the order in which amd-smi numbers them."""
     handles = smi.ask("amdsmi_get_processor_handles") or ()
-    return [(str(smi.ask("amdsmi_get_gpu_device_bdf", handle)).lower(), handle) for handle in handles]
+    return [
+        (str(smi.ask("amdsmi_get_gpu_device_bdf", handle)).lower(), handle) for handle in handles
+    ]
 
 
 def _activity(smi: VendorLibrary, handle: Any) -> float | None:
@@ -269,7 +294,9 @@ def _library_states(smi: VendorLibrary) -> Iterator[GpuState]:
             smi.ask(f"amdsmi_get_gpu_memory_{which}", handle, smi.module.AmdSmiMemoryType.VRAM)
             for which in ("total", "usage")
         )
-        name = (smi.ask("amdsmi_get_gpu_asic_info", handle) or {}).get("market_name") or "unknown GPU"
+        name = (smi.ask("amdsmi_get_gpu_asic_info", handle) or {}).get(
+            "market_name"
+        ) or "unknown GPU"
         percent, total_gb, used_gb = _activity(smi, handle), _gigabytes(total), _gigabytes(used)
         yield GpuState(index, name, total_gb, used_gb, id=address, utilisation_percent=percent)
 
@@ -291,7 +318,8 @@ _PRINTED = {
 def _amd_smi_states(host: Host) -> Iterator[GpuState]:
     """Yield what `amd-smi metric` prints, with the addresses of `amd-smi list`."""
     addresses = {
-        gpu.get("gpu"): str(gpu.get("bdf", "")).lower() for gpu in _rows(host.command(["amd-smi", "list", "--json"]))
+        gpu.get("gpu"): str(gpu.get("bdf", "")).lower()
+        for gpu in _rows(host.command(["amd-smi", "list", "--json"]))
     }
     for gpu in _rows(host.command(["amd-smi", "metric", "--json"])):
         memory = _mapping(gpu.get("mem_usage"))
@@ -341,7 +369,9 @@ def _library_processes(host: Host) -> list[GpuProcess] | None:
                 return None
             for each in listed:
                 memory = (each.get("memory_usage") or {}).get("vram_mem")
-                processes.append(GpuProcess(each["pid"], str(index), address, _name(each), _gigabytes(memory)))
+                processes.append(
+                    GpuProcess(each["pid"], str(index), address, _name(each), _gigabytes(memory))
+                )
         return processes if handles else None
 
 
@@ -356,9 +386,13 @@ def _amd_smi_processes(host: Host) -> list[GpuProcess] | None:
             info = _mapping(_mapping(entry).get("process_info"))
             if str(info.get("pid", "")).isdigit():
                 usage = info.get("memory_usage")
-                memory = usage.get("vram_mem") if isinstance(usage, Mapping) else info.get("mem_usage")
+                memory = (
+                    usage.get("vram_mem") if isinstance(usage, Mapping) else info.get("mem_usage")
+                )
                 number = str(gpu.get("gpu", "")) or None
-                processes.append(GpuProcess(int(info["pid"]), number, None, _name(info), _gigabytes(memory)))
+                processes.append(
+                    GpuProcess(int(info["pid"]), number, None, _name(info), _gigabytes(memory))
+                )
     return processes
 
 
@@ -370,7 +404,9 @@ def _rocm_smi_processes(host: Host) -> list[GpuProcess] | None:
     for key, value in _mapping(_mapping(_json(text)).get("system")).items():
         words = [word.strip() for word in str(value).split(",")]
         if key.startswith("PID") and key[3:].isdigit() and len(words) >= 3 and words[2].isdigit():
-            processes.append(GpuProcess(int(key[3:]), None, None, words[0] or None, int(words[2]) / GB))
+            processes.append(
+                GpuProcess(int(key[3:]), None, None, words[0] or None, int(words[2]) / GB)
+            )
     return processes
 
 

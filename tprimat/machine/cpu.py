@@ -100,7 +100,11 @@ class CpuReader:
             held_back_s=self._held_back_s(),
             frequency_mhz=_frequency_mhz(),
             load_average=_load_average(),
-            energy_j={name: joules for name, file in self._packages if (joules := self._joules(file)) is not None},
+            energy_j={
+                name: joules
+                for name, file in self._packages
+                if (joules := self._joules(file)) is not None
+            },
             energy_range_j=self._ranges,
         )
 
@@ -108,20 +112,30 @@ class CpuReader:
         """Return the time used by the training so far, and by other programs since the first look."""
         began = time.process_time()
         attributes = ["ppid", "name", "cpu_times", "create_time"]
-        processes = {each.pid: each.info for each in psutil.process_iter(attributes) if each.info["cpu_times"]}
+        processes = {
+            each.pid: each.info
+            for each in psutil.process_iter(attributes)
+            if each.info["cpu_times"]
+        }
         own, others = 0.0, {}
         for pid, known in processes.items():
             times = known["cpu_times"]
             if self._is_own(pid, processes):
                 own += sum(times[:4])  # user and system, then those of children that have exited
             else:
-                others[pid, known["create_time"], for_encoding(known["name"] or "?", "utf-8")] = times[0] + times[1]
+                others[pid, known["create_time"], for_encoding(known["name"] or "?", "utf-8")] = (
+                    times[0] + times[1]
+                )
         if self._used_before is None:
             self._used_before = others
         used = {key: seconds - self._used_before.get(key, 0.0) for key, seconds in others.items()}
-        busiest = sorted((key for key in used if used[key] > 0), key=lambda key: -used[key])[:MOST_PROGRAMS]
+        busiest = sorted((key for key in used if used[key] > 0), key=lambda key: -used[key])[
+            :MOST_PROGRAMS
+        ]
         self._due = time.monotonic() + (time.process_time() - began) / SCAN_SHARE
-        return round(own, 2), {f"{name} ({pid})": round(used[pid, start, name], 2) for pid, start, name in busiest}
+        return round(own, 2), {
+            f"{name} ({pid})": round(used[pid, start, name], 2) for pid, start, name in busiest
+        }
 
     def _is_own(self, pid: int, processes: dict[int, Any]) -> bool:
         for _ in range(64):  # deeper than any family; a circle is no family
@@ -171,7 +185,9 @@ class CpuReader:
         if refused:
             self.unknown.append("CPU energy: RAPL's counters can be read only by root (energy_uj)")
         elif not found:
-            self.unknown.append(f"CPU energy: no RAPL counter here ({_POWERCAP}), as in most virtual machines")
+            self.unknown.append(
+                f"CPU energy: no RAPL counter here ({_POWERCAP}), as in most virtual machines"
+            )
         return [] if refused else found
 
     def _joules(self, file: str) -> float | None:

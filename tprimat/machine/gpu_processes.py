@@ -21,7 +21,11 @@ from tprimat.machine.host import Host
 from tprimat.text import for_encoding
 
 _POLL_SECONDS = 0.1
-_DEVICES = ("/dev/nvidia", "/dev/dri/renderD", *(file for files in DRIVER_FILES.values() for file in files))
+_DEVICES = (
+    "/dev/nvidia",
+    "/dev/dri/renderD",
+    *(file for files in DRIVER_FILES.values() for file in files),
+)
 
 
 def list_processes(host: Host) -> tuple[GpuProcess, ...] | None:
@@ -61,7 +65,10 @@ def terminate(
     Each is checked by can_terminate() before each signal, and reported in a line.
     """
     remaining = list(processes)
-    for number, word in ((signal.SIGTERM, "SIGTERM sent"), (getattr(signal, "SIGKILL", signal.SIGTERM), "killed")):
+    for number, word in (
+        (signal.SIGTERM, "SIGTERM sent"),
+        (getattr(signal, "SIGKILL", signal.SIGTERM), "killed"),
+    ):
         signalled = []
         for process in (each for each in remaining if can_terminate(each, host)):
             try:
@@ -77,7 +84,9 @@ def terminate(
                 break
             time.sleep(_POLL_SECONDS)
     for process in remaining:
-        report(f"process {process.pid}: still running; a process that waits for its GPU exits when the driver returns")
+        report(
+            f"process {process.pid}: still running; a process that waits for its GPU exits when the driver returns"
+        )
     return tuple(remaining)
 
 
@@ -88,8 +97,12 @@ def _with_details(process: GpuProcess) -> GpuProcess:
         with known.oneshot():
             if known.status() == psutil.STATUS_ZOMBIE:
                 return process
-            command = for_encoding(" ".join(word for word in known.cmdline() if word), "utf-8") or None
-            return dataclasses.replace(process, user=known.username(), command=command, started=known.create_time())
+            command = (
+                for_encoding(" ".join(word for word in known.cmdline() if word), "utf-8") or None
+            )
+            return dataclasses.replace(
+                process, user=known.username(), command=command, started=known.create_time()
+            )
     except psutil.Error:
         return process
 

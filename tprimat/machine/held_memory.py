@@ -58,8 +58,12 @@ def with_held_memory(
     # Ranks of one job start at different moments: a rank looks at its own GPU alone.
     rank = host.environ.get("LOCAL_RANK", "")
     own_gpu = int(rank) if rank.isdigit() and int(rank) < len(devices) else None
-    read = [device for device in devices if device.index not in held and own_gpu in (None, device.index)]
-    in_use = bool(torch.cuda.is_initialized()) and any(torch.cuda.memory_reserved(device.index) for device in read)
+    read = [
+        device for device in devices if device.index not in held and own_gpu in (None, device.index)
+    ]
+    in_use = bool(torch.cuda.is_initialized()) and any(
+        torch.cuda.memory_reserved(device.index) for device in read
+    )
     states = (nvidia if platform == "nvd" else amd).states(host) if read else ()
     used_gb = {state.id: state.memory_used_gb for state in states}
     # NVIDIA's driver states what this process holds, if it knows it by our number; AMD's doesn't.
@@ -70,7 +74,10 @@ def with_held_memory(
 
     def held_of(device: Device) -> float | None:
         if device.is_integrated:
-            ours = int(psutil.Process().memory_info().rss + (torch.cuda.memory_reserved(device.index) if in_use else 0))
+            ours = int(
+                psutil.Process().memory_info().rss
+                + (torch.cuda.memory_reserved(device.index) if in_use else 0)
+            )
             return max(0.0, hosts.memory_gb() - (hosts.available_bytes() + ours) / GB)
         is_whole = sharing[device.id] == 1 and not (platform == "amd" and device.partition)
         used, own = used_gb.get(device.id) if is_whole else None, own_gb.get(device.id)
@@ -80,12 +87,22 @@ def with_held_memory(
 
     held |= {device.index: held_of(device) for device in read}
     if not in_use:
-        _READ.update({_key(device): held[device.index] for device in devices if device.index in held})
+        _READ.update(
+            {_key(device): held[device.index] for device in devices if device.index in held}
+        )
     unknown = [str(index) for index, gigabytes in held.items() if gigabytes is None]
-    why = "this process itself already holds some" if in_use else "memory in use is no more than this process's context"
+    why = (
+        "this process itself already holds some"
+        if in_use
+        else "memory in use is no more than this process's context"
+    )
     return (
-        tuple(dataclasses.replace(device, memory_held_gb=held.get(device.index)) for device in devices),
-        [f"memory held by other processes is unknown on GPU {', '.join(unknown)}: {why}"] if unknown else [],
+        tuple(
+            dataclasses.replace(device, memory_held_gb=held.get(device.index)) for device in devices
+        ),
+        [f"memory held by other processes is unknown on GPU {', '.join(unknown)}: {why}"]
+        if unknown
+        else [],
     )
 
 
@@ -105,19 +122,31 @@ def held_memory_warning(devices: Sequence[Device], platform: Platform, host: Hos
     amounts, ids = [], set()
     for device in devices:
         held, total = device.memory_held_gb or 0.0, device.info.total_memory_gb or 0.0
-        least = SYSTEM_SHARE * total if device.is_integrated else max(LEAST_WARNED_GB, HELD_SHARE * total)
+        least = (
+            SYSTEM_SHARE * total
+            if device.is_integrated
+            else max(LEAST_WARNED_GB, HELD_SHARE * total)
+        )
         if held > least:
             amounts.append(f"GPU {device.index} ({held:.1f} of {total:.1f} GB)")
             ids.add(device.id)
     if not amounts:
         return None
-    listed = (nvidia.processes(host, graphics=True) if platform == "nvd" else amd.processes(host)) or ()
+    listed = (
+        nvidia.processes(host, graphics=True) if platform == "nvd" else amd.processes(host)
+    ) or ()
     others = [process for process in listed if process.pid != os.getpid()]
     # AMD's tools don't state a GPU's address: their processes are those of all GPUs.
     located = platform == "nvd" or all(process.gpu_id is not None for process in others)
-    named = ", ".join(_description(process) for process in others if not located or process.gpu_id in ids)
+    named = ", ".join(
+        _description(process) for process in others if not located or process.gpu_id in ids
+    )
     variable = "HIP_VISIBLE_DEVICES" if platform == "amd" else "CUDA_VISIBLE_DEVICES"
-    elsewhere = "in a container: check on the host" if hosts.container(host) else "a desktop's, or a driver's own"
+    elsewhere = (
+        "in a container: check on the host"
+        if hosts.container(host)
+        else "a desktop's, or a driver's own"
+    )
     who = f"; the driver doesn't list them here ({elsewhere})"
     if any(device.is_integrated for device in devices):
         who = ", which is the system's"

@@ -70,7 +70,11 @@ def is_emulated() -> bool:
 def run_bounded(argv: Sequence[str]) -> str | None:
     """Return what a command prints, or None if it is missing, fails, or takes longer than COMMAND_SECONDS."""
     try:
-        quiet: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": COMMAND_SECONDS}
+        quiet: dict[str, Any] = {
+            "stdin": subprocess.DEVNULL,
+            "capture_output": True,
+            "timeout": COMMAND_SECONDS,
+        }
         done = subprocess.run(list(argv), **quiet, encoding="utf-8", errors="replace")
     except (OSError, subprocess.TimeoutExpired):
         return None
@@ -146,7 +150,9 @@ def cpu_name(host: Host) -> str | None:
     if sys.platform == "darwin":
         return (host.command(["sysctl", "-n", "machdep.cpu.brand_string"]) or "").strip() or None
     # Linux names no model for ARM processors; lscpu knows them by their numbers.
-    name = _stated(r"^Model name:\s*(.+)$", host.command(["lscpu"]) if sys.platform == "linux" else None)
+    name = _stated(
+        r"^Model name:\s*(.+)$", host.command(["lscpu"]) if sys.platform == "linux" else None
+    )
     return name or host.environ.get("PROCESSOR_IDENTIFIER") or platform.processor() or None
 
 
@@ -157,7 +163,11 @@ def cpu_threads(host: Host) -> int | None:
     allowed = len(affinity(0)) if affinity else os.cpu_count()
     levels = control_groups(host, "cpu", "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
     # Unbounded is "max", or -1.
-    pairs = [tuple(map(int, words)) for words in levels if len(words) == 2 and all(map(str.isdigit, words))]
+    pairs = [
+        tuple(map(int, words))
+        for words in levels
+        if len(words) == 2 and all(map(str.isdigit, words))
+    ]
     quotas = [math.ceil(quota / period) for quota, period in pairs if period > 0]
     return None if allowed is None else max(1, min([allowed, *quotas]))
 
@@ -195,7 +205,9 @@ def memory_limit_gb(host: Host) -> float | None:
 
 def free_space(folder: Path) -> tuple[float | None, Path]:
     """Return the free space of a directory, GB (None if unknown), and the existing directory that it is in."""
-    where = next(each for each in (folder, *folder.absolute().parents) if each.is_dir() or not each.name)
+    where = next(
+        each for each in (folder, *folder.absolute().parents) if each.is_dir() or not each.name
+    )
     try:
         return shutil.disk_usage(where).free / GB, where
     except OSError:
@@ -212,20 +224,37 @@ def operating_system(host: Host) -> str:
 def container(host: Host) -> str | None:
     """Return the kind of container that this runs in, with its image if one is stated; None outside of any."""
     podman = host.read("/run/.containerenv")
-    apptainer = host.environ.get("APPTAINER_CONTAINER") or host.environ.get("SINGULARITY_CONTAINER") or ""
+    apptainer = (
+        host.environ.get("APPTAINER_CONTAINER") or host.environ.get("SINGULARITY_CONTAINER") or ""
+    )
     group = re.search(r"docker|containerd|libpod|lxc|kubepods", host.read("/proc/1/cgroup") or "")
     program = (
         ("podman" if podman is not None else None)
         or ("apptainer" if apptainer else None)
         or ("docker" if host.path("/.dockerenv").exists() else None)
         or host.environ.get("container")
-        or ({"libpod": "podman", "kubepods": "kubernetes"}.get(group[0], group[0]) if group else None)
+        or (
+            {"libpod": "podman", "kubepods": "kubernetes"}.get(group[0], group[0])
+            if group
+            else None
+        )
     )
-    image = _stated(r'^image="?([^"\n]+)', podman) if podman is not None else re.split(r"[/\\]", apptainer)[-1]
+    image = (
+        _stated(r'^image="?([^"\n]+)', podman)
+        if podman is not None
+        else re.split(r"[/\\]", apptainer)[-1]
+    )
     product = host.environ.get("NVIDIA_PRODUCT_NAME", "PyTorch")
-    stated = {f"NVIDIA {product}": host.environ.get("NVIDIA_PYTORCH_VERSION"), "NeMo": host.environ.get("NEMO_VERSION")}
-    details = ", ".join(filter(None, [image, *(f"{name} {version}" for name, version in stated.items() if version)]))
-    kinds = filter(None, ("kubernetes" if "KUBERNETES_SERVICE_HOST" in host.environ else None, program))
+    stated = {
+        f"NVIDIA {product}": host.environ.get("NVIDIA_PYTORCH_VERSION"),
+        "NeMo": host.environ.get("NEMO_VERSION"),
+    }
+    details = ", ".join(
+        filter(None, [image, *(f"{name} {version}" for name, version in stated.items() if version)])
+    )
+    kinds = filter(
+        None, ("kubernetes" if "KUBERNETES_SERVICE_HOST" in host.environ else None, program)
+    )
     text = ", ".join(dict.fromkeys(kinds)) or ("container" if details else "")
     return f"{text} ({details})" if details else text or None
 
@@ -235,7 +264,14 @@ def commit(host: Host, repository: Path) -> str | None:
     if not (repository / ".git").exists():
         return None
     # A clone that is mounted into a container belongs to another user, which git would refuse.
-    git = ["git", "-c", f"safe.directory={repository}", "--no-optional-locks", "-C", str(repository)]
+    git = [
+        "git",
+        "-c",
+        f"safe.directory={repository}",
+        "--no-optional-locks",
+        "-C",
+        str(repository),
+    ]
     head = host.command([*git, "rev-parse", "HEAD"])
     changes = host.command([*git, "status", "--porcelain", "--untracked-files=no"])
     if not head or changes is None:
@@ -254,7 +290,9 @@ def settings(environ: Environ) -> dict[str, str]:
     return {
         name: for_encoding(value, "utf-8")
         for name, value in sorted(environ.items())
-        if _SETTING.fullmatch(name) and not _NO_SETTING.fullmatch(name) and not is_secret(name, value)
+        if _SETTING.fullmatch(name)
+        and not _NO_SETTING.fullmatch(name)
+        and not is_secret(name, value)
     }
 
 
@@ -269,7 +307,9 @@ def control_groups(host: Host, controller: str, *files: str) -> Iterator[list[st
 
     The files are those of both versions of the interface, of which one is there.
     """
-    for controllers, path in re.findall(r"^\d+:([^:]*):(.*)$", host.read("/proc/self/cgroup") or "", re.MULTILINE):
+    for controllers, path in re.findall(
+        r"^\d+:([^:]*):(.*)$", host.read("/proc/self/cgroup") or "", re.MULTILINE
+    ):
         if controllers and controller not in controllers.split(","):
             continue
         group = PurePosixPath("/", path)

@@ -62,7 +62,9 @@ the memory's clock, and the kind of error, counted since the driver was loaded."
 _PARTLY_SAMPLED = re.compile(r"\b(A100|A800|H100|H800|H200|H20|GH200)\b")
 """GPUs whose power readings cover about a quarter of the time (Yang et al., arXiv 2312.02741: A100 and H100)."""
 
-_LINK_COUNTERS = tuple(f"NVML_FI_DEV_NVLINK_{kind}_ERROR_COUNT_TOTAL" for kind in ("CRC_FLIT", "REPLAY", "RECOVERY"))
+_LINK_COUNTERS = tuple(
+    f"NVML_FI_DEV_NVLINK_{kind}_ERROR_COUNT_TOTAL" for kind in ("CRC_FLIT", "REPLAY", "RECOVERY")
+)
 
 _APPS = "gpu_uuid,pid,process_name,used_memory"
 
@@ -78,15 +80,23 @@ def states(host: Host) -> tuple[GpuState, ...]:
         if devices and None not in devices:
             return tuple(_state(nvml, index, handle) for index, handle in enumerate(devices))
         # One that has fallen off the bus fails alone.
-        rows = {index: _state(nvml, index, handle) for index, handle in enumerate(devices) if handle is not None}
-    return tuple(row for _, row in sorted({**{row.index: row for row in _smi_states(host)}, **rows}.items()))
+        rows = {
+            index: _state(nvml, index, handle)
+            for index, handle in enumerate(devices)
+            if handle is not None
+        }
+    return tuple(
+        row for _, row in sorted({**{row.index: row for row in _smi_states(host)}, **rows}.items())
+    )
 
 
 def processes(host: Host, *, graphics: bool = False) -> tuple[GpuProcess, ...] | None:
     """Return the processes that compute, and by NVML those that draw, in the order of their GPUs; None: no answer."""
     kinds = ("Compute", "Graphics") if graphics else ("Compute",)
     with _Nvml(host) as nvml:
-        by_device = [_processes(nvml, index, handle, kinds) for index, handle in enumerate(_handles(nvml))]
+        by_device = [
+            _processes(nvml, index, handle, kinds) for index, handle in enumerate(_handles(nvml))
+        ]
     known = tuple(process for each in by_device if each is not None for process in each)
     # A GPU in MIG mode shows its processes to root alone.
     if by_device and None not in by_device:
@@ -102,7 +112,11 @@ def driver_version(host: Host) -> str | None:
     if not match:
         with _Nvml(host) as nvml:
             text = nvml.ask("nvmlSystemGetDriverVersion") or ""
-        text = text or host.command(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]) or ""
+        text = (
+            text
+            or host.command(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"])
+            or ""
+        )
         match = re.match(r"\s*(\d+\.[\d.]+)", text)
     return f"NVIDIA {match[1]}" if match else None
 
@@ -113,7 +127,9 @@ class Reader:
     def __init__(self, host: Host, ids: Sequence[str]) -> None:
         self._host, self._ids = host, ids
         self._nvml = nvml = _Nvml(host)
-        self._handles = {each: nvml.ask("nvmlDeviceGetHandleByUUID", f"GPU-{each}".encode()) for each in ids}
+        self._handles = {
+            each: nvml.ask("nvmlDeviceGetHandleByUUID", f"GPU-{each}".encode()) for each in ids
+        }
         self._events = nvml.ask("nvmlEventSetCreate")
         for handle in self._handles.values():
             nvml.ask("nvmlDeviceRegisterEvents", handle, _XID, self._events)
@@ -122,10 +138,16 @@ class Reader:
         """Return the GPUs that answer."""
         if None in self._handles.values():
             return tuple(row for row in _smi_states(self._host) if row.id in self._ids)
-        states = [_state(self._nvml, index, handle) for index, handle in enumerate(self._handles.values())]
+        states = [
+            _state(self._nvml, index, handle) for index, handle in enumerate(self._handles.values())
+        ]
         xids = self._new_xids()
         # A GPU that has fallen off the bus still has its handle, and no UUID.
-        return tuple(msgspec.structs.replace(state, xids=tuple(xids.get(state.id, ()))) for state in states if state.id)
+        return tuple(
+            msgspec.structs.replace(state, xids=tuple(xids.get(state.id, ())))
+            for state in states
+            if state.id
+        )
 
     def _new_xids(self) -> dict[str | None, list[int]]:
         xids: dict[str | None, list[int]] = {}
@@ -133,23 +155,33 @@ class Reader:
             event = self._nvml.ask("nvmlEventSetWait_v2", self._events, 0)
             if event is None:
                 break
-            xids.setdefault(_id(self._nvml.ask("nvmlDeviceGetUUID", event.device)), []).append(int(event.eventData))
+            xids.setdefault(_id(self._nvml.ask("nvmlDeviceGetUUID", event.device)), []).append(
+                int(event.eventData)
+            )
         return xids
 
 
 def _handles(nvml: VendorLibrary) -> list[Any]:
     """Return the handle of each GPU; None for one that fails."""
-    return [nvml.ask("nvmlDeviceGetHandleByIndex", index) for index in range(nvml.ask("nvmlDeviceGetCount") or 0)]
+    return [
+        nvml.ask("nvmlDeviceGetHandleByIndex", index)
+        for index in range(nvml.ask("nvmlDeviceGetCount") or 0)
+    ]
 
 
 def _state(nvml: VendorLibrary, index: int, handle: Any) -> GpuState:
     # Version 2 counts what the driver reserves apart, as nvidia-smi does.
     version = getattr(nvml.module, "nvmlMemory_v2", None)
-    memory = nvml.ask("nvmlDeviceGetMemoryInfo", handle, version) or nvml.ask("nvmlDeviceGetMemoryInfo", handle)
+    memory = nvml.ask("nvmlDeviceGetMemoryInfo", handle, version) or nvml.ask(
+        "nvmlDeviceGetMemoryInfo", handle
+    )
     _, most = nvml.ask("nvmlDeviceGetPowerManagementLimitConstraints", handle) or (None, None)
-    cap, default = (nvml.ask(f"nvmlDeviceGetPowerManagement{which}Limit", handle) for which in ("", "Default"))
+    cap, default = (
+        nvml.ask(f"nvmlDeviceGetPowerManagement{which}Limit", handle) for which in ("", "Default")
+    )
     clock, clock_max = (
-        nvml.ask(f"nvmlDeviceGet{which}ClockInfo", handle, nvml.module.NVML_CLOCK_SM) for which in ("", "Max")
+        nvml.ask(f"nvmlDeviceGet{which}ClockInfo", handle, nvml.module.NVML_CLOCK_SM)
+        for which in ("", "Max")
     )
     mig = nvml.ask("nvmlDeviceGetMigMode", handle)
     name = nvml.ask("nvmlDeviceGetName", handle) or "unknown GPU"
@@ -173,7 +205,10 @@ def _state(nvml: VendorLibrary, index: int, handle: Any) -> GpuState:
         id=_id(nvml.ask("nvmlDeviceGetUUID", handle)),
         utilisation_percent=None if rates is None else float(rates.gpu),
         **_power(nvml, handle, name),
-        **{field: nvml.ask(function, handle, *numbers) for field, (function, numbers) in _ASKED.items()},
+        **{
+            field: nvml.ask(function, handle, *numbers)
+            for field, (function, numbers) in _ASKED.items()
+        },
         throttle=_throttle_reasons(nvml, handle),
         retired_pages=None if remapped is None else int(remapped[0]) + int(remapped[1]),
         link_errors=sum(link_errors) if link_errors else None,
@@ -205,11 +240,15 @@ def _throttle_reasons(nvml: VendorLibrary, handle: Any) -> tuple[str, ...]:
     return tuple(sorted({name for bit, name in _REASONS.items() if (bits or 0) & bit}))
 
 
-def _processes(nvml: VendorLibrary, index: int, handle: Any, kinds: Sequence[str]) -> list[GpuProcess] | None:
+def _processes(
+    nvml: VendorLibrary, index: int, handle: Any, kinds: Sequence[str]
+) -> list[GpuProcess] | None:
     answers = [nvml.ask(f"nvmlDeviceGet{kind}RunningProcesses", handle) for kind in kinds]
     if answers[0] is None:
         return None
-    listed = {each.pid: each for answer in answers for each in answer or ()}.values()  # some do both
+    listed = {
+        each.pid: each for answer in answers for each in answer or ()
+    }.values()  # some do both
     gpu_id = _id(nvml.ask("nvmlDeviceGetUUID", handle))
     return [
         GpuProcess(
@@ -224,7 +263,12 @@ def _processes(nvml: VendorLibrary, index: int, handle: Any, kinds: Sequence[str
 
 
 def _smi_states(host: Host) -> list[GpuState]:
-    text = host.command(["nvidia-smi", f"--query-gpu={','.join(_QUERY)}", "--format=csv,noheader,nounits"]) or ""
+    text = (
+        host.command(
+            ["nvidia-smi", f"--query-gpu={','.join(_QUERY)}", "--format=csv,noheader,nounits"]
+        )
+        or ""
+    )
     rows = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split(", ")]
@@ -235,12 +279,16 @@ def _smi_states(host: Host) -> list[GpuState]:
                 for text, field in zip(texts, _NUMBERS.values(), strict=True)
                 if (number := _number(text)) is not None
             }
-            rows.append(GpuState(int(index), name, partitioned=mig == "Enabled", id=_id(uuid), **numbers))
+            rows.append(
+                GpuState(int(index), name, partitioned=mig == "Enabled", id=_id(uuid), **numbers)
+            )
     return rows
 
 
 def _smi_processes(host: Host) -> tuple[GpuProcess, ...] | None:
-    text = host.command(["nvidia-smi", f"--query-compute-apps={_APPS}", "--format=csv,noheader,nounits"])
+    text = host.command(
+        ["nvidia-smi", f"--query-compute-apps={_APPS}", "--format=csv,noheader,nounits"]
+    )
     if text is None:
         return None
     indices = {row.id: str(row.index) for row in _smi_states(host)} if text.strip() else {}
@@ -252,7 +300,9 @@ def _smi_processes(host: Host) -> tuple[GpuProcess, ...] | None:
             name, memory, gpu_id = ",".join(words[2:-1]), _number(words[-1]), _id(words[0])
             program = None if name.startswith("[") else name or None
             memory_gb = None if memory is None else memory * _MIB / GB
-            processes.append(GpuProcess(int(words[1]), indices.get(gpu_id), gpu_id, program, memory_gb))
+            processes.append(
+                GpuProcess(int(words[1]), indices.get(gpu_id), gpu_id, program, memory_gb)
+            )
     return tuple(processes)
 
 

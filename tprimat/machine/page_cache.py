@@ -31,7 +31,9 @@ def cached_share(files: Sequence[Path]) -> float | None:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as view:
             states = (ctypes.c_ubyte * -(-len(view) // mmap.PAGESIZE))()
             first = ctypes.c_char.from_buffer(view)
-            failed = mincore(ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(len(view)), states)
+            failed = mincore(
+                ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(len(view)), states
+            )
             del first
         if failed:
             return None

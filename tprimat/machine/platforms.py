@@ -73,7 +73,9 @@ def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
         return dataclasses.replace(machine, unusable_gpu="; ".join(problems) if is_found else None)
     warnings += _device_warnings(devices)
     info = msgspec.structs.replace(devices[0].info, device_count=len(devices))
-    return _machine(host, PLATFORMS[stack], info, warnings, torch_build.versions(torch, stack, host), devices)
+    return _machine(
+        host, PLATFORMS[stack], info, warnings, torch_build.versions(torch, stack, host), devices
+    )
 
 
 def states(host: Host) -> tuple[GpuState, ...]:
@@ -86,7 +88,9 @@ def refreshed(machine: Machine, host: Host | None = None) -> Machine:
     torch, _ = torch_build.import_torch()
     if torch is None or not machine.devices:
         return machine
-    devices, _ = held_memory.with_held_memory(torch, machine.platform, machine.devices, host or Host())
+    devices, _ = held_memory.with_held_memory(
+        torch, machine.platform, machine.devices, host or Host()
+    )
     return dataclasses.replace(machine, devices=devices)
 
 
@@ -95,7 +99,9 @@ def held_by_others(machine: Machine, host: Host | None = None) -> str | None:
     return held_memory.held_memory_warning(machine.devices, machine.platform, host or Host())
 
 
-def _devices(torch: Any, stack: SoftwareStack, host: Host) -> tuple[tuple[Device, ...], list[str], bool]:
+def _devices(
+    torch: Any, stack: SoftwareStack, host: Host
+) -> tuple[tuple[Device, ...], list[str], bool]:
     """Return the GPUs that torch can use, warnings, and whether there are any for it, usable or not."""
     if stack == "cpu":
         signs = signs_of_gpus(stack, host)
@@ -116,17 +122,23 @@ def _devices(torch: Any, stack: SoftwareStack, host: Host) -> tuple[tuple[Device
         reasons += (f"torch says: {first_line(each.message)}" for each in torch_warnings)
         return (), reasons, failure is not None or _has_gpu(stack, signs, host)
     clock = amd.peak_clock_mhz(host) if stack == "rocm" else None
-    devices = [torch_build.device_of(torch, stack, index, each, clock) for index, each in enumerate(properties)]
+    devices = [
+        torch_build.device_of(torch, stack, index, each, clock)
+        for index, each in enumerate(properties)
+    ]
     return *held_memory.with_held_memory(torch, PLATFORMS[stack], devices, host), True
 
 
 def _device_warnings(devices: Sequence[Device]) -> Iterator[str]:
     """Yield what makes the devices differ from whole GPUs of one kind."""
     models = collections.Counter(
-        (device.info.device_name, device.info.compute_units, device.info.total_memory_gb) for device in devices
+        (device.info.device_name, device.info.compute_units, device.info.total_memory_gb)
+        for device in devices
     )
     if len(models) > 1:
-        listed = ", ".join(f"{count} × {name} ({memory:.0f} GB)" for (name, _, memory), count in models.items())
+        listed = ", ".join(
+            f"{count} × {name} ({memory:.0f} GB)" for (name, _, memory), count in models.items()
+        )
         yield f"the GPUs differ ({listed}): the slowest limits all, and the first one is recorded"
     parts = collections.defaultdict(list)
     for device in devices:
@@ -148,17 +160,25 @@ def signs_of_gpus(stack: SoftwareStack, host: Host) -> dict[SoftwareStack, str]:
     absent = {"cuda": wsl.exists() and not (wsl / "libcuda.so.1").exists(), "rocm": stack != "rocm"}
     signs = {}
     for name, files in DRIVER_FILES.items():
-        found = [file for file in files if host.path(file).exists() and not (file == WSL and absent[name])]
+        found = [
+            file
+            for file in files
+            if host.path(file).exists() and not (file == WSL and absent[name])
+        ]
         if found:
             signs[name] = found[0]
-        elif name == "cuda" and (nvidia.states(host) or (host.command(["nvidia-smi", "-L"]) or "").startswith("GPU ")):
+        elif name == "cuda" and (
+            nvidia.states(host) or (host.command(["nvidia-smi", "-L"]) or "").startswith("GPU ")
+        ):
             signs[name] = "nvidia-smi"
         elif name == stack == "rocm" and amd.states(host):
             signs[name] = amd.SOURCES
     return signs
 
 
-def _why_no_gpu(torch: Any, stack: SoftwareStack, signs: Mapping[SoftwareStack, str], host: Host) -> list[str]:
+def _why_no_gpu(
+    torch: Any, stack: SoftwareStack, signs: Mapping[SoftwareStack, str], host: Host
+) -> list[str]:
     """Return why a torch trains on the CPU where a person would expect a GPU."""
     if stack == "cpu":
         return [
@@ -172,24 +192,35 @@ def _why_no_gpu(torch: Any, stack: SoftwareStack, signs: Mapping[SoftwareStack, 
         return [f"{start}: {variable} hides all GPUs: unset it"]
     if not sign or sign == amd.SOURCES:
         if other := next((name for name in signs if name != stack), None):
-            return [f"{start}: the GPUs are {VENDORS[PLATFORMS[other]]}'s: install the {other.upper()} build"]
+            return [
+                f"{start}: the GPUs are {VENDORS[PLATFORMS[other]]}'s: install the {other.upper()} build"
+            ]
         flags = "--gpus all" if stack == "cuda" else "--device /dev/kfd --device /dev/dri"
-        return [f"{start}: no {vendor} driver found (no {DRIVER_FILES[stack][0]}); start a container with {flags}"]
+        return [
+            f"{start}: no {vendor} driver found (no {DRIVER_FILES[stack][0]}); start a container with {flags}"
+        ]
     path = host.path(sign)
     if path.exists() and not os.access(path, os.R_OK if path.is_dir() else os.R_OK | os.W_OK):
-        return [f"{start}: no permission to open {sign}: join its group (render and video on AMD machines)"]
+        return [
+            f"{start}: no permission to open {sign}: join its group (render and video on AMD machines)"
+        ]
     gpus = nvidia.states(host) if stack == "cuda" else ()
     if gpus and all(gpu.partitioned for gpu in gpus):
         return [
             f"{start}: GPU {', '.join(str(gpu.index) for gpu in gpus)} is in MIG mode and has no instance that it may "
             "use: make one (sudo nvidia-smi mig -cgi 0 -C), or turn the mode off (sudo nvidia-smi -mig 0)"
         ]
-    return [f"{start}, though the {vendor} driver is installed ({sign}): it may be too old for this build"]
+    return [
+        f"{start}, though the {vendor} driver is installed ({sign}): it may be too old for this build"
+    ]
 
 
 def _hiding(stack: str, host: Host) -> str | None:
     """Return the variable that hides all GPUs; None for none."""
-    return next((name for name in _VISIBLE[stack] if host.environ.get(name, "unset").strip() in ("", "-1")), None)
+    return next(
+        (name for name in _VISIBLE[stack] if host.environ.get(name, "unset").strip() in ("", "-1")),
+        None,
+    )
 
 
 def _has_gpu(stack: SoftwareStack, signs: Iterable[SoftwareStack], host: Host) -> bool:
@@ -202,18 +233,26 @@ def _without_torch(host: Host, warnings: list[str]) -> Machine:
     """Describe a machine if nothing can be trained: the platform by the signs of its GPUs."""
     warnings = warnings or ["torch is not installed: nothing can be trained here"]
     path = host.environ.get("PATH", "")
-    hints = [tool for tool in ("nvidia-smi", "amd-smi", "rocm-smi") if shutil.which(tool, path=path)]
+    hints = [
+        tool for tool in ("nvidia-smi", "amd-smi", "rocm-smi") if shutil.which(tool, path=path)
+    ]
     stack, sign = next(iter(signs_of_gpus("cpu", host).items()), (None, ""))
     if stack is None:
         if hints:
-            warnings.append(f"{' and '.join(hints)} found, but no driver's device file: treated as CPU only")
+            warnings.append(
+                f"{' and '.join(hints)} found, but no driver's device file: treated as CPU only"
+            )
         return _without_gpu(host, warnings, None)
-    warnings.append(f"platform taken from {', '.join(dict.fromkeys([sign, *hints]))}, without torch")
+    warnings.append(
+        f"platform taken from {', '.join(dict.fromkeys([sign, *hints]))}, without torch"
+    )
     info = GpuInfo(software_stack=stack)
     # AMD's driver has no name for most GPUs that a training would report.
     if states := nvidia.states(host) if stack == "cuda" else ():
         name, memory_gb = states[0].name, round_figure(states[0].memory_total_gb)
-        info = msgspec.structs.replace(info, device_name=name, device_count=len(states), total_memory_gb=memory_gb)
+        info = msgspec.structs.replace(
+            info, device_name=name, device_count=len(states), total_memory_gb=memory_gb
+        )
     else:
         warnings.append("the GPUs' name, number and memory are unknown without torch")
     return _machine(host, PLATFORMS[stack], info, warnings, {}, ())
@@ -235,10 +274,14 @@ def _without_gpu(host: Host, warnings: list[str], pytorch_version: str | None) -
     info = cpu_info(host, pytorch_version)
     limit = hosts.memory_limit_gb(host)
     if limit is not None:
-        warnings.append(f"this process may use {limit:.1f} GB of the machine's {hosts.memory_gb():.1f} GB of memory")
+        warnings.append(
+            f"this process may use {limit:.1f} GB of the machine's {hosts.memory_gb():.1f} GB of memory"
+        )
     if info.device_name is None:
         warnings.append("CPU name unknown: the system doesn't report it")
-    return _machine(host, "cpu", info, warnings, {"torch": pytorch_version} if pytorch_version else {}, ())
+    return _machine(
+        host, "cpu", info, warnings, {"torch": pytorch_version} if pytorch_version else {}, ()
+    )
 
 
 def _machine(

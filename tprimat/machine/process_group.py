@@ -105,17 +105,26 @@ class ProcessGroup:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GONE_SECONDS)
         self._stop_watchdog()
-        return -int(getattr(signal, "SIGKILL", 9)) if self._process.returncode is None else self._process.returncode
+        return (
+            -int(getattr(signal, "SIGKILL", 9))
+            if self._process.returncode is None
+            else self._process.returncode
+        )
 
     def is_group_running(self) -> bool:
         """Return whether a process of the group is still running; a zombie is not."""
         for pid in psutil.pids() if hasattr(os, "getpgid") else ():
             with contextlib.suppress(OSError, psutil.Error):
-                if os.getpgid(pid) == self._process.pid and psutil.Process(pid).status() not in _DEAD:
+                if (
+                    os.getpgid(pid) == self._process.pid
+                    and psutil.Process(pid).status() not in _DEAD
+                ):
                     return True
         return False
 
-    def _start(self, argv: Sequence[str], env: Environ, cwd: Path, grace_period_s: float) -> subprocess.Popen[bytes]:
+    def _start(
+        self, argv: Sequence[str], env: Environ, cwd: Path, grace_period_s: float
+    ) -> subprocess.Popen[bytes]:
         shell = shutil.which("sh") if os.name == "posix" else None
         stdin = subprocess.DEVNULL
         if shell is not None:
@@ -165,4 +174,8 @@ def _check(program: str, env: Environ, cwd: Path) -> None:
     named = str(cwd / program) if Path(program).name != program else program
     if shutil.which(named, path=env.get("PATH")) is None:
         there = Path(named).is_file()
-        raise PermissionError(13, "Permission denied") if there else FileNotFoundError(2, "No such file or directory")
+        raise (
+            PermissionError(13, "Permission denied")
+            if there
+            else FileNotFoundError(2, "No such file or directory")
+        )

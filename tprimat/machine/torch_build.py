@@ -27,7 +27,10 @@ def import_torch() -> tuple[Any, str | None]:
             return None, f"torch is installed but lacks the package {error.name}: install it again"
         return None, NOT_INSTALLED
     except (ImportError, OSError) as error:
-        return None, f"torch is installed but cannot be loaded ({first_line(error)}): install it again"
+        return (
+            None,
+            f"torch is installed but cannot be loaded ({first_line(error)}): install it again",
+        )
     return torch, None
 
 
@@ -44,7 +47,9 @@ def platform_of_gpus(torch: Any) -> Platform:
     return "amd" if torch.version.hip else "nvd"
 
 
-def device_of(torch: Any, stack: SoftwareStack, index: int, properties: Any, peak_clock_mhz: float | None) -> Device:
+def device_of(
+    torch: Any, stack: SoftwareStack, index: int, properties: Any, peak_clock_mhz: float | None
+) -> Device:
     """Return a GPU from what torch.cuda.get_device_properties() states, and its peak clock if torch states none."""
     units = getattr(properties, "multi_processor_count", None)
     clock = getattr(properties, "clock_rate", None)
@@ -88,7 +93,10 @@ def without_kernels(torch: Any, properties: Sequence[Any]) -> str | None:
     versions = [(each[1], (int(each[2]), int(each[3]))) for each in built if each]
     for each in properties if versions and all(built) else ():
         own = each.major, each.minor
-        if not any(version <= own and (kind == "compute" or version[0] == own[0]) for kind, version in versions):
+        if not any(
+            version <= own and (kind == "compute" or version[0] == own[0])
+            for kind, version in versions
+        ):
             return (
                 f"torch {torch.__version__} has no kernels for {each.name} (sm_{own[0]}{own[1]}), only for "
                 f"{', '.join(names)}: install a build that has, or hide this GPU with CUDA_VISIBLE_DEVICES"
@@ -104,9 +112,14 @@ def versions(torch: Any, stack: str, host: Host) -> dict[str, str]:
     libraries = {"torch": str(torch.__version__)}
     if stack == "rocm":
         libraries["hip"] = str(torch.version.hip)
-        folders = (host.path(host.environ.get("ROCM_PATH", "/opt/rocm")), *map(Path, getattr(torch, "__path__", ())))
+        folders = (
+            host.path(host.environ.get("ROCM_PATH", "/opt/rocm")),
+            *map(Path, getattr(torch, "__path__", ())),
+        )
         for name in ("hipblaslt", "aotriton"):
-            files = [file.name for folder in folders for file in folder.glob(f"lib/lib{name}*.so.*")]
+            files = [
+                file.name for folder in folders for file in folder.glob(f"lib/lib{name}*.so.*")
+            ]
             if files:
                 libraries[name] = max(files, key=len).partition(".so.")[2]
     # Builds lack one or the other, and raise different errors.
@@ -115,14 +128,24 @@ def versions(torch: Any, stack: str, host: Host) -> dict[str, str]:
             libraries["miopen" if stack == "rocm" else "cudnn"] = _dnn_version(int(number), stack)
     with contextlib.suppress(AttributeError, ImportError, RuntimeError):
         numbers = torch.cuda.nccl.version()
-        text = ".".join(str(number) for number in numbers) if isinstance(numbers, tuple) else str(numbers)
+        text = (
+            ".".join(str(number) for number in numbers)
+            if isinstance(numbers, tuple)
+            else str(numbers)
+        )
         libraries["rccl" if stack == "rocm" else "nccl"] = text
     return libraries
 
 
 def _dnn_version(number: int, stack: str) -> str:
     """Return 9.1.0 of 90100 (cuDNN from 9 on), 8.9.7 of 8907 (before), 3.5.0 of 3005000 (MIOpen)."""
-    thousand, hundred = (1_000_000, 1_000) if stack == "rocm" else (10_000, 100) if number >= 90_000 else (1_000, 100)
+    thousand, hundred = (
+        (1_000_000, 1_000)
+        if stack == "rocm"
+        else (10_000, 100)
+        if number >= 90_000
+        else (1_000, 100)
+    )
     return f"{number // thousand}.{number % thousand // hundred}.{number % hundred}"
 
 
@@ -144,6 +167,8 @@ def _software_version(torch: Any, stack: str) -> str | None:
 
 
 def _pci_address(properties: Any) -> str:
-    domain, bus, device = (getattr(properties, f"pci_{part}_id", None) for part in ("domain", "bus", "device"))
+    domain, bus, device = (
+        getattr(properties, f"pci_{part}_id", None) for part in ("domain", "bus", "device")
+    )
     known = isinstance(domain, int) and isinstance(bus, int) and isinstance(device, int)
     return f"{domain:04x}:{bus:02x}:{device:02x}.0" if known else ""

@@ -63,7 +63,9 @@ def is_another(environ: Environ) -> bool:
 
 def begin(folder: Path, number: int, request: Request, log: Path, **known: Any) -> None:
     """Note that a training begins, with further fields of a Training. Raises UsageError if that can't be written."""
-    plain = Request(**{field.name: getattr(request, field.name) for field in dataclasses.fields(Request)})
+    plain = Request(
+        **{field.name: getattr(request, field.name) for field in dataclasses.fields(Request)}
+    )
     training = Training(number, tuple(plain.to_arguments()), str(log), **known)
     try:
         with (folder / TRAININGS).open("ab") as file:
@@ -96,7 +98,11 @@ def runs_of(session: str, output_dir: Path) -> list[StoredRun]:
 
 def is_of(run: Run, number: int, request: Request) -> bool:
     """Return whether a session's run is that of a request in a round; requests of one model have labels that differ."""
-    same = (run.framework, run.model, run.label) == (request.framework, request.model, request.label)
+    same = (run.framework, run.model, run.label) == (
+        request.framework,
+        request.model,
+        request.label,
+    )
     return same and run.round == number
 
 

@@ -30,24 +30,38 @@ MOST_NAMES = 3
 """Runs that are named; of more, the number is printed."""
 
 
-def results(plan: Plan, groups: Sequence[Group], files: Sequence[Path], without: str = "failed") -> None:
+def results(
+    plan: Plan, groups: Sequence[Group], files: Sequence[Path], without: str = "failed"
+) -> None:
     """Print a row for each request and who is faster, as compare_results.py has it: of all runs in the files.
 
     A run that left no result has the status `without`.
     """
     comparison = compare(store.find(files)[0])
-    by_run = {store.fingerprint(result.run): system for system in comparison.systems for result in system.runs}
+    by_run = {
+        store.fingerprint(result.run): system
+        for system in comparison.systems
+        for result in system.runs
+    }
     several = len(comparison.system_names) > 1
-    named = several or len({(request.model, request.framework) for request, _ in groups}) < len(groups)
+    named = several or len({(request.model, request.framework) for request, _ in groups}) < len(
+        groups
+    )
     rows, reached = [], []
     for request, runs in groups:
-        system = next((by_run[mark] for run, _ in runs if (mark := store.fingerprint(run)) in by_run), None)
+        system = next(
+            (by_run[mark] for run, _ in runs if (mark := store.fingerprint(run)) in by_run), None
+        )
         statuses = [run.status for run, _ in runs] + [without] * (plan.runs - len(runs))
         row = {"model": request.model, **framework_cell(plan, request)}
         if named:
-            row["system"] = system.name if system and several else request.label or request.precision
+            row["system"] = (
+                system.name if system and several else request.label or request.precision
+            )
         counts = sorted(summary.performance.total_steps or 0 for _, summary in runs)
-        steps = "–".join(dict.fromkeys(map(str, (counts[0], counts[-1])))) if counts else units.UNKNOWN
+        steps = (
+            "–".join(dict.fromkeys(map(str, (counts[0], counts[-1])))) if counts else units.UNKNOWN
+        )
         asked = max((run.training_config.max_steps or 0 for run, _ in runs), default=0)
         steps += f" of {asked}" if counts and asked > counts[-1] else ""
         row |= {"runs": f"{statuses.count('complete')}/{plan.runs}", "steps": steps}
@@ -76,15 +90,26 @@ def results(plan: Plan, groups: Sequence[Group], files: Sequence[Path], without:
         _answer(comparison)
 
 
-def _beside_calculated(comparison: Comparison, request: Request, system: SystemResult) -> str | None:
+def _beside_calculated(
+    comparison: Comparison, request: Request, system: SystemResult
+) -> str | None:
     """Return the MFU of a system beside the calculated one; None if either is unknown."""
     gpu = gpus.match(system.run.gpu_info).gpu
     held_bytes = 1e9 * (system.run.environment.memory_held_by_others_gb or 0.0)
     expected = None if gpu is None else roofline.expected(request, gpu, held_bytes)
-    found = next((each.values["mfu"].value for each in efficiencies(comparison, system) if "mfu" in each.values), None)
+    found = next(
+        (
+            each.values["mfu"].value
+            for each in efficiencies(comparison, system)
+            if "mfu" in each.values
+        ),
+        None,
+    )
     if expected is None or found is None:
         return None
-    return f"MFU {found:.1f}%, {found / 100 / expected.mfu:.0%} of the calculated {expected.mfu:.0%}"
+    return (
+        f"MFU {found:.1f}%, {found / 100 / expected.mfu:.0%} of the calculated {expected.mfu:.0%}"
+    )
 
 
 def _answer(comparison: Comparison) -> None:
@@ -126,4 +151,8 @@ def findings(plan: Plan, groups: Sequence[Group]) -> list[str]:
 
 
 def _names(names: Sequence[str], everywhere: int) -> str:
-    return "; ".join(names) if len(names) <= MOST_NAMES else f"{len(names)} of {counted(everywhere, 'run')}"
+    return (
+        "; ".join(names)
+        if len(names) <= MOST_NAMES
+        else f"{len(names)} of {counted(everywhere, 'run')}"
+    )

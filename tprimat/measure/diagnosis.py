@@ -68,7 +68,10 @@ def diagnose(output: Path, host: Host | None = None, machine: Machine | None = N
         gpus=gpus,
         can_train=[name for name, reason in reasons.items() if reason is None],
         cannot_train={name: reason for name, reason in reasons.items() if reason is not None},
-        missing=[f"{package}, for {REPORTS[package]}: pip install {package}" for package in lacking(*REPORTS)],
+        missing=[
+            f"{package}, for {REPORTS[package]}: pip install {package}"
+            for package in lacking(*REPORTS)
+        ],
         doubts=doubts,
         analyses_only=analyses_only,
     )
@@ -77,13 +80,19 @@ def diagnose(output: Path, host: Host | None = None, machine: Machine | None = N
 def _facts(host: Host, machine: Machine, free: float | None, where: Path) -> dict[str, str]:
     info = machine.gpu_info
     processor = f"{hosts.cpu_name(host) or 'unknown'}, {hosts.cpu_threads(host) or 'unknown'} threads available"
-    names = collections.Counter(device.info.device_name or "unknown GPU" for device in machine.devices)
+    names = collections.Counter(
+        device.info.device_name or "unknown GPU" for device in machine.devices
+    )
     settings = [f"{name}={text}" for name, text in machine.environment.settings.items()]
     drivers = [driver for vendor in (nvidia, amd) if (driver := vendor.driver_version(host))]
     stack = (
-        f"{info.software_stack} {info.software_version or ''}".strip() if machine.devices else "no GPU visible to torch"
+        f"{info.software_stack} {info.software_version or ''}".strip()
+        if machine.devices
+        else "no GPU visible to torch"
     )
-    packages = {name: host.package(name) for name in ("torch", "lightning", "transformers", "nemo-toolkit")}
+    packages = {
+        name: host.package(name) for name in ("torch", "lightning", "transformers", "nemo-toolkit")
+    }
     return {
         "System": hosts.operating_system(host),
         "Container": hosts.container(host) or "none",
@@ -93,12 +102,16 @@ def _facts(host: Host, machine: Machine, free: float | None, where: Path) -> dic
         "CUDA or ROCm": stack,
         **{name: version or "not installed" for name, version in packages.items()},
         "Disk": f"{units.gigabytes(free)} free at {where}",
-        "Versions": ", ".join(f"{name} {version}" for name, version in hosts.versions(host).items()),
+        "Versions": ", ".join(
+            f"{name} {version}" for name, version in hosts.versions(host).items()
+        ),
         "Settings": ", ".join(settings) or "none set",
     }
 
 
-def _doubts(host: Host, machine: Machine, gpus: Sequence[GpuState], free: float | None, where: Path) -> Iterator[str]:
+def _doubts(
+    host: Host, machine: Machine, gpus: Sequence[GpuState], free: float | None, where: Path
+) -> Iterator[str]:
     yield from machine.warnings
     if gpus and not machine.devices:
         yield f"the driver sees {len(gpus)} GPUs, torch sees none: install a torch build for this driver"

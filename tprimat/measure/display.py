@@ -57,10 +57,17 @@ def show(plan: Plan, results: Sequence[Path]) -> None:
         if not is_short:
             console.info(_continued(command))
         console.summary(command)
-        values: dict[str, object] = {"model": request.model, "framework": request.framework, "command": command}
+        values: dict[str, object] = {
+            "model": request.model,
+            "framework": request.framework,
+            "command": command,
+        }
         # A part of the name may not be known before the training.
         values["result"] = None if "{" in result.name else str(result)
-        settings = {row.request: {"value": value, "set_by": origin} for row, value, origin in _settings(plan, request)}
+        settings = {
+            row.request: {"value": value, "set_by": origin}
+            for row, value, origin in _settings(plan, request)
+        }
         values |= {"settings": settings} if settings else {}
         console.current().values.setdefault("commands", []).append(values)
         console.info(f"result: {result}")
@@ -84,7 +91,9 @@ def introduce(plan: Plan, machine: Machine) -> None:
     if machine.platform == "cpu":
         where = f"CPU: {device}" + (f", {threads} threads" if threads else "")
     else:
-        where = f"{gpu.device_count or 'some'} × {device}, {units.gigabytes(gpu.total_memory_gb)} each"
+        where = (
+            f"{gpu.device_count or 'some'} × {device}, {units.gigabytes(gpu.total_memory_gb)} each"
+        )
     stack = {"cuda": "CUDA", "rocm": "ROCm"}.get(gpu.software_stack or "", "")
     software = [f"torch {gpu.pytorch_version}"] if gpu.pytorch_version else []
     software += [f"{stack} {gpu.software_version}"] if stack and gpu.software_version else []
@@ -104,8 +113,13 @@ def introduce_requests(plan: Plan, environment: Environment) -> None:
             console.debug(f"{kind}: {plain(name)} {plain(value)}")
     for request in plan.requests:
         for row, chosen, origin in _settings(plan, request):
-            console.debug(f"{plan.name_of(request)}: {row.title or row.key} {chosen} ({plain(origin)})")
-    lines = [(request, plan.framework_of(request).launcher.introduce(request)) for request in plan.requests]
+            console.debug(
+                f"{plan.name_of(request)}: {row.title or row.key} {chosen} ({plain(origin)})"
+            )
+    lines = [
+        (request, plan.framework_of(request).launcher.introduce(request))
+        for request in plan.requests
+    ]
     requests = [request for request, own in lines if not own]
     console.info("")
     if requests:
@@ -115,7 +129,9 @@ def introduce_requests(plan: Plan, environment: Environment) -> None:
     for scale in dict.fromkeys(request.scale for request in requests):
         if scale not in (scales.FULL, scales.OTHER):
             loses = scales.by_name(scale).loses
-            console.note(f"'{scale}' is a scaled-down model ({loses}); results do not apply to the full model")
+            console.note(
+                f"'{scale}' is a scaled-down model ({loses}); results do not apply to the full model"
+            )
     for note in plan.notes:
         console.note(note)
     note_smoke_test(plan, min(request.steps for request in plan.requests))
@@ -163,13 +179,20 @@ def following(
         TextColumn("{task.fields[pace]}", markup=False),
     )
     # Seldom redrawn: what draws the bar is taken from the training on a CPU.
-    with Progress(*columns, console=terminal, refresh_per_second=2, transient=True, expand=True) as progress:
+    with Progress(
+        *columns, console=terminal, refresh_per_second=2, transient=True, expand=True
+    ) as progress:
         task = progress.add_task(title, total=request.steps, pace="starting")
 
         def on_message(message: Message) -> None:
             if not isinstance(message, Step):
                 return
-            room = terminal.width - len(title) - len(f" {message.max_steps}/{message.max_steps} ") - NARROWEST_BAR
+            room = (
+                terminal.width
+                - len(title)
+                - len(f" {message.max_steps}/{message.max_steps} ")
+                - NARROWEST_BAR
+            )
             left = time_left(message, request.time_limit_s)
             pace = pace_of(message, request, room, left + rest(time.monotonic() - began + left))
             progress.update(task, completed=message.step, total=message.max_steps, pace=pace)
@@ -181,10 +204,14 @@ def pace_of(message: Step, request: Request, room: int, left_s: float) -> str:
     """Return the text beside the bar: as much as there is room for, in columns, without what matters least."""
     parts = []
     if message.average:
-        rate = request.global_batch_size * request.sequence_length / request.num_gpus / message.average
+        rate = (
+            request.global_batch_size * request.sequence_length / request.num_gpus / message.average
+        )
         one = "process" if request.platform == "cpu" else "GPU"
         parts.append((0, f"{units.seconds(message.average)}/step"))
-        parts.append((2, f"{units.number(rate, 0)} tokens/s{f'/{one}' if request.num_gpus > 1 else ''}"))
+        parts.append(
+            (2, f"{units.number(rate, 0)} tokens/s{f'/{one}' if request.num_gpus > 1 else ''}")
+        )
     if message.loss is not None:
         parts.append((3, f"loss {message.loss:.3f}"))
     if message.memory_gb is not None:
@@ -240,7 +267,11 @@ def _settings(plan: Plan, request: Request) -> Iterator[tuple[Setting, object, s
     """Yield what a user can choose of a training, its value, and where that is from; nothing if nobody knows."""
     takes_all = plan.framework_of(request).embedded
     for row in SETTINGS if request.origins is not None else ():
-        is_taken = row.field and row.request in RequestedConfig.DEFAULTS and (takes_all or row.request not in EMBEDDED)
+        is_taken = (
+            row.field
+            and row.request in RequestedConfig.DEFAULTS
+            and (takes_all or row.request not in EMBEDDED)
+        )
         value = getattr(request, row.request, None) if is_taken else None
         if row.request == "micro_batch_size" and request.finds_micro_batch:
             value = "auto"

@@ -53,7 +53,9 @@ class Output:
         self._left = limit
         self._left_out = 0
         self._last: collections.deque[str] = collections.deque(maxlen=LAST_LINES)
-        self._chunks: queue.Queue[tuple[OnLine | None, list[str]] | None] = queue.Queue(_WAITING_CHUNKS)
+        self._chunks: queue.Queue[tuple[OnLine | None, list[str]] | None] = queue.Queue(
+            _WAITING_CHUNKS
+        )
         self._open_streams = 0
         for stream, on_line in streams:
             self._open_streams += 1
@@ -97,7 +99,9 @@ class Output:
         while self._open_streams and time.monotonic() < deadline:
             self.pass_on(deadline - time.monotonic())
         if self._left_out:
-            self.write(f"[{self._left_out} lines skipped, the log's size is limited; the last lines:]\n")
+            self.write(
+                f"[{self._left_out} lines skipped, the log's size is limited; the last lines:]\n"
+            )
             self.write("".join(line + "\n" for line in self._last))
 
     def write(self, text: str) -> None:

@@ -30,9 +30,7 @@ from tprimat.text import counted
 from tprimat.units import GB
 
 COOLDOWN_ON_GPU = 30.0
-BF16_IN_SOFTWARE = (
-    "this CPU has no BF16 instructions; BF16 is emulated in software, about 20 times slower than FP32 with only AVX2"
-)
+BF16_IN_SOFTWARE = "this CPU has no BF16 instructions; BF16 is emulated in software, about 20 times slower than FP32 with only AVX2"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +72,9 @@ class Plan:
 
     def framework_of(self, request: Request) -> Framework:
         """Return the framework that trains a request."""
-        return next((each for each in self.frameworks if each.name == request.framework), self.frameworks[0])
+        return next(
+            (each for each in self.frameworks if each.name == request.framework), self.frameworks[0]
+        )
 
     def name_of(self, request: Request) -> str:
         """Return what messages call a request: with its label if nothing else tells it from another."""
@@ -88,7 +88,9 @@ class Plan:
         if len({each.micro_batch_size for each in alike}) > 1:
             parts.append(f"micro-batch {request.micro_batch_size}")
         if len({each.num_gpus for each in alike}) > 1:
-            parts.append(f"on {counted(request.num_gpus, 'process' if request.platform == 'cpu' else 'GPU')}")
+            parts.append(
+                f"on {counted(request.num_gpus, 'process' if request.platform == 'cpu' else 'GPU')}"
+            )
         if len({each.num_nodes for each in alike}) > 1:
             parts.append(f"on {counted(request.num_nodes, 'node')}")
         if len(self.frameworks) > 1:
@@ -104,7 +106,9 @@ class Plan:
         """
         for run in range(1, self.runs + 1):
             for model in dict.fromkeys(request.model for request in self.requests):
-                indices = [index for index, request in enumerate(self.requests) if request.model == model]
+                indices = [
+                    index for index, request in enumerate(self.requests) if request.model == model
+                ]
                 for index in indices if run % 2 else reversed(indices):
                     yield run, index
 
@@ -113,15 +117,25 @@ def device_of(machine: Machine) -> Device:
     """Return the device of a machine that platforms.detect() has looked at."""
     gpu = machine.gpu_info
     if machine.platform == "cpu":
-        limits = [limit for limit in (gpu.total_memory_gb, memory_limit_gb(Host())) if limit is not None]
-        return Device("cpu", machine.environment.cpu_threads or 1, min(limits) * GB if limits else None)
+        limits = [
+            limit for limit in (gpu.total_memory_gb, memory_limit_gb(Host())) if limit is not None
+        ]
+        return Device(
+            "cpu", machine.environment.cpu_threads or 1, min(limits) * GB if limits else None
+        )
     # If the GPUs differ, the smallest bounds what each of them can hold, and the fullest what is free.
     sizes = [(each.info.total_memory_gb, each.memory_held_gb or 0.0) for each in machine.devices]
-    known = [(size * GB, held * GB) for size, held in sizes or [(gpu.total_memory_gb, 0.0)] if size is not None]
+    known = [
+        (size * GB, held * GB)
+        for size, held in sizes or [(gpu.total_memory_gb, 0.0)]
+        if size is not None
+    ]
     memory = min((size for size, _ in known), default=None)
     held = memory - min(size - held for size, held in known) if memory is not None else 0.0
     held = held if held > held_memory.HELD_SHARE * (memory or 0.0) else 0.0
-    return Device(machine.platform, gpu.device_count or 1, memory, gpu.architecture, gpu.device_name, held)
+    return Device(
+        machine.platform, gpu.device_count or 1, memory, gpu.architecture, gpu.device_name, held
+    )
 
 
 def plan_for(
@@ -187,7 +201,11 @@ def _smallest(trained: set[str]) -> str:
 
 
 def _resolved(
-    options: argparse.Namespace, framework: Framework, device: Device, names: Sequence[str], requested: RequestedConfig
+    options: argparse.Namespace,
+    framework: Framework,
+    device: Device,
+    names: Sequence[str],
+    requested: RequestedConfig,
 ) -> list[tuple[Request, tuple[str, ...]]]:
     """Return the request of each model, precision and micro-batch, with what is to be noted of it."""
     node, output_dir, resolved = this_node(options), Path.cwd() / options.output_dir, []
@@ -203,10 +221,14 @@ def _resolved(
                 config = config.but(origins={**requested.origins, "label": DEFAULT})
             request, more = framework.resolve_config(name, config, device, output_dir)
             if node is not None:
-                request = dataclasses.replace(request, node_index=node.rank, rendezvous=node.rendezvous)
+                request = dataclasses.replace(
+                    request, node_index=node.rank, rendezvous=node.rendezvous
+                )
             if options.profile is not None:
                 request = dataclasses.replace(request, profile=options.profile)
-                profiling.check(request, framework, torchrun=under_torchrun(), dry_run=options.dry_run)
+                profiling.check(
+                    request, framework, torchrun=under_torchrun(), dry_run=options.dry_run
+                )
             resolved.append((request, more))
     return resolved
 
@@ -233,10 +255,19 @@ def choose_framework(options: argparse.Namespace, machine: Machine) -> Framework
     def suits(framework: Framework) -> bool:
         has_models = set(options.model or ()) <= set(framework.models)
         has_precisions = set(options.precision or ()) <= set(framework.precisions)
-        has_options = framework.name == nemo_options.NEMO or nemo_options.own_option(options) is None
-        return has_models and has_precisions and has_options and (is_full or not framework.launcher.full_size_only)
+        has_options = (
+            framework.name == nemo_options.NEMO or nemo_options.own_option(options) is None
+        )
+        return (
+            has_models
+            and has_precisions
+            and has_options
+            and (is_full or not framework.launcher.full_size_only)
+        )
 
-    return frameworks.choose(options.framework, machine.platform, to_show=options.dry_run, suits=suits)
+    return frameworks.choose(
+        options.framework, machine.platform, to_show=options.dry_run, suits=suits
+    )
 
 
 def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: Machine) -> Plan:
@@ -247,16 +278,21 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
     everything = tuple(names) == (frameworks.ALL,)
     if frameworks.ALL in names and not everything:
         raise UsageError(
-            f"--framework {options.framework}: 'all' cannot be combined with other names", heading="wrong-usage"
+            f"--framework {options.framework}: 'all' cannot be combined with other names",
+            heading="wrong-usage",
         )
     notes = []
     plans = []
     if everything:
         reasons = {framework: framework.unavailable() for framework in frameworks.FRAMEWORKS}
-        notes += [f"{framework.name} skipped: {reason}" for framework, reason in reasons.items() if reason]
+        notes += [
+            f"{framework.name} skipped: {reason}" for framework, reason in reasons.items() if reason
+        ]
         chosen = [framework for framework, reason in reasons.items() if reason is None]
     else:
-        chosen = [frameworks.choose(name, machine.platform, to_show=options.dry_run) for name in names]
+        chosen = [
+            frameworks.choose(name, machine.platform, to_show=options.dry_run) for name in names
+        ]
     for framework in chosen:
         try:
             plans.append(plan_of(options, framework, machine))
@@ -266,12 +302,16 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
             notes.append(f"{framework.name} skipped: {error.message}")
     if not plans:
         raise frameworks.none_can_train(f"no framework can train this here: {'; '.join(notes)}")
-    trained = {request.scale for plan in plans if plan.frameworks[0].embedded for request in plan.requests}
+    trained = {
+        request.scale for plan in plans if plan.frameworks[0].embedded for request in plan.requests
+    }
     if len(trained) > 1 and options.scale is None and options.match is None:
         # They are compared, and some take more memory than others.
         options = argparse.Namespace(**{**vars(options), "scale": _smallest(trained)})
         plans = [
-            plan_of(options, each, machine) if each.embedded else plan for plan in plans for each in plan.frameworks
+            plan_of(options, each, machine) if each.embedded else plan
+            for plan in plans
+            for each in plan.frameworks
         ]
     return merged(plans, notes)
 
@@ -283,7 +323,9 @@ def merged(plans: Sequence[Plan], notes: Iterable[str] = ()) -> Plan:
     order = list(dict.fromkeys(request.model for request in requests))
     return dataclasses.replace(
         plans[0],
-        frameworks=tuple(dict.fromkeys(framework for plan in plans for framework in plan.frameworks)),
+        frameworks=tuple(
+            dict.fromkeys(framework for plan in plans for framework in plan.frameworks)
+        ),
         requests=tuple(sorted(requests, key=lambda request: order.index(request.model))),
         notes=tuple(dict.fromkeys((*notes, *(note for plan in plans for note in plan.notes)))),
     )
@@ -294,12 +336,18 @@ def given_options(options: argparse.Namespace) -> FieldValues:
     names = RequestedConfig.DEFAULTS.keys() & vars(options).keys()
     given = {name: getattr(options, name) for name in sorted(names - {"precision"})}
     # Of several micro-batches each makes a request of its own.
-    given |= {"eager": options.eager or None, "micro_batch_size": (options.micro_batch_size or (None,))[0]}
+    given |= {
+        "eager": options.eager or None,
+        "micro_batch_size": (options.micro_batch_size or (None,))[0],
+    }
     given["num_gpus"] = options.gpus
     given["settings"] = tuple(options.settings or ()) or None
     if under_torchrun():
         world = int(os.environ["WORLD_SIZE"])
-        given |= {"num_gpus": world, "num_nodes": world // int(os.environ.get("LOCAL_WORLD_SIZE", world))}
+        given |= {
+            "num_gpus": world,
+            "num_nodes": world // int(os.environ.get("LOCAL_WORLD_SIZE", world)),
+        }
         given["origins"] = dict.fromkeys(("num_gpus", "num_nodes"), LAUNCHER)
     return {name: value for name, value in given.items() if value is not None}
 
@@ -313,24 +361,37 @@ def requested_config(
     if options.match is None:
         return options.model or framework.models, RequestedConfig(**stated)
     if options.scale is not None:
-        raise UsageError("--scale and --match cannot be combined: the result defines the scale", heading="cant-match")
+        raise UsageError(
+            "--scale and --match cannot be combined: the result defines the scale",
+            heading="cant-match",
+        )
     run = store.read(options.match)[0]
     model, matched = match.requested_config(run, options.match, framework)
     if options.precision is None:
         match.check_precision(run, options.match, framework)
     elif options.precision != (matched.precision,):
         reference = matched.precision or "an unknown precision"
-        notes.append(f"{options.match}: {reference} there, {', '.join(options.precision)} here, as requested")
-    num_gpus = options.gpus or (1 if device.platform == "cpu" else device.devices) * (options.num_nodes or 1)
-    notes += [f"{options.match}: {note}" for note in match.differences(run, framework, num_gpus, options.data)]
+        notes.append(
+            f"{options.match}: {reference} there, {', '.join(options.precision)} here, as requested"
+        )
+    num_gpus = options.gpus or (1 if device.platform == "cpu" else device.devices) * (
+        options.num_nodes or 1
+    )
+    notes += [
+        f"{options.match}: {note}"
+        for note in match.differences(run, framework, num_gpus, options.data)
+    ]
     if options.model not in (None, (model,)):
         raise UsageError(
-            f"{options.match} is a result of {model}: omit --model, or use --model {model}", heading="cant-match"
+            f"{options.match} is a result of {model}: omit --model, or use --model {model}",
+            heading="cant-match",
         )
     for field, value in stated.items():
         reference = getattr(matched, field)
         if field in matched.origins and reference not in (None, value):
-            notes.append(f"{options.match}: {field.replace('_', ' ')} {reference} there, {value} here, as requested")
+            notes.append(
+                f"{options.match}: {field.replace('_', ' ')} {reference} there, {value} here, as requested"
+            )
     own = {*stated, "precision"} if options.precision else {*stated}
     theirs = {name: origin for name, origin in matched.origins.items() if name not in own}
     return (model,), matched.but(**stated | {"origins": theirs | stated.get("origins", {})})

@@ -54,13 +54,19 @@ def measure(machine: Machine, processes: int, output_dir: Path, *, quick: bool) 
     return _as_file(machine.platform, measured, output_dir, quick=quick, began=began)
 
 
-def measure_here(process: Process, platform: Platform, output_dir: Path, *, quick: bool) -> PreflightFile | None:
+def measure_here(
+    process: Process, platform: Platform, output_dir: Path, *, quick: bool
+) -> PreflightFile | None:
     """Measure the device of this process, one of those that torchrun has started; None in all but the first."""
     if process.is_first:
         files.check_writable(output_dir)
     began = time.monotonic()
     measured = worker.measure(process, platform, plan_of(platform, quick=quick))
-    return None if measured is None else _as_file(platform, measured, output_dir, quick=quick, began=began)
+    return (
+        None
+        if measured is None
+        else _as_file(platform, measured, output_dir, quick=quick, began=began)
+    )
 
 
 def check_torch() -> None:
@@ -68,11 +74,15 @@ def check_torch() -> None:
     _, problem = torch_build.import_torch()
     if problem:
         raise UsageError(
-            f"preflight: {problem}", hint="tprimat doctor shows what this machine has", heading="preflight"
+            f"preflight: {problem}",
+            hint="tprimat doctor shows what this machine has",
+            heading="preflight",
         )
 
 
-def _start(platform: Platform, processes: int, output_dir: Path, *, quick: bool, limit_s: float) -> Measured:
+def _start(
+    platform: Platform, processes: int, output_dir: Path, *, quick: bool, limit_s: float
+) -> Measured:
     """Start the processes and return what they wrote."""
     log = output_dir / "logs" / f"preflight_{datetime.datetime.now():%Y%m%d_%H%M%S_%f}.log"
     with tempfile.TemporaryDirectory(prefix="tensorprimat-") as folder:
@@ -81,21 +91,33 @@ def _start(platform: Platform, processes: int, output_dir: Path, *, quick: bool,
         program = ("-m", worker.__name__, str(result), platform, *(("quick",) if quick else ()))
         variables = loops.environment(platform, processes)
         launch = Launch((sys.executable, *launcher, *program), variables, REPOSITORY)
-        done = child.run(launch, log, on_line=console.debug, on_message=lambda _: None, limit_s=limit_s)
+        done = child.run(
+            launch, log, on_line=console.debug, on_message=lambda _: None, limit_s=limit_s
+        )
         with contextlib.suppress(OSError, ValueError):
             return msgspec.json.decode(files.read_plain(result), type=Measured)
     if done.interrupted:
         raise KeyboardInterrupt
     for line in training_files.last_words(log, done.tail):
         console.error(f"    {plain(line, 160)}")
-    why = f"not finished after {limit_s:.0f} s" if done.overdue else f"a process exited with status {done.status}"
-    raise TrainingFailedError(f"preflight: {why}", hint=f"the log is {short_path(log)}", heading="preflight")
+    why = (
+        f"not finished after {limit_s:.0f} s"
+        if done.overdue
+        else f"a process exited with status {done.status}"
+    )
+    raise TrainingFailedError(
+        f"preflight: {why}", hint=f"the log is {short_path(log)}", heading="preflight"
+    )
 
 
-def _as_file(platform: Platform, measured: Measured, output_dir: Path, *, quick: bool, began: float) -> PreflightFile:
+def _as_file(
+    platform: Platform, measured: Measured, output_dir: Path, *, quick: bool, began: float
+) -> PreflightFile:
     disk = measure_disk(output_dir, plan_of(platform, quick=quick).file_bytes)
     file = PreflightFile(
-        timestamp=datetime.datetime.now(datetime.timezone.utc).astimezone().isoformat(timespec="seconds"),
+        timestamp=datetime.datetime.now(datetime.timezone.utc)
+        .astimezone()
+        .isoformat(timespec="seconds"),
         platform=platform,
         quick=quick,
         seconds=round(time.monotonic() - began, 1),
@@ -128,12 +150,20 @@ def measure_disk(folder: Path, size: int) -> Disk:
                 file.write(chunk)
             os.fsync(file.fileno())
             write = size / (time.perf_counter() - began) / GB
-            if (cached := page_cache.drop_caches([Path(f"/proc/self/fd/{file.fileno()}")])) is not None:
-                return Disk(bytes=size, write_gb_per_s=write, unknown=f"read speed not measured: {cached}")
+            if (
+                cached := page_cache.drop_caches([Path(f"/proc/self/fd/{file.fileno()}")])
+            ) is not None:
+                return Disk(
+                    bytes=size, write_gb_per_s=write, unknown=f"read speed not measured: {cached}"
+                )
             file.seek(0)
             began = time.perf_counter()
             while file.read(CHUNK):
                 pass
-            return Disk(bytes=size, write_gb_per_s=write, read_gb_per_s=size / (time.perf_counter() - began) / GB)
+            return Disk(
+                bytes=size,
+                write_gb_per_s=write,
+                read_gb_per_s=size / (time.perf_counter() - began) / GB,
+            )
     except OSError as error:
         return Disk(bytes=size, unknown=f"{error.strerror or error}")

@@ -115,7 +115,9 @@ class _Child:
         self._has_terminated_group = False
         self._killed_at: float | None = None
 
-    def follow(self, signals: list[int], limit_s: float | None, stops: Callable[[], bool]) -> ProcessResult:
+    def follow(
+        self, signals: list[int], limit_s: float | None, stops: Callable[[], bool]
+    ) -> ProcessResult:
         """Pass output on until the child and its group have ended."""
         started = time.monotonic()
         overdue = False
@@ -132,14 +134,18 @@ class _Child:
             # What the child left behind goes with it; it may hold a GPU, and the pipes.
             status = self._group.reap()
         self._output.close(_DRAIN_SECONDS)
-        return ProcessResult(status, bool(signals), overdue, self._output.tail, self._output.trouble)
+        return ProcessResult(
+            status, bool(signals), overdue, self._output.tail, self._output.trouble
+        )
 
     def _is_running(self) -> bool:
         """Return whether the child is to be waited for; or its group, where it was terminated or died of a signal."""
         if self._killed_at is not None and time.monotonic() - self._killed_at > GONE_SECONDS:
             return False  # It survived SIGKILL: stuck in the kernel, in a driver that hangs.
         status = self._group.status()
-        return status is None or ((self._terminated_at is not None or status < 0) and self._group.is_group_running())
+        return status is None or (
+            (self._terminated_at is not None or status < 0) and self._group.is_group_running()
+        )
 
     def _terminate(self, *, at_once: bool) -> None:
         """Terminate the child, then its group, then kill them."""
@@ -153,6 +159,8 @@ class _Child:
         if at_once or waited > self._grace_s:
             self._killed_at = self._killed_at or now
             self._group.kill()
-        elif not self._has_terminated_group and (self._group.status() is not None or waited > self._grace_s / 3):
+        elif not self._has_terminated_group and (
+            self._group.status() is not None or waited > self._grace_s / 3
+        ):
             self._has_terminated_group = True
             self._group.terminate_group()

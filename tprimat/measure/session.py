@@ -64,7 +64,9 @@ class Session:
             no complete run, INTERRUPTED if the user ended the session after it.
     """
 
-    def __init__(self, plan: Plan, machine: Machine, stops: Callable[[Step], bool] = lambda step: False) -> None:
+    def __init__(
+        self, plan: Plan, machine: Machine, stops: Callable[[Step], bool] = lambda step: False
+    ) -> None:
         self.runs: list[list[tuple[Run, Summary]]] = [[] for _ in plan.requests]
         self.files: list[Path] = []
         self.failures = 0
@@ -106,7 +108,9 @@ class Session:
             if request.platform != "cpu":
                 shared_memory.check(request.gpus_per_node)
             files.check_writable(request.output_dir)
-            self._requests[index] = self._plan.framework_of(request).launcher.prepare(request, console.info)
+            self._requests[index] = self._plan.framework_of(request).launcher.prepare(
+                request, console.info
+            )
         earlier = self._earlier()
         if (first := self._requests[0]).rendezvous is not None:
             # For the results of runs on several machines.
@@ -126,13 +130,17 @@ class Session:
             self._round, self._left = repetition, len(self._order) - number
             self._began = time.monotonic()
             self._train(
-                index, f"[{number}/{len(self._order)}] {self._plan.name_of(self._requests[index])}{of}", number > 1
+                index,
+                f"[{number}/{len(self._order)}] {self._plan.name_of(self._requests[index])}{of}",
+                number > 1,
             )
             self._durations.append(time.monotonic() - self._began)
             if self.interrupted or (self._plan.stops_at_failure and self.failures > failures):
                 run = {index for _, index in self._order[:number]}
                 left = dict.fromkeys(
-                    self._plan.name_of(self._requests[index]) for _, index in self._order if index not in run
+                    self._plan.name_of(self._requests[index])
+                    for _, index in self._order
+                    if index not in run
                 )
                 if left:
                     console.error(f"    not run: {', '.join(left)}")
@@ -160,17 +168,25 @@ class Session:
             self._id = max(known, key=lambda run: run.timestamp or "").session or self._id
         for path, marks in again.items():
             store.withdraw(path, marks)
-            console.note(f"{counted(len(marks), 'partial run')} in {short_path(path)} moved to {HISTORY}/, to be rerun")
+            console.note(
+                f"{counted(len(marks), 'partial run')} in {short_path(path)} moved to {HISTORY}/, to be rerun"
+            )
         if done := len(self._order) - len(left):
             console.info(f"{done} of {counted(len(self._order), 'run')} already complete")
         self._order = left
 
     def sum_up(self) -> None:
         """Print the closing table, what should be known of it, and the next command."""
-        groups = [pair for pair in zip(self._requests, self.runs, strict=True) if pair[0].result_elsewhere is None]
+        groups = [
+            pair
+            for pair in zip(self._requests, self.runs, strict=True)
+            if pair[0].result_elsewhere is None
+        ]
         if groups:
             console.info("")
-            closing.results(self._plan, groups, self.files, "not run" if self.interrupted else "failed")
+            closing.results(
+                self._plan, groups, self.files, "not run" if self.interrupted else "failed"
+            )
             for note in closing.findings(self._plan, groups):
                 console.note(note, weakens=True)
         command = display.comparison_of(self._plan.output_dir)
@@ -180,7 +196,9 @@ class Session:
             if self.interrupted:
                 console.info(f"\nNext:    {command}")
             return
-        shortest = min(summary.performance.total_steps or 0 for runs in self.runs for _, summary in runs)
+        shortest = min(
+            summary.performance.total_steps or 0 for runs in self.runs for _, summary in runs
+        )
         if self._plan.runs == 1 and shortest < min(request.steps for request in self._requests):
             display.note_smoke_test(self._plan, shortest)
         console.info("")
@@ -204,7 +222,14 @@ class Session:
     def _is_done(self, index: int, repetition: int, earlier: list[StoredRun]) -> bool:
         """Return whether an earlier attempt of this job has done a training, and take its run if so."""
         complete = (each for each in earlier if each[0].status == "complete")
-        found = next((each for each in complete if attempt.is_of(each[0], repetition, self._requests[index])), None)
+        found = next(
+            (
+                each
+                for each in complete
+                if attempt.is_of(each[0], repetition, self._requests[index])
+            ),
+            None,
+        )
         if found is not None:
             name = self._plan.name_of(self._requests[index])
             console.info(f"{name}, run {repetition}: done before the job was requeued")
@@ -229,11 +254,17 @@ class Session:
         log = training_files.log_path(framework, request)
         self._logs.append(log)
         if (job := os.environ.get(attempt.JOB)) and request.node_index == request.result_node:
-            noted = {"digest": self._digests[index], "tuning": self._plan.tuning, "logged": framework.launcher.logged}
+            noted = {
+                "digest": self._digests[index],
+                "tuning": self._plan.tuning,
+                "logged": framework.launcher.logged,
+            }
             attempt.begin(Path(job), self._round, request, log, **noted)
         # The other frameworks' runs start one of their own.
         sampler = (
-            Sampler(request.platform, self._machine.devices[: request.num_gpus]) if framework.launcher.logged else None
+            Sampler(request.platform, self._machine.devices[: request.num_gpus])
+            if framework.launcher.logged
+            else None
         )
         began = time.perf_counter()
         try:
@@ -265,14 +296,22 @@ class Session:
                 if self._cut is not None and run.status != "complete" and run.steps:
                     reason = self._cut.reason(run.steps[-1])
                     ending = Ending(kind="finished", cause=reason)
-                    run = msgspec.structs.replace(run, status="complete", status_reason=reason, ending=ending)
+                    run = msgspec.structs.replace(
+                        run, status="complete", status_reason=reason, ending=ending
+                    )
                 if request.rendezvous is not None:
                     run = nodes.added(run, self._nodes_folder(), request.num_nodes)
                 return telemetry.without_steps(run, sampler, began, ended)
 
-            result = training_files.read_log(framework, request, log, self._machine, child.status == 0, complete)
+            result = training_files.read_log(
+                framework, request, log, self._machine, child.status == 0, complete
+            )
         else:
-            result = training_files.read_back(saved) if saved else training_files.recover(request, journals)
+            result = (
+                training_files.read_back(saved)
+                if saved
+                else training_files.recover(request, journals)
+            )
         if result is not None:
             result = _with_process(*result, child)
             self._take(index, *result, history, title)
@@ -307,7 +346,9 @@ class Session:
                 )
                 console.record(run, None)
         if child.interrupted:
-            kept = "partial results saved (status: incomplete)" if result else "nothing recorded yet"
+            kept = (
+                "partial results saved (status: incomplete)" if result else "nothing recorded yet"
+            )
             console.error(f"{title}: interrupted; {kept}")
             return
         why = plain(out_of_memory_advice.advised(reason or "", request))
@@ -316,7 +357,9 @@ class Session:
             console.error(f"    {plain(line, 160)}")
         console.error(f"    full log: {short_path(log)}")
 
-    def _follow(self, framework: Framework, index: int, log: Path, title: str) -> tuple[ProcessResult, list[Saved]]:
+    def _follow(
+        self, framework: Framework, index: int, log: Path, title: str
+    ) -> tuple[ProcessResult, list[Saved]]:
         """Run one training and show it; how its process ended, and the results that it says it wrote."""
         request = self._requests[index]
         saved = []
@@ -328,7 +371,10 @@ class Session:
         if limit_s is None and request.time_limit_s is not None:
             limit_s = 2 * request.time_limit_s + START_SECONDS
         lines = display.shows_lines(self._plan)
-        with display.following(title, request, lines=lines, rest=self._rest_s) as (on_line, on_step):
+        with display.following(title, request, lines=lines, rest=self._rest_s) as (
+            on_line,
+            on_step,
+        ):
 
             def on_message(message: Message) -> None:
                 nonlocal is_stopped, limit
@@ -337,7 +383,9 @@ class Session:
                     if framework.launcher.logged and request.num_nodes == 1:
                         # As in the loops that keep it themselves, from the beginning of the first step on.
                         spent_s, steps = message.step_time or 0.0, message.max_steps
-                        limit = limit or TimeLimit(steps, request.time_limit_s, 1, bool, time.monotonic, spent_s)
+                        limit = limit or TimeLimit(
+                            steps, request.time_limit_s, 1, bool, time.monotonic, spent_s
+                        )
                         self._cut = limit if limit.reached(message.step) else self._cut
                 if isinstance(message, Saved):
                     saved.append(message)
@@ -363,7 +411,9 @@ class Session:
             self._cut = None
         elif self._cut is not None:
             child = dataclasses.replace(child, status=0)
-        why = outcome.why_stopped(interrupted=child.interrupted, overdue=child.overdue, limit_s=limit_s)
+        why = outcome.why_stopped(
+            interrupted=child.interrupted, overdue=child.overdue, limit_s=limit_s
+        )
         if framework.launcher.logged and why is not None:
             # The log itself can't know, and is what the result is made of.
             with contextlib.suppress(OSError), log.open("a", encoding="utf-8") as file:
@@ -380,7 +430,9 @@ class Session:
             console.debug(line)
         else:
             console.info(line)
-        display.figures(self._plan.framework_of(self._requests[index]).launcher.figures(run, summary))
+        display.figures(
+            self._plan.framework_of(self._requests[index]).launcher.figures(run, summary)
+        )
         for epoch in run.epochs:
             console.debug(", ".join(f"{name} {value}" for name, value in epoch.items()))
 
@@ -396,7 +448,10 @@ class Session:
     def _variables(self, index: int) -> dict[str, str]:
         """Return what tells a run, by its environment, the fields of its result that only the command knows."""
         known = Known(self._digests[index], self._plan.tuning, self._plan.arguments)
-        return {progress.SESSION: f"{self._id}/{self._round}", progress.KNOWN: msgspec.json.encode(known).decode()}
+        return {
+            progress.SESSION: f"{self._id}/{self._round}",
+            progress.KNOWN: msgspec.json.encode(known).decode(),
+        }
 
     def _keep_failure(self, index: int, why: str | None) -> None:
         """Write the result of a training that failed before it could, so that --resume knows of it."""
@@ -405,7 +460,9 @@ class Session:
         run = attempt.failed(request, why, gpu_info=info, **progress.given(self._variables(index)))
         self._keep(index, run, store.save(run, request.output_dir).path)
 
-    def _judge_complete(self, request: Request, path: Path, child: ProcessResult, log: Path, title: str) -> None:
+    def _judge_complete(
+        self, request: Request, path: Path, child: ProcessResult, log: Path, title: str
+    ) -> None:
         """Say what is wrong all the same with a training whose result is complete."""
         if request.output_dir.resolve() not in path.resolve().parents:
             # What was asked for is not where it was asked for.
@@ -416,7 +473,8 @@ class Session:
             )
         elif child.status:
             console.note(
-                f"process exited with status {child.status} after the result was written; log: {log}", weakens=True
+                f"process exited with status {child.status} after the result was written; log: {log}",
+                weakens=True,
             )
             self.failures += self._plan.stops_at_failure
 
@@ -442,7 +500,9 @@ def _with_process(run: Run, path: Path, child: ProcessResult) -> StoredRun:
     """Add to a run that ended without a cause how its process did, which neither its log nor its journal can know."""
     if not child.status or run.ending is None or run.ending.kind != "cut_off":
         return run, path
-    status, reason, ending = outcome.of_process(child.status, interrupted=child.interrupted, overdue=child.overdue)
+    status, reason, ending = outcome.of_process(
+        child.status, interrupted=child.interrupted, overdue=child.overdue
+    )
     changes: FieldValues = {"ending": ending}
     if child.overdue or not (child.interrupted or -child.status in KILLING):
         # --resume repeats what was killed from outside, and nothing that failed.
@@ -464,7 +524,9 @@ def measure(plan: Plan, machine: Machine) -> tuple[ExitStatus, list[Path]]:
     training fail too.
     """
     first = plan.requests[0]
-    is_first = first.rendezvous is None or first.node_index == 0 or "SLURM_STEP_ID" not in os.environ
+    is_first = (
+        first.rendezvous is None or first.node_index == 0 or "SLURM_STEP_ID" not in os.environ
+    )
     if not is_first:
         console.leave_to_another()
     display.introduce(plan, machine)

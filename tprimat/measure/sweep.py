@@ -51,7 +51,9 @@ class Found:
 
 def points(options: argparse.Namespace) -> Iterator[argparse.Namespace]:
     """Yield the options with one value of each swept option, in the order of the values."""
-    values = [value if isinstance(value := getattr(options, name), tuple) else (value,) for name in SWEPT]
+    values = [
+        value if isinstance(value := getattr(options, name), tuple) else (value,) for name in SWEPT
+    ]
     for chosen in itertools.product(*values):
         point = copy.copy(options)
         vars(point).update(zip(SWEPT, chosen, strict=True))
@@ -85,7 +87,11 @@ def digest(request: Request, machine: Machine) -> str:
     """Return the digest of a requested configuration: a hash of its settings and the device, without its directory."""
     # Defaults say nothing: a field that a later version adds leaves the digests of earlier results alone.
     fields = (field for field in dataclasses.fields(Request) if field.name not in _OF_A_SESSION)
-    stated = [(each.name, value) for each in fields if (value := getattr(request, each.name)) != each.default]
+    stated = [
+        (each.name, value)
+        for each in fields
+        if (value := getattr(request, each.name)) != each.default
+    ]
     # What Primus is told beyond a Request's fields.
     text = repr((stated, getattr(request, "arguments", ()), machine.gpu_info.device_name))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -119,7 +125,9 @@ def found(plan: Plan, machine: Machine) -> dict[Key, list[Found]]:
             if run.request in wanted and run.round is not None:
                 runs.setdefault((run.request, run.round), []).append(Found(run, Path(file.name)))
     for there in runs.values():
-        there.sort(key=lambda each: (each.run.status == "complete", each.run.timestamp or ""), reverse=True)
+        there.sort(
+            key=lambda each: (each.run.status == "complete", each.run.timestamp or ""), reverse=True
+        )
     return runs
 
 
@@ -129,10 +137,16 @@ def result_files(plan: Plan, machine: Machine) -> list[Path]:
     paths = []
     for request in plan.requests:
         config = request.training_config(num_gpus=request.num_gpus, precision=request.precision)
-        known = {"request": digest(request, machine), "gpu_info": machine.gpu_info, "data": Data(seed=request.seed)}
+        known = {
+            "request": digest(request, machine),
+            "gpu_info": machine.gpu_info,
+            "data": Data(seed=request.seed),
+        }
         name = plan.framework_of(request).launcher.result_name(request)
         paths.append(
-            store.planned_place(plan.output_dir / name, request.to_run(training_config=config, **known), planned)
+            store.planned_place(
+                plan.output_dir / name, request.to_run(training_config=config, **known), planned
+            )
         )
     return paths
 
@@ -162,15 +176,27 @@ def introduce(plan: Plan, machine: Machine, runs: Mapping[Key, Sequence[Found]])
     done = len(order) - len(left)
     parts = [f"{counted(len(order), 'run')} of {counted(len(plan.requests), 'configuration')}"]
     parts += [f"{done} done"] if plan.resumes else []
-    values: dict[str, object] = {"runs": len(order), "configurations": len(plan.requests), "done": done}
+    values: dict[str, object] = {
+        "runs": len(order),
+        "configurations": len(plan.requests),
+        "done": done,
+    }
     limits = [request.time_limit_s for request in left]
     if left and None not in limits:
-        starts = [0.0 if each.platform == "cpu" else plan.framework_of(each).launcher.start_s for each in left]
-        seconds = sum(limit or 0.0 for limit in limits) + sum(starts) + plan.cooldown_s * (len(left) - 1)
+        starts = [
+            0.0 if each.platform == "cpu" else plan.framework_of(each).launcher.start_s
+            for each in left
+        ]
+        seconds = (
+            sum(limit or 0.0 for limit in limits) + sum(starts) + plan.cooldown_s * (len(left) - 1)
+        )
         values["seconds_at_most"] = seconds
         text = f"at most {units.duration(seconds)}"
         if any(starts):
-            each_s = [each.num_gpus * ((each.time_limit_s or 0.0) + s) for each, s in zip(left, starts, strict=True)]
+            each_s = [
+                each.num_gpus * ((each.time_limit_s or 0.0) + s)
+                for each, s in zip(left, starts, strict=True)
+            ]
             values["gpu_hours_at_most"] = hours = sum(each_s) / 3600
             minutes = " to ".join(f"{s / 60:g}" for s in sorted({*starts}))
             text += f" and {units.number(hours)} GPU hours, including an estimated {minutes} min of start-up per run"
@@ -181,7 +207,11 @@ def introduce(plan: Plan, machine: Machine, runs: Mapping[Key, Sequence[Found]])
     console.info(f"plan: {', '.join(parts)}")
     if "seconds_at_most" in values:
         sooner = "a run that completes its steps ends sooner"
-        if all(request.scale == scales.SCALES[0].name and request.platform == "cpu" for request in left):
-            usual = sum(START_S + SEQUENCE_S * request.steps * request.global_batch_size for request in left)
+        if all(
+            request.scale == scales.SCALES[0].name and request.platform == "cpu" for request in left
+        ):
+            usual = sum(
+                START_S + SEQUENCE_S * request.steps * request.global_batch_size for request in left
+            )
             sooner = f"all steps should take about {math.ceil(usual / 60)} min"
         console.info(f"(upper bound set by --time-limit; {sooner})")

@@ -26,7 +26,9 @@ from tprimat.store import store
 def train_nemo(plan: Plan, machine: Machine) -> int:
     """Train with NeMo in this process; the exit status. Raises UsageError for more than one training."""
     if len(plan.requests) * plan.runs > 1:
-        raise UsageError("torchrun starts a single run: use one --model and --runs 1", heading="nemo-options")
+        raise UsageError(
+            "torchrun starts a single run: use one --model and --runs 1", heading="nemo-options"
+        )
     from tprimat.frameworks.loops import processes
     from tprimat.frameworks.nemo import training as nemo_training
 
@@ -41,7 +43,9 @@ def train_nemo(plan: Plan, machine: Machine) -> int:
     output.is_main_process = first
     if first and status == 0 and output.verbosity in (Verbosity.QUIET, Verbosity.JSON):
         # Another configuration may have the usual name.
-        written = sorted(request.output_dir.glob(f"{usual}*.json"), key=lambda path: path.stat().st_mtime)
+        written = sorted(
+            request.output_dir.glob(f"{usual}*.json"), key=lambda path: path.stat().st_mtime
+        )
         for path in written[-1:]:
             console.record(store.read(path)[-1], path)
     return status
@@ -57,7 +61,9 @@ def train_encdec(requested: RequestedEncDec, process: Process, output_dir: Path)
     if process.is_first:
         check_writable(request.output_dir)
         notes = (*notes, *_threads_note(request, process))
-        display.introduce_requests(Plan((encdec.ENCDEC,), (request,), output_dir, notes=notes), Environment())
+        display.introduce_requests(
+            Plan((encdec.ENCDEC,), (request,), output_dir, notes=notes), Environment()
+        )
     trained = loop.train(request, process, say=console.info)
     run = trained.result
     if run is None or not process.is_first:
@@ -109,4 +115,6 @@ def _threads_note(request: EncDecRequest, process: Process) -> list[str]:
     threads, share = torch.get_num_threads(), cores() // process.local_world_size
     if request.platform != "cpu" or threads >= share:
         return []
-    return [f"each process uses {threads} of {share} available threads: set OMP_NUM_THREADS={share}"]
+    return [
+        f"each process uses {threads} of {share} available threads: set OMP_NUM_THREADS={share}"
+    ]

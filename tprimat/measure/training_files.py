@@ -43,7 +43,12 @@ def recover(request: Request, earlier: set[str]) -> StoredRun | None:
     for each in recovery.recover(request.output_dir):
         console.note(each.line, weakens=True)
         run, path = each.run, each.path
-        if run and path and each.journal not in earlier and (run.model, run.label) == (request.model, request.label):
+        if (
+            run
+            and path
+            and each.journal not in earlier
+            and (run.model, run.label) == (request.model, request.label)
+        ):
             recovered = run, path
     return recovered
 
@@ -76,13 +81,20 @@ def last_words(log: Path, tail: Iterable[str]) -> list[str]:
     """
     errors = []
     with contextlib.suppress(OSError), log.open(encoding="utf-8", errors="replace") as lines:
-        errors = list(itertools.islice((line.rstrip("\n") for line in lines if line.startswith("error: ")), TAIL_LINES))
+        errors = list(
+            itertools.islice(
+                (line.rstrip("\n") for line in lines if line.startswith("error: ")), TAIL_LINES
+            )
+        )
     return list(dict.fromkeys(redacted("\n".join([*errors, *tail])).splitlines()))
 
 
 def keep_latest(log: Path, latest: Path) -> None:
     """Copy a log, and the record of its start, to the names that are always those of the newest training."""
-    for source, target in ((log, latest), (start_record.path_for(log), start_record.path_for(latest))):
+    for source, target in (
+        (log, latest),
+        (start_record.path_for(log), start_record.path_for(latest)),
+    ):
         if not source.exists():
             continue
         part = target.with_name(f".{target.name}{UNFINISHED}")
@@ -112,7 +124,9 @@ def follower(on_line: OnLine, on_step: OnMessage) -> OnLine:
     def follow(text: str) -> None:
         nonlocal last
         on_line(text)
-        for record in megatron_line.records(Line(1, clean(text), True)) if megatron_line.TIMED in text else ():
+        for record in (
+            megatron_line.records(Line(1, clean(text), True)) if megatron_line.TIMED in text else ()
+        ):
             if record.iteration <= last:
                 continue
             last = record.iteration
@@ -126,7 +140,12 @@ def follower(on_line: OnLine, on_step: OnMessage) -> OnLine:
 
 
 def read_log(
-    framework: Framework, request: Request, log: Path, machine: Machine, succeeded: bool, complete: Callable[[Run], Run]
+    framework: Framework,
+    request: Request,
+    log: Path,
+    machine: Machine,
+    succeeded: bool,
+    complete: Callable[[Run], Run],
 ) -> StoredRun | None:
     """Read a log and write its results; the last run, or None, with an error, if it holds no training.
 
@@ -147,7 +166,9 @@ def read_log(
     return run, saved.path
 
 
-def _completed(run: Run, framework: Framework, request: Request, machine: Machine, *, complete: bool) -> Run:
+def _completed(
+    run: Run, framework: Framework, request: Request, machine: Machine, *, complete: bool
+) -> Run:
     """Return a log's Run with what the log leaves open and the machine or the request knows."""
     requested = request.training_config(num_gpus=request.num_gpus, precision=request.precision)
     outcome = of_log(run, request.steps, succeeded=complete)
@@ -160,7 +181,9 @@ def _completed(run: Run, framework: Framework, request: Request, machine: Machin
         "timestamp": run.timestamp or _started(run),
         "training_config": run.training_config.over(requested),
         "model_config": run.model_config.over(recipe.shape_of(request)),
-        "gpu_info": run.gpu_info.over(msgspec.structs.replace(machine.gpu_info, device_count=request.num_gpus)),
+        "gpu_info": run.gpu_info.over(
+            msgspec.structs.replace(machine.gpu_info, device_count=request.num_gpus)
+        ),
         "environment": run.environment.over(machine.environment),
         "data": run.data.over(Data(kind=framework.data)),
         "status": outcome.status,

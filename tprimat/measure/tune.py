@@ -72,7 +72,10 @@ class Tuner:
         request = self._default.request
         name = f"tuned_{request.platform}_{request.framework}_{request.model}.json"
         self._path = plan.output_dir / TRIALS / name
-        folders = (self._path.with_name(f"{self._path.stem}_trials{number}") for number in itertools.count(1))
+        folders = (
+            self._path.with_name(f"{self._path.stem}_trials{number}")
+            for number in itertools.count(1)
+        )
         self._folder = next(folder for folder in folders if not folder.exists())
         self._optuna = _optuna()
         self._tried: dict[str, Trial] = {}
@@ -104,7 +107,9 @@ class Tuner:
         return time.monotonic() - self._began
 
     def _failure(self, problem: str) -> TrainingFailedError:
-        return TrainingFailedError(problem, hint=f"{display.short_path(self._folder)} has the logs", heading="tuning")
+        return TrainingFailedError(
+            problem, hint=f"{display.short_path(self._folder)} has the logs", heading="tuning"
+        )
 
     def _search(self) -> None:
         total = len(self._space.candidates)
@@ -113,7 +118,9 @@ class Tuner:
         for candidate, report in self._candidates():
             share = SEARCH_SHARE if best is not None else 1.0
             if since >= PATIENCE or self._elapsed_s > share * self._budget_s:
-                self._note_untried(f"{since} in a row were no faster" if since >= PATIENCE else None)
+                self._note_untried(
+                    f"{since} in a row were no faster" if since >= PATIENCE else None
+                )
                 break
             trial = self._try(candidate, report)
             if self.interrupted:
@@ -138,10 +145,10 @@ class Tuner:
         if reason is None:
             enough_s = total * self._elapsed_s / tried / SEARCH_SHARE
             half = units.duration(SEARCH_SHARE * self._budget_s)
-            reason = (
-                f"trials may take half of the budget, {half}; for all of them: --budget {math.ceil(enough_s / 60)}m"
-            )
-        console.note(f"{total - tried} of {counted(total, 'setting')} were not tried: {reason}", weakens=True)
+            reason = f"trials may take half of the budget, {half}; for all of them: --budget {math.ceil(enough_s / 60)}m"
+        console.note(
+            f"{total - tried} of {counted(total, 'setting')} were not tried: {reason}", weakens=True
+        )
 
     def _candidates(self) -> Iterator[tuple[Candidate, Any]]:
         """Yield each setting once, with optuna's trial: the untuned one first, then as optuna chooses."""
@@ -170,18 +177,27 @@ class Tuner:
     def _asked(self) -> tuple[str, Any]:
         """Return the name of the setting that optuna chooses, with its trial."""
         trial, knobs = self._study.ask(), self._space.knobs
-        return name_of({knob: trial.suggest_categorical(knob, values) for knob, values in knobs.items()}), trial
+        return name_of(
+            {knob: trial.suggest_categorical(knob, values) for knob, values in knobs.items()}
+        ), trial
 
     def _try(self, candidate: Candidate, report: Any) -> Trial:
         """Train a setting for a few steps, unless optuna ends it early."""
         began = time.monotonic()
-        steps = min(candidate.request.steps, max(FEWEST_STEPS, candidate.request.steps // TRIAL_SHARE))
+        steps = min(
+            candidate.request.steps, max(FEWEST_STEPS, candidate.request.steps // TRIAL_SHARE)
+        )
         folder = self._folder / f"trial{len(self._tried) + 1:03d}"
         left = max(10.0, SEARCH_SHARE * self._budget_s - self._elapsed_s)
         limit_s = min(candidate.request.time_limit_s or left, left)
         request = self._space.request(candidate, folder, steps=steps, time_limit_s=limit_s)
         plan = dataclasses.replace(
-            self._plan, requests=(request,), output_dir=folder, runs=1, cooldown_s=0.0, keeps_failures=True
+            self._plan,
+            requests=(request,),
+            output_dir=folder,
+            runs=1,
+            cooldown_s=0.0,
+            keeps_failures=True,
         )
         pruning = _Pruning(steps, report)
         session = Session(plan, self._machine, pruning)
@@ -189,7 +205,9 @@ class Tuner:
             session.run()
         self.interrupted = session.interrupted
         runs = session.runs[0]
-        trial = _trial_of(candidate, runs[-1][0] if runs else None, pruning, time.monotonic() - began)
+        trial = _trial_of(
+            candidate, runs[-1][0] if runs else None, pruning, time.monotonic() - began
+        )
         if session.files:
             relative = os.path.relpath(Path.cwd() / session.files[-1], self._path.parent)
             trial = msgspec.structs.replace(trial, result=Path(relative).as_posix())
@@ -198,12 +216,16 @@ class Tuner:
             if trial.status == "complete":
                 self._study.tell(report, trial.step_time_seconds)
             else:
-                self._study.tell(report, state=states.PRUNED if trial.status == "pruned" else states.FAIL)
+                self._study.tell(
+                    report, state=states.PRUNED if trial.status == "pruned" else states.FAIL
+                )
         return trial
 
     def _finalists(self) -> list[Candidate]:
         """Return the settings to confirm: the fastest ones, and the untuned one."""
-        measured = sorted((each for each in self._tried.values() if each.status == "complete"), key=_time)
+        measured = sorted(
+            (each for each in self._tried.values() if each.status == "complete"), key=_time
+        )
         if not measured:
             reasons = dict.fromkeys(each.reason or each.status for each in self._tried.values())
             raise self._failure(
@@ -211,7 +233,10 @@ class Tuner:
                 f"{'; '.join(list(reasons)[:3])}"
             )
         names = [each.name for each in measured[:FINALISTS]]
-        if any(each.name == self._default.name for each in measured) and self._default.name not in names:
+        if (
+            any(each.name == self._default.name for each in measured)
+            and self._default.name not in names
+        ):
             names.append(self._default.name)
         return [each for name in names for each in self._space.candidates if each.name == name]
 
@@ -228,12 +253,18 @@ class Tuner:
             runs -= 1
         while seconds() > left and len(finalists) > 2:
             # The untuned setting stays: how much the search gained is the point.
-            finalists.remove(next(each for each in reversed(finalists) if each.name != self._default.name))
+            finalists.remove(
+                next(each for each in reversed(finalists) if each.name != self._default.name)
+            )
         if (planned := runs * len(finalists)) < wanted:
-            console.note(f"the budget leaves time for {planned} of {wanted} confirming runs", weakens=True)
+            console.note(
+                f"the budget leaves time for {planned} of {wanted} confirming runs", weakens=True
+            )
         folder = self._folder / "confirmation"
         requests = [self._space.request(each, folder) for each in finalists]
-        plan = dataclasses.replace(self._plan, requests=tuple(requests), output_dir=folder, runs=runs)
+        plan = dataclasses.replace(
+            self._plan, requests=tuple(requests), output_dir=folder, runs=runs
+        )
         console.info(
             f"confirming {counted(len(requests), 'candidate')}, {counted(runs, 'run')} each, interleaved, "
             f"about {units.duration(seconds())}"
@@ -255,10 +286,16 @@ class Tuner:
     def _conclude(self, finalists: Sequence[Candidate], session: Session) -> Path:
         confirmed = []
         for candidate, runs in zip(finalists, session.runs, strict=True):
-            summaries = [summary for run, summary in runs if run.status == "complete" and not divergence(run)]
-            rates = [rate for each in summaries if (rate := each.performance.tokens_per_second_per_gpu)]
+            summaries = [
+                summary for run, summary in runs if run.status == "complete" and not divergence(run)
+            ]
+            rates = [
+                rate for each in summaries if (rate := each.performance.tokens_per_second_per_gpu)
+            ]
             rate = round(statistics.geometric_mean(rates), 3) if rates else None
-            confirmed.append(Confirmed(name=candidate.name, runs=len(rates), tokens_per_second_per_gpu=rate))
+            confirmed.append(
+                Confirmed(name=candidate.name, runs=len(rates), tokens_per_second_per_gpu=rate)
+            )
         best = max(confirmed, key=lambda each: each.tokens_per_second_per_gpu or 0.0)
         if not best.runs:
             raise self._failure("no candidate completed a full run")
@@ -309,7 +346,9 @@ class _Pruning:
     def __call__(self, step: Step) -> bool:
         if step.step > 1 and step.step_time:
             self.times.append(step.step_time)
-        while self._trial is not None and self.times and self._rungs and step.step >= self._rungs[0]:
+        while (
+            self._trial is not None and self.times and self._rungs and step.step >= self._rungs[0]
+        ):
             self._trial.report(statistics.median(self.times), self._rungs.pop(0))
             self.is_pruned = self.is_pruned or bool(self._trial.should_prune())
         return self.is_pruned
@@ -350,7 +389,10 @@ def _time(trial: Trial) -> float:
 def _silent() -> Iterator[None]:
     """Keep what a trial's session prints to its log: that a setting fails is an answer."""
     encoder = console.current().encoder
-    with contextlib.redirect_stderr(io.StringIO()), console.capture_output(Verbosity.QUIET, encoder or (lambda: None)):
+    with (
+        contextlib.redirect_stderr(io.StringIO()),
+        console.capture_output(Verbosity.QUIET, encoder or (lambda: None)),
+    ):
         yield
 
 
@@ -371,8 +413,12 @@ def tune(plans: Sequence[tuple[Plan, Space]], machine: Machine, budget_s: float)
         request = space.candidates[0].request
         settings = counted(len(space.candidates), "setting")
         more = f", {len(space.excluded)} excluded" if space.excluded else ""
-        console.info(f"\ntuning {request.model} with {request.framework}: {settings}{more}, {units.duration(budget_s)}")
-        console.debug(f"space: {'; '.join(f'{knob} {list(values)}' for knob, values in space.knobs.items())}")
+        console.info(
+            f"\ntuning {request.model} with {request.framework}: {settings}{more}, {units.duration(budget_s)}"
+        )
+        console.debug(
+            f"space: {'; '.join(f'{knob} {list(values)}' for knob, values in space.knobs.items())}"
+        )
         if not Session(dataclasses.replace(plan, requests=(request,)), machine).is_ready():
             return ExitStatus.USAGE
         path = Tuner(plan, space, machine, budget_s).run()
@@ -387,5 +433,9 @@ def tune(plans: Sequence[tuple[Plan, Space]], machine: Machine, budget_s: float)
         console.info("")
         for path in written:
             console.info(f"Tuned:   {path}")
-        console.info(runnable(f"Next:    ./benchmark.py --config {shlex.quote(str(written[0]))} --runs {RUNS}"))
+        console.info(
+            runnable(
+                f"Next:    ./benchmark.py --config {shlex.quote(str(written[0]))} --runs {RUNS}"
+            )
+        )
     return status

@@ -104,7 +104,11 @@ def read(path: Path) -> TunedConfig:
             raise _not_a_config(path, str(error).replace("`", "'")) from error
         raise files.unreadable(path, error) from error
     if config.tuned_config > VERSION:
-        raise UsageError(f"{path}: written by a newer TensorPrimat", hint="update TensorPrimat", heading="newer-result")
+        raise UsageError(
+            f"{path}: written by a newer TensorPrimat",
+            hint="update TensorPrimat",
+            heading="newer-result",
+        )
     unknown = sorted(set(config.options) - ALLOWED)
     if unknown:
         raise _not_a_config(path, f"it sets {', '.join(unknown)}")

@@ -33,7 +33,9 @@ class NoteRow:
 ROWS = {
     TEXT: NoteRow("warning", "{text}"),
     "loss-not-finite": NoteRow(
-        "decisive", "loss is not a number at {steps}", "look for the step at which the training diverged"
+        "decisive",
+        "loss is not a number at {steps}",
+        "look for the step at which the training diverged",
     ),
     "loss-vanished": NoteRow(
         "decisive",
@@ -41,7 +43,9 @@ ROWS = {
         "look for the step at which the training diverged: some frameworks don't print a loss that is NaN",
     ),
     "grad-norm-not-finite": NoteRow(
-        "decisive", "gradient norm is not a number at {steps}", "look for the step at which the training diverged"
+        "decisive",
+        "gradient norm is not a number at {steps}",
+        "look for the step at which the training diverged",
     ),
     "steps-skipped": NoteRow(
         "decisive",
@@ -62,7 +66,9 @@ ROWS = {
         "time stamps are {share:.4g}× the printed step times apart, and no pause in the log explains it: step times "
         "are those printed, times {share:.4g}",
     ),
-    "steps-hold-other": NoteRow("info", "the time of {steps} includes {what}: it is no training step's, and excluded"),
+    "steps-hold-other": NoteRow(
+        "info", "the time of {steps} includes {what}: it is no training step's, and excluded"
+    ),
     "gpu-from-platform": NoteRow(
         "warning",
         "only the free text of the platform names the GPU {gpu}, and may be that of another system",
@@ -114,10 +120,13 @@ ROWS = {
         "try a smaller micro-batch",
     ),
     "profiler-captures": NoteRow(
-        "warning", "a profiler captured steps (line {line}): these are slower", "measure without a profiler"
+        "warning",
+        "a profiler captured steps (line {line}): these are slower",
+        "measure without a profiler",
     ),
     "precision-changes": NoteRow(
-        "warning", "its precision doesn't hold for the whole run: from line {line} on it trains in {value} (healing)"
+        "warning",
+        "its precision doesn't hold for the whole run: from line {line} on it trains in {value} (healing)",
     ),
     "utilization-above-peak": NoteRow(
         "warning",

@@ -86,7 +86,9 @@ def all_reduce(peers: Peers, device: Any, sizes: Sequence[int], seconds: float) 
         # Sums of ones would grow beyond all bounds.
         values.zero_()
         kernel = Kernel(functools.partial(dist.all_reduce, values, group=group), 1.0)
-        calls = max(2, min(MOST_CALLS, round(seconds / peers.of_first(call_seconds(kernel, clock)))))
+        calls = max(
+            2, min(MOST_CALLS, round(seconds / peers.of_first(call_seconds(kernel, clock))))
+        )
         peers.barrier()
         start = clock.mark()
         for _ in range(calls):

@@ -30,10 +30,19 @@ CLOCK_SHARE = 0.05
 
 def findings(file: PreflightFile) -> tuple[Finding, ...]:
     """Return the findings of a preflight, those that decide most first."""
-    return (*_slow(file), *_wrong(file), *_capped(file), *_shared(file), *_differing(file), *_settings(file))
+    return (
+        *_slow(file),
+        *_wrong(file),
+        *_capped(file),
+        *_shared(file),
+        *_differing(file),
+        *_settings(file),
+    )
 
 
-def odd_ones_out(rates: Sequence[float], errors: Sequence[float], least: float = SLOW_SHARE) -> dict[int, float]:
+def odd_ones_out(
+    rates: Sequence[float], errors: Sequence[float], least: float = SLOW_SHARE
+) -> dict[int, float]:
     """Return by how much, relative, each device that is too slow is below the median of the others.
 
     Args:
@@ -61,7 +70,10 @@ def odd_ones_out(rates: Sequence[float], errors: Sequence[float], least: float =
 def _slow(file: PreflightFile) -> Iterator[Finding]:
     least = SLOW_SHARE
     if file.platform == "cpu":
-        shares = [(each.other_programs_cpu_share or 0.0) + (each.steal_cpu_share or 0.0) for each in file.nodes]
+        shares = [
+            (each.other_programs_cpu_share or 0.0) + (each.steal_cpu_share or 0.0)
+            for each in file.nodes
+        ]
         least = max(SLOW_SHARE, min(MOST_ON_CPU, max(shares, default=0.0)))
     below: dict[str, list[str]] = {}
     for name in file.operations:
@@ -71,12 +83,16 @@ def _slow(file: PreflightFile) -> Iterator[Finding]:
         for index, share in odd.items():
             below.setdefault(file.label(devices[index]), []).append(f"{name} -{share:.0%}")
     for named, texts in below.items():
-        yield Finding(code=SLOW, text=f"{named} is slower than the others: {', '.join(texts)}", device=named)
+        yield Finding(
+            code=SLOW, text=f"{named} is slower than the others: {', '.join(texts)}", device=named
+        )
 
 
 def _wrong(file: PreflightFile) -> Iterator[Finding]:
     if sizes := [each.bytes for each in file.all_reduce if not each.is_right]:
-        yield Finding(code=WRONG_SUM, text=f"an all-reduce of {min(sizes)} bytes returned a wrong sum")
+        yield Finding(
+            code=WRONG_SUM, text=f"an all-reduce of {min(sizes)} bytes returned a wrong sum"
+        )
 
 
 def _capped(file: PreflightFile) -> Iterator[Finding]:
@@ -102,9 +118,13 @@ def _shared(file: PreflightFile) -> Iterator[Finding]:
         for process in node.processes:
             yield Finding(code="other_process", text=f"other process{where}: {process}")
         if (share := node.other_programs_cpu_share or 0.0) > BUSY_SHARE:
-            yield Finding(code="cpu_busy", text=f"other programs used {share:.0%} of the CPU{where}")
+            yield Finding(
+                code="cpu_busy", text=f"other programs used {share:.0%} of the CPU{where}"
+            )
         if (share := node.steal_cpu_share or 0.0) > BUSY_SHARE:
-            yield Finding(code="cpu_steal", text=f"the hypervisor took {share:.0%} of the CPU{where}")
+            yield Finding(
+                code="cpu_steal", text=f"the hypervisor took {share:.0%} of the CPU{where}"
+            )
     for device in file.devices:
         if (held := device.memory_held_gb or 0.0) > 1.0:
             named = file.label(device)
@@ -119,9 +139,13 @@ def _differing(file: PreflightFile) -> Iterator[Finding]:
     for package in ("driver", "torch", "nccl", "rccl"):
         versions = {node.versions.get(package, "none") for node in file.nodes}
         if len(versions) > 1:
-            yield Finding(code="versions_differ", text=f"{package} differs: {join_names(sorted(versions))}")
+            yield Finding(
+                code="versions_differ", text=f"{package} differs: {join_names(sorted(versions))}"
+            )
     yield from _clocks(file, "maximum clock", [device.clock_max_mhz for device in file.devices])
-    yield from _clocks(file, "clock under load", [device.clock_under_load_mhz for device in file.devices])
+    yield from _clocks(
+        file, "clock under load", [device.clock_under_load_mhz for device in file.devices]
+    )
 
 
 def _clocks(file: PreflightFile, what: str, clocks: Sequence[float | None]) -> Iterator[Finding]:
@@ -130,15 +154,22 @@ def _clocks(file: PreflightFile, what: str, clocks: Sequence[float | None]) -> I
     for device, clock in zip(file.devices, clocks, strict=True):
         if clock is not None and clock < (1 - CLOCK_SHARE) * usual:
             named = file.label(device)
-            yield Finding(code="clock", text=f"{named}: {what} {clock:.0f} of {usual:.0f} MHz", device=named)
+            yield Finding(
+                code="clock", text=f"{named}: {what} {clock:.0f} of {usual:.0f} MHz", device=named
+            )
 
 
 def _settings(file: PreflightFile) -> Iterator[Finding]:
     for node in file.nodes:
         where = f" on {node.host}" if len(file.nodes) > 1 else ""
         if node.numa_balancing:
-            yield Finding(code="numa_balancing", text=f"NUMA balancing is on{where}: sysctl kernel.numa_balancing=0")
+            yield Finding(
+                code="numa_balancing",
+                text=f"NUMA balancing is on{where}: sysctl kernel.numa_balancing=0",
+            )
         if node.partition and not node.partition.startswith("SPX"):
-            yield Finding(code="partition", text=f"the GPUs are partitioned{where}: {node.partition}")
+            yield Finding(
+                code="partition", text=f"the GPUs are partitioned{where}: {node.partition}"
+            )
     for part in dict.fromkeys(device.partition for device in file.devices if device.partition):
         yield Finding(code="partition", text=f"partitioned GPU: {part}")

@@ -56,12 +56,16 @@ def fp8_multiply(device: Any) -> tuple[Callable[[Any, Any], Any], Any]:
     """Return the product of two fp8 matrices, of which the second is transposed, and the type of their elements."""
     import torch
 
-    is_own = torch.version.hip and torch.cuda.get_device_properties(device).gcnArchName.startswith(gpus.OWN_FP8)
+    is_own = torch.version.hip and torch.cuda.get_device_properties(device).gcnArchName.startswith(
+        gpus.OWN_FP8
+    )
     name = "float8_e4m3fnuz" if is_own else "float8_e4m3fn"
     one = torch.ones((), device=device)
 
     def multiply(left: Any, right: Any) -> Any:
-        return torch._scaled_mm(left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True)
+        return torch._scaled_mm(
+            left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True
+        )
 
     return multiply, getattr(torch, name)
 

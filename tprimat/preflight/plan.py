@@ -46,14 +46,23 @@ class Plan:
 
 def plan_of(platform: Platform, *, quick: bool) -> Plan:
     """Return the plan for a platform."""
-    squares = [(size, size, size) for size in ((4096, 8192, 16384) if platform != "cpu" else (512, 1024, 2048))]
+    squares = [
+        (size, size, size)
+        for size in ((4096, 8192, 16384) if platform != "cpu" else (512, 1024, 2048))
+    ]
     largest = 26 if platform == "cpu" else 30
     return Plan(
-        precisions=("fp32", "bf16") if platform == "cpu" else ("fp32", "tf32", "bf16", "fp16", "fp8"),
+        precisions=("fp32", "bf16")
+        if platform == "cpu"
+        else ("fp32", "tf32", "bf16", "fp16", "fp8"),
         # The last ones on a GPU are feed-forward layers of Llama 3.1 8B and 70B for 8192 tokens.
         shapes=(
             *(squares[:2] if quick else squares),
-            *(() if platform == "cpu" else ((8192, 14336, 4096), (8192, 28672, 8192))[: 1 if quick else 2]),
+            *(
+                ()
+                if platform == "cpu"
+                else ((8192, 14336, 4096), (8192, 28672, 8192))[: 1 if quick else 2]
+            ),
         ),
         probe_s=0.2 if quick else 0.5,
         product_s=2.0 if quick else 15.0,
@@ -61,7 +70,9 @@ def plan_of(platform: Platform, *, quick: bool) -> Plan:
         transfer_s=0.0 if platform == "cpu" else 0.5 if quick else 3.0,
         array_bytes=(64 if quick else 256) * MIB if platform == "cpu" else GIB,
         transfer_bytes=256 * MIB,
-        messages=tuple(2**power for power in range(12 if quick else 10, largest + 1, 4 if quick else 2)),
+        messages=tuple(
+            2**power for power in range(12 if quick else 10, largest + 1, 4 if quick else 2)
+        ),
         message_s=0.1 if quick else 0.5,
         file_bytes=(64 if quick else 1024) * MIB,
     )

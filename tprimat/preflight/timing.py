@@ -71,6 +71,7 @@ def rate_of(rates: Sequence[float], shape: str | None = None) -> Rate:
         mean=statistics.harmonic_mean(rates),
         best=max(rates),
         error=MEDIAN_ERROR * stats.robust_sigma(rates) / median / math.sqrt(len(rates)),
-        drop=1 - statistics.harmonic_mean(rates[-quarter:]) / statistics.harmonic_mean(rates[:quarter]),
+        drop=1
+        - statistics.harmonic_mean(rates[-quarter:]) / statistics.harmonic_mean(rates[:quarter]),
         shape=shape,
     )

@@ -64,7 +64,9 @@ class Measured(msgspec.Struct, frozen=True):
     backend: str | None = None
 
 
-def measure(process: Process, platform: Platform, plan: Plan, say: Say = lambda _: None) -> Measured | None:
+def measure(
+    process: Process, platform: Platform, plan: Plan, say: Say = lambda _: None
+) -> Measured | None:
     """Measure this process's device among those of all; return what all have measured in the first process alone."""
     peers = Peers(process)
     machine, node = None, None
@@ -86,17 +88,25 @@ def measure(process: Process, platform: Platform, plan: Plan, say: Say = lambda 
         after = Sample(time.perf_counter(), cpu=cpus.read(last=True))
         used = telemetry.disturbance([before, after], before.at, after.at)
         node = msgspec.structs.replace(
-            node, other_programs_cpu_share=used.other_programs_cpu_share, steal_cpu_share=used.steal_cpu_share
+            node,
+            other_programs_cpu_share=used.other_programs_cpu_share,
+            steal_cpu_share=used.steal_cpu_share,
         )
     # The first process of a machine knows the devices of all there.
-    known = [each for each in peers.gather((process.machine, machine, worker.states, node)) if each[1] is not None]
+    known = [
+        each
+        for each in peers.gather((process.machine, machine, worker.states, node))
+        if each[1] is not None
+    ]
     devices = peers.gather((process.machine, worker.device()))
     peers.leave()
     if not process.is_first:
         return None
     machines = {number: (found, states) for number, found, states, _ in known}
     return Measured(
-        devices=tuple(_described(device, *machines.get(number, (None, ()))) for number, device in devices),
+        devices=tuple(
+            _described(device, *machines.get(number, (None, ()))) for number, device in devices
+        ),
         nodes=tuple(each for _, _, _, each in known if each is not None),
         all_reduce=tuple(reduced),
         backend=backend_of(process.device) if reduced else None,
@@ -142,7 +152,10 @@ class _Worker:
         del streams
         for name in (TO_DEVICE, FROM_DEVICE) if self._on_gpu else ():
             copy = functools.partial(
-                kernels.transfer, self._device, self._plan.transfer_bytes, to_device=name == TO_DEVICE
+                kernels.transfer,
+                self._device,
+                self._plan.transfer_bytes,
+                to_device=name == TO_DEVICE,
             )
             self._sustain(name, self._attempt(name, copy), self._plan.transfer_s)
 
@@ -154,7 +167,9 @@ class _Worker:
         for shape in self._plan.shapes:
             if kernels.bytes_of(precision, *shape) > self._free_bytes() // 2:
                 continue
-            rate, is_slow = self._attempt(precision, functools.partial(self._probe, precision, shape)) or (0.0, True)
+            rate, is_slow = self._attempt(
+                precision, functools.partial(self._probe, precision, shape)
+            ) or (0.0, True)
             best, highest = (shape, rate) if rate > highest else (best, highest)
             if is_slow:
                 break
@@ -163,7 +178,9 @@ class _Worker:
         if chosen is None:
             self._unknown.setdefault(precision, "rank 0 cannot compute it")
         else:
-            kernel = self._attempt(precision, lambda: kernels.product(self._device, precision, *chosen))
+            kernel = self._attempt(
+                precision, lambda: kernels.product(self._device, precision, *chosen)
+            )
         self._sustain(precision, kernel, self._plan.product_s)
         if precision == "bf16" and self._on_gpu:
             self._read_under_load(kernel)
@@ -237,7 +254,9 @@ def _read_node() -> tuple[Machine, NodePreflight]:
     )
 
 
-def _described(device: DevicePreflight, machine: Machine | None, loaded: Sequence[GpuState]) -> DevicePreflight:
+def _described(
+    device: DevicePreflight, machine: Machine | None, loaded: Sequence[GpuState]
+) -> DevicePreflight:
     """Return a device with what the first process of its machine knows of it."""
     if machine is None:
         return device
@@ -265,7 +284,9 @@ def main(arguments: Sequence[str]) -> int:
     path, platform, *rest = arguments
     process = from_environment(os.environ) or Process()
     kind = next(each for each in STACKS if each == platform)
-    say: Say = (lambda text: print(f"stage: {text}", flush=True)) if process.is_first else (lambda _: None)
+    say: Say = (
+        (lambda text: print(f"stage: {text}", flush=True)) if process.is_first else (lambda _: None)
+    )
     measured = measure(process, kind, plan_of(kind, quick="quick" in rest), say)
     if measured is not None:
         files.write_atomically(Path(path), msgspec.json.encode(measured))

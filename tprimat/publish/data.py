@@ -40,7 +40,12 @@ def write(record: Record, tables: Mapping[str, Any], folder: Path) -> None:
     # No text of a result ends the script that it is in.
     script = b"window.RECORD = " + encoded.replace(b"<", b"\\u003c") + b";\n"
     schema = msgspec.json.format(msgspec.json.encode(schema_of()), indent=2) + b"\n"
-    files = {".schema.json": schema, ".csv": csv_of(record), ".json": encoded + b"\n", ".js": script}
+    files = {
+        ".schema.json": schema,
+        ".csv": csv_of(record),
+        ".json": encoded + b"\n",
+        ".js": script,
+    }
     for ending, each in files.items():
         write_output(folder / FOLDER / f"{NAME}{ending}", each, "--output-dir")
 
@@ -58,14 +63,22 @@ def values(record: Record, made: str) -> JsonObject:
         "schema_version": SCHEMA_VERSION,
         "made": made,
         "newest": max(columns["date"], default=""),
-        "mlperf_rounds": sorted(rounds, key=lambda name: [int(part) for part in name[1:].split(".")]),
+        "mlperf_rounds": sorted(
+            rounds, key=lambda name: [int(part) for part in name[1:].split(".")]
+        ),
         "tprimat": __version__,
         "gpus": _gpus(columns["gpu"]),
-        "models": _titled("models", {key: models.title(key) if key else UNKNOWN for key in columns["model"]}),
+        "models": _titled(
+            "models", {key: models.title(key) if key else UNKNOWN for key in columns["model"]}
+        ),
         "sources": _titled("sources", {key: key for key in columns["source_key"]}),
         "points": columns,
-        "pairs": [[_rounded(value) for value in dataclasses.astuple(each)] for each in record.pairs],
-        "changes": [[_rounded(value) for value in dataclasses.astuple(each)] for each in record.changes],
+        "pairs": [
+            [_rounded(value) for value in dataclasses.astuple(each)] for each in record.pairs
+        ],
+        "changes": [
+            [_rounded(value) for value in dataclasses.astuple(each)] for each in record.changes
+        ],
     }
 
 
@@ -92,7 +105,9 @@ def _gpus(keys: Iterable[str]) -> JsonObject:
     for key in sorted({*keys}):
         known = table.get(key)
         titles[key] = known.short_name if known else key or UNKNOWN
-        vendors[key] = known.vendor if known else "CPU" if key.startswith("CPU ") else hardware.vendor(key)
+        vendors[key] = (
+            known.vendor if known else "CPU" if key.startswith("CPU ") else hardware.vendor(key)
+        )
     # In the table's order, so that a GPU's first form has its tone.
     ordered = (*filter(titles.__contains__, table), *titles)
     colors = colors_of_gpus({key: (vendors[key], titles[key]) for key in ordered})
@@ -108,7 +123,9 @@ def _titled(folder: str, titles: Mapping[str, str]) -> dict[str, dict[str, str]]
     found = {}
     used = {"index"}
     # As a script lists them, which has keys like 910 first and by their size.
-    for key, title in sorted(titles.items(), key=lambda item: (not (size := _size(item[0])), size, item)):
+    for key, title in sorted(
+        titles.items(), key=lambda item: (not (size := _size(item[0])), size, item)
+    ):
         name = base = re.sub(r"[^a-z0-9.]+", "-", title.lower()).strip("-.")[:80] or "unnamed"
         number = 1
         while name in used:
@@ -138,7 +155,10 @@ def csv_of(record: Record) -> bytes:
     writer.writerow(COLUMNS)
     for point in record.points:
         cells = (_finite(getattr(point, name)) for name in COLUMNS)
-        writer.writerow(" ".join(map(str, cell)) if isinstance(cell, tuple) else no_formula(cell) for cell in cells)
+        writer.writerow(
+            " ".join(map(str, cell)) if isinstance(cell, tuple) else no_formula(cell)
+            for cell in cells
+        )
     return text.getvalue().encode()
 
 
@@ -148,13 +168,25 @@ def schema_of() -> JsonObject:
     array, row, table = (typing.cast(Any, kind) for kind in (list, tuple, dict))
     hints = typing.get_type_hints(Point)
     columns = [(name, array[hints[name]]) for name in COLUMNS]
-    pairs, changes = (array[row[tuple(typing.get_type_hints(kind).values())]] for kind in (PointPair, Change))
+    pairs, changes = (
+        array[row[tuple(typing.get_type_hints(kind).values())]] for kind in (PointPair, Change)
+    )
     named = [("title", str), ("page", str)]
-    about, gpu = _struct("About", named), _struct("Gpu", [*named, ("vendor", str), ("color", str), ("dark", str)])
+    about, gpu = (
+        _struct("About", named),
+        _struct("Gpu", [*named, ("vendor", str), ("color", str), ("dark", str)]),
+    )
     fields = [("schema_version", Literal[1]), ("made", str), ("newest", str)]
     fields += [("mlperf_rounds", array[str]), ("tprimat", str), ("gpus", table[str, gpu])]
-    fields += [("models", table[str, about]), ("sources", table[str, about]), ("pairs", pairs), ("changes", changes)]
-    fields += [("points", _struct("Points", [*columns, ("source_key", list[str]), ("id", list[str])]))]
+    fields += [
+        ("models", table[str, about]),
+        ("sources", table[str, about]),
+        ("pairs", pairs),
+        ("changes", changes),
+    ]
+    fields += [
+        ("points", _struct("Points", [*columns, ("source_key", list[str]), ("id", list[str])]))
+    ]
     return msgspec.json.schema(_struct("Record", fields))
 
 

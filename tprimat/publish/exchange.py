@@ -55,7 +55,9 @@ def exchanged(folder: Path) -> Iterator[Path]:
                 # The page that makes it a site comes last: until then the old one can be restored. Without one it comes
                 # first, and the next call knows the rest by it.
                 has_old = os.path.lexists(folder / INDEX)
-                for entry in sorted(new.iterdir(), key=lambda each: (each.name == INDEX) == has_old):
+                for entry in sorted(
+                    new.iterdir(), key=lambda each: (each.name == INDEX) == has_old
+                ):
                     place = folder / entry.name
                     if entry.name != INDEX and os.path.lexists(place):
                         place.rename(old / entry.name)
@@ -65,7 +67,9 @@ def exchanged(folder: Path) -> Iterator[Path]:
     except RecursionError:
         # Before Python 3.12 os.walk() and rmtree() call themselves for each directory within another.
         problem = f"{folder}: directories in it are nested too deeply"
-        raise UsageError(problem, hint="choose another --output-dir", heading="not-a-site") from None
+        raise UsageError(
+            problem, hint="choose another --output-dir", heading="not-a-site"
+        ) from None
 
 
 def _restore(folder: Path) -> None:

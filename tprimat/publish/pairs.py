@@ -31,7 +31,13 @@ def speed(point: Point) -> float | None:
 
 def unit(point: Point) -> str:
     """Return what the speed of a point counts."""
-    return "tokens" if point.tokens_per_second_per_gpu else "samples" if point.samples_per_second else "targets"
+    return (
+        "tokens"
+        if point.tokens_per_second_per_gpu
+        else "samples"
+        if point.samples_per_second
+        else "targets"
+    )
 
 
 def compared(one: Evidence, other: Evidence) -> tuple[float, Difference | None] | None:
@@ -47,8 +53,15 @@ def compared(one: Evidence, other: Evidence) -> tuple[float, Difference | None] 
         runs = found.system.valid_runs, found.baseline.valid_runs
         is_known = found.ratio.low is not None and min(map(len, runs)) > 1
         return found.ratio.value, speedup.difference(*runs) if is_known else None
-    speeds, rates = [speed(each.point) for each in (one, other)], [each.point.rates for each in (one, other)]
-    if not speeds[0] or not speeds[1] or any(max(each) >= UNLIKE * min(each) for each in rates if each):
+    speeds, rates = (
+        [speed(each.point) for each in (one, other)],
+        [each.point.rates for each in (one, other)],
+    )
+    if (
+        not speeds[0]
+        or not speeds[1]
+        or any(max(each) >= UNLIKE * min(each) for each in rates if each)
+    ):
         return None
     difference = intervals.welch(*(list(map(math.log, each)) for each in rates))
     if difference is None or speedup.interval(difference) is None:
@@ -61,7 +74,9 @@ def pairs(evidence: Sequence[Evidence]) -> tuple[PointPair, ...]:
     ranked = [
         (rank, one, other)
         for group in places(evidence, _work).values()
-        for rank, one, other in _ranked(sorted(group, key=lambda place: -(speed(evidence[place].point) or 0.0)))
+        for rank, one, other in _ranked(
+            sorted(group, key=lambda place: -(speed(evidence[place].point) or 0.0))
+        )
     ]
     found: list[PointPair] = []
     left = MOST_RESULT_PAIRS

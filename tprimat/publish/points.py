@@ -44,7 +44,9 @@ _SOURCE = re.compile(r"([\w.-]+/[\w.-]+)/([^@]+)@([0-9a-f]{7,40})(?::(\d+))?")
 _RENDERED = (".md", ".mdx", ".rst")
 """Files of which GitHub shows no lines unless asked to."""
 
-_WORK = re.compile(r"doubtful|functional check|tokendrop|with(?:out)? MTP|\b(?:GRPO|DAPO)\b|\bOn policy|\d-step Off")
+_WORK = re.compile(
+    r"doubtful|functional check|tokendrop|with(?:out)? MTP|\b(?:GRPO|DAPO)\b|\bOn policy|\d-step Off"
+)
 """In the notes of published rows: what changes the work of a token, or why a speed is no measure of it."""
 
 _PACKED = re.compile(rf"({'|'.join(map(re.escape, ENDINGS))})/.*")
@@ -74,16 +76,24 @@ def result_points(files: Sequence[Loaded], remarks: list[str]) -> list[Evidence]
     """
     _, by_model = systems_of(files, Options(), remarks, splits=False)
     systems = [(name, system) for name, group in by_model.items() for system in group]
-    rated = [(name, system) for name, system in systems if system.speeds and not system.run.environment.emulated]
+    rated = [
+        (name, system)
+        for name, system in systems
+        if system.speeds and not system.run.environment.emulated
+    ]
     if missing := len(systems) - len(rated):
         remarks.append(f"{counted(missing, 'system')} without a valid speed: excluded")
     return [Evidence(_of_system(name, system), system=system) for name, system in rated]
 
 
-def without_published(own: Sequence[Evidence], known: Sequence[Evidence], remarks: list[str]) -> list[Evidence]:
+def without_published(
+    own: Sequence[Evidence], known: Sequence[Evidence], remarks: list[str]
+) -> list[Evidence]:
     """Return one's own points without published submissions that were read again, which the remarks count."""
     speeds = {speed for each in known for speed in _speeds(each.point)}
-    found = [each for each in own if each.point.publisher == OWN or not _speeds(each.point) & speeds]
+    found = [
+        each for each in own if each.point.publisher == OWN or not _speeds(each.point) & speeds
+    ]
     if again := len(own) - len(found):
         remarks.append(f"{counted(again, 'system')} already published: excluded")
     return found
@@ -98,7 +108,9 @@ def _speeds(point: Point) -> set[object]:
 
 def _of_row(row: Published) -> Evidence | None:
     speed, how = _speed(row)
-    if not any((speed, row.samples_per_second, row.time_to_target_seconds, row.printed_tflops_per_gpu)):
+    if not any(
+        (speed, row.samples_per_second, row.time_to_target_seconds, row.printed_tflops_per_gpu)
+    ):
         return None
     low, high = _bounds(row.rates)
     stated = {field.name: getattr(row, field.name) for field in dataclasses.fields(Speed)}
@@ -128,7 +140,9 @@ def _speed(row: Published) -> tuple[float | None, str]:
     if row.tokens_per_second_per_gpu or not length or not gpus or row.task != "pretrain":
         return row.tokens_per_second_per_gpu, ""
     if row.samples_per_second:
-        return round_figure(row.samples_per_second * length / gpus), "tokens/s computed from samples/s"
+        return round_figure(
+            row.samples_per_second * length / gpus
+        ), "tokens/s computed from samples/s"
     if row.step_time_seconds and row.global_batch_size:
         speed = row.global_batch_size * length / row.step_time_seconds / gpus
         return round_figure(speed), "tokens/s computed from the step time"
@@ -139,7 +153,9 @@ def _tflops(row: Published, speed: float | None) -> float | None:
     known = models.find(row.model)
     if speed is None or known is None or not row.sequence_length or row.task == "rl":
         return None
-    shape = msgspec.structs.replace(known.shape, trainable_parameters=ADAPTERS if row.task == "lora" else None)
+    shape = msgspec.structs.replace(
+        known.shape, trainable_parameters=ADAPTERS if row.task == "lora" else None
+    )
     count = flops_per_token(shape, row.sequence_length)
     return count and speed * count / 1e12
 
@@ -171,20 +187,32 @@ def address(source: str) -> str:
 def _of_system(name: str | None, system: SystemResult) -> Point:
     run, config = system.run, system.run.training_config
     rate = system.value(RATE) or 0.0
-    low, high = _bounds(system.speeds, rounding_variance([each.summary for each in system.valid_runs]))
+    low, high = _bounds(
+        system.speeds, rounding_variance([each.summary for each in system.valid_runs])
+    )
     shape, goal, finding = model_shape(run)[0], target(system), system.exclusion
-    count = flops_per_token(shape, config.sequence_length) if shape and config.sequence_length else None
+    count = (
+        flops_per_token(shape, config.sequence_length) if shape and config.sequence_length else None
+    )
     # Only a log of MLPerf says who submits; in any other result the word would be anybody's.
     submitter = run.framework_config.get("submitter") if benchmark(run) else None
-    notes = [run.label, "too short to have a steady speed" if system.is_unsettled else None, incomplete_text(system)]
+    notes = [
+        run.label,
+        "too short to have a steady speed" if system.is_unsettled else None,
+        incomplete_text(system),
+    ]
     notes += [
-        each.text.removeprefix(f"{system.name}: ") for each in caveats([system], ()) if each.severity == "warning"
+        each.text.removeprefix(f"{system.name}: ")
+        for each in caveats([system], ())
+        if each.severity == "warning"
     ]
     if system.spread >= DOUBTFUL_SPREAD and not system.is_one_session:
         notes.append(f"runs differ {system.spread:.2f}×")
     sources = [result.run.source for result in system.runs]
     # Steps are computed from if they were measured here, or come from named logs that say what the values rest on.
-    is_read = all(each and (each.kind == "live" or (each.files and not each.overrides)) for each in sources)
+    is_read = all(
+        each and (each.kind == "live" or (each.files and not each.overrides)) for each in sources
+    )
     return Point(
         publisher=_short(f"{submitter} in MLPerf") if submitter else OWN,
         gpu=_gpu(run),
@@ -200,15 +228,27 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
         configuration=_configuration(config, run.parallelism_config),
         clock=system.valid_runs[0].summary.clock or "",
         tokens_per_second_per_gpu=None if system.per_sample else round_figure(rate),
-        samples_per_second=round_figure(rate * (system.count or 0)) or None if system.per_sample else None,
-        tflops_per_gpu=None if system.per_sample or not count else round_figure(rate * count / 1e12),
-        time_to_target_seconds=round_figure(60 * goal.official_minutes) if goal and goal.official_minutes else None,
+        samples_per_second=round_figure(rate * (system.count or 0)) or None
+        if system.per_sample
+        else None,
+        tflops_per_gpu=None
+        if system.per_sample or not count
+        else round_figure(rate * count / 1e12),
+        time_to_target_seconds=round_figure(60 * goal.official_minutes)
+        if goal and goal.official_minutes
+        else None,
         target=f"MLPerf {benchmark(run)}" if goal else "",
         rates=tuple(round_figure(each) or 0.0 for each in system.speeds),
         low=low,
         high=high,
-        mark="rejected" if finding or system.has_failed else "recomputed from the log" if is_read else "as published",
-        reason=_short(finding.text if finding else incomplete_text(system) if system.has_failed else ""),
+        mark="rejected"
+        if finding or system.has_failed
+        else "recomputed from the log"
+        if is_read
+        else "as published",
+        reason=_short(
+            finding.text if finding else incomplete_text(system) if system.has_failed else ""
+        ),
         note="; ".join(_public(each) for each in notes if each),
         source=_files(system),
     )
@@ -216,7 +256,11 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
 
 def _configuration(*stated: object) -> str:
     """Return micro-batch and parallelism, as far as a row or the sections of a result state them."""
-    sizes = [(label, getattr(each, name, None)) for name, label in published.SIZES.items() for each in stated]
+    sizes = [
+        (label, getattr(each, name, None))
+        for name, label in published.SIZES.items()
+        for each in stated
+    ]
     return ", ".join(f"{label} {size}" for label, size in sizes if size)
 
 
@@ -255,7 +299,11 @@ def _model(name: str | None, run: Run) -> str:
 
 def _software(run: Run) -> str:
     versions, framework = run.environment.versions, (run.framework or "?").split("-")[0]
-    parts = [f"{name} {version}" for name, version in versions.items() if name == "torch" or framework in name]
+    parts = [
+        f"{name} {version}"
+        for name, version in versions.items()
+        if name == "torch" or framework in name
+    ]
     return _public(versions.get("framework") or ", ".join(sorted(parts)))
 
 
@@ -264,10 +312,18 @@ def _files(system: SystemResult) -> str:
     names = dict.fromkeys(_PACKED.sub(r"\1", result.file) for result in system.runs)
     shown = list(dict.fromkeys(shown_paths(map(os.path.abspath, names)).values()))
     begin = os.path.commonprefix(shown)  # noqa: RUF071 - a glob may begin with a part of a name
-    return _short(begin if len(shown) == 1 else f"{begin}*" if begin else f"{shown[0]} and {len(shown) - 1} more")
+    return _short(
+        begin
+        if len(shown) == 1
+        else f"{begin}*"
+        if begin
+        else f"{shown[0]} and {len(shown) - 1} more"
+    )
 
 
-def places(evidence: Sequence[Evidence], key: Callable[[Evidence], object]) -> dict[object, list[int]]:
+def places(
+    evidence: Sequence[Evidence], key: Callable[[Evidence], object]
+) -> dict[object, list[int]]:
     """Return the places of the points of each key, in their order; those whose key is None are left out."""
     found: dict[object, list[int]] = {}
     for place, each in enumerate(evidence):

@@ -7,7 +7,13 @@ from typing import Literal
 
 from tprimat.catalog.published import Speed
 
-Mark = Literal["recomputed from the log", "agrees with its own FLOPs", "as published", "contradicts itself", "rejected"]
+Mark = Literal[
+    "recomputed from the log",
+    "agrees with its own FLOPs",
+    "as published",
+    "contradicts itself",
+    "rejected",
+]
 REJECTED = ("contradicts itself", "rejected")
 """Marks of values that no ranking, change or pair uses."""
 

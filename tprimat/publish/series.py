@@ -46,14 +46,24 @@ def changes(evidence: Sequence[Evidence]) -> tuple[Change, ...]:
         for before, after in itertools.pairwise(points)
         if (answer := compared(evidence[after], evidence[before]))
     ]
-    is_one = [len({evidence[place].point.system for place in change[:2]} - {""}) < 2 for change in every]
-    p_values = [each[3].p() for each, is_asked in zip(every, is_one, strict=True) if each[3] and is_asked]
+    is_one = [
+        len({evidence[place].point.system for place in change[:2]} - {""}) < 2 for change in every
+    ]
+    p_values = [
+        each[3].p() for each, is_asked in zip(every, is_one, strict=True) if each[3] and is_asked
+    ]
     corrected = iter(intervals.holm(p_values))
     found = []
     for (before, after, ratio, difference), is_asked in zip(every, is_one, strict=True):
         low, high = map(math.exp, difference.interval()) if difference else (None, None)
-        is_found = (difference is not None and next(corrected) < 1 - intervals.CONFIDENCE) if is_asked else None
-        found.append(Change(before=before, after=after, ratio=ratio, low=low, high=high, is_found=is_found))
+        is_found = (
+            (difference is not None and next(corrected) < 1 - intervals.CONFIDENCE)
+            if is_asked
+            else None
+        )
+        found.append(
+            Change(before=before, after=after, ratio=ratio, low=low, high=high, is_found=is_found)
+        )
     return tuple(found)
 
 

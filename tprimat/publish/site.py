@@ -46,13 +46,30 @@ MARKS = {
     "agrees with its own FLOPs": "the values printed together agree with each other and with the model's FLOPs",
     "as published": "the source prints nothing to check the value against",
     REJECTED[0]: "the values printed together can't all be right; not used in any ranking",
-    REJECTED[1]: "implausible, corrected later or a known regression, as the reason says; not used in any ranking",
+    REJECTED[
+        1
+    ]: "implausible, corrected later or a known regression, as the reason says; not used in any ranking",
 }
 _SOFTWARE = {
     **FRAMEWORKS,
-    **{"automodel": "NeMo Automodel", "colossalai": "Colossal-AI", "composer": "Composer", "internevo": "InternEvo"},
-    **{"flash_attention": "FlashAttention", "litgpt": "LitGPT", "maxtext": "MaxText", "nanogpt": "nanoGPT"},
-    **{"megatron_deepspeed": "Megatron-DeepSpeed", "nemo_rl": "NeMo RL", "paxml": "PaxML", "pytorch": "PyTorch"},
+    **{
+        "automodel": "NeMo Automodel",
+        "colossalai": "Colossal-AI",
+        "composer": "Composer",
+        "internevo": "InternEvo",
+    },
+    **{
+        "flash_attention": "FlashAttention",
+        "litgpt": "LitGPT",
+        "maxtext": "MaxText",
+        "nanogpt": "nanoGPT",
+    },
+    **{
+        "megatron_deepspeed": "Megatron-DeepSpeed",
+        "nemo_rl": "NeMo RL",
+        "paxml": "PaxML",
+        "pytorch": "PyTorch",
+    },
 }
 """How the makers write the names."""
 
@@ -103,7 +120,10 @@ class Row:
     def setup(self) -> str:
         """GPUs and batch, as far as they are stated."""
         gpus, batch = self.point.num_gpus, self.point.global_batch_size
-        stated = [f"{gpus:,} GPU{'s' * (gpus > 1)}" if gpus else "", f"batch {batch:,}" if batch else ""]
+        stated = [
+            f"{gpus:,} GPU{'s' * (gpus > 1)}" if gpus else "",
+            f"batch {batch:,}" if batch else "",
+        ]
         return ", ".join(filter(None, stated))
 
     @property
@@ -117,7 +137,9 @@ class Row:
         point, number = self.point, len(self.point.rates)
         is_known = point.low is not None and point.high is not None and self.unit == _METRICS[0][1]
         interval = f"{level()} CI {point.low:,.0f}–{point.high:,.0f}" if is_known else ""
-        return ", ".join(filter(None, [interval, f"{number} run{'s' * (number > 1)}" if number else ""]))
+        return ", ".join(
+            filter(None, [interval, f"{number} run{'s' * (number > 1)}" if number else ""])
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,14 +173,24 @@ class Series:
     def caveats(self) -> list[str]:
         """What else differs between the oldest and the newest row, and whether there is no interval."""
         first, last = self.rows[0].point, self.rows[-1].point
-        system = f"system {first.system or UNKNOWN} → {last.system or UNKNOWN}" if first.system != last.system else ""
-        unknown = _NO_INTERVAL if any(_NO_INTERVAL in change for change in self.changes.values()) else ""
-        return list(filter(None, [_settings(first.configuration, last.configuration), system, unknown]))
+        system = (
+            f"system {first.system or UNKNOWN} → {last.system or UNKNOWN}"
+            if first.system != last.system
+            else ""
+        )
+        unknown = (
+            _NO_INTERVAL if any(_NO_INTERVAL in change for change in self.changes.values()) else ""
+        )
+        return list(
+            filter(None, [_settings(first.configuration, last.configuration), system, unknown])
+        )
 
     @property
     def months(self) -> int:
         """Between the oldest and the newest row."""
-        first, last = ((row.point.date + "-01")[:7].split("-") for row in (self.rows[0], self.rows[-1]))
+        first, last = (
+            (row.point.date + "-01")[:7].split("-") for row in (self.rows[0], self.rows[-1])
+        )
         return 12 * (int(last[0]) - int(first[0])) + int(last[1]) - int(first[1])
 
 
@@ -173,20 +205,47 @@ def write(record: Record, tables: Mapping[str, Any], folder: Path) -> None:
     first = [row for own in models for row in next(iter(_best(own, "model").values()), [])]
     repeats = _repeats(rows, tables["gpus"])
     shared = {"tables": tables, "rows": rows, "marks": MARKS, "short": SHORT_NOTE, "level": level()}
-    _page(folder, "index.html", "index.html", {**shared, "words": _words(record, repeats), "best": first})
-    _page(folder, "how.html", "how.html", {**shared, "counts": Counter(row.point.mark for row in rows)})
+    _page(
+        folder,
+        "index.html",
+        "index.html",
+        {**shared, "words": _words(record, repeats), "best": first},
+    )
+    _page(
+        folder,
+        "how.html",
+        "how.html",
+        {**shared, "counts": Counter(row.point.mark for row in rows)},
+    )
     for group, name in groups.items():
         members = _grouped(rows, name)
         titles = sorted(tables[group].values(), key=lambda each: _natural(each["title"]))
-        _page(folder, f"{group}/index.html", "list.html", {**shared, "group": group, "titles": titles, "of": members})
+        _page(
+            folder,
+            f"{group}/index.html",
+            "list.html",
+            {**shared, "group": group, "titles": titles, "of": members},
+        )
         for key, about in tables[group].items():
             own = members[about["page"]]
             series = _history(record, own, rows) if group == "gpus" else []
-            values = {**shared, "about": {**about, "key": key}, "own": own, "best": _best(own, name), "series": series}
+            values = {
+                **shared,
+                "about": {**about, "key": key},
+                "own": own,
+                "best": _best(own, name),
+                "series": series,
+            }
             _page(folder, about["page"], f"{name}.html", values)
     for name in _ASSETS:
-        write_output(folder / "assets" / Path(name).name, (_HERE / name).read_bytes(), "--output-dir")
-    write_output(folder / "assets" / "colors.css", _colors(tables["gpus"].values(), repeats).encode(), "--output-dir")
+        write_output(
+            folder / "assets" / Path(name).name, (_HERE / name).read_bytes(), "--output-dir"
+        )
+    write_output(
+        folder / "assets" / "colors.css",
+        _colors(tables["gpus"].values(), repeats).encode(),
+        "--output-dir",
+    )
 
 
 def _natural(title: str) -> list[tuple[int, str]]:
@@ -210,7 +269,11 @@ def _rows(record: Record, tables: Mapping[str, Any]) -> list[Row]:
     numbers = {key: number for number, key in enumerate(tables["gpus"])}
     found = []
     for point, key, anchor in zip(record.points, columns["source_key"], columns["id"], strict=True):
-        gpu, model, source = tables["gpus"][point.gpu], tables["models"][point.model], tables["sources"][key]
+        gpu, model, source = (
+            tables["gpus"][point.gpu],
+            tables["models"][point.model],
+            tables["sources"][key],
+        )
         value, unit, amount = _value(point)
         is_web = point.url.startswith(("https://", "http://"))
         evidence = point.url if is_web else f"{source['page']}#{anchor}"
@@ -253,7 +316,12 @@ def _best(rows: Iterable[Row], of: str) -> dict[tuple[str, str], list[Row]]:
     for row in sorted(found.values(), key=lambda one: -one.amount):
         groups[row.work, row.unit].append(row)
     units, works = [unit for _, unit in _METRICS], Counter(row.work for row in found.values())
-    return dict(sorted(groups.items(), key=lambda item: (-works[item[0][0]], item[0][0], units.index(item[0][1]))))
+    return dict(
+        sorted(
+            groups.items(),
+            key=lambda item: (-works[item[0][0]], item[0][0], units.index(item[0][1])),
+        )
+    )
 
 
 def _history(record: Record, own: Iterable[Row], rows: Sequence[Row]) -> list[Series]:
@@ -270,7 +338,9 @@ def _history(record: Record, own: Iterable[Row], rows: Sequence[Row]) -> list[Se
             series.append(rows[place])
             changes[rows[place].anchor] = _change(change)
         found.append(Series(series, changes))
-    return sorted(found, key=lambda each: (-each.months, -len(each.rows), each.rows[0].model["title"]))
+    return sorted(
+        found, key=lambda each: (-each.months, -len(each.rows), each.rows[0].model["title"])
+    )
 
 
 def _change(change: Change) -> str:
@@ -286,8 +356,15 @@ def _change(change: Change) -> str:
 
 def _settings(before: str, after: str) -> str:
     """Return how two configurations differ, such as "micro-batch 1 → 4, VP stated for one only"."""
-    one, other = (dict(part.rpartition(" ")[::2] for part in text.split(", ") if part) for text in (before, after))
-    found = [f"{name} {one[name]} → {other[name]}" for name in one if other.get(name, one[name]) != one[name]]
+    one, other = (
+        dict(part.rpartition(" ")[::2] for part in text.split(", ") if part)
+        for text in (before, after)
+    )
+    found = [
+        f"{name} {one[name]} → {other[name]}"
+        for name in one
+        if other.get(name, one[name]) != one[name]
+    ]
     partly = ", ".join(name for name in {**one, **other} if (name in one) != (name in other))
     return ", ".join([*found, *([f"{partly} stated for one only"] if partly else [])])
 
@@ -296,7 +373,13 @@ def _words(record: Record, repeats: Sequence[int]) -> markupsafe.Markup:
     """Return the words that the script shares with the other pages."""
     names = {(point.framework, point.version) for point in record.points}
     table = [[*pair, plain(software(*pair))] for pair in sorted(names)]
-    words = {"tasks": TASKS, "marks": list(MARKS), "rejected": REJECTED, "frameworks": _SOFTWARE, "software": table}
+    words = {
+        "tasks": TASKS,
+        "marks": list(MARKS),
+        "rejected": REJECTED,
+        "frameworks": _SOFTWARE,
+        "software": table,
+    }
     return json_text({**words, "repeats": repeats, "short": SHORT_NOTE, "level": level()})
 
 
@@ -313,13 +396,21 @@ def _colors(gpus: Iterable[Mapping[str, str]], repeats: Iterable[int]) -> str:
     light = [f".gpu-{number}{{--gpu:{each['color']}}}" for number, each in enumerate(gpus)]
     dark = [f".gpu-{number}{{--gpu:{each['dark']}}}" for number, each in enumerate(gpus)]
     lines = "repeating-linear-gradient({}deg,#000 0 3px,#0004 3px 6px)".format
-    hatched = [f".gpu-{number}{{--hatch:{lines(45 * each)}}}" for number, each in enumerate(repeats) if each]
-    return "\n".join([*light, *hatched, "@media screen and (prefers-color-scheme: dark) {", *dark, "}\n"])
+    hatched = [
+        f".gpu-{number}{{--hatch:{lines(45 * each)}}}"
+        for number, each in enumerate(repeats)
+        if each
+    ]
+    return "\n".join(
+        [*light, *hatched, "@media screen and (prefers-color-scheme: dark) {", *dark, "}\n"]
+    )
 
 
 def _page(folder: Path, path: str, template: str, values: Mapping[str, Any]) -> None:
     """Write a page; `root` leads from it to the site's directory."""
-    text = _templates().get_template(template).render(values, root="../" * path.count("/"), page=path)
+    text = (
+        _templates().get_template(template).render(values, root="../" * path.count("/"), page=path)
+    )
     write_output(folder / path, text.encode(), "--output-dir")
 
 

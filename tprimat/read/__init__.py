@@ -30,10 +30,14 @@ _MODULES = [
     if ".parsing" not in found.name
 ]
 
-LOG_FORMATS: tuple[type[Reader], ...] = tuple(module.Reader for module in _MODULES if hasattr(module, "Reader"))
+LOG_FORMATS: tuple[type[Reader], ...] = tuple(
+    module.Reader for module in _MODULES if hasattr(module, "Reader")
+)
 """The log formats that are read, by the names of their files."""
 
-FILE_FORMATS: tuple[FileFormat, ...] = tuple(row for module in _MODULES for row in getattr(module, "FILE_FORMATS", ()))
+FILE_FORMATS: tuple[FileFormat, ...] = tuple(
+    row for module in _MODULES for row in getattr(module, "FILE_FORMATS", ())
+)
 """The formats of whole files; the first one that recognizes a file reads it."""
 
 HEAD = 1 << 16
@@ -45,7 +49,9 @@ FEWEST_QUOTED = 3
 _RESULT = re.compile('"(?:schema_version|gpu_info|training_config|performance_metrics)":')
 """A field of which the first lines of a result have one."""
 
-_OTHERS = "pass a training log; tprimat read --help lists formats, --columns and --pattern read others"
+_OTHERS = (
+    "pass a training log; tprimat read --help lists formats, --columns and --pattern read others"
+)
 
 
 def parse_lines(lines: Iterable[Line], name: str) -> list[ParsedLog]:
@@ -74,20 +80,38 @@ def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
     if feeder.document:
         # Notes on logs quote a line or two of them; what a notebook or a service keeps of a log is longer.
         by_format = [
-            (name, [each for each in logs_of_format if name == golden.Reader.name or each.steps >= FEWEST_QUOTED])
+            (
+                name,
+                [
+                    each
+                    for each in logs_of_format
+                    if name == golden.Reader.name or each.steps >= FEWEST_QUOTED
+                ],
+            )
             for name, logs_of_format in by_format
         ]
     logs = merge.merge_logs(by_format)
     if logs:
         return logs
     if not feeder.opening:
-        raise UnreadableError(name, "is empty", heading="not-a-training-log", hint="name the log of a training")
+        raise UnreadableError(
+            name, "is empty", heading="not-a-training-log", hint="name the log of a training"
+        )
     if PurePath(name).suffix in (".py", ".sh"):  # whose lines may look like steps
-        raise UnreadableError(name, "is a program, not a log", heading="not-a-training-log", hint="pass what it prints")
+        raise UnreadableError(
+            name,
+            "is a program, not a log",
+            heading="not-a-training-log",
+            hint="pass what it prints",
+        )
     opening = "\n".join(feeder.opening)
     if feeder.opening[0] in CLOSED_BY:
         cut = "" if feeder.document else ": it begins like JSON and is cut off"
-        hint = f"tprimat compare {shlex.quote(name)} compares a result" if _RESULT.search(opening) else _OTHERS
+        hint = (
+            f"tprimat compare {shlex.quote(name)} compares a result"
+            if _RESULT.search(opening)
+            else _OTHERS
+        )
         raise UnreadableError(
             name,
             f"no supported training log in it{cut}",
@@ -96,8 +120,12 @@ def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
         )
     if is_binary(opening):
         why = "no supported training log in it: it is a binary file, such as an image"
-        raise UnreadableError(name, why, heading="not-a-training-log", hint="pass the text that the training printed")
-    examples = {module.Reader.name: module.__doc__ or "" for module in _MODULES if hasattr(module, "Reader")}
+        raise UnreadableError(
+            name, why, heading="not-a-training-log", hint="pass the text that the training printed"
+        )
+    examples = {
+        module.Reader.name: module.__doc__ or "" for module in _MODULES if hasattr(module, "Reader")
+    }
     pattern = feeder.step_like and mapped.suggested(feeder.step_like.text)
     raise UnreadableError(
         name,

@@ -32,7 +32,15 @@ from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import LONGEST_STATEMENT, StepReader
 from tprimat.read.parsing.text import Line, first_stamp, last_stamp, without_prefixes
-from tprimat.read.parsing.values import count, object_at, read_statements, state, statements, whole, whole_ratio
+from tprimat.read.parsing.values import (
+    count,
+    object_at,
+    read_statements,
+    state,
+    statements,
+    whole,
+    whole_ratio,
+)
 from tprimat.results.run import Run
 from tprimat.settings.rows import names
 
@@ -111,7 +119,11 @@ class Reader(StepReader):
 
     def take(self, line: Line) -> bool:
         """Read a step of the console or of the file."""
-        return self._json(line) if '"step"' in line.text and '"tps' in line.text else self._console(line)
+        return (
+            self._json(line)
+            if '"step"' in line.text and '"tps' in line.text
+            else self._console(line)
+        )
 
     def other(self, line: Line) -> None:
         """Read a line of the setup."""
@@ -127,11 +139,16 @@ class Reader(StepReader):
         nemo.set_windows(found)
         run.shift = 1
         # The product of data and context parallelism.
-        rates = [[record.native.get(f"tokens_per_second{one}") for one in ("", "_per_gpu")] for record in found]
+        rates = [
+            [record.native.get(f"tokens_per_second{one}") for one in ("", "_per_gpu")]
+            for record in found
+        ]
         ratios = [whole_ratio(rate[:1], rate[1:]) for rate in rates]
         known = statistics.multimode(ratio for ratio in ratios if ratio)
         ratio = run.ratio = known[0] if len(known) == 1 else None
-        shared = (stated.count("tensor_model_parallel_size") or 0) * (stated.count("pipeline_model_parallel_size") or 0)
+        shared = (stated.count("tensor_model_parallel_size") or 0) * (
+            stated.count("pipeline_model_parallel_size") or 0
+        )
         if ratio and shared and "num_gpus" not in stated:
             text = f"tps / tps_per_gpu = {ratio}, tp × pp = {shared}"
             state(stated, "num_gpus", ratio * shared, text, found[0].line, 0)
@@ -158,10 +175,18 @@ class Reader(StepReader):
         found = object_at(line.text, line.text.find("{"))
         if found is None:
             self.cut_off(0, line)
-        step = whole(found.get("step")) if found and "tps" in found and "num_label_tokens" in found else None
+        step = (
+            whole(found.get("step"))
+            if found and "tps" in found and "num_label_tokens" in found
+            else None
+        )
         if found is None or step is None:
             return False
-        self._take(self.new_record(step, line.number, found, first_stamp(str(found.get("timestamp", ""))[:60])))
+        self._take(
+            self.new_record(
+                step, line.number, found, first_stamp(str(found.get("timestamp", ""))[:60])
+            )
+        )
         return True
 
     def _console(self, line: Line) -> bool:
@@ -176,7 +201,11 @@ class Reader(StepReader):
                 values.setdefault("tps_per_gpu", field[3])
         if "tps" not in values:
             return self.cut_off(int(anchor[1]), line)
-        self._take(self.new_record(int(anchor[1]), line.number, values, last_stamp(line.text[: anchor.start()])))
+        self._take(
+            self.new_record(
+                int(anchor[1]), line.number, values, last_stamp(line.text[: anchor.start()])
+            )
+        )
         return True
 
     def _take(self, record: Record) -> None:

@@ -29,7 +29,9 @@ class Reader(BlockReader):
         covers="whole batches without evaluation, a rolling mean of up to 100 of them",
         over_ranks="local rank 0",
     )
-    header = re.compile(r"\[(?:epoch=\d{1,9}(?:/\d{1,9})?\]\[)?batch=(\d[\d,]{0,14})(?:/(\d[\d,]{0,14}))?\]:?")
+    header = re.compile(
+        r"\[(?:epoch=\d{1,9}(?:/\d{1,9})?\]\[)?batch=(\d[\d,]{0,14})(?:/(\d[\d,]{0,14}))?\]:?"
+    )
     metric = re.compile(r"^\s*(?:\S{1,60}\s+)??Train ([\w./ -]{2,120}?): (\S{1,40})\s*$")
     headless = True
     names: Mapping[str, str] = {
@@ -49,9 +51,15 @@ class Reader(BlockReader):
         "time/train": "cumulative_train_hours",
         # These follow from others, or aren't of training.
         **dict.fromkeys(
-            (f"time/{name}" for name in ("batch", "sample", "epoch", "val", "total", "remaining_estimate")), ""
+            (
+                f"time/{name}"
+                for name in ("batch", "sample", "epoch", "val", "total", "remaining_estimate")
+            ),
+            "",
         ),
-        **dict.fromkeys((f"throughput/device/{name}_per_sec" for name in ("batches", "samples")), ""),
+        **dict.fromkeys(
+            (f"throughput/device/{name}_per_sec" for name in ("batches", "samples")), ""
+        ),
         "trainer/device_train_microbatch_size": "",
     }
     needs = ("loss/train/total", "metrics/train/LanguageCrossEntropy", "throughput/")
@@ -70,14 +78,22 @@ class Reader(BlockReader):
     def record(self, step: int, line: int, block: dict[str, str]) -> Record:
         """Return the record of a block; state the sizes that follow from its values."""
         record = super().record(step, line, block)
-        record.put("learning_rate", next((rate for name, rate in block.items() if name.startswith("lr-")), None))
+        record.put(
+            "learning_rate",
+            next((rate for name, rate in block.items() if name.startswith("lr-")), None),
+        )
         record.unread = tuple(name for name in record.unread if not name.startswith("lr-"))
         for kind in ("samples_per_sec", "tokens_per_sec"):
-            every, one = block.get(f"throughput/{kind}", ""), block.get(f"throughput/device/{kind}", "")
+            every, one = (
+                block.get(f"throughput/{kind}", ""),
+                block.get(f"throughput/device/{kind}", ""),
+            )
             words = f"{kind} {every} / {one} of a device"
             state(self.stated, "num_gpus", whole_ratio((every,), (one,)), words, line)
         micro = count(block.get("trainer/device_train_microbatch_size"))
-        state(self.stated, "micro_batch_size", micro, f"device_train_microbatch_size: {micro}", line)
+        state(
+            self.stated, "micro_batch_size", micro, f"device_train_microbatch_size: {micro}", line
+        )
         batches, samples = number(block.get("time/batch")), number(block.get("time/sample"))
         if batches and samples and samples % batches == 0:
             # Both count what was done before this batch.

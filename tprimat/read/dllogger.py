@@ -76,7 +76,9 @@ class Reader(StepReader):
         seconds, elapsed = (number(event.get(name)) for name in ("timestamp", "elapsedtime"))
         stamp = began = None
         if seconds is not None and 0 < seconds < 1e11:
-            stamp = began = Stamp(datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc), 1e-6)
+            stamp = began = Stamp(
+                datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc), 1e-6
+            )
             if elapsed is not None and 0 <= elapsed < 1e9:
                 # What is stated is the time since the logger's start.
                 began = stamp._replace(time=stamp.time - datetime.timedelta(seconds=elapsed))
@@ -104,7 +106,8 @@ class Reader(StepReader):
         batches = {
             samples / (record.step + 1)
             for record in found
-            if (samples := record.native.get("consumed_samples")) and not samples % (record.step + 1)
+            if (samples := record.native.get("consumed_samples"))
+            and not samples % (record.step + 1)
         }
         if len(batches) == 1 and "global_batch_size" not in run.stated:
             run.unknown["global_batch_size"] = (

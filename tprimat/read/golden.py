@@ -139,9 +139,20 @@ def _points(scalar: Any) -> list[tuple[int, float]]:
     values = scalar.get("values")
     if isinstance(values, list):
         start, apart = number(scalar.get("start_step")), number(scalar.get("step_interval")) or 1
-        values = {(1 if start is None else start) + index * apart: value for index, value in enumerate(values)}
-    known = [(whole(place), number(value)) for place, value in values.items()] if isinstance(values, dict) else []
-    return [(step, value) for step, value in known if step and value is not None and math.isfinite(value)]
+        values = {
+            (1 if start is None else start) + index * apart: value
+            for index, value in enumerate(values)
+        }
+    known = (
+        [(whole(place), number(value)) for place, value in values.items()]
+        if isinstance(values, dict)
+        else []
+    )
+    return [
+        (step, value)
+        for step, value in known
+        if step and value is not None and math.isfinite(value)
+    ]
 
 
 def _of_bridge(document: Mapping[str, Any]) -> list[ParsedLog]:
@@ -159,8 +170,16 @@ def _of_bridge(document: Mapping[str, Any]) -> list[ParsedLog]:
             records[step] = record
     if not records:
         return []
-    figures = {name: known for name in ("alloc", "max_alloc") if (known := number(document.get(name))) is not None}
+    figures = {
+        name: known
+        for name in ("alloc", "max_alloc")
+        if (known := number(document.get(name))) is not None
+    }
     why = "alloc and max_alloc have no stated unit: kept as printed in native_metrics"
     unknown = {"memory": why} if figures else {}
     shift = 1 if min(records) == 0 else 0
-    return [_builder("megatron_bridge", records, shift=shift, figures=figures, unknown=unknown).reading()]
+    return [
+        _builder(
+            "megatron_bridge", records, shift=shift, figures=figures, unknown=unknown
+        ).reading()
+    ]

@@ -11,7 +11,14 @@ import itertools
 from collections.abc import Iterator
 
 from tprimat.read.parsing.options import state_hparams
-from tprimat.read.parsing.parsed_log import Beside, FileFormat, InputFile, ParsedLog, columns_of, each_of
+from tprimat.read.parsing.parsed_log import (
+    Beside,
+    FileFormat,
+    InputFile,
+    ParsedLog,
+    columns_of,
+    each_of,
+)
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import number, whole
@@ -37,7 +44,9 @@ COLUMNS = {
 _RATES = ("learning_rate", "lr", "train/lr", "train/learning_rate")
 
 TIMING = Timing(
-    clock="what the training's own code measured", covers="unknown: the file has the figure alone", over_ranks="rank 0"
+    clock="what the training's own code measured",
+    covers="unknown: the file has the figure alone",
+    over_ranks="rank 0",
 )
 
 
@@ -48,7 +57,9 @@ def _recognises(head: bytes) -> bool:
     if not any("loss" in name.lower() or name in ("epoch", "lr") for name in names):
         return False
     try:
-        widths = [len(row) for _, row in itertools.islice(InputFile("", io.BytesIO(head)).rows(), 4)]
+        widths = [
+            len(row) for _, row in itertools.islice(InputFile("", io.BytesIO(head)).rows(), 4)
+        ]
     except ValueError:
         return True
     return len(widths) < 4 or widths[1] == widths[0]
@@ -64,7 +75,9 @@ def _rows(part: InputFile, training: LoggedTraining) -> Iterator[tuple[int, dict
             elif len(row) == len(header):
                 yield line, dict(zip(header, row, strict=True))
             elif row:
-                training.warnings.append(f"line {line} skipped: {len(row)} of {len(header)} columns")
+                training.warnings.append(
+                    f"line {line} skipped: {len(row)} of {len(header)} columns"
+                )
     except ValueError as error:
         training.warnings.append(f"reading stopped: {error}")
 
@@ -79,10 +92,17 @@ def _read(part: InputFile, beside: Beside) -> list[ParsedLog]:
         if step is None:
             continue
         filled = {name: value for name, value in row.items() if value.strip()}
-        rate = next((value for name, value in filled.items() if name in _RATES or name.startswith("lr-")), None)
+        rate = next(
+            (value for name, value in filled.items() if name in _RATES or name.startswith("lr-")),
+            None,
+        )
         if number(rate) is not None:
             rates[step] = str(rate)
-        validation = (value for name, value in filled.items() if "val" in name.lower() and "loss" in name.lower())
+        validation = (
+            value
+            for name, value in filled.items()
+            if "val" in name.lower() and "loss" in name.lower()
+        )
         if (known := number(next(validation, None))) is not None:
             validations.append(known)
         if not any(name in filled for name in (*COLUMNS["loss"], *COLUMNS["seconds"])):
@@ -100,7 +120,9 @@ def _read(part: InputFile, beside: Beside) -> list[ParsedLog]:
     state_hparams(beside, training.around.stated)
     unknown = "no step times: the file has no time column"
     if micro:
-        unknown = "no step times: iter_time is per micro-batch, and the file lacks some micro-batches"
+        unknown = (
+            "no step times: iter_time is per micro-batch, and the file lacks some micro-batches"
+        )
     run = RunBuilder(
         "litgpt" if micro else "lightning",
         "litgpt (metrics.csv)" if micro else "lightning (CSVLogger)",

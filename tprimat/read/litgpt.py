@@ -59,7 +59,9 @@ class Reader(StepReader):
         if not match["ends"] or step < 1:
             return True
         record = Record(step, line.number, window=1)
-        times = [milliseconds for milliseconds in self._iterations.values() if milliseconds is not None]
+        times = [
+            milliseconds for milliseconds in self._iterations.values() if milliseconds is not None
+        ]
         first = not self.sorter.trainings and next(iter(self._iterations)) != 1
         if len(times) == len(self._iterations) and not self._incomplete and not first:
             record.put("milliseconds", round(sum(times), 6))
@@ -83,4 +85,6 @@ class Reader(StepReader):
 
     def done(self, run: RunBuilder) -> None:
         """Note what a record is."""
-        self.notes = [f"{self._count} iterations (micro-batches) form {len(run.training.records)} optimizer steps"]
+        self.notes = [
+            f"{self._count} iterations (micro-batches) form {len(run.training.records)} optimizer steps"
+        ]

@@ -33,7 +33,9 @@ class Reader(ElapsedReader):
         "throughput": "mean_tokens_per_second",
         "vram_allocated": "memory_max_allocated_gib",
         "vram_reserved": "memory_max_reserved_gib",
-        **dict.fromkeys(("current_steps", "total_steps", "percentage", "eval_loss", "predict_loss"), ""),
+        **dict.fromkeys(
+            ("current_steps", "total_steps", "percentage", "eval_loss", "predict_loss"), ""
+        ),
     }
     timing = Timing(
         kind="stamps",

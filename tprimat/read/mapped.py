@@ -40,7 +40,9 @@ VALUES = {
 """What a column can be, and its name in a record: `time` of a step in s, `elapsed` since the start in s."""
 
 TIMING = Timing(
-    clock="unknown: the user chose the column", covers="unknown: the file has the figure alone", over_ranks="unknown"
+    clock="unknown: the user chose the column",
+    covers="unknown: the file has the figure alone",
+    over_ranks="unknown",
 )
 
 LONGEST = 2_000
@@ -65,16 +67,25 @@ class LinePattern(dict[str, str]):
 
         Raises UsageError for another text.
         """
-        fields = ((each[1], each[2] or _IN_MS.search(text[: each.start()])) for each in _FIELD.finditer(text))
+        fields = (
+            (each[1], each[2] or _IN_MS.search(text[: each.start()]))
+            for each in _FIELD.finditer(text)
+        )
         names = ["time_ms" if name == "time" and unit else name for name, unit in fields]
         _check("--pattern", names, "{step} and another value, such as 'step {step} .* loss {loss}'")
         super().__init__(zip(names, names, strict=True))
         self.text = text
-        literals = (r"\s+".join(map(re.escape, re.split(r"\s+", piece))) for piece in _FIELD.split(text.strip())[::3])
+        literals = (
+            r"\s+".join(map(re.escape, re.split(r"\s+", piece)))
+            for piece in _FIELD.split(text.strip())[::3]
+        )
         pieces = _GAP.split(_NUMBER.join(literals).replace(f"{_NUMBER}ms", rf"{_NUMBER}\s*ms"))
         # A number at the start of a piece isn't the end of a longer one, or of a name.
         begins = (r"(?<![\w.,])" if piece.startswith(_NUMBER) else "" for piece in pieces)
-        self._pieces = [re.compile(begin + piece, re.IGNORECASE) for begin, piece in zip(begins, pieces, strict=True)]
+        self._pieces = [
+            re.compile(begin + piece, re.IGNORECASE)
+            for begin, piece in zip(begins, pieces, strict=True)
+        ]
 
     def rows(self, part: InputFile) -> Iterator[tuple[int, Mapping[str, str]]]:
         """Yield the values of the lines that have all of them, with their line; what others tell is in `causes`."""
@@ -112,7 +123,11 @@ def suggested(text: str) -> str:
     times = [match for match in matches if match["time"] or match["bare"]]
     for match in matches:
         names = ("step", "loss", "lr", "grad_norm", "time")
-        value = "time" if match["bare"] else next((name for name in names if match[name]), "tokens_per_second")
+        value = (
+            "time"
+            if match["bare"]
+            else next((name for name in names if match[name]), "tokens_per_second")
+        )
         # A time without a label is the step's if no other one may be.
         if value != "time" or match["unit"] or (match["bare"] and times == [match]):
             unit = match["unit"] or match["bare"] if value == "time" else match["rate"] or ""
@@ -125,8 +140,13 @@ def columns(text: str) -> ColumnNames:
 
     Raises UsageError for another text.
     """
-    pairs = [(value.strip(), column.strip()) for value, _, column in (each.partition("=") for each in text.split(","))]
-    if broken := next((each for each, (_, column) in zip(text.split(","), pairs, strict=True) if not column), None):
+    pairs = [
+        (value.strip(), column.strip())
+        for value, _, column in (each.partition("=") for each in text.split(","))
+    ]
+    if broken := next(
+        (each for each, (_, column) in zip(text.split(","), pairs, strict=True) if not column), None
+    ):
         raise _wrong(f"--columns: {broken.strip()!r} is not VALUE=COLUMN")
     _check("--columns", [value for value, _ in pairs], "step=COLUMN and another value")
     return dict(pairs)
@@ -136,7 +156,13 @@ def given(columns_: str | None, pattern: str | None) -> ColumnNames | None:
     """Return what the options --columns and --pattern map. Raises UsageError for both."""
     if columns_ is not None and pattern is not None:
         raise _wrong("--columns is for tables, --pattern for text logs: use one of them")
-    return LinePattern(pattern) if pattern is not None else None if columns_ is None else columns(columns_)
+    return (
+        LinePattern(pattern)
+        if pattern is not None
+        else None
+        if columns_ is None
+        else columns(columns_)
+    )
 
 
 STATED = ("columns", "pattern")
@@ -147,7 +173,11 @@ def stated(named: ColumnNames | None) -> dict[str, bool | int | str]:
     """Return the text of the option that maps these columns, as source.given has it; the inverse of given()."""
     if isinstance(named, LinePattern):
         return {"pattern": named.text}
-    return {"columns": ",".join(f"{value}={column}" for value, column in named.items())} if named else {}
+    return (
+        {"columns": ",".join(f"{value}={column}" for value, column in named.items())}
+        if named
+        else {}
+    )
 
 
 def _check(option: str, values: Sequence[str], needed: str) -> None:
@@ -177,7 +207,9 @@ def _read(part: InputFile, named: ColumnNames) -> list[ParsedLog]:
     Raises ValueError if it lacks a column, or has no row with a step.
     """
     sorter = RecordSequencer()
-    for line, row in named.rows(part) if isinstance(named, LinePattern) else _rows(part, named.values()):
+    for line, row in (
+        named.rows(part) if isinstance(named, LinePattern) else _rows(part, named.values())
+    ):
         step = whole(row[named["step"]])
         if step is None:
             continue
@@ -203,7 +235,9 @@ def _built(training: LoggedTraining, named: ColumnNames, cause: Cause | None = N
     for record in records:
         if record.seconds and (rate := record.native.get("tokens_per_second")):
             record.put("tokens_per_step", rate * record.seconds)
-    noun, option = ("log", "--pattern") if isinstance(named, LinePattern) else ("table", "--columns")
+    noun, option = (
+        ("log", "--pattern") if isinstance(named, LinePattern) else ("table", "--columns")
+    )
     shift = 0 if records[0].step else 1
     ends = f"{noun} ends at step {records[-1].step + shift}"
     why = f"; {option} reads neither the planned steps nor a normal end"
@@ -225,7 +259,9 @@ def _rows(part: InputFile, needed: Iterable[str]) -> Iterator[tuple[int, Mapping
     """Yield rows by column, with their line; cells of a nested object have dotted names. Raises ValueError."""
     first = part.stream.read(1 << 12).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     part.stream.seek(0)
-    rows: Iterable[tuple[int, Mapping[str, object]]] = _objects(part) if first == b"{" else part.table()
+    rows: Iterable[tuple[int, Mapping[str, object]]] = (
+        _objects(part) if first == b"{" else part.table()
+    )
     # In JSON lines, other records (settings, evaluations) stand between those of steps.
     empty, columns = dict.fromkeys(needed), dict[str, None]()
     absent = list(empty)

@@ -23,11 +23,20 @@ from tprimat.read.parsing.options import Options
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import NO_YEAR, Line, first_stamp, last_stamp, without_prefixes
-from tprimat.read.parsing.values import count, number, precision_of, read_statements, state, statements
+from tprimat.read.parsing.values import (
+    count,
+    number,
+    precision_of,
+    read_statements,
+    state,
+    statements,
+)
 from tprimat.results.account import Timing
 
 _STEP = re.compile(r"\bcompleted (?:profiler (?:activation|deactivation) )?step: *(\d{1,12}),? +")
-_PAIR = re.compile(r"([A-Za-z][\w/ ]{0,40}?): *([-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|nan|inf))(?=,|\s|$)", re.IGNORECASE)
+_PAIR = re.compile(
+    r"([A-Za-z][\w/ ]{0,40}?): *([-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|nan|inf))(?=,|\s|$)", re.IGNORECASE
+)
 _PARAMETER = re.compile(r"\bConfig param (\w{1,60}): (\S{0,100})")
 _PARAMETERS: Options = {
     "max_target_length": ("sequence_length", count),
@@ -50,11 +59,23 @@ _OF_A_RUN = ("run_name", "model", "sequence_length", "batch_per_device", "global
 """Parameters of which no run changes one when it is resumed."""
 
 _STATEMENTS = statements(
-    ("evices: ", count, 3, r"(?:\bSystem Information: Number of devices|\b[Nn]um_devices): (?P<num_gpus>\d{1,7})\b"),
-    ("Train loop", number, 1, r"\bTrain loop finished in: (?P<loop_seconds>\d{1,12}(?:\.\d{1,9})?) seconds"),
+    (
+        "evices: ",
+        count,
+        3,
+        r"(?:\bSystem Information: Number of devices|\b[Nn]um_devices): (?P<num_gpus>\d{1,7})\b",
+    ),
+    (
+        "Train loop",
+        number,
+        1,
+        r"\bTrain loop finished in: (?P<loop_seconds>\d{1,12}(?:\.\d{1,9})?) seconds",
+    ),
 )
 # A row of the memory table that is printed when the parameters are there.
-_TABLED = re.compile(r"\bUsing \(GB\) [\d.]+ / [\d.]+ \([\d.]+%\) on (?:TPU|CUDA|ROCM|Gpu)?_?(\d{1,6})\(")
+_TABLED = re.compile(
+    r"\bUsing \(GB\) [\d.]+ / [\d.]+ \([\d.]+%\) on (?:TPU|CUDA|ROCM|Gpu)?_?(\d{1,6})\("
+)
 _ABSL_DATE = re.compile(r"[IWEF](\d\d)(\d\d) (?=\d\d:\d\d:\d\d\.\d)")
 
 
@@ -94,7 +115,9 @@ class Reader(StepReader):
     def feed(self, line: Line) -> None:
         """Take the next line, with the year that absl leaves out of its dates."""
         if dated := _ABSL_DATE.match(line.text):
-            line = line._replace(text=f"{self._year}-{dated[1]}-{dated[2]} {line.text[dated.end() :]}")
+            line = line._replace(
+                text=f"{self._year}-{dated[1]}-{dated[2]} {line.text[dated.end() :]}"
+            )
         elif line.text[:2] == "20" and (stamp := first_stamp(line.text[:30])):
             self._year = stamp.time.year
         super().feed(line)
@@ -112,7 +135,9 @@ class Reader(StepReader):
         for anchor, end in zip(anchors, ends, strict=False):
             pairs = list(_PAIR.finditer(line.text, anchor.end(), end))
             printed = {" ".join(pair[1].lower().split()): pair[2] for pair in reversed(pairs)}
-            record = self.new_record(int(anchor[1]), line.number, printed, last_stamp(line.text[: anchor.start()]))
+            record = self.new_record(
+                int(anchor[1]), line.number, printed, last_stamp(line.text[: anchor.start()])
+            )
             record.window = 1
             self._diffusion = self._diffusion or any("frames" in name for name in record.native)
             if record.seconds is None and "seconds" not in record.not_finite:
@@ -121,7 +146,9 @@ class Reader(StepReader):
             known = self.sorter.trainings[-1].around.stated if self.recognised else {}
             stated = self.sorter.pending.stated
             common = [name for name in _OF_A_RUN if name in known and name in stated]
-            self.sorter.take(record, another=any(known[name].value != stated[name].value for name in common))
+            self.sorter.take(
+                record, another=any(known[name].value != stated[name].value for name in common)
+            )
         return bool(anchors)
 
     def _read_context(self, line: int, text: str) -> None:
@@ -134,7 +161,9 @@ class Reader(StepReader):
         if tabled := _TABLED.search(text):
             self._devices.add(tabled[1])
             state(around.stated, "num_gpus", len(self._devices), bare, line)
-        if "Train loop finished" in text or ("checkpoint" not in text and "Finished training" in text):
+        if "Train loop finished" in text or (
+            "checkpoint" not in text and "Finished training" in text
+        ):
             around.marks["success"] = line
 
     def done(self, run: RunBuilder) -> None:
@@ -147,20 +176,31 @@ class Reader(StepReader):
         source = stated.get("quantization") if quantised else stated.get("dtype")
         if known and source:
             state(stated, "precision", known, source.text, source.line, 3)
-            state(stated, "precision_detail", f"quantization {quantised}, dtype {kind}", source.text, source.line, 3)
+            state(
+                stated,
+                "precision_detail",
+                f"quantization {quantised}, dtype {kind}",
+                source.text,
+                source.line,
+                3,
+            )
         if "success" in marks and sum(record.line > marks["success"] for record in found) == 1:
             # The last step is logged when its figures are there: after the loop's end.
             marks["success"] = found[-1].line
         tokens = {
             round(rate * record.seconds)
             for record in found
-            if record.seconds and (rate := record.native.get("tokens_per_second_per_gpu")) and record.seconds > 0.5
+            if record.seconds
+            and (rate := record.native.get("tokens_per_second_per_gpu"))
+            and record.seconds > 0.5
         }
         batch, devices = stated.number("batch_per_device"), stated.count("num_gpus")
         if batch and devices:
             # Devices that share a model have fractions of a sequence each.
             text = f"{batch:g} sequences per device, {devices} devices"
-            whole_batch = count(batch * devices * (stated.count("gradient_accumulation_steps") or 1))
+            whole_batch = count(
+                batch * devices * (stated.count("gradient_accumulation_steps") or 1)
+            )
             state(stated, "global_batch_size", whole_batch, text, stated["batch_per_device"].line)
         if tokens and "global_batch_size" not in stated:
             run.unknown["global_batch_size"] = (

@@ -67,7 +67,9 @@ class Reader(StepReader):
         """Take the next line."""
         text = line.text
         if TIMED in text:
-            self._iterations += [int(anchor[1]) for anchor in ANCHOR.finditer(text) if int(anchor[1]) >= 1]
+            self._iterations += [
+                int(anchor[1]) for anchor in ANCHOR.finditer(text) if int(anchor[1]) >= 1
+            ]
             if sequence := _SEQUENCE.search(text):
                 state(self.stated, "sequence_length", int(sequence[1]), sequence[0], line.number, 3)
         if "gigabytes" in text:
@@ -81,7 +83,13 @@ class Reader(StepReader):
         text, around = line.text, self.sorter.pending
         self._bare = self._bare and (not text or text.isspace())
         if ": " in text and len(text) < 300 and (size := _SIZES.match(without_prefixes(text))):
-            state(around.stated, _NAMES.get(size[1], size[1]), int(size[2]) or None, size[0], line.number)
+            state(
+                around.stated,
+                _NAMES.get(size[1], size[1]),
+                int(size[2]) or None,
+                size[0],
+                line.number,
+            )
         if "Job throughput:" in text:
             around.marks["success"] = line.number
         self.hear(line)

@@ -32,10 +32,21 @@ The host goes first: DeepSpeed's timer stands after Megatron's, which waits for 
 the whole step, and MLPerf's lines, written for machines, before a console.
 """
 
-RENAMED = {("megatron", "deepspeed"): "deepspeed", ("megatron", "megatron_bridge"): "megatron_bridge"}
+RENAMED = {
+    ("megatron", "deepspeed"): "deepspeed",
+    ("megatron", "megatron_bridge"): "megatron_bridge",
+}
 """Megatron's lines under DeepSpeed's engine come from Megatron-DeepSpeed, beside Bridge's lines from Bridge."""
 
-_PARTS = ("training_config", "parallelism_config", "model_config", "gpu_info", "optimizer", "data", "memory_metrics")
+_PARTS = (
+    "training_config",
+    "parallelism_config",
+    "model_config",
+    "gpu_info",
+    "optimizer",
+    "data",
+    "memory_metrics",
+)
 
 LEAST_COMMON = 3
 """Equal losses of so many steps, to the digits that are printed, belong to one run."""
@@ -61,12 +72,16 @@ def merge_logs(by_reader: Sequence[tuple[str, Sequence[ParsedLog]]]) -> list[Par
         host = next((host for host in hosts if by_name.get(host)), None)
         if host is None or not by_name.get(name):
             continue
-        if any(each.steps for each in by_name[name]) and not any(each.steps for each in by_name[host]):
+        if any(each.steps for each in by_name[name]) and not any(
+            each.steps for each in by_name[host]
+        ):
             # What goes first must have something to say of steps.
             name, host = host, name
         inner, outer = by_name.pop(name), by_name[host]
         if len(inner) == len(outer):
-            by_name[host] = [_merged(one, host, other, name) for one, other in zip(outer, inner, strict=True)]
+            by_name[host] = [
+                _merged(one, host, other, name) for one, other in zip(outer, inner, strict=True)
+            ]
         else:
             note = f"{name} lines ignored: they describe {len(inner)} runs, the {host} lines {len(outer)}"
             by_name[host] = [dataclasses.replace(each, notes=(*each.notes, note)) for each in outer]
@@ -82,12 +97,18 @@ def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) ->
             # Its engine keeps the norm to itself, and Megatron prints 0.000.
             grad_norms = (None,) * len(run.steps)
         if other_name == "deepspeed" and "tflops_per_gpu" in run.native_metrics:
-            warnings += ("Megatron-DeepSpeed's TFLOP/s include recomputation: not comparable with Megatron-LM's",)
-        return msgspec.structs.replace(run, framework=called, grad_norms=grad_norms, warnings=warnings)
+            warnings += (
+                "Megatron-DeepSpeed's TFLOP/s include recomputation: not comparable with Megatron-LM's",
+            )
+        return msgspec.structs.replace(
+            run, framework=called, grad_norms=grad_norms, warnings=warnings
+        )
 
     stated = {**other.stated, **one.stated}
     note = f"{other_name} lines describe the same run and fill values missing from the {one_name} lines"
-    return dataclasses.replace(one, stated=stated, notes=(*one.notes, *other.notes, note), build=build)
+    return dataclasses.replace(
+        one, stated=stated, notes=(*one.notes, *other.notes, note), build=build
+    )
 
 
 def fill_gaps(run: Run, other: Run, origin: str) -> Run:
@@ -99,10 +120,17 @@ def fill_gaps(run: Run, other: Run, origin: str) -> Run:
     }
     filled_names = []
     # What changes in one source is no gap.
-    changing = {each.partition(" changes during")[0].replace(" ", "_") for each in (*run.warnings, *other.warnings)}
+    changing = {
+        each.partition(" changes during")[0].replace(" ", "_")
+        for each in (*run.warnings, *other.warnings)
+    }
     for part in _PARTS:
         known, added = getattr(run, part), getattr(other, part)
-        new = {n: value for n, value in added.known().items() if getattr(known, n) is None and n not in changing}
+        new = {
+            n: value
+            for n, value in added.known().items()
+            if getattr(known, n) is None and n not in changing
+        }
         if part == "model_config" and known.num_layers is not None:
             new.pop("source", None)
         if new:
@@ -131,7 +159,9 @@ Clocks = tuple[Moment | None, Moment | None]
 """The first times of two logs; None for one without a time."""
 
 
-def same_training(one: Run, other: Run, *, ranks: bool = False, dated: Clocks = (None, None)) -> bool:
+def same_training(
+    one: Run, other: Run, *, ranks: bool = False, dated: Clocks = (None, None)
+) -> bool:
     """Return whether two sources describe one training, by their losses, their step times or the total time.
 
     Those of two `ranks` may have step times as far apart as those in one log. Two sources of one format are written
@@ -139,7 +169,9 @@ def same_training(one: Run, other: Run, *, ranks: bool = False, dated: Clocks = 
     """
     if _one_after_the_other(one, other, dated):
         return False
-    is_copy = (one.source and one.source.dialect) == (other.source and other.source.dialect) and not ranks
+    is_copy = (one.source and one.source.dialect) == (
+        other.source and other.source.dialect
+    ) and not ranks
     runtime = "train_runtime_seconds"
     known, added = one.native_metrics.get(runtime), other.native_metrics.get(runtime)
     # Reinforcement learning has no loss of a language model.
@@ -154,7 +186,11 @@ def same_training(one: Run, other: Run, *, ranks: bool = False, dated: Clocks = 
             return is_same
     if not is_timed and len(losses if ranks else {first for first, _ in losses}) < LEAST_COMMON:
         return False
-    alike = sum(math.isclose(first, second, rel_tol=LOSS_DIGITS, abs_tol=1e-4) for first, second in losses if second)
+    alike = sum(
+        math.isclose(first, second, rel_tol=LOSS_DIGITS, abs_tol=1e-4)
+        for first, second in losses
+        if second
+    )
     # Two runs of one seed share only their losses: their step times differ.
     times = _pairs(one, other, "step_times")
     apart = 1e-9 if is_copy else SAME_FIGURES if ranks else SAME_MEAN
@@ -169,7 +205,12 @@ def together(one: Run, other: Run, dated: Clocks) -> bool:
     the times of one step are then as far apart as those of two neighboring steps.
     """
     first, second = dated
-    if first is None or second is None or first[1] is not second[1] or abs(first[0] - second[0]) > SAME_MOMENT:
+    if (
+        first is None
+        or second is None
+        or first[1] is not second[1]
+        or abs(first[0] - second[0]) > SAME_MOMENT
+    ):
         return False
     times = _pairs(one, other, "step_times")[1:]
     if len(times) < LEAST_COMMON:
@@ -204,7 +245,11 @@ def _pairs(one: Run, other: Run, series: str) -> list[tuple[float, float]]:
     first, second = (column if isinstance(column, tuple) else () for column in columns)
     known = dict(zip(one.steps, first, strict=False))
     pairs = zip(other.steps, second, strict=False)
-    return [(value, known[step]) for step, value in pairs if value is not None and known.get(step) is not None]
+    return [
+        (value, known[step])
+        for step, value in pairs
+        if value is not None and known.get(step) is not None
+    ]
 
 
 def _aligned_metrics(run: Run, other: Run) -> FieldValues:
@@ -237,5 +282,7 @@ def _is_resolved(warning: str, filled_names: Sequence[str]) -> bool:
         return True
     if "sequence_length" in filled_names and warning.startswith("the sequence length isn't stated"):
         return True
-    mentioned = {name for name, words in _UNKNOWN.items() if words.removesuffix(" unknown") in warning}
+    mentioned = {
+        name for name, words in _UNKNOWN.items() if words.removesuffix(" unknown") in warning
+    }
     return " unknown: the source doesn't state " in warning and mentioned <= set(filled_names)

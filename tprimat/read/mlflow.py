@@ -19,7 +19,14 @@ from pathlib import PurePath
 
 from tprimat.read import tracked
 from tprimat.read.parsing.options import state_config
-from tprimat.read.parsing.parsed_log import Beside, FileFormat, InputFile, ParsedLog, columns_of, each_of
+from tprimat.read.parsing.parsed_log import (
+    Beside,
+    FileFormat,
+    InputFile,
+    ParsedLog,
+    columns_of,
+    each_of,
+)
 from tprimat.read.parsing.text import utc
 from tprimat.read.parsing.values import number, whole
 from tprimat.redaction import redacted_start
@@ -62,7 +69,9 @@ def _rows(points: Iterator[Point]) -> list[tuple[int, dict[str, object]]]:
         row = rows.setdefault(step, {"global_step": step})
         several = several or name in row
         row[name] = value
-        if milliseconds is not None and (name in tracked.NAMES["loss"] or tracked.WALL_TIME not in row):
+        if milliseconds is not None and (
+            name in tracked.NAMES["loss"] or tracked.WALL_TIME not in row
+        ):
             row[tracked.WALL_TIME] = milliseconds / 1e3
     if several and rows.keys() == {0}:
         raise ValueError("its metrics have no steps: all are logged at step 0")
@@ -70,8 +79,15 @@ def _rows(points: Iterator[Point]) -> list[tuple[int, dict[str, object]]]:
 
 
 def _folder(parts: Sequence[InputFile], beside: Beside) -> list[ParsedLog]:
-    texts = {name.replace("\\", "/"): content.decode("utf-8", "replace") for name, content in beside.items()}
-    parameters = {name.removeprefix("params/"): text for name, text in texts.items() if name.startswith("params/")}
+    texts = {
+        name.replace("\\", "/"): content.decode("utf-8", "replace")
+        for name, content in beside.items()
+    }
+    parameters = {
+        name.removeprefix("params/"): text
+        for name, text in texts.items()
+        if name.startswith("params/")
+    }
     meta = dict(_ENTRY.findall(texts.get("meta.yaml", "")))
     known: FieldValues = {"notes": (f"{len(parts)} metrics, {len(parameters)} parameters",)}
     if name := meta.get("run_name"):
@@ -79,12 +95,17 @@ def _folder(parts: Sequence[InputFile], beside: Beside) -> list[ParsedLog]:
     if meta.get("status") in ("3", "FINISHED"):
         known["ended"] = True
     elif ending := _ENDINGS.get(meta.get("status", "")):
-        known["cause"] = Cause("failed" if ending == "failed" else "stopped", f"MLflow recorded the run as {ending}")
+        known["cause"] = Cause(
+            "failed" if ending == "failed" else "stopped", f"MLflow recorded the run as {ending}"
+        )
     known["timestamp"] = utc((number(meta.get("start_time")) or 0.0) / 1e3)
     trainings = tracked.trainings_of(_rows(_points(parts)))
     for training in trainings:
         state_config(parameters, training.around.stated, "MLflow's params")
-    return [tracked.parsed(training, "mlflow", "run directory", lines=False, **known) for training in trainings]
+    return [
+        tracked.parsed(training, "mlflow", "run directory", lines=False, **known)
+        for training in trainings
+    ]
 
 
 def _is_csv(head: bytes) -> bool:
@@ -96,7 +117,9 @@ def _csv(part: InputFile, _beside: object) -> list[ParsedLog]:
     for _, row in part.table():
         if lacking := sorted({*_COLUMNS} - row.keys()):
             raise ValueError(f"its header lacks {', '.join(lacking)}")
-        points.setdefault(row["run_id"], []).append((row["key"], row["value"], row["step"], row["timestamp"]))
+        points.setdefault(row["run_id"], []).append(
+            (row["key"], row["value"], row["step"], row["timestamp"])
+        )
     if not points:
         raise ValueError("no row has the columns of its header")
     runs = {run: tracked.trainings_of(_rows(iter(each))) for run, each in points.items()}
@@ -117,5 +140,10 @@ FILE_FORMATS = (
         together=_run_folder,
         beside=("meta.yaml", "params/**/*"),
     ),
-    FileFormat("mlflow", f"metric histories of MLflow as CSV (“{','.join(_COLUMNS)}”)", _is_csv, each_of(_csv)),
+    FileFormat(
+        "mlflow",
+        f"metric histories of MLflow as CSV (“{','.join(_COLUMNS)}”)",
+        _is_csv,
+        each_of(_csv),
+    ),
 )

@@ -20,7 +20,15 @@ from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, without_prefixes
-from tprimat.read.parsing.values import count, number, precision_of, read_statements, state, statements, summary_values
+from tprimat.read.parsing.values import (
+    count,
+    number,
+    precision_of,
+    read_statements,
+    state,
+    statements,
+    summary_values,
+)
 
 _NUMBER = r"[-+]?(?:\d[\d,]*(?:\.\d*)?(?:[eE][-+]?\d{1,3})?|nan|inf)"
 _STEP = r"(?P<step>\d{1,12})"
@@ -29,7 +37,9 @@ _ITER = re.compile(
     rf"\biter {_STEP}: loss (?P<loss>{_NUMBER}), time (?P<milliseconds>{_NUMBER})ms"
     rf"(?:, mfu (?P<mfu_percent>{_NUMBER})%)?"
 )
-_CHAT = re.compile(rf"\bstep {_STEP}(?:/{_PLANNED})? \([\d.]+%\) \| (?:train )?loss: (?P<loss>{_NUMBER})")
+_CHAT = re.compile(
+    rf"\bstep {_STEP}(?:/{_PLANNED})? \([\d.]+%\) \| (?:train )?loss: (?P<loss>{_NUMBER})"
+)
 _CHAT_FIGURE = re.compile(
     rf"\bdt: (?P<milliseconds>{_NUMBER})ms|\btok/sec: (?P<tokens_per_second>{_NUMBER})"
     rf"|\b(?P<own_peak>bf16_)?mfu: (?P<mfu_percent>{_NUMBER})"
@@ -72,7 +82,9 @@ _FORMS = {
 }
 _MULTIPLE = 1024
 """Tokens of a step are a multiple of this."""
-_PEAK = re.compile(r"\bpeak memory (?:allocated: (\d{1,9}) MiB reserved: (\d{1,9}) MiB|consumption: (\d{1,9}) MiB)")
+_PEAK = re.compile(
+    r"\bpeak memory (?:allocated: (\d{1,9}) MiB reserved: (\d{1,9}) MiB|consumption: (\d{1,9}) MiB)"
+)
 _TOKENS = r"\d[\d,]{0,18}"
 _TABLED = {
     "micro-batch size B": "micro_batch_size",
@@ -88,7 +100,12 @@ _TABLED = {
 """Rows of llm.c's table, and what they state."""
 
 _STATEMENTS = statements(
-    ("|", str.strip, 1, r"^\|\s+\d+\s+(?P<device_name>(?:NVIDIA|AMD|Tesla|Quadro)[\w .-]{2,40}?)\s+(?:On|Off)\s+\|"),
+    (
+        "|",
+        str.strip,
+        1,
+        r"^\|\s+\d+\s+(?P<device_name>(?:NVIDIA|AMD|Tesla|Quadro)[\w .-]{2,40}?)\s+(?:On|Off)\s+\|",
+    ),
     (
         "Running Py",
         str.lower,
@@ -121,12 +138,25 @@ _STATEMENTS = statements(
         r"\bbatch_size B=(?P<micro_batch_size>\d{1,9}) \* seq_len T=(?P<sequence_length>\d{1,9}) \* "
         rf"num_processes=(?P<num_gpus>\d{{1,7}}) and total_batch_size=(?P<tokens_per_step>{_TOKENS})",
     ),
-    ("| device  ", str.strip, 1, r"^\| device\s+\| (?P<device_name>(?:NVIDIA|AMD|Tesla) [\w .-]{2,40}?)\s+\|"),
+    (
+        "| device  ",
+        str.strip,
+        1,
+        r"^\| device\s+\| (?P<device_name>(?:NVIDIA|AMD|Tesla) [\w .-]{2,40}?)\s+\|",
+    ),
     ("| precision  ", precision_of, 1, r"^\| precision\s+\| (?P<precision>\w{2,8})\s+\|"),
-    *((f"| {words} ", count, 1, rf"^\| {words}\s+\| (?P<{field}>\d{{1,15}})\s+\|") for words, field in _TABLED.items()),
+    *(
+        (f"| {words} ", count, 1, rf"^\| {words}\s+\| (?P<{field}>\d{{1,15}})\s+\|")
+        for words, field in _TABLED.items()
+    ),
     # A file of settings as it is, and after it the command line's.
     ("max_iters", count, 1, r"^max_iters *= *(?P<last_iteration>\d{1,12})\s*(?:#.*)?$"),
-    ("Overriding: max_iters", count, 3, r"^Overriding: max_iters *= *(?P<last_iteration>\d{1,12})\s*$"),
+    (
+        "Overriding: max_iters",
+        count,
+        3,
+        r"^Overriding: max_iters *= *(?P<last_iteration>\d{1,12})\s*$",
+    ),
     ("world size", count, 1, r"^Distributed world size: (?P<num_gpus>\d{1,7})\b"),
 )
 
@@ -181,7 +211,10 @@ class Reader(StepReader):
             self.figures["tokens_per_step"] = float(stated.count("tokens_per_step") or tokens)
             run.unknown["global_batch_size"] = f"the global batch size isn't stated; {text}"
         # nanochat prints tokens; whole sequences and ranks follow from them.
-        known, one = stated.count_statement("tokens_per_micro_batch"), stated.count("tokens_per_rank")
+        known, one = (
+            stated.count_statement("tokens_per_micro_batch"),
+            stated.count("tokens_per_rank"),
+        )
         if known and one and known.value % one == 0:
             state(stated, "num_gpus", known.value // one, known.text, known.line)
         if self._form == "iter" and (last := stated.count_statement("last_iteration")):
@@ -194,14 +227,20 @@ class Reader(StepReader):
                 "step times are differences of train_time (whole ms); its clock runs ahead of the GPU, so "
                 "the step after a validation looks long"
             )
-            run.unknown["batch"] = "batch size and sequence length may change during the run (not logged)"
+            run.unknown["batch"] = (
+                "batch size and sequence length may change during the run (not logged)"
+            )
         against = {"iter": "that of an A100 (312 TFLOP/s) on any GPU: not comparable"}
         if not self._own_peak:
             against["chat"] = (
                 "the GPU's own or, in earlier versions, that of an H100 (989 TFLOP/s): the log doesn't say"
             )
-        if self._form in against and any("mfu_percent" in each.native for each in run.training.records.values()):
-            run.training.warnings.append(f"the peak behind the printed MFU is {against[self._form]}")
+        if self._form in against and any(
+            "mfu_percent" in each.native for each in run.training.records.values()
+        ):
+            run.training.warnings.append(
+                f"the peak behind the printed MFU is {against[self._form]}"
+            )
         if self._validations:
             self.notes = [f"{self._validations} validation lines skipped"]
 
@@ -249,7 +288,10 @@ def tokens_of(records: Sequence[Record]) -> int | None:
     for record in records:
         seconds, rate = record.seconds, record.native.get("tokens_per_second")
         if seconds and rate:
-            low, high = max(low, (seconds - 5e-6) * (rate - 0.5)), min(high, (seconds + 5e-6) * (rate + 1))
+            low, high = (
+                max(low, (seconds - 5e-6) * (rate - 0.5)),
+                min(high, (seconds + 5e-6) * (rate + 1)),
+            )
     if not 0 < low <= high < low + _MULTIPLE / 10:
         return None
     tokens = high // _MULTIPLE * _MULTIPLE

@@ -40,7 +40,9 @@ class Reader(BlockReader):
     signs = (" Step ", " Epoch ", "• ", "- ")
     tells = (_OVER,)
     header = re.compile(r"= Step (\d{1,12})/(\d{1,12}) =+")
-    metric = re.compile(r"[•-] ([\w ./()-]{1,80}?): ((?:[-+\d.eE]{1,40}|nan|inf)[s%]?)(?: \([\d.]+%\))?\s*$")
+    metric = re.compile(
+        r"[•-] ([\w ./()-]{1,80}?): ((?:[-+\d.eE]{1,40}|nan|inf)[s%]?)(?: \([\d.]+%\))?\s*$"
+    )
     names: Mapping[str, str] = {
         _TOTAL: "seconds",
         "Loss": "loss",

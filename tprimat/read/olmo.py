@@ -75,11 +75,22 @@ class Reader(BlockReader):
         found = run.training.ordered()
         if len(counts := {*tokens_per_step(found)}) == 1:
             self.figures["tokens_per_step"] = tokens = counts.pop()
-            state(run.stated, "tokens_per_step", count(tokens), f"{tokens:,.0f} tokens per step", found[0].line)
-            rates = [(record.figure("batches_per_second"), record.figure(run.rate or "")) for record in found]
+            state(
+                run.stated,
+                "tokens_per_step",
+                count(tokens),
+                f"{tokens:,.0f} tokens per step",
+                found[0].line,
+            )
+            rates = [
+                (record.figure("batches_per_second"), record.figure(run.rate or ""))
+                for record in found
+            ]
             rates = [each for each in rates if all(each)]
             devices = {whole_ratio((tokens, batches), (rate,)) for batches, rate in rates} - {None}
-            ratio = statistics.median([tokens * (batches or 0) / (rate or 1) for batches, rate in rates] or [0])
+            ratio = statistics.median(
+                [tokens * (batches or 0) / (rate or 1) for batches, rate in rates] or [0]
+            )
             if len(devices) == 1 and (gpus := devices.pop()):
                 run.training.warnings.append(
                     f"tokens per step and the printed rates suggest {counted(gpus, 'GPU')}; the log doesn't state it"

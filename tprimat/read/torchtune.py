@@ -44,9 +44,7 @@ class Reader(StepReader):
         "peak_memory_reserved": "memory_max_reserved_gib",
     }
     needs = ("loss", "tokens_per_second")
-    untimed = (
-        "torchtune's tokens/s count only tokens in the loss (no padding, no masked prompt), whose number is not printed"
-    )
+    untimed = "torchtune's tokens/s count only tokens in the loss (no padding, no masked prompt), whose number is not printed"
 
     def take(self, line: Line) -> bool:
         """Read a step."""

@@ -77,14 +77,22 @@ _SHEETS = (
     Sheet("time", "type", ("time ms",), 1e-3),
     Sheet("category", "op category", ("total_direct_kernel_time_ms",), 1e-3),
     Sheet("kernel", "Kernel name", ("Kernel duration (µs)_sum", "Kernel duration (us)_sum"), 1e-6),
-    Sheet("collective", "Collective name", ("dur_sum", "total_dur", "dur (µs)_sum", "dur_sum (µs)"), 1e-6),
+    Sheet(
+        "collective",
+        "Collective name",
+        ("dur_sum", "total_dur", "dur (µs)_sum", "dur_sum (µs)"),
+        1e-6,
+    ),
 )
 """What is taken."""
 
 
 def _sheet_of(header: Sequence[str]) -> Sheet | None:
     names = {name.rpartition("::")[2] for name in header}
-    return next((sheet for sheet in _SHEETS if sheet.names in names and not names.isdisjoint(sheet.times)), None)
+    return next(
+        (sheet for sheet in _SHEETS if sheet.names in names and not names.isdisjoint(sheet.times)),
+        None,
+    )
 
 
 def _take(rows: Iterator[Sequence[Any]], table: Table) -> None:
@@ -100,7 +108,10 @@ def _take(rows: Iterator[Sequence[Any]], table: Table) -> None:
     for index, (side, _, name) in enumerate(parted):
         if name in sheet.times and columns.setdefault(side, index) == index:
             table.setdefault(side, {}).setdefault(sheet.kind, {})
-    own = {side: [index for index, title in enumerate(header) if title.startswith(f"{side}::")] for side in columns}
+    own = {
+        side: [index for index, title in enumerate(header) if title.startswith(f"{side}::")]
+        for side in columns
+    }
     seen: set[tuple[Any, ...]] = set()
     for row in itertools.islice(rows, MOST_ROWS):
         if len(row) <= names or row[names] in (None, ""):
@@ -143,7 +154,10 @@ def _read_workbook(part: InputFile) -> Table:
         what = "a sheet of the workbook"
         with contextlib.closing(book):
             for sheet in book.worksheets:
-                _take(sheet.iter_rows(values_only=True, max_col=MOST_COLUMNS, max_row=MOST_ROWS), table)
+                _take(
+                    sheet.iter_rows(values_only=True, max_col=MOST_COLUMNS, max_row=MOST_ROWS),
+                    table,
+                )
     except _RefusedError:
         raise
     except _DAMAGE as error:
@@ -163,7 +177,9 @@ def _check_workbook(part: InputFile) -> None:
             if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise _RefusedError("it is not packed with deflate")
             if info.file_size > MOST_PACKED * info.compress_size and info.file_size > 1 << 24:
-                raise ValueError(f"a part unpacks to {info.file_size >> 20} MiB from almost nothing")
+                raise ValueError(
+                    f"a part unpacks to {info.file_size >> 20} MiB from almost nothing"
+                )
             if info.flag_bits & 1:
                 raise _RefusedError("it is encrypted")
             content = archive.read(info)
@@ -196,7 +212,10 @@ def _parsed_logs(tables: Sequence[Table], form: str) -> list[ParsedLog]:
     if not sides:
         raise ValueError("no sheet gpu_timeline with times")
     form += ", comparison" if len(sides) > 1 else ""
-    return [_parsed_log(side, [table[side] for table in tables if side in table], form) for side in sides]
+    return [
+        _parsed_log(side, [table[side] for table in tables if side in table], form)
+        for side in sides
+    ]
 
 
 def _parsed_log(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: str) -> ParsedLog:
@@ -209,7 +228,10 @@ def _parsed_log(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: s
             if len(ranks) > 1:
                 figures[f"{part}_lowest_of_ranks_seconds"] = min(values)
                 figures[f"{part}_highest_of_ranks_seconds"] = max(values)
-    parts = [breakdown.get(part) for part in ("computation", "exposed_communication", "exposed_copies", "idle")]
+    parts = [
+        breakdown.get(part)
+        for part in ("computation", "exposed_communication", "exposed_copies", "idle")
+    ]
     for kind in ("category", "kernel", "collective"):
         # A rank without such a table says nothing; one with it did not run what it lacks.
         known = [rank[kind] for rank in ranks if rank.get(kind)]
@@ -221,11 +243,15 @@ def _parsed_log(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: s
             breakdown[f"{kind}, others"] = sum(means[name] for name in ordered[MOST_KERNELS:])
         if means:
             figures[f"{kind}_total_seconds"] = sum(means.values())
-    warnings = ["trace report: the breakdown covers the whole traced interval, an unknown number of steps"]
+    warnings = [
+        "trace report: the breakdown covers the whole traced interval, an unknown number of steps"
+    ]
     if (total := breakdown.get("total")) and None not in parts:
         covered = sum(part for part in parts if part is not None) / total
         if abs(covered - 1) > 0.01:
-            warnings.append(f"the parts add up to {covered:.1%} of the total time; one of them is wrong")
+            warnings.append(
+                f"the parts add up to {covered:.1%} of the total time; one of them is wrong"
+            )
     return RunBuilder(
         "tracelens",
         f"tracelens ({form})",
@@ -249,7 +275,9 @@ FILE_FORMATS = (
     FileFormat(
         "tracelens",
         "a workbook of TraceLens (a sheet gpu_timeline)",
-        lambda head: head.startswith(b"PK\x03\x04") and (b"[Content_Types].xml" in head or b"xl/" in head),
+        lambda head: (
+            head.startswith(b"PK\x03\x04") and (b"[Content_Types].xml" in head or b"xl/" in head)
+        ),
         lambda parts, _beside: _parsed_logs([_read_workbook(part) for part in parts], "xlsx"),
         # A trace of another rank is called alike, but for its number.
         together=without_rank,

@@ -27,12 +27,22 @@ _OWN: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 _SHARED = ("loss", "learning_rate", "grad_norm", "seconds", "tokens_per_second_per_gpu")
 NAMES: Mapping[str, tuple[str, ...]] = {
-    field: (*names, *(tag for layout in LAYOUTS for tag in layout.tags.get(field, ()) if field in _SHARED))
+    field: (
+        *names,
+        *(tag for layout in LAYOUTS for tag in layout.tags.get(field, ()) if field in _SHARED),
+    )
     for field, names in _OWN.items()
 }
 """What people and frameworks call a value; the first that is there counts."""
 
-STEPS = ("train/global_step", "trainer/global_step", "global_step", "training/global_step", "Step", "_step")
+STEPS = (
+    "train/global_step",
+    "trainer/global_step",
+    "global_step",
+    "training/global_step",
+    "Step",
+    "_step",
+)
 """What counts steps; the first that is there in any row of a training counts."""
 
 _COUNTER = "_step"
@@ -42,7 +52,9 @@ ELAPSED, WALL_TIME = "_runtime", "_timestamp"
 _SUMMARIES = ("train/train_runtime", "train_runtime")
 """A row with one of these is the summary that Hugging Face's Trainer logs at the end."""
 
-READ = frozenset((*STEPS, ELAPSED, WALL_TIME, *_SUMMARIES, *(name for names in NAMES.values() for name in names)))
+READ = frozenset(
+    (*STEPS, ELAPSED, WALL_TIME, *_SUMMARIES, *(name for names in NAMES.values() for name in names))
+)
 """All that is read of a row."""
 
 Row = Mapping[str, object]
@@ -50,7 +62,10 @@ Row = Mapping[str, object]
 
 def values_of(row: Row) -> dict[str, object]:
     """Return the values of a row by the fields of a record."""
-    values = {field: next((row[name] for name in names if name in row), None) for field, names in NAMES.items()}
+    values = {
+        field: next((row[name] for name in names if name in row), None)
+        for field, names in NAMES.items()
+    }
     return {field: value for field, value in values.items() if value is not None}
 
 
@@ -64,13 +79,24 @@ def trainings_of(rows: Iterable[tuple[int, Row]]) -> list[LoggedTraining]:
         steps = {name: step for name in STEPS if (step := whole(row.get(name))) is not None}
         values = {} if any(name in row for name in _SUMMARIES) else values_of(row)
         clocks = {name: row[name] for name in (ELAPSED, WALL_TIME) if name in row}
-        logged.append((line, steps, values if {"loss", "seconds", "policy_loss"} & values.keys() else {}, clocks))
+        logged.append(
+            (
+                line,
+                steps,
+                values if {"loss", "seconds", "policy_loss"} & values.keys() else {},
+                clocks,
+            )
+        )
     training_rows = [each for each in logged if each[2] and each[1]]
-    column = next((name for name in STEPS if any(name in steps for _, steps, _, _ in training_rows)), "")
+    column = next(
+        (name for name in STEPS if any(name in steps for _, steps, _, _ in training_rows)), ""
+    )
     clock = ELAPSED if any(ELAPSED in clocks for _, _, _, clocks in training_rows) else WALL_TIME
     numbers = [steps[_COUNTER] for _, steps, _, _ in logged if _COUNTER in steps]
     # A tracker that is told no step counts its rows: one of an evaluation is no step of the training.
-    counts_rows = column == _COUNTER and all(later - earlier in (0, 1) for earlier, later in pairwise(numbers))
+    counts_rows = column == _COUNTER and all(
+        later - earlier in (0, 1) for earlier, later in pairwise(numbers)
+    )
     others = 0
     sorter = RecordSequencer()
     for line, steps, values, clocks in logged:
@@ -102,7 +128,9 @@ def _set_times(training: LoggedTraining, clock: str) -> None:
         return
     set_times(records)
     training.around.marks["stamps"] = records[0].line
-    training.warnings.append(f"step times are differences of {clock}: evaluation and saving are included, if any")
+    training.warnings.append(
+        f"step times are differences of {clock}: evaluation and saving are included, if any"
+    )
 
 
 def parsed(training: LoggedTraining, tracker: str, form: str, **known: Any) -> ParsedLog:
@@ -121,6 +149,8 @@ def parsed(training: LoggedTraining, tracker: str, form: str, **known: Any) -> P
         ),
         shift=0 if records[0].step else 1,
         rate=None,
-        unknown={"step_times": "no step times: export a chart of the step time, or the whole history"},
+        unknown={
+            "step_times": "no step times: export a chart of the step time, or the whole history"
+        },
         **known,
     ).reading()

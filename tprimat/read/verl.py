@@ -26,7 +26,12 @@ _STEP = re.compile(r"\bstep:(\d{1,12}) - ")
 # Values of numpy 2 are printed as such: np.float64(0.5).
 _METRIC = re.compile(r"(?<!\S)([\w@./()-]{1,120}):(?:np\.\w{1,12}\()?([^\s()]{1,40})")
 _STATEMENTS = statements(
-    ("Training Progress:", count, 1, r"\bTraining Progress:.{0,400}?\| \d{1,12}/(?P<max_steps>\d{1,12}) \[")
+    (
+        "Training Progress:",
+        count,
+        1,
+        r"\bTraining Progress:.{0,400}?\| \d{1,12}/(?P<max_steps>\d{1,12}) \[",
+    )
 )
 _PART = "timing_s/"
 
@@ -84,11 +89,19 @@ class Reader(StepReader):
                 self.add_part(name.removeprefix(_PART), value)
         tokens, rate = printed.get("perf/total_num_tokens"), printed.get("perf/throughput")
         words = f"perf/total_num_tokens {tokens} / time_per_step / throughput {rate}"
-        state(self.stated, "num_gpus", whole_ratio((tokens,), (record.seconds, rate)), words, line.number)
+        state(
+            self.stated,
+            "num_gpus",
+            whole_ratio((tokens,), (record.seconds, rate)),
+            words,
+            line.number,
+        )
         self.sorter.take(record)
         return True
 
     def done(self, run: RunBuilder) -> None:
         """Say why no batch describes a step."""
         if any("tokens_per_step" in record.native for record in run.training.records.values()):
-            run.unknown["batch"] = "tokens per step vary with the length of the responses; the log counts them"
+            run.unknown["batch"] = (
+                "tokens per step vary with the length of the responses; the log counts them"
+            )

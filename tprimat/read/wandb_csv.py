@@ -30,7 +30,11 @@ def _is_history(head: bytes) -> bool:
 def _is_chart(head: bytes) -> bool:
     # The first one is the x axis: a step, an epoch, a time or any metric.
     _, *others = columns_of(head) or [""]
-    return len(others) >= 3 and " - " in others[0] and others[1:3] == [f"{others[0]}__MIN", f"{others[0]}__MAX"]
+    return (
+        len(others) >= 3
+        and " - " in others[0]
+        and others[1:3] == [f"{others[0]}__MIN", f"{others[0]}__MAX"]
+    )
 
 
 def _rows(part: InputFile) -> Iterator[tuple[int, dict[str, str]]]:
@@ -40,7 +44,10 @@ def _rows(part: InputFile) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _history(part: InputFile, _beside: object) -> list[ParsedLog]:
-    return [tracked.parsed(training, "wandb", "CSV export") for training in tracked.trainings_of(_rows(part))]
+    return [
+        tracked.parsed(training, "wandb", "CSV export")
+        for training in tracked.trainings_of(_rows(part))
+    ]
 
 
 def _chart(part: InputFile, _beside: object) -> list[ParsedLog]:
@@ -48,7 +55,9 @@ def _chart(part: InputFile, _beside: object) -> list[ParsedLog]:
     axis = ""
     for line, row in _rows(part):
         axis = axis or next(iter(row), "")
-        shared = next((number for name in tracked.STEPS if (number := whole(row.get(name))) is not None), None)
+        shared = next(
+            (number for name in tracked.STEPS if (number := whole(row.get(name))) is not None), None
+        )
         by_run: dict[str, dict[str, str]] = {}
         for column, value in row.items():
             title = _TITLE.fullmatch(column)
@@ -73,10 +82,20 @@ def _chart(part: InputFile, _beside: object) -> list[ParsedLog]:
     for name, training in trainings.items():
         if name.startswith("Group: "):
             training.warnings.append("values are means over the runs of a W&B group")
-    return [tracked.parsed(training, "wandb", "CSV export", label=name) for name, training in trainings.items()]
+    return [
+        tracked.parsed(training, "wandb", "CSV export", label=name)
+        for name, training in trainings.items()
+    ]
 
 
 FILE_FORMATS = (
-    FileFormat("wandb", "the history of a W&B run as CSV (a header with “_step”)", _is_history, each_of(_history)),
-    FileFormat("wandb", "a chart of W&B as CSV (columns “RUN - metric”)", _is_chart, each_of(_chart)),
+    FileFormat(
+        "wandb",
+        "the history of a W&B run as CSV (a header with “_step”)",
+        _is_history,
+        each_of(_history),
+    ),
+    FileFormat(
+        "wandb", "a chart of W&B as CSV (columns “RUN - metric”)", _is_chart, each_of(_chart)
+    ),
 )

@@ -61,7 +61,11 @@ def _contents(stream: BinaryIO, warnings: list[str]) -> Iterator[bytes]:
             if kind == 0 == length:
                 # Room at the end of a block, or of a file that was allocated before it was written.
                 break
-            if len(content) < length or zlib.crc32(bytes((kind,)) + content) != crc or not _WHOLE <= kind <= _LAST:
+            if (
+                len(content) < length
+                or zlib.crc32(bytes((kind,)) + content) != crc
+                or not _WHOLE <= kind <= _LAST
+            ):
                 damaged, is_open = damaged + 1, False
                 break
             place += _HEADER.size + length
@@ -127,7 +131,9 @@ class _Contents:
             row = dict(_item(item, tracked.READ) for item in fields[1, 2])
             if fields[2, 2] and "_step" not in row:
                 row["_step"] = (fields_of(fields[2, 2][-1])[1, 0] or [0])[-1]
-            self.rows.append((0, {name: value for name, value in row.items() if isinstance(value, (int, float))}))
+            self.rows.append(
+                (0, {name: value for name, value in row.items() if isinstance(value, (int, float))})
+            )
         for run in record[17, 2]:
             fields = fields_of(run)
             self.name = _text(fields[8, 2])
@@ -173,7 +179,10 @@ def _read(part: InputFile, beside: Beside) -> list[ParsedLog]:
     for training in trainings:
         run.state(training.around.stated, metadata)
         training.warnings[:0] = list(dict.fromkeys(run.warnings))
-    return [tracked.parsed(training, "wandb", "run file", lines=False, **known) for training in trainings]
+    return [
+        tracked.parsed(training, "wandb", "run file", lines=False, **known)
+        for training in trainings
+    ]
 
 
 def _recognises(head: bytes) -> bool:
@@ -181,5 +190,11 @@ def _recognises(head: bytes) -> bool:
 
 
 FILE_FORMATS = (
-    FileFormat("wandb", "the file of a W&B run (run-*.wandb)", _recognises, each_of(_read), beside=(_METADATA,)),
+    FileFormat(
+        "wandb",
+        "the file of a W&B run (run-*.wandb)",
+        _recognises,
+        each_of(_read),
+        beside=(_METADATA,),
+    ),
 )

@@ -21,12 +21,23 @@ def start(platform: Platform, gpu_info: GpuInfo, environment: Environment) -> st
     device = plain(gpu_info.device_name or "unknown device")
     if platform == "cpu":
         return f"Recording on {device}, {counted(environment.cpu_threads or 1, 'thread')}"
-    parts = [f"{gpu_info.device_count or 'some'} × {device}", f"{units.gigabytes(gpu_info.total_memory_gb)} each"]
-    parts += [f"{TITLES[platform]} {gpu_info.software_version}"] if gpu_info.software_version else []
+    parts = [
+        f"{gpu_info.device_count or 'some'} × {device}",
+        f"{units.gigabytes(gpu_info.total_memory_gb)} each",
+    ]
+    parts += (
+        [f"{TITLES[platform]} {gpu_info.software_version}"] if gpu_info.software_version else []
+    )
     return f"Recording on {', '.join(parts)}"
 
 
-def step(platform: Platform, number: int, seconds: float | None, mean: float | None, memory_gb: float | None) -> str:
+def step(
+    platform: Platform,
+    number: int,
+    seconds: float | None,
+    mean: float | None,
+    memory_gb: float | None,
+) -> str:
     """Return a line about one step. Units: s, GB."""
     return (
         f"[{TITLES[platform]}] Step {number:3d} | Time: {_shown(seconds, '{:.3f}s')} | "
@@ -42,7 +53,9 @@ def end(platform: Platform, run: Run, summary: Summary, path: Path | None, runs:
     """Return what a training came to, after its last step; its result is in a file with so many runs, if in any."""
     figures, memory, steady = summary.performance, run.memory_metrics, summary.steady
     reason = f": {plain(run.status_reason)}" if run.status_reason else ""
-    lines = [f"Recorded {plain(run.model or 'a training')}: {counted(len(run.steps), 'step')}, {run.status}{reason}"]
+    lines = [
+        f"Recorded {plain(run.model or 'a training')}: {counted(len(run.steps), 'step')}, {run.status}{reason}"
+    ]
     speed = ""
     if (rate := figures.tokens_per_second_per_gpu) is not None:
         speed = f", {units.number(rate, 0)} tokens/s"
@@ -65,7 +78,9 @@ def warnings(texts: list[str]) -> list[str]:
     """Return the lines of warnings, of many the first ones."""
     lines = [f"warning: {plain(each)}" for each in texts]
     if len(lines) > MOST_WARNINGS:
-        lines[MOST_WARNINGS - 1 :] = [f"warning: {len(lines) - MOST_WARNINGS + 1} more in the result"]
+        lines[MOST_WARNINGS - 1 :] = [
+            f"warning: {len(lines) - MOST_WARNINGS + 1} more in the result"
+        ]
     return lines
 
 

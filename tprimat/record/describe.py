@@ -15,7 +15,9 @@ def of_fp32(detail: str | None, platform: Platform) -> tuple[str | None, str | N
     if products in ("highest", "ieee", "none"):
         return "fp32", detail
     # Only NVIDIA's hardware is known to follow this setting as it is written.
-    return "tf32" if platform == "nvd" else None, ", ".join(filter(None, (detail, f"float32 products {products}")))
+    return "tf32" if platform == "nvd" else None, ", ".join(
+        filter(None, (detail, f"float32 products {products}"))
+    )
 
 
 def _fp32_products(platform: Platform) -> str:
@@ -35,7 +37,13 @@ def _fp32_products(platform: Platform) -> str:
 
 def parameter_dtypes(module: Any) -> list[str]:
     """Return torch's names for the floating-point types of a module's parameters, sorted."""
-    return sorted({str(each.dtype).rpartition(".")[2] for each in module.parameters() if each.is_floating_point()})
+    return sorted(
+        {
+            str(each.dtype).rpartition(".")[2]
+            for each in module.parameters()
+            if each.is_floating_point()
+        }
+    )
 
 
 def is_compiled(module: Any) -> bool | None:
@@ -58,19 +66,25 @@ def is_compiled(module: Any) -> bool | None:
 
 def recomputation(module: Any) -> str | None:
     """Return a module's activation recomputation: none, selective or full; None if unknown."""
-    config: Any = getattr(module, "config", None) or getattr(getattr(module, "model", None), "config", None)
+    config: Any = getattr(module, "config", None) or getattr(
+        getattr(module, "model", None), "config", None
+    )
     if hasattr(config, "recompute_granularity"):
         return config.recompute_granularity or "none"
     for owner in (module, *module.children()):
         # transformers 5 warns of the older name.
         newer = hasattr(owner, "is_activation_checkpointing")
-        checkpointing = getattr(owner, "is_activation_checkpointing" if newer else "is_gradient_checkpointing", None)
+        checkpointing = getattr(
+            owner, "is_activation_checkpointing" if newer else "is_gradient_checkpointing", None
+        )
         if isinstance(checkpointing, bool):
             return "full" if checkpointing else "none"
     return None
 
 
-def undivided(strategy_name: str, replicas: int, gradient_accumulation_steps: int) -> ParallelismConfig:
+def undivided(
+    strategy_name: str, replicas: int, gradient_accumulation_steps: int
+) -> ParallelismConfig:
     """Return the parallelism of a training with data parallelism only."""
     return ParallelismConfig(
         strategy_name=strategy_name,

@@ -37,11 +37,15 @@ def platform_of(device: Any, torch: Any, stated: Platform | None) -> Platform:
     return actual
 
 
-def restrict_to_devices(machine: Machine, platform: Platform, device: Any, processes: int) -> Machine:
+def restrict_to_devices(
+    machine: Machine, platform: Platform, device: Any, processes: int
+) -> Machine:
     """Return the detected machine restricted to the devices of this training: one for each process on GPUs."""
     if platform != "cpu":
         own = [each for each in machine.devices if each.index == (device.index or 0)]
-        info = msgspec.structs.replace(own[0].info if own else machine.gpu_info, device_count=processes)
+        info = msgspec.structs.replace(
+            own[0].info if own else machine.gpu_info, device_count=processes
+        )
         held = most_held_gb(machine.devices[:processes] if processes > 1 else own)
         environment = msgspec.structs.replace(machine.environment, memory_held_by_others_gb=held)
         return dataclasses.replace(machine, gpu_info=info, environment=environment)

@@ -26,7 +26,15 @@ def with_journals(arguments: Iterable[str]) -> list[Path]:
             folder = path.parent if path.is_file() else path
             if name and folder.is_dir():
                 # One directory a machine is how people collect results. What a link leads to wasn't named.
-                below = (each for each in folder.glob(f"*/{JOURNALS}") if not each.parent.is_symlink())
-                journals = [each for each in (folder / JOURNALS, *below) if each.is_dir() and not each.is_symlink()]
-                folders.update(dict.fromkeys(each.parent for each in (*journals, *unfinished(folder))))
+                below = (
+                    each for each in folder.glob(f"*/{JOURNALS}") if not each.parent.is_symlink()
+                )
+                journals = [
+                    each
+                    for each in (folder / JOURNALS, *below)
+                    if each.is_dir() and not each.is_symlink()
+                ]
+                folders.update(
+                    dict.fromkeys(each.parent for each in (*journals, *unfinished(folder)))
+                )
     return list(folders)

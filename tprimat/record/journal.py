@@ -112,7 +112,9 @@ class Journal:
                 raise OSError(errno.ELOOP, "it is a link", str(folder))
             unnamed = folder / (name + UNNAMED)
             try:
-                self._handle = os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o666)
+                self._handle = os.open(
+                    unnamed, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o666
+                )
                 break
             except FileNotFoundError:
                 if attempt + 1 == ATTEMPTS:

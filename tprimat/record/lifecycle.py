@@ -53,7 +53,9 @@ METRICS_SHARE = 0.05
 STEPS_OF_A_LINE = 10
 """Steps after which memory is read, and a line printed where lines are wanted."""
 
-OnStep = Callable[[int, "int | None", "float | None", "float | None", "float | None", "float | None"], None]
+OnStep = Callable[
+    [int, "int | None", "float | None", "float | None", "float | None", "float | None"], None
+]
 """Called with (step, steps requested, its time, mean time after the first step, loss, memory); in s and GB."""
 
 _RECORDINGS = itertools.count()
@@ -143,7 +145,9 @@ class Recording:
         self._module = module
         self._covers = covers
         self._warnings, self._amend, self._complete = warnings, amend, complete
-        self._shown = Run(framework="lightning")  # which alone prepares before it can describe the training
+        self._shown = Run(
+            framework="lightning"
+        )  # which alone prepares before it can describe the training
         self._timestamp = _now()
         self._created_ns = self.clock.host_ns()
         self._journalled = 0
@@ -153,7 +157,9 @@ class Recording:
         # Read before the first step: one that is made meanwhile is not of this machine as it was.
         folder, host = options.output_dir, self.machine.environment.hostname
         ids, is_first = [each.id for each in self._trains], process.rank == 0
-        self._preflight = preflight.latest(folder, host, ids, process.world_size) if is_first else Preflight()
+        self._preflight = (
+            preflight.latest(folder, host, ids, process.world_size) if is_first else Preflight()
+        )
         self._metrics_due = 0.0
         self._seconds_after_first = 0.0
         self._steps_after_first = 0
@@ -171,8 +177,12 @@ class Recording:
         self._shown, self._timestamp = shown, _now()
         self.step = self.first_step = step
         if self.process.rank == 0:
-            self.sampler = Sampler(self.platform, self._trains, with_siblings=self.process.world_size > 1)
-            self._print([console.start(self.platform, self.machine.gpu_info, self.machine.environment)])
+            self.sampler = Sampler(
+                self.platform, self._trains, with_siblings=self.process.world_size > 1
+            )
+            self._print(
+                [console.start(self.platform, self.machine.gpu_info, self.machine.environment)]
+            )
         self.memory.start()
         self.suspensions.install()
         self.prepare()
@@ -264,13 +274,17 @@ class Recording:
             return ranks.alone(records, world_size, ranks.BEFORE_THE_END)
         if rank == 0:
             # Should a launcher end this process because another one has died meanwhile.
-            self._journal.add(final=self._run(outcome, ranks.alone(records, world_size, ranks.WHILE_GATHERED)))
+            self._journal.add(
+                final=self._run(outcome, ranks.alone(records, world_size, ranks.WHILE_GATHERED))
+            )
         node = nodes.name(os.environ) if nodes.VARIABLE in os.environ else ""
         return ranks.gather(records, self.recorder.laps, self._name, rank, world_size, node)
 
     def _take(self, record: Record) -> None:
         """Journal a step with its time, and report it if due; a step that doesn't count is only recorded."""
-        if os.getpid() != self._owner or (self.measured_until is not None and record.step > self.measured_until):
+        if os.getpid() != self._owner or (
+            self.measured_until is not None and record.step > self.measured_until
+        ):
             return
         while self._journalled < len(self.recorder.pauses):
             self._journal.add(pause=self.recorder.pauses[self._journalled])
@@ -288,26 +302,41 @@ class Recording:
             self.memory.sample()
         if self.process.rank or not (is_due or on_step):
             return
-        mean = self._seconds_after_first / self._steps_after_first if self._steps_after_first else record.seconds
+        mean = (
+            self._seconds_after_first / self._steps_after_first
+            if self._steps_after_first
+            else record.seconds
+        )
         memory_gb = self.memory.current_gb()
         if is_due and (self._options.log_every or on_step):
             self._print([console.step(self.platform, record.step, record.seconds, mean, memory_gb)])
         if on_step:
-            planned = self._shown.training_config.max_steps or self._options.known.training_config.max_steps
+            planned = (
+                self._shown.training_config.max_steps
+                or self._options.known.training_config.max_steps
+            )
             on_step(record.step, planned, record.seconds, mean, record.loss, memory_gb)
 
     def _run_so_far(self) -> Run:
         """Return the run so far without steps and memory, for the journal."""
         world_size = self.process.world_size
-        gathered = ranks.Gathered(()) if world_size == 1 else ranks.alone((), world_size, ranks.BEFORE_THE_END)
-        return msgspec.structs.replace(self._run(RUNNING, gathered), memory_metrics=MemoryMetrics(), epochs=())
+        gathered = (
+            ranks.Gathered(())
+            if world_size == 1
+            else ranks.alone((), world_size, ranks.BEFORE_THE_END)
+        )
+        return msgspec.structs.replace(
+            self._run(RUNNING, gathered), memory_metrics=MemoryMetrics(), epochs=()
+        )
 
     def _run(self, outcome: Outcome, gathered: ranks.Gathered) -> Run:
         setup = result.setup_of(self._options.known, self._shown, self._module, self.machine)
         memory = self._measured_memory or self.memory.metrics()  # before its warnings are taken
         machines, problems = nodes.described(os.environ)
         machines = tuple(
-            msgspec.structs.replace(node, until_backward_seconds=gathered.until_backward.get(node.hostname or ""))
+            msgspec.structs.replace(
+                node, until_backward_seconds=gathered.until_backward.get(node.hostname or "")
+            )
             for node in machines
         )
         warnings = [
@@ -319,7 +348,9 @@ class Recording:
             *self.memory.warnings,
             *self.values.warnings(has_steps=self.step > self.first_step),
             *self._warnings(),
-            f"resumed: the first step recorded is {self.first_step + 1}" if self.first_step else None,
+            f"resumed: the first step recorded is {self.first_step + 1}"
+            if self.first_step
+            else None,
             shapes.missing(setup.model_config),
         ]
         run = msgspec.structs.replace(
@@ -335,7 +366,12 @@ class Recording:
             preflight=self._preflight,
             timeline=self._timeline(),
             breakdown=self._mean_step(),
-            timing=Timing(kind="timer", clock=self.clock.name, covers=self._covers, over_ranks=gathered.over_ranks),
+            timing=Timing(
+                kind="timer",
+                clock=self.clock.name,
+                covers=self._covers,
+                over_ranks=gathered.over_ranks,
+            ),
             **series(gathered.records),
         )
         if self.batch_varies:
@@ -345,7 +381,9 @@ class Recording:
 
     def _with_suspensions(self, run: Run) -> Run:
         """Return the run with how long its process was suspended within a step: no time of the step."""
-        places = {bisect.bisect_left(run.steps, step) for step in self.suspensions.steps} - {len(run.steps)}
+        places = {bisect.bisect_left(run.steps, step) for step in self.suspensions.steps} - {
+            len(run.steps)
+        }
         found = records.longer(run.step_times, run.window_steps, places)
         if not found:
             return run
@@ -354,7 +392,10 @@ class Recording:
         return msgspec.structs.replace(
             run,
             native_metrics={**run.native_metrics, records.OTHER: others},
-            notes=(*run.notes, Note("steps-hold-other", {"steps": steps, "what": "a suspension of the process"})),
+            notes=(
+                *run.notes,
+                Note("steps-hold-other", {"steps": steps, "what": "a suspension of the process"}),
+            ),
         )
 
     def _mean_step(self) -> Figures:
@@ -363,7 +404,9 @@ class Recording:
         known = [
             (record.window, record.window * record.seconds, recorder.waits[record.step])
             for record in recorder.records[1:]
-            if record.seconds is not None and record.step in recorder.waits and (last is None or record.step <= last)
+            if record.seconds is not None
+            and record.step in recorder.waits
+            and (last is None or record.step <= last)
         ]
         if not known:
             return {}
@@ -402,22 +445,33 @@ class Recording:
         if self.path is None or (is_elsewhere and journal.trouble is None):
             journal.close()
             if journal.path is not None and journal.trouble is None:
-                messages.append(f"recorded steps are in {journal.path}; the next command saves them as a result")
+                messages.append(
+                    f"recorded steps are in {journal.path}; the next command saves them as a result"
+                )
         else:
             journal.remove()
         if self.path is not None and progress.is_enabled():
             # At once: a signal may end this process before its loop has ended.
             progress.emit(progress.Saved(str(self.path), store.fingerprint(run)))
         if not self._options.quiet:
-            lines = console.end(self.platform, run, summary, self.path, written.runs if written else 0)
+            lines = console.end(
+                self.platform, run, summary, self.path, written.runs if written else 0
+            )
             if self.path is not None and not progress.is_enabled():
-                lines.append(runnable(f"Next:    tprimat compare {shlex.quote(str(self.path.parent))}"))
+                lines.append(
+                    runnable(f"Next:    tprimat compare {shlex.quote(str(self.path.parent))}")
+                )
             console.echo(lines)
-            events = (issue.sentence for issue in run.telemetry.issues if issue.severity == "warning")
+            events = (
+                issue.sentence for issue in run.telemetry.issues if issue.severity == "warning"
+            )
             # What no step brought is unknown in the result, with the reason: the speed is none the worse for it.
             unknown = self.values.warnings(has_steps=self.step > self.first_step)
             texts = dict.fromkeys((*events, *summary.warnings, *run.sentences))
-            messages = [*console.warnings([each for each in texts if each not in unknown]), *messages]
+            messages = [
+                *console.warnings([each for each in texts if each not in unknown]),
+                *messages,
+            ]
         if messages:
             console.echo(messages, to_errors=True)
 

@@ -38,7 +38,10 @@ COVERS = (
     "the first from the start of the recording; without what lies in recorder.paused()"
 )
 HEADING = "own-loop"
-ABSENT = {LOSS: "recorder.step() was given no loss=", NORM: "recorder.step() was given no grad_norm="}
+ABSENT = {
+    LOSS: "recorder.step() was given no loss=",
+    NORM: "recorder.step() was given no grad_norm=",
+}
 
 
 class LoopRecorder(Benchmark):
@@ -96,7 +99,11 @@ class LoopRecorder(Benchmark):
         quiet: bool = False,
         on_step: OnStep | None = None,
     ) -> None:
-        names = {"framework": framework, "precision": precision, "precision_detail": precision_detail}
+        names = {
+            "framework": framework,
+            "precision": precision,
+            "precision_detail": precision_detail,
+        }
         with self._errors():
             for name, text in names.items():
                 check(name, text, text is None or is_name(text), "a name")
@@ -131,7 +138,11 @@ class LoopRecorder(Benchmark):
     def __enter__(self) -> LoopRecorder:
         """Start the first step. Raises UsageError if the result could not be written."""
         if self._recording is not None:
-            raise UsageError("record: a recorder is for one loop", heading=HEADING, hint="make a new one for the next")
+            raise UsageError(
+                "record: a recorder is for one loop",
+                heading=HEADING,
+                hint="make a new one for the next",
+            )
         covers = self._options.known.timing.covers or COVERS
         process = current_process(self._find_device())
         if process.is_first:
@@ -139,12 +150,19 @@ class LoopRecorder(Benchmark):
         recording = self._begin(process, module=self._module, covers=covers, absent=self._absent)
         if hasattr(self._optimizer, "register_step_pre_hook"):
             # At a step's end a schedule may have set the next one's already.
-            self._hook = self._optimizer.register_step_pre_hook(lambda *_: recording.values.note_rate(self._optimizer))
+            self._hook = self._optimizer.register_step_pre_hook(
+                lambda *_: recording.values.note_rate(self._optimizer)
+            )
         recording.start(self._shown(recording), step=self._first_step)
         return self
 
     def step(
-        self, loss: Any = None, *, learning_rate: float | None = None, grad_norm: Any = None, window: int = 1
+        self,
+        loss: Any = None,
+        *,
+        learning_rate: float | None = None,
+        grad_norm: Any = None,
+        window: int = 1,
     ) -> None:
         """Mark the end of an optimizer step.
 
@@ -166,7 +184,9 @@ class LoopRecorder(Benchmark):
         kept = [recording.values.take(LOSS, each) for each in losses]
         rate = None if learning_rate is None else float(learning_rate)
         recording.step_end(
-            recording.step + window, recording.values.of(kept, recording.values.take(NORM, grad_norm)), rate
+            recording.step + window,
+            recording.values.of(kept, recording.values.take(NORM, grad_norm)),
+            rate,
         )
 
     def lap(self) -> None:
@@ -189,7 +209,10 @@ class LoopRecorder(Benchmark):
             self._recorder.resume()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """Write the result, even after an error."""
         if self._hook is not None:
@@ -198,7 +221,9 @@ class LoopRecorder(Benchmark):
         if recording and error is not None:
             recording.fail(error)
         elif recording:
-            ended = outcome.of_end(recording.step, self._max_steps, self.stop_reason, "the loop stopped early")
+            ended = outcome.of_end(
+                recording.step, self._max_steps, self.stop_reason, "the loop stopped early"
+            )
             recording.end(ended, regular=True)
 
     def _find_device(self) -> Any:
@@ -206,7 +231,11 @@ class LoopRecorder(Benchmark):
 
         if self._device is not None:
             return torch.device(self._device)
-        parameter = next(iter(self._module.parameters()), None) if hasattr(self._module, "parameters") else None
+        parameter = (
+            next(iter(self._module.parameters()), None)
+            if hasattr(self._module, "parameters")
+            else None
+        )
         if parameter is not None:
             return parameter.device
         if torch.cuda.is_available() and self._options.platform != "cpu":
@@ -219,7 +248,11 @@ class LoopRecorder(Benchmark):
         sizes = self._options.known.training_config
         whole, micro = sizes.global_batch_size, sizes.micro_batch_size
         missing = {"global_batch_size": whole, "sequence_length": sizes.sequence_length}
-        warnings = [f"{name} unknown: pass {name}= to record" for name, size in missing.items() if size is None]
+        warnings = [
+            f"{name} unknown: pass {name}= to record"
+            for name, size in missing.items()
+            if size is None
+        ]
         if precision is None:
             warnings.append("compute precision unknown: pass precision= to record")
         elif precision == "fp32":
@@ -238,12 +271,17 @@ class LoopRecorder(Benchmark):
                 num_gpus=recording.process.world_size,
                 precision=precision,
                 precision_detail=detail,
-                recomputation=None if self._module is None else describe.recomputation(self._module),
+                recomputation=None
+                if self._module is None
+                else describe.recomputation(self._module),
             ),
             parallelism_config=ParallelismConfig(
-                **dict.fromkeys((*DIVISION, "data_parallel_size"), alone), gradient_accumulation_steps=accumulates
+                **dict.fromkeys((*DIVISION, "data_parallel_size"), alone),
+                gradient_accumulation_steps=accumulates,
             ),
-            optimizer=Optimizer() if self._optimizer is None else describe.optimizer_settings(self._optimizer),
+            optimizer=Optimizer()
+            if self._optimizer is None
+            else describe.optimizer_settings(self._optimizer),
             warnings=tuple(warnings),
         )
 

@@ -64,7 +64,9 @@ class ProcessMemory:
     def metrics(self) -> MemoryMetrics:
         """Return the mean of the readings, and the system's peak."""
         peak = round_figure(max(peak_resident_bytes(), self._resident.peak) / GB)
-        return MemoryMetrics(avg_memory_process_gb=self._resident.mean_gb(), peak_memory_process_gb=peak)
+        return MemoryMetrics(
+            avg_memory_process_gb=self._resident.mean_gb(), peak_memory_process_gb=peak
+        )
 
 
 class DeviceMemory:
@@ -90,7 +92,9 @@ class DeviceMemory:
         except RuntimeError as error:
             # Allocators that were plugged in by the user keep no statistics.
             self._allocator_tells = False
-            self.warnings.append(f"memory allocated and reserved unknown: {str(error).splitlines()[0]}")
+            self.warnings.append(
+                f"memory allocated and reserved unknown: {str(error).splitlines()[0]}"
+            )
         self.sample()
 
     def step_end(self) -> None:
@@ -99,7 +103,10 @@ class DeviceMemory:
             return
         # The nested form: the flat one, which memory_allocated() reads too, costs several times as much.
         stats = self._cuda.memory.memory_stats_as_nested_dict(self._device)
-        for readings, name in ((self._allocated, "allocated_bytes"), (self._reserved, "reserved_bytes")):
+        for readings, name in (
+            (self._allocated, "allocated_bytes"),
+            (self._reserved, "reserved_bytes"),
+        ):
             figures = stats[name]["all"]
             # Peaks are taken each step: a training may reset the allocator's own.
             readings.add(figures["current"], figures["peak"])

@@ -36,7 +36,10 @@ def state(folder: Path, rank: int, machine: Machine, environ: Environ) -> None:
         hostname=name(environ),
         device_name=info.device_name,
         device_count=info.device_count if machine.platform != "cpu" else None,
-        **{field: getattr(environment, field) for field in ("versions", "os", "container", "cpu", "cpu_threads")},
+        **{
+            field: getattr(environment, field)
+            for field in ("versions", "os", "container", "cpu", "cpu_threads")
+        },
     )
     files.write_output(folder / f"{rank}.node", msgspec.json.encode(node), "--output-dir")
 
@@ -57,7 +60,11 @@ def read(folder: Path, count: int) -> tuple[tuple[Node, ...], list[str]]:
         # By its name: a listing of a directory on a share may be old.
         with contextlib.suppress(OSError, msgspec.MsgspecError, RecursionError):
             nodes.append(msgspec.json.decode(files.read_plain(folder / f"{rank}.node"), type=Node))
-    missing = [f"{counted(count - len(nodes), 'node')} of {count} wrote no description"] if len(nodes) < count else []
+    missing = (
+        [f"{counted(count - len(nodes), 'node')} of {count} wrote no description"]
+        if len(nodes) < count
+        else []
+    )
     return tuple(nodes), [*differences(nodes), *missing]
 
 
@@ -65,7 +72,9 @@ def added(run: Run, folder: Path, count: int) -> Run:
     """Return a run that was read from a log with what its machines state, and its warnings."""
     machines, problems = read(folder, count)
     environment = msgspec.structs.replace(run.environment, nodes=machines)
-    return msgspec.structs.replace(run, environment=environment, warnings=(*run.warnings, *problems))
+    return msgspec.structs.replace(
+        run, environment=environment, warnings=(*run.warnings, *problems)
+    )
 
 
 def differences(nodes: Sequence[Node]) -> list[str]:
@@ -79,11 +88,18 @@ def differences(nodes: Sequence[Node]) -> list[str]:
         if len(values) > 1:
             shares = (f"{value} on {join_names(hosts, 3)}" for value, hosts in values.items())
             differing.append(f"{fact} {', '.join(shares)}")
-    return [f"the nodes differ: {'; '.join(differing)}; the slowest limits all"] if differing else []
+    return (
+        [f"the nodes differ: {'; '.join(differing)}; the slowest limits all"] if differing else []
+    )
 
 
 def _facts(node: Node) -> dict[str, str]:
-    fields = {"GPU": node.device_name, "GPUs": node.device_count, "CPU": node.cpu, "CPU threads": node.cpu_threads}
+    fields = {
+        "GPU": node.device_name,
+        "GPUs": node.device_count,
+        "CPU": node.cpu,
+        "CPU threads": node.cpu_threads,
+    }
     fields |= {"system": node.os, "container": node.container, **node.versions}
     return {name: str(value) for name, value in fields.items() if value is not None}
 
@@ -96,4 +112,8 @@ def variables(count: int, folder: Path) -> dict[str, str]:
 def folder_of(environ: Environ, output_dir: Path, rendezvous: str | None) -> Path:
     """Return the directory that all machines of a session share: the job's, or one named after their rendezvous."""
     job = environ.get("TPRIMAT_JOB")
-    return Path(job) / "nodes" if job else output_dir / "nodes" / re.sub(r"[^\w.-]+", "-", rendezvous or "")
+    return (
+        Path(job) / "nodes"
+        if job
+        else output_dir / "nodes" / re.sub(r"[^\w.-]+", "-", rendezvous or "")
+    )

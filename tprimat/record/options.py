@@ -85,23 +85,42 @@ class Benchmark:
         }
         with self._errors():
             check("output_dir", output_dir, _is_folder(output_dir), "a directory")
-            check("platform", platform, str(platform).lower() in CHOICES, f"one of {', '.join(CHOICES)}")
+            check(
+                "platform",
+                platform,
+                str(platform).lower() in CHOICES,
+                f"one of {', '.join(CHOICES)}",
+            )
             for name, text in names.items():
                 check(name, text, text is None or is_name(text), "a name, or None")
             is_one = None in (model, model_name) or model == model_name
             check("model", model, is_one, f"only one of model= and model_name={model_name!r}")
             for name, size in sizes.items():
-                check(name, size, size is None or is_count(size), "a whole number above zero, or None")
+                check(
+                    name, size, size is None or is_count(size), "a whole number above zero, or None"
+                )
             check(
-                "log_every", log_every, log_every is None or is_count(log_every), "a whole number above zero, or None"
+                "log_every",
+                log_every,
+                log_every is None or is_count(log_every),
+                "a whole number above zero, or None",
             )
             check("quiet", quiet, isinstance(quiet, bool), "True or False")
             check("on_step", on_step, on_step is None or callable(on_step), "a callable")
-            fits = not (global_batch_size and micro_batch_size and global_batch_size % micro_batch_size)
-            check("global_batch_size", global_batch_size, fits, f"a multiple of micro_batch_size={micro_batch_size}")
+            fits = not (
+                global_batch_size and micro_batch_size and global_batch_size % micro_batch_size
+            )
+            check(
+                "global_batch_size",
+                global_batch_size,
+                fits,
+                f"a multiple of micro_batch_size={micro_batch_size}",
+            )
             known = Run() if setup is None else setup
             is_setup = isinstance(known, Run) and not known.steps
-            check("setup", type(setup).__name__, is_setup, "a tprimat.results.run.Run without records")
+            check(
+                "setup", type(setup).__name__, is_setup, "a tprimat.results.run.Run without records"
+            )
             shape = ModelConfig() if model_config is None else shapes.model_config_of(model_config)
         known = msgspec.structs.replace(
             known,
@@ -110,7 +129,9 @@ class Benchmark:
             model_config=shape.over(known.model_config),
             training_config=TrainingConfig(**sizes).over(known.training_config),
         )
-        self._options = Options(Path(output_dir), CHOICES[platform.lower()], known, log_every, quiet, on_step)
+        self._options = Options(
+            Path(output_dir), CHOICES[platform.lower()], known, log_every, quiet, on_step
+        )
         self.stop_reason: str | None = None
 
     @property
@@ -134,7 +155,9 @@ class Benchmark:
     def watch(self, loader: Any) -> Any:
         """Have a loader's iterators mark how long the training waits for each batch; return the loader."""
         kind = type(loader)
-        loader.__class__ = type(kind.__name__, (kind,), {"__iter__": lambda each: self._drawn(kind.__iter__(each))})
+        loader.__class__ = type(
+            kind.__name__, (kind,), {"__iter__": lambda each: self._drawn(kind.__iter__(each))}
+        )
         return loader
 
     def _drawn(self, batches: Iterator[Any]) -> Iterator[Any]:
@@ -151,7 +174,9 @@ class Benchmark:
         """Begin the recording of a training, and forget an earlier one; see Recording for the adapter's part."""
         self._recording = None
         with self._errors():
-            recording = Recording(self._options, process, warnings=self.warnings, complete=self.completed, **adapter)
+            recording = Recording(
+                self._options, process, warnings=self.warnings, complete=self.completed, **adapter
+            )
         self._recording, self._recorder = recording, recording.recorder
         return recording
 

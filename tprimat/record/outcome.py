@@ -37,7 +37,9 @@ RUNNING = _ended("running")
 INTERRUPTED = _ended("stopped", "interrupted (Ctrl-C)")
 TERMINATED = _ended("stopped", "terminated (SIGTERM)")
 ENDED_SILENTLY = outcome_of(Ending(kind="cut_off"), "the run ended for an unknown reason")
-PROGRAM_ENDED = outcome_of(Ending(kind="cut_off"), "the program exited before the training finished")
+PROGRAM_ENDED = outcome_of(
+    Ending(kind="cut_off"), "the program exited before the training finished"
+)
 KILLED = outcome_of(
     Ending(kind="cut_off"),
     "the program stopped before it could write the result (killed, out of memory, or power loss)",
@@ -67,7 +69,11 @@ def is_out_of_memory(error: BaseException | str) -> bool:
 
     torch has a class for its own allocator alone; the driver, libraries and compilers say it in other errors' texts.
     """
-    return bool(_OUT_OF_MEMORY.search(error if isinstance(error, str) else f"{type(error).__name__}: {error}"))
+    return bool(
+        _OUT_OF_MEMORY.search(
+            error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        )
+    )
 
 
 def of_exception(exception: BaseException, *, terminated: bool) -> Outcome:
@@ -83,7 +89,10 @@ def of_exception(exception: BaseException, *, terminated: bool) -> Outcome:
     text = redacted_start(f"{name}: {first_line}", LONGEST_REASON) if first_line else name
     if isinstance(exception, (SystemExit, GeneratorExit)):
         failed = isinstance(exception, SystemExit) and exception.code not in (None, 0)
-        return outcome_of(Ending(kind="failed" if failed else "cut_off", cause=text), f"the program exited: {text}")
+        return outcome_of(
+            Ending(kind="failed" if failed else "cut_off", cause=text),
+            f"the program exited: {text}",
+        )
     if is_out_of_memory(exception):
         return _ended("failed", f"{OUT_OF_MEMORY}: {text}")
     return _ended("failed", text)
@@ -98,10 +107,14 @@ def of_trainer(trainer: Any) -> Outcome:
             return stopped_by(f"stopped after {done} steps: {asked}")
         if trainer.should_stop and not all_epochs:
             bound = f" of {epochs} epochs" if epochs and epochs > 0 else ""
-            return outcome_of(Ending(kind="cut_off"), f"stopped early after {done} steps, before the end{bound}")
+            return outcome_of(
+                Ending(kind="cut_off"), f"stopped early after {done} steps, before the end{bound}"
+            )
         return COMPLETE
     if all_epochs:
-        return stopped_by(f"{done} of max_steps={planned} steps: max_epochs={epochs} was reached first")
+        return stopped_by(
+            f"{done} of max_steps={planned} steps: max_epochs={epochs} was reached first"
+        )
     if trainer.should_stop and (asked := _asked_stop(trainer)):
         return stopped_by(f"{done} of max_steps={planned} steps: {asked}")
     cause = "the training stopped early" if trainer.should_stop else "the training loop ended early"
@@ -120,7 +133,9 @@ def _asked_stop(trainer: Any) -> str | None:
     return None
 
 
-def of_process(status: int, *, interrupted: bool, overdue: bool, recorded: str | None = None) -> Outcome:
+def of_process(
+    status: int, *, interrupted: bool, overdue: bool, recorded: str | None = None
+) -> Outcome:
     """Return the outcome of a training in a process of its own that left no complete result.
 
     Args:

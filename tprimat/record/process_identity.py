@@ -68,7 +68,11 @@ def has_exited(owner: ProcessIdentity, handle: int) -> bool:
     if same_boot and owner.namespace == here.namespace and owner.started is not None:
         if started_at(owner.pid) == owner.started:
             return False
-    elif not same_boot and owner.host != here.host and time.time() - os.fstat(handle).st_mtime < STRANGERS_WAIT_S:
+    elif (
+        not same_boot
+        and owner.host != here.host
+        and time.time() - os.fstat(handle).st_mtime < STRANGERS_WAIT_S
+    ):
         # A lock says nothing here: many network file systems keep them to each machine.
         return False
     return lock(handle)

@@ -98,7 +98,11 @@ def from_environment(environ: Environ) -> Process | None:
     if "RANK" not in environ or "WORLD_SIZE" not in environ:
         return None
     # Where a launcher states no more, all processes are on this machine.
-    defaults = {"LOCAL_RANK": environ["RANK"], "LOCAL_WORLD_SIZE": environ["WORLD_SIZE"], "GROUP_RANK": "0"}
+    defaults = {
+        "LOCAL_RANK": environ["RANK"],
+        "LOCAL_WORLD_SIZE": environ["WORLD_SIZE"],
+        "GROUP_RANK": "0",
+    }
     counts = []
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"):
         text = environ.get(name, defaults.get(name, ""))
@@ -142,7 +146,12 @@ class Gathered(NamedTuple):
 
 
 def gather(
-    records: Sequence[Record], laps: Sequence[float], training: str, rank: int, world_size: int, node: str = ""
+    records: Sequence[Record],
+    laps: Sequence[float],
+    training: str,
+    rank: int,
+    world_size: int,
+    node: str = "",
 ) -> Gathered:
     """Return the training's records with the longest time of each step; every process calls it at the regular end.
 
@@ -165,21 +174,39 @@ def gather(
         return alone(records, world_size, "this is not rank 0")
     others, missing = collect_times(store, training, world_size)
     if missing:
-        return alone(records, world_size, f"{_ranks(missing)} did not report within {TIMEOUT_S:g} s of the end")
+        return alone(
+            records,
+            world_size,
+            f"{_ranks(missing)} did not report within {TIMEOUT_S:g} s of the end",
+        )
     count = len(records)
-    different = [rank for rank, each in others.items() if each.steps != own.steps or len(each.seconds) != count]
+    different = [
+        rank
+        for rank, each in others.items()
+        if each.steps != own.steps or len(each.seconds) != count
+    ]
     if different:
-        return alone(records, world_size, f"{_ranks(different)} recorded different steps than rank 0")
+        return alone(
+            records, world_size, f"{_ranks(different)} recorded different steps than rank 0"
+        )
     times = (own, *others.values())
     all_seconds = zip(*(each.seconds for each in times), strict=True)
     # If one of them is unknown, so is the longest.
     longest = [
-        None if None in each else max(seconds for seconds in each if seconds is not None) for each in all_seconds
+        None if None in each else max(seconds for seconds in each if seconds is not None)
+        for each in all_seconds
     ]
     slow = straggler_message(own, others)
-    known = sorted((each.until_backward, each.node) for each in times if each.until_backward is not None and each.node)
+    known = sorted(
+        (each.until_backward, each.node)
+        for each in times
+        if each.until_backward is not None and each.node
+    )
     return Gathered(
-        [record._replace(seconds=seconds) for record, seconds in zip(records, longest, strict=True)],
+        [
+            record._replace(seconds=seconds)
+            for record, seconds in zip(records, longest, strict=True)
+        ],
         f"the longest of {world_size} processes, step by step",
         (slow,) if slow else (),
         {node: seconds for seconds, node in known},
@@ -236,7 +263,11 @@ def collect_times(
 def straggler_message(own: Times, others: dict[int, Times]) -> str | None:
     """Return a warning that names the straggler; None without one."""
     everyone = {0: own, **others}
-    known = {rank: each.until_backward for rank, each in everyone.items() if each.until_backward is not None}
+    known = {
+        rank: each.until_backward
+        for rank, each in everyone.items()
+        if each.until_backward is not None
+    }
     steps = [seconds for seconds in own.seconds[1:] if seconds is not None]
     if len(known) < len(everyone) or not steps:
         return None

@@ -88,7 +88,9 @@ class Recorder:
         pauses: that are over.
     """
 
-    def __init__(self, clock: Clock, sink: Callable[[Record], None] | None = None, *, takes_laps: bool = True) -> None:
+    def __init__(
+        self, clock: Clock, sink: Callable[[Record], None] | None = None, *, takes_laps: bool = True
+    ) -> None:
         self.records: list[Record] = []
         self.warnings: list[str] = []
         self.laps: list[float] = []
@@ -119,7 +121,12 @@ class Recorder:
         steps = sorted({*self.not_finite["loss"]})
         if not steps:
             return ()
-        return (Note("loss-not-finite", {"steps": format_steps(steps), "first": steps[0], "last": steps[-1]}),)
+        return (
+            Note(
+                "loss-not-finite",
+                {"steps": format_steps(steps), "first": steps[0], "last": steps[-1]},
+            ),
+        )
 
     @property
     def paused(self) -> bool:
@@ -170,7 +177,9 @@ class Recorder:
         if self._running:
             self._marks.append((self._clock.mark(), True, None, 1, None, what))
 
-    def step_end(self, step: int, values: Values = NOTHING, learning_rate: float | None = None) -> None:
+    def step_end(
+        self, step: int, values: Values = NOTHING, learning_rate: float | None = None
+    ) -> None:
         """End a step, as far as the host sees. Raises ValueError when its number did not rise.
 
         If it rose by more than one, the record is a window of those steps.
@@ -209,7 +218,9 @@ class Recorder:
             self.resolve()
         except RuntimeError as error:
             # What torch raises for each call once a device has failed.
-            self._drop_marks(f"the device reports an error: {(str(error).splitlines() or [type(error).__name__])[0]}")
+            self._drop_marks(
+                f"the device reports an error: {(str(error).splitlines() or [type(error).__name__])[0]}"
+            )
         else:
             if is_ready:
                 self._cross_check(elapsed)
@@ -217,7 +228,9 @@ class Recorder:
                 self._drop_marks(f"the device did not answer within {timeout_s:g} s")
         self._running = False
         if norms := sorted({*self.not_finite["grad_norm"]}):
-            self.warnings.append(f"gradient norm not finite (NaN or infinite) in {format_steps(norms)}")
+            self.warnings.append(
+                f"gradient norm not finite (NaN or infinite) in {format_steps(norms)}"
+            )
         self._position = None
 
     def _drop_marks(self, reason: str) -> None:
@@ -229,7 +242,9 @@ class Recorder:
                 self._record(Record(step, window, None, None, learning_rate, None))
         self._marks.clear()
         if untimed:
-            self.warnings.append(f"{format_steps(untimed)} without time, loss and gradient norm: {reason}")
+            self.warnings.append(
+                f"{format_steps(untimed)} without time, loss and gradient norm: {reason}"
+            )
 
     def _resolve_mark(self, mark: _Mark) -> None:
         if self._position is None or self._position[0] is mark:

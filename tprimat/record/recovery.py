@@ -39,7 +39,9 @@ LEFT_UNNAMED_S = 3600.0
 LONGEST_LINE = 1 << 20
 """Bytes of a journal's first lines: unbuffered, they are read byte by byte."""
 
-_OWN = re.compile(rf"\d+-[0-9a-f]+(?:{re.escape(SUFFIX)}|{re.escape(CLAIMED)}|{re.escape(UNNAMED)})")
+_OWN = re.compile(
+    rf"\d+-[0-9a-f]+(?:{re.escape(SUFFIX)}|{re.escape(CLAIMED)}|{re.escape(UNNAMED)})"
+)
 _BEGINNING = b'{"journal":'
 
 _Record = tuple[int, int, float | None, float | None, float | None, float | None]
@@ -71,7 +73,11 @@ def names(folder: Path) -> set[str]:
         return set()
     try:
         with os.scandir(place) as entries:
-            return {each.name for each in entries if _OWN.fullmatch(each.name) and each.is_file(follow_symlinks=False)}
+            return {
+                each.name
+                for each in entries
+                if _OWN.fullmatch(each.name) and each.is_file(follow_symlinks=False)
+            }
     except OSError:
         return set()
 
@@ -152,7 +158,10 @@ def read(content: bytes, *, is_living: bool = False) -> tuple[Run, bool] | None:
                 pauses += [entry.pause] if entry.pause else []
             else:
                 record = decode_record(line)
-                if record[0] <= (records[-1][0] if records else 0) or not 1 <= record[1] <= LARGEST_COUNT:
+                if (
+                    record[0] <= (records[-1][0] if records else 0)
+                    or not 1 <= record[1] <= LARGEST_COUNT
+                ):
                     raise ValueError("steps must rise")
                 records.append(record)
         except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
@@ -202,7 +211,11 @@ def _timeline(setup: Run, records: Sequence[_Record], pauses: Sequence[Pause]) -
         ends[step] = trained + paused
     first = records[0][0] - records[0][1] + 1 if records else 1
     return timeline(
-        sum(entry.duration for entry in setup.timeline if entry.kind == "start-up"), ends, pauses, first, None
+        sum(entry.duration for entry in setup.timeline if entry.kind == "start-up"),
+        ends,
+        pauses,
+        first,
+        None,
     )
 
 
@@ -218,7 +231,9 @@ def _updated(setup: Run, updates: Sequence[Update]) -> Run:
                 breakdown=update.breakdown or {},
                 warnings=update.warnings or (),
             )
-    stale = f"native_metrics and breakdown cover the first {covered} of {len(updates)} recorded epochs"
+    stale = (
+        f"native_metrics and breakdown cover the first {covered} of {len(updates)} recorded epochs"
+    )
     return msgspec.structs.replace(
         setup,
         epochs=(*setup.epochs, *(update.epoch for update in updates)),
@@ -238,11 +253,16 @@ def _recover_one(path: Path, folder: Path, ended: str | None) -> Recovered | Non
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode) or status.st_size > store.LARGEST_FILE:
                 return _left(path, "not a journal")
-            return _turn_into_result(path, file, folder) if _is_abandoned(path, file, ended) else None
+            return (
+                _turn_into_result(path, file, folder) if _is_abandoned(path, file, ended) else None
+            )
     except FileNotFoundError:
         return None  # its training has just ended, or another command was faster
     except (OSError, MemoryError) as error:
-        return _left(path, getattr(error, "strerror", None) or str(error) or "it needs more memory than there is")
+        return _left(
+            path,
+            getattr(error, "strerror", None) or str(error) or "it needs more memory than there is",
+        )
 
 
 def _is_abandoned(path: Path, file: IO[bytes], ended: str | None) -> bool:
@@ -252,7 +272,9 @@ def _is_abandoned(path: Path, file: IO[bytes], ended: str | None) -> bool:
     """
     try:
         owner = msgspec.json.decode(file.readline(LONGEST_LINE), type=JournalHeader).owner
-        gone = has_exited(owner, file.fileno()) or (_session(file) == ended is not None and lock(file.fileno()))
+        gone = has_exited(owner, file.fileno()) or (
+            _session(file) == ended is not None and lock(file.fileno())
+        )
     except (ValueError, RecursionError):
         # A power cut may have taken the first line, which is written before the journal gets its name.
         gone = lock(file.fileno())
@@ -278,7 +300,9 @@ def _turn_into_result(path: Path, file: IO[bytes], folder: Path) -> Recovered:
     except (ValueError, RecursionError) as error:
         kept = path.with_suffix(BROKEN)
         path.rename(kept)
-        return Recovered(f"the journal of an interrupted run can't be read ({plain(error, 200)}): kept as {kept}")
+        return Recovered(
+            f"the journal of an interrupted run can't be read ({plain(error, 200)}): kept as {kept}"
+        )
     if training is None:
         path.unlink()
         return Recovered("an interrupted run left no steps to recover")
@@ -288,12 +312,17 @@ def _turn_into_result(path: Path, file: IO[bytes], folder: Path) -> Recovered:
         if there:
             path.unlink()
             return Recovered(
-                f"an interrupted run had already written its result ({there[1]}): its journal was removed", *there
+                f"an interrupted run had already written its result ({there[1]}): its journal was removed",
+                *there,
             )
     elif not file.closed:
         with contextlib.suppress(OSError):
             # Should this command be ended between the result and the journal's end.
-            file.write((b"" if content.endswith(b"\n") else b"\n") + msgspec.json.encode({"final": run}) + b"\n")
+            file.write(
+                (b"" if content.endswith(b"\n") else b"\n")
+                + msgspec.json.encode({"final": run})
+                + b"\n"
+            )
     try:
         saved = store.save(run, folder)
     except TensorPrimatError as error:
@@ -303,7 +332,9 @@ def _turn_into_result(path: Path, file: IO[bytes], folder: Path) -> Recovered:
     what = counted(count, "record") if count else "no steps"
     lost = "" if run.status == "complete" else f", {run.status}"
     moved = f"; existing file moved to {saved.moved}" if saved.moved else ""
-    return Recovered(f"recovered {what} of an interrupted run{lost}: {saved.path}{moved}", run, saved.path)
+    return Recovered(
+        f"recovered {what} of an interrupted run{lost}: {saved.path}{moved}", run, saved.path
+    )
 
 
 def _left(path: Path, why: str) -> Recovered:

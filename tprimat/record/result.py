@@ -25,7 +25,10 @@ COVERS = (
 
 def contradictions(known: Run, shown: Run) -> list[str]:
     """Return a warning for each size that the caller states otherwise than the training shows it."""
-    sections = (known.training_config, shown.training_config), (known.model_config, shown.model_config)
+    sections = (
+        (known.training_config, shown.training_config),
+        (known.model_config, shown.model_config),
+    )
     sizes = "global_batch_size micro_batch_size sequence_length num_gpus num_layers hidden_size num_attention_heads"
     return [
         f"{name} {stated} was stated, but the training shows {seen}: they can't both be true; the stated one is used"
@@ -73,7 +76,10 @@ def write(run: Run, summary: Summary, folder: Path) -> tuple[store.Saved | None,
         except TensorPrimatError as error:
             return None, [first.line(), error.line()]
         except OSError as error:
-            return None, [first.line(), f"error: no temporary directory either: {error.strerror or error}"]
+            return None, [
+                first.line(),
+                f"error: no temporary directory either: {error.strerror or error}",
+            ]
         first.hint = f"the result is in {saved.path}"
         return saved, [first.line()]
     return saved, [f"existing file moved to {saved.moved}"] if saved.moved else []

@@ -79,14 +79,18 @@ class StepValues:
 
     def warnings(self, *, has_steps: bool) -> list[str]:
         """Return what is unknown or doubtful of the values."""
-        never = {what: why for what, why in self._absent.items() if has_steps and what not in self.seen}
+        never = {
+            what: why for what, why in self._absent.items() if has_steps and what not in self.seen
+        }
         warnings = [f"{what} unknown: {why}" for what, why in {**never, **self._rejected}.items()]
         if has_steps and not self.is_global and LOSS in self.seen:
             processes = f"the first of {self._processes} processes"
             warnings.append(f"loss_values are those of {processes}, not the mean over all")
         return warnings
 
-    def _read(self, losses: Sequence[Any], scale: float, norm: Any) -> tuple[float | None, float | None]:
+    def _read(
+        self, losses: Sequence[Any], scale: float, norm: Any
+    ) -> tuple[float | None, float | None]:
         read = self._scalars.read
         loss = None
         # The usual case first. By identity: to compare a tensor with None takes longer than to read it.

@@ -18,7 +18,9 @@ from tprimat.settings.rows import NEEDED, names
 _TRANSFORMERS = {field: name for name, field in names("transformers").items()}
 _TRANSFORMERS["tie_word_embeddings"] = "tie_word_embeddings"
 _MEGATRON = {
-    field: path.rpartition(".")[2] for path, field in names("nemo").items() if field in ModelConfig.__struct_fields__
+    field: path.rpartition(".")[2]
+    for path, field in names("nemo").items()
+    if field in ModelConfig.__struct_fields__
 }
 _GATED = "llama qwen2 qwen3 mistral ministral gemma gemma2 gemma3_text phi3 olmo olmo2 cohere granite smollm3"
 """Model types of transformers that are dense and have three feed-forward matrices in each layer."""
@@ -31,7 +33,10 @@ _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "num_moe_exp
 _FURTHER = {
     "experts_per_token": ("num_experts_per_tok",),
     "expert_ffn_hidden_size": ("moe_intermediate_size", "intermediate_size"),
-    "shared_expert_ffn_hidden_size": ("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"),
+    "shared_expert_ffn_hidden_size": (
+        "shared_expert_intermediate_size",
+        "moe_shared_expert_intermediate_size",
+    ),
     "expert_latent_size": ("moe_latent_size",),
     "num_dense_layers": ("first_k_dense_replace",),
     "query_lora_rank": ("q_lora_rank",),
@@ -78,7 +83,9 @@ def of_file(path: str | Path) -> ModelConfig:
     try:
         content = json.loads(Path(path).read_bytes())
     except (OSError, ValueError) as error:
-        raise UsageError(f"--model-shape {path}: {error}", heading="wrong-usage", hint=_SHAPE_HINT) from None
+        raise UsageError(
+            f"--model-shape {path}: {error}", heading="wrong-usage", hint=_SHAPE_HINT
+        ) from None
     # Of a model with images the part that reads text.
     content = content.get("text_config", content) if isinstance(content, dict) else content
     try:
@@ -89,7 +96,9 @@ def of_file(path: str | Path) -> ModelConfig:
     return msgspec.structs.replace(shape, source=Path(path).name)
 
 
-_SHAPE_HINT = "give a config.json of transformers, or the fields of model_config in docs/result-file.md"
+_SHAPE_HINT = (
+    "give a config.json of transformers, or the fields of model_config in docs/result-file.md"
+)
 
 
 def of_module(module: Any) -> ModelConfig | None:
@@ -106,7 +115,9 @@ def of_config(config: Any) -> ModelConfig | None:
     """Return the shape that a transformers or Megatron configuration states; None for other objects."""
     if isinstance(getattr(config, "num_hidden_layers", None), int):
         fields = _TRANSFORMERS
-    elif isinstance(getattr(config, "num_layers", None), int) and hasattr(config, "ffn_hidden_size"):
+    elif isinstance(getattr(config, "num_layers", None), int) and hasattr(
+        config, "ffn_hidden_size"
+    ):
         fields = _MEGATRON
     else:
         return None
@@ -119,7 +130,9 @@ def with_parameters(shape: ModelConfig | None, module: Any) -> ModelConfig:
     count = sum(each.numel() for each in module.parameters())
     frozen = sum(each.numel() for each in module.parameters() if not each.requires_grad)
     trainable = (count - frozen) or None if frozen else None
-    return msgspec.structs.replace(shape or ModelConfig(), num_parameters=count or None, trainable_parameters=trainable)
+    return msgspec.structs.replace(
+        shape or ModelConfig(), num_parameters=count or None, trainable_parameters=trainable
+    )
 
 
 def name_of(shape: ModelConfig, module: Any) -> str:
@@ -171,12 +184,20 @@ def _translated(value_of: Any, called: Mapping[str, str], source: str) -> ModelC
 def _with_experts(value_of: Any, kind: str, layers: int) -> FieldValues:
     """Return the fields of a model with experts, of one of the types that are known."""
     fields = {
-        field: next((value for name in called if (value := _plain(value_of(name))) is not None), None)
+        field: next(
+            (value for name in called if (value := _plain(value_of(name))) is not None), None
+        )
         for field, called in _FURTHER.items()
     }
-    fields["num_experts"] = next((each for name in _EXPERTS if (each := _plain(value_of(name)))), None)
-    if (shared := _plain(value_of("n_shared_experts"))) and fields["shared_expert_ffn_hidden_size"] is None:
-        fields["shared_expert_ffn_hidden_size"] = shared * (fields["expert_ffn_hidden_size"] or 0) or None
+    fields["num_experts"] = next(
+        (each for name in _EXPERTS if (each := _plain(value_of(name)))), None
+    )
+    if (shared := _plain(value_of("n_shared_experts"))) and fields[
+        "shared_expert_ffn_hidden_size"
+    ] is None:
+        fields["shared_expert_ffn_hidden_size"] = (
+            shared * (fields["expert_ffn_hidden_size"] or 0) or None
+        )
     if isinstance(dense := value_of("mlp_only_layers"), list):
         fields["num_dense_layers"] = len(dense)
     if fields["key_value_lora_rank"] is not None:
@@ -187,7 +208,10 @@ def _with_experts(value_of: Any, kind: str, layers: int) -> FieldValues:
         fields["layer_pattern"] = pattern
     elif isinstance(types, (list, tuple)) and "linear_attention" in types:
         letters = {"linear_attention": "GE", "full_attention": "*E"}
-        fields |= {"layer_pattern": "".join(letters.get(each, "?") for each in types), "attention_output_gate": True}
+        fields |= {
+            "layer_pattern": "".join(letters.get(each, "?") for each in types),
+            "attention_output_gate": True,
+        }
     elif fields["state_heads"] is not None or (_plain(value_of("decoder_sparse_step")) or 1) != 1:
         # Layers of several kinds in an order that is not stated.
         fields["expert_ffn_hidden_size"] = None
@@ -204,7 +228,11 @@ def _unbounded(value_of: Any, kind: Any, layers: int) -> int | None:
     if value_of("use_sliding_window") and (first := value_of("max_window_layers")) is not None:
         # Qwen's layers from this one on have the window.
         return min(first, layers) if isinstance(first, int) else None
-    every = value_of("window_attn_skip_freq") or value_of("sliding_window_pattern") or (2 if kind == "gemma2" else None)
+    every = (
+        value_of("window_attn_skip_freq")
+        or value_of("sliding_window_pattern")
+        or (2 if kind == "gemma2" else None)
+    )
     if isinstance(every, (list, tuple)):
         return every.count(0)
     return 0 if every is None else layers // every if isinstance(every, int) else None

@@ -19,7 +19,11 @@ class _Watch:
 
     def install(self) -> None:
         """Start watching. Does nothing outside the main thread, where Python allows no handlers."""
-        if self._installed or self._number is None or threading.current_thread() is not threading.main_thread():
+        if (
+            self._installed
+            or self._number is None
+            or threading.current_thread() is not threading.main_thread()
+        ):
             return
         previous = signal.getsignal(self._number)
         if previous is None:
@@ -30,7 +34,11 @@ class _Watch:
 
     def remove(self) -> None:
         """Restore the earlier handler, unless another one was installed since."""
-        if self._installed and self._number is not None and signal.getsignal(self._number) == self._handle:
+        if (
+            self._installed
+            and self._number is not None
+            and signal.getsignal(self._number) == self._handle
+        ):
             if threading.current_thread() is not threading.main_thread():
                 return
             signal.signal(self._number, self._previous)

@@ -17,7 +17,11 @@ class Pause(NamedTuple):
 
 
 def timeline(
-    start_up: float, ends: Mapping[int, float], pauses: Iterable[Pause], first_step: int, until: float | None
+    start_up: float,
+    ends: Mapping[int, float],
+    pauses: Iterable[Pause],
+    first_step: int,
+    until: float | None,
 ) -> tuple[Entry, ...]:
     """Return the entries of a recording; `start_up` is the time before its first step, s.
 
@@ -36,7 +40,9 @@ def timeline(
                 start = entries.pop().start
             seconds = round(end + start_up - start, 6)
             final = last if has_steps else None
-            entries.append(Entry(kind=kind, start=start, duration=seconds, first_step=first, last_step=final))
+            entries.append(
+                Entry(kind=kind, start=start, duration=seconds, first_step=first, last_step=final)
+            )
         now, step = max(now, end), max(step, last or 0)
 
     add("start-up", 0.0)

@@ -32,7 +32,11 @@ def matches(text: str, rules: Iterable[tuple[str, str]]) -> Iterator[re.Match[st
         before, done, pattern = BEFORE.get(mark, 0), 0, compiled(rule)
         while at >= 0:
             end = at + len(mark)
-            match = pattern.search(text, max(done, at - before), end + LONGEST) if before else pattern.match(text, at)
+            match = (
+                pattern.search(text, max(done, at - before), end + LONGEST)
+                if before
+                else pattern.match(text, at)
+            )
             if match:
                 yield match
                 end = done = max(end, match.end())

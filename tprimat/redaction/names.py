@@ -109,7 +109,11 @@ def _names_in_short(text: str) -> tuple[PlacedName, ...]:
 def _find_names(text: str) -> Iterator[PlacedName]:
     for match in (*matches(text, _NAMING), *compiled(_NUMBERS).finditer(text)):
         for group, name in match.groupdict().items():
-            if name is not None and not _NOBODY.fullmatch(name) and ("." not in name or _may_be(group, match)):
+            if (
+                name is not None
+                and not _NOBODY.fullmatch(name)
+                and ("." not in name or _may_be(group, match))
+            ):
                 yield *match.span(group), group.rstrip("2"), name
 
 
@@ -162,7 +166,11 @@ class Names:
 
     def replaced(self) -> str:
         """Return how many different hosts, users, paths, addresses and devices were replaced, in words."""
-        counts = (counted(len(names), _TITLES.get(kind, kind)) for kind, names in self._given.items() if names)
+        counts = (
+            counted(len(names), _TITLES.get(kind, kind))
+            for kind, names in self._given.items()
+            if names
+        )
         return ", ".join(counts) or "nothing"
 
     def learn(self, text: str, kind: str = "") -> str:
@@ -187,39 +195,58 @@ class Names:
         # The short form of a machine's name that is a word may be one.
         for each in (name, short) if re.search(r"\d", short) else (name,):
             each = each.strip("._-")
-            is_name = len(each) > 2 and each.lower() not in self._kept and not _NOBODY.fullmatch(each)
+            is_name = (
+                len(each) > 2 and each.lower() not in self._kept and not _NOBODY.fullmatch(each)
+            )
             if is_name and len(self._known) < MOST_NAMES:
                 self._known.setdefault(each, kind)
                 self._words.add(_WORDS.match(each)[0])  # type: ignore[index]
 
     def text(self, text: str) -> str:
         """Return a text with pseudonyms; its lines stay as many."""
-        spans = [(start, end, self.pseudonym(name, kind)) for start, end, kind, name in _names_in(text)]
-        spans += [(start, end, self.pseudonym(text[start:end])) for start, end in self._known_in(text)]
+        spans = [
+            (start, end, self.pseudonym(name, kind)) for start, end, kind, name in _names_in(text)
+        ]
+        spans += [
+            (start, end, self.pseudonym(text[start:end])) for start, end in self._known_in(text)
+        ]
         if self._pattern is None:
             domains = "|".join(map(re.escape, self._domains)) or "(?!)"
-            self._pattern = re.compile(rf"(?<![A-Za-z0-9])[A-Za-z][\w-]{{0,99}}\.(?:{domains})(?![A-Za-z0-9])")
+            self._pattern = re.compile(
+                rf"(?<![A-Za-z0-9])[A-Za-z][\w-]{{0,99}}\.(?:{domains})(?![A-Za-z0-9])"
+            )
         found = self._pattern.finditer(text)
-        return replaced(text, [*spans, *((*each.span(), self.pseudonym(each[0])) for each in found)])
+        return replaced(
+            text, [*spans, *((*each.span(), self.pseudonym(each[0])) for each in found)]
+        )
 
     def _known_in(self, text: str) -> Spans:
         """Yield where known names are, the longest that begins with a word, and those of ranges."""
         for word in _WORDS.finditer(text) if self._words else ():
             if word[0] in self._words:
                 start = word.start()
-                ends = [each.end() for each in itertools.islice(_WORDS.finditer(text, start, start + 250), 8)]
+                ends = [
+                    each.end()
+                    for each in itertools.islice(_WORDS.finditer(text, start, start + 250), 8)
+                ]
                 end = next((end for end in reversed(ends) if text[start:end] in self._known), None)
                 if end:
                     yield start, end
         for (name, digits), (low, high) in self._ranges.items():
-            number = re.compile(rf"(?<![A-Za-z0-9]){re.escape(name)}(\d{{{digits},18}})(?![A-Za-z0-9])")
-            yield from (each.span() for each in number.finditer(text) if low <= int(each[1]) <= high)
+            number = re.compile(
+                rf"(?<![A-Za-z0-9]){re.escape(name)}(\d{{{digits},18}})(?![A-Za-z0-9])"
+            )
+            yield from (
+                each.span() for each in number.finditer(text) if low <= int(each[1]) <= high
+            )
 
     def path(self, text: str) -> str:
         """Return words with tabs between them, of which some may be paths, relative or without directories."""
         words = text.split("\t")
         shown = relative_words(words)
-        self._given["path"].update((word, "") for word, new in zip(words, shown, strict=True) if word != new)
+        self._given["path"].update(
+            (word, "") for word, new in zip(words, shown, strict=True) if word != new
+        )
         return self.text("\t".join(shown))
 
     def pseudonym(self, name: str, kind: str = "") -> str:
@@ -236,7 +263,9 @@ class Names:
             return number
         given = self._given["path" if kind in ("folder", "home") else kind]
         fixed = {"home": "~", "folder": relative(f"{name}x")[:-1]}
-        return given.get(name) or given.setdefault(name, fixed.get(kind, f"{kind}-{len(given) + 1}"))
+        return given.get(name) or given.setdefault(
+            name, fixed.get(kind, f"{kind}-{len(given) + 1}")
+        )
 
 
 _WORDS = re.compile(r"[^\W_]+")

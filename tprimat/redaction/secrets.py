@@ -9,7 +9,9 @@ from tprimat.redaction.forms import ISSUED_FORMS, REMOVED, SECRET_FORMS
 from tprimat.redaction.matching import Spans, compiled, matches, replaced
 from tprimat.text import ended
 
-_NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|(?<![A-Z])(?:KEY|PW|PWD)(?![A-Z])", re.IGNORECASE)
+_NAME = re.compile(
+    r"TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|(?<![A-Z])(?:KEY|PW|PWD)(?![A-Z])", re.IGNORECASE
+)
 """Names of environment variables that are never recorded, whatever their value."""
 
 _RULES = [(mark, form.pattern) for form in SECRET_FORMS for mark in form.marks.split("|")]
@@ -18,7 +20,9 @@ _PREFIXES = tuple(_ISSUED_BY)
 _ISSUED_BY[""] = "|".join(form.pattern for form in ISSUED_FORMS if not form.prefixes)
 # ＡＰＩ＿ＫＥＹ＝ in letters as wide as Chinese ones, and blanks at which no line breaks.
 _WIDE = re.compile("[\uff01-\uff5e\u00a0\u2007\u202f\u3000]")
-_NARROW = {0xFEE0 + code: code for code in range(0x21, 0x7F)} | dict.fromkeys((0xA0, 0x2007, 0x202F, 0x3000), 0x20)
+_NARROW = {0xFEE0 + code: code for code in range(0x21, 0x7F)} | dict.fromkeys(
+    (0xA0, 0x2007, 0x202F, 0x3000), 0x20
+)
 # Of no width, within a word: zero-width space and joiners, soft hyphen, byte-order mark.
 _HIDDEN = re.compile("[\u200b-\u200d\u2060\u00ad\ufeff]")
 
@@ -30,7 +34,11 @@ def redacted(text: str) -> str:
     """
     plain = text.translate(_NARROW) if not text.isascii() and _WIDE.search(text) else text
     # Where the signs of no width stood, counted in the text without them.
-    hidden = [] if text.isascii() else [at.start() - number for number, at in enumerate(_HIDDEN.finditer(text))]
+    hidden = (
+        []
+        if text.isascii()
+        else [at.start() - number for number, at in enumerate(_HIDDEN.finditer(text))]
+    )
     if hidden:
         plain = _HIDDEN.sub("", plain)
     found = []
@@ -73,7 +81,9 @@ def _of_forms(text: str) -> Spans:
 
 # step 5 | pwd: 1234 | loss: 2.5
 _PW_FIGURE = re.compile(r"(?:passwd|pwd|pw)\W{1,6}\d[\d_.:/]*[a-z%]?", re.IGNORECASE)
-_STEP = re.compile(r"(?:step|iter(?:ation)?|loss|epoch)s?[\"']?[ \t]{0,9}[:= ][ \t]{0,9}[-+]?\d", re.IGNORECASE)
+_STEP = re.compile(
+    r"(?:step|iter(?:ation)?|loss|epoch)s?[\"']?[ \t]{0,9}[:= ][ \t]{0,9}[-+]?\d", re.IGNORECASE
+)
 
 _BELOW = re.compile(
     r"\\*[\"']?[ \t]*(\\?)\r?\n(?:[^\n]{0,80}?[\])|:>][ \t])?[ \t]*([\w+/.-]{4,}={0,2})\\*[\"']?[ \t]*(?=\\?\r?$)",
@@ -90,7 +100,9 @@ def _is_drawn(word: str) -> bool:
 
 
 # A word of letters and digits in one another, or a long one, behind a sign.
-_LONG = re.compile(r"[_.~-]((?:(?=[A-Za-z]{0,15}\d)(?=\d{0,15}[A-Za-z])[A-Za-z0-9]{10}|[A-Za-z0-9]{20})[A-Za-z0-9]*)")
+_LONG = re.compile(
+    r"[_.~-]((?:(?=[A-Za-z]{0,15}\d)(?=\d{0,15}[A-Za-z])[A-Za-z0-9]{10}|[A-Za-z0-9]{20})[A-Za-z0-9]*)"
+)
 _BEFORE_LONG = re.compile(r"[\w.~-]{0,60}\Z")
 _REST = re.compile(r"[\w.~+/=-]*")
 _ISSUER = re.compile(
@@ -112,19 +124,25 @@ def _issued(text: str) -> Spans:
         done = start + len(_REST.match(text, start)[0])  # type: ignore[index]
         at = start - len(_BEFORE_LONG.search(text, max(0, start - 60), start)[0])  # type: ignore[index]
         known = (
-            [prefix for prefix in _PREFIXES if text.startswith(prefix, at)] if text.startswith(_PREFIXES, at) else [""]
+            [prefix for prefix in _PREFIXES if text.startswith(prefix, at)]
+            if text.startswith(_PREFIXES, at)
+            else [""]
         )
         for prefix in known:
             found = compiled(f"(?-i:{_ISSUED_BY[prefix]})").match(text, at + len(prefix))
             if found and (found.lastgroup != "drawn" or _is_drawn(found[0])):
                 yield at + len(prefix), max(found.end(), done)
-        is_token = known == [""] and not _NO_TOKEN.fullmatch(match[1]) and not _OF_A_NAME.search(match[1])
+        is_token = (
+            known == [""] and not _NO_TOKEN.fullmatch(match[1]) and not _OF_A_NAME.search(match[1])
+        )
         if is_token and _is_drawn(match[1]) and _ISSUER.fullmatch(text, at, start):
             yield start, done
 
 
 LARGEST_KEY = 16_000
-_KEY_BEGINS = re.compile(r"----[- ]BEGIN[ A-Z0-9]{0,40} PRIVATE KEY(?: BLOCK)?(?:-----| ----)|Private-Lines: \d+")
+_KEY_BEGINS = re.compile(
+    r"----[- ]BEGIN[ A-Z0-9]{0,40} PRIVATE KEY(?: BLOCK)?(?:-----| ----)|Private-Lines: \d+"
+)
 _KEY_ENDS = re.compile(r"---[- ](?:END|BEGIN)|Private-MAC")
 # Long, or closed by a sign of base64, or alone in its line, or before the end.
 _KEY_LINE = re.compile(
@@ -145,7 +163,9 @@ def _key_bodies(text: str) -> Spans:
 
 
 _COLUMNS = ("api_key", "apikey", "password", "passwd", "secret", "token", "private_key")
-_COLUMN = re.compile(rf"[\"']?(?:[\w .-]{{0,40}}[_ .-])?(?:{'|'.join(_COLUMNS)})[\"']?", re.IGNORECASE)
+_COLUMN = re.compile(
+    rf"[\"']?(?:[\w .-]{{0,40}}[_ .-])?(?:{'|'.join(_COLUMNS)})[\"']?", re.IGNORECASE
+)
 _LONGEST_HEADER = 4_000
 _HEADER = re.compile(
     r"(?:\|[ ]{0,9})?[\"']?[A-Za-z][\w .-]{0,60}[\"']?(?:([,;\t|])[ ]{0,9}[\"']?[A-Za-z][\w .-]{0,60}[\"']?){1,60}\|?"
@@ -178,7 +198,9 @@ def _columns(text: str) -> Spans:
             for title, cell in zip(header.split(row[1]), cells, strict=True):
                 shown = cell.strip("\"' \r")
                 is_known = _COLUMN.fullmatch(title.strip()) and not _NO_CELL.fullmatch(shown)
-                if is_known and (title.strip("\"' ").lower() != "token" or _TOKEN_CELL.fullmatch(shown)):
+                if is_known and (
+                    title.strip("\"' ").lower() != "token" or _TOKEN_CELL.fullmatch(shown)
+                ):
                     yield at + cell.index(shown), at + cell.index(shown) + len(shown)
                 at += len(cell) + 1
 
@@ -186,4 +208,7 @@ def _columns(text: str) -> Spans:
 def is_secret(name: str, value: str) -> bool:
     """Return whether a variable of the environment may hold a secret, by its name or by its value."""
     stated = f"{name}={value}"
-    return bool(_NAME.search(name) or re.search(r"[0-9a-fA-F]{32}", value)) or redacted(stated) != stated
+    return (
+        bool(_NAME.search(name) or re.search(r"[0-9a-fA-F]{32}", value))
+        or redacted(stated) != stated
+    )

@@ -22,6 +22,9 @@ class Plot:
     content: bytes
 
 
-FORMATS = {"comparison_report.md": "tprimat.report.markdown", "comparison_report.html": "tprimat.report.page"}
+FORMATS = {
+    "comparison_report.md": "tprimat.report.markdown",
+    "comparison_report.html": "tprimat.report.page",
+}
 """The files that `compare` writes, and the module of each with its render(report, sources, plot) -> bytes; report is a
 verdict.Report, plot a Plot or None."""

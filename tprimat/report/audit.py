@@ -36,20 +36,32 @@ def document(audited: Sequence[Audited]) -> Document:
     for row in sorted(wrong, key=lambda row: (row.findings[0].severity, row.findings[0].rule)):
         first, model = row.findings[0], row.figure.row
         # A mistake in a formula is the same one in every row of the model.
-        alike = (model and model.name, first.explanations) if first.rule == "formula" else row.figure
+        alike = (
+            (model and model.name, first.explanations) if first.rule == "formula" else row.figure
+        )
         groups.setdefault(alike, []).append(row)
     counts = [
         f"{number} {title}"
         for rule, title in _TITLES.items()
         if (number := sum(any(finding.rule == rule for finding in row.findings) for row in audited))
     ]
-    if packed := sum(row.figure.task in PACKED and row.figure.tflops_per_gpu is not None for row in audited):
-        counts.append(f"TFLOP/s of {packed} in fine-tuning only bounded, as sequences may be packed")
+    if packed := sum(
+        row.figure.task in PACKED and row.figure.tflops_per_gpu is not None for row in audited
+    ):
+        counts.append(
+            f"TFLOP/s of {packed} in fine-tuning only bounded, as sequences may be packed"
+        )
     unverified = sum(row.findings[0].severity == "unverified" for row in wrong)
-    head = f"{counted(len(wrong) - unverified, 'row')} of {len(audited):,} cannot be right as printed"
+    head = (
+        f"{counted(len(wrong) - unverified, 'row')} of {len(audited):,} cannot be right as printed"
+    )
     head += f", {unverified} unverified" if unverified else ""
-    screen: list[Block] = [Headline(head if wrong else f"{counted(len(audited), 'row')} checked: no contradiction")]
-    screen += [Notes([_entry(group) for group in groups.values()], most=MOST_FINDINGS)] if groups else []
+    screen: list[Block] = [
+        Headline(head if wrong else f"{counted(len(audited), 'row')} checked: no contradiction")
+    ]
+    screen += (
+        [Notes([_entry(group) for group in groups.values()], most=MOST_FINDINGS)] if groups else []
+    )
     return Document([*screen, *([Paragraph(f"Rows: {', '.join(counts)}.")] if counts else [])])
 
 
@@ -58,13 +70,21 @@ def _entry(group: Sequence[Audited]) -> tuple[str, list[str]]:
     first, *rest = row.findings
     model, lines = row.figure.row, sorted(each.figure.line for each in group)
     shown = ", ".join(map(str, lines[:MOST_LINES])) + (", …" if len(lines) > MOST_LINES else "")
-    named = " on ".join(part for part in (model.title if model else row.figure.model, row.figure.gpu) if part)
+    named = " on ".join(
+        part for part in (model.title if model else row.figure.model, row.figure.gpu) if part
+    )
     causes = 2 if first.rule == "encoders" else 1
     below = [*first.explanations[:causes], *(each.text for each in rest if not others)]
-    return plain(f"{PurePath(row.figure.file).name}:{shown} {named}: {first.text}"), [plain(each) for each in below]
+    return plain(f"{PurePath(row.figure.file).name}:{shown} {named}: {first.text}"), [
+        plain(each) for each in below
+    ]
 
 
 def values(audited: Sequence[Audited]) -> list[JsonObject]:
     """Return the rows that have findings, with their place and every explanation."""
     names = ("model", "gpu", "precision", "task", "sequence_length")
-    return [{**fields(row.figure, "file", "line", *names), "findings": row.findings} for row in audited if row.findings]
+    return [
+        {**fields(row.figure, "file", "line", *names), "findings": row.findings}
+        for row in audited
+        if row.findings
+    ]

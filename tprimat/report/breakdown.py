@@ -12,7 +12,15 @@ from tprimat.report.explain import of_model
 from tprimat.results.run import Run
 from tprimat.text import plain, shortened
 
-PARTS = ("total", "computation", "exposed_communication", "exposed_copies", "idle", "communication", "copies")
+PARTS = (
+    "total",
+    "computation",
+    "exposed_communication",
+    "exposed_copies",
+    "idle",
+    "communication",
+    "copies",
+)
 """Parts that come first, in this order; the others follow in the order of the longest."""
 
 ADDING_UP = ("computation", "exposed_communication", "exposed_copies", "idle")
@@ -59,16 +67,21 @@ def breakdowns(model: ModelComparison, caption: str = "") -> list[tuple[Table, s
 
 
 def _kind(run: Run) -> str:
-    return "trace" if run.trace is not None else "report" if run.framework == "tracelens" else "timers"
+    return (
+        "trace" if run.trace is not None else "report" if run.framework == "tracelens" else "timers"
+    )
 
 
-def _named(model: ModelComparison, kinds: Sequence[str], needed: str | None = None) -> tuple[list[str], list[Run]]:
+def _named(
+    model: ModelComparison, kinds: Sequence[str], needed: str | None = None
+) -> tuple[list[str], list[Run]]:
     """Return names and runs. Each run is a column: traces seldom state their GPU, so two systems may look like one."""
     found = [
         (system.name, number, result)
         for system in model.systems
         for number, result in enumerate(system.runs, 1)
-        if (result.run.breakdown.get(needed) if needed else result.run.breakdown) and _kind(result.run) in kinds
+        if (result.run.breakdown.get(needed) if needed else result.run.breakdown)
+        and _kind(result.run) in kinds
     ]
     names = [name for name, _, _ in found]
     if len(set(names)) < len(names):
@@ -79,19 +92,32 @@ def _named(model: ModelComparison, kinds: Sequence[str], needed: str | None = No
 
 
 def _title(part: str) -> str:
-    return shortened(plain(part if " " in part else part.removesuffix("_s").replace("_", " ")), LONGEST_NAME)
+    return shortened(
+        plain(part if " " in part else part.removesuffix("_s").replace("_", " ")), LONGEST_NAME
+    )
 
 
 def _parts(runs: Sequence[Run]) -> list[str]:
     known = list(
-        dict.fromkeys(part for run in runs for part in run.breakdown if run.trace is None or part not in OF_LOOP)
+        dict.fromkeys(
+            part
+            for run in runs
+            for part in run.breakdown
+            if run.trace is None or part not in OF_LOOP
+        )
     )
     most = {part: max(run.breakdown.get(part) or 0.0 for run in runs) for part in known}
     kernels = set()
     for run in runs:
-        times = {part: time or 0.0 for part, time in run.breakdown.items() if part.startswith("kernel ")}
+        times = {
+            part: time or 0.0 for part, time in run.breakdown.items() if part.startswith("kernel ")
+        }
         kernels.update(sorted(times, key=lambda part: -times[part])[:MOST_KERNELS])
-    others = [part for part in known if part not in PARTS and (not part.startswith("kernel ") or part in kernels)]
+    others = [
+        part
+        for part in known
+        if part not in PARTS and (not part.startswith("kernel ") or part in kernels)
+    ]
     kinds = {"category": 0, "collective": 1, "kernel": 2}
     others.sort(key=lambda part: (kinds.get(part.split(" ")[0].rstrip(","), 3), -most[part]))
     return [*(part for part in PARTS if part in known), *others]
@@ -119,7 +145,9 @@ def shares(model: ModelComparison) -> tuple[list[str], list[tuple[str, list[floa
     parts = []
     for part in ADDING_UP:
         times = [(run.breakdown.get(part), run.breakdown["total"]) for run in runs]
-        values = [None if time is None or not total else 100 * time / total for time, total in times]
+        values = [
+            None if time is None or not total else 100 * time / total for time, total in times
+        ]
         if any(value is not None for value in values):
             parts.append((_title(part), values))
     return names, parts

@@ -49,7 +49,9 @@ def cost_sentence(found: PairCost, prices: Mapping[str, Price], beside: Sequence
         return (_BRIEF_TIE if beside else _TIE).format(**values)
     saving = span([percent(each) for each in found.saving])
     even = span([_dollars(each) for each in found.break_even_price])
-    return _text(found.outcome, _BRIEF if beside else _CHEAPER).format(**values, saving=saving, even=even)
+    return _text(found.outcome, _BRIEF if beside else _CHEAPER).format(
+        **values, saving=saving, even=even
+    )
 
 
 def forms(found: PairCost) -> JsonObject:
@@ -58,13 +60,21 @@ def forms(found: PairCost) -> JsonObject:
     A piece is a text or the slot of a value; see Outcome for the forms. The first sentence that holds is the answer.
     """
     names = _names(found)
-    every = [(each.below_zero, each.savings, each.break_even, _text(each)) for each in outcomes(*found.break_even)]
+    every = [
+        (each.below_zero, each.savings, each.break_even, _text(each))
+        for each in outcomes(*found.break_even)
+    ]
     held = [
         {"below_zero": below, "saving": savings, "even": even, "text": _pieces(text, names)}
         for below, savings, even, text in (*every, (None, (), (), _TIE))
     ]
     one = [_pieces(form, names) for form in _ONE_PRICE.values()]
-    return {"unknown": _break_even(found, {}), "one": one, "above": _pieces(_ABOVE, {}), "outcomes": held}
+    return {
+        "unknown": _break_even(found, {}),
+        "one": one,
+        "above": _pieces(_ABOVE, {}),
+        "outcomes": held,
+    }
 
 
 def _names(found: PairCost) -> dict[str, str]:
@@ -77,9 +87,15 @@ def _break_even(found: PairCost, prices: Mapping[str, Price]) -> str:
     names, (low, high), form = _names(found), found.break_even, _NO_PRICE
     bounds = [f"{low:.2f}×", f"{high:.2f}×"]
     if price := prices.get(names["slower"]):
-        form, bounds = _ONE_PRICE["slower"], [_dollars(price.low * low), _dollars(price.high * high)]
+        form, bounds = (
+            _ONE_PRICE["slower"],
+            [_dollars(price.low * low), _dollars(price.high * high)],
+        )
     elif price := prices.get(names["faster"]):
-        form, bounds = _ONE_PRICE["faster"], [_dollars(price.low / high), _dollars(price.high / low)]
+        form, bounds = (
+            _ONE_PRICE["faster"],
+            [_dollars(price.low / high), _dollars(price.high / low)],
+        )
     form += _ABOVE if bounds[1] != bounds[0] else ""
     return form.format(**names, price=price, low=bounds[0], high=bounds[1])
 
@@ -107,4 +123,10 @@ def _dollars(price: float) -> str:
 
 def percent(share: float) -> str:
     """Return a share that is neither nothing nor all as one that isn't 0 or 100."""
-    return f"{100 * share:.0f}" if 0.01 <= share < 0.995 else f"{100 * share:.1g}" if share < 0.01 else ">99"
+    return (
+        f"{100 * share:.0f}"
+        if 0.01 <= share < 0.995
+        else f"{100 * share:.1g}"
+        if share < 0.01
+        else ">99"
+    )

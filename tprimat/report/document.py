@@ -13,9 +13,31 @@ from tprimat.checks import Finding
 from tprimat.checks.settings import joined
 from tprimat.compare import Comparison, Group, ModelComparison, Pair, SystemResult
 from tprimat.compare.cost import cost, efficiencies
-from tprimat.report import Sources, efficiency, explain, published, rates, scaling, tables, target, verdict
+from tprimat.report import (
+    Sources,
+    efficiency,
+    explain,
+    published,
+    rates,
+    scaling,
+    tables,
+    target,
+    verdict,
+)
 from tprimat.report import screen as first_screen
-from tprimat.report.blocks import Block, Code, Content, Document, Heading, Image, Notes, Paragraph, Script, Table, notes
+from tprimat.report.blocks import (
+    Block,
+    Code,
+    Content,
+    Document,
+    Heading,
+    Image,
+    Notes,
+    Paragraph,
+    Script,
+    Table,
+    notes,
+)
 from tprimat.report.costs import cost_sentence
 from tprimat.report.tables import Cell, Row
 from tprimat.report.verdict import Report
@@ -64,7 +86,12 @@ def of(report: Report, sources: Sources, *, plot: bool) -> Document:
         pictured = [part for part in found.screen if plot or not isinstance(part, Image)]
         screen += [Heading(2, "Scaling"), *pictured, *found.details]
     picture = [Image(PLOT)] if plot and report.scaling is None else []
-    summary = [Heading(2, "Executive summary"), *first_screen.blocks(report), *picture, *first_screen.others(report)]
+    summary = [
+        Heading(2, "Executive summary"),
+        *first_screen.blocks(report),
+        *picture,
+        *first_screen.others(report),
+    ]
     if report.headline:
         summary += first_screen.verdicts(report)
     reproduce = [Heading(2, "Reproduce"), *repeat(report.comparison, sources)]
@@ -90,14 +117,24 @@ def sections(report: Report) -> Iterator[Block]:
             yield from section(model)
 
     targets = (
-        [] if report.scaling else [block for model in comparison.models for block in target.blocks(comparison, model)]
+        []
+        if report.scaling
+        else [block for model in comparison.models for block in target.blocks(comparison, model)]
     )
     for title, opening, section in (
         ("Performance metrics", METHOD, each_model(lambda model: _performance(comparison, model))),
         *(((*target.heading(comparison), targets),) if targets else ()),
         ("Configuration diff", "", each_model(_config_diff)),
-        ("Efficiency and cost", EFFICIENCY, each_model(lambda model: _efficiency(comparison, model))),
-        ("Memory usage", f"{MEMORY} 1 GB is 10⁹ bytes; values are per GPU, or of the CPU.", each_model(_memory)),
+        (
+            "Efficiency and cost",
+            EFFICIENCY,
+            each_model(lambda model: _efficiency(comparison, model)),
+        ),
+        (
+            "Memory usage",
+            f"{MEMORY} 1 GB is 10⁹ bytes; values are per GPU, or of the CPU.",
+            each_model(_memory),
+        ),
         ("Hardware configuration", "", hardware(comparison)),
         ("Detailed analysis", "", each_model(_details)),
         ("Sources", "", (*files(comparison), *notes(by_reason(comparison.notes), "Notes"))),
@@ -116,12 +153,19 @@ def _performance(comparison: Comparison, model: ModelComparison) -> Iterator[Blo
             Row(tables.titled(each), tuple(map(Cell, _others(group, each.name))))
             for each in others
             # Of one device each, the throughput of all is that of one, which stands above.
-            if each.name != "tokens_per_second" or any(system.count != 1 for system in group.systems)
+            if each.name != "tokens_per_second"
+            or any(system.count != 1 for system in group.systems)
         ]
-        yield from tables.explained(_grid(group, [*tables.speed_rows(group, footnotes), *_known(more)]))
+        yield from tables.explained(
+            _grid(group, [*tables.speed_rows(group, footnotes), *_known(more)])
+        )
     yield from notes(_by_text(model, lambda system: system.value_warnings))
     # Without prices, a break-even is a speedup in other words, so only the leaders have one.
-    pairs = model.pairs if comparison.prices else [group.leaders for group in model.groups if group.leaders]
+    pairs = (
+        model.pairs
+        if comparison.prices
+        else [group.leaders for group in model.groups if group.leaders]
+    )
     costs = [each for pair in pairs if (each := cost(comparison, pair)) is not None]
     yield from notes([cost_sentence(each, comparison.prices) for each in costs], "Cost")
 
@@ -130,13 +174,23 @@ def _config_diff(model: ModelComparison) -> Iterator[Block]:
     for group in model.groups:
         names = [system.name for system in group.systems]
         if differing := [row for row in group.settings if row.differs]:
-            cells = [Row(row.title, tuple(Cell(value or UNKNOWN) for value in row.values)) for row in differing]
+            cells = [
+                Row(row.title, tuple(Cell(value or UNKNOWN) for value in row.values))
+                for row in differing
+            ]
             yield tables.texts(names, cells)
         elif len(group.systems) > 1:
             yield Paragraph("No settings differ.")
-        shared = [f"{row.title} {row.values[0]}" for row in group.settings if not row.differs and not row.unknown]
+        shared = [
+            f"{row.title} {row.values[0]}"
+            for row in group.settings
+            if not row.differs and not row.unknown
+        ]
         unstated = [row.title for row in group.settings if row.unknown and row.essential]
-        for title, texts in (("Same on all systems", shared), ("Not reported by any system", unstated)):
+        for title, texts in (
+            ("Same on all systems", shared),
+            ("Not reported by any system", unstated),
+        ):
             if texts:
                 yield Paragraph(f"{title}: {', '.join(texts)}.")
 
@@ -164,13 +218,17 @@ def _efficiency(comparison: Comparison, model: ModelComparison) -> Iterator[Bloc
 
 
 def _by_text(model: ModelComparison, read: Callable[[SystemResult], Iterable[str]]) -> list[str]:
-    return each_once(((system.name, text) for system in model.systems for text in read(system)), len(model.systems))
+    return each_once(
+        ((system.name, text) for system in model.systems for text in read(system)),
+        len(model.systems),
+    )
 
 
 def beside_published(model: ModelComparison) -> list[Block]:
     """Return the speeds beside those that are published of the same."""
     return notes(
-        published.beside(model), "Published results for the same GPU, model, task, precision and sequence length"
+        published.beside(model),
+        "Published results for the same GPU, model, task, precision and sequence length",
     )
 
 
@@ -186,14 +244,20 @@ _HARDWARE: tuple[tuple[str, Callable[[Run], object]], ...] = (
     ("Memory per GPU", lambda run: units.gigabytes(run.gpu_info.total_memory_gb)),
     ("Cores per GPU", lambda run: run.gpu_info.gpu_cores),
     ("Architecture", lambda run: run.gpu_info.architecture),
-    ("Software stack", lambda run: joined(run.gpu_info.software_stack, run.gpu_info.software_version, by=" ")),
+    (
+        "Software stack",
+        lambda run: joined(run.gpu_info.software_stack, run.gpu_info.software_version, by=" "),
+    ),
     ("PyTorch", lambda run: run.gpu_info.pytorch_version),
     ("Framework", lambda run: run.framework),
     ("Host", lambda run: run.environment.hostname),
     ("CPU", lambda run: run.environment.cpu),
     ("Operating system", lambda run: run.environment.os),
     ("Container", lambda run: run.environment.container),
-    ("GPU memory of other processes", lambda run: units.gigabytes(run.environment.memory_held_by_others_gb)),
+    (
+        "GPU memory of other processes",
+        lambda run: units.gigabytes(run.environment.memory_held_by_others_gb),
+    ),
 )
 
 
@@ -202,12 +266,18 @@ def hardware(comparison: Comparison) -> Iterator[Block]:
     runs: dict[str, list[Run]] = {}
     for system in comparison.systems:
         runs.setdefault(system.name, []).extend(result.run for result in system.runs)
-    every = [Row(title, tuple(Cell(_values(map(read, group))) for group in runs.values())) for title, read in _HARDWARE]
+    every = [
+        Row(title, tuple(Cell(_values(map(read, group))) for group in runs.values()))
+        for title, read in _HARDWARE
+    ]
     yield tables.texts(list(runs), _known(every))
 
 
 def _values(values: Iterable[object]) -> str:
-    return ", ".join(dict.fromkeys(plain(value) for value in values if value not in (None, UNKNOWN))) or UNKNOWN
+    return (
+        ", ".join(dict.fromkeys(plain(value) for value in values if value not in (None, UNKNOWN)))
+        or UNKNOWN
+    )
 
 
 def _details(model: ModelComparison) -> Iterator[Block]:
@@ -230,10 +300,15 @@ def evidence(comparison: Comparison) -> Iterator[Block]:
     """Yield what a comparison rests on: files with their digests, and what the checks and readers say of the runs."""
     yield from files(comparison)
     for model in comparison.models:
-        used = [f"{each.full_name}: {len(each.valid_runs)} of {len(each.runs)} runs used" for each in model.systems]
+        used = [
+            f"{each.full_name}: {len(each.valid_runs)} of {len(each.runs)} runs used"
+            for each in model.systems
+        ]
         yield from notes(used, f"Systems, {model.title}")
         yield from judgements(model)
-        yield from notes(_by_text(model, lambda each: [*each.value_warnings, *each.run_warnings]), "Warnings")
+        yield from notes(
+            _by_text(model, lambda each: [*each.value_warnings, *each.run_warnings]), "Warnings"
+        )
 
 
 def judgements(model: ModelComparison) -> Iterator[Block]:
@@ -247,7 +322,10 @@ def judgements(model: ModelComparison) -> Iterator[Block]:
             [
                 (
                     f"{finding.severity} ({finding.rule}), {join_names(names)}: {finding.text}",
-                    [f"possible explanation: {explanation}" for explanation in finding.explanations],
+                    [
+                        f"possible explanation: {explanation}"
+                        for explanation in finding.explanations
+                    ],
                 )
                 for finding, names in found.items()
             ],
@@ -268,7 +346,10 @@ def _comparisons(pairs: Iterable[Pair]) -> Iterator[Block]:
     found = [compared(pair) for pair in pairs]
     often = Counter(line for _, lines in found for line in lines)
     shared = [line for line, count in often.items() if count > max(1, len(found) / 2)]
-    yield Notes([(name, [line for line in lines if line not in shared]) for name, lines in found], "Comparisons")
+    yield Notes(
+        [(name, [line for line in lines if line not in shared]) for name, lines in found],
+        "Comparisons",
+    )
     for line in shared:
         others = [name.rpartition(": ")[0] for name, lines in found if line not in lines]
         yield from notes([f"all{' but ' if others else ''}{'; '.join(others)}: {line}"])
@@ -288,8 +369,14 @@ def compared(pair: Pair) -> tuple[str, list[str]]:
         lines.append(f"{units.times(segment.value)} in {where}")
     if (effect := ratio.minimum_detectable_effect) is not None:
         runs = ratio.runs_needed
-        needed = "" if runs is None else f"; about {runs} runs each would confirm the observed difference"
-        lines.append(f"smallest difference that these runs can detect with 80% power: {effect:.1%}{needed}")
+        needed = (
+            ""
+            if runs is None
+            else f"; about {runs} runs each would confirm the observed difference"
+        )
+        lines.append(
+            f"smallest difference that these runs can detect with 80% power: {effect:.1%}{needed}"
+        )
     if pair.training.reasons:
         lines.append(f"{_TRAININGS[pair.training.same]} ({'; '.join(pair.training.reasons)})")
     if pair.sensitivity:
@@ -306,17 +393,42 @@ def _runs(group: Group) -> Iterator[Block]:
     for system in group.systems:
         untimed = [rates.untimed(system)] * 3
         for result in system.runs:
-            values, start = result.summary.performance, re.sub(r"\.\d+", "", result.run.timestamp or "unknown")
-            steps = [result.run.status, units.number(values.total_steps, 0), tables.steady_steps(result)]
+            values, start = (
+                result.summary.performance,
+                re.sub(r"\.\d+", "", result.run.timestamp or "unknown"),
+            )
+            steps = [
+                result.run.status,
+                units.number(values.total_steps, 0),
+                tables.steady_steps(result),
+            ]
             times = untimed
             if (mean := values.avg_step_time_seconds) is not None:
-                times = [units.duration(values.warmup_time_seconds), units.seconds(mean), rates.rate(result.rate)]
+                times = [
+                    units.duration(values.warmup_time_seconds),
+                    units.seconds(mean),
+                    rates.rate(result.rate),
+                ]
             name = "" if result is not system.runs[0] else system.name
             rows.append([name, Code(result.file), start, *steps, *times])
     unit = rates.rate_unit(group.systems)
-    header = ["System", "File", "Start", "Status", "Steps", "Steady state", "Warm-up", "Mean step", unit]
+    header = [
+        "System",
+        "File",
+        "Start",
+        "Status",
+        "Steps",
+        "Steady state",
+        "Warm-up",
+        "Mean step",
+        unit,
+    ]
     columns = list(zip(header, *rows, strict=True))
-    same = [(title, texts[0]) for title, *texts in columns[2:] if len(texts) > 2 and len(set(texts)) == 1]
+    same = [
+        (title, texts[0])
+        for title, *texts in columns[2:]
+        if len(texts) > 2 and len(set(texts)) == 1
+    ]
     common = ", ".join(f"{title.lower()} {text}" for title, text in same if text != UNKNOWN)
     yield Paragraph(f"Runs (same in all: {common}):" if common else "Runs:")
     first, *lines = zip(*(each for each in columns if each[:2] not in same), strict=True)
@@ -325,7 +437,9 @@ def _runs(group: Group) -> Iterator[Block]:
 
 def files(comparison: Comparison) -> Iterator[Block]:
     """Yield the files that the report rests on, with their digests."""
-    rows: list[list[Content]] = [[Code(file.name), str(len(file.runs)), Code(file.sha256)] for file in comparison.files]
+    rows: list[list[Content]] = [
+        [Code(file.name), str(len(file.runs)), Code(file.sha256)] for file in comparison.files
+    ]
     yield Table(["Result file", "Runs", "sha256"], rows, right_from=99)
     logs = {
         (source.path, source.sha256 or "unknown")
@@ -336,7 +450,11 @@ def files(comparison: Comparison) -> Iterator[Block]:
     } - {(file.name, file.sha256) for file in comparison.files}
     if logs:
         yield Paragraph("The results were imported from these logs:")
-        yield Table(["Log", "sha256"], [[Code(path), Code(digest)] for path, digest in sorted(logs)], right_from=99)
+        yield Table(
+            ["Log", "sha256"],
+            [[Code(path), Code(digest)] for path, digest in sorted(logs)],
+            right_from=99,
+        )
 
 
 def repeat(comparison: Comparison, sources: Sources) -> Iterator[Block]:
@@ -360,8 +478,13 @@ def _others(group: Group, name: str) -> list[str]:
     if name == "final_loss":
         return rates.final_losses(group.systems)
     values = [system.value(name) for system in group.systems]
-    texts = ("" if each is None else units.number(each, 0) if each >= 1000 else f"{each:.4g}" for each in values)
-    return [text or rates.untimed(system) for text, system in zip(texts, group.systems, strict=True)]
+    texts = (
+        "" if each is None else units.number(each, 0) if each >= 1000 else f"{each:.4g}"
+        for each in values
+    )
+    return [
+        text or rates.untimed(system) for text, system in zip(texts, group.systems, strict=True)
+    ]
 
 
 def _known(rows: Iterable[Row]) -> list[Row]:

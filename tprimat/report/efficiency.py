@@ -41,7 +41,11 @@ def efficiency_tables(comparison: Comparison) -> list[EfficiencyTable]:
             elif not system.valid_runs:
                 reason = system.why_untimed.removeprefix("has ")
             price = comparison.prices.get(system.name)
-            tables.append(EfficiencyTable(system.name, model.title, price, efficiencies(comparison, system), reason))
+            tables.append(
+                EfficiencyTable(
+                    system.name, model.title, price, efficiencies(comparison, system), reason
+                )
+            )
     return tables
 
 
@@ -66,7 +70,9 @@ def micro_batches(comparison: Comparison) -> list[str]:
                 continue
             fits, why = efficiency.largest_micro_batch(one.run, other.run)
             if fits is not None:
-                notes.append(f"{model.title}, {one.name}: a micro-batch of up to {fits} sequences fits ({why})")
+                notes.append(
+                    f"{model.title}, {one.name}: a micro-batch of up to {fits} sequences fits ({why})"
+                )
     return notes
 
 
@@ -78,7 +84,9 @@ def document(tables: Sequence[EfficiencyTable], remarks: Sequence[str]) -> Docum
         screen.append(Headline(f"{table.model}, {table.name}{price}"))
         if table.columns:
             screen.append(Table(*figures(table.columns)))
-        has_range = any(value.low is not None for each in table.columns for value in each.values.values())
+        has_range = any(
+            value.low is not None for each in table.columns for value in each.values.values()
+        )
         run = "within-run intervals: run-to-run variation is unknown"
         is_within = any(each.steps.startswith("steps") for each in table.columns)
         ranges = f"Intervals: {run if is_within else f'{level()} CI of the mean over runs'}"
@@ -108,7 +116,10 @@ def _brief(tables: Sequence[EfficiencyTable]) -> list[str]:
 def figures(found: Sequence[Efficiency]) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of a table with a column for each system."""
     cells = [
-        [f"{metric.title}, {metric.unit}", *(figure(each.values.get(metric.name)) for each in found)]
+        [
+            f"{metric.title}, {metric.unit}",
+            *(figure(each.values.get(metric.name)) for each in found),
+        ]
         for metric in rows(found)
     ]
     return ["", *(each.steps for each in found)], cells
@@ -133,7 +144,9 @@ def reasons(found: Sequence[Efficiency]) -> list[str]:
             if value is not None and value.reason:
                 titles_of.setdefault(value.reason, {})[metric.title] = None
     texts = [f"{', '.join(titles)}: {reason}" for reason, titles in titles_of.items()]
-    return texts + [f"Hint: {hint}" for hint in dict.fromkeys(hint for each in found for hint in each.hints)]
+    return texts + [
+        f"Hint: {hint}" for hint in dict.fromkeys(hint for each in found for hint in each.hints)
+    ]
 
 
 def _digits(value: float) -> str:

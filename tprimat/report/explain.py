@@ -8,8 +8,27 @@ from collections.abc import Iterator, Sequence
 from tprimat import units
 from tprimat.analysis.intervals import Bounds, level
 from tprimat.compare import ModelComparison
-from tprimat.compare.step_difference import Achieved, Bar, Explanation, Limit, Operator, explain, is_limited, traced
-from tprimat.report.blocks import DETAIL, Block, Document, Heading, Headline, NextSteps, Paragraph, Table, notes
+from tprimat.compare.step_difference import (
+    Achieved,
+    Bar,
+    Explanation,
+    Limit,
+    Operator,
+    explain,
+    is_limited,
+    traced,
+)
+from tprimat.report.blocks import (
+    DETAIL,
+    Block,
+    Document,
+    Heading,
+    Headline,
+    NextSteps,
+    Paragraph,
+    Table,
+    notes,
+)
 from tprimat.report.json_values import fields
 from tprimat.report.traces import kernel_title, ms, part_title, work_title
 from tprimat.report.verdict import gain
@@ -58,7 +77,10 @@ def of_model(model: ModelComparison) -> Explanation | None:
     leaders = next((group.leaders for group in model.groups if group.leaders is not None), None)
     systems = model.systems if leaders is None else (leaders.faster, leaders.slower)
     # Of each system the first run that has a trace.
-    runs = [[each for result in system.runs if (each := traced(result.run, system.name))] for system in systems]
+    runs = [
+        [each for result in system.runs if (each := traced(result.run, system.name))]
+        for system in systems
+    ]
     found = [each[0] for each in runs if each]
     return explain(*found) if len(found) == 2 else None
 
@@ -79,7 +101,11 @@ def headline(explanation: Explanation) -> str:
     faster, slower = sorted((explanation.before, explanation.after), key=lambda each: each.seconds)
     times = f"{ms(faster.seconds)} vs {ms(slower.seconds)} ms per step"
     # A trace is of single GPUs, and the work of each is known to be the same.
-    per, doubt = (" per step", ", if both do the same work") if None in explanation.products else (" per GPU", "")
+    per, doubt = (
+        (" per step", ", if both do the same work")
+        if None in explanation.products
+        else (" per GPU", "")
+    )
     if explanation.interval is not None and explanation.interval[0] <= 0 <= explanation.interval[1]:
         return f"No significant difference between {faster.name} and {slower.name}{doubt}: {times}"
     return f"{faster.name} is {gain([slower.seconds / faster.seconds], per)} {slower.name}{doubt}: {times}"
@@ -96,7 +122,11 @@ def different_work(explanation: Explanation) -> str | None:
         return f"different work, {title} takes {first} of the computation in {names[0]} and {second} in {names[1]}"
     if ratio is None:
         return None
-    more, less = (explanation.after, explanation.before) if ratio > 1 else (explanation.before, explanation.after)
+    more, less = (
+        (explanation.after, explanation.before)
+        if ratio > 1
+        else (explanation.before, explanation.after)
+    )
     factor = units.times(max(ratio, 1 / ratio))
     return f"different work, a step of {more.name} has {factor} the matrix-product FLOPs of {less.name}"
 
@@ -105,7 +135,10 @@ def reasons(explanation: Explanation) -> list[str]:
     """Return in a sentence each where either is slower, or what limits the steps instead of GPU work."""
     names, limits = (explanation.before.name, explanation.after.name), explanation.limits
     if "gpu" not in limits:
-        which = {limit: [name for name, each in zip(names, limits, strict=True) if each == limit] for limit in limits}
+        which = {
+            limit: [name for name, each in zip(names, limits, strict=True) if each == limit]
+            for limit in limits
+        }
         return [
             f"{join_names(of)}: the GPU {CAUSES[limit]}, for {_share(explanation, limit)} of the step"
             for limit, of in which.items()
@@ -116,9 +149,13 @@ def reasons(explanation: Explanation) -> list[str]:
         if limit != "gpu"
     ]
     for name, sign in ((names[1], 1), (names[0], -1)):
-        bars = [bar for bar in explanation.bars if sign * bar.delta > SMALL * explanation.before.seconds][:3]
+        bars = [
+            bar for bar in explanation.bars if sign * bar.delta > SMALL * explanation.before.seconds
+        ][:3]
         if bars and explanation.is_comparable:
-            parts = join_names([f"{part_title(bar.part)} (+{ms(abs(bar.delta))} ms)" for bar in bars])
+            parts = join_names(
+                [f"{part_title(bar.part)} (+{ms(abs(bar.delta))} ms)" for bar in bars]
+            )
             found.append(f"{name} is slower in {parts}")
     return found
 
@@ -132,7 +169,11 @@ def look_first(explanation: Explanation) -> str | None:
         slower = explanation.after if ratio > 1 else explanation.before
         percent = f"{max(ratio, 1 / ratio) - 1:.0%}"
         return f"clocks and power limit: all kinds of kernels are about {percent} slower on {slower.name}"
-    cause = "communication" if bar.part not in IDLE and "communication" in explanation.limits else bar.part
+    cause = (
+        "communication"
+        if bar.part not in IDLE and "communication" in explanation.limits
+        else bar.part
+    )
     if cause in ADVICE:
         return ADVICE[cause]
     operator = bar.operators[0] if bar.operators else None
@@ -144,7 +185,11 @@ def look_first(explanation: Explanation) -> str | None:
 
 def speeds(explanation: Explanation, operator: Operator) -> str:
     """Return how fast an operator's matrix products ran in both traces; empty for another operator."""
-    named = zip((explanation.before.name, explanation.after.name), operator.achieved(explanation), strict=True)
+    named = zip(
+        (explanation.before.name, explanation.after.name),
+        operator.achieved(explanation),
+        strict=True,
+    )
     return ", ".join(f"{name} {_achieved(achieved)}" for name, achieved in named if achieved)
 
 
@@ -153,7 +198,11 @@ def operator_title(operator: Operator) -> str:
     name = operator.name.removeprefix("aten::")
     if not (operator.before or operator.after)[0].operator:
         return shortened(kernel_title(operator.name), 40)
-    size = operator.product.title if operator.product else "×".join(map(str, next(filter(None, operator.shapes), ())))
+    size = (
+        operator.product.title
+        if operator.product
+        else "×".join(map(str, next(filter(None, operator.shapes), ())))
+    )
     return plain(f"{name} {size}".strip())
 
 
@@ -175,9 +224,15 @@ def document(explanation: Explanation) -> Document:
     for found, title in details(explanation):
         operators += (Heading(3, title), found)
     reasoned = [Paragraph(reason, DETAIL) for reason in reasons(explanation)]
-    answer: list[Block] = [Headline(headline(explanation)), *reasoned, table(explanation, most=MOST_BARS)]
+    answer: list[Block] = [
+        Headline(headline(explanation)),
+        *reasoned,
+        table(explanation, most=MOST_BARS),
+    ]
     screen: list[Block] = [*answer, *caution, *advice]
-    return Document(screen, [table(explanation), *operators], [Headline(headline(explanation)), *advice])
+    return Document(
+        screen, [table(explanation), *operators], [Headline(headline(explanation)), *advice]
+    )
 
 
 def caveats(explanation: Explanation) -> Iterator[str]:
@@ -205,16 +260,29 @@ def table(explanation: Explanation, caption: str = "", most: int | None = None) 
     small = SMALL * max(explanation.before.seconds, explanation.after.seconds)
     shown = [bar for bar in explanation.bars if most is None or abs(bar.delta) >= small][:most]
     rows = [
-        [part_title(bar.part), ms(bar.before), ms(bar.after), _delta(bar.delta, bar.interval), _behind(bar)]
+        [
+            part_title(bar.part),
+            ms(bar.before),
+            ms(bar.after),
+            _delta(bar.delta, bar.interval),
+            _behind(bar),
+        ]
         for bar in shown
     ]
     if rest := explanation.bars[len(shown) :]:
         before, after = sum(bar.before for bar in rest), sum(bar.after for bar in rest)
-        rows.append([counted(len(rest), "smaller part"), ms(before), ms(after), _signed(after - before), ""])
+        rows.append(
+            [counted(len(rest), "smaller part"), ms(before), ms(after), _signed(after - before), ""]
+        )
     whole = _delta(explanation.delta, explanation.interval)
     rows.append(["step", ms(explanation.before.seconds), ms(explanation.after.seconds), whole, ""])
     difference = "difference" if explanation.interval is None else f"difference ± {level()} CI"
-    return Table(["ms per step", *names, difference, "kernels that differ most"], rows, caption=caption, is_cut=True)
+    return Table(
+        ["ms per step", *names, difference, "kernels that differ most"],
+        rows,
+        caption=caption,
+        is_cut=True,
+    )
 
 
 def details(explanation: Explanation) -> Iterator[tuple[Table, str]]:
@@ -250,7 +318,9 @@ def values(explanation: Explanation) -> JsonObject:
         before, after = operator.achieved(explanation)
         return {
             **fields(operator, "name", "shapes", "seconds", "difference=delta"),
-            "kernels": [[work.kernel for work in works] for works in (operator.before, operator.after)],
+            "kernels": [
+                [work.kernel for work in works] for works in (operator.before, operator.after)
+            ],
             "achieved": [each and dataclasses.asdict(each) for each in (before, after)],
         }
 
@@ -290,17 +360,25 @@ def waterfall(explanation: Explanation) -> JsonObject:
         drawn.append((title, 1e3 * at, 1e3 * delta, note))
         at += delta
     drawn.append((explanation.after.name, 0.0, 1e3 * at, ""))
-    return dict(zip(("names", "bases", "values", "notes"), map(list, zip(*drawn, strict=True)), strict=True))
+    return dict(
+        zip(("names", "bases", "values", "notes"), map(list, zip(*drawn, strict=True)), strict=True)
+    )
 
 
 def _delta(delta: float, interval: Bounds | None) -> str:
-    return _signed(delta) if interval is None else f"{_signed(delta)} ± {ms((interval[1] - interval[0]) / 2)}"
+    return (
+        _signed(delta)
+        if interval is None
+        else f"{_signed(delta)} ± {ms((interval[1] - interval[0]) / 2)}"
+    )
 
 
 def _behind(bar: Bar) -> str:
     """Return the kernels behind a part: the pair of the operator that differs most."""
     operator = bar.operators[0] if bar.operators else None
-    names = [_kernel(work) for work in (operator.before, operator.after) if work] if operator else []
+    names = (
+        [_kernel(work) for work in (operator.before, operator.after) if work] if operator else []
+    )
     return " vs ".join(dict.fromkeys(names))
 
 
@@ -316,7 +394,9 @@ def _share(explanation: Explanation, limit: Limit) -> str:
     bars = [bar for bar in explanation.bars if is_limited(bar.part, limit)]
     times = (sum(bar.before for bar in bars), sum(bar.after for bar in bars))
     systems = zip((explanation.before, explanation.after), explanation.limits, times, strict=True)
-    return " and ".join(f"{seconds / system.seconds:.0%}" for system, each, seconds in systems if each == limit)
+    return " and ".join(
+        f"{seconds / system.seconds:.0%}" for system, each, seconds in systems if each == limit
+    )
 
 
 def _achieved(achieved: Achieved) -> str:

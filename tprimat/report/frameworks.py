@@ -8,7 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from tprimat import units
 from tprimat.compare import Group, SystemResult
 from tprimat.report import tables
-from tprimat.report.blocks import DETAIL, Block, Document, Heading, Headline, NextSteps, Paragraph, Table, notes
+from tprimat.report.blocks import (
+    DETAIL,
+    Block,
+    Document,
+    Heading,
+    Headline,
+    NextSteps,
+    Paragraph,
+    Table,
+    notes,
+)
 from tprimat.report.rates import final_losses, rate_of, rate_unit, untimed
 from tprimat.report.screen import mark, verdicts
 from tprimat.report.verdict import Answer, Report
@@ -26,18 +36,34 @@ def document(report: Report) -> Document:
     """Return the hardware, a table for each model, and who is fastest; then what differs."""
     comparison = report.comparison
     devices = _each(system.gpu for system in comparison.systems)
-    screen: list[Block] = [Heading(1, f"{' and '.join(devices) or 'Unknown GPU'}: framework comparison")]
-    screen += [Paragraph(text, DETAIL) for text in _header([system.run for system in comparison.systems])]
-    screen.append(Paragraph(f"Loaded: {join_names([plain(file.name) for file in comparison.files])}", DETAIL))
+    screen: list[Block] = [
+        Heading(1, f"{' and '.join(devices) or 'Unknown GPU'}: framework comparison")
+    ]
+    screen += [
+        Paragraph(text, DETAIL) for text in _header([system.run for system in comparison.systems])
+    ]
+    screen.append(
+        Paragraph(f"Loaded: {join_names([plain(file.name) for file in comparison.files])}", DETAIL)
+    )
     details = []
     for model in comparison.models:
         screen.append(Heading(2, model.title))
         for group in model.groups:
-            header = ["Framework", capitalized(rate_unit(group.systems)), "Avg step time", "Final loss", "Total time"]
-            screen.append(Table(header, [*map(_row, group.systems, final_losses(group.systems, ".4f"))]))
+            header = [
+                "Framework",
+                capitalized(rate_unit(group.systems)),
+                "Avg step time",
+                "Final loss",
+                "Total time",
+            ]
+            screen.append(
+                Table(header, [*map(_row, group.systems, final_losses(group.systems, ".4f"))])
+            )
             texts = []
             for row in (each for each in group.settings if each.differs):
-                values = "; ".join(dict.fromkeys("unknown" if value is None else value for value in row.values))
+                values = "; ".join(
+                    dict.fromkeys("unknown" if value is None else value for value in row.values)
+                )
                 texts.append(f"{row.title}: {shortened(values, LONGEST_VALUES)}")
             details += notes(texts, f"Configuration differences, {model.title}")
     screen.append(Heading(1, "Performance summary"))
@@ -47,7 +73,12 @@ def document(report: Report) -> Document:
 
 
 _HEADER: tuple[tuple[str, Callable[[Run], object]], ...] = (
-    ("Hardware", lambda run: run.gpu_info.device_name or (run.environment.cpu if run.platform == "cpu" else None)),
+    (
+        "Hardware",
+        lambda run: (
+            run.gpu_info.device_name or (run.environment.cpu if run.platform == "cpu" else None)
+        ),
+    ),
     ("GPUs", lambda run: run.num_gpus),
     ("PyTorch", lambda run: run.gpu_info.pytorch_version),
 )
@@ -61,7 +92,11 @@ def _header(runs: Sequence[Run]) -> list[str]:
         some = " (not reported by all)" if any(stated) and None in stated else ""
         lines.append(f"{title}: {', '.join(_each(stated)) or 'unknown'}{some}")
     for title in _STACKS:
-        versions = [run.gpu_info.software_version for run in runs if run.gpu_info.software_stack == title.lower()]
+        versions = [
+            run.gpu_info.software_version
+            for run in runs
+            if run.gpu_info.software_stack == title.lower()
+        ]
         if versions:
             lines.append(f"{title}: {', '.join(_each(versions)) or 'unknown'}")
     return lines

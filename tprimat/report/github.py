@@ -13,7 +13,10 @@ from tprimat.text import plain
 
 def workflow_commands(found: RegressionCheck) -> list[str]:
     """Return a workflow command for each check, the most severe first, as GitHub shows ten of each level."""
-    levels = {"within": "notice", "inconclusive": "error" if found.fail_on_inconclusive else "warning"}
+    levels = {
+        "within": "notice",
+        "inconclusive": "error" if found.fail_on_inconclusive else "warning",
+    }
     return [
         _command(levels.get(check.answer, "error"), title, text, _place(check))
         for check, title, text in regression.sentences(found)
@@ -39,14 +42,18 @@ def _place(check: Check) -> dict[str, str]:
     run, first = results[0].run, results[0].summary.steady.first_step
     logs = run.source.files if run.source else ()
     line = run.lines[run.steps.index(first)] if logs and first in run.steps else None
-    return {"file": logs[0].path if logs else results[0].file, **({"line": str(line)} if line else {})}
+    return {
+        "file": logs[0].path if logs else results[0].file,
+        **({"line": str(line)} if line else {}),
+    }
 
 
 def _command(level: str, title: str, text: str, place: dict[str, str]) -> str:
     """Return one line. The text comes from results and logs: it must neither end the line nor add a property."""
     properties = {"title": title, **place}
     shown = ",".join(
-        f"{name}={_escaped(value).replace(':', '%3A').replace(',', '%2C')}" for name, value in properties.items()
+        f"{name}={_escaped(value).replace(':', '%3A').replace(',', '%2C')}"
+        for name, value in properties.items()
     )
     return f"::{level} {shown}::{_escaped(text)}"
 

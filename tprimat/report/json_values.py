@@ -61,7 +61,9 @@ def comparison_values(report: Report) -> JsonObject:
     for model in comparison.models:
         groups = [_group(comparison, answer) for answer in report.answers if answer.model is model]
         models.append({"model": model.model, "title": model.title, "groups": groups})
-    files = [{**fields(file, "name", "sha256"), "runs": len(file.runs)} for file in comparison.files]
+    files = [
+        {**fields(file, "name", "sha256"), "runs": len(file.runs)} for file in comparison.files
+    ]
     return {
         "status": int(comparison.status),
         "mode": comparison.mode,
@@ -78,14 +80,26 @@ def run_values(run: Run, path: Path | str | None) -> JsonObject:
     return {
         "path": None if path is None else str(path),
         **fields(
-            run, "status", "reason=status_reason", "model", "framework", "platform", "scale", "label", "timestamp"
+            run,
+            "status",
+            "reason=status_reason",
+            "model",
+            "framework",
+            "platform",
+            "scale",
+            "label",
+            "timestamp",
         ),
         "num_gpus": run.num_gpus,
         "training_config": run.training_config.known(),
         "performance_metrics": summary.performance.known(),
         "memory_metrics": run.memory_metrics.known(),
         "account": account_values(run, summary),
-        "native_metrics": {name: value for name, value in run.native_metrics.items() if not isinstance(value, tuple)},
+        "native_metrics": {
+            name: value
+            for name, value in run.native_metrics.items()
+            if not isinstance(value, tuple)
+        },
         "warnings": list(dict.fromkeys((*run.sentences, *summary.warnings))),
     }
 
@@ -105,14 +119,17 @@ def efficiency_values(tables: Sequence[EfficiencyTable]) -> list[JsonObject]:
                 "steps": each.steps,
                 "hints": list(each.hints),
                 "values": {
-                    name: fields(value, "value", "low", "high", "note=reason") for name, value in each.values.items()
+                    name: fields(value, "value", "low", "high", "note=reason")
+                    for name, value in each.values.items()
                 },
             }
             for each in table.columns
         ]
         price = None if table.price is None else [table.price.low, table.price.high]
         named = fields(table, "system=name", "model")
-        found.append({**named, "price_usd_per_gpu_hour": price, "reason": table.reason, "columns": columns})
+        found.append(
+            {**named, "price_usd_per_gpu_hour": price, "reason": table.reason, "columns": columns}
+        )
     return found
 
 
@@ -130,9 +147,24 @@ def regression_values(found: RegressionCheck) -> JsonObject:
 
 _CHECK = (
     *("model", "baseline", "candidate"),
-    *("metric=threshold.metric.name", "threshold=threshold.amount", "threshold_unit=threshold.unit", "answer", "text"),
+    *(
+        "metric=threshold.metric.name",
+        "threshold=threshold.amount",
+        "threshold_unit=threshold.unit",
+        "answer",
+        "text",
+    ),
     *("baseline_value=values.0", "candidate_value=values.1", "unit=threshold.metric.unit"),
-    *("baseline_runs=runs.0", "candidate_runs=runs.1", "change", "low", "high", "method", "p", "p_adjusted"),
+    *(
+        "baseline_runs=runs.0",
+        "candidate_runs=runs.1",
+        "change",
+        "low",
+        "high",
+        "method",
+        "p",
+        "p_adjusted",
+    ),
     *("runs_needed", "basis"),
 )
 
@@ -172,9 +204,14 @@ def _pair(comparison: Comparison | None, pair: Pair) -> JsonObject:
         **fields(pair, "baseline=baseline.name", "system=system.name"),
         "faster": pair.ratio and pair.faster.name,
         "slower": pair.ratio and pair.slower.name,
-        "speedup": pair.ratio and {**msgspec.to_builtins(pair.ratio), "significant": pair.ratio.is_significant},
-        **fields(pair, "reason", "configurations=config_diff.verdict", "config_diff=config_diff.entries"),
-        **fields(pair.training, "same_training=same", "same_training_reasons=reasons", "agreeing_steps"),
+        "speedup": pair.ratio
+        and {**msgspec.to_builtins(pair.ratio), "significant": pair.ratio.is_significant},
+        **fields(
+            pair, "reason", "configurations=config_diff.verdict", "config_diff=config_diff.entries"
+        ),
+        **fields(
+            pair.training, "same_training=same", "same_training_reasons=reasons", "agreeing_steps"
+        ),
         "target": comparison and ratio(pair.baseline, pair.system, comparison.options.target_loss),
         "sensitivity": dict(pair.sensitivity),
         "cost": found and fields(found, *_COST),

@@ -24,7 +24,12 @@ def render(report: Report, sources: Sources, plot: Plot | None) -> bytes:
 
 def write(document: blocks.Document, plot: Plot | None = None) -> str:
     """Return a document as Markdown."""
-    return "\n\n".join(filter(None, (_block(each, plot) for each in (*document.screen, *document.details)))) + "\n"
+    return (
+        "\n\n".join(
+            filter(None, (_block(each, plot) for each in (*document.screen, *document.details)))
+        )
+        + "\n"
+    )
 
 
 def escape(text: object) -> str:
@@ -45,7 +50,10 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right_from: i
     """A table whose columns are aligned, from one on to the right. Cells are Markdown already."""
     lines = [list(header), *map(list, rows)]
     widths = [max(3, *(len(line[column]) for line in lines)) for column in range(len(header))]
-    rule = ["-" * width if column < right_from else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
+    rule = [
+        "-" * width if column < right_from else "-" * (width - 1) + ":"
+        for column, width in enumerate(widths)
+    ]
     padded = [
         [
             cell.ljust(width) if column < right_from else cell.rjust(width)
@@ -102,4 +110,6 @@ def _inline(piece: blocks.Inline) -> str:
         case str():
             # plain() takes the spaces at the ends, which part the pieces of a line.
             shown = escape(piece)
-            return f"{' ' * piece.startswith(' ')}{shown}{' ' * (bool(shown) and piece.endswith(' '))}"
+            return (
+                f"{' ' * piece.startswith(' ')}{shown}{' ' * (bool(shown) and piece.endswith(' '))}"
+            )

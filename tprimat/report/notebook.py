@@ -19,7 +19,9 @@ MOST_NOTES = 4
 
 def verdicts(report: Report) -> str:
     """Return each answer with the table of its systems and its caveats."""
-    return Writer().text([*screen.blocks(report.shortened(MOST_SYSTEMS)), *_remarks(report.comparison.notes)])
+    return Writer().text(
+        [*screen.blocks(report.shortened(MOST_SYSTEMS)), *_remarks(report.comparison.notes)]
+    )
 
 
 def systems(comparison: Comparison) -> str:

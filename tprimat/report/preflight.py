@@ -17,7 +17,9 @@ WIDTH = 80
 
 def document(file: PreflightFile, path: Path) -> Document:
     """Return a preflight: a table, what was found, and where it is; then each device and size."""
-    unknown = dict.fromkeys(f"{name}: {why}" for device in file.devices for name, why in device.unknown.items())
+    unknown = dict.fromkeys(
+        f"{name}: {why}" for device in file.devices for name, why in device.unknown.items()
+    )
     texts = [*(each.text for each in file.findings), *(f"not measured: {text}" for text in unknown)]
     most = MOST_FINDINGS if len(texts) <= MOST_FINDINGS else MOST_FINDINGS - 1
     screen = [
@@ -27,7 +29,8 @@ def document(file: PreflightFile, path: Path) -> Document:
         *notes(texts, marks="!", most=most),
     ]
     sizes = [
-        [_size(each.bytes), f"{each.seconds * 1e6:,.0f} µs", _figure(each.bus_gb_per_s)] for each in file.all_reduce
+        [_size(each.bytes), f"{each.seconds * 1e6:,.0f} µs", _figure(each.bus_gb_per_s)]
+        for each in file.all_reduce
     ]
     messages = [Table(["all-reduce", "time", "bus GB/s"], sizes)] if sizes else []
     return Document([*screen, Paragraph(f"Preflight: {path}", "path")], [_devices(file), *messages])
@@ -58,12 +61,19 @@ def _head(file: PreflightFile) -> str:
 def _rates(file: PreflightFile) -> Table:
     several = len(file.devices) > 1
     heads = ["median", "mean", "best", "drift", *(["slowest"] if several else [])]
-    gpu = gpus.match(GpuInfo(device_name=file.devices[0].name)).gpu if file.devices[0].name else None
-    peaks = {name: gpu.peak_tflops(name) if gpu and name in PRODUCTS else None for name in file.operations}
+    gpu = (
+        gpus.match(GpuInfo(device_name=file.devices[0].name)).gpu if file.devices[0].name else None
+    )
+    peaks = {
+        name: gpu.peak_tflops(name) if gpu and name in PRODUCTS else None
+        for name in file.operations
+    }
     has_peak = any(peaks.values())
     rows = []
     for name in file.operations:
-        title = f"{name} matmul, {unit_of(name)}" if name in PRODUCTS else f"{name}, {unit_of(name)}"
+        title = (
+            f"{name} matmul, {unit_of(name)}" if name in PRODUCTS else f"{name}, {unit_of(name)}"
+        )
         values = [
             _figure(file.typical(name)),
             _figure(file.typical(name, lambda rate: rate.mean)),
@@ -72,7 +82,11 @@ def _rates(file: PreflightFile) -> Table:
         ]
         if several:
             _, slowest = min(
-                ((device.rates[name].median, device) for device in file.devices if name in device.rates),
+                (
+                    (device.rates[name].median, device)
+                    for device in file.devices
+                    if name in device.rates
+                ),
                 key=lambda each: each[0],
             )
             named = file.label(slowest).split(" on ")[0]
@@ -89,10 +103,18 @@ def _others(file: PreflightFile) -> list[str]:
     best, disk = file.best_all_reduce, file.disk
     if best is not None:
         count = f"{len(file.devices)} devices, {file.all_reduce_backend}"
-        shown.append(f"all-reduce: {_figure(best.bus_gb_per_s)} GB/s bus bandwidth, {_size(best.bytes)} ({count})")
+        shown.append(
+            f"all-reduce: {_figure(best.bus_gb_per_s)} GB/s bus bandwidth, {_size(best.bytes)} ({count})"
+        )
     if disk is not None and disk.write_gb_per_s is not None:
-        read = f"read {_figure(disk.read_gb_per_s)} GB/s" if disk.read_gb_per_s is not None else "read not measured"
-        shown.append(f"disk: write {_figure(disk.write_gb_per_s)} GB/s, {read} ({_size(disk.bytes)})")
+        read = (
+            f"read {_figure(disk.read_gb_per_s)} GB/s"
+            if disk.read_gb_per_s is not None
+            else "read not measured"
+        )
+        shown.append(
+            f"disk: write {_figure(disk.write_gb_per_s)} GB/s, {read} ({_size(disk.bytes)})"
+        )
     return shown
 
 
@@ -100,7 +122,12 @@ def _devices(file: PreflightFile) -> Table:
     rows = []
     for device in file.devices:
         for name, rate in device.rates.items():
-            values = [_figure(rate.median), _figure(rate.mean), _figure(rate.best), _change(rate.drop)]
+            values = [
+                _figure(rate.median),
+                _figure(rate.mean),
+                _figure(rate.best),
+                _change(rate.drop),
+            ]
             rows.append([file.label(device), name, *values, rate.shape or ""])
     return Table(["device", "operation", "median", "mean", "best", "drift", "shape"], rows)
 

@@ -50,13 +50,18 @@ def of(curve: Curve, gpus: int, batch: int | None) -> CurveProjection | None:
     return None if found is None else CurveProjection(curve, found)
 
 
-def document(projections: Sequence[CurveProjection], found: Scaling, *, verbose: bool = False) -> Document:
+def document(
+    projections: Sequence[CurveProjection], found: Scaling, *, verbose: bool = False
+) -> Document:
     """Return each projection: its throughput, how well the forms project the measured sizes, and what is doubtful.
 
     Several projections are short unless verbose.
     """
     if not projections:
-        few = [f"{curve.model.title}, {curve.name}: {len(curve.sizes)} GPU counts" for curve in found.curves]
+        few = [
+            f"{curve.model.title}, {curve.name}: {len(curve.sizes)} GPU counts"
+            for curve in found.curves
+        ]
         text = f"No projection: no system was measured at {LEAST} GPU counts (the largest tests the model)"
         return Document([Headline(text), *notes([*few, *found.notes], most=8)])
     is_short = len(projections) > 1 and not verbose
@@ -68,12 +73,16 @@ def document(projections: Sequence[CurveProjection], found: Scaling, *, verbose:
             screen.append(_table(each))
         texts = [backtest(each), *([] if is_short else [f"{formula(each)}."])]
         screen += [Paragraph(text, DETAIL) for text in texts]
-        screen += notes(warnings(each), "" if is_short else "Caveats", "!", 1 if is_short else MOST_CAVEATS)
+        screen += notes(
+            warnings(each), "" if is_short else "Caveats", "!", 1 if is_short else MOST_CAVEATS
+        )
     if left := len(projections) - len(shown):
         screen.append(Paragraph(f"{left} more with --verbose"))
     if not is_short:
         screen.append(Paragraph(OPEN))
-    return Document(screen, answer=[Headline(f"{headline(each)}, {interval(each)}") for each in projections])
+    return Document(
+        screen, answer=[Headline(f"{headline(each)}, {interval(each)}") for each in projections]
+    )
 
 
 def headline(each: CurveProjection) -> str:
@@ -81,7 +90,9 @@ def headline(each: CurveProjection) -> str:
     curve, found = each.curve, each.found
     word = "interpolated" if each.is_within else "projected"
     total = rounded(found.rate * found.gpus)
-    return plain(f"{curve.model.title}, {found.gpus:,}×{curve.name}: {total} {rate_title(curve)} {word}")
+    return plain(
+        f"{curve.model.title}, {found.gpus:,}×{curve.name}: {total} {rate_title(curve)} {word}"
+    )
 
 
 def rounded(value: float) -> str:
@@ -133,19 +144,27 @@ def warnings(each: CurveProjection) -> list[str]:
     texts = []
     if measured := next((size for size in curve.sizes if size.gpus == found.gpus), None):
         batch = "" if measured.batch is None else f" with batch {measured.batch:,}"
-        texts.append(f"{found.gpus:,} {processes(curve)} were measured: {rate(measured.rate)} {unit_of(curve)}{batch}")
+        texts.append(
+            f"{found.gpus:,} {processes(curve)} were measured: {rate(measured.rate)} {unit_of(curve)}{batch}"
+        )
     if found.high > WIDE * found.low:
-        texts.append(f"the interval is too wide for planning: only {len(curve.sizes)} GPU counts were measured")
+        texts.append(
+            f"the interval is too wide for planning: only {len(curve.sizes)} GPU counts were measured"
+        )
     if found.gpus >= FAR * largest.gpus:
         factor = found.gpus / largest.gpus
-        texts.append(f"{factor:.3g} times the largest measured GPU count ({largest.gpus:,}): untested at that scale")
+        texts.append(
+            f"{factor:.3g} times the largest measured GPU count ({largest.gpus:,}): untested at that scale"
+        )
     elif found.gpus < smallest.gpus:
         texts.append(f"below the smallest measured GPU count ({smallest.gpus:,})")
     usual = forms.default_batch(curve.points, found.gpus)
     if found.batch is None:
         return [*texts, *curve.notes]
     if found.batch == usual and curve.kind != "strong":
-        effect = "" if found.fit.form == "communication" else "; the straight line doesn't depend on it"
+        effect = (
+            "" if found.fit.form == "communication" else "; the straight line doesn't depend on it"
+        )
         texts.append(f"batch {found.batch:,} assumed (change it with --batch){effect}")
     elif found.batch != usual and found.fit.form == "line":
         texts.append("the straight line doesn't depend on the batch: --batch has no effect")

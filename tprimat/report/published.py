@@ -18,7 +18,9 @@ def beside(model: ModelComparison) -> list[str]:
     return [
         _sentence(system, row, speed)
         for system in model.systems
-        if system.exclusion is None and (speed := system.value(RATE)) is not None and not system.per_sample
+        if system.exclusion is None
+        and (speed := system.value(RATE)) is not None
+        and not system.per_sample
         if (row := published.nearest(system.run)) is not None
     ]
 
@@ -28,8 +30,19 @@ def _sentence(system: SystemResult, row: published.Published, speed: float) -> s
     share, length = 100 * speed / theirs, row.sequence_length or 0
     differing = _differing(system, row)
     # A result made from the published figure, or from its logs, can't confirm it.
-    match = "is" if abs(share - 100) < 0.05 else "matches" if 99 <= share <= 101 else f"reaches {share:.0f}% of"
-    stated = [row.date, row.version, "" if row.task == "pretrain" else published.TASKS[row.task], row.note]
+    match = (
+        "is"
+        if abs(share - 100) < 0.05
+        else "matches"
+        if 99 <= share <= 101
+        else f"reaches {share:.0f}% of"
+    )
+    stated = [
+        row.date,
+        row.version,
+        "" if row.task == "pretrain" else published.TASKS[row.task],
+        row.note,
+    ]
     details = "; ".join([*filter(None, stated), *differing.values(), row.source])
     shape, _ = flops.model_shape(system.run)
     count = flops.flops_per_token(shape, length) if shape else None
@@ -47,7 +60,12 @@ def _differing(system: SystemResult, row: published.Published) -> dict[str, str]
     config, packed = system.run.training_config, {True: "packed", False: "not packed"}
     values = (
         ("number of GPUs", row.num_gpus, system.count, "{} GPUs, here {}"),
-        ("batch size", row.global_batch_size, config.global_batch_size, "{} sequences per step, here {}"),
+        (
+            "batch size",
+            row.global_batch_size,
+            config.global_batch_size,
+            "{} sequences per step, here {}",
+        ),
         ("framework", row.framework, published.framework(system.run), "{}, here {}"),
         ("packing", packed.get(row.packing), packed.get(config.packing), "{}, here {}"),  # type: ignore[arg-type]
     )
@@ -63,9 +81,13 @@ def _gap(system: SystemResult, differing: list[str]) -> str:
     run = system.run
     cap, default = (run.energy_metrics.get(f"power_{name}_watts") for name in ("cap", "default"))
     known = [
-        f"a different {' or '.join(filter(None, [', '.join(differing[:-1]), *differing[-1:]]))}" if differing else None,
+        f"a different {' or '.join(filter(None, [', '.join(differing[:-1]), *differing[-1:]]))}"
+        if differing
+        else None,
         "eager PyTorch" if run.framework_config.get("torch_compile") is False else None,
-        f"a power cap of {cap:.0f} W instead of {default:.0f} W" if cap and default and cap < default else None,
+        f"a power cap of {cap:.0f} W instead of {default:.0f} W"
+        if cap and default and cap < default
+        else None,
     ]
     if causes := ", ".join(filter(None, known)):
         return f"Possible causes of the gap: {causes}"

@@ -29,7 +29,9 @@ WIDE = 0.2
 def bounds_of(system: SystemResult) -> Bounds | None:
     """Return the interval between runs; None if it is unknown: of one run, or of few that differ too much."""
     rates = system.speeds
-    between = intervals.between_run_interval(rates, rounding_variance([each.summary for each in system.valid_runs]))
+    between = intervals.between_run_interval(
+        rates, rounding_variance([each.summary for each in system.valid_runs])
+    )
     return None if between is None else Bounds(between.low, between.high)
 
 
@@ -55,7 +57,9 @@ def final_losses(systems: Sequence[SystemResult], form: str = ".4g") -> list[str
 def loss_ends(system: SystemResult) -> list[int]:
     """Return the last step with a loss; if it differs between the system's runs, the lowest and the highest one."""
     series = (zip(each.run.steps, each.run.loss_values, strict=True) for each in system.valid_runs)
-    ends = [steps[-1] for each in series if (steps := [step for step, loss in each if loss is not None])]
+    ends = [
+        steps[-1] for each in series if (steps := [step for step, loss in each if loss is not None])
+    ]
     return sorted({min(ends), max(ends)}) if ends else []
 
 

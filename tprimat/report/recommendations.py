@@ -18,7 +18,16 @@ MOST = 4
 _COMMAND = re.compile(r"(: | with )\./benchmark\.py((?: --[a-z-]+(?: [A-Z]+\b| \d+| torch)?)+)")
 """The command in a next step; the words before it also say what to do without ./benchmark.py."""
 
-_OF_ONE_TIME = {"--resume", "--retry-failed", "--quiet", "--verbose", "--json", "--dry-run", "--anonymise", "--bundle"}
+_OF_ONE_TIME = {
+    "--resume",
+    "--retry-failed",
+    "--quiet",
+    "--verbose",
+    "--json",
+    "--dry-run",
+    "--anonymise",
+    "--bundle",
+}
 """Options of a command that a repetition of it leaves out."""
 
 
@@ -42,15 +51,25 @@ def for_runs(text: str, results: Sequence[RunResult]) -> str:
     if others and times:
         is_log = all(run.source and run.source.kind == "log" for run in others)
         how = f" (run {'the training' if is_log else 'your script'} {times[1]} times)"
-    if len(commands) > 1 and (len(commands) > 2 or len({run.environment.hostname for run in runs}) > 1):
+    if len(commands) > 1 and (
+        len(commands) > 2 or len({run.environment.hostname for run in runs}) > 1
+    ):
         commands = [f"./benchmark.py --match RESULT {found[2].strip()} (for each)"]
-    return text[: found.start()] + how + (found[1] if commands else "") + "; ".join(commands) + text[found.end() :]
+    return (
+        text[: found.start()]
+        + how
+        + (found[1] if commands else "")
+        + "; ".join(commands)
+        + text[found.end() :]
+    )
 
 
 def _repeated(result: RunResult, options: Sequence[str]) -> str | None:
     """Return the command that measured a run, with these options instead of its own; None if ./benchmark.py didn't."""
     run, folder = result.run, result.file.rpartition("/")[0]
-    is_own = run.source is not None and (run.source.kind == "log" or (run.source.kind == "live" and not run.session))
+    is_own = run.source is not None and (
+        run.source.kind == "log" or (run.source.kind == "live" and not run.session)
+    )
     if run.arguments is None and is_own:
         return None
     if "--match" in options:
@@ -77,10 +96,17 @@ def command(arguments: Sequence[str], options: Sequence[str]) -> str:
 def _next_steps(group: Group) -> tuple[str, ...]:
     if compared := [pair for pair in group.pairs if pair.ratio]:
         steps = sorted(_of_compared(group, compared), key=lambda step: CODES.index(step[0]))
-        without = sum(system.exclusion is None and system.value(RATE) is None for system in group.systems)
+        without = sum(
+            system.exclusion is None and system.value(RATE) is None for system in group.systems
+        )
         # More systems without an answer than with one: those come first.
         first = _of_open_values(group.systems) if without > len(compared) + 1 else ()
-        texts = [*first, *(text for _, text in steps), *_of_excluded(group.systems), *_of_untimed(group.systems)]
+        texts = [
+            *first,
+            *(text for _, text in steps),
+            *_of_excluded(group.systems),
+            *_of_untimed(group.systems),
+        ]
         return tuple(dict.fromkeys(texts))[:MOST]
     of_systems = (_of_untimed, _of_excluded, _of_open_values)
     excluded = tuple(dict.fromkeys(text for of in of_systems for text in of(group.systems)))
@@ -94,14 +120,21 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
     systems = [group.baseline, *(pair.system for pair in compared)]
     named = [group.leaders.system, group.leaders.baseline] if group.leaders else systems
     unknown, rest = (
-        [each.name for each in of if each.run.training_config.precision is None and each.run.platform != "cpu"]
+        [
+            each.name
+            for each in of
+            if each.run.training_config.precision is None and each.run.platform != "cpu"
+        ]
         for of in (named, systems)
     )
     if unknown := unknown or rest:
         yield "precision-unknown", _set_precision(unknown)
     codes = {caveat.code for caveat in group.caveats}
     if "timer-differs" in codes:
-        yield "timer-differs", "for comparable step times, measure both with ./benchmark.py or BenchmarkCallback"
+        yield (
+            "timer-differs",
+            "for comparable step times, measure both with ./benchmark.py or BenchmarkCallback",
+        )
     if "bf16-emulated" in codes:
         yield "bf16-emulated", "compare BF16 on a CPU that has BF16 instructions"
     # What varies between runs is unknown of a single one, whatever happens within it.
@@ -109,13 +142,23 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
     needed = [ratio.runs_needed for ratio in ratios if ratio.runs_needed is not None]
     longer = " --steps 60" if any(pair.lacks == "steps" for pair in compared) else ""
     if "disturbed" in codes:
-        otherwise = f" (otherwise about {max(needed)} runs of each are needed)" if max(needed, default=0) > 5 else ""
-        yield "disturbed", f"close other programs{otherwise}, then measure again: ./benchmark.py --runs 5{longer}"
+        otherwise = (
+            f" (otherwise about {max(needed)} runs of each are needed)"
+            if max(needed, default=0) > 5
+            else ""
+        )
+        yield (
+            "disturbed",
+            f"close other programs{otherwise}, then measure again: ./benchmark.py --runs 5{longer}",
+        )
     elif min(len(system.valid_runs) for system in systems) < 3:
         hosts = {system.run.environment.hostname for system in systems}
         how = ", interleaved" if len(hosts) == 1 and None not in hosts else ""
         runs = max([5, *needed])
-        yield "few-runs", f"measure {runs} runs of each system{how}: ./benchmark.py --runs {runs}{longer}"
+        yield (
+            "few-runs",
+            f"measure {runs} runs of each system{how}: ./benchmark.py --runs {runs}{longer}",
+        )
     elif needed:
         runs = max(needed)
         text = f"about {runs} runs of each system are needed to confirm this difference"
@@ -125,17 +168,35 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
     for text in _equal_batches(compared):
         yield "batch-differs", text
     if "throttled" in codes:
-        yield "throttled", "fix cooling, power cap or clock setting (tprimat preflight), then measure again"
+        yield (
+            "throttled",
+            "fix cooling, power cap or clock setting (tprimat preflight), then measure again",
+        )
     changed = next((system for system in systems if system.segments), None)
     if changed is not None and changed.segments[1].cause is None:
         where = f"{changed.name} at step {changed.segments[1].first_step}"
-        yield "speed-changed", f"find out what changed in {where} (clocks? data? other programs?), or run longer"
+        yield (
+            "speed-changed",
+            f"find out what changed in {where} (clocks? data? other programs?), or run longer",
+        )
     elif any(not result.summary.steady.found for system in systems for result in system.valid_runs):
-        yield "no-steady-state", "run longer (at least 200 steps, better 500): ./benchmark.py --steps 500"
+        yield (
+            "no-steady-state",
+            "run longer (at least 200 steps, better 500): ./benchmark.py --steps 500",
+        )
     # A precision that differs is what is compared, as the machine is: it belongs to the names.
-    diffs = [pair.config_diff for pair in compared if pair.config_diff.verdict != "same configuration"]
-    if any(entry.title not in {"precision", *NOT_CONFIGURED} for diff in diffs for entry in diff.of("different")):
-        yield "configuration-differs", "measure both with the same settings: ./benchmark.py --match RESULT"
+    diffs = [
+        pair.config_diff for pair in compared if pair.config_diff.verdict != "same configuration"
+    ]
+    if any(
+        entry.title not in {"precision", *NOT_CONFIGURED}
+        for diff in diffs
+        for entry in diff.of("different")
+    ):
+        yield (
+            "configuration-differs",
+            "measure both with the same settings: ./benchmark.py --match RESULT",
+        )
 
 
 def _set_precision(names: Sequence[str]) -> str:
@@ -154,11 +215,19 @@ def _equal_batches(compared: Sequence[Pair]) -> Iterator[str]:
                 continue
             # What one micro-batch of all data-parallel ranks takes.
             accumulated = system.run.parallelism_config.gradient_accumulation_steps
-            unit = config.global_batch_size // accumulated if config.global_batch_size and accumulated else gpus
+            unit = (
+                config.global_batch_size // accumulated
+                if config.global_batch_size and accumulated
+                else gpus
+            )
             if batch % unit:
                 continue
             # The encoder-decoder benchmark takes the batch of one GPU, as its users know it.
-            own = f"--batch-size {batch // gpus}" if system.run.model == "encdec" else f"--global-batch-size {batch}"
+            own = (
+                f"--batch-size {batch // gpus}"
+                if system.run.model == "encdec"
+                else f"--global-batch-size {batch}"
+            )
             yield f"run {system.name} with {own} to rule out the batch size"
             break
 
@@ -173,7 +242,9 @@ def _of_excluded(systems: Sequence[SystemResult]) -> Iterator[str]:
         elif finding.rule == "own-time":
             yield f"restore the original result of {name}, or measure it again"
         else:
-            likely = [each.partition(":")[0].partition(" (")[0] for each in finding.explanations[:1]]
+            likely = [
+                each.partition(":")[0].partition(" (")[0] for each in finding.explanations[:1]
+            ]
             why = f" ({likely[0]}?)" if likely else ""
             yield f"check the log and configuration of {name}{why}, then import it again"
 
@@ -189,7 +260,11 @@ def _callback(system: SystemResult) -> str | None:
 
 
 def _of_untimed(systems: Sequence[SystemResult]) -> Iterator[str]:
-    added = [f"{callback} to the script of {system.name}" for system in systems if (callback := _callback(system))]
+    added = [
+        f"{callback} to the script of {system.name}"
+        for system in systems
+        if (callback := _callback(system))
+    ]
     if added:
         yield f"record step times: add {join_names(added)} (docs/own-loop.md)"
 
@@ -199,10 +274,18 @@ def _of_open_values(systems: Sequence[SystemResult]) -> Iterator[str]:
     runs = [each.run for each in systems if each.exclusion is None and _callback(each) is None]
     unrated = [each.run for each in systems if each.run in runs and each.value(RATE) is None]
     options = ["--model-name NAME"] if any(run.model is None for run in runs) else []
-    lacking = (name for name in _SIZES if any(getattr(run.training_config, name) is None for run in unrated))
+    lacking = (
+        name
+        for name in _SIZES
+        if any(getattr(run.training_config, name) is None for run in unrated)
+    )
     options += [_SIZES[name] for name in lacking]
     if options:
         yield f"fill in missing values: {' '.join(options)} (FILE=VALUE sets it for one log)"
 
 
-_SIZES = {row.key: f"{row.log_flag.partition(' ')[0]} N" for row in SETTINGS if row.log_flag and row.kind == "count"}
+_SIZES = {
+    row.key: f"{row.log_flag.partition(' ')[0]} N"
+    for row in SETTINGS
+    if row.log_flag and row.kind == "count"
+}

@@ -14,7 +14,16 @@ from tprimat.compare.systems import short_device
 from tprimat.compare.threshold import LOSS
 from tprimat.errors import ExitStatus
 from tprimat.report import markdown, recommendations
-from tprimat.report.blocks import DETAIL, Block, Document, Heading, NextSteps, Paragraph, Table, notes
+from tprimat.report.blocks import (
+    DETAIL,
+    Block,
+    Document,
+    Heading,
+    NextSteps,
+    Paragraph,
+    Table,
+    notes,
+)
 from tprimat.text import join_names, plain
 
 MOST_NOTES, MOST_CAVEATS, MOST_ROWS = 2, 3, 4
@@ -47,7 +56,11 @@ def verdict(found: RegressionCheck) -> str:
         check = next(check for check in found.checks if check.answer == first)
         return f"{text}: {_change(check)}, threshold {check.threshold}; {_WORDS[failed[0].answer][1]}: {failed[0].text}"
     (check,) = found.checks
-    title = "Inconclusive: not every run is usable" if check.text and check.text == check.doubt else _WORDS[first][0]
+    title = (
+        "Inconclusive: not every run is usable"
+        if check.text and check.text == check.doubt
+        else _WORDS[first][0]
+    )
     if check.threshold is None or check.change is None:
         return title
     return f"{title} ({_change(check)}, threshold {check.threshold}, {runs_text(check)})"
@@ -80,8 +93,14 @@ def warnings(found: RegressionCheck) -> list[str]:
 
 
 def _hints(found: RegressionCheck) -> list[str]:
-    is_passed = found.status == ExitStatus.OK and any(check.answer == "inconclusive" for check in found.checks)
-    return ["hint:  an inconclusive check exits with status 0 (6 with --fail-on-inconclusive)"] if is_passed else []
+    is_passed = found.status == ExitStatus.OK and any(
+        check.answer == "inconclusive" for check in found.checks
+    )
+    return (
+        ["hint:  an inconclusive check exits with status 0 (6 with --fail-on-inconclusive)"]
+        if is_passed
+        else []
+    )
 
 
 def sentences(found: RegressionCheck) -> list[tuple[Check, str, str]]:
@@ -89,7 +108,11 @@ def sentences(found: RegressionCheck) -> list[tuple[Check, str, str]]:
     rows = []
     for answer, (title, _) in _WORDS.items():
         for check in (each for each in found.checks if each.answer == answer):
-            basis = "" if check.change is None else f" (threshold {check.threshold}, {runs_text(check)})"
+            basis = (
+                ""
+                if check.change is None
+                else f" (threshold {check.threshold}, {runs_text(check)})"
+            )
             rows.append((check, title, f"{_where(check)}{basis}: {check.text}"))
     return rows
 
@@ -97,15 +120,25 @@ def sentences(found: RegressionCheck) -> list[tuple[Check, str, str]]:
 def next_step(found: RegressionCheck) -> str:
     """Return the next step, by the check of the headline, with the commands that measured what it is for."""
     text = _next_step(found)
-    rivals = [each for pair in found.pairs for each in ((pair.baseline, "candidate"), (pair.system, "baseline"))]
-    results = [result for system, other in rivals if f"{other} runs" not in text for result in system.runs]
+    rivals = [
+        each
+        for pair in found.pairs
+        for each in ((pair.baseline, "candidate"), (pair.system, "baseline"))
+    ]
+    results = [
+        result for system, other in rivals if f"{other} runs" not in text for result in system.runs
+    ]
     return recommendations.for_runs(text, results)
 
 
 def _next_step(found: RegressionCheck) -> str:
     check = next(check for check in found.checks if check.answer == _lead(found))
     pairs = [check.pair] if check.pair and check.change is not None else []
-    if any(each.code == "unlike-sessions" for pair in pairs for each in caveats((pair.baseline, pair.system), pairs)):
+    if any(
+        each.code == "unlike-sessions"
+        for pair in pairs
+        for each in caveats((pair.baseline, pair.system), pairs)
+    ):
         return "compare runs of one program only: record each in a new directory"
     if check.advice or check.pair is None:
         return check.advice
@@ -129,10 +162,16 @@ def document(found: RegressionCheck) -> Document:
     """Return the check: the answer, what is checked, a row for each check with a change, doubts, and what to do now."""
     answer, (header, *rows) = Heading(3, verdict(found)), _table(found)
     screen: list[Block] = [answer, *map(Paragraph, _subject(found))]
-    reasons = _reasons(found, "implausible", "not comparable", "inconclusive", is_named=len(_setups(found)) == 1)
+    reasons = _reasons(
+        found, "implausible", "not comparable", "inconclusive", is_named=len(_setups(found)) == 1
+    )
     screen += notes(reasons, marks="", most=MOST_NOTES)
     screen += [Table(header, rows, most=MOST_ROWS)] if rows else []
-    screen += [Paragraph(text, DETAIL) for text in dict.fromkeys(check.basis for check in found.checks) if text]
+    screen += [
+        Paragraph(text, DETAIL)
+        for text in dict.fromkeys(check.basis for check in found.checks)
+        if text
+    ]
     screen += [Paragraph(text, "warning") for text in _hints(found)]
     screen += notes(caveat_texts(found), "Caveats", "!", MOST_CAVEATS)
     screen += [NextSteps([next_step(found)]), *notes(found.notes, "Notes", most=MOST_NOTES)]
@@ -141,16 +180,22 @@ def document(found: RegressionCheck) -> Document:
 
 def summary(found: RegressionCheck, command: str) -> bytes:
     """Return the check as Markdown, for a pull request."""
-    return markdown.write(Document(document(found).screen, [Paragraph(f"Command: {command}")])).encode()
+    return markdown.write(
+        Document(document(found).screen, [Paragraph(f"Command: {command}")])
+    ).encode()
 
 
 def _changes(matched: Pair) -> dict[str, str]:
     """Return what changed below the program: GPU, driver, precision, each with a text that has both values."""
     values: dict[str, Sequence[str | None]] = {
-        "GPU": [system.gpu and short_device(system.gpu) for system in (matched.baseline, matched.system)]
+        "GPU": [
+            system.gpu and short_device(system.gpu) for system in (matched.baseline, matched.system)
+        ]
     }
     entries = matched.config_diff.of("different")
-    values |= {entry.title: entry.values for entry in entries if entry.title in ("driver", "precision")}
+    values |= {
+        entry.title: entry.values for entry in entries if entry.title in ("driver", "precision")
+    }
     return {
         title: f"{title} changed: {before} → {after}"
         for title, (before, after) in values.items()
@@ -168,8 +213,14 @@ def caveat_texts(found: RegressionCheck) -> list[str]:
         is_worse = any(check.answer == "worse" and check.pair is pair for check in found.checks)
         if pair.ratio and pair.ratio.is_significant is False and not is_worse:
             untold.add("precision-unknown")
-        warned = [each.text for each in every if each.severity == "warning" and each.code not in untold]
-        own = (text for title, text in _changes(pair).items() if not any(f"{title}: " in each for each in warned))
+        warned = [
+            each.text for each in every if each.severity == "warning" and each.code not in untold
+        ]
+        own = (
+            text
+            for title, text in _changes(pair).items()
+            if not any(f"{title}: " in each for each in warned)
+        )
         texts |= dict.fromkeys((*own, *warned))
     return list(texts)
 
@@ -177,7 +228,10 @@ def caveat_texts(found: RegressionCheck) -> list[str]:
 def _reasons(found: RegressionCheck, *answers: Answer, is_named: bool = False) -> list[str]:
     """Return why checks have these answers, in their order; without the setup if it is named above them."""
     checks = [check for answer in answers for check in found.checks if check.answer == answer]
-    return [plain(": ".join(filter(None, (_where(check, is_named=is_named), check.text)))) for check in checks]
+    return [
+        plain(": ".join(filter(None, (_where(check, is_named=is_named), check.text))))
+        for check in checks
+    ]
 
 
 def _where(check: Check, *, is_named: bool = False) -> str:
@@ -198,7 +252,17 @@ def _table(found: RegressionCheck) -> list[list[str]]:
     checks = [check for check in found.checks if check.change is not None]
     models = len({check.model for check in checks}) > 1
     runs = len({check.runs for check in checks}) > 1
-    table = [["", "baseline", "candidate", "change", f"{level()} CI", "threshold", *(["runs"] if runs else [])]]
+    table = [
+        [
+            "",
+            "baseline",
+            "candidate",
+            "change",
+            f"{level()} CI",
+            "threshold",
+            *(["runs"] if runs else []),
+        ]
+    ]
     for answer, (_, title) in _WORDS.items():
         rows = [_row(check, models=models, runs=runs) for check in checks if check.answer == answer]
         if rows and len(rows) < len(found.checks):

@@ -9,7 +9,17 @@ from tprimat.analysis.intervals import level
 from tprimat.compare.curves import BREAK, Crossover, Curve, Scaling, Size
 from tprimat.compare.result import Comparison, Ratio
 from tprimat.report import tables
-from tprimat.report.blocks import DETAIL, Block, Document, Heading, Headline, Image, Paragraph, Table, notes
+from tprimat.report.blocks import (
+    DETAIL,
+    Block,
+    Document,
+    Heading,
+    Headline,
+    Image,
+    Paragraph,
+    Table,
+    notes,
+)
 from tprimat.report.json_values import fields
 from tprimat.report.rates import bounds_of, rate, rate_unit
 from tprimat.report.verdict import Report
@@ -75,7 +85,9 @@ def break_text(curve: Curve) -> str:
 def cautions(found: Scaling) -> list[str]:
     """Return the notes of all curves; one that several share once."""
     names = {curve.name for curve in found.curves}
-    return each_once(((curve.name, note) for curve in found.curves for note in curve.notes), len(names))
+    return each_once(
+        ((curve.name, note) for curve in found.curves for note in curve.notes), len(names)
+    )
 
 
 def prices(comparison: Comparison, found: Scaling) -> list[str]:
@@ -86,7 +98,11 @@ def prices(comparison: Comparison, found: Scaling) -> list[str]:
             if price := comparison.prices.get(size.system.name):
                 known[f"{curve.name} {price}"] = None
     note = next((note for note in comparison.notes if note.startswith("prices per GPU-hour")), "")
-    return [f"Per GPU-hour: {', '.join(known)}{note.removeprefix('prices per GPU-hour')}"] if known else []
+    return (
+        [f"Per GPU-hour: {', '.join(known)}{note.removeprefix('prices per GPU-hour')}"]
+        if known
+        else []
+    )
 
 
 def document(report: Report) -> Document:
@@ -151,7 +167,11 @@ def _size_values(curve: Curve, size: Size) -> JsonObject:
     return {
         **fields(size, "system=system.name", "gpus", "nodes", "global_batch_size=batch"),
         "runs": len(size.system.speeds),
-        "per_gpu": {"value": size.rate, "low": between and between.low, "high": between and between.high},
+        "per_gpu": {
+            "value": size.rate,
+            "low": between and between.low,
+            "high": between and between.high,
+        },
         "total": size.rate * size.gpus,
         "ideal": curve.sizes[0].rate * size.gpus,
         "efficiency": size.efficiency and fields(size.efficiency, "value", "low", "high"),
@@ -196,12 +216,16 @@ def _several(curves: Sequence[Curve], shared: str) -> Iterator[Block]:
         )
     work = rate_title(curves[0]).partition("/")[0]
     money = f"{work}/USD" if is_priced else "rate/GPU"
-    yield Table(["", "scaling", "GPUs", money, _EFFICIENCY, f"< {BREAK:.0%}"], rows, most=MOST_CURVES)
+    yield Table(
+        ["", "scaling", "GPUs", money, _EFFICIENCY, f"< {BREAK:.0%}"], rows, most=MOST_CURVES
+    )
     if is_beside:
         yield _beside(curves)
     else:
         units_of = join_names(sorted({unit_of(curve) for curve in curves}))
-        yield Paragraph(f"Rates in {units_of}; efficiency at the largest GPU count, relative to the smallest.")
+        yield Paragraph(
+            f"Rates in {units_of}; efficiency at the largest GPU count, relative to the smallest."
+        )
 
 
 def _beside(shown: Sequence[Curve]) -> Table:
@@ -214,8 +238,12 @@ def _beside(shown: Sequence[Curve]) -> Table:
         }
         for curve in shown
     ]
-    rows = [[f"{gpus:,}", *(column.get(gpus, units.UNKNOWN) for column in columns)] for gpus in places]
-    return Table([f"{unit_of(shown[0])}, GPUs", *(curve.name for curve in shown)], rows, most=2 * MOST_SIZES)
+    rows = [
+        [f"{gpus:,}", *(column.get(gpus, units.UNKNOWN) for column in columns)] for gpus in places
+    ]
+    return Table(
+        [f"{unit_of(shown[0])}, GPUs", *(curve.name for curve in shown)], rows, most=2 * MOST_SIZES
+    )
 
 
 def _sizes(curve: Curve) -> Table:
@@ -223,7 +251,11 @@ def _sizes(curve: Curve) -> Table:
     sizes, total = curve.sizes, rate_title(curve)
     columns = {
         processes(curve): [f"{size.gpus:,}" for size in sizes],
-        "nodes": [units.number(size.nodes, 0) for size in sizes if any((each.nodes or 1) > 1 for each in sizes)],
+        "nodes": [
+            units.number(size.nodes, 0)
+            for size in sizes
+            if any((each.nodes or 1) > 1 for each in sizes)
+        ],
         "batch": [units.number(size.batch, 0) for size in sizes],
         "sequences/GPU": [_per_gpu(size) for size in sizes],
         unit_of(curve): [f"{rate(size.rate)}{tables.between(size.system)}" for size in sizes],
@@ -232,7 +264,10 @@ def _sizes(curve: Curve) -> Table:
         _EFFICIENCY: [_percent(size.efficiency) for size in sizes],
     }
     work = total.partition("/")[0]
-    worth = {f"{work}/USD": [size.per_dollar for size in sizes], f"{work}/J": [size.per_joule for size in sizes]}
+    worth = {
+        f"{work}/USD": [size.per_dollar for size in sizes],
+        f"{work}/J": [size.per_joule for size in sizes],
+    }
     columns |= {title: list(map(rate, values)) for title, values in worth.items() if any(values)}
     header = [title for title, cells in columns.items() if cells]
     hidden = {"sequences/GPU"} | ({"ideal"} if header[-1] != _EFFICIENCY else set())

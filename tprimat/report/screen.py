@@ -13,7 +13,17 @@ from tprimat.compare.caveats import CODES
 from tprimat.compare.speedup import kind_of_device
 from tprimat.compare.systems import device_name
 from tprimat.report import explain, tables, target, verdict
-from tprimat.report.blocks import DETAIL, Block, Document, Heading, Headline, NextSteps, Paragraph, Table, notes
+from tprimat.report.blocks import (
+    DETAIL,
+    Block,
+    Document,
+    Heading,
+    Headline,
+    NextSteps,
+    Paragraph,
+    Table,
+    notes,
+)
 from tprimat.report.breakdown import breakdowns
 from tprimat.report.rates import RATE, rate_of, rate_unit
 from tprimat.report.verdict import Answer, Report, speedup_text
@@ -50,10 +60,13 @@ def blocks(report: Report) -> Iterator[Block]:
     yield from _answer(comparison, first, is_first=bool(more))
     more.sort(key=lambda answer: answer.group.leaders is None)
     doubts = (
-        each.verdict.standing in ("unknown", "unsettled") or "!" in map(mark, each.verdict.caveats) for each in more
+        each.verdict.standing in ("unknown", "unsettled") or "!" in map(mark, each.verdict.caveats)
+        for each in more
     )
     texts = [f"{answer.group.title}: {_brief(answer)}" for answer in more]
-    yield from notes(texts, "Other results", ["!" if doubt else "-" for doubt in doubts], MOST_OTHERS)
+    yield from notes(
+        texts, "Other results", ["!" if doubt else "-" for doubt in doubts], MOST_OTHERS
+    )
 
 
 def _brief(answer: Answer) -> str:
@@ -72,7 +85,9 @@ def _brief(answer: Answer) -> str:
     if system.exclusion or system.value("avg_step_time_seconds") is None:
         why = f"; {system.exclusion.text}" if system.exclusion else f", which {system.why_untimed}"
         return f"only {system.name}{why}"
-    return f"only {system.name}" + (f", {rate_of(system)} {rate_unit([system])}" if system.value(RATE) else "")
+    return f"only {system.name}" + (
+        f", {rate_of(system)} {rate_unit([system])}" if system.value(RATE) else ""
+    )
 
 
 def others(report: Report) -> Iterator[Block]:
@@ -105,13 +120,17 @@ def verdicts(report: Report) -> Iterator[Block]:
     several = len(report.answers) > 1
     for answer in report.answers:
         text = answer.verdict.headline
-        yield Headline(f"{answer.group.title}: {text}" if several else text, answer.verdict.certainty)
+        yield Headline(
+            f"{answer.group.title}: {text}" if several else text, answer.verdict.certainty
+        )
         yield from _costs(report.comparison, [answer])
 
 
 def _models_table(answers: Sequence[Answer]) -> Table:
     """Return a row for each model of two systems."""
-    names = [system.name for system in sorted(answers[0].group.systems, key=lambda system: system.name)]
+    names = [
+        system.name for system in sorted(answers[0].group.systems, key=lambda system: system.name)
+    ]
     every = [system for answer in answers for system in answer.group.systems]
     short = _short_names(every)
     rows = []
@@ -128,12 +147,17 @@ def _models_table(answers: Sequence[Answer]) -> Table:
                 tables.versus(dataclasses.replace(leaders, ratio=leaders.speedup)),
             ]
         )
-    return Table([rate_unit(every), *names, "faster", f"speedup [{level()} CI]"], rows, most=MOST_ROWS)
+    return Table(
+        [rate_unit(every), *names, "faster", f"speedup [{level()} CI]"], rows, most=MOST_ROWS
+    )
 
 
 def _short_names(systems: Sequence[SystemResult]) -> dict[str, str]:
     """Return a name for each system: its GPU's first word if no other system's is the same, else its own."""
-    words = {system.name: device_name(system.gpu).split()[0] if system.gpu else system.name for system in systems}
+    words = {
+        system.name: device_name(system.gpu).split()[0] if system.gpu else system.name
+        for system in systems
+    }
     every = list(words.values())
     return {name: word if every.count(word) == 1 else name for name, word in words.items()}
 
@@ -141,8 +165,15 @@ def _short_names(systems: Sequence[SystemResult]) -> dict[str, str]:
 def _group_table(comparison: Comparison, group: Group, most: int) -> Iterator[Block]:
     """Yield the table of a group: two systems as columns, else as rows of so many systems, with the baseline's."""
     # What money buys takes the room of what the peak would allow.
-    rows = [row for row in tables.screen_rows(comparison, group) if row.short != "MFU" or not comparison.prices]
-    if len(group.systems) > 2 and len({each.run.training_config.global_batch_size for each in group.systems}) > 1:
+    rows = [
+        row
+        for row in tables.screen_rows(comparison, group)
+        if row.short != "MFU" or not comparison.prices
+    ]
+    if (
+        len(group.systems) > 2
+        and len({each.run.training_config.global_batch_size for each in group.systems}) > 1
+    ):
         # Steps of unlike work aren't compared.
         rows = [row for row in rows if row.short != "step time"]
     mismatches = tables.mismatch_rows(group)
@@ -171,7 +202,12 @@ def _group_table(comparison: Comparison, group: Group, most: int) -> Iterator[Bl
         if pair.ratio and group.leaders and pair.clocks != group.leaders.clocks:
             ratios[pair.system] += f" ({' vs '.join(pair.clocks)})"
     cells = [
-        [name, first.cells[index].text, ratios.get(system, "baseline"), *(row.cells[index].text for row in more)]
+        [
+            name,
+            first.cells[index].text,
+            ratios.get(system, "baseline"),
+            *(row.cells[index].text for row in more),
+        ]
         for index, (name, system) in enumerate(zip(names, group.systems, strict=True))
         if index in kept
     ]
@@ -182,27 +218,39 @@ def _group_table(comparison: Comparison, group: Group, most: int) -> Iterator[Bl
     # The row of the baseline says which one it is.
     name = name if len(name) <= COLUMN else "baseline"
     versus = f"vs {name} [{level()} CI]" if has_interval else f"vs {name}"
-    yield from tables.explained(Table([of, first.short, versus, *(row.short for row in more)], cells))
+    yield from tables.explained(
+        Table([of, first.short, versus, *(row.short for row in more)], cells)
+    )
 
 
 def _shared_count(group: Group) -> int | None:
     """Return the number of GPUs of each system, if it is one that all names begin with."""
     counts = {system.count for system in group.systems}
     count = counts.pop() if len(counts) == 1 < len(group.systems) else None
-    return count if count and all(system.name.startswith(f"{count}×") for system in group.systems) else None
+    return (
+        count
+        if count and all(system.name.startswith(f"{count}×") for system in group.systems)
+        else None
+    )
 
 
 def _shown(group: Group, most: int) -> set[int]:
     """Return the places of the systems in the table of a screen: those that are compared, if any are."""
     compared = set(group.compared)
-    places = [index for index, system in enumerate(group.systems) if not group.leaders or system in compared]
+    places = [
+        index
+        for index, system in enumerate(group.systems)
+        if not group.leaders or system in compared
+    ]
     if len(places) <= most + 1:
         return set(places)
     baseline = next(index for index, system in enumerate(group.systems) if system is group.baseline)
     return {*[index for index in places if index != baseline][: most - 1], baseline}
 
 
-def _costs(comparison: Comparison, answers: Sequence[Answer], *, is_brief: bool = False) -> Iterator[Block]:
+def _costs(
+    comparison: Comparison, answers: Sequence[Answer], *, is_brief: bool = False
+) -> Iterator[Block]:
     """Yield which system costs least per token, if there are prices; in brief below a table that has them."""
     if comparison.prices:
         texts = verdict.cost_texts(comparison, answers, is_brief=is_brief)
@@ -218,10 +266,18 @@ def timed(report: Report) -> Document:
         if isinstance(part, Headline):
             group = (answer := next(answers)).group
         if isinstance(part, Table) and report.comparison.prices:
-            price, *costs = (row for row in tables.screen_rows(report.comparison, group) if row.short[:3] == "USD")
+            price, *costs = (
+                row
+                for row in tables.screen_rows(report.comparison, group)
+                if row.short[:3] == "USD"
+            )
             for row in costs:
                 cells = zip(group.systems, row.cells, price.cells, strict=True)
-                known = (f"{each.name} {cost.text} at {at.text}" for each, cost, at in cells if "$" in at.text)
+                known = (
+                    f"{each.name} {cost.text} at {at.text}"
+                    for each, cost, at in cells
+                    if "$" in at.text
+                )
                 screen.append(Paragraph(f"{row.title}: {', '.join(known)}", DETAIL))
             screen += _costs(report.comparison, [answer], is_brief=True)
     return dataclasses.replace(found, screen=screen)
@@ -257,15 +313,25 @@ def _closing(
     """Yield excluded systems, explanations, caveats, and the next step."""
     for group, answer in ((each.group, each.verdict) for each in answers):
         yield from notes(answer.excluded, marks="", most=most_excluded)
-        exclusions = [(system.name, system.exclusion) for system in group.systems if system.exclusion]
+        exclusions = [
+            (system.name, system.exclusion) for system in group.systems if system.exclusion
+        ]
         for name, exclusion in exclusions[:MOST_EXCLUDED] if answer.standing == "excluded" else ():
             # The report has the sources.
             texts = [re.sub(r" \(https?://\S+\)", "", text) for text in exclusion.explanations[:3]]
             title = f"Possible explanations for {name}, most likely first"
             yield from notes(texts, title, [f"{number}." for number in range(1, len(texts) + 1)])
     found = caveats(answers)
-    yield from notes(list(found), "Caveats", [mark(each) for each in found.values()], most_caveats, least=FEW_CAVEATS)
-    if steps := list(dict.fromkeys(step for answer in answers for step in answer.verdict.next_steps)):
+    yield from notes(
+        list(found),
+        "Caveats",
+        [mark(each) for each in found.values()],
+        most_caveats,
+        least=FEW_CAVEATS,
+    )
+    if steps := list(
+        dict.fromkeys(step for answer in answers for step in answer.verdict.next_steps)
+    ):
         yield NextSteps(steps)
 
 
@@ -284,7 +350,11 @@ def caveats(answers: Sequence[Answer]) -> dict[str, Caveat]:
     first = {code: (code, text) for code, text in reversed(ordered)}.values()
     texts = {}
     for key in sorted(ordered, key=lambda key: key not in first):
-        models = "" if len(titles[key]) == len(answers) else f" ({join_names(list(dict.fromkeys(titles[key])))})"
+        models = (
+            ""
+            if len(titles[key]) == len(answers)
+            else f" ({join_names(list(dict.fromkeys(titles[key])))})"
+        )
         texts[f"{key[1]}{models}"] = found[key]
     return texts
 

@@ -42,8 +42,16 @@ COLUMNS = (
     Column("loss", "number", "loss, nats/token"),
     Column("learning_rate", "number", "learning rate"),
     Column("grad_norm", "number", "global gradient norm before clipping"),
-    Column("is_steady", "flag", "whether the metrics use the step: after the warm-up, timed, not profiled"),
-    Column("segment", "integer", "number of the segment between two change points, from 1; empty before the first"),
+    Column(
+        "is_steady",
+        "flag",
+        "whether the metrics use the step: after the warm-up, timed, not profiled",
+    ),
+    Column(
+        "segment",
+        "integer",
+        "number of the segment between two change points, from 1; empty before the first",
+    ),
     Column("log_line", "integer", "line of the log"),
     Column("file", "text", "result or log that contains the run"),
 )
@@ -106,7 +114,9 @@ def data_frame(comparison: Comparison) -> pandas.DataFrame:
         raise missing_package("pandas", "pip install pandas", "steps()") from None
     types = {"text": "string", "integer": "Int64", "number": "float64", "flag": "bool"}
     table = columns(comparison)
-    return pandas.DataFrame({each.name: pandas.Series(table[each.name], dtype=types[each.kind]) for each in COLUMNS})
+    return pandas.DataFrame(
+        {each.name: pandas.Series(table[each.name], dtype=types[each.kind]) for each in COLUMNS}
+    )
 
 
 def csv_text(comparison: Comparison) -> bytes:
@@ -120,13 +130,19 @@ def csv_text(comparison: Comparison) -> bytes:
 
 def no_formula(value: Any) -> Any:
     """Return a value that a spreadsheet takes for no formula: a text that begins like one gets an apostrophe."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(tuple("=+-@\t\r＝＋－＠")) else value
+    return (
+        f"'{value}"
+        if isinstance(value, str) and value.startswith(tuple("=+-@\t\r＝＋－＠"))
+        else value
+    )
 
 
 def json_lines(comparison: Comparison) -> bytes:
     """Return a JSON object per row; what is unknown is null."""
     names = [each.name for each in COLUMNS]
-    return msgspec.json.Encoder().encode_lines(dict(zip(names, row, strict=True)) for row in _rows(comparison))
+    return msgspec.json.Encoder().encode_lines(
+        dict(zip(names, row, strict=True)) for row in _rows(comparison)
+    )
 
 
 def parquet(comparison: Comparison) -> bytes:
@@ -136,7 +152,12 @@ def parquet(comparison: Comparison) -> bytes:
         from pyarrow import parquet as writer
     except ModuleNotFoundError:
         raise missing_package("pyarrow", "pip install pyarrow", "--parquet") from None
-    types = {"text": pyarrow.string(), "integer": pyarrow.int64(), "number": pyarrow.float64(), "flag": pyarrow.bool_()}
+    types = {
+        "text": pyarrow.string(),
+        "integer": pyarrow.int64(),
+        "number": pyarrow.float64(),
+        "flag": pyarrow.bool_(),
+    }
     table = columns(comparison)
     arrays = {each.name: pyarrow.array(table[each.name], type=types[each.kind]) for each in COLUMNS}
     content = io.BytesIO()

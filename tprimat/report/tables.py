@@ -19,13 +19,35 @@ from tprimat.report.verdict import speedup_text
 from tprimat.text import counted, plain
 
 WORTH = (
-    *("samples_per_second", "seconds_per_epoch", "model_tflops_per_gpu", "mfu", "share_of_preflight"),
-    *("joules_per_token", "tokens_per_joule", "electricity_dollars_per_billion_tokens", "tokens_per_dollar"),
-    *("dollars_per_billion_tokens", "dollars_per_trillion_tokens", "dollars_per_epoch", "dollars_per_million_samples"),
+    *(
+        "samples_per_second",
+        "seconds_per_epoch",
+        "model_tflops_per_gpu",
+        "mfu",
+        "share_of_preflight",
+    ),
+    *(
+        "joules_per_token",
+        "tokens_per_joule",
+        "electricity_dollars_per_billion_tokens",
+        "tokens_per_dollar",
+    ),
+    *(
+        "dollars_per_billion_tokens",
+        "dollars_per_trillion_tokens",
+        "dollars_per_epoch",
+        "dollars_per_million_samples",
+    ),
 )
 """Rows of efficiency.METRICS that a comparison shows beside the speeds."""
 
-SHOWS_WORTH = ("mfu", "share_of_preflight", "joules_per_token", "tokens_per_dollar", "samples_per_second")
+SHOWS_WORTH = (
+    "mfu",
+    "share_of_preflight",
+    "joules_per_token",
+    "tokens_per_dollar",
+    "samples_per_second",
+)
 """Metrics of which one makes the table of efficiency worth showing."""
 
 BESIDE = 4
@@ -57,7 +79,9 @@ def shared(comparison: Comparison, systems: Sequence[SystemResult] = ()) -> str:
     if runs and all(run.platform == "cpu" and run.scale not in (None, "full") for run in runs):
         return "on a CPU (to try the tool, not to judge GPUs)"
     names = " ".join(comparison.system_names)
-    known = [part for part in comparison.shared if not part.startswith("scale ") and part not in names]
+    known = [
+        part for part in comparison.shared if not part.startswith("scale ") and part not in names
+    ]
     rounds = {plain(run.framework_config.get("mlperf_round") or "") for run in runs}
     if len(rounds) == 1 and rounds != {""}:
         known = [*(part for part in known if part != "mlperf"), f"MLPerf {rounds.pop()}"]
@@ -128,7 +152,9 @@ def texts(names: Sequence[str], rows: Sequence[Row]) -> Table:
         for name, cell in zip(names, row.cells, strict=True):
             of.setdefault(cell.text, []).append(name)
         *some, most = sorted(of, key=lambda text: len(of[text]))
-        lines += [["", text, "; ".join(of[text])] for text in some] + [["", most, "all others" if some else "all"]]
+        lines += [["", text, "; ".join(of[text])] for text in some] + [
+            ["", most, "all others" if some else "all"]
+        ]
         lines[-len(of)][0] = row.title
     return Table(["", "Value", "Systems"], lines, 99)
 
@@ -146,13 +172,19 @@ def speed_rows(group: Group, footnotes: Footnotes) -> list[Row]:
 
     def throughput(system: SystemResult) -> Cell:
         excluded = " (excluded)" if system.exclusion else ""
-        return Cell(f"{rate_of(system)}{between(system)}{excluded}", footnotes.numbers(system.value_warnings))
+        return Cell(
+            f"{rate_of(system)}{between(system)}{excluded}",
+            footnotes.numbers(system.value_warnings),
+        )
 
     has_within = any(map(_within, group.systems))
     return _rows(
         group,
         (f"Throughput, {unit}", throughput),
-        ("Within-run CI", lambda system: (_within(system) or _no_within(system)) if has_within else None),
+        (
+            "Within-run CI",
+            lambda system: (_within(system) or _no_within(system)) if has_within else None,
+        ),
         ("Run-to-run range", _range),
         (
             f"Speedup vs {group.baseline.name}",
@@ -198,34 +230,62 @@ def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
     """Return the rows of the first screen: throughput, step time, cost or peak memory, MFU."""
     unit = rate_unit(group.systems)
     found = _values(comparison, group)
-    in_ms = min(filter(None, (each.value("avg_step_time_seconds") for each in group.systems)), default=1.0) < 0.1
+    in_ms = (
+        min(
+            filter(None, (each.value("avg_step_time_seconds") for each in group.systems)),
+            default=1.0,
+        )
+        < 0.1
+    )
     rows = _rows(
         group,
-        (unit, lambda system: f"{rate_of(system)}{between(system)}{' (excluded)' if system.exclusion else ''}"),
-        ("step time, mean", lambda system: _step_time(system, "avg_step_time_seconds", in_ms=in_ms)),
+        (
+            unit,
+            lambda system: (
+                f"{rate_of(system)}{between(system)}{' (excluded)' if system.exclusion else ''}"
+            ),
+        ),
+        (
+            "step time, mean",
+            lambda system: _step_time(system, "avg_step_time_seconds", in_ms=in_ms),
+        ),
     )
     rows = [dataclasses.replace(row, short=row.title.partition(",")[0]) for row in rows]
     if comparison.prices:
-        prices = (str(comparison.prices.get(system.name) or units.UNKNOWN) for system in group.systems)
+        prices = (
+            str(comparison.prices.get(system.name) or units.UNKNOWN) for system in group.systems
+        )
         rows.append(Row("price per GPU-hour", tuple(map(Cell, prices)), "USD/h"))
     elif len(group.systems) == 2:
         # With prices there is no line for memory on a screen of 24.
-        kinds = (each for each in MEMORY if each.name.startswith("peak") and "process" not in each.name)
+        kinds = (
+            each for each in MEMORY if each.name.startswith("peak") and "process" not in each.name
+        )
         known = [each for each in kinds if all(system.value(each.name) for system in group.systems)]
-        rows += _rows(group, *((each.title.lower(), _gigabytes_of(each.name)) for each in known[:1]))
+        rows += _rows(
+            group, *((each.title.lower(), _gigabytes_of(each.name)) for each in known[:1])
+        )
     per_sample = any(system.per_sample for system in group.systems)
     # Whose peak an MFU is a share of.
     precisions = [system.run.training_config.precision for system in group.systems]
-    peaks = [f" of {each.upper()}" if each and len(set(precisions)) > 1 else "" for each in precisions]
+    peaks = [
+        f" of {each.upper()}" if each and len(set(precisions)) > 1 else "" for each in precisions
+    ]
     shown = {**SCREEN, "dollars_per_million_samples": "USD/10⁶ samples"} if per_sample else SCREEN
     for metric in _metrics_of(group):
         if metric.name in shown and any(_has(each, metric.name) for each in found):
             title = shown[metric.name]
             cells = (
-                Cell(_short(each.get(metric.name), metric.name, comparison.prices.get(system.name), peak))
+                Cell(
+                    _short(
+                        each.get(metric.name), metric.name, comparison.prices.get(system.name), peak
+                    )
+                )
                 for each, system, peak in zip(found, group.systems, peaks, strict=True)
             )
-            rows.append(Row(f"{title} (share of peak)" if title == "MFU" else title, tuple(cells), title))
+            rows.append(
+                Row(f"{title} (share of peak)" if title == "MFU" else title, tuple(cells), title)
+            )
     rounds = (row for row in group.settings if row.title == "MLPerf round" and row.differs)
     return [*rows, *(Row(row.title, _texts(row.values), "MLPerf") for row in rounds)]
 
@@ -248,7 +308,10 @@ def mismatch_rows(group: Group) -> list[Row]:
 
 
 def _texts(values: Sequence[int | str | None]) -> tuple[Cell, ...]:
-    return tuple(Cell(units.number(value, 0) if isinstance(value, int) else value or units.UNKNOWN) for value in values)
+    return tuple(
+        Cell(units.number(value, 0) if isinstance(value, int) else value or units.UNKNOWN)
+        for value in values
+    )
 
 
 def _short(got: Value | None, name: str, price: Price | None, peak: str) -> str:
@@ -256,23 +319,32 @@ def _short(got: Value | None, name: str, price: Price | None, peak: str) -> str:
     if got is None or (value := got.value) is None:
         return units.UNKNOWN
     if name == "tokens_per_joule" and got.low is not None and got.high is not None:
-        return f"{figure(Value(value))}{text}" if (text := plus_minus(got.low, got.high)) else figure(got)
+        return (
+            f"{figure(Value(value))}{text}"
+            if (text := plus_minus(got.low, got.high))
+            else figure(got)
+        )
     if name in ("mfu", "share_of_preflight"):
         return f"{figure(Value(value))}%{peak if name == 'mfu' else ''}"
     if price is not None and price.low < price.high:
         return "–".join(
-            figure(Value(value * price.cost(1, bound) / price.cost(1))) for bound in (price.low, price.high)
+            figure(Value(value * price.cost(1, bound) / price.cost(1)))
+            for bound in (price.low, price.high)
         )
     return figure(Value(value))
 
 
-def _rows(group: Group, *table: tuple[str, Callable[[SystemResult], Cell | str | None]]) -> list[Row]:
+def _rows(
+    group: Group, *table: tuple[str, Callable[[SystemResult], Cell | str | None]]
+) -> list[Row]:
     """Rows by title and what a system has; without those of which no system has anything."""
     rows = []
     for title, read in table:
         found = [read(system) for system in group.systems]
         if any(found):
-            cells = (each if isinstance(each, Cell) else Cell(each or units.UNKNOWN) for each in found)
+            cells = (
+                each if isinstance(each, Cell) else Cell(each or units.UNKNOWN) for each in found
+            )
             rows.append(Row(title, tuple(cells)))
     return rows
 
@@ -302,7 +374,9 @@ def _within(system: SystemResult) -> str | None:
 def _no_within(system: SystemResult) -> str:
     runs = system.valid_runs
     if len(runs) == 1:
-        return "– (too few steps)" if runs[0].summary.is_stationary else "– (speed changes or drifts)"
+        return (
+            "– (too few steps)" if runs[0].summary.is_stationary else "– (speed changes or drifts)"
+        )
     return f"– ({counted(len(runs), 'run')})" if runs else units.UNKNOWN
 
 
@@ -337,7 +411,10 @@ def efficiency_rows(comparison: Comparison, group: Group) -> list[Row]:
 
 def _values(comparison: Comparison, group: Group) -> list[Mapping[str, Value]]:
     """Return the metrics of efficiency of each system; none of one that is excluded."""
-    return [each[0].values if each else {} for each in (efficiencies(comparison, system) for system in group.systems)]
+    return [
+        each[0].values if each else {}
+        for each in (efficiencies(comparison, system) for system in group.systems)
+    ]
 
 
 def _has(values: Mapping[str, Value], name: str) -> bool:
@@ -350,7 +427,9 @@ def _outliers(system: SystemResult) -> str | None:
     if not count:
         return None
     steps = [level.last_step - level.first_step + 1 for level in levels]
-    share = sum(level.outlier_share * size for level, size in zip(levels, steps, strict=True)) / sum(steps)
+    share = sum(
+        level.outlier_share * size for level, size in zip(levels, steps, strict=True)
+    ) / sum(steps)
     return f"{count} ({share:.1%} of time)"
 
 
@@ -360,7 +439,9 @@ def memory_rows(group: Group) -> list[Row]:
 
 
 def _gigabytes_of(name: str) -> Callable[[SystemResult], str | None]:
-    return lambda system: None if system.value(name) is None else units.gigabytes(system.value(name))
+    return lambda system: (
+        None if system.value(name) is None else units.gigabytes(system.value(name))
+    )
 
 
 def steady_steps(result: RunResult) -> str:
@@ -376,13 +457,17 @@ def _runs_text(system: SystemResult) -> str:
     """Return the number of runs behind the values, and of all runs if it differs."""
     counted, every = len(system.valid_runs), len(system.runs)
     text = str(every) if counted == every else f"{counted} of {every}"
-    statuses = sorted({result.run.status for result in system.runs if result.run.status != "complete"})
+    statuses = sorted(
+        {result.run.status for result in system.runs if result.run.status != "complete"}
+    )
     return f"{text} ({', '.join(statuses)})" if statuses else text
 
 
 def _range(system: SystemResult) -> str | None:
     figure = system.figure(RATE)
-    return None if figure is None or figure.min is None else f"{rate(figure.min)}–{rate(figure.max)}"
+    return (
+        None if figure is None or figure.min is None else f"{rate(figure.min)}–{rate(figure.max)}"
+    )
 
 
 def _steady_of(system: SystemResult) -> str:

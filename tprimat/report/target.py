@@ -11,7 +11,17 @@ from tprimat.analysis.run_account import account_of, percentiles
 from tprimat.compare import Comparison, Group, ModelComparison
 from tprimat.compare.target import Target, TargetRatio, benchmark, parts_of, spent, target, times
 from tprimat.report import tables
-from tprimat.report.blocks import DETAIL, Block, Code, Content, Document, Headline, Paragraph, Table, notes
+from tprimat.report.blocks import (
+    DETAIL,
+    Block,
+    Code,
+    Content,
+    Document,
+    Headline,
+    Paragraph,
+    Table,
+    notes,
+)
 from tprimat.report.verdict import Report
 from tprimat.results.account import PARTS, Account
 from tprimat.text import each_once
@@ -47,13 +57,23 @@ def document(report: Report) -> Document:
         about = ", ".join(filter(None, [answer.group.title, tables.shared(report.comparison)]))
         products = {name: text for name, each in ratios.items() if (text := _product(each))}
         certainty = next(iter(products.values())) if len(known) == 2 and products else ""
-        none = "Wall times are unknown: no time stamps" if loss is None else f"No run reaches a loss of {loss:g}"
+        none = (
+            "Wall times are unknown: no time stamps"
+            if loss is None
+            else f"No run reaches a loss of {loss:g}"
+        )
         screen.append(Headline(_sentence(known) or none, certainty, about))
         screen += [_needs(group, known, ratios)] if known else []
-        screen += notes([f"{name}: {text}" for name, text in products.items()] if not certainty else [], most=4)
-        changes = [each.text for each in group.caveats if each.code in ("speed-changed", "unlike-blocks")]
+        screen += notes(
+            [f"{name}: {text}" for name, text in products.items()] if not certainty else [], most=4
+        )
+        changes = [
+            each.text for each in group.caveats if each.code in ("speed-changed", "unlike-blocks")
+        ]
         others = _notes(known, ratios)
-        screen += notes([*changes, *others], "Caveats", ["!"] * len(changes) + ["i"] * len(others), 4)
+        screen += notes(
+            [*changes, *others], "Caveats", ["!"] * len(changes) + ["i"] * len(others), 4
+        )
     return Document(screen, [each for answer in report.answers for each in _runs(answer.group)])
 
 
@@ -62,17 +82,26 @@ def line(group: Group) -> Iterator[Block]:
     known = _known(group)
     if len(group.systems) != 2 or len(known) < 2:
         return
-    trained = (each.mean.get("training", each.mean["seconds"]) / each.mean["seconds"] for each in known.values())
+    trained = (
+        each.mean.get("training", each.mean["seconds"]) / each.mean["seconds"]
+        for each in known.values()
+    )
     if not any(benchmark(each.run) for each in group.systems) and min(trained) >= ALL_TRAINING:
         return
     products = filter(None, (_product(each, 2) for each in _ratios(group).values()))
-    yield Paragraph(": ".join([_sentence(known, ".3g").replace("the target:", "target"), *products]), DETAIL)
+    yield Paragraph(
+        ": ".join([_sentence(known, ".3g").replace("the target:", "target"), *products]), DETAIL
+    )
 
 
 def heading(comparison: Comparison) -> tuple[str, str]:
     """Return the title and the opening of the report's section on time."""
     is_official = any(benchmark(system.run) for system in comparison.systems)
-    title = "Time to the target" if is_official or comparison.options.target_loss is not None else "Wall time"
+    title = (
+        "Time to the target"
+        if is_official or comparison.options.target_loss is not None
+        else "Wall time"
+    )
     return title, (_SCORE if is_official else "") + _RATIOS
 
 
@@ -82,26 +111,42 @@ def blocks(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
     for group in model.groups:
         known, ratios = _known(group, loss), _ratios(group, loss)
         if loss is not None and (known or ratios):
-            yield Paragraph(f"Until the mean training loss of ten records is {loss:g} or less, at the mean step time:")
+            yield Paragraph(
+                f"Until the mean training loss of ten records is {loss:g} or less, at the mean step time:"
+            )
         if known:
             yield _needs(group, known, ratios)
         if factors := dict.fromkeys(name for each in ratios.values() for name in each.factors):
-            rows = [[name, *(_factor(each.factors.get(factor)) for factor in factors)] for name, each in ratios.items()]
+            rows = [
+                [name, *(_factor(each.factors.get(factor)) for factor in factors)]
+                for name, each in ratios.items()
+            ]
             # The names are fields of --json, whose spelling stays.
-            yield Table(["Ratio", *(factor.replace("isation", "ization") for factor in factors)], rows)
+            yield Table(
+                ["Ratio", *(factor.replace("isation", "ization") for factor in factors)], rows
+            )
         yield from notes(_notes(known, ratios))
         yield from _runs(group)
 
 
 def _known(group: Group, loss: float | None = None) -> Known:
     """Return what the systems need whose times are known; of two, first the one that a ratio is of."""
-    systems = [group.pairs[0].system, group.pairs[0].baseline] if len(group.systems) == 2 and group.pairs else None
-    found = {each.name: spent(each) if loss is None else target(each, loss) for each in systems or group.systems}
+    systems = (
+        [group.pairs[0].system, group.pairs[0].baseline]
+        if len(group.systems) == 2 and group.pairs
+        else None
+    )
+    found = {
+        each.name: spent(each) if loss is None else target(each, loss)
+        for each in systems or group.systems
+    }
     return {name: each for name, each in found.items() if each}
 
 
 def _ratios(group: Group, loss: float | None = None) -> dict[str, TargetRatio]:
-    found = {f"{each.system.name} vs {each.baseline.name}": times(each, loss) for each in group.pairs}
+    found = {
+        f"{each.system.name} vs {each.baseline.name}": times(each, loss) for each in group.pairs
+    }
     return {name: each for name, each in found.items() if each}
 
 
@@ -125,7 +170,9 @@ def _sentence(known: Known, form: str = ".2f") -> str:
 def _what(known: Known) -> str:
     if any(each.loss is not None for each in known.values()):
         return "Time to the loss"
-    return "Time to the target" if any(each.is_to_target for each in known.values()) else "Wall time"
+    return (
+        "Time to the target" if any(each.is_to_target for each in known.values()) else "Wall time"
+    )
 
 
 def _product(ratio: TargetRatio, digits: int = 3) -> str:
@@ -133,7 +180,9 @@ def _product(ratio: TargetRatio, digits: int = 3) -> str:
     names = ("time", "speed", "samples", "rest")
     found = [each.value for name in names if (each := ratio.factors.get(name))]
     # Decimals are too few for a factor such as 0.065.
-    texts = [f"{value:.{digits}{'f' if value >= 0.1 else 'g'}}" for value in found if value is not None]
+    texts = [
+        f"{value:.{digits}{'f' if value >= 0.1 else 'g'}}" for value in found if value is not None
+    ]
     if len(texts) < len(names):
         return ""
     return f"{texts[0]}× = {' × '.join(f'{name} {text}' for name, text in zip(names[1:], texts[1:], strict=True))}"
@@ -147,30 +196,54 @@ def _needs(group: Group, known: Known, ratios: Mapping[str, TargetRatio]) -> Tab
     rows: list[list[str]] = []
 
     def add(title: str, values: list[float], texts: list[str]) -> None:
-        is_compared = len(every) == 2 and all(values) and any(each.factors for each in ratios.values())
+        is_compared = (
+            len(every) == 2 and all(values) and any(each.factors for each in ratios.values())
+        )
         rows.append([title, *texts, f"{values[1] / values[0]:.2f}×" if is_compared else ""])
 
     lacks = [not each.is_to_target and _what(known) == "Time to the target" for each in every]
     texts = [f"{each / seconds:.2f} {unit}" if each else units.UNKNOWN for each in wholes]
-    add(_what(known), wholes, [f"{text} (no target)" if no else text for text, no in zip(texts, lacks, strict=True)])
+    add(
+        _what(known),
+        wholes,
+        [f"{text} (no target)" if no else text for text, no in zip(texts, lacks, strict=True)],
+    )
     for name in PARTS:
         values = [each.get(name, 0.0) for each in parts]
-        shares = [value / whole if whole else 0.0 for value, whole in zip(values, wholes, strict=True)]
+        shares = [
+            value / whole if whole else 0.0 for value, whole in zip(values, wholes, strict=True)
+        ]
         if max(shares) >= LEAST_SHARE:
-            texts = [f"{value / seconds:.2f} {unit} ({share:.1%})" for value, share in zip(values, shares, strict=True)]
+            texts = [
+                f"{value / seconds:.2f} {unit} ({share:.1%})"
+                for value, share in zip(values, shares, strict=True)
+            ]
             add(f"– {name}", values, texts)
-    for name, title, size in (("steps", "Steps", 1.0), ("samples", "Samples", 1.0), ("tokens", "Tokens, 10⁶", 1e6)):
+    for name, title, size in (
+        ("steps", "Steps", 1.0),
+        ("samples", "Samples", 1.0),
+        ("tokens", "Tokens, 10⁶", 1e6),
+    ):
         if any(name in each.mean for each in every):
             values = [each.mean.get(name, 0.0) for each in every]
-            add(title, values, [units.number(value / size, 0) if value else units.UNKNOWN for value in values])
+            add(
+                title,
+                values,
+                [units.number(value / size, 0) if value else units.UNKNOWN for value in values],
+            )
     systems = {each.name: each for each in group.systems}
     found = [percentiles((each.run, each.summary) for each in systems[name].runs) for name in known]
     if any(found):
-        texts = [", ".join(units.number(time, 3) for time in each) + " s" if each else units.UNKNOWN for each in found]
+        texts = [
+            ", ".join(units.number(time, 3) for time in each) + " s" if each else units.UNKNOWN
+            for each in found
+        ]
         rows.append(["Step p50, p90, p99", *texts, ""])
     rows.append(["Runs used", *(f"{len(each.counted)} of {len(each.runs)}" for each in every), ""])
     if any(each.official_minutes for each in every):
-        scaling = [units.UNKNOWN if each.scaling is None else f"{each.scaling:.4f}" for each in every]
+        scaling = [
+            units.UNKNOWN if each.scaling is None else f"{each.scaling:.4f}" for each in every
+        ]
         score = [units.number(each.official_minutes, 2) for each in every]
         rows += [["Normalization", *scaling, ""], ["Score, min", *score, ""]]
     width = len(every) + 1 + any(row[-1] for row in rows)
@@ -189,7 +262,11 @@ def _notes(known: Known, ratios: Mapping[str, TargetRatio]) -> list[str]:
 def _factor(factor: Value | None) -> str:
     if factor is None or factor.value is None:
         return units.UNKNOWN
-    bounds = "" if factor.low is None or factor.high is None else f" [{factor.low:.3f}–{factor.high:.3f}]"
+    bounds = (
+        ""
+        if factor.low is None or factor.high is None
+        else f" [{factor.low:.3f}–{factor.high:.3f}]"
+    )
     return f"{factor.value:.3f}×{bounds}"
 
 
@@ -197,7 +274,9 @@ def accounts(group: Group) -> list[tuple[str, str, Account]]:
     """Return the account of each run whose source has a clock, with the names of its system and file."""
     runs = ((system.name, result) for system in group.systems for result in system.runs)
     found = [(name, result.file, account_of(result.run, result.summary)) for name, result in runs]
-    return [(name, file, each) for name, file, each in found if each and each.is_whole and each.whole]
+    return [
+        (name, file, each) for name, file, each in found if each and each.is_whole and each.whole
+    ]
 
 
 def _runs(group: Group) -> Iterator[Block]:
@@ -207,8 +286,15 @@ def _runs(group: Group) -> Iterator[Block]:
     rows: list[list[Content]] = []
     for name, file, account in known:
         found = [account.parts.get(part) for part in parts]
-        shown = [f"{units.duration(time)} ({time / account.whole:.1%})" if time else units.UNKNOWN for time in found]
+        shown = [
+            f"{units.duration(time)} ({time / account.whole:.1%})" if time else units.UNKNOWN
+            for time in found
+        ]
         rows.append([name, Code(file), units.duration(account.whole), *shown])
     if rows:
         yield Paragraph("Wall time of each run, by what it went to (docs/metrics.md):")
-        yield Table(["System", "File", "Wall time", *(part.capitalize() for part in parts)], rows, right_from=2)
+        yield Table(
+            ["System", "File", "Wall time", *(part.capitalize() for part in parts)],
+            rows,
+            right_from=2,
+        )

@@ -34,11 +34,17 @@ LEAST_ROOM = 9
 
 
 def write(
-    document: blocks.Document, *, width: int = 80, color: bool = False, verbosity: Verbosity = Verbosity.NORMAL
+    document: blocks.Document,
+    *,
+    width: int = 80,
+    color: bool = False,
+    verbosity: Verbosity = Verbosity.NORMAL,
 ) -> str:
     """Return a document as text, each line at most `width` wide and ended by a newline."""
     if verbosity is Verbosity.QUIET:
-        shown = document.answer or [part for part in document.screen if isinstance(part, blocks.Headline)]
+        shown = document.answer or [
+            part for part in document.screen if isinstance(part, blocks.Headline)
+        ]
     else:
         shown = [*document.screen, *(document.details if verbosity is Verbosity.VERBOSE else ())]
     out = _Terminal(width, color, verbosity, document.all_with)
@@ -67,7 +73,10 @@ class _Terminal:
 
         self._stream = io.StringIO()
         self._width = max(width, NARROWEST)
-        self._is_quiet, self._is_whole = verbosity is Verbosity.QUIET, verbosity is Verbosity.VERBOSE
+        self._is_quiet, self._is_whole = (
+            verbosity is Verbosity.QUIET,
+            verbosity is Verbosity.VERBOSE,
+        )
         self._console = Console(
             file=self._stream,
             width=self._width,
@@ -83,7 +92,10 @@ class _Terminal:
     def text(self) -> str:
         """Return all of it, ended by a newline."""
         # rich pads its lines to the full width; that is noise in a file and in a diff.
-        return "\n".join(line.rstrip() for line in self._stream.getvalue().splitlines()).rstrip("\n") + "\n"
+        return (
+            "\n".join(line.rstrip() for line in self._stream.getvalue().splitlines()).rstrip("\n")
+            + "\n"
+        )
 
     def add(self, parts: Sequence[blocks.Block]) -> None:
         """Add blocks, with a blank line between two of which the second doesn't go on with the first."""
@@ -104,7 +116,9 @@ class _Terminal:
             case blocks.Notes():
                 self._notes(part)
             case blocks.NextSteps() if self._is_whole:
-                self._notes(blocks.Notes([(runnable(text), ()) for text in part.texts], "Next steps"))
+                self._notes(
+                    blocks.Notes([(runnable(text), ()) for text in part.texts], "Next steps")
+                )
             case blocks.NextSteps():
                 self._line(f"Next: {part.texts[0]}")
             case blocks.Table():
@@ -126,14 +140,18 @@ class _Terminal:
             self._line("=" * self._width)
         self._line(part.text, "bold")
         if rule:
-            self._line(rule * (self._width if part.level == 1 else min(len(plain(part.text)), self._width)))
+            self._line(
+                rule * (self._width if part.level == 1 else min(len(plain(part.text)), self._width))
+            )
 
     def _headline(self, part: blocks.Headline) -> None:
         is_below = bool(part.context) and not self._is_quiet
         if is_below:
             self._line(part.context)
             self._console.print()
-        self._line((part.alone if self._is_quiet else "") or part.text, "bold", indent=2 if is_below else 0)
+        self._line(
+            (part.alone if self._is_quiet else "") or part.text, "bold", indent=2 if is_below else 0
+        )
         if part.certainty:
             self._line(part.certainty, indent=0 if self._is_quiet else 2)
 
@@ -170,7 +188,9 @@ class _Terminal:
         """Add a table: of many columns, what doesn't fit a line follows as tables with the same first column."""
         from rich.cells import cell_len
 
-        kept = [index for index in range(len(part.header)) if self._is_whole or index not in part.hidden]
+        kept = [
+            index for index in range(len(part.header)) if self._is_whole or index not in part.hidden
+        ]
         rows = [[plain(text_of(row[index])) for index in kept] for row in (part.header, *part.rows)]
         if not self._is_whole:
             rows = list(_some(rows, part.most))
@@ -180,17 +200,27 @@ class _Terminal:
             rest = self._width - sum(widths[:-1]) - GAPS[-1] * last
             rows = [[*row[:-1], _cut(row[-1], rest)] for row in rows]
             widths[-1] = max(len(row[-1]) for row in rows)
-        rights = [1 <= index >= part.right_from and not (part.is_cut and index == last) for index in range(len(kept))]
+        rights = [
+            1 <= index >= part.right_from and not (part.is_cut and index == last)
+            for index in range(len(kept))
+        ]
         first = 1
         while first <= last:
             end = last + 1
             least = self._least(rows, narrow=True)
-            while end > first + 1 and len(kept) > MOST_BESIDE and not self._fits(least[:1] + least[first:end]):
+            while (
+                end > first + 1
+                and len(kept) > MOST_BESIDE
+                and not self._fits(least[:1] + least[first:end])
+            ):
                 end -= 1
             if first > 1:
                 self._console.print()
             columns = [0, *range(first, end)]
-            self._columns([[row[index] for index in columns] for row in rows], [rights[index] for index in columns])
+            self._columns(
+                [[row[index] for index in columns] for row in rows],
+                [rights[index] for index in columns],
+            )
             first = end
         if not self._is_whole and part.most is not None and len(part.rows) > part.most:
             self._line(f"{len(part.rows) - part.most} more with {self._all_with}", indent=2)
@@ -199,7 +229,10 @@ class _Terminal:
         """Return the least widths of columns: titles may take several lines, texts of the first column if they must."""
         from rich.cells import cell_len
 
-        least = [max(1, *map(cell_len, (*title.split(), *cells))) for title, *cells in zip(*rows, strict=True)]
+        least = [
+            max(1, *map(cell_len, (*title.split(), *cells)))
+            for title, *cells in zip(*rows, strict=True)
+        ]
         if narrow or not self._fits(least):
             word = max((cell_len(word) for row in rows for word in row[0].split()), default=1)
             least[0] = min(least[0], max(word, LEAST_NAME), self._width // 2)
@@ -215,21 +248,35 @@ class _Terminal:
         from rich.table import Table
         from rich.text import Text
 
-        widths, least = [max(1, *map(cell_len, column)) for column in zip(*rows, strict=True)], self._least(rows)
+        widths, least = (
+            [max(1, *map(cell_len, column)) for column in zip(*rows, strict=True)],
+            self._least(rows),
+        )
         between = len(widths) - 1
         # A title in two lines is easier to read than columns that touch.
-        gap = next((gap for gap in GAPS[:-1] if sum(least) + gap * between <= self._width), GAPS[-1])
-        gap = next((each for each in GAPS if each > gap and sum(widths) + each * between <= self._width), gap)
+        gap = next(
+            (gap for gap in GAPS[:-1] if sum(least) + gap * between <= self._width), GAPS[-1]
+        )
+        gap = next(
+            (each for each in GAPS if each > gap and sum(widths) + each * between <= self._width),
+            gap,
+        )
         room = max(self._width - gap * between, len(widths))
         while sum(widths) > room:
             # rich itself lets a table grow beyond the line. The widest give way first, titles before figures.
-            spare = [width if width > floor else 0 for width, floor in zip(widths, least, strict=True)]
+            spare = [
+                width if width > floor else 0 for width, floor in zip(widths, least, strict=True)
+            ]
             widest = spare if any(spare) else widths
             widths[widest.index(max(widest))] -= 1
         # A column of the box's own stands between two columns.
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, gap - 1, 0, 0), show_edge=False)
+        table = Table(
+            box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, gap - 1, 0, 0), show_edge=False
+        )
         for title, width, right in zip(rows[0], widths, rights, strict=True):
-            table.add_column(Text(title), justify="right" if right else "left", width=width, overflow="fold")
+            table.add_column(
+                Text(title), justify="right" if right else "left", width=width, overflow="fold"
+            )
         for row in rows[1:]:
             table.add_row(*map(Text, row))
         self._console.print(table)
@@ -243,7 +290,11 @@ def _goes_on(before: blocks.Block, part: blocks.Block) -> bool:
             return part.style == before.style
         if isinstance(before, blocks.Table):
             return part.style == blocks.DETAIL
-        return isinstance(before, blocks.Headline) and not before.context and part.style == blocks.DETAIL
+        return (
+            isinstance(before, blocks.Headline)
+            and not before.context
+            and part.style == blocks.DETAIL
+        )
     if isinstance(part, blocks.Notes) and not part.title:
         return isinstance(before, blocks.Paragraph | blocks.Headline | blocks.Notes)
     return False

@@ -97,7 +97,9 @@ class Report:
     def headline(self) -> str:
         """One headline for two systems that trained several models; empty if each group has its own."""
         groups = [answer.group for answer in self.answers]
-        if len(groups) < 2 or not all(len(group.systems) == 2 and group.leaders for group in groups):
+        if len(groups) < 2 or not all(
+            len(group.systems) == 2 and group.leaders for group in groups
+        ):
             return ""
         pairs = {frozenset(system.name for system in group.systems) for group in groups}
         if len(pairs) > 1 or len({answer.model for answer in self.answers}) < len(self.answers):
@@ -119,13 +121,18 @@ class Report:
 
     def shortened(self, most: int) -> Report:
         """Return the report with at most so many systems of each group: the fastest, and the baseline."""
-        shown = {group: _first(group, most) for model in self.comparison.models for group in model.groups}
+        shown = {
+            group: _first(group, most) for model in self.comparison.models for group in model.groups
+        }
         models = {
             model: dataclasses.replace(model, groups=tuple(shown[group] for group in model.groups))
             for model in self.comparison.models
         }
         systems = [system for model in models.values() for system in model.systems]
-        kept, names = {each.file for system in systems for each in system.runs}, {system.name for system in systems}
+        kept, names = (
+            {each.file for system in systems for each in system.runs},
+            {system.name for system in systems},
+        )
         comparison = dataclasses.replace(
             self.comparison,
             models=tuple(models.values()),
@@ -137,17 +144,22 @@ class Report:
             return self
         note = f"{left:,} more {'system is' if left == 1 else 'systems are'} not listed; use --json for all"
         comparison = dataclasses.replace(comparison, notes=(*comparison.notes, note))
-        answers = (Answer(models[each.model], shown[each.group], each.verdict) for each in self.answers)
+        answers = (
+            Answer(models[each.model], shown[each.group], each.verdict) for each in self.answers
+        )
         return Report(comparison, tuple(answers), self.scaling)
 
 
 def _first(group: Group, most: int) -> Group:
-    is_kept = [number < most or system is group.baseline for number, system in enumerate(group.systems)]
+    is_kept = [
+        number < most or system is group.baseline for number, system in enumerate(group.systems)
+    ]
     kept = tuple(itertools.compress(group.systems, is_kept))
     ids = set(kept)
     pairs = tuple(pair for pair in group.pairs if pair.system in ids)
     settings = (
-        dataclasses.replace(row, values=tuple(itertools.compress(row.values, is_kept))) for row in group.settings
+        dataclasses.replace(row, values=tuple(itertools.compress(row.values, is_kept)))
+        for row in group.settings
     )
     return dataclasses.replace(group, systems=kept, pairs=pairs, settings=tuple(settings))
 
@@ -156,7 +168,9 @@ def report(comparison: Comparison) -> Report:
     """Return a comparison with the verdict on each group of systems."""
     names = {system.full_name for system in comparison.systems}
     answers = (
-        Answer(model, group, _verdict(group, names - {system.full_name for system in model.systems}))
+        Answer(
+            model, group, _verdict(group, names - {system.full_name for system in model.systems})
+        )
         for model in comparison.models
         for group in model.groups
     )
@@ -169,9 +183,17 @@ def _verdict(group: Group, elsewhere: Collection[str]) -> Verdict:
     if len(group.systems) == 1:
         (system,) = group.systems
         untimed = system.value("avg_step_time_seconds") is None
-        shown = untimed or system.exclusion is not None or (bool(elsewhere) and system.run.model is None)
-        headline = "; but ".join([_headline_single(system, elsewhere), *(each.text for each in contradictions(system))])
-        return Verdict(headline, caveats=group.caveats, next_steps=steps if shown else (), standing="single")
+        shown = (
+            untimed
+            or system.exclusion is not None
+            or (bool(elsewhere) and system.run.model is None)
+        )
+        headline = "; but ".join(
+            [_headline_single(system, elsewhere), *(each.text for each in contradictions(system))]
+        )
+        return Verdict(
+            headline, caveats=group.caveats, next_steps=steps if shown else (), standing="single"
+        )
     excluded = tuple(_excluded(group))
     if group.leaders is None:
         return Verdict(excluded[0], "", excluded[1:], group.caveats, steps)
@@ -206,24 +228,46 @@ def _headline(group: Group, pair: Pair) -> tuple[str, str, str]:
         if pair.lacks is not None:
             steps, few = span([f"{count:,}" for count in pair.steps]), f"too few {pair.lacks}"
             certainty = f"{units.times(ratio.value)}, {runs.replace(' each', '')} of {steps} steps each: {few}"
-            return f"{few.capitalize()} to compare {system.name} and {baseline.name}", certainty, "unsettled"
+            return (
+                f"{few.capitalize()} to compare {system.name} and {baseline.name}",
+                certainty,
+                "unsettled",
+            )
         whose = join_names([each.name for each in (system, baseline) if each.is_unsettled])
         text = f"Too short to compare {system.name} and {baseline.name}: no steady speed in {whose}"
-        return text, f"{units.times(ratio.value)} over the second half of the runs, which may be start-up", "unsettled"
+        return (
+            text,
+            f"{units.times(ratio.value)} over the second half of the runs, which may be start-up",
+            "unsettled",
+        )
     rank = _rank(group, baseline)
     if ratio.unresolved:
-        certainty = f"{units.times(ratio.value)}, {runs}: their time stamps settle no difference below "
+        certainty = (
+            f"{units.times(ratio.value)}, {runs}: their time stamps settle no difference below "
+        )
         certainty += f"{100 * ratio.unresolved:.1f}%"
-        return f"No significant difference between {system.name} and {baseline.name}{rank}", certainty, "none"
+        return (
+            f"No significant difference between {system.name} and {baseline.name}{rank}",
+            certainty,
+            "none",
+        )
     if ratio.low is None or ratio.high is None:
-        runs += f" ({span([f'{count:,}' for count in pair.steps])} steps)" if 1 < pair.steps[1] < SHORT else ""
+        runs += (
+            f" ({span([f'{count:,}' for count in pair.steps])} steps)"
+            if 1 < pair.steps[1] < SHORT
+            else ""
+        )
         certainty = f"{units.times(ratio.value)}, {runs}: run-to-run variation unknown"
         return _ranked(group, pair, rank), certainty, "unknown"
     value, low, high = _with_bounds(ratio.value, ratio.low, ratio.high)
     kind = "prediction interval" if ratio.method == "prediction" else "CI"
     certainty = f"{value}× [{level()} {kind} {low}–{high}], {runs}"
     if not ratio.is_significant:
-        return f"No significant difference between {system.name} and {baseline.name}{rank}", certainty, "none"
+        return (
+            f"No significant difference between {system.name} and {baseline.name}{rank}",
+            certainty,
+            "none",
+        )
     headline = _ranked(group, pair, rank)
     if min(first, second) == 2:
         return f"Preliminary: {headline}", certainty, "preliminary"
@@ -238,9 +282,17 @@ def _rank(group: Group, baseline: SystemResult) -> str:
     if len(ranked) == 2:
         return ""
     vendor = baseline.vendor
-    if vendor and ranked[0].vendor not in (None, vendor) and all(each.vendor != vendor for each in ranked[:place]):
+    if (
+        vendor
+        and ranked[0].vendor not in (None, vendor)
+        and all(each.vendor != vendor for each in ranked[:place])
+    ):
         return f", the fastest of {vendor}"
-    return f", the {('fastest', 'second fastest')[place]} of {len(ranked)}" if place < 2 else ", the baseline"
+    return (
+        f", the {('fastest', 'second fastest')[place]} of {len(ranked)}"
+        if place < 2
+        else ", the baseline"
+    )
 
 
 def _ranked(group: Group, pair: Pair, rank: str) -> str:
@@ -262,10 +314,14 @@ def _ranked(group: Group, pair: Pair, rank: str) -> str:
 def _assumed_start(pair: Pair) -> int | None:
     """Return the last step that the start-up of either's runs may take if they are too short to show it."""
     runs = (*pair.system.valid_runs, *pair.baseline.valid_runs)
-    return min((each for run in runs if (each := run.summary.assumed_start) is not None), default=None)
+    return min(
+        (each for run in runs if (each := run.summary.assumed_start) is not None), default=None
+    )
 
 
-def _gain(system: SystemResult, baseline: SystemResult, values: Sequence[float], *, says_per: bool = True) -> str:
+def _gain(
+    system: SystemResult, baseline: SystemResult, values: Sequence[float], *, says_per: bool = True
+) -> str:
     kind = kind_of_device((system, baseline))
     # Of two CPUs with one process each, or two, what is faster per process is faster as a whole.
     is_as_whole = kind == "process" and system.count == baseline.count
@@ -298,14 +354,24 @@ def _changes(pair: Pair) -> str:
 
 
 def _headline_models(answers: Sequence[Answer]) -> str:
-    leaders = [(each.group.leaders, each.verdict.standing) for each in answers if each.group.leaders is not None]
+    leaders = [
+        (each.group.leaders, each.verdict.standing)
+        for each in answers
+        if each.group.leaders is not None
+    ]
     decided = [pair for pair, standing in leaders if standing in ("significant", "preliminary")]
     doubt = _contradicted([pair for pair, _ in leaders])
-    names = join_names(list(dict.fromkeys(system.name for each in answers for system in each.group.systems)))
+    names = join_names(
+        list(dict.fromkeys(system.name for each in answers for system in each.group.systems))
+    )
     settled = [(pair, standing) for pair, standing in leaders if standing != "unsettled"]
     if not settled:
         return f"Too short to compare {names} in any of {len(leaders)} models"
-    short = f"; too short to compare in {len(leaders) - len(settled)}" if len(settled) < len(leaders) else ""
+    short = (
+        f"; too short to compare in {len(leaders) - len(settled)}"
+        if len(settled) < len(leaders)
+        else ""
+    )
     if not decided and any(standing == "none" for _, standing in settled):
         return f"No significant difference between {names} in any of {len(settled)} models{short}{doubt}"
     if assumed := [step for pair, _ in settled if (step := _assumed_start(pair)) is not None]:
@@ -319,8 +385,15 @@ def _headline_models(answers: Sequence[Answer]) -> str:
     if not decided:
         return f"{text}; run-to-run variation unknown{short}{doubt}"
     undecided = len(settled) - len(decided)
-    preliminary = "Preliminary: " if any(standing == "preliminary" for _, standing in leaders) else ""
-    return f"{preliminary}{text}" + (f"; no significant difference in {undecided}" if undecided else "") + short + doubt
+    preliminary = (
+        "Preliminary: " if any(standing == "preliminary" for _, standing in leaders) else ""
+    )
+    return (
+        f"{preliminary}{text}"
+        + (f"; no significant difference in {undecided}" if undecided else "")
+        + short
+        + doubt
+    )
 
 
 def _headline_wins(pairs: Sequence[Pair], models: int) -> str:
@@ -349,9 +422,7 @@ def _headline_single(system: SystemResult, elsewhere: Collection[str]) -> str:
         )
     files = len({result.file for result in system.runs})
     if files > 1:
-        return (
-            f"Only one system found ({name}, {speed}, {files} files); to compare files, use --baseline and --candidate"
-        )
+        return f"Only one system found ({name}, {speed}, {files} files); to compare files, use --baseline and --candidate"
     if elsewhere:
         return f"Only one system trained this model ({name}, {speed}); models are not compared with each other"
     return f"Only one system found ({name}, {speed}); add a second result to compare"
@@ -363,7 +434,11 @@ def _excluded(group: Group) -> list[str]:
         if not pair.ratio:
             reason = pair.reason or ""
             # Named before, where there are several.
-            reason = reason if len(group.pairs) == 1 else reason.replace(f" of {pair.system.name} is", " is")
+            reason = (
+                reason
+                if len(group.pairs) == 1
+                else reason.replace(f" of {pair.system.name} is", " is")
+            )
             names.setdefault(reason, []).append(pair.system.name)
     return [
         f"Not compared: {reason}"
@@ -393,21 +468,31 @@ def _with_bounds(value: float, low: float, high: float) -> tuple[str, str, str]:
     return f"{value:.{digits}f}", f"{low:.{digits}f}", f"{high:.{digits}f}"
 
 
-def cost_texts(comparison: Comparison, answers: Sequence[Answer], *, is_brief: bool = False) -> list[str]:
+def cost_texts(
+    comparison: Comparison, answers: Sequence[Answer], *, is_brief: bool = False
+) -> list[str]:
     """Return which system costs least per token in each answer; one sentence if it is the same in several models.
 
     A brief text has no prices.
     """
     found = [cost(comparison, answer.group.leaders) for answer in answers if answer.group.leaders]
-    names = {(each.cheaper.name, each.dearer.name) if each and each.cheaper and each.saving else None for each in found}
+    names = {
+        (each.cheaper.name, each.dearer.name) if each and each.cheaper and each.saving else None
+        for each in found
+    }
     if len(answers) == len(found) > 1 and len(names) == 1 and None not in names:
         ((cheaper, dearer),) = filter(None, names)
         savings = [saving for each in found if each and each.saving for saving in each.saving]
         amount = span([percent(each) for each in (min(savings), max(savings))])
-        prices, noun = comparison.prices, work_of([system for each in answers for system in each.group.systems]).noun
+        prices, noun = (
+            comparison.prices,
+            work_of([system for each in answers for system in each.group.systems]).noun,
+        )
         text = f"{cheaper} at {prices[cheaper]} is {amount}% cheaper per {noun} than {dearer} at {prices[dearer]}"
         return [f"{text} in {'both' if len(found) == 2 else f'all {len(found)}'} models"]
-    texts = [(answer.group.title, _cost_text(comparison, answer.group, is_brief)) for answer in answers]
+    texts = [
+        (answer.group.title, _cost_text(comparison, answer.group, is_brief)) for answer in answers
+    ]
     return [text if len(answers) == 1 else f"{title}: {text}" for title, text in texts if text]
 
 

@@ -45,7 +45,9 @@ class Timing(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         # Earlier results say this of loops that compile before their first step, too; the timer is the same.
-        covers = self.covers and self.covers.replace(", with compilation;", ", with any compilation in it;")
+        covers = self.covers and self.covers.replace(
+            ", with compilation;", ", with any compilation in it;"
+        )
         msgspec.structs.force_setattr(self, "covers", covers)
 
 
@@ -67,7 +69,11 @@ class Entry(Section, frozen=True, kw_only=True):
     @property
     def steps(self) -> int:
         """Steps done in it; 0 if none are known."""
-        return 0 if self.first_step is None or self.last_step is None else self.last_step - self.first_step + 1
+        return (
+            0
+            if self.first_step is None or self.last_step is None
+            else self.last_step - self.first_step + 1
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -32,7 +32,14 @@ def variant(run: Run) -> dict[str, str]:
         return {}
     words = list(source.command)
     # Before the script stand the interpreter and its options.
-    start = next((at for at, word in enumerate(words) if word.endswith(".py") or words[at - 1 : at] == ["-m"]), None)
+    start = next(
+        (
+            at
+            for at, word in enumerate(words)
+            if word.endswith(".py") or words[at - 1 : at] == ["-m"]
+        ),
+        None,
+    )
     if start is None or words[start] == _KERNEL:
         return {}
     name = "script"
@@ -43,4 +50,8 @@ def variant(run: Run) -> dict[str, str]:
             found[name := name.replace("-", "_")] = value
         else:
             found[name] = f"{found[name]} {word}".strip()
-    return {name: value for name, value in found.items() if not _HARMLESS.fullmatch(name.rpartition(".")[2].lower())}
+    return {
+        name: value
+        for name, value in found.items()
+        if not _HARMLESS.fullmatch(name.rpartition(".")[2].lower())
+    }

@@ -18,5 +18,7 @@ class Ending(Section, frozen=True, kw_only=True):
         "code; stopped: a limit of the scheduler, or a request from outside; cut_off: the records end without a "
         "cause; running: it had not ended when it was read",
     ]
-    cause: Annotated[str | None, "exception, signal, exit code or limit, in the words of its source"] = None
+    cause: Annotated[
+        str | None, "exception, signal, exit code or limit, in the words of its source"
+    ] = None
     line: Annotated[Count | None, "line of the log that states the cause"] = None

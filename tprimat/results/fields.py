@@ -46,7 +46,11 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=F
 
     def known(self) -> JsonObject:
         """Return the fields that are known, by name."""
-        return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
+        return {
+            name: value
+            for name in self.__struct_fields__
+            if (value := getattr(self, name)) is not None
+        }
 
     def over(self: AnySection, other: AnySection) -> AnySection:
         """Return another group of this kind, overridden field by field by the values that this one states."""

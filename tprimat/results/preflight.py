@@ -130,7 +130,11 @@ class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def slow_devices(self) -> tuple[str, ...]:
         """The devices that are slower than the others, each once."""
-        return tuple(dict.fromkeys(each.device for each in self.findings if each.code == SLOW and each.device))
+        return tuple(
+            dict.fromkeys(
+                each.device for each in self.findings if each.code == SLOW and each.device
+            )
+        )
 
     @property
     def is_ready(self) -> bool:
@@ -142,7 +146,9 @@ class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):
         """The operations that at least one device has a rate for, in the order in which they were measured."""
         return list(dict.fromkeys(name for device in self.devices for name in device.rates))
 
-    def typical(self, name: str, of: Callable[[Rate], float] = lambda rate: rate.median) -> float | None:
+    def typical(
+        self, name: str, of: Callable[[Rate], float] = lambda rate: rate.median
+    ) -> float | None:
         """Return the median over the devices of an operation's rate; None if none has it."""
         known = [of(device.rates[name]) for device in self.devices if name in device.rates]
         return statistics.median(known) if known else None
@@ -151,7 +157,11 @@ class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):
         """Return a device's name among the others: its number, and its host if there are several."""
         is_cpu = self.platform == "cpu"
         number = f"rank {device.rank}" if is_cpu else f"GPU {device.local_rank}"
-        return f"{number} on {device.host}" if is_cpu or len({each.host for each in self.devices}) > 1 else number
+        return (
+            f"{number} on {device.host}"
+            if is_cpu or len({each.host for each in self.devices}) > 1
+            else number
+        )
 
     @property
     def best_all_reduce(self) -> AllReduce | None:
@@ -173,7 +183,9 @@ def unit_of(name: str) -> str:
 
 def in_short(file: PreflightFile) -> Preflight:
     """Return the values of a preflight that a benchmark's result includes."""
-    products = {name: value for name in PRODUCTS if (value := round_figure(file.typical(name))) is not None}
+    products = {
+        name: value for name in PRODUCTS if (value := round_figure(file.typical(name))) is not None
+    }
     best, disk = file.best_all_reduce, file.disk or Disk(bytes=0)
     return Preflight(
         timestamp=file.timestamp,

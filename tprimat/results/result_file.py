@@ -54,12 +54,16 @@ FIELD_ORDER = (
 class RecordedRepetition(RunRecord, frozen=True, kw_only=True):
     """A run within a file, with the metrics that were computed when it was written."""
 
-    max_steps: Annotated[Count | msgspec.UnsetType | None, "as in training_config, if not all runs have one"] = (
-        msgspec.UNSET
-    )
-    seed: Annotated[Seed | msgspec.UnsetType | None, "as in training_config, if not all runs have one"] = msgspec.UNSET
+    max_steps: Annotated[
+        Count | msgspec.UnsetType | None, "as in training_config, if not all runs have one"
+    ] = msgspec.UNSET
+    seed: Annotated[
+        Seed | msgspec.UnsetType | None, "as in training_config, if not all runs have one"
+    ] = msgspec.UNSET
     steady: Annotated[Steady, "steady-state steps, which the metrics use"] = Steady()
-    performance_metrics: Annotated[PerformanceMetrics, "metrics of those steps"] = PerformanceMetrics()
+    performance_metrics: Annotated[PerformanceMetrics, "metrics of those steps"] = (
+        PerformanceMetrics()
+    )
 
     def __post_init__(self) -> None:
         """Check nothing: runs_of() makes a Run of it, which does."""
@@ -72,9 +76,12 @@ class ResultFile(Run, frozen=True, kw_only=True):
 
     schema_version: Annotated[Count, "version of this format"] = SCHEMA_VERSION
     steady: Annotated[Steady, "steady-state steps, which the metrics use"] = Steady()
-    performance_metrics: Annotated[PerformanceMetrics, "metrics of those steps"] = PerformanceMetrics()
+    performance_metrics: Annotated[PerformanceMetrics, "metrics of those steps"] = (
+        PerformanceMetrics()
+    )
     runs: Annotated[
-        tuple[RecordedRepetition, ...], "all runs of this configuration, in the order in which they were saved"
+        tuple[RecordedRepetition, ...],
+        "all runs of this configuration, in the order in which they were saved",
     ] = ()
 
     def __post_init__(self) -> None:
@@ -104,7 +111,9 @@ def runs_of(file: ResultFile) -> tuple[Run, ...]:
         record = {name: _shared(getattr(each, name)) for name in RECORD_FIELDS}
         own = {name: getattr(each, name, msgspec.UNSET) for name in RUN_VALUES}
         if msgspec.UNSET not in own.values():
-            record["training_config"] = _shared(msgspec.structs.replace(file.training_config, **own))
+            record["training_config"] = _shared(
+                msgspec.structs.replace(file.training_config, **own)
+            )
         runs.append(_without_stored_texts(Run(**{**setup, **record})))
     return tuple(runs)
 
@@ -130,7 +139,9 @@ def _without_stored_texts(run: Run) -> Run:
 def _shared(value: Any) -> Any:
     """Return one object for equal values: thousands of loaded runs share their machine and count their steps alike."""
     is_series = isinstance(value, tuple) and 0 < len(value) <= LONGEST_SHARED
-    if isinstance(value, msgspec.Struct) or (is_series and not isinstance(value[-1], (float, msgspec.Struct))):
+    if isinstance(value, msgspec.Struct) or (
+        is_series and not isinstance(value[-1], (float, msgspec.Struct))
+    ):
         kind: Any = type(value)
         return _decoded(msgspec.json.encode(value), kind)
     return value
@@ -193,7 +204,10 @@ def without_names(value: Kind, names: Names) -> Kind:
     What was trained, on what and how stays as it is.
     """
     of: dict[str, Change | None] = dict.fromkeys(_STATED.split())
-    of_host = {"host": lambda name: names.learn(name, "host"), "hostname": lambda name: names.learn(name, "host")}
+    of_host = {
+        "host": lambda name: names.learn(name, "host"),
+        "hostname": lambda name: names.learn(name, "host"),
+    }
     # A name that a later field gives away may appear in an earlier one.
     learning = {**of, **of_host}
     _changed(value, lambda field: learning.get(field, names.learn))
@@ -217,14 +231,26 @@ def _changed(value: Kind, change: Callable[[str], Change | None], field: str = "
         new = to(value)
     elif isinstance(value, dict):
         new = {to(name): _named(name, each, change, to) for name, each in value.items()}
-    elif isinstance(value, (tuple, list)) and value and isinstance(value[0], (str, msgspec.Struct, dict, tuple, list)):
+    elif (
+        isinstance(value, (tuple, list))
+        and value
+        and isinstance(value[0], (str, msgspec.Struct, dict, tuple, list))
+    ):
         # An option and its value are two words of a command.
-        words = to("\t".join(value)).split("\t") if all(isinstance(each, str) for each in value) else []
-        new = type(value)(words if len(words) == len(value) else (_changed(each, change, field) for each in value))
+        words = (
+            to("\t".join(value)).split("\t") if all(isinstance(each, str) for each in value) else []
+        )
+        new = type(value)(
+            words if len(words) == len(value) else (_changed(each, change, field) for each in value)
+        )
     elif isinstance(value, msgspec.Struct):
         # Numbers and what is empty stay, and of thousands of results they are most.
         every = msgspec.structs.asdict(value).items()
-        fields = {name: _changed(each, change, name) for name, each in every if each and not isinstance(each, _NUMBERS)}
+        fields = {
+            name: _changed(each, change, name)
+            for name, each in every
+            if each and not isinstance(each, _NUMBERS)
+        }
         changed = {name: each for name, each in fields.items() if each is not getattr(value, name)}
         new = msgspec.structs.replace(value, **changed) if changed else value
     kept: Kind = new if new is not value and new != value else value
@@ -254,7 +280,9 @@ def _arranged(fields: JsonObject) -> JsonObject:
     if "runs" in fields:
         fields["runs"] = [_arranged(each) for each in fields["runs"]]
     middle = [name for name in fields if name not in (*FIELD_ORDER, *SERIES, "runs")]
-    return {name: fields[name] for name in (*FIELD_ORDER, *middle, *SERIES, "runs") if name in fields}
+    return {
+        name: fields[name] for name in (*FIELD_ORDER, *middle, *SERIES, "runs") if name in fields
+    }
 
 
 _ENTRY = frozenset(Entry.__struct_fields__)
@@ -266,8 +294,14 @@ def _dump(value: Any, depth: int) -> str:
     """
     inner, outer = "  " * (depth + 1), "  " * depth
     if isinstance(value, dict) and value and value.keys() != _ENTRY:
-        rows = (f"{inner}{_dump(key, 0)}: {_dump(entry, depth + 1)}" for key, entry in value.items())
+        rows = (
+            f"{inner}{_dump(key, 0)}: {_dump(entry, depth + 1)}" for key, entry in value.items()
+        )
         return "{\n" + ",\n".join(rows) + f"\n{outer}}}"
-    if isinstance(value, (list, tuple)) and any(isinstance(entry, (dict, list, tuple)) for entry in value):
-        return "[\n" + ",\n".join(inner + _dump(entry, depth + 1) for entry in value) + f"\n{outer}]"
+    if isinstance(value, (list, tuple)) and any(
+        isinstance(entry, (dict, list, tuple)) for entry in value
+    ):
+        return (
+            "[\n" + ",\n".join(inner + _dump(entry, depth + 1) for entry in value) + f"\n{outer}]"
+        )
     return msgspec.json.encode(value).decode()

@@ -73,7 +73,9 @@ class GpuInfo(Section, frozen=True, kw_only=True):
     software_stack: Annotated[SoftwareStack | None, "driver stack of the device"] = None
     software_version: Annotated[str | None, "version of CUDA or ROCm"] = None
     pytorch_version: Annotated[str | None, "torch.__version__"] = None
-    compute_units: Annotated[Count | None, "multiprocessors or compute units that torch sees"] = None
+    compute_units: Annotated[Count | None, "multiprocessors or compute units that torch sees"] = (
+        None
+    )
     architecture: Annotated[str | None, "sm_90, gfx942, …; on a CPU, its architecture"] = None
     clock_mhz: Annotated[Positive | None, "maximum clock that the device reports, MHz"] = None
 
@@ -81,10 +83,12 @@ class GpuInfo(Section, frozen=True, kw_only=True):
 class Node(Section, frozen=True, kw_only=True):
     """One of several machines that train together."""
 
-    hostname: Annotated[str | None, "pseudonym of the host; with --include-host its name, in a Slurm job Slurm's"] = (
+    hostname: Annotated[
+        str | None, "pseudonym of the host; with --include-host its name, in a Slurm job Slurm's"
+    ] = None
+    device_name: Annotated[str | None, "name of its devices from the driver; on a CPU, the CPU"] = (
         None
     )
-    device_name: Annotated[str | None, "name of its devices from the driver; on a CPU, the CPU"] = None
     device_count: Annotated[Count | None, "GPUs visible there"] = None
     cpu: Annotated[str | None, "CPU name"] = None
     cpu_threads: Annotated[Count | None, "CPU threads available there"] = None
@@ -101,10 +105,14 @@ class Environment(Section, frozen=True, kw_only=True):
     """Machine and software of a run."""
 
     versions: Annotated[dict[str, str], "packages, driver, Python, by name"] = {}
-    hostname: Annotated[str | None, "pseudonym of the host, such as node-1; with --include-host its name"] = None
+    hostname: Annotated[
+        str | None, "pseudonym of the host, such as node-1; with --include-host its name"
+    ] = None
     os: Annotated[str | None, "system, release and architecture"] = None
     container: Annotated[str | None, "kind of container, or its image if reported"] = None
-    tprimat_commit: Annotated[str | None, "git commit of TensorPrimat; ends in -dirty with local changes"] = None
+    tprimat_commit: Annotated[
+        str | None, "git commit of TensorPrimat; ends in -dirty with local changes"
+    ] = None
     cpu: Annotated[str | None, "CPU name"] = None
     cpu_threads: Annotated[Count | None, "CPU threads available to the training"] = None
     cpu_instructions: Annotated[
@@ -114,16 +122,24 @@ class Environment(Section, frozen=True, kw_only=True):
     memory_held_by_others_gb: Annotated[
         NonNegative | None, "device memory used by other processes before the start, GB"
     ] = None
-    gpu_partition: Annotated[str | None, "compute and memory partition of AMD GPUs, such as SPX/NPS1"] = None
-    numa_balancing: Annotated[bool | None, "whether Linux moves memory between NUMA nodes; GPUs only"] = None
+    gpu_partition: Annotated[
+        str | None, "compute and memory partition of AMD GPUs, such as SPX/NPS1"
+    ] = None
+    numa_balancing: Annotated[
+        bool | None, "whether Linux moves memory between NUMA nodes; GPUs only"
+    ] = None
     emulated: Annotated[bool, "true: the device was emulated; timings are not valid"] = False
     settings: Annotated[dict[str, str], "environment variables that affect speed"] = {}
-    nodes: Annotated[tuple[Node, ...], "machines of a training on several nodes, by node number"] = ()
+    nodes: Annotated[
+        tuple[Node, ...], "machines of a training on several nodes, by node number"
+    ] = ()
 
     @property
     def lacks_bf16(self) -> bool:
         """Whether the CPU is known to have no instructions for bf16, which it then computes in software."""
-        return self.cpu_instructions is not None and not BF16_INSTRUCTIONS.intersection(self.cpu_instructions)
+        return self.cpu_instructions is not None and not BF16_INSTRUCTIONS.intersection(
+            self.cpu_instructions
+        )
 
 
 class ModelConfig(Section, frozen=True, kw_only=True):
@@ -131,7 +147,8 @@ class ModelConfig(Section, frozen=True, kw_only=True):
 
     num_layers: Annotated[Count | None, "transformer layers of the decoder"] = None
     num_encoder_layers: Annotated[
-        Count | None, "layers of the encoder, whose source is as long as the target; null without an encoder"
+        Count | None,
+        "layers of the encoder, whose source is as long as the target; null without an encoder",
     ] = None
     hidden_size: Annotated[Count | None, "width of the residual stream"] = None
     num_attention_heads: Annotated[Count | None, "query heads per layer"] = None
@@ -140,9 +157,15 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     ffn_hidden_size: Annotated[Count | None, "feed-forward width"] = None
     vocab_size: Annotated[Count | None, "tokens in the output layer, without padding rows"] = None
     sliding_window: Annotated[Count | None, "attention window in tokens, if limited"] = None
-    full_attention_layers: Annotated[Natural | None, "layers without the window; null counts as none"] = None
-    global_head_dim: Annotated[Count | None, "head size in layers without the window; values equal keys"] = None
-    global_query_groups: Annotated[Count | None, "key/value heads in layers without the window"] = None
+    full_attention_layers: Annotated[
+        Natural | None, "layers without the window; null counts as none"
+    ] = None
+    global_head_dim: Annotated[
+        Count | None, "head size in layers without the window; values equal keys"
+    ] = None
+    global_query_groups: Annotated[Count | None, "key/value heads in layers without the window"] = (
+        None
+    )
     attention_output_gate: Annotated[
         bool | None, "whether a gate multiplies the output of attention; null counts as false"
     ] = None
@@ -152,24 +175,43 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     ] = None
     state_heads: Annotated[Count | None, "Mamba-2 and gated delta net: heads (of values)"] = None
     state_head_dim: Annotated[Count | None, "Mamba-2 and gated delta net: size of one head"] = None
-    state_size: Annotated[Count | None, "Mamba-2: size of the state; gated delta net: size of a key head"] = None
+    state_size: Annotated[
+        Count | None, "Mamba-2: size of the state; gated delta net: size of a key head"
+    ] = None
     state_groups: Annotated[Count | None, "Mamba-2: groups; gated delta net: key heads"] = None
-    tie_word_embeddings: Annotated[bool | None, "whether input and output layer share weights"] = None
-    gated_ffn: Annotated[bool | None, "SwiGLU: three feed-forward matrices instead of two; null counts as true"] = None
+    tie_word_embeddings: Annotated[bool | None, "whether input and output layer share weights"] = (
+        None
+    )
+    gated_ffn: Annotated[
+        bool | None, "SwiGLU: three feed-forward matrices instead of two; null counts as true"
+    ] = None
     num_experts: Annotated[Count | None, "experts per mixture-of-experts layer"] = None
     experts_per_token: Annotated[Count | None, "routed experts per token"] = None
-    expert_ffn_hidden_size: Annotated[Count | None, "feed-forward width of one routed expert"] = None
-    shared_expert_ffn_hidden_size: Annotated[Count | None, "feed-forward width of all shared experts together"] = None
-    expert_latent_size: Annotated[Count | None, "width that experts work on if it is not the hidden size"] = None
-    num_dense_layers: Annotated[Natural | None, "layers without experts in a mixture-of-experts model"] = None
+    expert_ffn_hidden_size: Annotated[Count | None, "feed-forward width of one routed expert"] = (
+        None
+    )
+    shared_expert_ffn_hidden_size: Annotated[
+        Count | None, "feed-forward width of all shared experts together"
+    ] = None
+    expert_latent_size: Annotated[
+        Count | None, "width that experts work on if it is not the hidden size"
+    ] = None
+    num_dense_layers: Annotated[
+        Natural | None, "layers without experts in a mixture-of-experts model"
+    ] = None
     query_lora_rank: Annotated[Count | None, "latent attention: query rank"] = None
     key_value_lora_rank: Annotated[Count | None, "latent attention: key and value rank"] = None
-    rope_head_dim: Annotated[Count | None, "latent attention: rotary part of a query or key head"] = None
+    rope_head_dim: Annotated[
+        Count | None, "latent attention: rotary part of a query or key head"
+    ] = None
     value_head_dim: Annotated[Count | None, "latent attention: size of a value head"] = None
-    num_mtp_layers: Annotated[Natural | None, "layers that predict further tokens; stated, not counted in FLOPs"] = None
+    num_mtp_layers: Annotated[
+        Natural | None, "layers that predict further tokens; stated, not counted in FLOPs"
+    ] = None
     num_parameters: Annotated[Count | None, "parameters of the whole model, not of one rank"] = None
     trainable_parameters: Annotated[
-        Count | None, "parameters that the optimizer changes (LoRA: fewer than all); null counts as all"
+        Count | None,
+        "parameters that the optimizer changes (LoRA: fewer than all); null counts as all",
     ] = None
     source: Annotated[str | None, "source of these values"] = None
 
@@ -178,12 +220,15 @@ class TrainingConfig(Section, frozen=True, kw_only=True):
     """Definition of one optimizer step."""
 
     max_steps: Annotated[Count | None, "requested optimizer steps"] = None
-    global_batch_size: Annotated[Count | None, "sequences per optimizer step, over all devices"] = None
+    global_batch_size: Annotated[Count | None, "sequences per optimizer step, over all devices"] = (
+        None
+    )
     micro_batch_size: Annotated[Count | None, "sequences per forward pass of one replica"] = None
     sequence_length: Annotated[Count | None, "tokens per sequence"] = None
     num_gpus: Annotated[Count | None, "processes that train (world size)"] = None
     precision: Annotated[
-        str | None, "precision of the matrix products: fp32, tf32, bf16, fp16, fp8, mxfp8, mxfp4, nvfp4"
+        str | None,
+        "precision of the matrix products: fp32, tf32, bf16, fp16, fp8, mxfp8, mxfp4, nvfp4",
     ] = None
     precision_detail: Annotated[str | None, "in the framework's own words"] = None
     recomputation: Annotated[str | None, "activation recomputation: none, selective or full"] = None
@@ -203,7 +248,9 @@ class ParallelismConfig(Section, frozen=True, kw_only=True):
     context_parallel_size: Annotated[Count | None, "devices that share each sequence"] = None
     expert_model_parallel_size: Annotated[Count | None, "devices that share the experts"] = None
     data_parallel_size: Annotated[Count | None, "replicas of the model"] = None
-    gradient_accumulation_steps: Annotated[Count | None, "global batch / (micro-batch × data parallel)"] = None
+    gradient_accumulation_steps: Annotated[
+        Count | None, "global batch / (micro-batch × data parallel)"
+    ] = None
 
 
 class Optimizer(Section, frozen=True, kw_only=True):
@@ -222,31 +269,51 @@ class Optimizer(Section, frozen=True, kw_only=True):
 class Data(Section, frozen=True, kw_only=True):
     """Training data."""
 
-    kind: Annotated[str | None, "markov (generated by TensorPrimat), mock, tokens, or the name of a data set"] = None
-    digest: Annotated[str | None, "SHA-256 of the first tokens; equal digests mean equal data"] = None
-    entropy: Annotated[NonNegative | None, "entropy rate, the lowest possible mean loss, nats/token"] = None
-    unigram_entropy: Annotated[NonNegative | None, "entropy of the token frequencies, nats/token"] = None
+    kind: Annotated[
+        str | None, "markov (generated by TensorPrimat), mock, tokens, or the name of a data set"
+    ] = None
+    digest: Annotated[str | None, "SHA-256 of the first tokens; equal digests mean equal data"] = (
+        None
+    )
+    entropy: Annotated[
+        NonNegative | None, "entropy rate, the lowest possible mean loss, nats/token"
+    ] = None
+    unigram_entropy: Annotated[
+        NonNegative | None, "entropy of the token frequencies, nats/token"
+    ] = None
     seed: Annotated[Seed | None, "seed of the token source or the shuffling"] = None
 
 
 class MemoryMetrics(Section, frozen=True, kw_only=True):
     """Measured memory only; allocated, reserved and device memory are never compared with each other."""
 
-    avg_memory_allocated_gb: Annotated[NonNegative | None, "mean at step ends, by torch's allocator"] = None
-    peak_memory_allocated_gb: Annotated[NonNegative | None, "highest within any step, by torch's allocator"] = None
-    avg_memory_reserved_gb: Annotated[NonNegative | None, "mean at step ends, reserved by torch's allocator"] = None
-    peak_memory_reserved_gb: Annotated[NonNegative | None, "highest, reserved by torch's allocator"] = None
-    peak_memory_device_used_gb: Annotated[NonNegative | None, "used on the whole device, including other processes"] = (
-        None
-    )
-    peak_memory_process_gb: Annotated[NonNegative | None, "resident memory of the training process (CPU)"] = None
+    avg_memory_allocated_gb: Annotated[
+        NonNegative | None, "mean at step ends, by torch's allocator"
+    ] = None
+    peak_memory_allocated_gb: Annotated[
+        NonNegative | None, "highest within any step, by torch's allocator"
+    ] = None
+    avg_memory_reserved_gb: Annotated[
+        NonNegative | None, "mean at step ends, reserved by torch's allocator"
+    ] = None
+    peak_memory_reserved_gb: Annotated[
+        NonNegative | None, "highest, reserved by torch's allocator"
+    ] = None
+    peak_memory_device_used_gb: Annotated[
+        NonNegative | None, "used on the whole device, including other processes"
+    ] = None
+    peak_memory_process_gb: Annotated[
+        NonNegative | None, "resident memory of the training process (CPU)"
+    ] = None
     avg_memory_process_gb: Annotated[NonNegative | None, "the same, mean (CPU)"] = None
 
 
 class SourceFile(Section, frozen=True, kw_only=True):
     """A file that a run was imported from."""
 
-    path: Annotated[str, "path as given to the command, without directories that name a user or are absolute"]
+    path: Annotated[
+        str, "path as given to the command, without directories that name a user or are absolute"
+    ]
     sha256: Annotated[str | None, "SHA-256 of the content"] = None
     bytes: Annotated[Natural | None, "file size"] = None
 
@@ -254,7 +321,9 @@ class SourceFile(Section, frozen=True, kw_only=True):
 class Source(Section, frozen=True, kw_only=True):
     """Origin of a run."""
 
-    kind: Annotated[Literal["live", "log", "result"], "measured, imported from a log, or from an older result"]
+    kind: Annotated[
+        Literal["live", "log", "result"], "measured, imported from a log, or from an older result"
+    ]
     dialect: Annotated[str | None, "log format"] = None
     files: Annotated[tuple[SourceFile, ...], "imported files"] = ()
     command: Annotated[tuple[str, ...], "command line of the training, if known"] = ()
@@ -289,7 +358,9 @@ class PerformanceMetrics(Section, frozen=True, kw_only=True):
     """Metrics of the steady-state steps, computed from the series."""
 
     total_steps: Annotated[int | None, "steps recorded"] = None
-    total_time_seconds: Annotated[NonNegative | None, "start of the first step to end of the last, s"] = None
+    total_time_seconds: Annotated[
+        NonNegative | None, "start of the first step to end of the last, s"
+    ] = None
     # What these are stands with each metric, in metrics.METRICS.
     avg_step_time_seconds: float | None = None
     median_step_time_seconds: float | None = None
@@ -300,14 +371,18 @@ class PerformanceMetrics(Section, frozen=True, kw_only=True):
     tokens_per_second: float | None = None
     tokens_per_second_per_gpu: float | None = None
     warmup_time_seconds: Annotated[NonNegative | None, "time of the warm-up steps, s"] = None
-    final_loss: Annotated[float | None, "mean of the last ten losses, of few the last quarter, nats/token"] = None
+    final_loss: Annotated[
+        float | None, "mean of the last ten losses, of few the last quarter, nats/token"
+    ] = None
 
 
 class _Series(msgspec.Struct, frozen=True, kw_only=True):
     """One entry per record; all of one length, None if a record has none."""
 
     steps: Annotated[tuple[Count, ...], "number of the optimizer step, from 1"] = ()
-    window_steps: Annotated[tuple[Count, ...], "steps that the record averages; 1 if each step was timed"] = ()
+    window_steps: Annotated[
+        tuple[Count, ...], "steps that the record averages; 1 if each step was timed"
+    ] = ()
     step_times: Annotated[tuple[StepTime | None, ...], "wall time of one step, s"] = ()
     loss_values: Annotated[tuple[Value | None, ...], "loss, nats/token"] = ()
     learning_rates: Annotated[tuple[Value | None, ...], "learning rate"] = ()
@@ -323,21 +398,37 @@ class RunRecord(_Series, frozen=True, kw_only=True):
     """Fields that differ between runs of one setup."""
 
     timestamp: Annotated[str | None, "start of the run, ISO 8601 with offset"] = None
-    session: Annotated[str | None, "identifier of the benchmark command, whose runs are interleaved"] = None
-    round: Annotated[Count | None, "round of the session, from 1, with one run of every configuration"] = None
-    request: Annotated[str | None, "digest of the requested configuration, by which --resume finds a run"] = None
-    tuning: Annotated[Tuning | None, "search that chose the configuration; null for an untuned one"] = None
-    arguments: Annotated[tuple[str, ...] | None, "arguments of the benchmark command that measured the run"] = None
+    session: Annotated[
+        str | None, "identifier of the benchmark command, whose runs are interleaved"
+    ] = None
+    round: Annotated[
+        Count | None, "round of the session, from 1, with one run of every configuration"
+    ] = None
+    request: Annotated[
+        str | None, "digest of the requested configuration, by which --resume finds a run"
+    ] = None
+    tuning: Annotated[
+        Tuning | None, "search that chose the configuration; null for an untuned one"
+    ] = None
+    arguments: Annotated[
+        tuple[str, ...] | None, "arguments of the benchmark command that measured the run"
+    ] = None
     status: Annotated[Status, "whether all requested steps were recorded"] = "complete"
     status_reason: Annotated[str | None, "reason, in one sentence"] = None
     ending: Annotated[Ending | None, "how the run ended; null in results of schema 1"] = None
-    warnings: Annotated[tuple[str, ...], "doubtful or unknown values, and why; in a file, those of `notes` too"] = ()
-    notes: Annotated[tuple[Note, ...], "the same as codes with their values; code `text`: a sentence alone"] = ()
+    warnings: Annotated[
+        tuple[str, ...], "doubtful or unknown values, and why; in a file, those of `notes` too"
+    ] = ()
+    notes: Annotated[
+        tuple[Note, ...], "the same as codes with their values; code `text`: a sentence alone"
+    ] = ()
     source: Annotated[Source | None, "origin of the run"] = None
     environment: Annotated[Environment, "machine and software"] = Environment()
     memory_metrics: Annotated[MemoryMetrics, "measured memory"] = MemoryMetrics()
     disturbance: Annotated[Disturbance, "other use of the CPU during the run"] = Disturbance()
-    preflight: Annotated[Preflight, "what `tprimat preflight` measured on this machine before"] = Preflight()
+    preflight: Annotated[Preflight, "what `tprimat preflight` measured on this machine before"] = (
+        Preflight()
+    )
     energy_metrics: Annotated[Figures, "measured energy and power, unit in the name"] = {}
     telemetry: Annotated[Telemetry, "devices and CPU during the run, and its events"] = Telemetry()
     native_metrics: Annotated[
@@ -345,7 +436,9 @@ class RunRecord(_Series, frozen=True, kw_only=True):
         "values printed by the framework: one, or a series as long as `steps`",
     ] = {}
     breakdown: Annotated[Figures, "seconds of a step, by part"] = {}
-    trace: Annotated[Trace | None, "where the time of profiled steps goes, from profiler traces"] = None
+    trace: Annotated[
+        Trace | None, "where the time of profiled steps goes, from profiler traces"
+    ] = None
     profile: Annotated[dict[str, str], "profiler traces of the run, by kind"] = {}
     timeline: Annotated[
         tuple[Entry, ...],
@@ -356,7 +449,9 @@ class RunRecord(_Series, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         native = {
-            f"native_metrics.{name}": each for name, each in self.native_metrics.items() if isinstance(each, tuple)
+            f"native_metrics.{name}": each
+            for name, each in self.native_metrics.items()
+            if isinstance(each, tuple)
         }
         for name, series in {**{name: getattr(self, name) for name in SERIES}, **native}.items():
             if len(series) != len(self.steps):
@@ -369,9 +464,13 @@ class RunRecord(_Series, frozen=True, kw_only=True):
             if _are_within(series, *((SHORTEST_STEP, LONGEST_STEP) if is_time else widest)):
                 continue
             if is_time and _are_within(series, *widest):
-                raise ValueError(f"step_times must lie between {SHORTEST_STEP:g} and {LONGEST_STEP:g} s")
+                raise ValueError(
+                    f"step_times must lie between {SHORTEST_STEP:g} and {LONGEST_STEP:g} s"
+                )
             raise ValueError(f"{name} must be finite or null")
-        if self.timestamp is not None and (self.started is None or self.started.utcoffset() is None):
+        if self.timestamp is not None and (
+            self.started is None or self.started.utcoffset() is None
+        ):
             raise ValueError("timestamp must be a time in ISO 8601 with its offset from UTC")
 
     @property
@@ -394,8 +493,12 @@ class Run(RunRecord, frozen=True, kw_only=True):
     label: Annotated[str | None, "the user's name for this configuration"] = None
     gpu_info: Annotated[GpuInfo, "training machine"] = GpuInfo()
     model_config: Annotated[ModelConfig, "model shape"] = ModelConfig()
-    training_config: Annotated[TrainingConfig, "definition of one optimizer step"] = TrainingConfig()
-    parallelism_config: Annotated[ParallelismConfig, "distribution of the work over devices"] = ParallelismConfig()
+    training_config: Annotated[TrainingConfig, "definition of one optimizer step"] = (
+        TrainingConfig()
+    )
+    parallelism_config: Annotated[ParallelismConfig, "distribution of the work over devices"] = (
+        ParallelismConfig()
+    )
     optimizer: Annotated[Optimizer, "optimizer settings"] = Optimizer()
     data: Annotated[Data, "training data"] = Data()
     timing: Annotated[Timing, "definition of a step time"] = Timing()
@@ -442,18 +545,26 @@ RUN_VALUES = ("max_steps", "seed")
 def setup_key(run: Run) -> bytes:
     """Return what two runs must share to be in one file: the setup and the software's versions, but for RUN_VALUES."""
     setup = {name: getattr(run, name) for name in SETUP_FIELDS}
-    setup["training_config"] = msgspec.structs.replace(run.training_config, **dict.fromkeys(RUN_VALUES))
-    return msgspec.json.encode([setup, run.environment.versions, run.environment.emulated], order="sorted")
+    setup["training_config"] = msgspec.structs.replace(
+        run.training_config, **dict.fromkeys(RUN_VALUES)
+    )
+    return msgspec.json.encode(
+        [setup, run.environment.versions, run.environment.emulated], order="sorted"
+    )
 
 
 def finite(values: Iterable[float | None]) -> tuple[float | None, ...]:
     """Return a series with None for values that are not finite or beyond LARGEST_VALUE; the caller warns of them."""
-    return tuple(value if value is not None and abs(value) <= LARGEST_VALUE else None for value in values)
+    return tuple(
+        value if value is not None and abs(value) <= LARGEST_VALUE else None for value in values
+    )
 
 
 def _are_within(series: Sequence[float | None], low: float, high: float) -> bool:
     """Return whether all known values lie within finite bounds; a NaN lies within none."""
     # An array is of a loaded run, which was checked: see store.find().
-    known = [] if isinstance(series, array.array) else [value for value in series if value is not None]
+    known = (
+        [] if isinstance(series, array.array) else [value for value in series if value is not None]
+    )
     # A NaN hides from min and max, but not from a sum.
     return not known or (low <= min(known) and max(known) <= high and not math.isnan(sum(known)))

@@ -19,11 +19,15 @@ class TelemetryIssue(Section, frozen=True, kw_only=True):
 
     code: Annotated[str, "kind of event, such as power-cap; docs/telemetry.md lists them"]
     text: Annotated[str, "the event in words, without its steps"]
-    severity: Annotated[Literal["warning", "info"], "warning: it affects speed or correctness"] = "warning"
+    severity: Annotated[Literal["warning", "info"], "warning: it affects speed or correctness"] = (
+        "warning"
+    )
     first_step: Annotated[Count | None, "first step affected; null: all steps"] = None
     last_step: Annotated[Count | None, "last step affected; null: all steps"] = None
     device: Annotated[str | None, "UUID or PCI address of the GPU, or cpu; null: several"] = None
-    value: Annotated[Value | None, "measured value, in the unit of the text; a share from 0 to 1"] = None
+    value: Annotated[
+        Value | None, "measured value, in the unit of the text; a share from 0 to 1"
+    ] = None
     expected: Annotated[Value | None, "value without the event, in the same unit"] = None
 
     @property
@@ -46,29 +50,39 @@ class Telemetry(Section, frozen=True, kw_only=True):
 
     interval_seconds: Annotated[Positive | None, "time between two readings, mean, s"] = None
     samples: Annotated[Natural | None, "readings from the first to the last step"] = None
-    devices: Annotated[tuple[str, ...], "UUID (NVIDIA) or PCI address (AMD) of each GPU that was read"] = ()
+    devices: Annotated[
+        tuple[str, ...], "UUID (NVIDIA) or PCI address (AMD) of each GPU that was read"
+    ] = ()
     energy_code: Annotated[
-        str | None, f"validity of the energy; it counts with {', '.join(VALID_ENERGY)}; null: not measured"
+        str | None,
+        f"validity of the energy; it counts with {', '.join(VALID_ENERGY)}; null: not measured",
     ] = None
     energy_reason: Annotated[str | None, "why there is no energy, or what limits it"] = None
     energy_covers: Annotated[str | None, "what the energy includes"] = None
     energy_excludes: Annotated[tuple[str, ...], "what the energy doesn't include"] = ()
     throttle_shares: Annotated[
-        dict[str, Share], "share of the readings in which a GPU's driver reports this reason for a lower clock"
+        dict[str, Share],
+        "share of the readings in which a GPU's driver reports this reason for a lower clock",
     ] = {}
     issues: Annotated[tuple[TelemetryIssue, ...], "events, the most severe first"] = ()
     unknown: Annotated[tuple[str, ...], "what could not be read, and why"] = ()
-    steps: Annotated[tuple[Count, ...], f"last step of each entry of `series`; up to {LONGEST_SERIES}"] = ()
+    steps: Annotated[
+        tuple[Count, ...], f"last step of each entry of `series`; up to {LONGEST_SERIES}"
+    ] = ()
     series: Annotated[
         dict[str, tuple[Value | None, ...]],
         "readings on the step axis, means over an entry's steps; unit in the name",
     ] = {}
 
     def __post_init__(self) -> None:
-        if len(self.steps) > LONGEST_SERIES or not all(map(operator.lt, self.steps, self.steps[1:])):
+        if len(self.steps) > LONGEST_SERIES or not all(
+            map(operator.lt, self.steps, self.steps[1:])
+        ):
             raise ValueError(f"telemetry.steps must rise, and have up to {LONGEST_SERIES} entries")
         for name, values in self.series.items():
             if len(values) != len(self.steps):
-                raise ValueError(f"telemetry.series.{name} has {len(values)} entries, steps has {len(self.steps)}")
+                raise ValueError(
+                    f"telemetry.series.{name} has {len(values)} entries, steps has {len(self.steps)}"
+                )
             if not all(value is None or abs(value) <= LARGEST_VALUE for value in values):
                 raise ValueError(f"telemetry.series.{name} must be finite or null")

@@ -37,13 +37,17 @@ Phase = Literal["forward", "backward", "optimizer"]
 class TracedStep(msgspec.Struct, frozen=True, kw_only=True):
     """A profiled step of one rank. Its parts don't overlap and add up to its time."""
 
-    name: Annotated[str, "the step in the trace, such as ProfilerStep#6; empty if the trace has no steps"] = ""
+    name: Annotated[
+        str, "the step in the trace, such as ProfilerStep#6; empty if the trace has no steps"
+    ] = ""
     rank: Annotated[Natural | None, "rank of the process"] = None
     seconds: Annotated[Seconds, "from the end of the previous step to the end of this one, s"]
-    parts: Annotated[dict[str, Seconds], "exposed computation, communication, copies and idle time by cause, s"]
-    overlapped_communication: Annotated[Value, "communication hidden by computation, not included in the parts, s"] = (
-        0.0
-    )
+    parts: Annotated[
+        dict[str, Seconds], "exposed computation, communication, copies and idle time by cause, s"
+    ]
+    overlapped_communication: Annotated[
+        Value, "communication hidden by computation, not included in the parts, s"
+    ] = 0.0
     gpu_seconds: Annotated[Seconds, "from the step's first GPU work to its last, s"] = 0.0
 
 
@@ -54,7 +58,9 @@ class TracedWork(msgspec.Struct, frozen=True, kw_only=True):
     part: Annotated[str, "the part of a step that it belongs to"]
     operator: Annotated[str | None, "operator that launched it, such as aten::addmm"] = None
     phase: Annotated[Phase | None, "forward, backward or optimizer, if known"] = None
-    shapes: Annotated[tuple[tuple[Natural, ...], ...], "dimensions of the operator's inputs; [] if none"] = ()
+    shapes: Annotated[
+        tuple[tuple[Natural, ...], ...], "dimensions of the operator's inputs; [] if none"
+    ] = ()
     types: Annotated[tuple[str, ...], "types of the operator's inputs"] = ()
     calls: Annotated[Value, "executions per step"]
     seconds: Annotated[Seconds, "duration per step, including what overlaps other work, s"]
@@ -64,5 +70,7 @@ class TracedWork(msgspec.Struct, frozen=True, kw_only=True):
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Where the time goes in profiled steps. A profiler slows what it watches."""
 
-    steps: Annotated[tuple[TracedStep, ...], "profiled steps of all ranks; the whole trace if it has no steps"]
+    steps: Annotated[
+        tuple[TracedStep, ...], "profiled steps of all ranks; the whole trace if it has no steps"
+    ]
     work: Annotated[tuple[TracedWork, ...], "the longest GPU work, sorted by duration"] = ()

@@ -141,7 +141,10 @@ class Setting(NamedTuple):
 
     def of(self, run: Any) -> Any:
         """Return its value in a Run, by the first of its fields that is known; None if none is."""
-        return next((value for field in self.field.split() if (value := value_of(run, field)) is not None), None)
+        return next(
+            (value for field in self.field.split() if (value := value_of(run, field)) is not None),
+            None,
+        )
 
     @property
     def option(self) -> str:

@@ -280,7 +280,10 @@ def fields_of(setting: Setting) -> tuple[str, ...]:
 def names(*columns: Column) -> dict[str, str]:
     """Return the names of frameworks' arguments, and what readers call them."""
     return {
-        name: setting.key for column in columns for setting in SETTINGS for name in getattr(setting, column).split()
+        name: setting.key
+        for column in columns
+        for setting in SETTINGS
+        for name in getattr(setting, column).split()
     }
 
 
@@ -321,5 +324,7 @@ SIZES = tuple(field for field in names("transformers").values() if field != "hea
 NEEDED = tuple(field for field in SIZES if field != "num_query_groups")
 """Those without which the FLOPs of a model are unknown."""
 
-DIVISION = tuple(row.request for row in SETTINGS if row.matched and row.field.startswith("parallelism_config."))
+DIVISION = tuple(
+    row.request for row in SETTINGS if row.matched and row.field.startswith("parallelism_config.")
+)
 """Fields of a request that say how a model is divided over GPUs."""

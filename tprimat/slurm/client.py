@@ -14,7 +14,15 @@ COMMAND_S = 60.0
 """Longest wait for an answer; a busy controller takes some time."""
 
 # Not started yet, or to be started again.
-WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT")
+WAITING = (
+    "PENDING",
+    "CONFIGURING",
+    "REQUEUED",
+    "REQUEUE_HOLD",
+    "REQUEUE_FED",
+    "RESV_DEL_HOLD",
+    "SPECIAL_EXIT",
+)
 RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT")
 
 ENDINGS = {
@@ -65,7 +73,11 @@ class JobState:
         words = ENDINGS.get(self.state, self.state.lower().replace("_", " "))
         if self.state == "TIMEOUT" and self.time_limit:
             return f"{words} ({self.time_limit})"
-        return f"{words} (exit code {self.exit_code})" if self.state == "FAILED" and self.exit_code else words
+        return (
+            f"{words} (exit code {self.exit_code})"
+            if self.state == "FAILED" and self.exit_code
+            else words
+        )
 
 
 def check() -> None:
@@ -99,7 +111,11 @@ def state(job_id: str) -> JobState | None:
         return _of_scontrol(out)
     if status and "Invalid job id" not in err:
         problem = " ".join(err.split())
-        raise UsageError(f"scontrol: {problem}", hint="try again when the Slurm controller responds", heading="slurm")
+        raise UsageError(
+            f"scontrol: {problem}",
+            hint="try again when the Slurm controller responds",
+            heading="slurm",
+        )
     fields = ("State", "Reason", "NodeList", "Timelimit", "ExitCode", "Start")
     try:
         status, out, _ = _run("sacct", "-X", "-n", "-P", "-j", job_id, "-o", ",".join(fields))
@@ -109,7 +125,9 @@ def state(job_id: str) -> JobState | None:
     if len(values) != len(fields):
         return None
     # CANCELLED by 1000
-    named, *rest = (None if value in ("", "None", "Unknown", "None assigned") else value for value in values)
+    named, *rest = (
+        None if value in ("", "None", "Unknown", "None assigned") else value for value in values
+    )
     return JobState((named or "UNKNOWN").split()[0], *rest)
 
 
@@ -119,7 +137,9 @@ def queue_position(job_id: str) -> tuple[int, int] | None:
     if status or not out.strip():
         return None
     partition = out.split()[0].split(",")[0]
-    status, out, _ = _run("squeue", "-h", "-t", "PENDING", "-p", partition, "-S", "-p,i", "-o", "%A")
+    status, out, _ = _run(
+        "squeue", "-h", "-t", "PENDING", "-p", partition, "-S", "-p,i", "-o", "%A"
+    )
     ids = out.split()
     return (ids.index(job_id) + 1, len(ids)) if status == 0 and job_id in ids else None
 
@@ -136,12 +156,16 @@ def gpus_of_a_node(partition: str | None) -> int | None:
     chosen = [words for words in lines if partition or words[0].endswith("*")] or lines
     if status or not chosen:
         return None
-    return min(sum(map(int, re.findall(r"\bgpu:(?:[\w.-]+:)?(\d+)", words[-1]))) for words in chosen)
+    return min(
+        sum(map(int, re.findall(r"\bgpu:(?:[\w.-]+:)?(\d+)", words[-1]))) for words in chosen
+    )
 
 
 def _of_scontrol(text: str) -> JobState:
     # The last job of the answer is the one that was asked for; an array's tasks come each on its line.
-    values = dict(re.findall(r"(?:^|\s)([A-Za-z]+)=(\S*)", text.splitlines()[-1] if text.strip() else ""))
+    values = dict(
+        re.findall(r"(?:^|\s)([A-Za-z]+)=(\S*)", text.splitlines()[-1] if text.strip() else "")
+    )
 
     def known(name: str) -> str | None:
         value = values.get(name, "")
@@ -160,13 +184,24 @@ def _of_scontrol(text: str) -> JobState:
 def _run(*words: str) -> tuple[int, str, str]:
     try:
         done = subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_S, encoding="utf-8", errors="replace"
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=COMMAND_S,
+            encoding="utf-8",
+            errors="replace",
         )
     except FileNotFoundError as error:
         raise _absent(words[0]) from error
     except (OSError, subprocess.TimeoutExpired) as error:
-        problem = f"no answer in {COMMAND_S:g} s" if isinstance(error, subprocess.TimeoutExpired) else str(error)
-        raise UsageError(f"{words[0]}: {problem}", hint="try again later", heading="slurm") from error
+        problem = (
+            f"no answer in {COMMAND_S:g} s"
+            if isinstance(error, subprocess.TimeoutExpired)
+            else str(error)
+        )
+        raise UsageError(
+            f"{words[0]}: {problem}", hint="try again later", heading="slurm"
+        ) from error
     return done.returncode, done.stdout, done.stderr
 
 

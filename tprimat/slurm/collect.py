@@ -42,7 +42,9 @@ def collect(job: Job) -> ExitStatus:
     job_id = job.job_id
     console.current().values["job"] = job_id
     if job_id is None:
-        console.info(f"{short_path(job.folder)}: not submitted; submit it with sbatch {job.folder / script.NAME}")
+        console.info(
+            f"{short_path(job.folder)}: not submitted; submit it with sbatch {job.folder / script.NAME}"
+        )
         return ExitStatus.INCONCLUSIVE
     state = client.state(job_id)
     console.current().values["state"] = state.state if state else None
@@ -51,11 +53,15 @@ def collect(job: Job) -> ExitStatus:
             console.info(line)
         return ExitStatus.INCONCLUSIVE
     how, kind = ending(job, state), _kind(state)
-    return _collect_ended(job, Ending(kind=kind, cause=f"Slurm job {job_id}: {how}"), how, succeeded=kind == "cut_off")
+    return _collect_ended(
+        job, Ending(kind=kind, cause=f"Slurm job {job_id}: {how}"), how, succeeded=kind == "cut_off"
+    )
 
 
 def until_the_end(
-    job: Job, sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic
+    job: Job,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
 ) -> ExitStatus:
     """Print the course of a job until it is over, and collect its results; Ctrl-C leaves the job alone."""
     shown: list[str] = []
@@ -70,7 +76,9 @@ def until_the_end(
             sleep(INTERVAL_S)
     except KeyboardInterrupt:
         console.error(
-            runnable(f"job {job.job_id} continues: tprimat collect {job.job_id}; scancel {job.job_id} stops it")
+            runnable(
+                f"job {job.job_id} continues: tprimat collect {job.job_id}; scancel {job.job_id} stops it"
+            )
         )
         return ExitStatus.INCONCLUSIVE
     return collect(job)
@@ -92,7 +100,9 @@ def course(job: Job, state: JobState) -> list[str]:
     if state.state not in client.WAITING:
         begun = attempt.begun(job.folder)
         where = f" on {state.nodes}" if state.nodes else ""
-        lines = [f"{title} is {state.state.lower()}{where}: {counted(len(begun), 'training')} started"]
+        lines = [
+            f"{title} is {state.state.lower()}{where}: {counted(len(begun), 'training')} started"
+        ]
         return [*lines, *live.lines(job, begun[-1:])]
     position = client.queue_position(job.job_id or "")
     parts = [f"is queued ({state.reason or state.state.lower()})"]
@@ -126,7 +136,11 @@ def _kind(state: JobState | None) -> EndingKind:
 def _collect_ended(job: Job, ended: Ending, how: str, *, succeeded: bool) -> ExitStatus:
     runs = attempt.close(job.session, job.output_dir, ended)
     begun = {(each.round, each.request): each for each in attempt.begun(job.folder)}.values()
-    missing = [each for each in begun if not any(attempt.is_of(run, each.round, _request(each)) for run, _ in runs)]
+    missing = [
+        each
+        for each in begun
+        if not any(attempt.is_of(run, each.round, _request(each)) for run, _ in runs)
+    ]
     runs += [left for each in missing if (left := _result_of(job, each, ended)) is not None]
     console.info(f"job {job.job_id}: {how}")
     complete = 0
@@ -145,7 +159,11 @@ def _collect_ended(job: Job, ended: Ending, how: str, *, succeeded: bool) -> Exi
         console.error(f"error: job {job.job_id}: {how}; no training started", see="collect")
         tail = []
         with contextlib.suppress(OSError):
-            tail = (job.folder / script.LOG).read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
+            tail = (
+                (job.folder / script.LOG)
+                .read_text(encoding="utf-8", errors="replace")
+                .splitlines()[-5:]
+            )
         for line in training_files.last_words(job.folder / script.LOG, tail):
             console.error(f"    {plain(line, 160)}")
     for number, path in enumerate(dict.fromkeys(short_path(path) for _, path in runs)):
@@ -160,18 +178,31 @@ def _collect_ended(job: Job, ended: Ending, how: str, *, succeeded: bool) -> Exi
 def _result_of(job: Job, training: Training, ended: Ending) -> StoredRun | None:
     """Return the result of a training that left none: of its log, or of nothing but what it was to be."""
     request, log = _request(training), Path(training.log)
-    known = {"session": job.session, "round": training.round, "request": training.digest, "tuning": training.tuning}
+    known = {
+        "session": job.session,
+        "round": training.round,
+        "request": training.digest,
+        "tuning": training.tuning,
+    }
     if training.logged and log.exists():
         machine = Machine(request.platform, GpuInfo(), Environment())
 
         def complete(run: Run) -> Run:
             run = msgspec.structs.replace(run, **known)
-            return nodes.added(run, job.folder / "nodes", request.num_nodes) if request.num_nodes > 1 else run
+            return (
+                nodes.added(run, job.folder / "nodes", request.num_nodes)
+                if request.num_nodes > 1
+                else run
+            )
 
-        found = training_files.read_log(by_name(request.framework), request, log, machine, False, complete)
+        found = training_files.read_log(
+            by_name(request.framework), request, log, machine, False, complete
+        )
         if found is not None:
             return attempt.with_reason(*found, ended)
-    run = attempt.failed(request, ended.cause, warnings=("the run left no steps and no readable log",), **known)
+    run = attempt.failed(
+        request, ended.cause, warnings=("the run left no steps and no readable log",), **known
+    )
     return run, store.save(run, request.output_dir).path
 
 

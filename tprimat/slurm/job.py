@@ -55,19 +55,25 @@ class Job:
     @property
     def session(self) -> str:
         """The session of its runs."""
-        return session_of({"SLURM_JOB_ID": self.job_id or "", "TPRIMAT_JOB": str(self.folder)}) or ""
+        return (
+            session_of({"SLURM_JOB_ID": self.job_id or "", "TPRIMAT_JOB": str(self.folder)}) or ""
+        )
 
     def notes(self) -> list[tuple[str, ...]]:
         """Return what the script noted of its course: (job, time, what, …) each."""
         try:
-            lines = files.read_plain(self.folder / script.STATE).decode("utf-8", "replace").splitlines()
+            lines = (
+                files.read_plain(self.folder / script.STATE).decode("utf-8", "replace").splitlines()
+            )
         except OSError:
             return []
         return [tuple(words) for line in lines if len(words := line.split()) > 2]
 
     def write(self) -> None:
         """Write the description. Raises UsageError if it can't be written."""
-        files.write_output(self.folder / DESCRIPTION, msgspec.json.encode(self.description), "--output-dir")
+        files.write_output(
+            self.folder / DESCRIPTION, msgspec.json.encode(self.description), "--output-dir"
+        )
 
 
 def make_folder(output_dir: Path) -> Path:
@@ -80,7 +86,9 @@ def make_folder(output_dir: Path) -> Path:
             return folder
         except FileExistsError:
             if not folder.is_dir():
-                raise UsageError(f"{folder}: a file with this name exists", heading="unwritable-directory") from None
+                raise UsageError(
+                    f"{folder}: a file with this name exists", heading="unwritable-directory"
+                ) from None
         except OSError as error:
             raise files.unwritable(folder, error) from error
     raise AssertionError
@@ -117,4 +125,6 @@ def _read(folder: Path) -> Job:
     except OSError as error:
         raise files.unreadable(path, error) from error
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise UsageError(f"{path}: not the description of a job: {error}", heading="collect") from error
+        raise UsageError(
+            f"{path}: not the description of a job: {error}", heading="collect"
+        ) from error

@@ -52,14 +52,24 @@ gpu=--nv
 
 
 def text(
-    job: SlurmJob, nodes: int, gpus_per_node: int | None, words: Sequence[str], folder: Path, output_dir: Path
+    job: SlurmJob,
+    nodes: int,
+    gpus_per_node: int | None,
+    words: Sequence[str],
+    folder: Path,
+    output_dir: Path,
 ) -> str:
     """Return the script of a benchmark; `words` are the arguments of `benchmark` on each node.
 
     It requests `gpus_per_node` from Slurm; None: all GPUs of a node. Both paths are absolute.
     """
     apptainer = job.container is not None and is_for_apptainer(job.container)
-    mounts = ",".join([*dict.fromkeys(f"{path}:{path}" for path in (REPOSITORY, Path.cwd(), output_dir)), *job.mounts])
+    mounts = ",".join(
+        [
+            *dict.fromkeys(f"{path}:{path}" for path in (REPOSITORY, Path.cwd(), output_dir)),
+            *job.mounts,
+        ]
+    )
     container = ""
     if job.container is not None and not apptainer:
         container = f" \\\n    {shlex.join([f'--container-image={job.container}', f'--container-mounts={mounts}'])}"
@@ -85,7 +95,10 @@ def text(
 
 def is_for_apptainer(image: str) -> bool:
     """Return whether apptainer is to run an image: a file, or an address with a scheme, as only it takes them."""
-    return image.endswith(".sif") or re.match(r"(docker|oras|library|(docker|oci)-archive|oci)://", image) is not None
+    return (
+        image.endswith(".sif")
+        or re.match(r"(docker|oras|library|(docker|oci)-archive|oci)://", image) is not None
+    )
 
 
 def _options(job: SlurmJob, nodes: int, gpus_per_node: int | None, folder: Path) -> list[str]:

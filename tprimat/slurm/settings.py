@@ -51,7 +51,9 @@ def job(path: Path | None, options: Mapping[str, str | None]) -> SlurmJob:
             raise _refusal(f"{name} {text!r}: write it in one line of printable characters")
     for mount in mounts:
         if ":" not in mount:
-            raise _refusal(f"mount {mount!r}: write source:target, the directory here and in the container")
+            raise _refusal(
+                f"mount {mount!r}: write source:target, the directory here and in the container"
+            )
     return job
 
 

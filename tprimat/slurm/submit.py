@@ -30,9 +30,15 @@ def submit(options: argparse.Namespace) -> int:
     points = list(sweep.points(options))
     is_several = any((point.num_nodes or 1) > 1 for point in points)
     if is_several and options.tune:
-        raise UsageError("--tune searches on one node", hint="use --nodes 1", heading="several-nodes")
+        raise UsageError(
+            "--tune searches on one node", hint="use --nodes 1", heading="several-nodes"
+        )
     if is_several and options.profile in PROGRAMS:
-        raise UsageError(f"--profile {options.profile} needs one node", hint="use --profile torch", heading="profile")
+        raise UsageError(
+            f"--profile {options.profile} needs one node",
+            hint="use --profile torch",
+            heading="profile",
+        )
     jobs = [_job(point) for point in points]
     # Only now: what is wrong with any of them is known before the first one is submitted.
     statuses = [_submit(point, *job) for point, job in zip(points, jobs, strict=True)]
@@ -41,7 +47,9 @@ def submit(options: argparse.Namespace) -> int:
 
 def _job(options: argparse.Namespace) -> tuple[SlurmJob, int | None]:
     """Return where a job runs, and the GPUs of each node. Raises UsageError where something is wrong."""
-    for name in (frameworks.several(options.framework) or (options.framework,)) if options.framework else ():
+    for name in (
+        (frameworks.several(options.framework) or (options.framework,)) if options.framework else ()
+    ):
         # An unknown framework is an error now, not after the job's wait in the queue.
         if name != frameworks.ALL:
             frameworks.by_name(name)
@@ -67,15 +75,28 @@ def _submit(options: argparse.Namespace, job: SlurmJob, on_each: int | None) -> 
     client.check()
     submitted = Job(make_folder(output_dir), Description(str(output_dir), nodes, tuple(words)))
     path = submitted.folder / script.NAME
-    write_output(path, script.text(job, nodes, on_each, words, submitted.folder, output_dir).encode(), "--output-dir")
+    write_output(
+        path,
+        script.text(job, nodes, on_each, words, submitted.folder, output_dir).encode(),
+        "--output-dir",
+    )
     path.chmod(0o755)
     submitted.write()
     job_id = client.submit(path)
     submitted = Job(submitted.folder, msgspec.structs.replace(submitted.description, job_id=job_id))
     submitted.write()
-    where = "" if options.output_dir == collect.DEFAULT_DIR else f" --output-dir {shlex.quote(str(options.output_dir))}"
+    where = (
+        ""
+        if options.output_dir == collect.DEFAULT_DIR
+        else f" --output-dir {shlex.quote(str(options.output_dir))}"
+    )
     command = runnable(f"tprimat collect {job_id}{where}")
-    values = {"job": job_id, "folder": str(submitted.folder), "script": str(path), "collect": command}
+    values = {
+        "job": job_id,
+        "folder": str(submitted.folder),
+        "script": str(path),
+        "collect": command,
+    }
     console.current().values.setdefault("jobs", []).append(values)
     console.info(f"Job:     {job_id}, submitted")
     console.info(f"Script:  {short_path(path)}")

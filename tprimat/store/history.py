@@ -39,7 +39,11 @@ def files_below(folder: Path, on_error: Callable[[OSError], None]) -> Iterator[P
     while left:
         # One directory at a time: before Python 3.12 os.walk() calls itself for each one that lies in another.
         for parent, folders, names in itertools.islice(os.walk(left.pop(), onerror=on_error), 1):
-            shown = sorted(name for name in folders if name not in (HISTORY, TRIALS) and not name.startswith("."))
+            shown = sorted(
+                name
+                for name in folders
+                if name not in (HISTORY, TRIALS) and not name.startswith(".")
+            )
             left += reversed([path for name in shown if is_new(path := Path(parent, name))])
             yield from (Path(parent, name) for name in sorted(names) if not name.startswith("."))
 
@@ -83,4 +87,6 @@ def unfinished(folder: Path) -> list[Path]:
     """Return what killed writers have left in a directory; nothing of one that is a link in a directory of results."""
     if folder.name == HISTORY and folder.is_symlink():
         return []
-    return [each for each in folder.glob(f".*{UNFINISHED}") if each.is_file() and not each.is_symlink()]
+    return [
+        each for each in folder.glob(f".*{UNFINISHED}") if each.is_file() and not each.is_symlink()
+    ]

@@ -56,21 +56,29 @@ class Hosts:
 
     def _mark(self, name: str) -> str:
         # The short form and the full one are one machine.
-        short, key = name.partition(".")[0].lower().encode("utf-8", "replace"), self._read()[0].encode()
+        short, key = (
+            name.partition(".")[0].lower().encode("utf-8", "replace"),
+            self._read()[0].encode(),
+        )
         return hashlib.blake2b(short, key=key, digest_size=16).hexdigest()
 
     def _read(self) -> tuple[str, list[str]]:
         """Return the salt, and the hashes in the order of their numbers."""
         if self._found is None:
             with contextlib.suppress(OSError, ValueError):
-                self._found = msgspec.json.decode(files.read_plain(self._folder / FILE), type=tuple[str, list[str]])
+                self._found = msgspec.json.decode(
+                    files.read_plain(self._folder / FILE), type=tuple[str, list[str]]
+                )
         if self._found is None:
             # Machines of results that lost their file, or came without it, keep their numbers. A directory has results
             # of some thousand machines at most; a foreign result may say node-999999999, which would be a list of 8 GB.
             numbers = [0]
             for path in self._folder.glob("*.json"):
                 with contextlib.suppress(OSError):
-                    numbers += map(int, re.findall(rb'"host(?:name)?": ?"node-(\d{1,4})"', files.read_plain(path)))
+                    numbers += map(
+                        int,
+                        re.findall(rb'"host(?:name)?": ?"node-(\d{1,4})"', files.read_plain(path)),
+                    )
             self._found = secrets.token_hex(16), [""] * max(numbers)
         return self._found
 
@@ -88,7 +96,12 @@ def _words(field: bytes) -> list[str]:
 
 def names(number: Callable[[str], str], runs: Iterable[Run] = ()) -> Names:
     """Return the pseudonyms for names in these runs and in texts about them, by the numbers of their machines."""
-    words = {word for run in runs for each in SETUP_FIELDS for word in _words(msgspec.json.encode(getattr(run, each)))}
+    words = {
+        word
+        for run in runs
+        for each in SETUP_FIELDS
+        for word in _words(msgspec.json.encode(getattr(run, each)))
+    }
     found = Names(number, words)
     with contextlib.suppress(KeyError, OSError, ImportError):
         found.learn(getpass.getuser(), "user")
@@ -99,4 +112,8 @@ def names(number: Callable[[str], str], runs: Iterable[Run] = ()) -> Names:
 def hidden(value: Kind, known: Hosts, *, are_results: bool = False) -> Kind:
     """Return a run, or what is to be said of one, with pseudonyms, unless names stay; results may have some."""
     number = known.number_unless_given if are_results else known.number
-    return value if names_stay() else without_names(value, names(number, [value] if isinstance(value, Run) else []))
+    return (
+        value
+        if names_stay()
+        else without_names(value, names(number, [value] if isinstance(value, Run) else []))
+    )

@@ -51,7 +51,9 @@ def decode(content: bytes, name: str) -> tuple[Run, ...]:
     Raises msgspec.DecodeError for what is not JSON, and ValidationError, which names the field, for what is no result.
     """
     parsed = schema.parse(content)
-    if not isinstance(parsed, dict) or not (parsed.get("step_times") or parsed.get("raw_step_times")):
+    if not isinstance(parsed, dict) or not (
+        parsed.get("step_times") or parsed.get("raw_step_times")
+    ):
         raise msgspec.ValidationError("no step times")
     file = SourceFile(path=name, sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
     return (_LegacyFile(parsed, file).run(),)
@@ -76,13 +78,19 @@ class _LegacyFile:
     def run(self) -> Run:
         """Return the run, with all warnings. Raises msgspec.ValidationError for values that can't be."""
         stated = self.stated
-        if stated.step_times and stated.raw_step_times and stated.step_times != stated.raw_step_times:
+        if (
+            stated.step_times
+            and stated.raw_step_times
+            and stated.step_times != stated.raw_step_times
+        ):
             self._warn("step_times and raw_step_times differ; step_times are used")
         count = len(self.times)
         framework = self._framework()
         from_log = stated.source == "primus_log_extraction" or framework == "primus"
         # The callback's first forms have raw_step_times and name neither framework nor source.
-        by_callback = not from_log and (framework == "nemo" or (framework is None and bool(stated.raw_step_times)))
+        by_callback = not from_log and (
+            framework == "nemo" or (framework is None and bool(stated.raw_step_times))
+        )
         platform = self._platform()
         gpu_info = self._gpu_info(from_log)
         training = self._training_config()
@@ -101,7 +109,11 @@ class _LegacyFile:
             gpu_info=gpu_info,
             training_config=training,
             parallelism_config=self._parallelism(),
-            timing=schema.LOG_TIMING if from_log else schema.CALLBACK_TIMING if by_callback else Timing(),
+            timing=schema.LOG_TIMING
+            if from_log
+            else schema.CALLBACK_TIMING
+            if by_callback
+            else Timing(),
             timestamp=self._timestamp(from_log),
             status="incomplete" if status_reason else "complete",
             ending=ending_of(count, training.max_steps, ended=training.max_steps is None),
@@ -130,7 +142,11 @@ class _LegacyFile:
             self._warn(f"{name} ignored: {len(values)} values for {count} steps")
             return (None,) * count
         kept = finite(values)
-        lost = [step for step, pair in enumerate(zip(kept, values, strict=True), 1) if pair[0] != pair[1]]
+        lost = [
+            step
+            for step, pair in enumerate(zip(kept, values, strict=True), 1)
+            if pair[0] != pair[1]
+        ]
         if lost:
             first = ", ".join(map(str, lost[:5])) + (", …" if len(lost) > 5 else "")
             self._warn(f"{name}: NaN or infinite at {len(lost)} of {count} steps ({first})")
@@ -160,9 +176,13 @@ class _LegacyFile:
             return None
         stated, device = self.stated.platform or "", self.device.lower()
         platform = schema.PLATFORMS.get(stated.lower())
-        of_device: Platform | None = "nvd" if "nvidia" in device else "amd" if device.startswith("amd") else None
+        of_device: Platform | None = (
+            "nvd" if "nvidia" in device else "amd" if device.startswith("amd") else None
+        )
         if platform and of_device and platform != of_device:
-            self._warn(f"platform unknown: {_quoted(stated)} contradicts the device {_quoted(device)}")
+            self._warn(
+                f"platform unknown: {_quoted(stated)} contradicts the device {_quoted(device)}"
+            )
             return None
         if platform:
             return platform
@@ -217,7 +237,9 @@ class _LegacyFile:
         of_version = "cuda" if gpu.cuda_version else "rocm" if gpu.rocm_version else None
         stack = schema.STACKS.get(self.stack) or of_version
         version = gpu.software_version or gpu.cuda_version or gpu.rocm_version
-        info = GpuInfo(**self._known_of("gpu_info", GpuInfo, software_stack=stack, software_version=version))
+        info = GpuInfo(
+            **self._known_of("gpu_info", GpuInfo, software_stack=stack, software_version=version)
+        )
         if from_log and info.device_name:
             self._warn("gpu_info may describe the machine that parsed the log")
         card = gpus.match(info).gpu
@@ -230,7 +252,9 @@ class _LegacyFile:
         known = self._known_of("training_config", TrainingConfig)
         precision = known.pop("precision")
         return TrainingConfig(
-            **known, precision=precision if precision in schema.PRECISIONS else None, precision_detail=precision
+            **known,
+            precision=precision if precision in schema.PRECISIONS else None,
+            precision_detail=precision,
         )
 
     def _parallelism(self) -> ParallelismConfig:
@@ -243,12 +267,23 @@ class _LegacyFile:
         if not any(sizes.values()):
             self.missing.append("parallelism_config")
         names = (stated.strategy_name or "", self.stated.training_config.parallel_strategy or "")
-        strategy = next((plain(name, LONGEST_TEXT) for name in names if name.lower() not in schema.UNKNOWN_WORDS), None)
+        strategy = next(
+            (
+                plain(name, LONGEST_TEXT)
+                for name in names
+                if name.lower() not in schema.UNKNOWN_WORDS
+            ),
+            None,
+        )
         return ParallelismConfig(strategy_name=strategy, **sizes)
 
     def _memory(self, from_log: bool, total_gb: float | None) -> MemoryMetrics:
         stated = self.stated.memory_metrics
-        known = {name: gb for name, gb in msgspec.structs.asdict(stated).items() if gb and 0 < gb <= LARGEST_VALUE}
+        known = {
+            name: gb
+            for name, gb in msgspec.structs.asdict(stated).items()
+            if gb and 0 < gb <= LARGEST_VALUE
+        }
         if not known:
             self.missing.append("memory_metrics")
             return MemoryMetrics()
@@ -260,7 +295,9 @@ class _LegacyFile:
             return MemoryMetrics(**known)
         # A Primus log has one memory figure, `hip mem usage`, in GiB that it labels GB: 191.98
         # "GB" is its total for an MI300X, whose memory is 206.1e9 bytes.
-        gib = max(known.get("peak_memory_allocated_gb", 0.0), known.get("avg_memory_allocated_gb", 0.0))
+        gib = max(
+            known.get("peak_memory_allocated_gb", 0.0), known.get("avg_memory_allocated_gb", 0.0)
+        )
         used = round_figure(gib_to_gb(gib))
         if total_gb and used and used > total_gb:
             self._warn(f"memory in use of {gib} GiB ignored: it exceeds the device's {total_gb} GB")
@@ -310,7 +347,9 @@ class _LegacyFile:
         if wall is not None and not _close(wall, total):
             how = "exceeds" if wall > total else "is below"
             more = f" by {wall - total:.4g} s: time between steps" if wall > total else ""
-            self._warn(f"total_time_seconds {wall} in the file {how} the sum of its step times ({total:.6g} s){more}")
+            self._warn(
+                f"total_time_seconds {wall} in the file {how} the sum of its step times ({total:.6g} s){more}"
+            )
 
     def _warn_of_missing(self, *, timed: bool) -> None:
         missing = [*self.missing, "recomputation", "optimizer", "data", "the model's shape"]
@@ -318,12 +357,17 @@ class _LegacyFile:
         self._warn("no step numbers in the file: counted from 1")
         if not timed:
             self._warn("step timer scope unknown: the file doesn't name the tool that wrote it")
-        if self.stated.training_config.num_gpus is None and self.stated.gpu_info.device_count is not None:
+        if (
+            self.stated.training_config.num_gpus is None
+            and self.stated.gpu_info.device_count is not None
+        ):
             self._warn(
                 f"num_gpus is not in the file: assumed to be the machine's {self.stated.gpu_info.device_count} devices"
             )
         if self.unread:
-            names = ", ".join(_quoted(name) for name in self.unread[:8]) + (", …" if len(self.unread) > 8 else "")
+            names = ", ".join(_quoted(name) for name in self.unread[:8]) + (
+                ", …" if len(self.unread) > 8 else ""
+            )
             self._warn(f"unused fields of the file: {names}")
 
     def _known_of(self, group: str, kind: type[msgspec.Struct], **derived: Any) -> JsonObject:

@@ -19,8 +19,16 @@ PLATFORMS: dict[str, Platform] = {
     **dict.fromkeys(("amd", "rocm"), "amd"),
     "cpu": "cpu",
 }
-STACKS: dict[str, SoftwareStack] = {"cuda": "cuda", "nemo": "cuda", "rocm": "rocm", "prim": "rocm", "cpu": "cpu"}
-FRAMEWORKS = {name[:4]: name for name in ("nemo", "primus", "megatron", "transformers", "deepspeed", "fsdp")}
+STACKS: dict[str, SoftwareStack] = {
+    "cuda": "cuda",
+    "nemo": "cuda",
+    "rocm": "rocm",
+    "prim": "rocm",
+    "cpu": "cpu",
+}
+FRAMEWORKS = {
+    name[:4]: name for name in ("nemo", "primus", "megatron", "transformers", "deepspeed", "fsdp")
+}
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "mxfp8", "mxfp4", "nvfp4")
 UNKNOWN_WORDS = ("", "unknown", "none", "n/a", "null")
 
@@ -51,7 +59,8 @@ _TEXTS = ("name", "stack", "version", "precision", "strategy")
 def _group(name: str, fields: str) -> tuple[str, Any, Any]:
     """Return a field that is a group of others, None if a form lacks one; one of a wrong type is an error."""
     kinds = {
-        each: str if each.endswith(_TEXTS) else float if each.endswith("_gb") else _Integer for each in fields.split()
+        each: str if each.endswith(_TEXTS) else float if each.endswith("_gb") else _Integer
+        for each in fields.split()
     }
     group = msgspec.defstruct(name, [(each, kind | None, None) for each, kind in kinds.items()])
     return name, group, msgspec.field(default_factory=group)
@@ -65,7 +74,10 @@ _SERIES = {
 Result: Any = msgspec.defstruct(
     "Result",
     [
-        *((name, str | None, None) for name in ("platform", "framework", "model", "source", "timestamp")),
+        *(
+            (name, str | None, None)
+            for name in ("platform", "framework", "model", "source", "timestamp")
+        ),
         # Of one device, as torch or a table named it.
         _group(
             "gpu_info",
@@ -104,7 +116,9 @@ class Named(NamedTuple):
 
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
 _PLATFORM = "|".join(PLATFORMS)
-_TRAIN_NAME = re.compile(rf"(?:({_PLATFORM})_)?train_(?:({_PLATFORM})_)?({'|'.join(FRAMEWORKS)})_(.+)")
+_TRAIN_NAME = re.compile(
+    rf"(?:({_PLATFORM})_)?train_(?:({_PLATFORM})_)?({'|'.join(FRAMEWORKS)})_(.+)"
+)
 _BENCHMARK_NAME = re.compile(r"benchmark_(cuda|rocm|cpu)_(.+)")
 _TIME_OF_WRITING = re.compile(r"\d{8}_\d{6}")
 _COMMIT_OR_COPY = re.compile(r"(-(?=[a-f]*\d)[0-9a-f]{7,40})?( ?\(\d+\))?$")
@@ -115,13 +129,17 @@ def from_name(name: str) -> Named:
     stem = _COMMIT_OR_COPY.sub("", name.removesuffix(".json"), count=1)
     if match := _TRAIN_NAME.fullmatch(stem):
         before, platform, framework, model = match.groups()
-        return Named(PLATFORMS.get(platform or before or ""), FRAMEWORKS[framework], model_name(model))
+        return Named(
+            PLATFORMS.get(platform or before or ""), FRAMEWORKS[framework], model_name(model)
+        )
     if match := _BENCHMARK_NAME.fullmatch(stem):
         platform, model = match.groups()
         if _TIME_OF_WRITING.fullmatch(model):
             return Named(PLATFORMS[platform])
         # Names with a model are of the time when NVIDIA was measured through NeMo and AMD through Primus.
-        return Named(PLATFORMS[platform], {"cuda": "nemo", "rocm": "primus"}.get(platform), model_name(model))
+        return Named(
+            PLATFORMS[platform], {"cuda": "nemo", "rocm": "primus"}.get(platform), model_name(model)
+        )
     return Named()
 
 

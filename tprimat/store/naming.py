@@ -35,7 +35,13 @@ def file_name(run: Run) -> str:
     else:
         stem = f"train_{_plain(run.framework or 'unknown')}_{model}"
     # So that results of two platforms can be put into one directory.
-    second = "amd" if (stack, usual) == ("rocm", "cuda") else "nvd" if (stack, usual) == ("cuda", "rocm") else None
+    second = (
+        "amd"
+        if (stack, usual) == ("rocm", "cuda")
+        else "nvd"
+        if (stack, usual) == ("cuda", "rocm")
+        else None
+    )
     return "_".join(filter(None, (stem, second, run.label and _plain(run.label)))) + ".json"
 
 
@@ -46,7 +52,10 @@ def difference(run: Run, other: Run) -> str:
             return _plain(part)[:_LONGEST_PART]
     pairs = (run.environment.versions, other.environment.versions), (variant(run), variant(other))
     changed = (
-        f"{name}{value}" for own, others in pairs for name, value in sorted(own.items()) if others.get(name) != value
+        f"{name}{value}"
+        for own, others in pairs
+        for name, value in sorted(own.items())
+        if others.get(name) != value
     )
     return _plain(next(changed, hashlib.sha256(setup_key(run)).hexdigest()[:8]))[:_LONGEST_PART]
 

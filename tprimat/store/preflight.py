@@ -20,7 +20,10 @@ LARGEST_FILE = 16 << 20
 
 def path_for(folder: Path, host: str) -> Path:
     """Return the path of a machine's preflight."""
-    return folder / f"preflight_{re.sub(r'[^A-Za-z0-9.-]+', '-', host).strip('.-')[:100] or 'machine'}.json"
+    return (
+        folder
+        / f"preflight_{re.sub(r'[^A-Za-z0-9.-]+', '-', host).strip('.-')[:100] or 'machine'}.json"
+    )
 
 
 def write(file: PreflightFile, folder: Path) -> Path:
@@ -56,4 +59,8 @@ def latest(folder: Path, host: str | None, ids: Sequence[str], processes: int) -
         return in_short(file) if len(here) == processes else Preflight()
     # A preflight of other or of fewer GPUs says nothing of these.
     known = {device.id for device in here if device.id}
-    return in_short(file) if (set(ids) <= known if all(ids) else len(here) >= len(ids)) else Preflight()
+    return (
+        in_short(file)
+        if (set(ids) <= known if all(ids) else len(here) >= len(ids))
+        else Preflight()
+    )

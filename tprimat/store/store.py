@@ -37,7 +37,13 @@ from tprimat.results.result_file import (
 )
 from tprimat.results.run import RECORD_FIELDS, RUN_VALUES, Run, setup_key
 from tprimat.store import hosts, legacy_results, preflight, superseded
-from tprimat.store.history import HISTORY, UNFINISHED, files_below, keep_in_history, remove_unfinished
+from tprimat.store.history import (
+    HISTORY,
+    UNFINISHED,
+    files_below,
+    keep_in_history,
+    remove_unfinished,
+)
 from tprimat.store.legacy_schema import parse
 from tprimat.store.naming import difference, file_name
 
@@ -99,7 +105,11 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         content = content.decode("utf-16", errors="replace").encode()
     content = content.removeprefix(codecs.BOM_UTF8)
-    counts = (content.count(b"{"), content.count(b",")) if len(content) > min(MOST_OBJECTS, MOST_VALUES) else (0, 0)
+    counts = (
+        (content.count(b"{"), content.count(b","))
+        if len(content) > min(MOST_OBJECTS, MOST_VALUES)
+        else (0, 0)
+    )
     if counts[0] > MOST_OBJECTS or counts[1] > MOST_VALUES:
         raise _not_a_result(path, "more objects or values than a result has")
     try:
@@ -127,7 +137,8 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
 
 def _plainly(error: msgspec.ValidationError) -> str:
     wrong = re.fullmatch(
-        r"Expected `(.{1,300}?)`(?:, got `(.{1,300}?)`|( [<>].{0,300}?))(?: - at `\$\.?(.*)`)?", str(error)
+        r"Expected `(.{1,300}?)`(?:, got `(.{1,300}?)`|( [<>].{0,300}?))(?: - at `\$\.?(.*)`)?",
+        str(error),
     )
     if wrong is None:
         return str(error).replace("`", "'")
@@ -137,7 +148,9 @@ def _plainly(error: msgspec.ValidationError) -> str:
 
 def fingerprint(run: Run) -> str:
     """Return a run's fingerprint, hexadecimal: a hash of its setup, start and times."""
-    content = msgspec.json.encode([run.timestamp, run.status, run.steps, tuple(run.step_times), tuple(run.loss_values)])
+    content = msgspec.json.encode(
+        [run.timestamp, run.status, run.steps, tuple(run.step_times), tuple(run.loss_values)]
+    )
     return hashlib.sha256(setup_key(run) + content).hexdigest()[:32]
 
 
@@ -217,7 +230,9 @@ def save(run: Run, folder: Path, summary: Summary | None = None) -> Saved:
 
     Raises UsageError when the directory can't be made or written.
     """
-    return _save(run, folder / file_name(run), summary, lambda path: _place(path, run, _has_its_setup))
+    return _save(
+        run, folder / file_name(run), summary, lambda path: _place(path, run, _has_its_setup)
+    )
 
 
 def save_as(run: Run, path: Path, summary: Summary | None = None) -> Saved:
@@ -229,7 +244,10 @@ def save_as(run: Run, path: Path, summary: Summary | None = None) -> Saved:
 
 
 def _save(
-    run: Run, path: Path, summary: Summary | None, place: Callable[[Path], tuple[Path, tuple[Run, ...]]]
+    run: Run,
+    path: Path,
+    summary: Summary | None,
+    place: Callable[[Path], tuple[Path, tuple[Run, ...]]],
 ) -> Saved:
     run = without_secrets(run)
     with files.locked(path.parent):
@@ -240,7 +258,9 @@ def _save(
             named, earlier = place(path.with_stem(f"{path.stem}_failed"))
         runs, known = _joined(earlier, run)
         remove_unfinished(path.parent)
-        moved = _write(named, as_file(runs, {id(run): summary} if summary else None), keeps=not earlier)
+        moved = _write(
+            named, as_file(runs, {id(run): summary} if summary else None), keeps=not earlier
+        )
     return Saved(named, moved, len(runs), known)
 
 
@@ -261,7 +281,10 @@ def amend(path: Path, mark: str, **changes: Any) -> Run | None:
     with files.locked(path.parent):
         runs = _runs_in(path)
         changes = hosts.hidden(changes, hosts.Hosts(path.parent, is_locked=True))
-        amended = [msgspec.structs.replace(run, **changes) if fingerprint(run) == mark else run for run in runs]
+        amended = [
+            msgspec.structs.replace(run, **changes) if fingerprint(run) == mark else run
+            for run in runs
+        ]
         found = next((new for run, new in zip(runs, amended, strict=True) if run is not new), None)
         if found is not None:
             _write(path, as_file(amended))
@@ -294,7 +317,10 @@ def planned_place(usual: Path, run: Run, planned: dict[Path, tuple[Run, ...]]) -
 
 
 def _place(
-    usual: Path, run: Run, is_own: Callable[[tuple[Run, ...], Run], bool], planned: Mapping[Path, tuple[Run, ...]] = {}
+    usual: Path,
+    run: Run,
+    is_own: Callable[[tuple[Run, ...], Run], bool],
+    planned: Mapping[Path, tuple[Run, ...]] = {},
 ) -> tuple[Path, tuple[Run, ...]]:
     """Return the first path, from the usual one on, that has no runs or whose runs a run may join, and those runs."""
     path, suffix = with_its_case(usual), ""
@@ -349,7 +375,11 @@ def as_file(runs: Sequence[Run], known: Mapping[int, Summary] | None = None) -> 
         RecordedRepetition(
             steady=summary.steady,
             performance_metrics=rounded(summary.performance),
-            **({name: getattr(run.training_config, name) for name in RUN_VALUES} if are_unlike else {}),
+            **(
+                {name: getattr(run.training_config, name) for name in RUN_VALUES}
+                if are_unlike
+                else {}
+            ),
             **{**{name: getattr(run, name) for name in RECORD_FIELDS}, **stored_notes(run)},
         )
         for run, summary in zip(runs, summaries, strict=True)
@@ -358,7 +388,11 @@ def as_file(runs: Sequence[Run], known: Mapping[int, Summary] | None = None) -> 
     chosen = measured[stats.median_index([mean_times[index] for index in measured])]
     warnings = tuple(dict.fromkeys((*runs[chosen].sentences, *summaries[chosen].warnings)))
     return ResultFile(
-        **{**msgspec.structs.asdict(runs[chosen]), **stored_notes(runs[chosen]), "warnings": warnings},
+        **{
+            **msgspec.structs.asdict(runs[chosen]),
+            **stored_notes(runs[chosen]),
+            "warnings": warnings,
+        },
         steady=recorded[chosen].steady,
         performance_metrics=recorded[chosen].performance_metrics,
         runs=recorded,
@@ -409,7 +443,11 @@ def _same_training(first: Run, second: Run) -> bool:
     if not first.source or not second.source:
         return False
     hashes = [[file.sha256 for file in run.source.files] for run in (first, second) if run.source]
-    if all(hashes) and hashes[0] == hashes[1] and (first.steps, first.lines) == (second.steps, second.lines):
+    if (
+        all(hashes)
+        and hashes[0] == hashes[1]
+        and (first.steps, first.lines) == (second.steps, second.lines)
+    ):
         return True
     length = min(len(first.steps), len(second.steps))
     if {first.source.kind, second.source.kind} != {"log"}:

@@ -73,7 +73,9 @@ class GrowingLogs:
         except (OSError, ValueError) as error:
             raise files.unreadable(name, error) from error
         if name == STANDARD_INPUT and (sys.stdin is None or sys.stdin.isatty()):
-            raise UnreadableError(self.title, "nothing piped in", hint="name a file", heading="unreadable-file")
+            raise UnreadableError(
+                self.title, "nothing piped in", hint="name a file", heading="unreadable-file"
+            )
         self._is_folder = stat.S_ISDIR(mode)
         self._is_pipe = name == STANDARD_INPUT or stat.S_ISFIFO(mode)
         if self._is_pipe:
@@ -101,19 +103,32 @@ class GrowingLogs:
     def read(self) -> list[ImportedRun]:
         """Return the runs in the logs, those that run last; none of a log without a training so far."""
         if self._spool is not None:
-            found = [sources.LogSource((self._spool.name,), self.name, True, _version(self._spool.name).size)]
+            found = [
+                sources.LogSource(
+                    (self._spool.name,), self.name, True, _version(self._spool.name).size
+                )
+            ]
         else:
             found = sources.log_sources([self.name])[0]
         runs = []
         for source in found:
             outcome = self._outcome(source)
             if isinstance(outcome, list):
-                runs += [dataclasses.replace(each, title=self._named(each.title)) for each in outcome]
+                runs += [
+                    dataclasses.replace(each, title=self._named(each.title)) for each in outcome
+                ]
             else:
                 problem = self._named(outcome[0]).removeprefix(f"{self._named(source.title)}: ")
-                self.problem, self.heading = "empty" if problem == "is empty" else problem, outcome[2]
-        runs = sorted([*importer.merged(runs, [], ranks=False), *self._recorded()], key=self._written)
-        self.ended = self.ended or bool(runs and _is_live(runs[-1]) and how_ended(runs[-1].run).kind != "running")
+                self.problem, self.heading = (
+                    "empty" if problem == "is empty" else problem,
+                    outcome[2],
+                )
+        runs = sorted(
+            [*importer.merged(runs, [], ranks=False), *self._recorded()], key=self._written
+        )
+        self.ended = self.ended or bool(
+            runs and _is_live(runs[-1]) and how_ended(runs[-1].run).kind != "running"
+        )
         return runs
 
     def running(self, runs: list[ImportedRun]) -> list[ImportedRun]:
@@ -121,9 +136,15 @@ class GrowingLogs:
         last = runs[-1].run
         if _is_live(runs[-1]):
             return runs[-1:]
-        alike = [each for each in runs if self._written(runs[-1]) - self._written(each) <= TOGETHER_S]
+        alike = [
+            each for each in runs if self._written(runs[-1]) - self._written(each) <= TOGETHER_S
+        ]
         latest = {each.title: each for each in alike}.values()
-        return [each for each in latest if each.run.framework == last.framework and each.run.model == last.model]
+        return [
+            each
+            for each in latest
+            if each.run.framework == last.framework and each.run.model == last.model
+        ]
 
     def _recorded(self) -> Iterator[ImportedRun]:
         """Yield the runs of recorders: of results, and of the journals of those that go on."""
@@ -144,7 +165,9 @@ class GrowingLogs:
         if (source.size or 0) > LARGEST_WHOLE and not (self._in_part or isinstance(outcome, tuple)):
             self._in_part = not outcome[0].structured
             parts = f"its first {HEAD / 1e6:.0f} MB and last {TAIL / 1e6:.0f} MB"
-            self.notes += [f"{self._named(source.title)} is large: its values come from {parts}"] * self._in_part
+            self.notes += [
+                f"{self._named(source.title)} is large: its values come from {parts}"
+            ] * self._in_part
         self._read[source.paths] = known, outcome
         return outcome
 
@@ -168,7 +191,9 @@ class GrowingLogs:
         return text if self._spool is None else text.replace(self._spool.name, self.title)
 
     def _new_spool(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="tprimat-watch-", ignore_cleanup_errors=True)
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="tprimat-watch-", ignore_cleanup_errors=True
+        )
         self._spool = (Path(self._folder.name) / "log").open("wb")
 
     def _drain(self) -> None:
@@ -187,7 +212,11 @@ class GrowingLogs:
     def _take_rotated(self, then: Version) -> None:
         """Keep what the log held before it was renamed, or copied and emptied; else say that it is lost."""
         path = Path(self.name)
-        siblings = {each: _version(each) for each in path.parent.iterdir() if each.is_file() and each.name != path.name}
+        siblings = {
+            each: _version(each)
+            for each in path.parent.iterdir()
+            if each.is_file() and each.name != path.name
+        }
         renamed = [each for each, version in siblings.items() if version.inode == then.inode]
         copied = path.with_name(f"{path.name}.1")
         if not renamed and copied in siblings and siblings[copied].size >= then.size:

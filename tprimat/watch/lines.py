@@ -22,7 +22,9 @@ MOST_CHANGES, MOST_CAVEATS = 3, 2
 """Lines of each on the screen."""
 
 
-def screen(state: State, title: str, quiet_s: float | None, until: float | None = None, width: int = 80) -> list[str]:
+def screen(
+    state: State, title: str, quiet_s: float | None, until: float | None = None, width: int = 80
+) -> list[str]:
     """Return what is shown of a training, a line each.
 
     `quiet_s` is the time since the last step, s, if the training continues; `until` is the share of the mean to which
@@ -32,7 +34,9 @@ def screen(state: State, title: str, quiet_s: float | None, until: float | None 
     device = run.gpu_info.device_name
     gpus = f"{run.num_gpus} × {device}" if run.num_gpus and device else device
     gpus = gpus or (counted(run.num_gpus, "GPU") if run.num_gpus else None)
-    parts = ", ".join(plain(part, 40) for part in (run.framework, run.model, gpus, config.precision) if part)
+    parts = ", ".join(
+        plain(part, 40) for part in (run.framework, run.model, gpus, config.precision) if part
+    )
     rows = [
         ("step", _step(state)),
         ("loss", _loss(state)),
@@ -60,7 +64,14 @@ def line(state: State) -> str:
     loss = f"loss {said}" if (said := _loss(state)) else ""
     baseline = f"compared with the baseline: {said}" if (said := against_baseline(state)) else ""
     mean = f"mean {said}" if (said := _mean(state)) else ""
-    parts = (f"step {_step(state)}", loss, _speed(state.recent_s, state.recent_rate), mean, _width(state), baseline)
+    parts = (
+        f"step {_step(state)}",
+        loss,
+        _speed(state.recent_s, state.recent_rate),
+        mean,
+        _width(state),
+        baseline,
+    )
     return "; ".join(plain(part) for part in parts if part)
 
 
@@ -78,7 +89,9 @@ def values(state: State) -> Mapping[str, Any]:
         "tokens_per_second_per_gpu": state.summary.performance.tokens_per_second_per_gpu,
         "mfu_percent": state.mfu,
         "implausible": state.implausible,
-        "first_steady_step": state.summary.steady.first_step if state.summary.steady.found else None,
+        "first_steady_step": state.summary.steady.first_step
+        if state.summary.steady.found
+        else None,
         "changes": [segment.first_step for segment in state.summary.segments[1:]],
         "within_run_interval": state.half_width,
         "time_left_seconds": state.time_left_s,
@@ -120,7 +133,9 @@ def _loss(state: State) -> str:
     if state.last_loss is None:
         return "not a number" if state.is_diverged else ""
     step, loss = state.last_loss
-    return f"not a number (last: {loss:.4g} at step {step:,})" if state.is_diverged else f"{loss:.4g}"
+    return (
+        f"not a number (last: {loss:.4g} at step {step:,})" if state.is_diverged else f"{loss:.4g}"
+    )
 
 
 def _mean(state: State) -> str:
@@ -133,9 +148,15 @@ def _percentiles(state: State) -> str:
     """Return percentiles of the steady step times; if records are of several steps, that they are unknown."""
     found = percentiles([(state.run, state.summary)])
     if not found:
-        return "unknown: each record averages several steps" if max(state.run.window_steps, default=1) > 1 else ""
+        return (
+            "unknown: each record averages several steps"
+            if max(state.run.window_steps, default=1) > 1
+            else ""
+        )
     pairs = zip(PERCENTILES, found, strict=True)
-    return ", ".join(f"p{name} {units.seconds(value)}" for name, value in pairs if value is not None)
+    return ", ".join(
+        f"p{name} {units.seconds(value)}" for name, value in pairs if value is not None
+    )
 
 
 def _time(state: State) -> str:
@@ -143,7 +164,9 @@ def _time(state: State) -> str:
     account = account_of(state.run, state.summary)
     if account is None or not account.is_whole or not account.whole:
         return ""
-    shown = [f"{name} {share:.0f}%" for name, share in sorted(account.shares, key=lambda each: -each[1])]
+    shown = [
+        f"{name} {share:.0f}%" for name, share in sorted(account.shares, key=lambda each: -each[1])
+    ]
     return f"{units.duration(account.whole)}: {', '.join(text for text in shown if not text.endswith(' 0%'))}"
 
 
@@ -154,7 +177,11 @@ def _speed(step_time: float | None, rate: float | None) -> str:
 
 def _interval(state: State, until: float | None) -> str:
     waiting = "" if until is None else f"waiting for ±{percent(until)}"
-    return f"{_width(state)}; {waiting or 'other runs may differ by more'}" if state.half_width is not None else waiting
+    return (
+        f"{_width(state)}; {waiting or 'other runs may differ by more'}"
+        if state.half_width is not None
+        else waiting
+    )
 
 
 def _width(state: State) -> str:
@@ -174,7 +201,11 @@ def _warm_up(state: State) -> str:
     before = [step for step in state.run.steps if first and step < first]
     if not before:
         return "none found"
-    which = f"steps {before[0]}–{(first or 1) - 1} are" if before[0] != (first or 1) - 1 else f"step {before[0]} is"
+    which = (
+        f"steps {before[0]}–{(first or 1) - 1} are"
+        if before[0] != (first or 1) - 1
+        else f"step {before[0]} is"
+    )
     return f"{which} excluded"
 
 

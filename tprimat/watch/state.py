@@ -52,7 +52,10 @@ class State:
     @property
     def recent_rate(self) -> float | None:
         """Tokens/s/GPU at the step time of the last records."""
-        mean, rate = self.summary.performance.avg_step_time_seconds, self.summary.performance.tokens_per_second_per_gpu
+        mean, rate = (
+            self.summary.performance.avg_step_time_seconds,
+            self.summary.performance.tokens_per_second_per_gpu,
+        )
         return rate * mean / self.recent_s if rate and mean and self.recent_s else None
 
     @property
@@ -129,7 +132,9 @@ class State:
         return 1 - min(segment.mean for segment in self.summary.segments) / self.present.mean
 
 
-def state_of(run: Run, alike: Sequence[tuple[str, Run]] = (), baseline: Sequence[Loaded] = ()) -> State:
+def state_of(
+    run: Run, alike: Sequence[tuple[str, Run]] = (), baseline: Sequence[Loaded] = ()
+) -> State:
     """Return the state of a training; `alike` are the runs of all its ranks' logs. It is compared with the baseline."""
     summary = summarize(run)
     findings = physics.findings(run, summary)
@@ -147,16 +152,24 @@ def state_of(run: Run, alike: Sequence[tuple[str, Run]] = (), baseline: Sequence
 def _recent(run: Run) -> float | None:
     run = records.trained(run)
     fast, payers = records.dispatch_artefacts(run)
-    times = [time for time in records.without(run, fast + payers).step_times[-RECENT:] if time is not None]
+    times = [
+        time
+        for time in records.without(run, fast + payers).step_times[-RECENT:]
+        if time is not None
+    ]
     return statistics.median(times) if times else None
 
 
 def _compared(state: State, baseline: Sequence[Loaded]) -> State:
     """Return a state with the comparison as it would be if the run ended now; else with why there is none."""
     # An incomplete run isn't compared; that this one isn't over is said with its ratio.
-    ended = msgspec.structs.replace(state.run, status="complete", status_reason=None, ending=None, label=WATCHED)
+    ended = msgspec.structs.replace(
+        state.run, status="complete", status_reason=None, ending=None, label=WATCHED
+    )
     files = [
-        dataclasses.replace(file, runs=tuple(msgspec.structs.replace(each, label=BASELINE) for each in file.runs))
+        dataclasses.replace(
+            file, runs=tuple(msgspec.structs.replace(each, label=BASELINE) for each in file.runs)
+        )
         for file in baseline
     ]
     comparison = compare([*files, Loaded(WATCHED, "", (ended,))])
@@ -168,7 +181,15 @@ def _compared(state: State, baseline: Sequence[Loaded]) -> State:
             if pair.ratio is None:
                 return dataclasses.replace(state, pair_problem=pair.reason)
             if sides[0].run.label == WATCHED:
-                pair = dataclasses.replace(pair, baseline=sides[1], system=sides[0], ratio=pair.ratio.inverted())
-            weighty = [each for each in group.caveats if each.severity == "warning" and each.code not in _EVIDENT]
-            return dataclasses.replace(state, pair=pair, caveats=(*state.caveats, *(each.text for each in weighty)))
+                pair = dataclasses.replace(
+                    pair, baseline=sides[1], system=sides[0], ratio=pair.ratio.inverted()
+                )
+            weighty = [
+                each
+                for each in group.caveats
+                if each.severity == "warning" and each.code not in _EVIDENT
+            ]
+            return dataclasses.replace(
+                state, pair=pair, caveats=(*state.caveats, *(each.text for each in weighty))
+            )
     return dataclasses.replace(state, pair_problem="the baseline has no complete run of this model")

@@ -78,9 +78,18 @@ def watch(
 
 class _Watcher:
     def __init__(
-        self, logs: GrowingLogs, baseline: Sequence[Loaded], conditions: Conditions, clock: Callable[[], float]
+        self,
+        logs: GrowingLogs,
+        baseline: Sequence[Loaded],
+        conditions: Conditions,
+        clock: Callable[[], float],
     ) -> None:
-        self._logs, self._baseline, self._conditions, self._clock = logs, baseline, conditions, clock
+        self._logs, self._baseline, self._conditions, self._clock = (
+            logs,
+            baseline,
+            conditions,
+            clock,
+        )
         self._state: State | None = None
         self._progress = clock()
         self._unread = False
@@ -97,7 +106,9 @@ class _Watcher:
         events: list[str] = []
         # Before steps are reported as missing, what was written is read.
         patience = min(STALL_S, self._conditions.max_stall_s or STALL_S)
-        is_late = began - self._progress > patience / 2 and began - self._read_last > self._reading_s
+        is_late = (
+            began - self._progress > patience / 2 and began - self._read_last > self._reading_s
+        )
         if self._unread and (ended or began >= self._read_next or is_late):
             self._unread = False
             is_first = self._state is None
@@ -164,13 +175,20 @@ class _Watcher:
             if state.cause and (self._stalled or closed):
                 return "the training failed", ExitStatus.TRAINING_FAILED
             slowdown = state.slowdown
-            if conditions.max_slowdown is not None and slowdown is not None and slowdown > conditions.max_slowdown:
+            if (
+                conditions.max_slowdown is not None
+                and slowdown is not None
+                and slowdown > conditions.max_slowdown
+            ):
                 limit = f"the {conditions.max_slowdown:.1%} of --max-slowdown"
                 return (
                     f"{slowdown:.1%} slower, more than {limit}: a reason to stop this run, not a proof",
                     ExitStatus.SLOWER,
                 )
-            if conditions.until is not None and (width := state.half_width or math.inf) <= conditions.until:
+            if (
+                conditions.until is not None
+                and (width := state.half_width or math.inf) <= conditions.until
+            ):
                 return f"the within-run interval is ±{lines.percent(width)}", ExitStatus.OK
             if state.is_complete:
                 steps = f"{state.step:,} steps"
@@ -178,12 +196,18 @@ class _Watcher:
                     steps = f"last record at step {state.step:,} of {state.max_steps:,}"
                 return f"the training is complete: {steps}", missed
             if closed and how_ended(state.run).kind == "cut_off":
-                return f"the training broke off after step {state.step:,}", ExitStatus.TRAINING_FAILED
+                return (
+                    f"the training broke off after step {state.step:,}",
+                    ExitStatus.TRAINING_FAILED,
+                )
         if closed:
             if state is None:
                 return f"the pipe was closed: {self._logs.problem}", ExitStatus.USAGE
             return "the pipe was closed", missed
         if conditions.max_stall_s is not None and quiet_s > conditions.max_stall_s:
             allowed = units.duration(conditions.max_stall_s)
-            return f"no step for {units.duration(quiet_s)}; --max-stall allows {allowed}", ExitStatus.TRAINING_FAILED
+            return (
+                f"no step for {units.duration(quiet_s)}; --max-stall allows {allowed}",
+                ExitStatus.TRAINING_FAILED,
+            )
         return "", None

@@ -16,7 +16,19 @@ import sys
 import types
 from pathlib import Path
 
-FACTORIES = ("arange", "empty", "eye", "full", "linspace", "ones", "rand", "randint", "randn", "tensor", "zeros")
+FACTORIES = (
+    "arange",
+    "empty",
+    "eye",
+    "full",
+    "linspace",
+    "ones",
+    "rand",
+    "randint",
+    "randn",
+    "tensor",
+    "zeros",
+)
 
 
 def emulate_torch(torch) -> None:
@@ -80,7 +92,9 @@ def emulate_torch(torch) -> None:
     tensor_to, tensor_type = torch.Tensor.to, torch.Tensor.type
 
     def moved(self, *args, **kwargs):
-        args = tuple(on_cpu(each) if isinstance(each, (str, torch.device)) else each for each in args)
+        args = tuple(
+            on_cpu(each) if isinstance(each, (str, torch.device)) else each for each in args
+        )
         if kwargs.get("device") is not None:
             kwargs["device"] = on_cpu(kwargs["device"])
         return tensor_to(self, *args, **kwargs)
@@ -102,7 +116,9 @@ def emulate_mock_data(module) -> None:
     """Gives the data the mask that torch's attention needs: MockDataModule passes the wish for it as the seed."""
     plain = module._MockGPTDataset.__init__
 
-    def with_mask(self, tokenizer, name, num_samples, seq_length, seed=42, create_attention_mask=True):
+    def with_mask(
+        self, tokenizer, name, num_samples, seq_length, seed=42, create_attention_mask=True
+    ):
         plain(self, tokenizer, name, num_samples, seq_length, 42, True)
 
     module._MockGPTDataset.__init__ = with_mask
@@ -119,7 +135,9 @@ def emulate_lack_of_memory(data, until: int) -> None:
 
     def sample(self, index):
         if index >= until:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nmore of it")
+            raise torch.OutOfMemoryError(
+                "CUDA out of memory. Tried to allocate 2.00 GiB.\nmore of it"
+            )
         return plain(self, index)
 
     data.__getitem__ = sample
@@ -133,7 +151,9 @@ def without_network() -> None:
     plain = socket.socket.connect
 
     def connect(self, address):
-        other = isinstance(address, tuple) and not (str(address[0]) in here or str(address[0]).startswith("127."))
+        other = isinstance(address, tuple) and not (
+            str(address[0]) in here or str(address[0]).startswith("127.")
+        )
         if other and self.type == socket.SOCK_STREAM:
             asked = os.environ.get("TPRIMAT_TEST_ASKED")
             if asked:

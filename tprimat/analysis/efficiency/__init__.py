@@ -37,7 +37,10 @@ class Efficiency:
 
 
 def of_runs(
-    runs: Sequence[Run], summaries: Sequence[Summary], options: Options, samples: Sequence[float | None] = ()
+    runs: Sequence[Run],
+    summaries: Sequence[Summary],
+    options: Options,
+    samples: Sequence[float | None] = (),
 ) -> Efficiency:
     """Return the values of the runs of one configuration, of the mean of their speeds.
 
@@ -47,9 +50,15 @@ def of_runs(
 
     def mean(rates: Sequence[float | None]) -> Value:
         speed = table.over_runs(rates, rounding_variance(summaries))
-        if len(runs) > 1 and speed.value is not None and all(summary.clock == "blocks" for summary in summaries):
+        if (
+            len(runs) > 1
+            and speed.value is not None
+            and all(summary.clock == "blocks" for summary in summaries)
+        ):
             steps = [summary.performance.total_steps or 1 for summary in summaries]
-            speed = dataclasses.replace(speed, value=statistics.harmonic_mean(filter(None, rates), steps))
+            speed = dataclasses.replace(
+                speed, value=statistics.harmonic_mean(filter(None, rates), steps)
+            )
         return speed
 
     steady, segments = summaries[0].steady, summaries[0].segments
@@ -58,7 +67,9 @@ def of_runs(
         speed = _speed(segments[0])
     subject = Subject(runs, speed, options, mean(samples) if samples else None)
     values = table.values(subject)
-    steps = f"{len(runs)} runs" if len(runs) > 1 else f"steps {steady.first_step}–{steady.last_step}"
+    steps = (
+        f"{len(runs)} runs" if len(runs) > 1 else f"steps {steady.first_step}–{steady.last_step}"
+    )
     return Efficiency(steps, values, checklist.hints(subject, values))
 
 
@@ -75,7 +86,11 @@ def largest_micro_batch(first: Run, second: Run) -> tuple[int | None, str]:
     if memory[0] is None or memory[1] is None or memory[0][1] != memory[1][1] or total is None:
         return None, "needs the same kind of memory measured in both runs"
     (low, low_memory), (high, high_memory) = sorted(
-        ((size, each[0]) for size, each in zip(sizes, memory, strict=True) if size is not None and each is not None)
+        (
+            (size, each[0])
+            for size, each in zip(sizes, memory, strict=True)
+            if size is not None and each is not None
+        )
     )
     slope = (high_memory - low_memory) / (high - low)
     if slope <= 0:

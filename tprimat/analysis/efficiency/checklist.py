@@ -38,7 +38,12 @@ def _of_memory(values: Mapping[str, Value]) -> Iterator[str]:
 
 def _of_mfu(subject: Subject, values: Mapping[str, Value]) -> Iterator[str]:
     mfu = values.get("mfu_full")
-    if mfu is None or mfu.value is None or subject.precision != "bf16" or subject.run.platform == "cpu":
+    if (
+        mfu is None
+        or mfu.value is None
+        or subject.precision != "bf16"
+        or subject.run.platform == "cpu"
+    ):
         return
     if subject.run.scale in (None, "full") and mfu.value < LOW_MFU_PERCENT:
         yield (
@@ -59,6 +64,8 @@ def _of_waiting(subject: Subject) -> Iterator[str]:
     if waits and computes and waits / (waits + computes) > WAITING_SHARE:
         share = waits / (waits + computes)
         yield f"{share:.0%} of the time is spent waiting for data: more loader processes or faster storage may help"
-    others = max((each.disturbance.other_programs_cpu_share or 0.0 for each in subject.runs), default=0.0)
+    others = max(
+        (each.disturbance.other_programs_cpu_share or 0.0 for each in subject.runs), default=0.0
+    )
     if others > WAITING_SHARE:
         yield f"other programs used {others:.0%} of the CPU: close them and measure again"

@@ -34,12 +34,16 @@ class Value:
 
     def scaled(self, factor: float, reason: str | None = None) -> Value:
         """Return the value times a factor."""
-        value, low, high = (None if each is None else each * factor for each in (self.value, self.low, self.high))
+        value, low, high = (
+            None if each is None else each * factor for each in (self.value, self.low, self.high)
+        )
         return Value(value, low, high, reason)
 
     def inverted(self, factor: float, reason: str | None = None) -> Value:
         """Return a factor over the value."""
-        value, low, high = (None if each is None else factor / each for each in (self.value, self.high, self.low))
+        value, low, high = (
+            None if each is None else factor / each for each in (self.value, self.high, self.low)
+        )
         return Value(value, low, high, reason)
 
     def priced(self, price: Price) -> Value:
@@ -48,7 +52,9 @@ class Value:
         low, high = self.low or self.value, self.high or self.value
         if low == high and price.low == price.high:
             return Value(price.cost(self.value))
-        return Value(price.cost(self.value), price.cost(low, price.low), price.cost(high, price.high))
+        return Value(
+            price.cost(self.value), price.cost(low, price.low), price.cost(high, price.high)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +90,9 @@ class Subject:
     `samples` is their speed in samples/s/GPU, if these are compared instead.
     """
 
-    def __init__(self, runs: Sequence[Run], speed: Value, options: Options, samples: Value | None = None) -> None:
+    def __init__(
+        self, runs: Sequence[Run], speed: Value, options: Options, samples: Value | None = None
+    ) -> None:
         self.runs = runs
         self.speed = speed
         self.samples = samples
@@ -107,7 +115,10 @@ class Subject:
     def peak(self) -> tuple[float | None, str]:
         """The dense peak, TFLOP/s, and where it is from; or None and why."""
         if self.options.peak_tflops is not None:
-            return (self.options.peak_tflops, f"peak of {self.options.peak_tflops:g} TFLOP/s from the command line")
+            return (
+                self.options.peak_tflops,
+                f"peak of {self.options.peak_tflops:g} TFLOP/s from the command line",
+            )
         if self.precision is None:
             return None, "precision unknown: set it with --precision"
         gpu = self.device.gpu
@@ -115,7 +126,10 @@ class Subject:
             return None, f"{self.device.reason}: set the peak with --peak-tflops"
         peak = gpu.peak_tflops(self.precision)
         if peak is None:
-            return None, f"no known dense {self.precision} peak of {gpu.title}: set it with --peak-tflops"
+            return (
+                None,
+                f"no known dense {self.precision} peak of {gpu.title}: set it with --peak-tflops",
+            )
         config = self.run.training_config
         start = "" if config.precision else f"precision {self.precision} from the command line; "
         if (config.precision_detail or "").startswith(FROM_DESCRIPTION):
@@ -131,11 +145,17 @@ class Subject:
     def tflops(self, *, causal: bool) -> Value:
         """Return the model TFLOP/s of a GPU."""
         if self.speed.value is None:
-            return Value(None, reason="no throughput: see the warnings" if self.samples is None else None)
+            return Value(
+                None, reason="no throughput: see the warnings" if self.samples is None else None
+            )
         shape, note = flops.model_shape(self.run)
         length, packing = self.run.training_config.sequence_length, self.run.training_config.packing
         counted = 0 if packing else length
-        per_token = flops.flops_per_token(shape, counted, causal=causal) if shape and counted is not None else None
+        per_token = (
+            flops.flops_per_token(shape, counted, causal=causal)
+            if shape and counted is not None
+            else None
+        )
         if per_token is None:
             unknown = "no FLOPs: the model's shape or the sequence length is incomplete"
             return Value(None, reason=unknown if shape else note)
@@ -150,12 +170,15 @@ class Subject:
         return tuple(
             energy / tokens
             for metrics in (run.energy_metrics for run in valid)
-            if (energy := metrics.get("energy_joules")) and (tokens := metrics.get("measured_tokens"))
+            if (energy := metrics.get("energy_joules"))
+            and (tokens := metrics.get("measured_tokens"))
         )
 
     def share_of_peak(self, achieved: Value) -> Value:
         """Return achieved TFLOP/s in percent of the peak."""
-        peak, reason = (None, f"no MFU, since {doubt}") if (doubt := self.options.doubt) else self.peak
+        peak, reason = (
+            (None, f"no MFU, since {doubt}") if (doubt := self.options.doubt) else self.peak
+        )
         if achieved.value is None or peak is None:
             return Value(None, reason=achieved.reason if achieved.value is None else reason)
         return achieved.scaled(100 / peak, reason)
@@ -170,10 +193,15 @@ class Subject:
         highest, total = highest_memory(self.run), self.run.gpu_info.total_memory_gb
         if highest is None or self.run.platform == "cpu" or (free and total is None):
             return None
-        return Value(factor * ((total or 0.0) - highest[0] if free else highest[0]), reason=f"{highest[1]}, highest")
+        return Value(
+            factor * ((total or 0.0) - highest[0] if free else highest[0]),
+            reason=f"{highest[1]}, highest",
+        )
 
 
-def highest_memory(run: Run) -> tuple[float, Literal["in use on the device", "reserved", "allocated"]] | None:
+def highest_memory(
+    run: Run,
+) -> tuple[float, Literal["in use on the device", "reserved", "allocated"]] | None:
     """Return the highest memory of the kind that comes nearest to what the card must hold, GB."""
     memory = run.memory_metrics
     if memory.peak_memory_device_used_gb is not None:

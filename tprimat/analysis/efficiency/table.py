@@ -40,7 +40,9 @@ def _metric(
     """Make a function a metric of its own name; a row without value and reason is omitted."""
 
     def add(function: _Function) -> _Function:
-        METRICS.append(Metric(function.__name__.removeprefix("_"), title, unit, better, how, reference))
+        METRICS.append(
+            Metric(function.__name__.removeprefix("_"), title, unit, better, how, reference)
+        )
         _FUNCTIONS.append(function)
         return function
 
@@ -49,8 +51,14 @@ def _metric(
 
 def values(subject: Subject) -> dict[str, Value]:
     """Return the metrics by the name of the row; a row that nobody asked for is absent."""
-    computed = {metric.name: function(subject) for metric, function in zip(METRICS, _FUNCTIONS, strict=True)}
-    return {name: value for name, value in computed.items() if value is not None and value != Value(None)}
+    computed = {
+        metric.name: function(subject) for metric, function in zip(METRICS, _FUNCTIONS, strict=True)
+    }
+    return {
+        name: value
+        for name, value in computed.items()
+        if value is not None and value != Value(None)
+    }
 
 
 def over_runs(figures: Sequence[float | None], floor: float = 0.0) -> Value:
@@ -88,12 +96,18 @@ def _samples_per_second(subject: Subject) -> Value:
     def rate(run: Run) -> float | None:
         # All samples over all time, not the mean of the rates.
         epochs = list(_measured_epochs(run))
-        return sum(samples for samples, _ in epochs) / sum(seconds for _, seconds in epochs) if epochs else None
+        return (
+            sum(samples for samples, _ in epochs) / sum(seconds for _, seconds in epochs)
+            if epochs
+            else None
+        )
 
     return over_runs([rate(run) for run in subject.runs])
 
 
-@_metric("Time per epoch", "s", "lower", "mean wall time of the measured epochs that were not cut short")
+@_metric(
+    "Time per epoch", "s", "lower", "mean wall time of the measured epochs that were not cut short"
+)
 def _seconds_per_epoch(subject: Subject) -> Value:
     def seconds_of(run: Run) -> float | None:
         # The fullest epoch may itself be the only one, cut by a time limit: the result's own figure knows.
@@ -163,14 +177,19 @@ def _mfu_full(subject: Subject) -> Value:
     "Korthikanti et al. 2022",
 )
 def _hfu(subject: Subject) -> Value | None:
-    mfu, how = subject.share_of_peak(subject.tflops(causal=True)), subject.run.training_config.recomputation
+    mfu, how = (
+        subject.share_of_peak(subject.tflops(causal=True)),
+        subject.run.training_config.recomputation,
+    )
     if mfu.value is None:
         return None
     if how == "full" and subject.run.model_config.trainable_parameters:
         return Value(None, reason="some weights are frozen: no closed form")
     if how in ("none", "full"):
         return mfu.scaled(RECOMPUTED_FORWARD if how == "full" else 1)
-    reason = "recomputation is not stated" if how is None else f"recomputation is {how}: no closed form"
+    reason = (
+        "recomputation is not stated" if how is None else f"recomputation is {how}: no closed form"
+    )
     return Value(None, reason=reason)
 
 
@@ -183,7 +202,12 @@ def _hfu(subject: Subject) -> Value | None:
 )
 def _share_of_sustained(subject: Subject) -> Value | None:
     gpu, achieved = subject.device.gpu, subject.tflops(causal=True)
-    if gpu is None or not gpu.sustained_bf16_tflops or subject.precision != "bf16" or achieved.value is None:
+    if (
+        gpu is None
+        or not gpu.sustained_bf16_tflops
+        or subject.precision != "bf16"
+        or achieved.value is None
+    ):
         return None
     return achieved.scaled(
         100 / gpu.sustained_bf16_tflops,
@@ -201,7 +225,8 @@ def _share_of_sustained(subject: Subject) -> Value | None:
 def _share_of_preflight(subject: Subject) -> Value | None:
     # Other programs may have slowed one preflight, so use the highest value of all runs.
     sustained = max(
-        (run.preflight.matmul_tflops.get(subject.precision or "", 0.0) for run in subject.runs), default=0.0
+        (run.preflight.matmul_tflops.get(subject.precision or "", 0.0) for run in subject.runs),
+        default=0.0,
     )
     achieved = subject.tflops(causal=True)
     if not sustained or achieved.value is None:
@@ -216,10 +241,15 @@ def _share_of_preflight(subject: Subject) -> Value | None:
     "highest, else average, of what was measured (device, reserved or allocated, as named) / total_memory_gb",
 )
 def _memory_used_share(subject: Subject) -> Value:
-    total, average = subject.run.gpu_info.total_memory_gb, subject.run.memory_metrics.avg_memory_allocated_gb
+    total, average = (
+        subject.run.gpu_info.total_memory_gb,
+        subject.run.memory_metrics.avg_memory_allocated_gb,
+    )
     share = subject.memory(100 / (total or 1))
     if share is None and average is not None and subject.run.platform != "cpu":
-        share = Value(100 * average / (total or 1), reason="allocated on average; the peak is unknown")
+        share = Value(
+            100 * average / (total or 1), reason="allocated on average; the peak is unknown"
+        )
     if share is None:
         return Value(None, reason="no device memory was measured")
     return share if total else Value(None, reason="the device's memory is not stated")
@@ -254,11 +284,16 @@ def _micro_batch_that_fits(subject: Subject) -> Value | None:
     used = (highest := subject.memory(1)) and highest.value
     if not size or not total or not used:
         return None
-    return Value(max(size, int(size * ROOM_ABOVE * total / used)), reason=f"from {used:.1f} GB at {size}")
+    return Value(
+        max(size, int(size * ROOM_ABOVE * total / used)), reason=f"from {used:.1f} GB at {size}"
+    )
 
 
 @_metric(
-    "Energy per token, measured", "J/token", "lower", "energy_joules / measured_tokens; over runs with valid energy"
+    "Energy per token, measured",
+    "J/token",
+    "lower",
+    "energy_joules / measured_tokens; over runs with valid energy",
 )
 def _joules_per_token(subject: Subject) -> Value | None:
     joules = subject.joules_per_token
@@ -267,8 +302,12 @@ def _joules_per_token(subject: Subject) -> Value | None:
         why = run and (run.telemetry.energy_reason or run.telemetry.energy_code)
         return Value(None, reason=f"energy: {why}") if why else None
     some = "" if len(joules) == len(subject.runs) else f"{len(joules)} of {len(subject.runs)} runs"
-    covers = next((run.telemetry.energy_covers for run in subject.runs if run.telemetry.energy_covers), None)
-    return dataclasses.replace(over_runs(joules), reason="; ".join(filter(None, (covers, some))) or None)
+    covers = next(
+        (run.telemetry.energy_covers for run in subject.runs if run.telemetry.energy_covers), None
+    )
+    return dataclasses.replace(
+        over_runs(joules), reason="; ".join(filter(None, (covers, some))) or None
+    )
 
 
 @_metric("Tokens per joule, measured", "tokens/J", "higher", "measured_tokens / energy_joules")
@@ -320,22 +359,40 @@ def _tokens_per_watt_hour(subject: Subject) -> Value | None:
     return energy and energy.inverted(HOUR_S, energy.reason)
 
 
-@_metric("Tokens per dollar", "tokens/$", "higher", "tokens_per_second_per_gpu × 3600 / price per GPU-hour")
+@_metric(
+    "Tokens per dollar",
+    "tokens/$",
+    "higher",
+    "tokens_per_second_per_gpu × 3600 / price per GPU-hour",
+)
 def _tokens_per_dollar(subject: Subject) -> Value | None:
     cost = _dollars_per_billion_tokens(subject)
     return cost and cost.inverted(BILLION)
 
 
-@_metric("Cost per billion tokens", "USD", "lower", "10⁹ / tokens_per_second_per_gpu / 3600 × price per GPU-hour")
+@_metric(
+    "Cost per billion tokens",
+    "USD",
+    "lower",
+    "10⁹ / tokens_per_second_per_gpu / 3600 × price per GPU-hour",
+)
 def _dollars_per_billion_tokens(subject: Subject) -> Value | None:
     price, speed = subject.options.price, subject.speed
-    return None if price is None or speed.value is None else speed.inverted(BILLION / HOUR_S).priced(price)
+    return (
+        None
+        if price is None or speed.value is None
+        else speed.inverted(BILLION / HOUR_S).priced(price)
+    )
 
 
 def _cost_of(seconds: Value, subject: Subject) -> Value | None:
     """Return the cost of a time on all GPUs."""
     price, gpus = subject.options.price, subject.runs[0].num_gpus
-    return None if price is None or not gpus or seconds.value is None else seconds.scaled(gpus / HOUR_S).priced(price)
+    return (
+        None
+        if price is None or not gpus or seconds.value is None
+        else seconds.scaled(gpus / HOUR_S).priced(price)
+    )
 
 
 @_metric("Cost per trillion tokens", "USD", "lower", "1000 × dollars_per_billion_tokens")
@@ -349,7 +406,12 @@ def _dollars_per_epoch(subject: Subject) -> Value | None:
     return _cost_of(_seconds_per_epoch(subject), subject)
 
 
-@_metric("Cost per million samples", "$", "lower", "10⁶ / samples_per_second / 3600 × GPUs × price per GPU-hour")
+@_metric(
+    "Cost per million samples",
+    "$",
+    "lower",
+    "10⁶ / samples_per_second / 3600 × GPUs × price per GPU-hour",
+)
 def _dollars_per_million_samples(subject: Subject) -> Value | None:
     return _cost_of(_samples_per_second(subject).inverted(MILLION), subject)
 
@@ -372,7 +434,9 @@ def _days_to_pretrain(subject: Subject) -> Value | None:
     model = models.find(subject.run.model)
     if model is None:
         return Value(None, reason="the model's pretraining is not in the table")
-    if subject.run.scale not in (None, "full") or models.denies(subject.run.model, subject.run.model_config):
+    if subject.run.scale not in (None, "full") or models.denies(
+        subject.run.model, subject.run.model_config
+    ):
         return Value(None, reason="a scaled-down model is never pretrained")
     if model.pretraining_tokens is None:
         return Value(None, reason=f"number of pretraining tokens of {model.title} not published")

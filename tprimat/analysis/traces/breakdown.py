@@ -17,7 +17,15 @@ from tprimat.analysis.traces.steps import Period, periods
 from tprimat.analysis.traces.timeline import RangeKind, Timeline, Work
 from tprimat.catalog import kernels
 from tprimat.results.fields import LARGEST_COUNT, Figures
-from tprimat.results.trace import COMMUNICATION, COMPUTATION, COPIES, IDLE, Trace, TracedStep, TracedWork
+from tprimat.results.trace import (
+    COMMUNICATION,
+    COMPUTATION,
+    COPIES,
+    IDLE,
+    Trace,
+    TracedStep,
+    TracedWork,
+)
 
 SECOND = 1_000_000_000
 """ns."""
@@ -72,7 +80,10 @@ class Breakdown:
             return None
         count = len(self._steps)
         least = SMALLEST_SHARE * sum(total.duration for total in self._totals.values())
-        ordered = sorted(self._totals.items(), key=lambda each: (-each[1].duration, *each[0][:2], each[0][2] or ""))
+        ordered = sorted(
+            self._totals.items(),
+            key=lambda each: (-each[1].duration, *each[0][:2], each[0][2] or ""),
+        )
         work = [
             TracedWork(
                 kernel=kernel[:LONGEST_NAME],
@@ -97,7 +108,9 @@ class Breakdown:
         stretches = periods(timeline, work)
         self.empty += len(timeline.steps) - sum(bool(period.name) for period in stretches)
         for period, concerned in _by_period(stretches, work):
-            division = divide(period.start, period.end, concerned, [keys[id(each)][1] for each in concerned])
+            division = divide(
+                period.start, period.end, concerned, [keys[id(each)][1] for each in concerned]
+            )
             sums: dict[str, int] = {}
             for each, exposed in zip(concerned, division.exposed, strict=True):
                 key = keys[id(each)]
@@ -122,7 +135,9 @@ class Breakdown:
         return self._key_of(work.name, work.is_copy, around)
 
 
-def _by_period(stretches: Sequence[Period], work: Sequence[Work]) -> Iterator[tuple[Period, list[Work]]]:
+def _by_period(
+    stretches: Sequence[Period], work: Sequence[Work]
+) -> Iterator[tuple[Period, list[Work]]]:
     """Yield each period with the work that lies in it at least in part, sorted by start."""
     position, running = 0, list[Work]()
     for period in stretches:
@@ -133,15 +148,23 @@ def _by_period(stretches: Sequence[Period], work: Sequence[Work]) -> Iterator[tu
 
 
 def _step(
-    timeline: Timeline, period: Period, work: Sequence[Work], sums: Mapping[str, int], communication: int
+    timeline: Timeline,
+    period: Period,
+    work: Sequence[Work],
+    sums: Mapping[str, int],
+    communication: int,
 ) -> TracedStep:
-    exposed_communication = sum(time for part, time in sums.items() if part.startswith(COMMUNICATION))
+    exposed_communication = sum(
+        time for part, time in sums.items() if part.startswith(COMMUNICATION)
+    )
     gpu = max(each.end for each in work) - min(each.start for each in work) if work else 0
     return TracedStep(
         name=period.name,
         rank=timeline.rank,
         seconds=(period.end - period.start) / SECOND,
-        parts={part: time / SECOND for part, time in sorted(sums.items(), key=lambda each: -each[1])},
+        parts={
+            part: time / SECOND for part, time in sorted(sums.items(), key=lambda each: -each[1])
+        },
         overlapped_communication=(communication - exposed_communication) / SECOND,
         gpu_seconds=gpu / SECOND,
     )
@@ -165,7 +188,10 @@ def _key(name: str, is_copy: bool, around: tuple[RangeKind, ...]) -> _Key:
 
 def _shapes(encoded: bytes) -> tuple[tuple[int, ...], ...]:
     """Return dimensions of inputs; those of a list of tensors are left out."""
-    return tuple(tuple(row) if isinstance(row, list) and all(map(_is_size, row)) else () for row in _inputs(encoded))
+    return tuple(
+        tuple(row) if isinstance(row, list) and all(map(_is_size, row)) else ()
+        for row in _inputs(encoded)
+    )
 
 
 def _is_size(value: object) -> bool:
@@ -186,7 +212,9 @@ def _inputs(encoded: bytes) -> list[Any]:
 def mean_parts(steps: Sequence[TracedStep]) -> dict[str, float]:
     """Return the mean of each part over steps, longest first."""
     names = dict.fromkeys(part for step in steps for part in step.parts)
-    means = {name: statistics.fmean([step.parts.get(name, 0.0) for step in steps]) for name in names}
+    means = {
+        name: statistics.fmean([step.parts.get(name, 0.0) for step in steps]) for name in names
+    }
     return dict(sorted(means.items(), key=lambda each: -each[1]))
 
 
@@ -194,7 +222,9 @@ def sums(parts: dict[str, float]) -> dict[str, float]:
     """Return computation, exposed communication, exposed copies and idle time of a step's parts."""
     return {
         "computation": sum(parts.get(name, 0.0) for name in COMPUTATION),
-        "exposed_communication": sum(time for part, time in parts.items() if part.startswith(COMMUNICATION)),
+        "exposed_communication": sum(
+            time for part, time in parts.items() if part.startswith(COMMUNICATION)
+        ),
         "exposed_copies": parts.get(COPIES, 0.0),
         "idle": sum(parts.get(name, 0.0) for name in IDLE),
     }

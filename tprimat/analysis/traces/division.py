@@ -51,7 +51,9 @@ def divide(start: int, end: int, work: Sequence[Work], parts: Sequence[str]) -> 
     return Division(exposed, _gaps(start, end, taken, work), communication)
 
 
-def _gaps(start: int, end: int, taken: Sequence[Interval], work: Sequence[Work]) -> list[tuple[int, int, Work | None]]:
+def _gaps(
+    start: int, end: int, taken: Sequence[Interval], work: Sequence[Work]
+) -> list[tuple[int, int, Work | None]]:
     gaps = []
     # If several start together, the first in the trace counts.
     first_at = {each.start: each for each in reversed(work)}
@@ -78,10 +80,16 @@ class IdleCauses:
         self._launches = timeline.launches
         self._waits = {thread: merged(intervals) for thread, intervals in timeline.waits.items()}
         self._loads = {thread: merged(intervals) for thread, intervals in timeline.loads.items()}
-        delays = (each.start - launch.start for each in work if (launch := timeline.launches.get(each.correlation)))
+        delays = (
+            each.start - launch.start
+            for each in work
+            if (launch := timeline.launches.get(each.correlation))
+        )
         self._shortest_delay = max(min(delays, default=0), 0)
 
-    def of(self, start: int, end: int, next_work: Work | None, thread: int | str | None) -> dict[str, int]:
+    def of(
+        self, start: int, end: int, next_work: Work | None, thread: int | str | None
+    ) -> dict[str, int]:
         """Return the ns of a gap by cause; `thread` is the one to look at if no work ends the gap."""
         launch = self._launches.get(next_work.correlation) if next_work else None
         if launch is None:
@@ -95,7 +103,9 @@ class IdleCauses:
         loads = within(self._loads.get(launch.thread, []), start, until)
         data = sum(high - low for low, high in loads)
         waits = within(self._waits.get(launch.thread, []), start, until)
-        waiting = sum(high - low - sum(b - a for a, b in within(loads, low, high)) for low, high in waits)
+        waiting = sum(
+            high - low - sum(b - a for a, b in within(loads, low, high)) for low, high in waits
+        )
         causes = {
             "idle_data": data,
             "idle_synchronisation": waiting,

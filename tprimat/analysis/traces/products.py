@@ -53,15 +53,22 @@ class Product(NamedTuple):
     def bytes(self) -> float:
         """Bytes of A, B and C, each moved once; C has the precision of A, or 2 bytes for fp8."""
         size = _BYTES[self.precision]
-        return float(self.batch * (size * (self.m * self.k + self.k * self.n) + max(size, 2) * self.m * self.n))
+        return float(
+            self.batch
+            * (size * (self.m * self.k + self.k * self.n) + max(size, 2) * self.m * self.n)
+        )
 
     @property
     def title(self) -> str:
         """Its sizes m × n × k, such as 4096×11008×4096, after the number of matrices if there are several."""
-        return "×".join(map(str, ([self.batch] if self.batch > 1 else []) + [self.m, self.n, self.k]))
+        return "×".join(
+            map(str, ([self.batch] if self.batch > 1 else []) + [self.m, self.n, self.k])
+        )
 
 
-def product_of(operator: str | None, shapes: Sequence[Sequence[int]], types: Sequence[str]) -> Product | None:
+def product_of(
+    operator: str | None, shapes: Sequence[Sequence[int]], types: Sequence[str]
+) -> Product | None:
     """Return the matrix product that an operator of aten computes; None for another one, or unknown inputs."""
     first = _INPUTS.get((operator or "").removeprefix("aten::"))
     if first is None or len(shapes) < first + 2 or len(types) < first + 2:
@@ -70,10 +77,17 @@ def product_of(operator: str | None, shapes: Sequence[Sequence[int]], types: Seq
     precision = "fp8" if "Float8" in types[first] else _PRECISIONS.get(types[first])
     if precision is None or (types[first] != types[first + 1] and precision != "fp8"):
         return None
-    if len(left) != len(right) or len(left) not in (2, 3) or left[-1] != right[-2] or left[:-2] != right[:-2]:
+    if (
+        len(left) != len(right)
+        or len(left) not in (2, 3)
+        or left[-1] != right[-2]
+        or left[:-2] != right[:-2]
+    ):
         return None
     batch = math.prod(left[:-2])
-    return Product(batch, left[-2], right[-1], left[-1], precision) if min(*left, *right) > 0 else None
+    return (
+        Product(batch, left[-2], right[-1], left[-1], precision) if min(*left, *right) > 0 else None
+    )
 
 
 def calls_of(work: Sequence[TracedWork]) -> float:
@@ -81,7 +95,9 @@ def calls_of(work: Sequence[TracedWork]) -> float:
 
     The kernels that help the one that multiplies aren't counted; different ones that multiply are calls of their own.
     """
-    return sum(each.calls for each in work if not _helps(each.kernel)) or max(each.calls for each in work)
+    return sum(each.calls for each in work if not _helps(each.kernel)) or max(
+        each.calls for each in work
+    )
 
 
 def flops_of(trace: Trace) -> float | None:

@@ -15,7 +15,9 @@ from typing import NamedTuple
 from tprimat.analysis.traces.timeline import Annotation, Timeline, Work
 
 _PROFILER_STEP = re.compile(r"^ProfilerStep#\d+$")
-_STEP = re.compile(r"(?:^|[^a-z])(?:train(?:ing)?[_ ]?)?(?:step|iteration|iter|batch)(?:[^a-z]|$)", re.IGNORECASE)
+_STEP = re.compile(
+    r"(?:^|[^a-z])(?:train(?:ing)?[_ ]?)?(?:step|iteration|iter|batch)(?:[^a-z]|$)", re.IGNORECASE
+)
 _NO_STEP = re.compile(r"optimizer|dataloader|nccl:", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 
@@ -47,7 +49,9 @@ def choose_steps(annotations: Sequence[Annotation]) -> list[Annotation]:
         elif _STEP.search(each[0]) and not _NO_STEP.search(each[0]):
             groups.setdefault((_NUMBER.sub("#", each[0]), each[3]), []).append(each)
     steps = groups.get(("", "")) or max(
-        groups.values(), key=lambda group: sum(end - start for _, start, end, _ in group), default=[]
+        groups.values(),
+        key=lambda group: sum(end - start for _, start, end, _ in group),
+        default=[],
     )
     steps = sorted(steps, key=lambda each: each[1])
     overlapping = any(later[1] < earlier[2] for earlier, later in itertools.pairwise(steps))

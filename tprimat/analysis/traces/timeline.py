@@ -73,12 +73,16 @@ class Ranges:
         self._kinds.append(kind)
 
     @functools.cached_property
-    def _nested(self) -> tuple[array.array[int], array.array[int], list[RangeKind], array.array[int]]:
+    def _nested(
+        self,
+    ) -> tuple[array.array[int], array.array[int], list[RangeKind], array.array[int]]:
         """Starts, ends, kinds, and the position of the range around each, or -1."""
         # The longer of two that begin together lies around the other.
         order = sorted(range(len(self._starts)), key=self._ends.__getitem__, reverse=True)
         order.sort(key=self._starts.__getitem__)
-        starts, ends = (array.array("q", map(each.__getitem__, order)) for each in (self._starts, self._ends))
+        starts, ends = (
+            array.array("q", map(each.__getitem__, order)) for each in (self._starts, self._ends)
+        )
         parents = array.array("q")
         open_ones: list[int] = []
         for index, start in enumerate(starts):

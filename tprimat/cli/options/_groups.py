@@ -14,7 +14,17 @@ from tprimat.settings.rows import DIVISION
 DEFAULT_BUDGET = "30m"
 
 FOR_THE_SUBMITTER = (
-    *("executor", "wait", "slurm", "account", "partition", "time", "container", "mounts", "num_nodes"),
+    *(
+        "executor",
+        "wait",
+        "slurm",
+        "account",
+        "partition",
+        "time",
+        "container",
+        "mounts",
+        "num_nodes",
+    ),
     *("output_dir", "gpus", "dry_run", "quiet", "json"),
 )
 """Options that the nodes of a Slurm job get in another way, or not at all."""
@@ -35,7 +45,9 @@ def add_nodes(group: argparse._ArgumentGroup) -> None:
     option(group, "--account NAME", "set the Slurm account (default: the cluster's)")
     option(group, "--partition NAME", "set the Slurm partition (default: the cluster's)")
     option(group, "--time TIME", "set the wall time of the job (default: 01:00:00)")
-    option(group, "--container IMAGE", "run in this image: with pyxis, or apptainer for a .sif file")
+    option(
+        group, "--container IMAGE", "run in this image: with pyxis, or apptainer for a .sif file"
+    )
     option(group, "--mounts A:B,...", "mount more directories in the container")
 
 
@@ -67,4 +79,9 @@ def add_nemo(group: argparse._ArgumentGroup) -> None:
 def add_search(group: argparse._ArgumentGroup) -> None:
     """Add the search and its budget."""
     option(group, "--tune", "search for the fastest configuration and save it for --config")
-    option(group, "--budget TIME", f"time for the search of each model (default: {DEFAULT_BUDGET})", type=duration)
+    option(
+        group,
+        "--budget TIME",
+        f"time for the search of each model (default: {DEFAULT_BUDGET})",
+        type=duration,
+    )

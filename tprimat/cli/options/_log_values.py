@@ -17,7 +17,9 @@ PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "mxfp8", "mxfp4", "n
 def add_mapping(parser: Parser) -> None:
     """Add the options that read logs of no known format."""
     option(parser, "--columns MAP", "read any CSV or JSON lines, e.g. step=iter,time=step_time_s")
-    option(parser, "--pattern TEXT", "read any text log, e.g. 'step {step} .* {time}ms .* loss {loss}'")
+    option(
+        parser, "--pattern TEXT", "read any text log, e.g. 'step {step} .* {time}ms .* loss {loss}'"
+    )
 
 
 def add_log_values(parser: Parser, *, precision: bool = True) -> None:
@@ -27,7 +29,9 @@ def add_log_values(parser: Parser, *, precision: bool = True) -> None:
         parser: of a command.
         precision: whether --precision belongs to them; `compare` has its own.
     """
-    group = parser.add_argument_group("values missing in logs: VALUE for all, FILE=VALUE for some (repeatable)")
+    group = parser.add_argument_group(
+        "values missing in logs: VALUE for all, FILE=VALUE for some (repeatable)"
+    )
     for setting in SETTINGS:
         if setting.log_flag and (precision or setting.key != "precision"):
             _add(group, setting)
@@ -36,7 +40,12 @@ def add_log_values(parser: Parser, *, precision: bool = True) -> None:
 
 def _add(group: argparse._ActionsContainer, setting: Setting) -> None:
     name = setting.log_flag.partition(" ")[0]
-    kinds: dict[str, Callable[[str], Any]] = {"count": at_least(1), "word": _precision, "name": str, "file": _shape}
+    kinds: dict[str, Callable[[str], Any]] = {
+        "count": at_least(1),
+        "word": _precision,
+        "name": str,
+        "file": _shape,
+    }
     read = kinds[setting.kind]
 
     def by_file(word: str) -> tuple[str, str, Any]:
@@ -55,5 +64,7 @@ def _shape(path: str) -> Any:
 
 def _precision(text: str) -> str:
     if text.lower() not in PRECISIONS:
-        raise argparse.ArgumentTypeError(f"unknown precision {text!r}; choose from {', '.join(PRECISIONS)}")
+        raise argparse.ArgumentTypeError(
+            f"unknown precision {text!r}; choose from {', '.join(PRECISIONS)}"
+        )
     return text.lower()

@@ -33,13 +33,19 @@ class _Formatter(argparse.HelpFormatter):
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         filled = []
-        for is_prose, lines in itertools.groupby(text.rstrip().splitlines(), lambda line: line[:1].strip() != ""):
+        for is_prose, lines in itertools.groupby(
+            text.rstrip().splitlines(), lambda line: line[:1].strip() != ""
+        ):
             if is_prose:
                 filled += textwrap.wrap(" ".join(lines), width, break_on_hyphens=False)
                 continue
             for line in lines:
-                column = max((each.end() for each in re.finditer(r"(?:^|\S) {2,}(?=\S)", line)), default=0)
-                filled += textwrap.wrap(line, width, subsequent_indent=" " * column, break_on_hyphens=False) or [""]
+                column = max(
+                    (each.end() for each in re.finditer(r"(?:^|\S) {2,}(?=\S)", line)), default=0
+                )
+                filled += textwrap.wrap(
+                    line, width, subsequent_indent=" " * column, break_on_hyphens=False
+                ) or [""]
         return "\n".join(filled)
 
 
@@ -54,13 +60,20 @@ class Parser(argparse.ArgumentParser):
             stand in braces for their numbers.
     """
 
-    def __init__(self, command: str, *, hint: str = "", passes: bool = False, **settings: Any) -> None:
+    def __init__(
+        self, command: str, *, hint: str = "", passes: bool = False, **settings: Any
+    ) -> None:
         settings.setdefault("prog", os.environ.get("TPRIMAT_SCRIPT") or program(command))
         settings.setdefault("formatter_class", _Formatter)
         settings.setdefault("allow_abbrev", False)
         settings["epilog"] = settings.get("epilog", "").format_map(ExitStatus.__members__)
         super().__init__(**settings)
-        self.add_argument("--version", action="version", version=f"tprimat {__version__}", help="print the version")
+        self.add_argument(
+            "--version",
+            action="version",
+            version=f"tprimat {__version__}",
+            help="print the version",
+        )
         self._hint = f"{hint}; " if hint else ""
         self._passes = passes
         self._explains_all = True
@@ -89,13 +102,21 @@ class Parser(argparse.ArgumentParser):
     def print_help(self, file: Any = None) -> None:
         """Print the help, which --verbose makes complete."""
         whole = self.format_help()
-        if self._explains_all or whole.count("\n") <= LONGEST_HELP or self._action_groups[0].title != MOST_USED:
+        if (
+            self._explains_all
+            or whole.count("\n") <= LONGEST_HELP
+            or self._action_groups[0].title != MOST_USED
+        ):
             return self._print_message(whole, file or sys.stdout)
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         formatter.add_text(self.description)
         for group in self._action_groups:
-            shown = (each for each in group._group_actions if each.help != argparse.SUPPRESS and each.option_strings)
+            shown = (
+                each
+                for each in group._group_actions
+                if each.help != argparse.SUPPRESS and each.option_strings
+            )
             names = [each.option_strings[-1] for each in shown]
             formatter.start_section(group.title)
             if group.title == MOST_USED:
@@ -112,13 +133,19 @@ class Parser(argparse.ArgumentParser):
         if unknown := re.match(r"unrecognized arguments: (?:.* )?(--[\w-]+)", message):
             shown = [action for action in self._actions if action.help != argparse.SUPPRESS]
             name = "--cost" if unknown[1] in ("--price", "--prices") else unknown[1]
-            hint = suggestion(name, [flag for action in shown for flag in action.option_strings], hint)
+            hint = suggestion(
+                name, [flag for action in shown for flag in action.option_strings], hint
+            )
         if word := re.fullmatch(r"unrecognized arguments: (\w+)", message):
-            for action in (each for each in self._actions if "--model" in each.option_strings and each.type):
+            for action in (
+                each for each in self._actions if "--model" in each.option_strings and each.type
+            ):
                 with contextlib.suppress(argparse.ArgumentError):
                     self._get_value(action, word[1])
                     hint = f"did you mean --model {word[1].lower()}?"
-        raise UsageError(message.removeprefix("argument "), heading="wrong-usage", hint=self._hint + hint)
+        raise UsageError(
+            message.removeprefix("argument "), heading="wrong-usage", hint=self._hint + hint
+        )
 
 
 def program(command: str) -> str:
@@ -144,7 +171,9 @@ def option(group: argparse._ActionsContainer, usage: str, text: str, **settings:
     group.add_argument(*names, help=text, **settings)
 
 
-def add_output_options(parser: Parser, names: bool = True, /, *, quiet: str, verbose: str, json: str) -> None:
+def add_output_options(
+    parser: Parser, names: bool = True, /, *, quiet: str, verbose: str, json: str
+) -> None:
     """Add --quiet, --verbose and --json, of which one may be given, with their help texts.
 
     Unless nothing that it writes `names` a machine, the command has --include-host too.
@@ -154,4 +183,8 @@ def add_output_options(parser: Parser, names: bool = True, /, *, quiet: str, ver
     option(group, "--verbose", verbose)
     option(group, "--json", json)
     if names:
-        option(parser, "--include-host", "keep the names of hosts, users and directories in what is written")
+        option(
+            parser,
+            "--include-host",
+            "keep the names of hosts, users and directories in what is written",
+        )

@@ -66,9 +66,13 @@ def seconds(text: str) -> float:
 
 def duration(text: str) -> float:
     """Read 90, 90s, 10m, 1h30m or 1.5h as seconds."""
-    parts = re.fullmatch(r"(?:([\d.]+)h)?(?:([\d.]+)m(?:in)?)?(?:([\d.]+)s?)?", text.strip().lower())
+    parts = re.fullmatch(
+        r"(?:([\d.]+)h)?(?:([\d.]+)m(?:in)?)?(?:([\d.]+)s?)?", text.strip().lower()
+    )
     try:
-        hours, minutes, rest = (float(part or 0) for part in parts.groups()) if parts else (0.0, 0.0, 0.0)
+        hours, minutes, rest = (
+            (float(part or 0) for part in parts.groups()) if parts else (0.0, 0.0, 0.0)
+        )
     except ValueError:
         hours = minutes = rest = 0.0
     total = hours * 3600 + minutes * 60 + rest
@@ -106,7 +110,9 @@ def one_or_several(read: Callable[[str], int]) -> Callable[[str], int | tuple[in
     return read_all
 
 
-def add_setting(group: argparse._ActionsContainer, key: str, *filled: object, **settings: Any) -> None:
+def add_setting(
+    group: argparse._ActionsContainer, key: str, *filled: object, **settings: Any
+) -> None:
     """Add the option of a setting, as its row has it, with what its help leaves open; a whole number unless told."""
     row = by_key(key)
     if " " in row.flag and not {"choices", "type", "action"} & settings.keys():
@@ -118,7 +124,12 @@ def add_sizes(group: argparse._ActionsContainer, *, several_micro_batches: bool 
     """Add the sizes of a training of a language model, and its seed."""
     row = by_key("micro_batch_size")
     if several_micro_batches:
-        option(group, row.flag, f"{row.help}, or a list (1,2); the global batch follows", type=several(at_least(1)))
+        option(
+            group,
+            row.flag,
+            f"{row.help}, or a list (1,2); the global batch follows",
+            type=several(at_least(1)),
+        )
     else:
         add_setting(group, row.key)
     for key in ("global_batch_size", "sequence_length", "seed"):

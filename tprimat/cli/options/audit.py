@@ -16,7 +16,9 @@ right as printed.
 
 def parser() -> Parser:
     """Return the parser of `audit`."""
-    parser = Parser("audit", description="Find contradictions in published training results.", epilog=EPILOG)
+    parser = Parser(
+        "audit", description="Find contradictions in published training results.", epilog=EPILOG
+    )
     parser.add_argument(
         "files",
         nargs="+",

@@ -74,8 +74,12 @@ class BenchmarkParser(Parser):
 def parser() -> Parser:
     """Return the parser of `benchmark`."""
     presets = "\n".join(f"  {name:13}{text}" for name, text in PRESETS.items())
-    epilog = EPILOG.format(scales=", ".join(scales.names()), frameworks=", ".join(framework_names()), presets=presets)
-    parser = BenchmarkParser("benchmark", usage="%(prog)s [options]", description=DESCRIPTION, epilog=epilog)
+    epilog = EPILOG.format(
+        scales=", ".join(scales.names()), frameworks=", ".join(framework_names()), presets=presets
+    )
+    parser = BenchmarkParser(
+        "benchmark", usage="%(prog)s [options]", description=DESCRIPTION, epilog=epilog
+    )
     _add_setup(parser.most_used(), parser.add_argument_group("model and configuration"))
     _add_measuring(parser.add_argument_group("measurement"))
     _groups.add_nodes(parser.add_argument_group("several nodes"))
@@ -99,12 +103,17 @@ def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
     models = _named(argv, "--model")
     if models is None:
         # What started several processes means the one benchmark whose processes can be started so.
-        return bool(own_options() & {word.split("=", 1)[0] for word in argv}) or environ.get("WORLD_SIZE", "1") != "1"
+        return (
+            bool(own_options() & {word.split("=", 1)[0] for word in argv})
+            or environ.get("WORLD_SIZE", "1") != "1"
+        )
     if models == [encdec.MODEL]:
         return True
     if encdec.MODEL in models:
         problem = f"{encdec.MODEL} cannot be combined with other models"
-        raise UsageError(problem, hint=f"use only --model {encdec.MODEL}", heading="encoder-decoder")
+        raise UsageError(
+            problem, hint=f"use only --model {encdec.MODEL}", heading="encoder-decoder"
+        )
     if "TORCHELASTIC_RUN_ID" in environ and _named(argv, "--framework") != ["nemo"]:
         raise UsageError(
             f"only the encoder-decoder and NeMo can be started by torchrun (pretrain_*.py); for {', '.join(models)}, "
@@ -124,10 +133,14 @@ def _named(argv: Sequence[str], option: str) -> list[str] | None:
 
 def _add_setup(most_used: argparse._ArgumentGroup, group: argparse._ArgumentGroup) -> None:
     text = f"train {', '.join(models.names())} or all of these, or encdec (default: all)"
-    read = names(models.names(), "model", (encdec.MODEL, "all"), models.trained_name, models.suggested)
+    read = names(
+        models.names(), "model", (encdec.MODEL, "all"), models.trained_name, models.suggested
+    )
     option(most_used, "--model NAME", text, type=read)
     default = f"default: {defaults.PRECISION_ON_GPU}; {defaults.PRECISION_ON_CPU} on a CPU"
-    add_setting(most_used, "precision", ", ".join(PRECISIONS), default, type=names(PRECISIONS, "precision"))
+    add_setting(
+        most_used, "precision", ", ".join(PRECISIONS), default, type=names(PRECISIONS, "precision")
+    )
     add_setting(most_used, "framework", type=str)
     text = "run each configuration N times, interleaved (default: 1)"
     option(most_used, "--runs N", text, type=at_least(1), default=1)
@@ -144,8 +157,12 @@ def _add_setup(most_used: argparse._ArgumentGroup, group: argparse._ArgumentGrou
 
 def _add_measuring(group: argparse._ArgumentGroup) -> None:
     add_setting(group, "max_steps", defaults.STEPS_ON_GPU, defaults.STEPS_ON_CPU)
-    add_setting(group, "time_limit_s", DEFAULT_TIME_LIMIT, type=duration, default=DEFAULT_TIME_LIMIT)
-    option(group, "--cooldown SECONDS", "pause between runs (default: 30; 0 on a CPU)", type=seconds)
+    add_setting(
+        group, "time_limit_s", DEFAULT_TIME_LIMIT, type=duration, default=DEFAULT_TIME_LIMIT
+    )
+    option(
+        group, "--cooldown SECONDS", "pause between runs (default: 30; 0 on a CPU)", type=seconds
+    )
     add_gpus(group, sweeps=True)
     add_setting(group, "label", type=label)
     add_output_dir(group, "output")
@@ -153,7 +170,9 @@ def _add_measuring(group: argparse._ArgumentGroup) -> None:
     text = f"profile 4 more steps after the measured ones: {', '.join(PROFILERS)}"
     option(group, "--profile NAME", text, choices=tuple(PROFILERS))
     add_telemetry(group)
-    option(group, "--training-lines", argparse.SUPPRESS)  # of an older tool: pretrain_*.py and run_benchmark.sh
+    option(
+        group, "--training-lines", argparse.SUPPRESS
+    )  # of an older tool: pretrain_*.py and run_benchmark.sh
     option(group, "--resume", "run only what is missing in the output directory")
     option(group, "--retry-failed", "like --resume, but also repeat failed runs")
     text = "run only configuration N (as numbered by --dry-run), e.g. in a job array"

@@ -19,7 +19,9 @@ def parser() -> Parser:
         epilog=EPILOG,
     )
     parser.add_argument(
-        "job", metavar="JOB", help="the id of a job that benchmark --executor slurm submitted, or its directory"
+        "job",
+        metavar="JOB",
+        help="the id of a job that benchmark --executor slurm submitted, or its directory",
     )
     option(parser, "--wait", "follow the job until it ends")
     add_output_dir(parser, "output")

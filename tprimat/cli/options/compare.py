@@ -57,15 +57,30 @@ def parser() -> Parser:
         "training of a text (default: output)",
     )
     add_overrides(most_used)
-    option(most_used, "--reference NAME", "baseline (default: the fastest of another vendor, or the second fastest)")
+    option(
+        most_used,
+        "--reference NAME",
+        "baseline (default: the fastest of another vendor, or the second fastest)",
+    )
     option(most_used, "--efficiency", "print MFU, memory, cost, energy and time to train")
     option(parser, "--model MODEL", "compare only this model")
     option(parser, "--scaling", "show throughput and efficiency over the number of GPUs")
-    option(parser, "--time", "show where the wall time goes, and why a system reaches the target sooner")
-    add_output_options(
-        parser, quiet="print only the verdict", verbose="show all caveats, settings and warnings", json="print JSON"
+    option(
+        parser,
+        "--time",
+        "show where the wall time goes, and why a system reaches the target sooner",
     )
-    option(parser, "--all", "show all caveats, systems, next steps and other results, without further details")
+    add_output_options(
+        parser,
+        quiet="print only the verdict",
+        verbose="show all caveats, settings and warnings",
+        json="print JSON",
+    )
+    option(
+        parser,
+        "--all",
+        "show all caveats, systems, next steps and other results, without further details",
+    )
     group = parser.add_argument_group("reports and details")
     text = "directory of the report and the plot, and of the results if no PATH is given (default: output)"
     option(group, "--results-dir DIR", text)
@@ -74,8 +89,20 @@ def parser() -> Parser:
     option(group, "--no-plot", "write no plot")
     text = "best: settings may differ (default); same: fail if any differ"
     choices = tuple(_OLDER_MODES.values())
-    option(group, "--mode", text, type=lambda word: _OLDER_MODES.get(word, word), choices=choices, default="best")
-    option(group, "--target-loss LOSS", "steps, tokens and time until the training loss is LOSS or less", type=float)
+    option(
+        group,
+        "--mode",
+        text,
+        type=lambda word: _OLDER_MODES.get(word, word),
+        choices=choices,
+        default="best",
+    )
+    option(
+        group,
+        "--target-loss LOSS",
+        "steps, tokens and time until the training loss is LOSS or less",
+        type=float,
+    )
     option(group, "--enhanced", argparse.SUPPRESS, dest="efficiency")
     add_details(group)
     add_log_values(parser, precision=False)
@@ -117,9 +144,21 @@ def add_details(group: argparse._ActionsContainer) -> None:
     """Add the options for the source of the prices, the hardware peak and energy."""
     option(group, "--cost-source TEXT", "where the prices come from, for the report")
     option(group, "--cost-date DATE", "date of the prices, for the report")
-    option(group, "--peak-tflops TFLOPS", "dense peak of the device (default: from its data sheet)", type=float)
-    option(group, "--electricity USD", "price per kWh, for the cost of the measured energy", type=float)
-    option(group, "--pue RATIO", "power usage effectiveness of the data center (default: 1)", type=float)
+    option(
+        group,
+        "--peak-tflops TFLOPS",
+        "dense peak of the device (default: from its data sheet)",
+        type=float,
+    )
+    option(
+        group, "--electricity USD", "price per kWh, for the cost of the measured energy", type=float
+    )
+    option(
+        group,
+        "--pue RATIO",
+        "power usage effectiveness of the data center (default: 1)",
+        type=float,
+    )
     option(group, "--energy-from-tdp", "estimate energy from TDP (upper bound)")
 
 
@@ -146,7 +185,9 @@ def _add_regression_check(group: argparse._ArgumentGroup) -> None:
         default=[],
     )
     option(group, "--allow METRIC=AMOUNT", argparse.SUPPRESS, dest="threshold", action="append")
-    option(group, "--fail-on-inconclusive", "exit with status 6 if more runs are needed (default: 0)")
+    option(
+        group, "--fail-on-inconclusive", "exit with status 6 if more runs are needed (default: 0)"
+    )
     option(group, "--summary FILE", "write the result of the check as Markdown, for a pull request")
     option(
         group,

@@ -13,7 +13,9 @@ SHORT = "nemo (nemo), prim (primus), mega (megatron), tran (transformers), deep 
 
 def parser(platform: str | None = None, plot: str = "compare.png") -> Parser:
     """Return the parser of `compare-frameworks`, or of `nvd-compare` if the platform is given."""
-    what = {"nvd": "NVIDIA results", "amd": "AMD results"}.get(platform or "", "results of all platforms")
+    what = {"nvd": "NVIDIA results", "amd": "AMD results"}.get(
+        platform or "", "results of all platforms"
+    )
     parser = Parser(
         "nvd-compare" if platform else "compare-frameworks",
         usage="%(prog)s [options]",
@@ -34,9 +36,24 @@ def parser(platform: str | None = None, plot: str = "compare.png") -> Parser:
         default=plot,
     )
     if platform is None:
-        option(parser, "--platform PLATFORM", "compare only nvd, amd or cpu (default: all)", choices=PLATFORMS)
-    option(parser, "--frameworks NAME", f"compare only these, by name or short name: {SHORT}", nargs="+", default=[])
-    option(parser, "--reference NAME", "baseline (default: the fastest of another vendor, or the second fastest)")
+        option(
+            parser,
+            "--platform PLATFORM",
+            "compare only nvd, amd or cpu (default: all)",
+            choices=PLATFORMS,
+        )
+    option(
+        parser,
+        "--frameworks NAME",
+        f"compare only these, by name or short name: {SHORT}",
+        nargs="+",
+        default=[],
+    )
+    option(
+        parser,
+        "--reference NAME",
+        "baseline (default: the fastest of another vendor, or the second fastest)",
+    )
     option(parser, "--model MODEL", "compare only this model")
     add_precision(parser)
     option(parser, "--no-plot", "write no plot")

@@ -39,7 +39,10 @@ def parser() -> Parser:
     )
     # Optional for argparse alone, which would otherwise miss them before it names a wrong option.
     parser.add_argument(
-        "direction", nargs="?", choices=("import", "export"), help="import to NeMo, or export to Hugging Face"
+        "direction",
+        nargs="?",
+        choices=("import", "export"),
+        help="import to NeMo, or export to Hugging Face",
     )
     parser.add_argument("source", nargs="?", help="ORG/NAME on the hub, or a directory")
     parser.add_argument("target", nargs="?", type=Path, help="directory to write")

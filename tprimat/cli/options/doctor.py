@@ -15,8 +15,17 @@ EPILOG = "Exit status: {OK} success, {USAGE} wrong usage."
 def parser() -> Parser:
     """Return the parser of `doctor`."""
     parser = Parser("doctor", description=DESCRIPTION, epilog=EPILOG, allow_abbrev=True)
-    option(parser, "--output-dir DIR", "check this results directory (default: output)", default="output")
+    option(
+        parser,
+        "--output-dir DIR",
+        "check this results directory (default: output)",
+        default="output",
+    )
     add_output_options(
-        parser, False, quiet="print only problems", verbose="print all versions and settings too", json="print JSON"
+        parser,
+        False,
+        quiet="print only problems",
+        verbose="print all versions and settings too",
+        json="print JSON",
     )
     return parser

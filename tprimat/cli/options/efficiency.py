@@ -20,7 +20,9 @@ def parser() -> Parser:
         epilog=EPILOG,
         allow_abbrev=True,
     )
-    parser.add_argument("results", nargs="*", metavar="PATH", help="results, logs or directories (default: output)")
+    parser.add_argument(
+        "results", nargs="*", metavar="PATH", help="results, logs or directories (default: output)"
+    )
     add_overrides(parser)
     add_details(parser)
     add_log_values(parser, precision=False)

@@ -71,9 +71,14 @@ def parser() -> Parser:
     option(precision, "--bf16", "use bf16 mixed precision", const="bf16", **as_precision)
     option(precision, "--no-amp", "use fp32 without TF32", const="fp32", **as_precision)
     option(
-        precision, "--precision NAME", f"use {', '.join(PRECISIONS)} (default: fp16; fp32 on a CPU)", choices=PRECISIONS
+        precision,
+        "--precision NAME",
+        f"use {', '.join(PRECISIONS)} (default: fp16; fp32 on a CPU)",
+        choices=PRECISIONS,
     )
-    option(group, "--seed N", "seed weights and data (default: 1234)", type=at_least(0, LARGEST_SEED))
+    option(
+        group, "--seed N", "seed weights and data (default: 1234)", type=at_least(0, LARGEST_SEED)
+    )
     group = parser.add_argument_group("data")
     add_numbers(group, ("num-samples", 1, "set pairs per epoch (default: 65536; 1024 on a CPU)"))
     option(group, "--full", "generate 30 GB of data")
@@ -88,8 +93,16 @@ def parser() -> Parser:
     group = parser.add_argument_group("measurement")
     option(group, "--single", "train on one GPU only")
     add_gpus(group)
-    option(group, "--runs N", "run N times, each in new processes (default: 1)", type=at_least(1), default=1)
-    option(group, "--cooldown SECONDS", "pause between runs (default: 30; 0 on a CPU)", type=seconds)
+    option(
+        group,
+        "--runs N",
+        "run N times, each in new processes (default: 1)",
+        type=at_least(1),
+        default=1,
+    )
+    option(
+        group, "--cooldown SECONDS", "pause between runs (default: 30; 0 on a CPU)", type=seconds
+    )
     option(group, "--time-limit TIME", "stop after TIME, e.g. 90s, 10m, 1h30m", type=duration)
     option(group, "--label NAME", "name this configuration", type=label)
     add_output_dir(group, "results")

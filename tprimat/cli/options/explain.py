@@ -15,7 +15,9 @@ Exit status: {OK} success, {USAGE} wrong usage, or no trace in A or B, {NOT_COMP
 def parser() -> Parser:
     """Return the parser of `explain`."""
     parser = Parser(
-        "explain", description="Explain the difference between two step times from two profiler traces.", epilog=EPILOG
+        "explain",
+        description="Explain the difference between two step times from two profiler traces.",
+        epilog=EPILOG,
     )
     parser.add_argument("before", metavar="A", help="trace of the first system; NAME=PATH names it")
     parser.add_argument("after", metavar="B", help="trace of the second")

@@ -12,9 +12,14 @@ docs/python.md lists the columns. A FILE of - is the standard output.
 
 def parser() -> Parser:
     """Return the parser of `export`."""
-    parser = Parser("export", description="Export the steps of results and logs as one table.", epilog=EPILOG)
+    parser = Parser(
+        "export", description="Export the steps of results and logs as one table.", epilog=EPILOG
+    )
     parser.add_argument(
-        "paths", metavar="PATH", nargs="*", help="result files, logs, directories, globs (default: output)"
+        "paths",
+        metavar="PATH",
+        nargs="*",
+        help="result files, logs, directories, globs (default: output)",
     )
     group = parser.add_mutually_exclusive_group(required=True)
     option(group, "--csv FILE", "write CSV")

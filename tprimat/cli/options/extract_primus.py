@@ -17,7 +17,9 @@ Exit status: {OK} a result was written (even of a failed training), {USAGE} wron
 
 def parser() -> Parser:
     """Return the parser of `extract-primus`."""
-    parser = Parser("extract-primus", description="Import a Primus or Megatron-LM log.", epilog=EPILOG)
+    parser = Parser(
+        "extract-primus", description="Import a Primus or Megatron-LM log.", epilog=EPILOG
+    )
     option(parser, "--log-file F", "log file(s), glob, or - for stdin (required)", nargs="+")
     option(parser, "--label NAME", "name this configuration; becomes part of the file name")
     where = parser.add_mutually_exclusive_group()
@@ -25,5 +27,7 @@ def parser() -> Parser:
     option(where, "--output-dir DIR", "write the result to DIR (default: output)", default="output")
     add_bundle(parser, "bundle result, log and environment into one archive")
     add_log_values(parser)
-    add_output_options(parser, **OF_TRAININGS | {"verbose": "print the log's hash and all values of the result"})
+    add_output_options(
+        parser, **OF_TRAININGS | {"verbose": "print the log's hash and all values of the result"}
+    )
     return parser

@@ -25,8 +25,14 @@ configuration), {USAGE} wrong usage or nothing readable, {NOT_COMPARABLE} a sett
 def parser() -> Parser:
     """Return the parser of `primus-config`."""
     parser = Parser("primus-config", description=DESCRIPTION, epilog=EPILOG, passes=True)
-    parser.add_argument("config", nargs="?", type=Path, metavar="FILE", help="configuration file (PRIMUS_CONFIG)")
-    option(parser, "--model NAME", f"use Primus' own file: {', '.join(PRIMUS.models)} (default: {PRIMUS.models[0]})")
+    parser.add_argument(
+        "config", nargs="?", type=Path, metavar="FILE", help="configuration file (PRIMUS_CONFIG)"
+    )
+    option(
+        parser,
+        "--model NAME",
+        f"use Primus' own file: {', '.join(PRIMUS.models)} (default: {PRIMUS.models[0]})",
+    )
     option(
         parser,
         "--precision NAME",

@@ -26,7 +26,10 @@ def parser() -> Parser:
         epilog=EPILOG,
     )
     parser.add_argument(
-        "results", nargs="*", metavar="PATH", help="results, logs, bundles, directories, or globs (default: output)"
+        "results",
+        nargs="*",
+        metavar="PATH",
+        help="results, logs, bundles, directories, or globs (default: output)",
     )
     option(parser, "--gpus N", "number of GPUs to project to", type=at_least(1), required=True)
     option(

@@ -19,7 +19,9 @@ read, or no training log was found.
 
 def parser() -> Parser:
     """Return the parser of `read`."""
-    parser = Parser("read", description="Import training logs from any supported framework.", epilog=EPILOG)
+    parser = Parser(
+        "read", description="Import training logs from any supported framework.", epilog=EPILOG
+    )
     parser.add_argument(
         "paths",
         metavar="PATH",

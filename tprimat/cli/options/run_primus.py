@@ -38,7 +38,12 @@ class PrimusParser(Parser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the words before --."""
         words = list(sys.argv[1:] if args is None else args)
-        if os.environ.get("TPRIMAT_SCRIPT") and words[:1] == ["--model"] and len(words) > 1 and words[1] != "--":
+        if (
+            os.environ.get("TPRIMAT_SCRIPT")
+            and words[:1] == ["--model"]
+            and len(words) > 1
+            and words[1] != "--"
+        ):
             self.set_defaults(model=words[1])
         return super().parse_args(words, namespace)
 
@@ -46,10 +51,19 @@ class PrimusParser(Parser):
 def parser() -> Parser:
     """Return the parser of `run-primus`."""
     parser = PrimusParser(
-        "run-primus", hint="put Primus' own arguments after --", passes=True, description=DESCRIPTION, epilog=EPILOG
+        "run-primus",
+        hint="put Primus' own arguments after --",
+        passes=True,
+        description=DESCRIPTION,
+        epilog=EPILOG,
     )
     what = parser.add_argument_group("model and configuration")
-    option(what, "--model NAME", f"train {', '.join(PRIMUS.models)} or all (default: %(default)s)", default="all")
+    option(
+        what,
+        "--model NAME",
+        f"train {', '.join(PRIMUS.models)} or all (default: %(default)s)",
+        default="all",
+    )
     option(what, "--config FILE", "use your own configuration (PRIMUS_CONFIG)", type=Path)
     option(
         what,
@@ -65,16 +79,33 @@ def parser() -> Parser:
     iterations = _of_environment("TRAIN_ITERS", DEFAULT_ITERATIONS)
     option(how, "--train-iters N", text, type=at_least(1), default=iterations)
     runs = _of_environment("RUNS", 1)
-    option(how, "--runs N", "run each configuration N times (RUNS; default: 1)", type=at_least(1), default=runs)
+    option(
+        how,
+        "--runs N",
+        "run each configuration N times (RUNS; default: 1)",
+        type=at_least(1),
+        default=runs,
+    )
     option(how, "--gpus N", "use N GPUs (GPUS_PER_NODE; default: all)", type=at_least(1))
-    option(how, "--launcher NAME", f"start with {' or '.join(LAUNCHERS)} (default: the newer)", choices=LAUNCHERS)
+    option(
+        how,
+        "--launcher NAME",
+        f"start with {' or '.join(LAUNCHERS)} (default: the newer)",
+        choices=LAUNCHERS,
+    )
     option(how, "--cooldown SECONDS", "pause between runs (default: 30 on a GPU)", type=seconds)
     option(how, "--exit-after SECONDS", "let Megatron stop after SECONDS", type=seconds)
     option(how, "--time-limit SECONDS", "kill a run after SECONDS (default: none)", type=seconds)
     option(how, "--dry-run", "check and show the commands; run nothing")
     where = parser.add_argument_group("results")
     option(where, "--label NAME", "name this configuration; becomes part of the file name")
-    option(where, "--output-dir DIR", "write results to DIR (default: output)", type=Path, default=Path("output"))
+    option(
+        where,
+        "--output-dir DIR",
+        "write results to DIR (default: output)",
+        type=Path,
+        default=Path("output"),
+    )
     add_bundle(where, "bundle result, log and environment into one archive")
     add_output_options(parser, **OF_TRAININGS)
     return parser

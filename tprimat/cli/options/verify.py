@@ -26,7 +26,9 @@ def parser() -> Parser:
         description="Recompute the values of a bundle from its logs; report whether it can be accepted.",
         epilog=EPILOG,
     )
-    parser.add_argument("bundle", metavar="BUNDLE", help="archive written by --bundle (.tar.gz, .tgz, .zip)")
+    parser.add_argument(
+        "bundle", metavar="BUNDLE", help="archive written by --bundle (.tar.gz, .tgz, .zip)"
+    )
     add_output_options(
         parser,
         False,

@@ -24,20 +24,38 @@ allows, {INCONCLUSIVE} the training ended, or Ctrl-C was pressed, before the int
 def parser() -> Parser:
     """Return the parser of `watch`."""
     parser = Parser(
-        "watch", description="Follow a training while it runs: step, loss, throughput, MFU, time left.", epilog=EPILOG
+        "watch",
+        description="Follow a training while it runs: step, loss, throughput, MFU, time left.",
+        epilog=EPILOG,
     )
-    parser.add_argument("log", metavar="LOG", help="a log file that grows, a directory of logs, or - for stdin")
+    parser.add_argument(
+        "log", metavar="LOG", help="a log file that grows, a directory of logs, or - for stdin"
+    )
     option(parser, "--baseline PATH", "results or a log to compare with while it runs")
-    option(parser, "--until-ci PCT", "stop once the within-run interval is at most ± PCT, e.g. 1%%", type=_percent)
+    option(
+        parser,
+        "--until-ci PCT",
+        "stop once the within-run interval is at most ± PCT, e.g. 1%%",
+        type=_percent,
+    )
     option(
         parser,
         "--max-slowdown PCT",
         "stop with status 1 if more than PCT slower than --baseline, or than earlier in this run",
         type=_percent,
     )
-    option(parser, "--max-stall SECONDS", "stop with status 5 if no step is logged for this long", type=_seconds)
     option(
-        parser, "--interval SECONDS", "time between two readings of the log (default: 2)", type=_seconds, default=2.0
+        parser,
+        "--max-stall SECONDS",
+        "stop with status 5 if no step is logged for this long",
+        type=_seconds,
+    )
+    option(
+        parser,
+        "--interval SECONDS",
+        "time between two readings of the log (default: 2)",
+        type=_seconds,
+        default=2.0,
     )
     add_mapping(parser)
     add_log_values(parser)

@@ -42,7 +42,9 @@ class Automodel(loops.Loop[Request]):
     def unavailable(self) -> str | None:
         """Return why it can't train here and what to do; None if it can."""
         if lacking("nemo_automodel"):
-            return f"NeMo Automodel isn't installed: run in {CONTAINER}, or pip install nemo_automodel"
+            return (
+                f"NeMo Automodel isn't installed: run in {CONTAINER}, or pip install nemo_automodel"
+            )
         return None
 
 

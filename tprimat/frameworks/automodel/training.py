@@ -86,12 +86,20 @@ def setup(request: Request, content: FieldValues) -> Run:
         training_config=request.training_config(recomputation="full"),
         data=Data(kind=MOCK),
         timing=Timing(covers=COVERS),
-        optimizer=Optimizer(schedule="constant", gradient_clipping=content["clip_grad_norm"]["max_norm"]),
-        parallelism_config=describe.undivided("FSDP2", request.num_gpus, request.gradient_accumulation_steps),
+        optimizer=Optimizer(
+            schedule="constant", gradient_clipping=content["clip_grad_norm"]["max_norm"]
+        ),
+        parallelism_config=describe.undivided(
+            "FSDP2", request.num_gpus, request.gradient_accumulation_steps
+        ),
         framework_config={
             **{f"distributed.{name}": value for name, value in content["distributed"].items()},
             "loss_fn": content["loss_fn"][_TARGET].rpartition(".")[2],
-            **{f"fp8.{name}": value for name, value in content.get("fp8", {}).items() if name != "filter_fqns"},
+            **{
+                f"fp8.{name}": value
+                for name, value in content.get("fp8", {}).items()
+                if name != "filter_fqns"
+            },
         },
     )
 
@@ -102,7 +110,11 @@ def settings(request: Request) -> FieldValues:
     run = recipe.described(request, *DIVISION)
     accumulates = request.gradient_accumulation_steps > 1
     content: FieldValues = {
-        "step_scheduler": {"num_epochs": 1, "ckpt_every_steps": request.steps + 1, "gc_every_steps": 10},
+        "step_scheduler": {
+            "num_epochs": 1,
+            "ckpt_every_steps": request.steps + 1,
+            "gc_every_steps": 10,
+        },
         "dist_env": {"backend": "nccl", "timeout_minutes": 10},
         "distributed": {
             "strategy": "fsdp2",
@@ -128,8 +140,16 @@ def settings(request: Request) -> FieldValues:
             "num_samples": 1_000_000_000,
         },
         # The data set yields batches already.
-        "dataloader": {_TARGET: "torch.utils.data.DataLoader", "batch_size": None, "num_workers": 0},
-        "optimizer": {_TARGET: "torch.optim.AdamW", "betas": [run.optimizer.beta1, run.optimizer.beta2], "fused": True},
+        "dataloader": {
+            _TARGET: "torch.utils.data.DataLoader",
+            "batch_size": None,
+            "num_workers": 0,
+        },
+        "optimizer": {
+            _TARGET: "torch.optim.AdamW",
+            "betas": [run.optimizer.beta1, run.optimizer.beta2],
+            "fused": True,
+        },
     }
     for path, value in launched("automodel", run).items():
         part, _, name = path.rpartition(".")

@@ -44,7 +44,9 @@ class Resolver(resolve.Resolver):
         size = 4 if self.precision() == "fp32" else 2
         stage = int(self.framework.name.removeprefix("deepspeed-zero"))
         parts = {3: size, 2: size, 1: 12}
-        return max(4, sum(part / self.gpus if stage >= first else part for first, part in parts.items()))
+        return max(
+            4, sum(part / self.gpus if stage >= first else part for first, part in parts.items())
+        )
 
 
 class DeepSpeed(Loop[Request]):
@@ -62,4 +64,6 @@ LAUNCHER = DeepSpeed()
 
 def _path() -> str:
     """Return where programs are looked for, with those of this Python's environment: ninja may be there alone."""
-    return os.pathsep.join([str(Path(sys.executable).parent), *filter(None, [os.environ.get("PATH")])])
+    return os.pathsep.join(
+        [str(Path(sys.executable).parent), *filter(None, [os.environ.get("PATH")])]
+    )

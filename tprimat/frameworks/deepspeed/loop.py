@@ -36,7 +36,11 @@ def configuration(training: Recipe, stage: int) -> JsonObject:
         "zero_optimization": {"stage": stage},
         # torch's AdamW, which all the others use, instead of DeepSpeed's own.
         "zero_allow_untested_optimizer": True,
-        **({} if training.request.precision == "fp32" else {training.request.precision: {"enabled": True}}),
+        **(
+            {}
+            if training.request.precision == "fp32"
+            else {training.request.precision: {"enabled": True}}
+        ),
         # Its report of the time would wait for the GPU every so many steps.
         "steps_per_print": sys.maxsize,
         "wall_clock_breakdown": False,

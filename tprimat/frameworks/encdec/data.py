@@ -55,7 +55,9 @@ class ShardReader:
             self._order = list(self._shards)
             random.Random(f"{self._pairs.seed} {epoch}").shuffle(self._order)
             # How many pairs lie before each.
-            self._starts = list(itertools.accumulate((shard.samples for shard in self._order), initial=0))
+            self._starts = list(
+                itertools.accumulate((shard.samples for shard in self._order), initial=0)
+            )
         tokens = np.empty((count, self._pairs.tokens), dtype="<i4")
         filled = 0
         while filled < count:
@@ -83,7 +85,9 @@ class ShardReader:
             if size != expected:
                 # Reading beyond the end of a mapped file kills the process with SIGBUS.
                 os.close(handle)
-                raise OSError(f"{path}: {size} bytes, and {expected} were written: it was changed during the training")
+                raise OSError(
+                    f"{path}: {size} bytes, and {expected} were written: it was changed during the training"
+                )
             self._files[shard.name] = handle
         return self._files[shard.name]
 
@@ -122,4 +126,6 @@ def loader(batches: Any, order: Sequence[int], request: EncDecRequest) -> Any:
     `order` holds the numbers of an epoch's batches, looked up at its begin: the loader outlives the epoch.
     """
     on_gpu, kept = request.platform != "cpu", request.workers > 0
-    return recipe.loader(batches, request.workers, PREFETCHED, on_gpu, sampler=order, persistent_workers=kept)
+    return recipe.loader(
+        batches, request.workers, PREFETCHED, on_gpu, sampler=order, persistent_workers=kept
+    )

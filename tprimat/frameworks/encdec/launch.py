@@ -19,7 +19,14 @@ from tprimat.frameworks import resolve
 from tprimat.frameworks.defaults import FIRST_WITH_BF16, has_bf16
 from tprimat.frameworks.encdec import shards
 from tprimat.frameworks.encdec.pairs import Pairs
-from tprimat.frameworks.encdec.request import FRAMEWORK, MODEL, EncDecRequest, RequestedEncDec, Settings, refused
+from tprimat.frameworks.encdec.request import (
+    FRAMEWORK,
+    MODEL,
+    EncDecRequest,
+    RequestedEncDec,
+    Settings,
+    refused,
+)
 from tprimat.frameworks.framework import OUR_PAIRS, Framework
 from tprimat.frameworks.loops.launch import Loop, cores
 from tprimat.frameworks.request import Device, Request
@@ -73,7 +80,11 @@ class Resolver(resolve.Resolver):
 
     def complete(self, request: Request, shape: ModelConfig) -> EncDecRequest:
         """Return the request with its samples, epochs and shards. Raises UsageError for what the device can't train."""
-        requested, processes, on_cpu = self.requested, request.num_gpus, self.device.platform == "cpu"
+        requested, processes, on_cpu = (
+            self.requested,
+            request.num_gpus,
+            self.device.platform == "cpu",
+        )
         check_memory(
             f"a model of {requested.parameters / 1e6:,.1f} M parameters",
             requested.parameters * BYTES_PER_PARAMETER * (processes if on_cpu else 1),
@@ -84,14 +95,22 @@ class Resolver(resolve.Resolver):
         samples = self.samples(request, round(FULL_BYTES / pair_bytes))
         num_shards = workers = 0
         if requested.data_dir is not None:
-            num_shards = requested.num_shards or min(samples, shards.default_shards(samples * pair_bytes))
+            num_shards = requested.num_shards or min(
+                samples, shards.default_shards(samples * pair_bytes)
+            )
             # On a CPU a worker takes from the training what it needs itself.
-            workers = requested.workers or (1 if on_cpu else max(1, min(MOST_WORKERS, cores() // processes - 1)))
+            workers = requested.workers or (
+                1 if on_cpu else max(1, min(MOST_WORKERS, cores() // processes - 1))
+            )
         if num_shards > samples:
-            raise refused(f"--num-shards {num_shards} is more than the {samples} samples: choose {samples} or fewer")
+            raise refused(
+                f"--num-shards {num_shards} is more than the {samples} samples: choose {samples} or fewer"
+            )
         steps = requested.all_epochs * (samples // request.global_batch_size)
         known = {**vars(request), "scale": requested.sizes, "shape": None, "steps": steps}
-        known |= {field.name: getattr(requested, field.name) for field in dataclasses.fields(Settings)}
+        known |= {
+            field.name: getattr(requested, field.name) for field in dataclasses.fields(Settings)
+        }
         return EncDecRequest(**known, num_samples=samples, num_shards=num_shards, workers=workers)
 
     def samples(self, request: Request, full: int) -> int:
@@ -100,7 +119,9 @@ class Resolver(resolve.Resolver):
         Raises UsageError for fewer than a step.
         """
         samples, step = self.requested.num_samples, request.global_batch_size
-        named = f"(--batch-size {request.micro_batch_size} × {counted(request.num_gpus, 'process')})"
+        named = (
+            f"(--batch-size {request.micro_batch_size} × {counted(request.num_gpus, 'process')})"
+        )
         if samples is None:
             usual = SAMPLES_ON_CPU if self.device.platform == "cpu" else SAMPLES_ON_GPU
             return max(step, full if self.requested.full else usual)
@@ -171,8 +192,16 @@ class EncDec(Loop[EncDecRequest]):
 
     def figures(self, run: Run, summary: Summary) -> list[tuple[str, str]]:
         """Return what a training reached, beyond what all runs have: (name, value)."""
-        native = {name: value for name, value in run.native_metrics.items() if isinstance(value, (int, float))}
-        memory, parts, per = run.memory_metrics, run.breakdown, "process" if run.platform == "cpu" else "GPU"
+        native = {
+            name: value
+            for name, value in run.native_metrics.items()
+            if isinstance(value, (int, float))
+        }
+        memory, parts, per = (
+            run.memory_metrics,
+            run.breakdown,
+            "process" if run.platform == "cpu" else "GPU",
+        )
         rate, length = native.get("samples_per_second"), run.training_config.sequence_length
         tokens = units.number(rate * length if rate and length else None, 0)
         peak = memory.peak_memory_allocated_gb
@@ -182,13 +211,19 @@ class EncDec(Loop[EncDecRequest]):
             ("wall time per epoch", units.duration(native.get("seconds_per_epoch"))),
             ("throughput", f"{units.number(rate)} samples/s, {tokens} tokens/s"),
             ("step", f"{units.seconds(parts.get('compute_s'))} compute, {waiting}"),
-            (f"memory of a {per}, peak", units.gigabytes(memory.peak_memory_process_gb if peak is None else peak)),
+            (
+                f"memory of a {per}, peak",
+                units.gigabytes(memory.peak_memory_process_gb if peak is None else peak),
+            ),
         ]
         if run.platform != "cpu":
             busy = native.get("gpu_utilisation_percent")
             rows.append(("GPU utilization", units.UNKNOWN if busy is None else f"{busy:.0f} %"))
         reached = efficiency.of_runs([run], [summary], efficiency.Options()).values
-        tflops, mfu = (reached[name].value if name in reached else None for name in ("model_tflops_per_gpu", "mfu"))
+        tflops, mfu = (
+            reached[name].value if name in reached else None
+            for name in ("model_tflops_per_gpu", "mfu")
+        )
         if tflops is not None:
             doubt = ", which is hardly possible" if (mfu or 0) > efficiency.HIGH_MFU else ""
             share = "" if mfu is None else f", MFU {mfu:.1f} %{doubt}"
@@ -196,7 +231,11 @@ class EncDec(Loop[EncDecRequest]):
         if "delivered_gb_per_second" in native:
             delivered, read, written = (
                 units.UNKNOWN if name not in native else f"{units.size(native[name] * GB)}/s"
-                for name in ("delivered_gb_per_second", "read_gb_per_second_per_worker", "written_gb_per_second")
+                for name in (
+                    "delivered_gb_per_second",
+                    "read_gb_per_second_per_worker",
+                    "written_gb_per_second",
+                )
             )
             rows.append(("storage", f"{delivered} consumed, {read} per reader, {written} written"))
         return rows

@@ -51,8 +51,14 @@ def main(arguments: list[str]) -> int:
     """Train as requested; return the exit status of the process."""
 
     def run(request: EncDecRequest) -> int:
-        trained = train(request, from_environment(os.environ) or Process(), say=partial(print, flush=True)).result
-        return ExitStatus.OK if trained and trained.status == "complete" else ExitStatus.TRAINING_FAILED
+        trained = train(
+            request, from_environment(os.environ) or Process(), say=partial(print, flush=True)
+        ).result
+        return (
+            ExitStatus.OK
+            if trained and trained.status == "complete"
+            else ExitStatus.TRAINING_FAILED
+        )
 
     return processes.main(arguments, run, EncDecRequest)
 
@@ -69,7 +75,9 @@ def train(
     process = process.on(request.platform)
     # Without the device NCCL guesses the GPU of each process at the first collective.
     device_id = process.device if process.device.type == "cuda" else None
-    group = joined(process, device_id=device_id) if process.world_size > 1 else contextlib.nullcontext()
+    group = (
+        joined(process, device_id=device_id) if process.world_size > 1 else contextlib.nullcontext()
+    )
     with contextlib.suppress(Interrupted), group:
         _prepare_data(request, process, say)
         training = Training(request, process, model.set_precision(request))
@@ -104,14 +112,18 @@ class Training(EpochRecorder):
         self._step = model.Step(request, self.process)
         self.process.highest([0.0])  # all are ready
         self._started = self._reported = time.monotonic()
-        self._limit = TimeLimit(request.steps, request.time_limit_s, self.process.world_size, self.process.agree)
+        self._limit = TimeLimit(
+            request.steps, request.time_limit_s, self.process.world_size, self.process.agree
+        )
         while self.stop_reason is None and len(self.epochs) < request.all_epochs:
             say(self.epoch_end(self._epoch(len(self.epochs))))
         self.loss_scale, self.skipped_steps = self._step.loss_scaling()
         # Only processes that have all come to their end can still talk to each other.
         self.recording.memory.sample()
         memory = self.recording.memory.metrics().known()
-        self.memory = MemoryMetrics(**dict(zip(memory, self.process.highest(list(memory.values())), strict=True)))
+        self.memory = MemoryMetrics(
+            **dict(zip(memory, self.process.highest(list(memory.values())), strict=True))
+        )
 
     def _epoch(self, index: int) -> Epoch:
         """Train on all the data once, or until the time is up."""
@@ -148,14 +160,24 @@ class Training(EpochRecorder):
         steps, waited = last - before, min(waited, wall)
         utilisation = self.utilisation(began, ended)
         return Epoch(
-            wall, steps * self.request.global_batch_size, steps, waited, read_s, began, ended, cached, utilisation
+            wall,
+            steps * self.request.global_batch_size,
+            steps,
+            waited,
+            read_s,
+            began,
+            ended,
+            cached,
+            utilisation,
         )
 
     def _report(self, step: int) -> None:
         now = time.monotonic()
         if now - self._reported > REPORT_EVERY_S:
             self._reported = now
-            self._say(f"step {step} of {self.request.steps}, after {units.duration(now - self._started)}")
+            self._say(
+                f"step {step} of {self.request.steps}, after {units.duration(now - self._started)}"
+            )
 
     def _caches(self, index: int) -> float | None:
         """Empty the page cache if requested; return the share of the data that it holds now."""

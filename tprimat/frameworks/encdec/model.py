@@ -36,9 +36,13 @@ class EncoderDecoder(nn.Module):  # type: ignore[misc]  # untyped here
             batch_first=True,
         )
         self.head = nn.Linear(width, request.vocab_size)
-        self.register_buffer("positions", sinusoids(request.sequence_length, width), persistent=False)
         self.register_buffer(
-            "causal", nn.Transformer.generate_square_subsequent_mask(request.sequence_length), persistent=False
+            "positions", sinusoids(request.sequence_length, width), persistent=False
+        )
+        self.register_buffer(
+            "causal",
+            nn.Transformer.generate_square_subsequent_mask(request.sequence_length),
+            persistent=False,
         )
         for embedding in (self.source_embedding, self.target_embedding):
             # Times sqrt(width) in embedded(): of the same size as the positions that are added.
@@ -59,7 +63,9 @@ class EncoderDecoder(nn.Module):  # type: ignore[misc]  # untyped here
             tgt_is_causal=True,
         )
         # cross_entropy needs 64-bit indices; embeddings accept the 32-bit ones of the data.
-        return nn.functional.cross_entropy(self.head(decoded).flatten(0, 1), target[:, 1:].flatten().long())
+        return nn.functional.cross_entropy(
+            self.head(decoded).flatten(0, 1), target[:, 1:].flatten().long()
+        )
 
     def embedded(self, embedding: nn.Embedding, tokens: torch.Tensor) -> torch.Tensor:
         """Return the embeddings of tokens and positions, shape (batch, sequence, width)."""
@@ -78,7 +84,9 @@ class Step:
         torch.manual_seed(request.seed + process.rank)
         if process.world_size > 1:
             module = nn.parallel.DistributedDataParallel(
-                module, device_ids=[device] if device.type == "cuda" else None, gradient_as_bucket_view=True
+                module,
+                device_ids=[device] if device.type == "cuda" else None,
+                gradient_as_bucket_view=True,
             )
         self._module = module
         # The fused kernel unscales gradients itself, so that no step waits for the host to check them.
@@ -134,4 +142,6 @@ def set_precision(request: EncDecRequest) -> str:
     # Some containers set NVIDIA_TF32_OVERRIDE, which turns float32 into TF32.
     torch.set_float32_matmul_precision("highest")
     forced = os.environ.get("NVIDIA_TF32_OVERRIDE") == "1"
-    return "float32, computed in TF32 by NVIDIA_TF32_OVERRIDE" if forced else "float32, without TF32"
+    return (
+        "float32, computed in TF32 by NVIDIA_TF32_OVERRIDE" if forced else "float32, without TF32"
+    )

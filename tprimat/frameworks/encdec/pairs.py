@@ -62,7 +62,11 @@ class Pairs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return the shards, of equal size; the first ones have one pair more if the division leaves a rest."""
         share, longer = divmod(self.num_samples, self.num_shards)
         return [
-            Shard(f"shard_{index:04d}.bin", index * share + min(index, longer), share + (index < longer))
+            Shard(
+                f"shard_{index:04d}.bin",
+                index * share + min(index, longer),
+                share + (index < longer),
+            )
             for index in range(self.num_shards)
         ]
 
@@ -95,4 +99,6 @@ class Pairs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         first = kind.encode() + self.rows(0, DIGEST_PAIRS).astype("<i4").tobytes()
         entropy = None if repeats else round(math.log(self.vocab_size), 6)
         digest = hashlib.sha256(first).hexdigest()
-        return Data(kind=kind, digest=digest, entropy=entropy, unigram_entropy=entropy, seed=self.seed)
+        return Data(
+            kind=kind, digest=digest, entropy=entropy, unigram_entropy=entropy, seed=self.seed
+        )

@@ -20,7 +20,13 @@ DROPOUT = 0.1
 """The default of torch's nn.Transformer and of arXiv 1706.03762, section 5.4."""
 
 OPTIMIZER = Optimizer(
-    name="AdamW", learning_rate=1e-4, schedule="constant", beta1=0.9, beta2=0.98, epsilon=1e-8, weight_decay=0.01
+    name="AdamW",
+    learning_rate=1e-4,
+    schedule="constant",
+    beta1=0.9,
+    beta2=0.98,
+    epsilon=1e-8,
+    weight_decay=0.01,
 )
 
 refused = functools.partial(UsageError, heading="encoder-decoder")
@@ -72,7 +78,10 @@ class Settings:
         """
         d, f, v = self.d_model, self.dim_feedforward, self.vocab_size
         attention, feed_forward, norm = 4 * d * d + 4 * d, 2 * d * f + f + d, 2 * d
-        encoder, decoder = attention + feed_forward + 2 * norm, 2 * attention + feed_forward + 3 * norm
+        encoder, decoder = (
+            attention + feed_forward + 2 * norm,
+            2 * attention + feed_forward + 3 * norm,
+        )
         layers = self.num_encoder_layers * encoder + self.num_decoder_layers * decoder
         return layers + 2 * norm + 3 * v * d + v
 
@@ -117,7 +126,9 @@ class RequestedEncDec(RequestedConfig, Settings):
             divisors = [each for each in range(1, self.d_model + 1) if self.d_model % each == 0]
             above = bisect.bisect(divisors, self.nhead)
             nearest = " or ".join(map(str, divisors[above - 1 : above + 1]))
-            raise refused(f"--nhead {self.nhead} does not divide --d-model {self.d_model}: choose {nearest}")
+            raise refused(
+                f"--nhead {self.nhead} does not divide --d-model {self.d_model}: choose {nearest}"
+            )
         if self.full and self.num_samples is not None:
             raise refused("--full and --num-samples contradict each other: choose one")
         for field in ("num_shards", "workers", "drop_caches") if self.data_dir is None else ():
@@ -149,7 +160,9 @@ class EncDecRequest(Settings, Request):
     @property
     def pairs(self) -> Pairs:
         """The data; independent of the batch and of the number of processes."""
-        return Pairs(self.vocab_size, self.sequence_length, self.seed, self.num_samples, self.num_shards)
+        return Pairs(
+            self.vocab_size, self.sequence_length, self.seed, self.num_samples, self.num_shards
+        )
 
     @property
     def steps_per_epoch(self) -> int:

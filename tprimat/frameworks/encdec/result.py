@@ -97,7 +97,13 @@ class EpochRecorder(LoopRecorder):
         number, cached = len(self.epochs), epoch.cached_share
         self.recording.epoch_end(self.stored(number, epoch))
         is_whole = epoch.steps == self.request.steps_per_epoch
-        kind = " (warm-up)" if number <= self.request.warmup_epochs else "" if is_whole else " (cut by the time limit)"
+        kind = (
+            " (warm-up)"
+            if number <= self.request.warmup_epochs
+            else ""
+            if is_whole
+            else " (cut by the time limit)"
+        )
         in_cache = "" if cached is None else f", {_share(cached)} of the data in the page cache"
         return (
             f"epoch {number} of {self.request.all_epochs}{kind}: {epoch.wall_s:.2f} s, "
@@ -115,7 +121,9 @@ class EpochRecorder(LoopRecorder):
         """The measured epochs together; zeros if there are none."""
         epochs = self.measured
         sums = (sum(epoch[place] or 0 for epoch in epochs) for place in range(5))
-        return Epoch._make((*sums, *((epochs[0].began, epochs[-1].ended) if epochs else (0.0, 0.0)), None, None))
+        return Epoch._make(
+            (*sums, *((epochs[0].began, epochs[-1].ended) if epochs else (0.0, 0.0)), None, None)
+        )
 
     def completed(self, run: Run) -> Run:
         """Return the run with its epochs and their metrics."""
@@ -143,7 +151,9 @@ class EpochRecorder(LoopRecorder):
             run,
             memory_metrics=self.memory or run.memory_metrics,
             native_metrics={**_rounded(metrics)},
-            breakdown=_rounded({name: part / total.steps for name, part in parts.items()} if total.steps else {}),
+            breakdown=_rounded(
+                {name: part / total.steps for name, part in parts.items()} if total.steps else {}
+            ),
             epochs=tuple(self.stored(*each) for each in enumerate(self.epochs, 1)),
         )
 
@@ -216,11 +226,19 @@ def setup_of(request: EncDecRequest, precision_detail: str) -> Run:
             precision_detail=precision_detail,
             recomputation="none",
         ),
-        parallelism_config=describe.undivided("one process" if world == 1 else "DistributedDataParallel", world, 1),
+        parallelism_config=describe.undivided(
+            "one process" if world == 1 else "DistributedDataParallel", world, 1
+        ),
         optimizer=OPTIMIZER,
-        data=request.pairs.described(kind, repeats=request.data_dir is not None and request.all_epochs > 1),
+        data=request.pairs.described(
+            kind, repeats=request.data_dir is not None and request.all_epochs > 1
+        ),
         timing=Timing(covers=COVERS),
-        framework_config={"dropout": DROPOUT, "reading_workers": request.workers, "num_samples": request.num_samples},
+        framework_config={
+            "dropout": DROPOUT,
+            "reading_workers": request.workers,
+            "num_samples": request.num_samples,
+        },
     )
 
 

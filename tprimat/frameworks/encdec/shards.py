@@ -131,7 +131,9 @@ def _prepare(folder: Path, pairs: Pairs, say: Callable[[str], None]) -> int:
         sound = _check(folder, manifest, say)
     elif manifest is not None:
         before, now = msgspec.structs.asdict(manifest.contents), msgspec.structs.asdict(pairs)
-        changes = [f"{name} {before[name]}, now {now[name]}" for name in now if before[name] != now[name]]
+        changes = [
+            f"{name} {before[name]}, now {now[name]}" for name in now if before[name] != now[name]
+        ]
         say(f"{folder}: data set regenerated with new parameters ({', '.join(changes)})")
     missing = [shard for shard in pairs.shards() if shard.name not in sound]
     stale = sorted(there - set(sound))
@@ -160,7 +162,9 @@ def _check(folder: Path, manifest: Manifest, say: Callable[[str], None]) -> dict
     sound = {name: manifest.shards[name] for name in names}
     if sound:
         amount = units.size(sum(written.bytes for written in sound.values()))
-        say(f"checking the data in {folder}: {len(sound)} of {manifest.contents.num_shards} shards, {amount}")
+        say(
+            f"checking the data in {folder}: {len(sound)} of {manifest.contents.num_shards} shards, {amount}"
+        )
     # Hashing releases the interpreter's lock, so threads run in parallel.
     with concurrent.futures.ThreadPoolExecutor(CHECKING_THREADS) as pool:
         problems = pool.map(lambda name: _problem(folder / name, manifest.shards[name]), names)
@@ -182,7 +186,11 @@ def _problem(path: Path, written: ShardRecord) -> str | None:
                 digest.update(chunk)
     except FileNotFoundError:
         return "has gone"
-    return None if digest.hexdigest() == written.sha256 else "its content is not what was written (checksum)"
+    return (
+        None
+        if digest.hexdigest() == written.sha256
+        else "its content is not what was written (checksum)"
+    )
 
 
 def _write(path: Path, shard: Shard, pairs: Pairs) -> ShardRecord:
@@ -209,11 +217,15 @@ def _write(path: Path, shard: Shard, pairs: Pairs) -> ShardRecord:
         with contextlib.suppress(OSError):
             part.unlink()
         raise
-    return ShardRecord(bytes=shard.samples * pairs.bytes, sha256=digest.hexdigest(), seconds=round(seconds, 6))
+    return ShardRecord(
+        bytes=shard.samples * pairs.bytes, sha256=digest.hexdigest(), seconds=round(seconds, 6)
+    )
 
 
 def _save(folder: Path, manifest: Manifest) -> None:
-    files.write_atomically(folder / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
+    files.write_atomically(
+        folder / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
+    )
 
 
 def _check_space(folder: Path, num_bytes: int, stale: Sequence[str]) -> None:

@@ -30,7 +30,9 @@ class FullyShard:
 
     def __init__(self, training: Recipe, process: Process) -> None:
         half = training.request.precision == "bf16"
-        policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if half else MixedPrecisionPolicy()
+        policy = (
+            MixedPrecisionPolicy(torch.bfloat16, torch.float32) if half else MixedPrecisionPolicy()
+        )
         mesh = init_device_mesh(process.device.type, (process.world_size,))
         self.model = self.module = training.weights(process.device)
         if training.request.compiled:
@@ -40,7 +42,9 @@ class FullyShard:
         for layer in (*self.module.model.layers, self.module):
             fully_shard(layer, mesh=mesh, mp_policy=policy)
         self.optimizer = training.optimizer(self.module)
-        self.precision_detail = "bf16 parameters and activations, fp32 reduction" if half else MIXED["fp32"]
+        self.precision_detail = (
+            "bf16 parameters and activations, fp32 reduction" if half else MIXED["fp32"]
+        )
         self._accumulation = training.request.gradient_accumulation_steps
         self._clipping = training.settings.gradient_clipping
 

@@ -42,7 +42,10 @@ class BenchmarkCallback(Benchmark, Callback):  # type: ignore[misc]
         rank = 0 if trainer.is_global_zero else max(1, trainer.global_rank)
         recording = self._begin(
             Process(
-                rank, trainer.world_size, local_world_size=trainer.num_devices, device=trainer.strategy.root_device
+                rank,
+                trainer.world_size,
+                local_world_size=trainer.num_devices,
+                device=trainer.strategy.root_device,
             ),
             module=pl_module,
             absent=ABSENT,
@@ -58,10 +61,14 @@ class BenchmarkCallback(Benchmark, Callback):  # type: ignore[misc]
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Start the first step."""
         if self._recording:
-            shown = describe(trainer, pl_module, self._recording.platform, self._options.known.training_config)
+            shown = describe(
+                trainer, pl_module, self._recording.platform, self._options.known.training_config
+            )
             self._recording.start(shown, step=trainer.global_step)
 
-    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_start(
+        self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
+    ) -> None:
         """End a pause whose end no other hook marks: that of a checkpoint."""
         self._recorder.resume()
         if self._recording:
@@ -80,7 +87,9 @@ class BenchmarkCallback(Benchmark, Callback):  # type: ignore[misc]
                 self._rate_unseen, self._recording.values.rate = False, None
             self._recording.values.note_rate(optimizer)
 
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
         """End a step if the count of optimizer steps rose."""
         self._in_batch = False
         if self._recording:

@@ -14,9 +14,23 @@ from typing import Any
 import msgspec
 
 from tprimat.record import shapes
-from tprimat.record.describe import number, of_fp32, optimizer_settings, parameter_dtypes, recomputation
+from tprimat.record.describe import (
+    number,
+    of_fp32,
+    optimizer_settings,
+    parameter_dtypes,
+    recomputation,
+)
 from tprimat.record.options import is_count
-from tprimat.results.run import Data, ModelConfig, Optimizer, ParallelismConfig, Platform, Run, TrainingConfig
+from tprimat.results.run import (
+    Data,
+    ModelConfig,
+    Optimizer,
+    ParallelismConfig,
+    Platform,
+    Run,
+    TrainingConfig,
+)
 from tprimat.settings.rows import DIVISION
 
 _PRECISIONS = {
@@ -59,7 +73,9 @@ def describe(trainer: Any, module: Any, platform: Platform, stated: TrainingConf
         ),
         parallelism_config=parallelism,
         optimizer=_optimizer(trainer),
-        data=Data(kind="mock" if "Mock" in type(getattr(trainer, "datamodule", None)).__name__ else None),
+        data=Data(
+            kind="mock" if "Mock" in type(getattr(trainer, "datamodule", None)).__name__ else None
+        ),
         warnings=tuple(warnings),
     )
 
@@ -69,14 +85,25 @@ def planned_steps(trainer: Any) -> int | None:
     by_steps = _count(trainer, "max_steps")
     epochs, batches = _count(trainer, "max_epochs"), getattr(trainer, "num_training_batches", None)
     accumulation = _count(trainer, "accumulate_grad_batches") or 1
-    by_epochs = epochs * -(-batches // accumulation) if epochs and isinstance(batches, int) and batches > 0 else None
+    by_epochs = (
+        epochs * -(-batches // accumulation)
+        if epochs and isinstance(batches, int) and batches > 0
+        else None
+    )
     return by_steps or by_epochs
 
 
 def _parallelism(trainer: Any) -> ParallelismConfig:
     """Return the parallelism by Megatron's attributes (NeMo's strategy), else by the kind of strategy."""
-    default = 1 if any(kind.__name__ in _SPLITTING_NO_LAYER for kind in type(trainer.strategy).__mro__) else None
-    sizes = {name: _count(trainer.strategy, name) or default for name in (*DIVISION, "expert_model_parallel_size")}
+    default = (
+        1
+        if any(kind.__name__ in _SPLITTING_NO_LAYER for kind in type(trainer.strategy).__mro__)
+        else None
+    )
+    sizes = {
+        name: _count(trainer.strategy, name) or default
+        for name in (*DIVISION, "expert_model_parallel_size")
+    }
     world, share = _count(trainer, "world_size"), math.prod(sizes[name] or 0 for name in DIVISION)
     return ParallelismConfig(
         strategy_name=type(trainer.strategy).__name__,
@@ -122,11 +149,15 @@ def _sizes(
     return sizes, msgspec.structs.replace(parallelism, gradient_accumulation_steps=accumulation)
 
 
-def _precision(trainer: Any, module: Any, platform: Platform, warnings: list[str]) -> tuple[str | None, str | None]:
+def _precision(
+    trainer: Any, module: Any, platform: Platform, warnings: list[str]
+) -> tuple[str | None, str | None]:
     """Return the precision of the matrix products, and its name in the framework."""
     detail = str(getattr(trainer, "precision", None) or "") or None
     # NeMo's Megatron plug-in keeps fp8 beside the precision.
-    fp8 = getattr(getattr(getattr(trainer, "precision_plugin", None), "dtype_config", None), "fp8", None)
+    fp8 = getattr(
+        getattr(getattr(trainer, "precision_plugin", None), "dtype_config", None), "fp8", None
+    )
     if fp8:
         return "fp8", f"{detail}, fp8={fp8}"
     precision = _PRECISIONS.get(detail or "")
@@ -138,7 +169,9 @@ def _precision(trainer: Any, module: Any, platform: Platform, warnings: list[str
     if precision == "fp32":
         precision, detail = of_fp32(detail, platform)
     if precision is None:
-        warnings.append(f"precision of the matrix products unknown: the trainer says {detail or 'nothing'}")
+        warnings.append(
+            f"precision of the matrix products unknown: the trainer says {detail or 'nothing'}"
+        )
     return precision, detail
 
 

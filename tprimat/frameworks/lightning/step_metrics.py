@@ -50,7 +50,9 @@ class StepMetrics:
         """Take the loss of a batch, as training_step returned it."""
         self._batches += 1
         # Of a dict at once: to ask for an abstract Mapping takes longer.
-        loss = self._values.take(LOSS, outputs.get("loss") if isinstance(outputs, (dict, Mapping)) else outputs)
+        loss = self._values.take(
+            LOSS, outputs.get("loss") if isinstance(outputs, (dict, Mapping)) else outputs
+        )
         if loss is not None:
             self._losses.append(loss)
 
@@ -113,7 +115,9 @@ class StepMetrics:
                 self._logged[name] = key
         self._values.is_global |= LOGGED_LOSS in self._logged
         if GRAD_NORM not in self._logged:
-            self._norm_is_attribute = isinstance(getattr(self._module, GRAD_NORM, None), (Tensor, float))
+            self._norm_is_attribute = isinstance(
+                getattr(self._module, GRAD_NORM, None), (Tensor, float)
+            )
 
     def _take_logged(self, what: str, name: str) -> Any:
         """Take the newest value that was logged under a name; return None if none came since the last step."""

@@ -63,7 +63,9 @@ def prepare(training: Recipe, process: Process) -> Prepared:
         speed_up(module, HALF.get(request.precision))
     fits, checkpointed, seconds, problem = False, False, None, None
     for micro, checkpointed in _candidates(training):
-        training = dataclasses.replace(training, request=dataclasses.replace(request, micro_batch_size=micro))
+        training = dataclasses.replace(
+            training, request=dataclasses.replace(request, micro_batch_size=micro)
+        )
         if checkpointed:
             recipe.checkpoint(module)
         fits, _, _ = _attempt(module, training, process)
@@ -95,8 +97,11 @@ def stated(setup: Run, seconds: float | None, problem: str | None, *, is_chunked
     is_compiled = seconds is not None and problem is None
     return msgspec.structs.replace(
         setup,
-        framework_config=setup.framework_config | {"torch_compile": is_compiled, "chunked_cross_entropy": is_chunked},
-        native_metrics={COMPILE_TIME: round(seconds, 3)} if seconds is not None and problem is None else {},
+        framework_config=setup.framework_config
+        | {"torch_compile": is_compiled, "chunked_cross_entropy": is_chunked},
+        native_metrics={COMPILE_TIME: round(seconds, 3)}
+        if seconds is not None and problem is None
+        else {},
         warnings=() if problem is None else (f"eager, since {problem}",),
     )
 
@@ -173,7 +178,9 @@ def _micro_batch(module: Any, training: Recipe, process: Process) -> None:
         spare = SPARE * torch.cuda.get_device_properties(device).total_memory
         spare += COMMUNICATION_BYTES if process.world_size > 1 else 0
         held.append(torch.empty(int(spare), dtype=torch.uint8, device=device))
-    tokens = torch.zeros((request.micro_batch_size, request.sequence_length), dtype=torch.long, device=device)
+    tokens = torch.zeros(
+        (request.micro_batch_size, request.sequence_length), dtype=torch.long, device=device
+    )
     half = HALF.get(request.precision)
     context = torch.autocast(device.type, half) if half is not None else contextlib.nullcontext()
     with context:

@@ -49,7 +49,13 @@ class _LinearCrossEntropy(torch.autograd.Function):  # type: ignore[misc,unused-
         hidden, weight, count = ctx.saved_tensors
         # Only here, so that a loss scale keeps small gradients of fp16 from vanishing.
         factor = gradient / count
-        return (hidden * factor).to(ctx.dtypes[0]), weight.mul_(factor).to(ctx.dtypes[1]), None, None, None
+        return (
+            (hidden * factor).to(ctx.dtypes[0]),
+            weight.mul_(factor).to(ctx.dtypes[1]),
+            None,
+            None,
+            None,
+        )
 
 
 def of_chunk(logits: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -69,7 +75,9 @@ def install(module: Any, compute: Callable[..., Any] = of_chunk) -> None:
     module.forward = functools.partial(_forward, module, compute)
 
 
-def _forward(module: Any, compute: Any, input_ids: torch.Tensor, labels: torch.Tensor) -> CausalLMOutputWithPast:
+def _forward(
+    module: Any, compute: Any, input_ids: torch.Tensor, labels: torch.Tensor
+) -> CausalLMOutputWithPast:
     targets = torch.nn.functional.pad(labels[:, 1:], (0, 1), value=NO_TARGET).reshape(-1)
     head, kind = module.lm_head, input_ids.device.type
     half = getattr(head, "rounded", head.weight.detach())

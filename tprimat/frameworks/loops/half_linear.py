@@ -55,4 +55,6 @@ def refresh(module: torch.nn.Module) -> None:
     """Copy the weights again, after an optimizer step."""
     layers = [layer for layer in module.modules() if isinstance(layer, HalfLinear)]
     if layers:
-        torch._foreach_copy_([layer.rounded for layer in layers], [layer.weight for layer in layers])
+        torch._foreach_copy_(
+            [layer.rounded for layer in layers], [layer.weight for layer in layers]
+        )

@@ -84,7 +84,9 @@ def environment(platform: Platform, processes: int) -> dict[str, str]:
         if processes > 1:
             # torchrun would give each process one thread, whatever the machine has.
             variables["OMP_NUM_THREADS"] = str(max(1, cores() // processes))
-    return ENVIRONMENT | {name: value for name, value in variables.items() if name not in os.environ}
+    return ENVIRONMENT | {
+        name: value for name, value in variables.items() if name not in os.environ
+    }
 
 
 def torchrun(request: Request) -> Sequence[str]:

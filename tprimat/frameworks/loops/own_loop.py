@@ -67,7 +67,9 @@ def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
             if process.agree(problem is not None):
                 # A model that failed within its forward pass is of no more use.
                 del engine
-                training = dataclasses.replace(training, request=dataclasses.replace(request, compiled=False))
+                training = dataclasses.replace(
+                    training, request=dataclasses.replace(request, compiled=False)
+                )
                 engine = make(training, process)
                 problem = problem or compile_and_fit.ELSEWHERE
             setup = compile_and_fit.stated(setup, seconds, problem, is_chunked=problem is None)
@@ -84,7 +86,9 @@ def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
                 # Its steps include what those of a framework do.
                 timing=Timing(covers=COVERS),
                 # What no framework's object shows.
-                optimizer=Optimizer(schedule=settings.schedule, gradient_clipping=settings.gradient_clipping),
+                optimizer=Optimizer(
+                    schedule=settings.schedule, gradient_clipping=settings.gradient_clipping
+                ),
                 parallelism_config=describe.undivided(
                     engine.strategy, request.num_gpus, request.gradient_accumulation_steps
                 ),
@@ -93,7 +97,9 @@ def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
         )
         loader = iter(recording.watch(training.loader(process.rank)))
         with recording as recorder:
-            limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.agree)
+            limit = TimeLimit(
+                request.steps, request.time_limit_s, process.world_size, process.agree
+            )
             for step in range(1, request.steps + 1):
                 losses = []
                 for left in reversed(range(request.gradient_accumulation_steps)):
@@ -108,11 +114,15 @@ def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
                     break
 
 
-def _first_micro_batch(engine: Engine, training: Recipe, process: Process) -> tuple[float, str | None]:
+def _first_micro_batch(
+    engine: Engine, training: Recipe, process: Process
+) -> tuple[float, str | None]:
     """Compile by a micro-batch that changes no weights; return the seconds that it took, and why it failed."""
     started, problem = time.perf_counter(), None
     try:
-        batch = torch.as_tensor(recipe.MicroBatches(training, process.rank)[0], device=process.device)
+        batch = torch.as_tensor(
+            recipe.MicroBatches(training, process.rank)[0], device=process.device
+        )
         engine.backward(engine.model(input_ids=batch, labels=batch).loss, is_last=True)
         engine.optimizer.zero_grad()
         if process.device.type == "cuda":

@@ -22,7 +22,9 @@ TIMEOUT = datetime.timedelta(seconds=600)
 that stands still. Drawing the largest model's weights, and compiling, take less."""
 
 
-def main(arguments: list[str], train: Callable[[Any], int | None], kind: type[Request] = Request) -> int:
+def main(
+    arguments: list[str], train: Callable[[Any], int | None], kind: type[Request] = Request
+) -> int:
     """Train the request that arguments state; return the exit status of the process: that of `train`, or 0."""
     try:
         request = kind.from_arguments(arguments)
@@ -58,7 +60,9 @@ def joined(process: Process, **more: Any) -> Iterator[None]:
     if process.world_size == 1:
         # No port, so that nothing else on the machine can be met.
         more = {"store": dist.HashStore(), "rank": 0, "world_size": 1}
-    dist.init_process_group("gloo" if process.device.type == "cpu" else "nccl", timeout=TIMEOUT, **more)
+    dist.init_process_group(
+        "gloo" if process.device.type == "cpu" else "nccl", timeout=TIMEOUT, **more
+    )
     yield
     dist.barrier()
     dist.destroy_process_group()

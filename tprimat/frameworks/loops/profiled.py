@@ -23,7 +23,11 @@ from tprimat.read.kineto.timeline import read_timeline
 from tprimat.results.run import Run
 from tprimat.results.trace import Trace
 
-ROCTX = ("librocprofiler-sdk-roctx.so.1", "librocprofiler-sdk-roctx.so", "/opt/rocm/lib/librocprofiler-sdk-roctx.so")
+ROCTX = (
+    "librocprofiler-sdk-roctx.so.1",
+    "librocprofiler-sdk-roctx.so",
+    "/opt/rocm/lib/librocprofiler-sdk-roctx.so",
+)
 """Through which rocprofv3 is switched on and off."""
 
 MEMORY_EVENTS = 100_000
@@ -69,7 +73,9 @@ def torch_profile(prefix: Path, traces: dict[str, str]) -> Iterator[Callable[[],
 
 
 @contextlib.contextmanager
-def outer_profile(kind: str, prefix: Path, traces: dict[str, str]) -> Iterator[Callable[[], object]]:
+def outer_profile(
+    kind: str, prefix: Path, traces: dict[str, str]
+) -> Iterator[Callable[[], object]]:
     """Switch a profiler around the training, nsys or rocprof, on and off; it writes when the process has ended."""
     switch = _switch_cuda if kind == NSYS else _switch_roctx
     switch(True)
@@ -99,7 +105,9 @@ def _switch_roctx(on: bool) -> None:
     # 0: of all threads.
     status = (library.roctxProfilerResume if on else library.roctxProfilerPause)(ctypes.c_uint64(0))
     if status:
-        raise RuntimeError(f"rocprofv3 didn't {'begin' if on else 'end'} to record: status {status}")
+        raise RuntimeError(
+            f"rocprofv3 didn't {'begin' if on else 'end'} to record: status {status}"
+        )
 
 
 def read_trace(path: str) -> tuple[Trace | None, list[str]]:
@@ -191,11 +199,17 @@ class Window:
         try:
             yield
         except Exception as error:  # noqa: BLE001 - whatever a profiler raises, what was measured before it holds
-            self._problem = f"--profile {self.kind}: {type(error).__name__}: {error}".splitlines()[0]
+            self._problem = f"--profile {self.kind}: {type(error).__name__}: {error}".splitlines()[
+                0
+            ]
 
 
 def window(
-    request: Request, limit: TimeLimit, *, first_process: bool, before: Callable[[], object] | None = None
+    request: Request,
+    limit: TimeLimit,
+    *,
+    first_process: bool,
+    before: Callable[[], object] | None = None,
 ) -> Window:
     """Return the window of a request's training; `before` is called when it begins."""
     kind, traces = request.profile, dict[str, str]()

@@ -117,7 +117,9 @@ class Recipe:
         return self.request.to_run(
             model_config=self.shape,
             training_config=self.request.training_config(),
-            data=self.source.described(self.request.global_batch_size, self.request.sequence_length),
+            data=self.source.described(
+                self.request.global_batch_size, self.request.sequence_length
+            ),
             source=Source(kind="live", command=tuple(sys.orig_argv)),
             framework_config=facts,
         )
@@ -143,20 +145,31 @@ class MicroBatches:
 
         if not 0 <= index < len(self):
             raise IndexError(index)
-        first = (index * self.training.request.num_gpus + self.rank) * self.training.request.micro_batch_size
+        first = (
+            index * self.training.request.num_gpus + self.rank
+        ) * self.training.request.micro_batch_size
         positions = np.arange(first, first + self.training.request.micro_batch_size)
         return self.training.source.in_order(
-            positions, self.training.request.global_batch_size, self.training.request.sequence_length
+            positions,
+            self.training.request.global_batch_size,
+            self.training.request.sequence_length,
         )
 
 
-def loader(batches: Any, workers: int, prefetched: int, on_gpu: bool, **more: Any) -> DataLoader[Any]:
+def loader(
+    batches: Any, workers: int, prefetched: int, on_gpu: bool, **more: Any
+) -> DataLoader[Any]:
     """Return a DataLoader of a data set's batches, of which each of its processes has so many ready."""
     from torch.utils.data import DataLoader
 
     prefetch_factor = prefetched if workers else None
     return DataLoader(
-        batches, batch_size=None, num_workers=workers, prefetch_factor=prefetch_factor, pin_memory=on_gpu, **more
+        batches,
+        batch_size=None,
+        num_workers=workers,
+        prefetch_factor=prefetch_factor,
+        pin_memory=on_gpu,
+        **more,
     )
 
 
@@ -169,7 +182,9 @@ def of(request: Request) -> Recipe:
 
 def shape_of(request: Request) -> ModelConfig:
     """Return the model's shape: that of the scale, or the requested one."""
-    return request.shape or scales.shape(models.by_name(request.model), scales.by_name(request.scale))
+    return request.shape or scales.shape(
+        models.by_name(request.model), scales.by_name(request.scale)
+    )
 
 
 def hyperparameters(shape: ModelConfig) -> Optimizer:
@@ -208,7 +223,9 @@ def checkpoint(module: Any) -> None:
     """Let a model compute its layers again in the backward pass, instead of keeping their activations."""
     # Newer releases of transformers have the first name, older ones the second.
     kind = "activation" if hasattr(module, "activation_checkpointing_enable") else "gradient"
-    getattr(module, f"{kind}_checkpointing_enable")(**{f"{kind}_checkpointing_kwargs": {"use_reentrant": False}})
+    getattr(module, f"{kind}_checkpointing_enable")(
+        **{f"{kind}_checkpointing_kwargs": {"use_reentrant": False}}
+    )
 
 
 def build(
@@ -228,7 +245,9 @@ def build(
 
     config = configuration(model, shape, sequence_length)
     with drawing(shape.num_parameters or 0, seed, device):
-        module: PreTrainedModel = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention)
+        module: PreTrainedModel = transformers.AutoModelForCausalLM.from_config(
+            config, attn_implementation=attention
+        )
     return module.to(device).train()
 
 
@@ -236,10 +255,14 @@ def configuration(model: Model, shape: ModelConfig, sequence_length: int) -> Any
     """Return the model's configuration of transformers, without dropout and cache."""
     import transformers
 
-    return getattr(transformers, model.architecture)(**configuration_fields(model, shape, sequence_length))
+    return getattr(transformers, model.architecture)(
+        **configuration_fields(model, shape, sequence_length)
+    )
 
 
-def configuration_fields(model: Model, shape: ModelConfig, sequence_length: int) -> dict[str, object]:
+def configuration_fields(
+    model: Model, shape: ModelConfig, sequence_length: int
+) -> dict[str, object]:
     """Return the fields of that configuration."""
     return {
         **{name: getattr(shape, field) for name, field in names("transformers").items()},
@@ -263,15 +286,24 @@ def drawing(parameters: int, seed: int, device: torch.device) -> Iterator[None]:
         yield
 
 
-def adamw(module: torch.nn.Module, settings: Optimizer, *, fused: bool | None) -> torch.optim.Optimizer:
+def adamw(
+    module: torch.nn.Module, settings: Optimizer, *, fused: bool | None
+) -> torch.optim.Optimizer:
     """Return AdamW with weight decay on matrices only, not on norms and biases; `fused` None is torch's own choice."""
     import torch
 
     trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
     groups = [
-        {"params": [each for each in trained if each.dim() >= 2], "weight_decay": settings.weight_decay},
+        {
+            "params": [each for each in trained if each.dim() >= 2],
+            "weight_decay": settings.weight_decay,
+        },
         {"params": [each for each in trained if each.dim() < 2], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(
-        groups, lr=settings.learning_rate, betas=(settings.beta1, settings.beta2), eps=settings.epsilon, fused=fused
+        groups,
+        lr=settings.learning_rate,
+        betas=(settings.beta1, settings.beta2),
+        eps=settings.epsilon,
+        fused=fused,
     )

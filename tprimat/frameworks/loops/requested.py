@@ -26,12 +26,21 @@ class RequestedBenchmark(BenchmarkCallback):  # type: ignore[misc,unused-ignore]
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Start the first step."""
-        limit = TimeLimit(self.request.steps, self.request.time_limit_s, trainer.world_size, self.agreement(trainer))
+        limit = TimeLimit(
+            self.request.steps,
+            self.request.time_limit_s,
+            trainer.world_size,
+            self.agreement(trainer),
+        )
         super().on_train_start(trainer, pl_module)
         before = self._recording.end_measuring if self._recording else None
-        self._window = profiled.window(self.request, limit, first_process=bool(trainer.is_global_zero), before=before)
+        self._window = profiled.window(
+            self.request, limit, first_process=bool(trainer.is_global_zero), before=before
+        )
 
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
         """End a step, whose time is taken before a profiler is started or stopped."""
         super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
         reason = self._window.reached(trainer.global_step) if self._window else None
@@ -45,4 +54,8 @@ class RequestedBenchmark(BenchmarkCallback):  # type: ignore[misc,unused-ignore]
 
     def completed(self, run: Run) -> Run:
         """Mark the steps that were profiled."""
-        return super().completed(run) if self._window is None else self._window.noted(super().completed(run))
+        return (
+            super().completed(run)
+            if self._window is None
+            else self._window.noted(super().completed(run))
+        )

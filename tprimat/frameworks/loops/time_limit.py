@@ -61,7 +61,9 @@ class TimeLimit:
             over = elapsed >= self.limit_s
         elif step <= 2 or step % CHECKED_EVERY == 0:
             pace = (elapsed - self._first_step_s) / (step - 1) if step > 1 else 0.0
-            over = self.agree(elapsed + (CHECKED_EVERY - step % CHECKED_EVERY) * pace >= self.limit_s)
+            over = self.agree(
+                elapsed + (CHECKED_EVERY - step % CHECKED_EVERY) * pace >= self.limit_s
+            )
         else:
             return None
         return self.reason(step) if over else None

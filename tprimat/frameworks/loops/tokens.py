@@ -63,7 +63,9 @@ class TokenSource:
     def __post_init__(self) -> None:
         # The draws below multiply 32 bits of a hash by a size in 64 bits.
         if not SMALLEST_VOCABULARY <= self.vocab_size < 2**31:
-            raise ValueError(f"a vocabulary of {self.vocab_size} tokens: {SMALLEST_VOCABULARY} or more are needed")
+            raise ValueError(
+                f"a vocabulary of {self.vocab_size} tokens: {SMALLEST_VOCABULARY} or more are needed"
+            )
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"the seed {self.seed} is not in 0 … 2⁶³ - 1")
 
@@ -73,7 +75,9 @@ class TokenSource:
         import numpy as np
 
         tokens = np.arange(self.vocab_size, dtype=np.uint64)[:, None]
-        drawn = self._log_uniform(self._hash(_TRANSITIONS, tokens, np.arange(SUCCESSORS, dtype=np.uint64)))
+        drawn = self._log_uniform(
+            self._hash(_TRANSITIONS, tokens, np.arange(SUCCESSORS, dtype=np.uint64))
+        )
         for column in range(1, SUCCESSORS):
             # A token drawn twice would merge two probabilities and lower the entropy of its row: the
             # later one moves on to the next token that is free, at most `column` places further.
@@ -82,7 +86,9 @@ class TokenSource:
                 drawn[taken, column] = (drawn[taken, column] + 1) % self.vocab_size
         return drawn.astype(np.int32)
 
-    def rows(self, steps: NDArray[np.int64], rows: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+    def rows(
+        self, steps: NDArray[np.int64], rows: NDArray[np.int64], length: int
+    ) -> NDArray[np.int64]:
         """Return sequences of tokens, shape (n, length). A longer sequence begins with the shorter one.
 
         Args:
@@ -94,7 +100,9 @@ class TokenSource:
 
         where = steps.astype(np.uint64), rows.astype(np.uint64)
         positions = np.arange(length, dtype=np.uint64)
-        bits = self._hash(_CHOICES, where[0][:, None], where[1][:, None], positions) >> np.uint64(61)
+        bits = self._hash(_CHOICES, where[0][:, None], where[1][:, None], positions) >> np.uint64(
+            61
+        )
         choices = np.asarray(_EIGHTHS, dtype=np.int64)[bits.astype(np.int64)]
         table = self.successors.ravel()
         # Position by position, all sequences at once; time is the first axis, so that each is contiguous.
@@ -105,7 +113,9 @@ class TokenSource:
             walk[position] = table[walk[position - 1] * SUCCESSORS + choices[position]]
         return np.ascontiguousarray(walk.T)
 
-    def in_order(self, positions: NDArray[np.int64], global_batch_size: int, length: int) -> NDArray[np.int64]:
+    def in_order(
+        self, positions: NDArray[np.int64], global_batch_size: int, length: int
+    ) -> NDArray[np.int64]:
         """Return the sequences at these positions of a training, from 0: those of a step follow those of the last."""
         return self.rows(positions // global_batch_size + 1, positions % global_batch_size, length)
 
@@ -127,7 +137,9 @@ class TokenSource:
         flat = self.successors.ravel()
         share = np.full(self.vocab_size, 1 / self.vocab_size)
         for _ in range(_ITERATIONS):
-            moved = np.bincount(flat, weights=(share[:, None] * weights).ravel(), minlength=self.vocab_size)
+            moved = np.bincount(
+                flat, weights=(share[:, None] * weights).ravel(), minlength=self.vocab_size
+            )
             if np.abs(moved - share).sum() < _CONVERGED:
                 return moved.astype(np.float64)
             share = moved
@@ -155,7 +167,9 @@ class TokenSource:
         """
         import numpy as np
 
-        tokens = self.in_order(np.arange(-(-DIGEST_TOKENS // sequence_length)), global_batch_size, sequence_length)
+        tokens = self.in_order(
+            np.arange(-(-DIGEST_TOKENS // sequence_length)), global_batch_size, sequence_length
+        )
         return hashlib.sha256(tokens.astype("<u4").tobytes()).hexdigest()
 
     def described(self, global_batch_size: int, sequence_length: int) -> Data:
@@ -188,7 +202,9 @@ class TokenSource:
         first = (np.uint64(1) << octave) - np.uint64(1)
         # The last octave is cut off where the vocabulary ends.
         size = np.minimum(first + np.uint64(1), np.uint64(self.vocab_size) - first)
-        token: NDArray[np.int64] = (first + (((bits & np.uint64(2**32 - 1)) * size) >> np.uint64(32))).astype(np.int64)
+        token: NDArray[np.int64] = (
+            first + (((bits & np.uint64(2**32 - 1)) * size) >> np.uint64(32))
+        ).astype(np.int64)
         return token
 
 

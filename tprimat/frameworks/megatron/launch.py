@@ -14,7 +14,9 @@ from tprimat.frameworks.scales import Scale
 from tprimat.results.run import ModelConfig
 from tprimat.settings.rows import launched
 
-CLONE = Clone("MEGATRON_PATH", "Megatron-LM", "pretrain_gpt.py", "Megatron trains on its own mock data")
+CLONE = Clone(
+    "MEGATRON_PATH", "Megatron-LM", "pretrain_gpt.py", "Megatron trains on its own mock data"
+)
 
 FP8_RECIPES = {"fp8": "tensorwise", "mxfp8": "mxfp8"}
 """Megatron's names: FP8 has current scaling, as NVIDIA's recipes in Megatron-Bridge have."""
@@ -58,7 +60,9 @@ class Megatron(LoggedTraining):
 
     def launch(self, request: Request) -> Launch:
         """Return the command for a request."""
-        return CLONE.launch(request, [], [CLONE.script, *options(request)], {"CUDA_DEVICE_MAX_CONNECTIONS": "1"})
+        return CLONE.launch(
+            request, [], [CLONE.script, *options(request)], {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}
+        )
 
 
 LAUNCHER = Megatron()
@@ -90,7 +94,12 @@ def options(request: Request) -> list[str]:
     flags = ["swiglu", "group-query-attention", "disable-bias-linear"]
     flags += ["mock-data", "log-throughput", "use-distributed-optimizer"]
     # As Megatron's own examples/llama/train_llama3_8b_h100_fp8.sh has them.
-    flags += ["overlap-grad-reduce", "overlap-param-gather", "cross-entropy-loss-fusion", "manual-gc"]
+    flags += [
+        "overlap-grad-reduce",
+        "overlap-param-gather",
+        "cross-entropy-loss-fusion",
+        "manual-gc",
+    ]
     flags.append("no-create-attention-mask-in-dataloader")
     if model.architecture == "Qwen2Config":
         flags.append("add-qkv-bias")
@@ -100,4 +109,7 @@ def options(request: Request) -> list[str]:
         settings |= {"fp8-format": "hybrid", "fp8-recipe": FP8_RECIPES[request.precision]}
     if request.precision != "fp32":
         flags.append("fp16" if request.precision == "fp16" else "bf16")
-    return [*(f"--{flag}" for flag in flags), *(f"--{name}={value}" for name, value in settings.items())]
+    return [
+        *(f"--{flag}" for flag in flags),
+        *(f"--{name}={value}" for name, value in settings.items()),
+    ]

@@ -20,7 +20,21 @@ def _llama(
 ) -> Defaults:
     name = f"llama3_8b_pretrain_8gpu_{gpu.lower()}_{NAMES[precision]}_config"
     gpus, note = (like, LIKE_H100) if like else ((gpu,), None)
-    return Defaults("llama", gpus, (precision,), 8, 1, 1, context, micro_batch_size, 128, 8192, False, name, note)
+    return Defaults(
+        "llama",
+        gpus,
+        (precision,),
+        8,
+        1,
+        1,
+        context,
+        micro_batch_size,
+        128,
+        8192,
+        False,
+        name,
+        note,
+    )
 
 
 PERFORMANCE = (
@@ -28,14 +42,48 @@ PERFORMANCE = (
     _llama("H100", "fp8", 1),
     _llama("H100", "bf16", 1, 2, like=("H200", "GH200")),
     _llama("H100", "fp8", 1, like=("H200", "GH200")),
-    *(_llama(gpu, precision, 2) for gpu in ("B200", "GB200") for precision in ("bf16", "fp8", "mxfp8")),
-    *(_llama(gpu, precision, 4) for gpu in ("B300", "GB300") for precision in ("bf16", "fp8", "mxfp8")),
+    *(
+        _llama(gpu, precision, 2)
+        for gpu in ("B200", "GB200")
+        for precision in ("bf16", "fp8", "mxfp8")
+    ),
+    *(
+        _llama(gpu, precision, 4)
+        for gpu in ("B300", "GB300")
+        for precision in ("bf16", "fp8", "mxfp8")
+    ),
     *(_llama(gpu, "nvfp4", 4) for gpu in ("B200", "B300", "GB200", "GB300")),
 )
 """NVIDIA's settings for speed on eight GPUs. CUDA graphs, if a recipe has them, stay as they are."""
 
 GENERAL = (
-    Defaults("llama", (), ("bf16",), None, 1, 1, 2, 1, 512, 8192, False, "llama3_8b_pretrain_2gpu_h100_bf16_config"),
-    Defaults("qwen", (), ("bf16",), None, 2, 1, 1, 2, 32, 4096, False, "qwen25_7b_pretrain_2gpu_h100_bf16_config"),
+    Defaults(
+        "llama",
+        (),
+        ("bf16",),
+        None,
+        1,
+        1,
+        2,
+        1,
+        512,
+        8192,
+        False,
+        "llama3_8b_pretrain_2gpu_h100_bf16_config",
+    ),
+    Defaults(
+        "qwen",
+        (),
+        ("bf16",),
+        None,
+        2,
+        1,
+        1,
+        2,
+        32,
+        4096,
+        False,
+        "qwen25_7b_pretrain_2gpu_h100_bf16_config",
+    ),
 )
 """For all GPUs. There is none of Mistral 7B."""

@@ -63,7 +63,9 @@ class Resolver(nemo.Resolver):
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
         """Return the request with its recipe, which has its own variables; refuse what the memory can't hold."""
-        return dataclasses.replace(super().complete(request, shape), recipe=self.recipe, max_connections=1)
+        return dataclasses.replace(
+            super().complete(request, shape), recipe=self.recipe, max_connections=1
+        )
 
 
 class MegatronBridge(loops.Loop[Request]):

@@ -33,7 +33,14 @@ def build(request: Request) -> Any:
     """Return the ConfigContainer of a request. Raises UsageError for a recipe or field that this version lacks."""
     write_configuration(request)
     name = request.recipe or ""
-    make = next((found for each in PACKAGES if (found := getattr(importlib.import_module(each), name, None))), None)
+    make = next(
+        (
+            found
+            for each in PACKAGES
+            if (found := getattr(importlib.import_module(each), name, None))
+        ),
+        None,
+    )
     if make is None:
         raise UsageError(f"this Megatron-Bridge has no recipe {name}", heading="no-framework")
     config = make()
@@ -60,7 +67,9 @@ def build(request: Request) -> Any:
         from megatron.bridge.training.utils import omegaconf_utils
 
         try:
-            config = omegaconf_utils.process_config_with_overrides(config, cli_overrides=list(request.settings))
+            config = omegaconf_utils.process_config_with_overrides(
+                config, cli_overrides=list(request.settings)
+            )
         except omegaconf_utils.OverridesError as error:
             raise UsageError(f"--set: {str(error).splitlines()[0]}", heading="nemo-set") from error
     return config
@@ -73,8 +82,14 @@ def write_configuration(request: Request) -> None:
     """
     model, shape = models.by_name(request.model), loops.shape_of(request)
     content = loops.configuration(model, shape, request.sequence_length).to_dict()
-    content |= {"architectures": [model.architecture.replace("Config", "ForCausalLM")], "dtype": "bfloat16"}
+    content |= {
+        "architectures": [model.architecture.replace("Config", "ForCausalLM")],
+        "dtype": "bfloat16",
+    }
     folder = hub_folder(request) / f"models--{HUB[request.model].replace('/', '--')}"
-    written = {folder / "snapshots" / REVISION / "config.json": json.dumps(content), folder / "refs" / "main": REVISION}
+    written = {
+        folder / "snapshots" / REVISION / "config.json": json.dumps(content),
+        folder / "refs" / "main": REVISION,
+    }
     for path, text in written.items():
         files.write_output(path, text.encode(), "--output-dir")

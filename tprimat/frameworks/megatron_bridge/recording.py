@@ -32,7 +32,10 @@ COVERS = (
 
 LOSS_KEY = "lm loss"
 
-ABSENT = {LOSS: "only processes of the last pipeline stage compute it", NORM: "Megatron-Bridge reported none"}
+ABSENT = {
+    LOSS: "only processes of the last pipeline stage compute it",
+    NORM: "Megatron-Bridge reported none",
+}
 
 
 class BridgeBenchmark(Benchmark):
@@ -60,11 +63,15 @@ class BridgeBenchmark(Benchmark):
             **{f"env_vars.{name}": os.environ.get(name) for name in config.env_vars},
         }
         agree = processes.vote_of_the_first(ranks.open_store(), self.process.rank)
-        limit = TimeLimit(self.request.steps, self.request.time_limit_s, self.process.world_size, agree)
+        limit = TimeLimit(
+            self.request.steps, self.request.time_limit_s, self.process.world_size, agree
+        )
         self._window = profiled.window(
             self.request, limit, first_process=self.process.is_first, before=recording.end_measuring
         )
-        recording.start(describe(config, self.process.world_size), step=context.state.train_state.step)
+        recording.start(
+            describe(config, self.process.world_size), step=context.state.train_state.step
+        )
 
     def on_train_step_start(self, context: Any) -> None:
         """Note the learning rate; at the step's end it is the next one's."""
@@ -98,7 +105,9 @@ class BridgeBenchmark(Benchmark):
         """Add the settings that ran, and mark the profiled steps."""
         shape, scale = shape_and_scale(run.model_config, self.request)
         return self._window.noted(
-            msgspec.structs.replace(run, framework_config=self._settings, model_config=shape, scale=scale)
+            msgspec.structs.replace(
+                run, framework_config=self._settings, model_config=shape, scale=scale
+            )
         )
 
 
@@ -132,7 +141,8 @@ def describe(config: Any, world_size: int) -> Run:
             strategy_name="Megatron-Bridge",
             expert_model_parallel_size=1,
             data_parallel_size=replicas,
-            gradient_accumulation_steps=config.train.global_batch_size // (config.train.micro_batch_size * replicas),
+            gradient_accumulation_steps=config.train.global_batch_size
+            // (config.train.micro_batch_size * replicas),
             **sizes,
         ),
         optimizer=optimizer_of(settings, config.optimizer),

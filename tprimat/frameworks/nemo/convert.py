@@ -37,7 +37,9 @@ def hugging_face_source(model: str, text: str) -> str:
     if not folder.is_dir():
         if _HUB_NAME.fullmatch(text) and not text.startswith("."):
             return f"hf://{text}"
-        raise _refusal(f"{text}: there is no such directory, and a model on the hub is written ORG/NAME")
+        raise _refusal(
+            f"{text}: there is no such directory, and a model on the hub is written ORG/NAME"
+        )
     try:
         kind = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"]
     except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError):
@@ -48,7 +50,9 @@ def hugging_face_source(model: str, text: str) -> str:
     if kind != CLASSES[model][0]:
         fits = next((name for name, (own, *_) in CLASSES.items() if own == kind), None)
         other = f"convert_{fits}.py converts that" if fits else f"there are {', '.join(CLASSES)}"
-        raise _refusal(f"{folder}: contains a model of type {kind}, which isn't {models.title(model)}: {other}")
+        raise _refusal(
+            f"{folder}: contains a model of type {kind}, which isn't {models.title(model)}: {other}"
+        )
     return f"hf://{folder.absolute()}"
 
 
@@ -69,7 +73,9 @@ def to_nemo(model: str, source: str, target: Path, *, overwrite: bool) -> None:
 
     kind, config = (getattr(llm, name) for name in CLASSES[model][1:])
     try:
-        llm.import_ckpt(model=kind(config()), source=source, output_path=target, overwrite=overwrite)
+        llm.import_ckpt(
+            model=kind(config()), source=source, output_path=target, overwrite=overwrite
+        )
     except ValueError as error:
         if WITHOUT_TE not in str(error):
             raise

@@ -45,7 +45,9 @@ def prefix(request: Request) -> Path:
 def write(request: Request) -> None:
     """Write the token file if a request trains on one, unless it is there."""
     if request.data == TOKENS:
-        write_tokens(prefix(request), recipe.of(request).source, _sequences(request), request.sequence_length)
+        write_tokens(
+            prefix(request), recipe.of(request).source, _sequences(request), request.sequence_length
+        )
 
 
 def described(request: Request) -> Data:
@@ -82,7 +84,9 @@ def write_tokens(prefix: Path, source: TokenSource, sequences: int, length: int)
             # Last: where the index is, the tokens are whole.
             files.write_atomically(index_path, index(sequences, length, int(kind[2]), code))
     except OSError as error:
-        raise files.unwritable(prefix, error, f"the tokens cannot be written ({size / 1e9:.1f} GB)") from error
+        raise files.unwritable(
+            prefix, error, f"the tokens cannot be written ({size / 1e9:.1f} GB)"
+        ) from error
 
 
 def index(sequences: int, length: int, item_size: int, code: int) -> bytes:

@@ -32,7 +32,9 @@ PRESETS = {
 """What a user can type for the defaults."""
 
 _PERFORMANCE = "https://github.com/NVIDIA/NeMo/blob/main/scripts/performance/recommended_model_configs/model_configs_"
-_SHARDED = "NVIDIA's settings for fp8 also shard the model with Megatron FSDP, which isn't done here"
+_SHARDED = (
+    "NVIDIA's settings for fp8 also shard the model with Megatron FSDP, which isn't done here"
+)
 _RECIPES = "https://github.com/NVIDIA-NeMo/NeMo/blob/v2.7.3/nemo/collections/llm/recipes/"
 
 
@@ -71,12 +73,46 @@ LIKE_H100 = "NVIDIA publishes no settings for this GPU; those of the H100, the s
 
 PUBLISHED = (
     # Rows `pre_train,llama3,8b`, read in November 2026; the shape of Llama 3 and of 3.1 is one.
-    Defaults("llama", ("H100",), ("bf16",), 8, 1, 1, 2, 1, 128, 8192, False, _PERFORMANCE + "h100.csv"),
-    Defaults("llama", ("H100",), ("fp8",), 8, 1, 1, 2, 1, 128, 8192, False, _PERFORMANCE + "h100.csv", _SHARDED),
-    Defaults("llama", ("H200", "GH200"), _BOTH, 8, 1, 1, 2, 1, 128, 8192, False, _PERFORMANCE + "h100.csv", LIKE_H100),
+    Defaults(
+        "llama", ("H100",), ("bf16",), 8, 1, 1, 2, 1, 128, 8192, False, _PERFORMANCE + "h100.csv"
+    ),
+    Defaults(
+        "llama",
+        ("H100",),
+        ("fp8",),
+        8,
+        1,
+        1,
+        2,
+        1,
+        128,
+        8192,
+        False,
+        _PERFORMANCE + "h100.csv",
+        _SHARDED,
+    ),
+    Defaults(
+        "llama",
+        ("H200", "GH200"),
+        _BOTH,
+        8,
+        1,
+        1,
+        2,
+        1,
+        128,
+        8192,
+        False,
+        _PERFORMANCE + "h100.csv",
+        LIKE_H100,
+    ),
     Defaults("llama", ("B200",), _ALL, 8, 1, 1, 1, 2, 128, 8192, True, _PERFORMANCE + "b200.csv"),
-    Defaults("llama", ("GB200",), ("bf16",), 8, 1, 1, 1, 2, 128, 8192, True, _PERFORMANCE + "gb200.csv"),
-    Defaults("llama", ("GB200",), _ALL[1:], 8, 1, 1, 1, 4, 128, 8192, True, _PERFORMANCE + "gb200.csv"),
+    Defaults(
+        "llama", ("GB200",), ("bf16",), 8, 1, 1, 1, 2, 128, 8192, True, _PERFORMANCE + "gb200.csv"
+    ),
+    Defaults(
+        "llama", ("GB200",), _ALL[1:], 8, 1, 1, 1, 4, 128, 8192, True, _PERFORMANCE + "gb200.csv"
+    ),
 )
 
 RECIPES = (

@@ -38,7 +38,9 @@ def shape_and_scale(config: ModelConfig, request: Request) -> tuple[ModelConfig,
     """Return the shape that the recorder read, with its number of parameters, and its scale."""
     # There are no sizes if the model never came to be; --set may have changed those of the request.
     requested = shape_of(request)
-    if config.num_layers is None or all(getattr(config, size) == getattr(requested, size) for size in _COMPARED):
+    if config.num_layers is None or all(
+        getattr(config, size) == getattr(requested, size) for size in _COMPARED
+    ):
         return requested, request.scale
     is_complete = all(getattr(config, size) is not None for size in SIZES)
     counted = scales.parameters(models.by_name(request.model), config) if is_complete else None
@@ -53,10 +55,14 @@ def optimizer_of(recorded: Optimizer, config: Any) -> Optimizer:
     if name == "adam" and getattr(config, "decoupled_weight_decay", True):
         name = "AdamW"
     clipping = getattr(config, "clip_grad", None)
-    return msgspec.structs.replace(recorded, name=name, gradient_clipping=float(clipping) if clipping else None)
+    return msgspec.structs.replace(
+        recorded, name=name, gradient_clipping=float(clipping) if clipping else None
+    )
 
 
-def settings_of(paths: Sequence[str], owners: Sequence[Any]) -> Iterator[tuple[str, bool | int | float | str | None]]:
+def settings_of(
+    paths: Sequence[str], owners: Sequence[Any]
+) -> Iterator[tuple[str, bool | int | float | str | None]]:
     """Yield the settings of the model's and of data parallelism's configuration, by the paths of both."""
     for path, owner, names in zip(paths, owners, _SETTINGS, strict=True):
         for name in names:

@@ -14,7 +14,9 @@ from tprimat.errors import UsageError
 from tprimat.settings.rows import by_key, names
 from tprimat.text import suggestion
 
-OWN_OPTIONS = {path: option for path, key in names("nemo").items() if (option := by_key(key).option)}
+OWN_OPTIONS = {
+    path: option for path, key in names("nemo").items() if (option := by_key(key).option)
+}
 """Fields on which other choices depend: each has an option, which keeps them in step."""
 
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
@@ -27,7 +29,9 @@ def assign(recipe: Any, setting: str) -> None:
     """
     path, sign, text = (part.strip() for part in setting.partition("="))
     if not sign or not path:
-        raise _refusal(f"{setting}: write path=value, such as trainer.strategy.sequence_parallel=true")
+        raise _refusal(
+            f"{setting}: write path=value, such as trainer.strategy.sequence_parallel=true"
+        )
     if path in OWN_OPTIONS:
         raise _refusal(f"{path}: use {OWN_OPTIONS[path]}, which keeps the rest in step")
     *parents, last = path.split(".")
@@ -71,7 +75,11 @@ def fields(owner: Any) -> list[str]:
             parameters = inspect.signature(kind).parameters.values()
         except (TypeError, ValueError):
             continue
-        names += [each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+        names += [
+            each.name
+            for each in parameters
+            if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+        ]
         if not any(each.kind is each.VAR_KEYWORD for each in parameters):
             break
     return list(dict.fromkeys(names))

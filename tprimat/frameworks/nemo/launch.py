@@ -58,7 +58,10 @@ class Nemo(loops.Loop[Request]):
         if lacking("nemo"):
             return f"NeMo isn't installed: {_INSTALL}"
         named = f"NeMo {installed_version('nemo_toolkit') or ''}".rstrip()
-        if not any((folder / "collections" / "llm" / "recipes").is_dir() for folder in package_folders("nemo")):
+        if not any(
+            (folder / "collections" / "llm" / "recipes").is_dir()
+            for folder in package_folders("nemo")
+        ):
             return f"{named} has no recipes for language models, which 2.7.3 was the last to have: {_INSTALL}"
         missing = lacking("nemo_run", "modelopt", "megatron", "lightning")
         if missing:
@@ -68,7 +71,10 @@ class Nemo(loops.Loop[Request]):
                 "requirements-nemo.txt"
             )
         sources = [folder / OPTIMIZER for folder in package_folders("megatron")]
-        if any(source.is_file() and PASSED not in source.read_text(encoding="utf-8") for source in sources):
+        if any(
+            source.is_file() and PASSED not in source.read_text(encoding="utf-8")
+            for source in sources
+        ):
             core = f"Megatron Core {installed_version('megatron-core') or ''}".rstrip()
             return f"{named} cannot train with {core}; 0.15.3 is the last that it can: {_INSTALL}"
         return None
@@ -83,7 +89,9 @@ LAUNCHER = Nemo()
 
 def environment(request: Request) -> dict[str, str]:
     """Return the variables that the training has. What the user has set stays, but for what CUDA graphs rule out."""
-    settings = loops.environment(request.platform, request.gpus_per_node) | {SEED_VARIABLE: str(request.seed)}
+    settings = loops.environment(request.platform, request.gpus_per_node) | {
+        SEED_VARIABLE: str(request.seed)
+    }
     if request.platform != "cpu":
         if request.vendor_settings:
             settings |= {name: os.environ.get(name, value) for name, value in TUNED.items()}
@@ -92,11 +100,15 @@ def environment(request: Request) -> dict[str, str]:
         overlaps = request.tensor_model_parallel_size > 1 or request.context_parallel_size > 1
         if overlaps or not request.vendor_settings:
             connections = str(request.max_connections)
-            settings["CUDA_DEVICE_MAX_CONNECTIONS"] = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", connections)
+            settings["CUDA_DEVICE_MAX_CONNECTIONS"] = os.environ.get(
+                "CUDA_DEVICE_MAX_CONNECTIONS", connections
+            )
         # By its configuration, or by a field that the user has set.
         if request.cuda_graphs or any("cuda_graph" in setting for setting in request.settings):
             if SEGMENTS in os.environ.get(ALLOCATOR, ""):
-                settings[ALLOCATOR] = ",".join(each for each in os.environ[ALLOCATOR].split(",") if each != SEGMENTS)
+                settings[ALLOCATOR] = ",".join(
+                    each for each in os.environ[ALLOCATOR].split(",") if each != SEGMENTS
+                )
         elif ALSO_ALLOCATOR not in os.environ:
             settings[ALLOCATOR] = os.environ.get(ALLOCATOR, SEGMENTS)
     return settings

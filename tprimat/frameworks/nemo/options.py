@@ -42,7 +42,9 @@ def check(framework: str, divides: bool, options: argparse.Namespace) -> None:
 def own_option(options: argparse.Namespace) -> str | None:
     """Return an option, with its value, that NeMo alone takes; None if there is none."""
     values = (("preset", CLASSIC), ("data", TOKENS))
-    return next((f"--{name} {value}" for name, value in values if getattr(options, name) == value), None)
+    return next(
+        (f"--{name} {value}" for name, value in values if getattr(options, name) == value), None
+    )
 
 
 def under_torchrun() -> bool:
@@ -74,5 +76,11 @@ def _card(name: str) -> Gpu:
         return exact[0]
     names = list(dict.fromkeys(gpu.short_name for gpu in cards))
     longer = [each for each in names if name.lower() in each.lower()]
-    meant = suggestion(name, () if longer else names, f"choose from {', '.join(longer or names)}", most=3, cutoff=0.4)
+    meant = suggestion(
+        name,
+        () if longer else names,
+        f"choose from {', '.join(longer or names)}",
+        most=3,
+        cutoff=0.4,
+    )
     raise UsageError(f"unknown NVIDIA GPU {name!r}", hint=meant, heading="nemo-options")

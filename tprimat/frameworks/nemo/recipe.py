@@ -54,7 +54,10 @@ def build(request: Request) -> Any:
     if request.precision != "bf16":
         from nemo.collections.llm.recipes.precision import mixed_precision
 
-        make = {"fp8": mixed_precision.bf16_with_fp8_mixed, "mxfp8": mixed_precision.bf16_with_mxfp8_mixed}
+        make = {
+            "fp8": mixed_precision.bf16_with_fp8_mixed,
+            "mxfp8": mixed_precision.bf16_with_mxfp8_mixed,
+        }
         recipe.trainer.plugins = make[request.precision]()
     if request.vendor_settings:
         _tune(recipe, request)
@@ -117,12 +120,18 @@ def _data(request: Request, shape: ModelConfig) -> Any:
     if request.data != TOKENS:
         return run.Config(llm.MockDataModule, tokenizer=tokenizer)
     prefix = data.prefix(request)
-    own = {"paths": [str(prefix)], "index_mapping_dir": str(prefix.parent / "index"), "seed": request.seed}
+    own = {
+        "paths": [str(prefix)],
+        "index_mapping_dir": str(prefix.parent / "index"),
+        "seed": request.seed,
+    }
     return run.Config(llm.PreTrainingDataModule, tokenizer=tokenizer, split="100,0,0", **own)
 
 
 def _trainer(recipe: Any, request: Request) -> None:
-    recipe.trainer.limit_val_batches = recipe.trainer.limit_test_batches = recipe.trainer.num_sanity_val_steps = 0
+    recipe.trainer.limit_val_batches = recipe.trainer.limit_test_batches = (
+        recipe.trainer.num_sanity_val_steps
+    ) = 0
     recipe.trainer.val_check_interval = request.all_steps
     recipe.trainer.enable_checkpointing = False
     recipe.trainer.logger = False

@@ -47,13 +47,18 @@ class NemoBenchmark(RequestedBenchmark):
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Start the first step; NeMo has made its own changes by now."""
         self._native = {}
-        self._timer = next((each.timer for each in trainer.callbacks if type(each).__name__ == "TimingCallback"), None)
+        self._timer = next(
+            (each.timer for each in trainer.callbacks if type(each).__name__ == "TimingCallback"),
+            None,
+        )
         owners = getattr(pl_module, "config", None), getattr(trainer.strategy, "ddp_config", None)
         self._settings = dict(settings_of(("model.config", "trainer.strategy.ddp"), owners))
         self._optimizer = getattr(getattr(pl_module, "optim", None), "config", None)
         super().on_train_start(trainer, pl_module)
 
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
         """End a step."""
         super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
         if self._timer is not None and TIMER in self._timer.timers:

@@ -68,7 +68,11 @@ class Resolver(resolve.Resolver):
     def size(self) -> tuple[Scale | None, ModelConfig]:
         """Return the scale and the shape; the full size also for one whose vocabulary Megatron has padded."""
         shape = self.requested.shape
-        if self.requested.scale is None and shape is not None and models.with_shape(shape) is self.model:
+        if (
+            self.requested.scale is None
+            and shape is not None
+            and models.with_shape(shape) is self.model
+        ):
             return self.default_scale(), self.model.shape
         return super().size()
 
@@ -77,15 +81,23 @@ class Resolver(resolve.Resolver):
         row = self.published(precision)
         if scale is None or scale.name != scales.FULL:
             scale = scale or self.default_scale()
-            micro, length, source = scale.micro_batch_size, scale.sequence_length, f"the scale {scale.name}"
+            micro, length, source = (
+                scale.micro_batch_size,
+                scale.sequence_length,
+                f"the scale {scale.name}",
+            )
             batch = micro * scale.gradient_accumulation_steps
-            row = Defaults(row.model, row.gpus, row.precisions, 1, 1, 1, 1, micro, batch, length, False, source)
+            row = Defaults(
+                row.model, row.gpus, row.precisions, 1, 1, 1, 1, micro, batch, length, False, source
+            )
         if row.note is not None:
             self.notes.append(f"{row.note} ({row.source})")
         elif row.source == self.preset:
             self.notes.append(f"defaults {self.preset}: {PRESETS[self.preset]}")
         else:
-            self.notes.append(f"unset options{f' for {self.gpu}' if row.gpus else ''} come from {row.source}")
+            self.notes.append(
+                f"unset options{f' for {self.gpu}' if row.gpus else ''} come from {row.source}"
+            )
         return row
 
     def published(self, precision: str) -> Defaults:
@@ -94,7 +106,9 @@ class Resolver(resolve.Resolver):
 
     def default_batch(self, unit: int, gpus: int) -> int:
         """Return the row's global batch for this number of GPUs; without a preset by name at most MICRO_BATCHES."""
-        batch = self.row.global_batch_size * (1 if self.row.num_gpus is None else gpus / self.row.num_gpus)
+        batch = self.row.global_batch_size * (
+            1 if self.row.num_gpus is None else gpus / self.row.num_gpus
+        )
         published = max(1, round(batch / unit))
         if self.requested.preset is not None or published <= MICRO_BATCHES:
             return published * unit
@@ -122,7 +136,9 @@ class Resolver(resolve.Resolver):
             self.notes.append(f"{counted(gpus, 'GPU')}: {division} parallel instead of {before}")
         return tensor, pipeline, context
 
-    def _problem(self, shape: ModelConfig, gpus: int, tensor: int, pipeline: int, context: int) -> str | None:
+    def _problem(
+        self, shape: ModelConfig, gpus: int, tensor: int, pipeline: int, context: int
+    ) -> str | None:
         """Return why a model can't be divided so."""
         product = tensor * pipeline * context
         if gpus % product:
@@ -176,7 +192,9 @@ class Resolver(resolve.Resolver):
         # A smaller model is divided only as the user says.
         sizes: FieldValues = {name: getattr(self.requested, name) or 1 for name in DIVISION}
         undivided = dataclasses.replace(request, **sizes)
-        smaller = scales.largest_that_fits(self.model, memory, lambda shape: bytes_needed(undivided, shape))
+        smaller = scales.largest_that_fits(
+            self.model, memory, lambda shape: bytes_needed(undivided, shape)
+        )
         if self.requested.scale is None and self.requested.shape is None:
             self.notes[:] = [f"{problem}: scale {smaller.name} is trained, the largest that fits"]
             return smaller
@@ -195,7 +213,9 @@ class Resolver(resolve.Resolver):
         tokens = request.global_batch_size * request.sequence_length
         step_s = work * tokens / (peak * 1e12 * LIKELY_MFU * request.num_gpus)
         unlimited_s = request.steps * step_s
-        training_s = unlimited_s if request.time_limit_s is None else min(unlimited_s, request.time_limit_s)
+        training_s = (
+            unlimited_s if request.time_limit_s is None else min(unlimited_s, request.time_limit_s)
+        )
         ended = ", ended by the time limit" if training_s < unlimited_s else ""
         self.notes.append(
             f"estimated time: {START_MINUTES + training_s / 60:.0f} min ({START_MINUTES:.0f} min start-up)"
@@ -205,5 +225,10 @@ class Resolver(resolve.Resolver):
 
 def bytes_needed(request: Request, shape: ModelConfig) -> float:
     """Return the memory of one GPU for weights, gradients and Adam's states, without activations."""
-    share = (shape.num_parameters or 0) / (request.tensor_model_parallel_size * request.pipeline_model_parallel_size)
-    return share * (BYTES_PER_REPLICA + BYTES_SHARED / (request.data_parallel_size * request.context_parallel_size))
+    share = (shape.num_parameters or 0) / (
+        request.tensor_model_parallel_size * request.pipeline_model_parallel_size
+    )
+    return share * (
+        BYTES_PER_REPLICA
+        + BYTES_SHARED / (request.data_parallel_size * request.context_parallel_size)
+    )

@@ -31,10 +31,16 @@ _BACKENDS = {
 """Where a clone has each back end, unless BACKEND_PATH or its own variable names another directory."""
 
 
-def preflight(request: PrimusTraining, machine: Machine, environ: Environ = os.environ) -> PreflightResult:
+def preflight(
+    request: PrimusTraining, machine: Machine, environ: Environ = os.environ
+) -> PreflightResult:
     """Return what Primus would fail on after minutes of starting."""
     return PreflightResult(
-        (*_of_installation(request, machine, environ), *_of_tokenizer(request, environ), *_of_space(request)),
+        (
+            *_of_installation(request, machine, environ),
+            *_of_tokenizer(request, environ),
+            *_of_space(request),
+        ),
         tuple(_warnings(request, machine, environ)),
     )
 
@@ -44,7 +50,9 @@ def _of_installation(request: PrimusTraining, machine: Machine, environ: Environ
     backend = request.configuration.framework or ""
     if not any(environ.get(name) for name in ("BACKEND_PATH", f"{backend.upper()}_PATH")):
         # A clone without its submodules has an empty directory for each.
-        folders = [folder for name in _BACKENDS.get(backend, ()) if (folder := root / name).is_dir()]
+        folders = [
+            folder for name in _BACKENDS.get(backend, ()) if (folder := root / name).is_dir()
+        ]
         if folders and not any(any(folder.iterdir()) for folder in folders):
             yield f"{folders[0]} is empty: git -C {root} submodule update --init --recursive"
     here = machine.gpu_info.device_count or 0
@@ -63,7 +71,10 @@ def _of_space(request: PrimusTraining) -> Iterator[str]:
     needed = {request.output_dir: LEAST_FREE_GB}
     # Primus' own default is to save when the training ends.
     configuration = request.configuration
-    if configuration.framework == "megatron" and configuration.settings.value("disable_last_saving") is False:
+    if (
+        configuration.framework == "megatron"
+        and configuration.settings.value("disable_last_saving") is False
+    ):
         run, root = request.setup, request.installation.path
         full = models.by_name(request.model).shape.num_parameters if run.scale == "full" else None
         parameters = run.model_config.num_parameters or full or 0
@@ -80,7 +91,11 @@ def _of_space(request: PrimusTraining) -> Iterator[str]:
 def _warnings(request: PrimusTraining, machine: Machine, environ: Environ) -> Iterator[str]:
     value = request.configuration.settings.value
     given = value("train_data_path") or environ.get("TOKENIZED_TRAIN_DATA_PATH")
-    if request.configuration.framework == "megatron" and value("mock_data") is not True and not given:
+    if (
+        request.configuration.framework == "megatron"
+        and value("mock_data") is not True
+        and not given
+    ):
         yield (
             "the configuration has no mock_data and no train_data_path: Primus will fetch and tokenize BookCorpus "
             "first, which takes a long time and needs HF_TOKEN (-- --mock_data True trains on mock tokens)"

@@ -74,7 +74,11 @@ class Configuration:
 
     def arguments_for(self, values: Parameters) -> list[str]:
         """Return a command line that sets those values which differ, and as many positions as a sequence takes."""
-        changed = {name: value for name, value in values.items() if value not in (None, self.settings.value(name))}
+        changed = {
+            name: value
+            for name, value in values.items()
+            if value not in (None, self.settings.value(name))
+        }
         length, positions = values.get("seq_length"), self.settings.count("max_position_embeddings")
         if length is not None and positions is not None and positions < length:
             changed["max_position_embeddings"] = length
@@ -98,7 +102,11 @@ def read(path: Path, primus: Path, environ: Environ) -> Configuration:
     if not content:
         raise _broken(path, "is not a Primus experiment: it has no settings")
     modules = content.get("modules")
-    module = next((modules[name] for name in TRAINERS if name in modules), None) if isinstance(modules, dict) else None
+    module = (
+        next((modules[name] for name in TRAINERS if name in modules), None)
+        if isinstance(modules, dict)
+        else None
+    )
     if not isinstance(module, dict):
         raise _broken(
             path,
@@ -113,7 +121,10 @@ def read(path: Path, primus: Path, environ: Environ) -> Configuration:
     def named(values: Parameters) -> Iterable[tuple[str, Any]]:
         if folder != torchtitan.NAME:
             return values.items()
-        names.update((torchtitan.PARAMETERS.get(dotted, dotted), dotted) for dotted, _ in torchtitan.flat(values))
+        names.update(
+            (torchtitan.PARAMETERS.get(dotted, dotted), dotted)
+            for dotted, _ in torchtitan.flat(values)
+        )
         return torchtitan.renamed(values)
 
     for kind, preset in (("modules", module.get("config")), ("models", model)):
@@ -122,14 +133,20 @@ def read(path: Path, primus: Path, environ: Environ) -> Configuration:
         name = str(preset) if str(preset).endswith((".yaml", ".yml")) else f"{preset}.yaml"
         file = primus / PRESETS / kind / folder / name
         if not file.is_file():
-            notes.append(f"the preset {preset} isn't in {file.parent}: what it sets is unknown here")
+            notes.append(
+                f"the preset {preset} isn't in {file.parent}: what it sets is unknown here"
+            )
             continue
         values, _ = _parsed(file, environ)
-        settings.update((name, LoggedValue(value, 1, f"{kind}/{file.name}")) for name, value in named(values))
+        settings.update(
+            (name, LoggedValue(value, 1, f"{kind}/{file.name}")) for name, value in named(values)
+        )
     inner, lines = module.get("overrides"), _lines(root)
     for name, value in named(inner) if isinstance(inner, dict) else ():
         line = lines.get(names.get(str(name), str(name)).partition(".")[0], 1)
-        settings[str(name)] = LoggedValue(None if value == "null" else value, line, f"{path.name}:{line}")
+        settings[str(name)] = LoggedValue(
+            None if value == "null" else value, line, f"{path.name}:{line}"
+        )
     notes += _ignored(path, content, module, settings)
     return Configuration(
         path=path,
@@ -160,11 +177,16 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
     """Return the setup that a configuration describes, as the log of its training on these GPUs would state it."""
     # Primus computes world_size; of the presets only those for other trainers have it.
     names = megatron_setup.ARGUMENTS - {"world_size"}
-    stated = LoggedValues((name, setting) for name, setting in configuration.settings.items() if name in names)
+    stated = LoggedValues(
+        (name, setting) for name, setting in configuration.settings.items() if name in names
+    )
     fields = megatron_setup.fields_of(stated)
     sizes, spread = sizes_of(fields, {"num_gpus": num_gpus})
     shape, _ = megatron_setup.model_config(stated)
-    if "Null" in str(configuration.settings.value("tokenizer_type")) and shape.vocab_size is not None:
+    if (
+        "Null" in str(configuration.settings.value("tokenizer_type"))
+        and shape.vocab_size is not None
+    ):
         # NullTokenizer adds one token, for the end of a document.
         shape = msgspec.structs.replace(shape, vocab_size=shape.vocab_size + 1)
     meant = models.recognize(configuration.model or "")
@@ -250,14 +272,19 @@ def _merged(under: Parameters, over: Parameters) -> Parameters:
     result = dict(under)
     for name, value in over.items():
         known = result.get(name)
-        result[name] = _merged(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
+        result[name] = (
+            _merged(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
+        )
     return result
 
 
 def _resolved(value: Any, environ: Environ, path: Path) -> Any:
     """Return a value with ${NAME:default} replaced; what was replaced may have become a number."""
     if isinstance(value, dict):
-        return {_resolved(key, environ, path): _resolved(each, environ, path) for key, each in value.items()}
+        return {
+            _resolved(key, environ, path): _resolved(each, environ, path)
+            for key, each in value.items()
+        }
     if isinstance(value, list):
         return [_resolved(each, environ, path) for each in value]
     if not isinstance(value, str) or "${" not in value:

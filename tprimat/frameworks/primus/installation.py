@@ -132,9 +132,15 @@ class Installation:
     def _folders(self, gpu: str | None) -> list[Path]:
         if gpu in FOLDERS:
             return [CONFIGS / name for name in FOLDERS[gpu]]
-        names = sorted(folder.name for folder in (self.path / CONFIGS).glob("MI*") if folder.is_dir())
+        names = sorted(
+            folder.name for folder in (self.path / CONFIGS).glob("MI*") if folder.is_dir()
+        )
         if len(names) > 1:
-            which = f"Primus has no configurations for {gpu.upper()}" if gpu else "this machine's GPU isn't known"
+            which = (
+                f"Primus has no configurations for {gpu.upper()}"
+                if gpu
+                else "this machine's GPU isn't known"
+            )
             raise UsageError(
                 f"{which}, and {self.path} has some for {', '.join(names)}, which differ in their batch",
                 hint="choose one with PRIMUS_CONFIG=FILE",
@@ -145,7 +151,9 @@ class Installation:
 
 def from_environment(environ: Environ, path: Path | None = None) -> Installation:
     """Return the installation that a user means: of the option, of PRIMUS_PATH, or where containers have it."""
-    return Installation((path or Path(environ.get("PRIMUS_PATH") or DEFAULT_PATH)).expanduser().absolute())
+    return Installation(
+        (path or Path(environ.get("PRIMUS_PATH") or DEFAULT_PATH)).expanduser().absolute()
+    )
 
 
 def gpu_of(device: Device) -> str | None:
@@ -155,7 +163,9 @@ def gpu_of(device: Device) -> str | None:
     """
     memory, architecture = device.memory_bytes, device.architecture
     size = None if memory is None else memory / GB
-    named = gpus.match(GpuInfo(device_name=device.device_name, architecture=architecture, total_memory_gb=size)).gpu
+    named = gpus.match(
+        GpuInfo(device_name=device.device_name, architecture=architecture, total_memory_gb=size)
+    ).gpu
     if named is not None:
         return named.key if named.vendor == "AMD" else None
     fitting = gpus.amd_gpus_by_memory(memory / GIB) if memory is not None else []

@@ -41,9 +41,13 @@ class Resolver(Planner):
         """Refuse all but the full size; take the configuration that the environment names."""
         if self.requested.scale not in (None, scales.FULL):
             raise UsageError(
-                f"Primus trains models at full size: leave --scale {self.requested.scale} out", heading="unknown-scale"
+                f"Primus trains models at full size: leave --scale {self.requested.scale} out",
+                heading="unknown-scale",
             )
-        if self.requested.shape is not None and models.with_shape(self.requested.shape) is not self.model:
+        if (
+            self.requested.shape is not None
+            and models.with_shape(self.requested.shape) is not self.model
+        ):
             raise UsageError(
                 f"Primus trains {self.model.title} at full size only: that result has another shape",
                 heading="cant-match",
@@ -62,7 +66,9 @@ class Resolver(Planner):
     def complete(self, request: Request, shape: ModelConfig) -> PrimusTraining:
         """Return the request with Primus' own fields. Raises UsageError if the configuration states no sizes."""
         training = super().complete(request, shape)
-        if not (training.global_batch_size and training.micro_batch_size and training.sequence_length):
+        if not (
+            training.global_batch_size and training.micro_batch_size and training.sequence_length
+        ):
             raise UsageError(
                 f"{training.configuration.path}: batch size and sequence length are missing",
                 hint="give --global-batch-size, --micro-batch-size and --sequence-length",
@@ -74,7 +80,10 @@ class Resolver(Planner):
 
 def notes(request: PrimusTraining) -> tuple[str, ...]:
     """Return what the user should know of a training."""
-    sizes = {**request.division, "EP": request.setup.parallelism_config.expert_model_parallel_size or 1}
+    sizes = {
+        **request.division,
+        "EP": request.setup.parallelism_config.expert_model_parallel_size or 1,
+    }
     divided = "".join(f", {name} {size}" for name, size in sizes.items() if size > 1)
     where = f"Primus in {request.installation.path}, {request.launcher}, {request.configuration.path.name}{divided}"
     return (where, *request.notes)
@@ -111,9 +120,15 @@ class Primus(Loop[PrimusTraining]):
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise files.unwritable(folder, error, "cannot be made") from error
-        path, content = start_record.path_for(log), start_record.encode(_record(request, made, machine))
+        path, content = (
+            start_record.path_for(log),
+            start_record.encode(_record(request, made, machine)),
+        )
         # As a result is written: the next command removes what one that was killed has left.
-        with files.lock_folder(path.parent), files.write_temp_beside(path, content, UNFINISHED) as whole:
+        with (
+            files.lock_folder(path.parent),
+            files.write_temp_beside(path, content, UNFINISHED) as whole,
+        ):
             os.replace(whole, path)
         return made
 
@@ -169,7 +184,18 @@ def command(request: PrimusTraining, moment: str) -> Launch:
     if request.launcher != "run_pretrain.sh":
         # Several versions pass the file's name through a shell unquoted; all that is printed is kept here anyway.
         copy = train_log if not evaluated or _SAFE.fullmatch(train_log) else os.devnull
-        command = ["bash", str(CLI), "direct", "--log_file", copy, "--", "train", "pretrain", "--config", config]
+        command = [
+            "bash",
+            str(CLI),
+            "direct",
+            "--log_file",
+            copy,
+            "--",
+            "train",
+            "pretrain",
+            "--config",
+            config,
+        ]
     return Launch((*command, *words), environment, root)
 
 
@@ -180,7 +206,10 @@ def _record(request: PrimusTraining, command: Launch, machine: Machine) -> Start
     amd = machine.platform == "amd"
     rocm = (host.read(ROCM_VERSION_FILE) or "").strip()
     own = {"primus": hosts.commit(host, request.installation.path), "rocm": rocm}
-    versions = {**(machine.environment.versions if amd else {}), **{name: each for name, each in own.items() if each}}
+    versions = {
+        **(machine.environment.versions if amd else {}),
+        **{name: each for name, each in own.items() if each},
+    }
     return StartRecord(
         experiment=command.env["PRIMUS_EXP_NAME"],
         started=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
@@ -191,6 +220,12 @@ def _record(request: PrimusTraining, command: Launch, machine: Machine) -> Start
         command=command.argv,
         **{
             name: getattr(request.setup, name)
-            for name in ("scale", "model_config", "training_config", "parallelism_config", "framework_config")
+            for name in (
+                "scale",
+                "model_config",
+                "training_config",
+                "parallelism_config",
+                "framework_config",
+            )
         },
     )

@@ -19,10 +19,22 @@ _SETTINGS = (
     ("GPUs", "num_gpus", None),
     ("precision", "training_config.precision", None),
     ("recomputation", "training_config.recomputation", None),
-    ("tensor parallel", "parallelism_config.tensor_model_parallel_size", "tensor_model_parallel_size"),
-    ("pipeline parallel", "parallelism_config.pipeline_model_parallel_size", "pipeline_model_parallel_size"),
+    (
+        "tensor parallel",
+        "parallelism_config.tensor_model_parallel_size",
+        "tensor_model_parallel_size",
+    ),
+    (
+        "pipeline parallel",
+        "parallelism_config.pipeline_model_parallel_size",
+        "pipeline_model_parallel_size",
+    ),
     ("context parallel", "parallelism_config.context_parallel_size", "context_parallel_size"),
-    ("expert parallel", "parallelism_config.expert_model_parallel_size", "expert_model_parallel_size"),
+    (
+        "expert parallel",
+        "parallelism_config.expert_model_parallel_size",
+        "expert_model_parallel_size",
+    ),
     ("bf16", None, "bf16"),
     ("fp8", None, "fp8"),
     ("fp8 recipe", None, "fp8_recipe"),
@@ -38,7 +50,9 @@ _SETTINGS = (
 """What a person asks of a configuration: a title, the field of a result that is compared, and Primus' parameter."""
 
 SHOWN = tuple((title, name) for title, _, name in _SETTINGS if name)
-_MATCHED = tuple((field, name) for _, field, name in _SETTINGS if field and name and field != "optimizer.name")
+_MATCHED = tuple(
+    (field, name) for _, field, name in _SETTINGS if field and name and field != "optimizer.name"
+)
 
 # Python's spelling: a version of Primus before 2026 takes "none" and "false" for words.
 PRECISION_ARGUMENTS = {
@@ -49,9 +63,23 @@ PRECISION_ARGUMENTS = {
 """What makes a configuration train in a precision. MXFP8 and MXFP4 take a configuration of their own."""
 
 _RECOMPUTATION = {
-    "none": ("--recompute_granularity", "None", "--recompute_method", "None", "--recompute_num_layers", "None"),
+    "none": (
+        "--recompute_granularity",
+        "None",
+        "--recompute_method",
+        "None",
+        "--recompute_num_layers",
+        "None",
+    ),
     "selective": ("--recompute_granularity", "selective"),
-    "full": ("--recompute_granularity", "full", "--recompute_method", "uniform", "--recompute_num_layers", "1"),
+    "full": (
+        "--recompute_granularity",
+        "full",
+        "--recompute_method",
+        "uniform",
+        "--recompute_num_layers",
+        "1",
+    ),
 }
 
 
@@ -63,7 +91,9 @@ def differences(configured: Run, reference: Run) -> Iterator[tuple[str, object, 
             yield title, here, there
 
 
-def arguments(run: Run, configuration: Configuration, num_gpus: int, named: object) -> tuple[list[str], list[str]]:
+def arguments(
+    run: Run, configuration: Configuration, num_gpus: int, named: object
+) -> tuple[list[str], list[str]]:
     """Return overrides that give a training the setup of a result, and what can't be taken over, a sentence each.
 
     Without them the configuration would be trained; `named` is the result's file, for messages. Raises UsageError for
@@ -96,5 +126,7 @@ def arguments(run: Run, configuration: Configuration, num_gpus: int, named: obje
     if unknown:
         notes.append(f"it doesn't state {', '.join(unknown)}: Primus' own are kept")
     if run.num_gpus is not None and run.num_gpus != num_gpus:
-        notes.append(f"{run.num_gpus} GPUs trained there, {num_gpus} here: the global batch is the same")
+        notes.append(
+            f"{run.num_gpus} GPUs trained there, {num_gpus} here: the global batch is the same"
+        )
     return words, [f"{named}: {note}" for note in notes]

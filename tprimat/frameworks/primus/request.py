@@ -51,7 +51,9 @@ class PrimusTraining(Request):
     @property
     def division(self) -> dict[str, int]:
         """Sizes of tensor, pipeline and context parallelism."""
-        return dict(zip(("TP", "PP", "CP"), (getattr(self, name) for name in DIVISION), strict=True))
+        return dict(
+            zip(("TP", "PP", "CP"), (getattr(self, name) for name in DIVISION), strict=True)
+        )
 
     @property
     def result_elsewhere(self) -> str | None:

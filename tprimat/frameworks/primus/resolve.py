@@ -69,7 +69,8 @@ class Planner(resolve.Resolver):
         launcher = self.requested.launcher or self.installation.launcher
         if launcher is None or not self.installation.has(launcher):
             raise UsageError(
-                f"{self.installation.path} has no {launcher}: it has {self.installation.launcher}", heading="no-primus"
+                f"{self.installation.path} has no {launcher}: it has {self.installation.launcher}",
+                heading="no-primus",
             )
         self.launcher = launcher
         if self.requested.precision is not None and self.requested.precision not in PRECISIONS:
@@ -85,10 +86,16 @@ class Planner(resolve.Resolver):
         if (
             base.framework != torchtitan.NAME
             and tokenizer.is_mock(self.configuration)
-            and (reason := tokenizer.unobtainable(self.configuration, self.installation, self.environ))
+            and (
+                reason := tokenizer.unobtainable(
+                    self.configuration, self.installation, self.environ
+                )
+            )
         ):
             self.words += self.configuration.arguments_for(tokenizer.null_tokenizer(self.model))
-            self.notes.append(f"{reason[0]}: mock data need none, so NullTokenizer with the same vocabulary is used")
+            self.notes.append(
+                f"{reason[0]}: mock data need none, so NullTokenizer with the same vocabulary is used"
+            )
             self.configuration = base.with_arguments(self.words)
         self.setup = primus_config.setup(self.configuration, self.trains_on[0])
 
@@ -110,7 +117,9 @@ class Planner(resolve.Resolver):
 
     def divide(self, shape: ModelConfig, gpus: int) -> tuple[int, int, int]:
         """Return tensor, pipeline and context parallelism. Raises UsageError if they don't divide the GPUs."""
-        tensor, pipeline, context = (getattr(self.setup.parallelism_config, name) or 1 for name in DIVISION)
+        tensor, pipeline, context = (
+            getattr(self.setup.parallelism_config, name) or 1 for name in DIVISION
+        )
         share = tensor * pipeline * context
         if gpus % share:
             sizes = {"TP": tensor, "PP": pipeline, "CP": context}
@@ -140,7 +149,11 @@ class Planner(resolve.Resolver):
             "seed": seed if isinstance(seed, int) else defaults.SEED,
             "node_index": self.node,
             "result_node": request.num_nodes - 1,
-            "origins": {row.request: settings[row.megatron].text for row in SETTINGS if row.megatron in settings}
+            "origins": {
+                row.request: settings[row.megatron].text
+                for row in SETTINGS
+                if row.megatron in settings
+            }
             | {**(request.origins or {})},
         }
         return PrimusTraining(
@@ -156,9 +169,14 @@ class Planner(resolve.Resolver):
 
     def _machines(self) -> tuple[tuple[int, int], int]:
         """Return how many GPUs train on how many machines, and the number of this one."""
-        nodes, node = _whole(self.environ, "NNODES", 1, least=1), _whole(self.environ, "NODE_RANK", 0, least=0)
+        nodes, node = (
+            _whole(self.environ, "NNODES", 1, least=1),
+            _whole(self.environ, "NODE_RANK", 0, least=0),
+        )
         if node >= nodes:
-            raise UsageError(f"NODE_RANK is {node} with {nodes} nodes; ranks count from 0", heading="wrong-usage")
+            raise UsageError(
+                f"NODE_RANK is {node} with {nodes} nodes; ranks count from 0", heading="wrong-usage"
+            )
         here = self.device.devices if self.device.platform != "cpu" else DEFAULT_GPUS
         if self.requested.num_nodes is None:
             each = self.requested.num_gpus or _whole(self.environ, "GPUS_PER_NODE", here, least=1)
@@ -254,7 +272,9 @@ def model_of(config: Path, installation: Installation, environ: Environ, advice:
 def _sizes(requested: PrimusRequest, base: Configuration, nodes: int) -> list[str]:
     words = [] if requested.steps is None else [base.option("train_iters"), str(requested.steps)]
     fields = ("global_batch_size", "micro_batch_size", "sequence_length", "seed", *DIVISION)
-    words += base.arguments_for({name.replace("sequence", "seq"): getattr(requested, name) for name in fields})
+    words += base.arguments_for(
+        {name.replace("sequence", "seq"): getattr(requested, name) for name in fields}
+    )
     minutes = time_limit.megatrons(requested.time_limit_s, nodes)
     if requested.exit_after_s is not None:
         minutes = max(1, math.ceil(requested.exit_after_s / 60))
@@ -267,12 +287,20 @@ def _whole_batch(configuration: Configuration, gpus: int) -> int | None:
     """Return torchtitan's global batch: unless it is given, one micro-batch of each replica."""
     settings = configuration.settings
     given, micro = settings.count("global_batch_size"), settings.count("micro_batch_size")
-    return given or (micro and micro * gpus // math.prod(settings.count(name) or 1 for name in DIVISION))
+    return given or (
+        micro and micro * gpus // math.prod(settings.count(name) or 1 for name in DIVISION)
+    )
 
 
 def _own_shape(model: Model) -> FieldValues:
     """Return Primus' parameters that make another model's configuration this one's."""
-    names = ("num_layers", "hidden_size", "ffn_hidden_size", "num_attention_heads", "num_query_groups")
+    names = (
+        "num_layers",
+        "hidden_size",
+        "ffn_hidden_size",
+        "num_attention_heads",
+        "num_query_groups",
+    )
     return {
         **{name: getattr(model.shape, name) for name in names},
         "rotary_base": round(float(str(model.settings["rope_theta"]))),
@@ -299,7 +327,11 @@ def _logging(configuration: Configuration) -> list[str]:
     """Return what makes every iteration appear in the log, none of them under torchtitan's profiler."""
     words = []
     # torchtitan's step lines are of level INFO.
-    levels = [level for level in _DOES_NOT_LOG if (level, configuration.framework) != ("INFO", torchtitan.NAME)]
+    levels = [
+        level
+        for level in _DOES_NOT_LOG
+        if (level, configuration.framework) != ("INFO", torchtitan.NAME)
+    ]
     for name in ("stderr_sink_level", "sink_level"):
         level = configuration.settings.value(name)
         if level in levels or (name == "stderr_sink_level" and level is None):
@@ -329,5 +361,7 @@ def _whole(environ: Environ, name: str, default: int, *, least: int) -> int:
     if not text:
         return default
     if not re.fullmatch(r"\d{1,6}", text) or int(text) < least:
-        raise UsageError(f"{name} must be a whole number, at least {least}, not {text!r}", heading="wrong-usage")
+        raise UsageError(
+            f"{name} must be a whole number, at least {least}, not {text!r}", heading="wrong-usage"
+        )
     return int(text)

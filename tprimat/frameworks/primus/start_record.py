@@ -20,7 +20,15 @@ from tprimat.read.parsing.text import Line
 from tprimat.redaction import REMOVED, redacted
 from tprimat.results.fields import JsonObject
 from tprimat.results.result_file import without_secrets
-from tprimat.results.run import Environment, GpuInfo, ModelConfig, ParallelismConfig, Platform, Run, TrainingConfig
+from tprimat.results.run import (
+    Environment,
+    GpuInfo,
+    ModelConfig,
+    ParallelismConfig,
+    Platform,
+    Run,
+    TrainingConfig,
+)
 
 SUFFIX = ".env.json"
 _LOG_ENDINGS = re.compile(r"(?:\.(?:log|txt|out))?(?:\.(?:gz|bz2|xz|zst))?$")
@@ -66,19 +74,26 @@ def path_for(log: Path) -> Path:
 
 def encode(record: StartRecord) -> bytes:
     """Return a record as indented JSON."""
-    return msgspec.json.format(msgspec.json.encode(_known(msgspec.to_builtins(record))), indent=2) + b"\n"
+    return (
+        msgspec.json.format(msgspec.json.encode(_known(msgspec.to_builtins(record))), indent=2)
+        + b"\n"
+    )
 
 
 def _known(fields: JsonObject) -> JsonObject:
     """Return fields without those that hold nothing."""
-    inner = {name: _known(value) if isinstance(value, dict) else value for name, value in fields.items()}
+    inner = {
+        name: _known(value) if isinstance(value, dict) else value for name, value in fields.items()
+    }
     return {name: value for name, value in inner.items() if value not in (None, {}, [])}
 
 
 def read(path: Path) -> StartRecord | None:
     """Return the record in a file; None if there is no such file. Raises UnreadableError for another file."""
     try:
-        record: StartRecord = without_secrets(msgspec.json.decode(files.read_plain(path), type=StartRecord))
+        record: StartRecord = without_secrets(
+            msgspec.json.decode(files.read_plain(path), type=StartRecord)
+        )
         return record
     except FileNotFoundError:
         return None
@@ -90,14 +105,18 @@ def read(path: Path) -> StartRecord | None:
 
 def not_one(path: Path, error: Exception) -> UnreadableError:
     """Return the error for a file that is no record, or of no run."""
-    return UnreadableError(path, f"is not a start record: {error}: move it away from the log", heading="start-record")
+    return UnreadableError(
+        path, f"is not a start record: {error}: move it away from the log", heading="start-record"
+    )
 
 
 def belongs(record: StartRecord, lines: Iterable[Line]) -> bool:
     """Return whether a log with these first lines belongs to the training of a record."""
     is_shortened = REMOVED in record.experiment
     first = islice(lines, _LINES_WITH_NAME)
-    return any(record.experiment in (redacted(line.text) if is_shortened else line.text) for line in first)
+    return any(
+        record.experiment in (redacted(line.text) if is_shortened else line.text) for line in first
+    )
 
 
 def _same_gpu(one: str, other: str) -> bool:
@@ -110,10 +129,19 @@ def applied(run: Run, record: StartRecord) -> Run:
     """Return a run that was read from a log, with what the record of its start knows and the log doesn't state."""
     for name in _MACHINE:
         logged, recorded = getattr(run.gpu_info, name), getattr(record.gpu_info, name)
-        if logged is not None and recorded is not None and logged != recorded and not _same_gpu(logged, recorded):
-            warning = f"the record beside the log ignored: it says {name} {recorded}, the log {logged}"
+        if (
+            logged is not None
+            and recorded is not None
+            and logged != recorded
+            and not _same_gpu(logged, recorded)
+        ):
+            warning = (
+                f"the record beside the log ignored: it says {name} {recorded}, the log {logged}"
+            )
             return msgspec.structs.replace(run, warnings=(*run.warnings, warning))
-    training = run.training_config.over(msgspec.structs.replace(record.training_config, **dict.fromkeys(_NOT_FILLED)))
+    training = run.training_config.over(
+        msgspec.structs.replace(record.training_config, **dict.fromkeys(_NOT_FILLED))
+    )
     parallelism = run.parallelism_config.over(record.parallelism_config)
     changes: JsonObject = {
         # The log of Primus' torchtitan is one of torchtitan's.
@@ -131,7 +159,10 @@ def applied(run: Run, record: StartRecord) -> Run:
     }
     configured = [
         f"{name.replace('_', ' ')} {value}"
-        for logged, filled in ((run.training_config, training), (run.parallelism_config, parallelism))
+        for logged, filled in (
+            (run.training_config, training),
+            (run.parallelism_config, parallelism),
+        )
         for name, value in filled.known().items()
         if getattr(logged, name) is None
     ]

@@ -29,7 +29,9 @@ def missing_folder(configuration: Configuration, installation: Installation) -> 
     return f"tokenizer {name} not found: give its directory with -- {configuration.option('tokenizer_model')} DIR"
 
 
-def unobtainable(configuration: Configuration, installation: Installation, environ: Environ) -> tuple[str, str] | None:
+def unobtainable(
+    configuration: Configuration, installation: Installation, environ: Environ
+) -> tuple[str, str] | None:
     """Return why a tokenizer can't be fetched from the hub, and what to do; None if it can, or isn't needed."""
     name = _named(configuration, installation)
     if name is None or _is_path(name):
@@ -47,9 +49,16 @@ def unobtainable(configuration: Configuration, installation: Installation, envir
     if any(any(cache.glob(saved)) for cache in caches):
         return None
     if environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
-        return f"the tokenizer {name} is not cached, and HF_HUB_OFFLINE forbids downloading it", "unset that once"
+        return (
+            f"the tokenizer {name} is not cached, and HF_HUB_OFFLINE forbids downloading it",
+            "unset that once",
+        )
     token = environ.get("HF_TOKEN") or environ.get("HUGGING_FACE_HUB_TOKEN")
-    files = [Path(environ["HF_TOKEN_PATH"])] if environ.get("HF_TOKEN_PATH") else [cache / "token" for cache in caches]
+    files = (
+        [Path(environ["HF_TOKEN_PATH"])]
+        if environ.get("HF_TOKEN_PATH")
+        else [cache / "token" for cache in caches]
+    )
     if not name.startswith(GATED) or token or any(file.is_file() for file in files):
         return None
     return (
@@ -66,7 +75,9 @@ def is_mock(configuration: Configuration) -> bool:
 
 def _named(configuration: Configuration, installation: Installation) -> str | None:
     """Return the tokenizer that Primus would load; None if it loads none."""
-    kind, name = (configuration.settings.value(each) for each in ("tokenizer_type", "tokenizer_model"))
+    kind, name = (
+        configuration.settings.value(each) for each in ("tokenizer_type", "tokenizer_model")
+    )
     if not isinstance(name, str) or not name or "Null" in str(kind):
         return None
     needs_none = is_mock(configuration) and installation.needs_no_tokenizer()

@@ -16,7 +16,10 @@ from tprimat.settings.rows import SETTINGS
 NAME = "torchtitan"
 
 PARAMETERS = {
-    name: setting.megatron for setting in SETTINGS if setting.megatron for name in setting.torchtitan.split()
+    name: setting.megatron
+    for setting in SETTINGS
+    if setting.megatron
+    for name in setting.torchtitan.split()
 } | {
     "training.mock_data": "mock_data",
     "metrics.log_freq": "log_interval",
@@ -43,7 +46,9 @@ def renamed(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield settings by the names that Primus' Megatron has for them; what has none there keeps its own."""
     for dotted, value in flat(values):
         name = PARAMETERS.get(dotted, dotted)
-        if (name, value) == ("recompute_granularity", "none") or (name == "global_batch_size" and value == -1):
+        if (name, value) == ("recompute_granularity", "none") or (
+            name == "global_batch_size" and value == -1
+        ):
             # No recomputation; as many sequences as the GPUs take at once.
             value = None
         yield name, value
@@ -51,5 +56,10 @@ def renamed(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield _REDUCED[value], True
         if dotted == "model.converters":
             kinds = [str(each) for each in value or ()]
-            yield "fp8", "hybrid" if any("float8" in kind or kind.endswith(".mx") for kind in kinds) else None
+            yield (
+                "fp8",
+                "hybrid"
+                if any("float8" in kind or kind.endswith(".mx") for kind in kinds)
+                else None,
+            )
             yield "fp8_recipe", "mxfp8" if any(kind.endswith(".mx") for kind in kinds) else None

@@ -37,7 +37,9 @@ OPTIONS, NEEDED = "torchtitan/config/job_config.py", "class Compile"
 def too_old(clone: Path) -> str | None:
     """Return why a clone is too old, and what to do; None if it isn't."""
     options = clone / OPTIONS
-    if (clone / REGISTRY).is_file() or (options.is_file() and NEEDED in options.read_text(encoding="utf-8")):
+    if (clone / REGISTRY).is_file() or (
+        options.is_file() and NEEDED in options.read_text(encoding="utf-8")
+    ):
         return None
     return f"{clone} is older than torchtitan 0.2.0, which lacks --compile.enable: git -C {clone} checkout v0.2.2"
 
@@ -58,7 +60,9 @@ class Resolver(ExternalResolver):
                 heading="unknown-model",
             )
         if self.requested.scale not in (None, scales.FULL) or self.requested.shape is not None:
-            raise UsageError("torchtitan trains Llama 3.1 8B at full size only", heading="unknown-scale")
+            raise UsageError(
+                "torchtitan trains Llama 3.1 8B at full size only", heading="unknown-scale"
+            )
         super().prepare()
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
@@ -96,7 +100,9 @@ LAUNCHER = Torchtitan()
 def options(request: Request) -> list[str]:
     """Return the options of torchtitan's releases 0.2.0 to 0.2.2."""
     # Its schedules have other names: none of them is needed.
-    settings = launched("torchtitan", described(request, recomputation="none"), but=("optimizer", "schedule"))
+    settings = launched(
+        "torchtitan", described(request, recomputation="none"), but=("optimizer", "schedule")
+    )
     # From 0.2.1 on the seed has the name of the rows.
     if "class Debug" not in (CLONE.folder() / OPTIONS).read_text(encoding="utf-8"):
         settings["training.seed"] = settings.pop("debug.seed")

@@ -28,7 +28,9 @@ def requested() -> Any:
     from torchtitan.models.llama3 import config_registry
 
     request = Request.from_arguments(shlex.split(os.environ[REQUEST]))
-    chosen = launched("torchtitan", recipe.described(request, recomputation="none"), but=("optimizer", "schedule"))
+    chosen = launched(
+        "torchtitan", recipe.described(request, recomputation="none"), but=("optimizer", "schedule")
+    )
     config: Any = config_registry.llama3_8b()
     # Its own default profiles every hundredth step.
     config.profiler.enable_profiling = False
@@ -48,7 +50,9 @@ def requested() -> Any:
         config.activation_checkpoint = None
     if not hasattr(config.training, "seq_len"):
         # From 2026-08-20 on in tokens.
-        length, micro, batch = _taken(chosen, "training", "seq_len", "local_batch_size", "global_batch_size").values()
+        length, micro, batch = _taken(
+            chosen, "training", "seq_len", "local_batch_size", "global_batch_size"
+        ).values()
         config.training.max_context_length = length
         config.training.num_tokens_per_microbatch_per_dp_rank = micro * length
         config.training.num_tokens_per_train_step = batch * length

@@ -92,13 +92,19 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
         self._values = recording.values
         with self._errors():
             stated = self._options.known.training_config
-            shown = describe(args, model, self._optimizer, stated, recording.platform, state.max_steps)
+            shown = describe(
+                args, model, self._optimizer, stated, recording.platform, state.max_steps
+            )
             recording.start(shown, step=state.global_step)
         self._undo = contextlib.ExitStack()
         # A hook within a compiled graph would break it in two.
         if model is not None and not args.torch_compile:
-            self._undo.callback(model.register_forward_hook(self._forward_seen, with_kwargs=True).remove)
-        self._undo.enter_context(_watched_program(self.failed, partial(self._end, outcome.PROGRAM_ENDED)))
+            self._undo.callback(
+                model.register_forward_hook(self._forward_seen, with_kwargs=True).remove
+            )
+        self._undo.enter_context(
+            _watched_program(self.failed, partial(self._end, outcome.PROGRAM_ENDED))
+        )
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """End the pause of an evaluation, of saving, or between epochs: the loader's start is part of a step."""
@@ -120,9 +126,13 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
             if losses and all(summed for _, summed in losses):
                 # Each is a share of the whole batch's mean: their sum, not their mean, is the loss. And if
                 # the tokens of all processes were counted, of all of those.
-                everywhere = args.world_size if getattr(args, "average_tokens_across_devices", False) else 1
+                everywhere = (
+                    args.world_size if getattr(args, "average_tokens_across_devices", False) else 1
+                )
                 scale = float(len(losses) * everywhere)
-            self._recording.step_end(state.global_step, self._values.of([loss for loss, _ in losses], norm, scale))
+            self._recording.step_end(
+                state.global_step, self._values.of([loss for loss, _ in losses], norm, scale)
+            )
         # The Trainer's own callbacks come first and have decided this.
         if control.should_evaluate or control.should_save:
             self._recorder.pause("evaluation" if control.should_evaluate else "checkpoint")
@@ -133,11 +143,19 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Pause: what an epoch ends with is no part of a step."""
-        self._recorder.pause("evaluation" if control.should_evaluate else "checkpoint" if control.should_save else None)
+        self._recorder.pause(
+            "evaluation"
+            if control.should_evaluate
+            else "checkpoint"
+            if control.should_save
+            else None
+        )
         whole = sizes_of(args, self._options.known.training_config).global_batch_size
         dataset: Any = getattr(kwargs.get("train_dataloader"), "dataset", None)
         if self._recording and whole and hasattr(dataset, "__len__"):
-            self._recording.batch_varies |= len(dataset) % whole > 0 and state.global_step < state.max_steps
+            self._recording.batch_varies |= (
+                len(dataset) % whole > 0 and state.global_step < state.max_steps
+            )
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         """Keep what the Trainer logs of a step after its end."""
@@ -155,7 +173,9 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Write the result."""
         self._end(
-            outcome.of_end(state.global_step, state.max_steps, self.stop_reason, "the training stopped early"),
+            outcome.of_end(
+                state.global_step, state.max_steps, self.stop_reason, "the training stopped early"
+            ),
             regular=True,
         )
 
@@ -164,7 +184,9 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
         if self._recording:
             self._recording.end(ended, regular=regular)
 
-    def _forward_seen(self, module: Any, inputs: Any, named: Mapping[str, Any], output: Any) -> None:
+    def _forward_seen(
+        self, module: Any, inputs: Any, named: Mapping[str, Any], output: Any
+    ) -> None:
         if not module.training or self._recorder.paused:
             return
         self._recorder.lap()
@@ -173,7 +195,9 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
             loss = output[0] if getattr(output[0], "numel", lambda: 0)() == 1 else None
         if loss is not None:
             # At once: the Trainer multiplies it in place.
-            self._losses.append((self._values.take(LOSS, loss), named.get("num_items_in_batch") is not None))
+            self._losses.append(
+                (self._values.take(LOSS, loss), named.get("num_items_in_batch") is not None)
+            )
 
     def _amend(self, records: Sequence[Record]) -> Sequence[Record]:
         """Return the records with what the Trainer logged of them, and without losses that are doubtful."""
@@ -206,15 +230,21 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
         reference, own = statistics.fmean(logged), statistics.fmean(returned)
         tolerance = ALONE_TOLERANCE if self._args.world_size == 1 else AMONG_OTHERS_TOLERANCE
         if abs(reference - own) > ROUNDED + tolerance * abs(reference):
-            self._loss_doubt = f"the model returns {own:.4f} on average, and the Trainer logs {reference:.4f}"
+            self._loss_doubt = (
+                f"the model returns {own:.4f} on average, and the Trainer logs {reference:.4f}"
+            )
             self._values.is_global = True
 
     def warnings(self) -> list[str]:
         """Return what is doubtful of the losses and of the batch."""
         warnings = []
         if self._loss_doubt is not None:
-            instead = ": losses from the Trainer's log are used" if self._each_step_is_logged else ""
-            warnings.append(f"the model's losses differ from the training loss: {self._loss_doubt}{instead}")
+            instead = (
+                ": losses from the Trainer's log are used" if self._each_step_is_logged else ""
+            )
+            warnings.append(
+                f"the model's losses differ from the training loss: {self._loss_doubt}{instead}"
+            )
         if self._recording and self._recording.batch_varies:
             warnings.append(
                 "the last steps of an epoch have fewer sequences, so there is no throughput in tokens: set "
@@ -224,11 +254,15 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
 
 
 @contextlib.contextmanager
-def _watched_program(failed: Callable[[BaseException], None], ended: Callable[[], None]) -> Iterator[None]:
+def _watched_program(
+    failed: Callable[[BaseException], None], ended: Callable[[], None]
+) -> Iterator[None]:
     """Call these if the program ends in the midst: the Trainer tells its callbacks of no exception."""
     usual = sys.excepthook
 
-    def uncaught(kind: type[BaseException], exception: BaseException, trace: TracebackType | None) -> None:
+    def uncaught(
+        kind: type[BaseException], exception: BaseException, trace: TracebackType | None
+    ) -> None:
         failed(exception)
         usual(kind, exception, trace)
 

@@ -7,7 +7,13 @@ from typing import Any
 import msgspec
 
 from tprimat.record import shapes
-from tprimat.record.describe import of_fp32, optimizer_settings, parameter_dtypes, recomputation, undivided
+from tprimat.record.describe import (
+    of_fp32,
+    optimizer_settings,
+    parameter_dtypes,
+    recomputation,
+    undivided,
+)
 from tprimat.results.run import ModelConfig, ParallelismConfig, Run, TrainingConfig
 
 NAME = "TrainerBenchmarkCallback"
@@ -20,17 +26,24 @@ def sizes_of(args: Any, stated: TrainingConfig) -> TrainingConfig:
     return msgspec.structs.replace(stated, global_batch_size=whole, micro_batch_size=micro)
 
 
-def describe(args: Any, model: Any, optimizer: Any, stated: TrainingConfig, platform: Any, max_steps: int) -> Run:
+def describe(
+    args: Any, model: Any, optimizer: Any, stated: TrainingConfig, platform: Any, max_steps: int
+) -> Run:
     """Return all that can be known of a training before its first step."""
     warnings = []
     # Not the stated sizes, so that it is seen if they differ from these.
     sizes = sizes_of(args, TrainingConfig())
     strategy = _strategy(args)
     if stated.sequence_length is None:
-        warnings.append(f"sequence_length unknown: not in TrainingArguments; pass sequence_length= to {NAME}")
+        warnings.append(
+            f"sequence_length unknown: not in TrainingArguments; pass sequence_length= to {NAME}"
+        )
     parallelism = undivided(strategy, args.world_size, args.gradient_accumulation_steps)
     shape = (shapes.of_module(model) if model is not None else None) or ModelConfig()
-    if getattr(args, "parallelism_config", None) is not None or (getattr(model, "tp_size", None) or 1) > 1:
+    if (
+        getattr(args, "parallelism_config", None) is not None
+        or (getattr(model, "tp_size", None) or 1) > 1
+    ):
         # Then these processes are no replicas, and what was multiplied above isn't the global batch.
         sizes = msgspec.structs.replace(sizes, global_batch_size=stated.global_batch_size)
         parallelism = ParallelismConfig(
@@ -84,4 +97,6 @@ def _precision(args: Any, model: Any, platform: Any) -> tuple[str | None, str | 
     if whole:
         return of_fp32("32-true", platform)
     true = {"bfloat16": ("bf16", "bf16-true"), "float16": ("fp16", "16-true")}
-    return true.get(dtypes[0], (None, None)) if len(dtypes) == 1 else (None, ", ".join(dtypes) or None)
+    return (
+        true.get(dtypes[0], (None, None)) if len(dtypes) == 1 else (None, ", ".join(dtypes) or None)
+    )

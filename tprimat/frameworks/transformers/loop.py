@@ -49,7 +49,9 @@ class RequestedTrainerBenchmark(TrainerBenchmarkCallback):  # type: ignore[misc,
     """Times the steps of a training that a request describes, and ends it, in good order, when its time is up."""
 
     def __init__(self, training: Recipe, process: Process) -> None:
-        super().__init__(training.request.output_dir, setup=training.setup(), on_step=reporter(process.rank))
+        super().__init__(
+            training.request.output_dir, setup=training.setup(), on_step=reporter(process.rank)
+        )
         self._request = training.request
         self._process = process
 
@@ -57,7 +59,10 @@ class RequestedTrainerBenchmark(TrainerBenchmarkCallback):  # type: ignore[misc,
         """Start the first step."""
         super().on_train_begin(args, state, control, **kwargs)
         self._limit = TimeLimit(
-            self._request.steps, self._request.time_limit_s, self._process.world_size, self._process.agree
+            self._request.steps,
+            self._request.time_limit_s,
+            self._process.world_size,
+            self._process.agree,
         )
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -88,7 +93,9 @@ class Sequences:
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """Return several at once, as torch's loader asks if it can."""
         rows = self._training.source.in_order(
-            np.asarray(indices), self._training.request.global_batch_size, self._training.request.sequence_length
+            np.asarray(indices),
+            self._training.request.global_batch_size,
+            self._training.request.sequence_length,
         )
         return [{"input_ids": row, "labels": row} for row in torch.from_numpy(rows)]
 
@@ -109,7 +116,9 @@ class Pretraining(Trainer):  # type: ignore[misc]  # untyped here
         return SequentialSampler(self.train_dataset)
 
 
-def _trainer(training: Recipe, process: Process, recording: TrainerBenchmarkCallback, scratch: str) -> Trainer:
+def _trainer(
+    training: Recipe, process: Process, recording: TrainerBenchmarkCallback, scratch: str
+) -> Trainer:
     several = process.world_size > 1
     arguments = TrainingArguments(
         output_dir=scratch,

@@ -56,7 +56,9 @@ class Sampler:
         gpus_unknown: why no GPU is read; None if they are.
     """
 
-    def __init__(self, platform: Platform, devices: Sequence[Device] = (), *, with_siblings: bool = False) -> None:
+    def __init__(
+        self, platform: Platform, devices: Sequence[Device] = (), *, with_siblings: bool = False
+    ) -> None:
         self.unknown: str | None = None
         self.gpus_unknown = why_unreadable(platform, devices)
         gpus = () if self.gpus_unknown else tuple(device.id for device in devices)
@@ -110,7 +112,11 @@ class Sampler:
                 (sys.executable, "-m", __name__, *arguments),
                 # In the current directory `-m` would import a json.py that lies there.
                 cwd=sys.prefix,
-                env={**os.environ, "PYTHONPATH": python_path(), VARIABLE: _absolute(os.environ.get(VARIABLE, ""))},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": python_path(),
+                    VARIABLE: _absolute(os.environ.get(VARIABLE, "")),
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=handle,
                 stderr=subprocess.DEVNULL,
@@ -142,12 +148,18 @@ def choose(telemetry: str) -> None:
         os.environ[VARIABLE] = _absolute(chosen)
     elif chosen not in ("", OFF):
         problem = f"{VARIABLE}={chosen} is unknown"
-        raise UsageError(problem, hint=f"set it to {OFF} or {REPLAY}FILE, or unset it", heading="wrong-usage")
+        raise UsageError(
+            problem, hint=f"set it to {OFF} or {REPLAY}FILE, or unset it", heading="wrong-usage"
+        )
 
 
 def _absolute(chosen: str) -> str:
     """Return a value of VARIABLE that means the same file in every directory."""
-    return f"{REPLAY}{Path(chosen.removeprefix(REPLAY)).absolute()}" if chosen.startswith(REPLAY) else chosen
+    return (
+        f"{REPLAY}{Path(chosen.removeprefix(REPLAY)).absolute()}"
+        if chosen.startswith(REPLAY)
+        else chosen
+    )
 
 
 def why_unreadable(platform: Platform, devices: Sequence[Device]) -> str | None:
@@ -169,13 +181,17 @@ def source_of(arguments: Sequence[str]) -> Source | None:
     if not chosen.startswith(REPLAY):
         return LiveSource(platform, gpus, int(root))  # type: ignore[arg-type]
     try:
-        recorded = trace.decode(read_plain(Path(chosen.removeprefix(REPLAY)), LARGEST_TRACE).splitlines())
+        recorded = trace.decode(
+            read_plain(Path(chosen.removeprefix(REPLAY)), LARGEST_TRACE).splitlines()
+        )
     except OSError:
         return None
     return ReplaySource(recorded) if recorded else None
 
 
-def sample(source: Source, write: Callable[[bytes], Any], is_stopped: Callable[[float], bool]) -> None:
+def sample(
+    source: Source, write: Callable[[bytes], Any], is_stopped: Callable[[float], bool]
+) -> None:
     """Read until stopped, then a last time. `write` takes a line; `is_stopped` waits for up to so many seconds."""
     write(trace.encode(source.header))
     began = time.monotonic()
@@ -189,7 +205,11 @@ def sample(source: Source, write: Callable[[bytes], Any], is_stopped: Callable[[
         if stopped:
             return
         now = time.monotonic()
-        due = max(EVERY_S - (now - started), REST_PER_READING * (now - started), SHARE_OF_ELAPSED * (now - began))
+        due = max(
+            EVERY_S - (now - started),
+            REST_PER_READING * (now - started),
+            SHARE_OF_ELAPSED * (now - began),
+        )
         stopped = is_stopped(0.0 if isinstance(source, ReplaySource) else due)
 
 

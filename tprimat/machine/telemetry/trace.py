@@ -68,7 +68,9 @@ class LiveSource:
     `gpus` has the GpuState.id of each GPU that trains; the process `pid` and its children belong to the training.
     """
 
-    def __init__(self, platform: Platform, gpus: Sequence[str], pid: int, host: Host | None = None) -> None:
+    def __init__(
+        self, platform: Platform, gpus: Sequence[str], pid: int, host: Host | None = None
+    ) -> None:
         host = host or Host()
         vendors = {"nvd": nvidia, "amd": amd}
         self._gpus: nvidia.Reader | amd.Reader | None = None
@@ -93,7 +95,9 @@ class ReplaySource:
     """A recorded trace, played from now on: its first reading is now, the others come at their distances."""
 
     def __init__(self, trace: Trace) -> None:
-        self.header = msgspec.structs.replace(trace.header, unknown=(REPLAYED, *trace.header.unknown))
+        self.header = msgspec.structs.replace(
+            trace.header, unknown=(REPLAYED, *trace.header.unknown)
+        )
         self._left = iter(trace.samples)
         self._shift: float | None = None
 
@@ -140,6 +144,11 @@ def decode(lines: Iterable[bytes]) -> Trace | None:
 
 def mean_utilisation(trace: Trace | None, start: float, end: float) -> float | None:
     """Return the mean over all GPUs and the readings between two moments, percent; None if there are none."""
-    gpus = (gpu for sample in (trace.samples if trace else ()) if start <= sample.at <= end for gpu in sample.gpus)
+    gpus = (
+        gpu
+        for sample in (trace.samples if trace else ())
+        if start <= sample.at <= end
+        for gpu in sample.gpus
+    )
     values = [gpu.utilisation_percent for gpu in gpus if gpu.utilisation_percent is not None]
     return sum(values) / len(values) if values else None

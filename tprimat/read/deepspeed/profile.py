@@ -53,19 +53,30 @@ class Profile:
             value, unit = number(row[2]), row[3] + row[4]
             if value is not None:
                 # "ms" is milliseconds, "M" a million; "TFLOPS" a rate.
-                self._rows[" ".join(row[1].lower().split())] = value * _SECONDS.get(unit, _FACTOR[row[3]])
+                self._rows[" ".join(row[1].lower().split())] = value * _SECONDS.get(
+                    unit, _FACTOR[row[3]]
+                )
 
     def state(self, stated: LoggedValues) -> None:
         """State what the block says of the setup."""
         for name, field in _SETUP.items():
             if name in self._rows:
-                state(stated, field, count(self._rows[name]), f"{name}: {self._rows[name]:g}", self._line, COMPUTED)
+                state(
+                    stated,
+                    field,
+                    count(self._rows[name]),
+                    f"{name}: {self._rows[name]:g}",
+                    self._line,
+                    COMPUTED,
+                )
 
     def figures(self) -> Figures:
         """Return what the block measured, by names of native_metrics; its FLOPS estimate the backward pass."""
         figures: Figures = {} if self.step is None else {"profile_step": float(self.step)}
         for start, name, factor in _FIGURES:
-            value = next((value for row, value in self._rows.items() if row.startswith(start)), None)
+            value = next(
+                (value for row, value in self._rows.items() if row.startswith(start)), None
+            )
             if value is not None:
                 figures.setdefault(name, value * factor)
         return figures

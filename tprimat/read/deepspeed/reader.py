@@ -49,7 +49,12 @@ _PARTS = re.compile(r"time \(ms\) \|(.{1,4000})")
 _PART = re.compile(rf"\b(fwd|bwd|bwd_inner|bwd_allreduce|step|forward|backward): *({_NUMBER})")
 _STATEMENTS = statements(
     *(
-        (f"{name} ...", count, 1, rf"^\s*(?:\[(?!config\.py)[^\]]*\]:?\s*)*{name} \.{{3,}} (?P<{field}>\d{{1,15}})\s*$")
+        (
+            f"{name} ...",
+            count,
+            1,
+            rf"^\s*(?:\[(?!config\.py)[^\]]*\]:?\s*)*{name} \.{{3,}} (?P<{field}>\d{{1,15}})\s*$",
+        )
         # Arguments of Megatron as the first versions with DeepSpeed called them; in DeepSpeed's own configuration
         # world_size is something else (setup.py).
         for name, field in names("deepspeed").items()
@@ -111,7 +116,14 @@ class Reader(StepReader):
     run_type = DeepspeedRun
     signs = ("SamplesPerSec=", "iter time (s):")
     tells = (
-        *("skipped=", "time (ms)", "Profile Summary", "exits successfully", "[engine.py:", "actual seqlen:"),
+        *(
+            "skipped=",
+            "time (ms)",
+            "Profile Summary",
+            "exits successfully",
+            "[engine.py:",
+            "actual seqlen:",
+        ),
         *setup.SIGNS,
     )
     statements = _STATEMENTS
@@ -157,7 +169,11 @@ class Reader(StepReader):
             self.has_own_lines = True
             self._set_rate()
         elif "time (ms)" in text and (found := _PARTS.search(text)):
-            parts = {name: value for name, printed in _PART.findall(found[1]) if (value := number(printed)) is not None}
+            parts = {
+                name: value
+                for name, printed in _PART.findall(found[1])
+                if (value := number(printed)) is not None
+            }
             # Under a pipeline, Megatron's own timers print zeros.
             if any(parts.values()) and all(value < 1e12 for value in parts.values()):
                 for name, value in parts.items():
@@ -168,7 +184,11 @@ class Reader(StepReader):
         if "exits successfully" in text and (exited := _EXITED.search(text)):
             self._exited.add(exited[1])
             self.sorter.pending.marks["success"] = line.number
-        elif not self.has_own_lines and ("[INFO]" in text or "actual seqlen:" in text) and _ENGINE.search(text):
+        elif (
+            not self.has_own_lines
+            and ("[INFO]" in text or "actual seqlen:" in text)
+            and _ENGINE.search(text)
+        ):
             self.has_own_lines = True
         super().other(line)
 
@@ -177,14 +197,19 @@ class Reader(StepReader):
         last = self.sorter.last
         self._kinds.add(kind)
         if self._current.step != step or kind in self._kinds_of_current:
-            self._current, self._kinds_of_current = Record(step, line.number, stamp=last_stamp(line.text[:200])), set()
+            self._current, self._kinds_of_current = (
+                Record(step, line.number, stamp=last_stamp(line.text[:200])),
+                set(),
+            )
             self.sorter.take(self._current)
             self._set_rate()
         self._kinds_of_current.add(kind)
         for name, value in printed.items():
             self._current.put(name, value)
         if kind == "pipeline":
-            self._current.window = step - last.step if last is not None and 0 < last.step < step else None
+            self._current.window = (
+                step - last.step if last is not None and 0 < last.step < step else None
+            )
         elif printed["samples_per_second"] is None:
             self._cumulative_only = True
 
@@ -198,9 +223,23 @@ class Reader(StepReader):
         training, stated, profile = run.training, run.stated, self._profile
         is_last, records = training is self.sorter.trainings[-1], training.ordered()
         # Of several nodes a log may hold the launcher of one.
-        if is_last and self._exited and len(self._exited) >= (stated.count("data_parallel_size") or 0):
-            state(stated, "num_gpus", len(self._exited), f"{len(self._exited)} processes exit successfully", 1, ECHOED)
-        if stated.count("tensor_model_parallel_size") is None and stated.count("pipeline_model_parallel_size") is None:
+        if (
+            is_last
+            and self._exited
+            and len(self._exited) >= (stated.count("data_parallel_size") or 0)
+        ):
+            state(
+                stated,
+                "num_gpus",
+                len(self._exited),
+                f"{len(self._exited)} processes exit successfully",
+                1,
+                ECHOED,
+            )
+        if (
+            stated.count("tensor_model_parallel_size") is None
+            and stated.count("pipeline_model_parallel_size") is None
+        ):
             setup.world_from_replicas(stated)
             state(stated, "only_data_parallel", True)
         _state_planned(stated)
@@ -210,10 +249,16 @@ class Reader(StepReader):
                 "sequence length unknown: a sample is a pair of sequences, padded to the length that is stated"
             )
         profile.state(stated)
-        run.timed = [record for record in records if record.seconds is None and record.native.get("samples_per_second")]
+        run.timed = [
+            record
+            for record in records
+            if record.seconds is None and record.native.get("samples_per_second")
+        ]
         for record in run.timed:
             record.window = 1
-        pipelined = [record for record in records if "pipeline" in self._kinds and record.window is None]
+        pipelined = [
+            record for record in records if "pipeline" in self._kinds and record.window is None
+        ]
         if pipelined and len(records) > 1:
             pipelined[0].window = min(records[0].step, records[1].step - records[0].step)
         if run.timed:
@@ -221,9 +266,13 @@ class Reader(StepReader):
                 "no step times: the timer prints samples/s, and the log doesn't state the global batch size"
             )
         elif self._cumulative_only:
-            run.unknown["step_times"] = "no step times: this version prints only a mean since the second step"
+            run.unknown["step_times"] = (
+                "no step times: this version prints only a mean since the second step"
+            )
         if is_last and self._skipped:
-            training.warnings.append(f"{self._skipped} optimizer steps skipped on overflow; they count, and are faster")
+            training.warnings.append(
+                f"{self._skipped} optimizer steps skipped on overflow; they count, and are faster"
+            )
         profile_only = profile.step is not None and not records
         kinds = ", ".join(sorted(self._kinds)) or ("flops profiler" if profile_only else "engine")
         run.log_format = f"deepspeed ({kinds})"
@@ -233,7 +282,9 @@ class Reader(StepReader):
         run.fixed = outcome_of(ending_of(ended=True)) if profile_only else None
         self.figures = profile.figures()
         # The first print of the parts is excluded as warm-up.
-        run.breakdown = {name: statistics.fmean(ms[1:] or ms) / 1e3 for name, ms in self._milliseconds.items()}
+        run.breakdown = {
+            name: statistics.fmean(ms[1:] or ms) / 1e3 for name, ms in self._milliseconds.items()
+        }
         if is_last and not run.breakdown:
             run.breakdown = profile.breakdown()
 
@@ -242,6 +293,19 @@ def _state_planned(stated: LoggedValues) -> None:
     """State the steps of an epoch's micro-batches, if a script announces epochs."""
     epochs, micro = stated.count("epochs"), stated.count("micro_batches_per_epoch")
     accumulation = stated.count("gradient_accumulation_steps")
-    if stated.count("max_steps") is None and epochs and micro and accumulation and micro % accumulation == 0:
+    if (
+        stated.count("max_steps") is None
+        and epochs
+        and micro
+        and accumulation
+        and micro % accumulation == 0
+    ):
         source = stated["micro_batches_per_epoch"]
-        state(stated, "max_steps", epochs * (micro // accumulation), source.text, source.line, COMPUTED)
+        state(
+            stated,
+            "max_steps",
+            epochs * (micro // accumulation),
+            source.text,
+            source.line,
+            COMPUTED,
+        )

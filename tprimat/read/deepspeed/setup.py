@@ -41,8 +41,18 @@ _STATEMENTS = statements(
         COMPUTED,
         rf"{_CONFIG}(?P<precision>(?:fp16_enabled|b?float16_(?:enabled|config))[ .]+.{{1,200}}?)\s*$",
     ),
-    ("zero_o", _strategy, COMPUTED, rf"{_CONFIG}zero_optimization_stage[ .]+(?P<strategy_name>\S{{1,200}})\s*$"),
-    ("parameter_par", count, COMPUTED, r"\bdata_parallel_size: (?P<data_parallel_size>\d{1,7}), parameter_par"),
+    (
+        "zero_o",
+        _strategy,
+        COMPUTED,
+        rf"{_CONFIG}zero_optimization_stage[ .]+(?P<strategy_name>\S{{1,200}})\s*$",
+    ),
+    (
+        "parameter_par",
+        count,
+        COMPUTED,
+        r"\bdata_parallel_size: (?P<data_parallel_size>\d{1,7}), parameter_par",
+    ),
     (
         "CONFIG: micro",
         count,
@@ -52,9 +62,19 @@ _STATEMENTS = statements(
     ),
     ("dist_world", count, COMPUTED, r"\bdist_world_size=(?P<num_gpus>\d{1,7})\b"),
     ("num_local", _product, ECHOED, r"\b(?P<num_gpus>nnodes=\d{1,6}, num_local_procs=\d{1,4})\b"),
-    ("DeepSpeed info", str, COMPUTED, r"DeepSpeed info: version=(?P<deepspeed_version>[\w.+-]{1,40})"),
+    (
+        "DeepSpeed info",
+        str,
+        COMPUTED,
+        r"DeepSpeed info: version=(?P<deepspeed_version>[\w.+-]{1,40})",
+    ),
     # BF16 has no dynamic loss scale.
-    ("Attempted loss scale", lambda _: "fp16", ECHOED, r"\b(?P<precision>Skipping step\. Attempted loss scale): \d"),
+    (
+        "Attempted loss scale",
+        lambda _: "fp16",
+        ECHOED,
+        r"\b(?P<precision>Skipping step\. Attempted loss scale): \d",
+    ),
 )
 
 

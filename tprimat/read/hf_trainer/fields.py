@@ -90,7 +90,9 @@ AXOLOTL = ("tokens/train_per_sec_per_gpu", "memory/max_active (GiB)", "memory/ma
 
 def is_record(entry: Mapping[str, object]) -> bool:
     """Return whether a dictionary describes training steps, not an evaluation or the whole training."""
-    return "loss" in entry and bool(entry.keys() & {"learning_rate", "epoch", "grad_norm", "step", "iteration"})
+    return "loss" in entry and bool(
+        entry.keys() & {"learning_rate", "epoch", "grad_norm", "step", "iteration"}
+    )
 
 
 def printed_step(entry: Mapping[str, object]) -> tuple[int | None, int | None]:
@@ -115,7 +117,9 @@ def summary_of(entry: Mapping[str, object], steps: int | None = None, before: in
     return figures
 
 
-def add_record(training: LoggedTraining, step: int, line: int, entry: Mapping[str, object], window: int) -> None:
+def add_record(
+    training: LoggedTraining, step: int, line: int, entry: Mapping[str, object], window: int
+) -> None:
     """Add the record of a dictionary to a training, as its last one."""
     record = Record(step, line, window=window)
     record.put_all(entry, _NAMES)
@@ -144,7 +148,12 @@ def since_start(entry: Mapping[str, object], step: int, seconds: float) -> float
 
 
 def builder(
-    training: LoggedTraining, form: str, name: str = "hf_trainer", *, numbered: bool = True, **known: Any
+    training: LoggedTraining,
+    form: str,
+    name: str = "hf_trainer",
+    *,
+    numbered: bool = True,
+    **known: Any,
 ) -> RunBuilder:
     """Return what makes the Run of a training of the Trainer, from a form of its log.
 

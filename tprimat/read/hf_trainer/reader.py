@@ -21,7 +21,14 @@ from tprimat.read.parsing.options import COMPUTED, NAMED, options_in
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
 from tprimat.read.parsing.text import Line, Stamp, last_stamp, without_prefixes
-from tprimat.read.parsing.values import LoggedValues, count, number, read_statements, state, statements
+from tprimat.read.parsing.values import (
+    LoggedValues,
+    count,
+    number,
+    read_statements,
+    state,
+    statements,
+)
 
 _DICTIONARY = re.compile(r"\{'[^{}]{1,20000}\}")
 _PAIR = re.compile(r"'([^']{1,120})'\s*:\s*(?:'([^']*)'|\"([^\"]*)\"|([^,'\"{}\s][^,'\"{}]*))")
@@ -45,7 +52,10 @@ _FIELDS = {
     "Trainable parameters": "trainable_parameters",
 }
 _STATEMENTS = statements(
-    *((" = ", count, COMPUTED, rf"\b{words} = (?P<{field}>[\d,]{{1,19}})") for words, field in _FIELDS.items()),
+    *(
+        (" = ", count, COMPUTED, rf"\b{words} = (?P<{field}>[\d,]{{1,19}})")
+        for words, field in _FIELDS.items()
+    ),
     (
         "Max memory: ",
         str,
@@ -194,10 +204,14 @@ class Reader:
         if place is None or last is None or place >= last:
             return training
         if place <= next(each.place for each in entries if each.place is not None):
-            self._trainings.append(_Training(around=LogContext(stated=LoggedValues(training.around.stated))))
+            self._trainings.append(
+                _Training(around=LogContext(stated=LoggedValues(training.around.stated)))
+            )
             return self._trainings[-1]
         training.entries = [each for each in entries if each.place is None or each.place < place]
-        training.dropped += [each for each in entries if each.place is not None and each.place >= place]
+        training.dropped += [
+            each for each in entries if each.place is not None and each.place >= place
+        ]
         training.again.append(entry.line)
         noun = "epoch" if entry.printed is None else "step"
         training.warnings.append(
@@ -212,19 +226,27 @@ class Reader:
         steps = _steps_of(entries, stated)
         for entry, step in zip(entries, steps.steps, strict=True):
             before = training.last.step if training.last else 0
-            fields.add_record(training, step, entry.line, entry.values, step - before if steps.evidence else 1)
+            fields.add_record(
+                training, step, entry.line, entry.values, step - before if steps.evidence else 1
+            )
             training.records[step].stamp = entry.stamp
         step_at = {entry.place: step for entry, step in zip(entries, steps.steps, strict=True)}
         dropped = [each for each in training.dropped if each.place in step_at]
-        training.lost = [Record(step_at[each.place], each.line, stamp=each.stamp) for each in dropped]
+        training.lost = [
+            Record(step_at[each.place], each.line, stamp=each.stamp) for each in dropped
+        ]
         records = training.ordered()
-        interval = stated.count("logging_steps") or (records[1].window if len(records) > 1 else None)
+        interval = stated.count("logging_steps") or (
+            records[1].window if len(records) > 1 else None
+        )
         if records and interval:
             # In a log that begins in the middle, the first record averages as many steps as the others.
             records[0].window = min(records[0].window or interval, interval)
         unknown = {}
         if steps.evidence is None:
-            unknown["steps"] = "step numbers are ambiguous: records are numbered in order, one step each"
+            unknown["steps"] = (
+                "step numbers are ambiguous: records are numbered in order, one step each"
+            )
         elif entries:
             training.warnings.append(f"step numbers derived from {steps.evidence}")
         notes = fields.evaluations_note(training.evaluations)
@@ -239,14 +261,22 @@ class Reader:
             training.warnings.append(fields.resumed_warning(resumed))
         # The bar of a training that logs every tenth step goes on to the end: 25/25, after a record at step 20.
         planned = stated.count("max_steps")
-        reached = planned is not None and self._bars.get(planned) == planned and training is self._trainings[-1]
-        is_axolotl = self._axolotl or any(key in entry.values for entry in entries for key in fields.AXOLOTL)
+        reached = (
+            planned is not None
+            and self._bars.get(planned) == planned
+            and training is self._trainings[-1]
+        )
+        is_axolotl = self._axolotl or any(
+            key in entry.values for entry in entries for key in fields.AXOLOTL
+        )
         return fields.builder(
             training,
             "console",
             "axolotl" if is_axolotl else "hf_trainer",
             numbered=steps.evidence is not None,
-            figures=fields.summary_of(summaries[0], training.reached or stated.count("max_steps"), resumed)
+            figures=fields.summary_of(
+                summaries[0], training.reached or stated.count("max_steps"), resumed
+            )
             if summaries
             else {},
             unknown=unknown,
@@ -258,7 +288,9 @@ class Reader:
 def _steps_of(entries: Sequence[_Entry], stated: LoggedValues) -> StepNumbers:
     steps = tuple(entry.printed for entry in entries if entry.printed is not None)
     if entries and len(steps) == len(entries) and all(b > a for a, b in itertools.pairwise(steps)):
-        planned = next((total for entry in entries if (total := fields.printed_step(entry.values)[1])), None)
+        planned = next(
+            (total for entry in entries if (total := fields.printed_step(entry.values)[1])), None
+        )
         state(stated, "max_steps", planned, weight=COMPUTED)
         return StepNumbers(steps, "the dictionaries themselves")
     total = stated.count("max_steps")
@@ -279,7 +311,10 @@ def _step_hint(entry: _Entry, total: int | None) -> StepHint:
     # Rounded to so many digits; one more unit in the last place where it was cut.
     resolution = 0.5 * 10.0 ** (power - digits) if digits < 12 else 1e-9
     return StepHint(
-        entry.epoch, resolution, entry.bars.get(total, 0) if total else 0, entry.after.get(total) if total else None
+        entry.epoch,
+        resolution,
+        entry.bars.get(total, 0) if total else 0,
+        entry.after.get(total) if total else None,
     )
 
 
@@ -288,13 +323,26 @@ def _complete(stated: LoggedValues) -> None:
     micro, total = stated.count("micro_batch_size"), stated.get("global_batch_size")
     accumulation = stated.count("gradient_accumulation_steps")
     computed = total is not None and "Total train batch size" in total.text
-    if stated.count("num_gpus") is None and micro and accumulation and total is not None and computed:
+    if (
+        stated.count("num_gpus") is None
+        and micro
+        and accumulation
+        and total is not None
+        and computed
+    ):
         processes, rest = divmod(total.value, micro * accumulation)
         if rest == 0:
             state(stated, "num_gpus", processes or None, total.text, total.line)
     if (used := stated.get("gpus_per_process")) is not None:
         # Of Unsloth: those that hold the model, in each of so many processes. Its "Num GPUs" are those of the machine.
         replicas = stated.count("data_parallel_size") or 1
-        state(stated, "num_gpus", used.value * replicas if used.value else None, used.text, used.line, COMPUTED + 1)
+        state(
+            stated,
+            "num_gpus",
+            used.value * replicas if used.value else None,
+            used.text,
+            used.line,
+            COMPUTED + 1,
+        )
     deepspeed_setup.world_from_replicas(stated)
     state(stated, "only_data_parallel", True)

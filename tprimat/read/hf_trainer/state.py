@@ -43,12 +43,18 @@ def _state(part: InputFile, _beside: object) -> list[ParsedLog]:
         begin = _HISTORY.search(text)
         head, body = (text[: begin.start()], text[begin.end() :]) if begin else (text, "")
         top = {key: number(value) for key, value in _TOP.findall(head)}
-        history = [entry for match in _ENTRY.finditer(body) if (entry := json_object(match[0])) is not None]
+        history = [
+            entry for match in _ENTRY.finditer(body) if (entry := json_object(match[0])) is not None
+        ]
     training = LoggedTraining()
     stated = training.around.stated
     for key, name in _TOP_FIELDS.items():
         state(stated, name, count(top.get(key)), f'"{key}": {top.get(key)}')
-    planned, interval, reached = stated.count("max_steps"), stated.count("logging_steps"), count(top.get("global_step"))
+    planned, interval, reached = (
+        stated.count("max_steps"),
+        stated.count("logging_steps"),
+        count(top.get("global_step")),
+    )
     summary = {}
     evaluations = []
     last = session = 0
@@ -69,7 +75,9 @@ def _state(part: InputFile, _beside: object) -> list[ParsedLog]:
         elif "eval_loss" in entry:
             evaluations.append(number(entry["eval_loss"]))
             if seconds := number(entry.get("eval_runtime")):
-                training.around.events.marks.append(Mark("evaluation", "ends", 0, seconds=seconds, step=step))
+                training.around.events.marks.append(
+                    Mark("evaluation", "ends", 0, seconds=seconds, step=step)
+                )
     if reached:
         summary["global_step"] = float(reached)
     if evaluations and evaluations[-1] is not None:
@@ -82,7 +90,11 @@ def _state(part: InputFile, _beside: object) -> list[ParsedLog]:
         summary.get("train_runtime_seconds") is not None and whole
     )
     ended = (reached if whole else None) or last
-    why = "saved with a checkpoint, or the run stopped there" if whole else "file truncated or damaged"
+    why = (
+        "saved with a checkpoint, or the run stopped there"
+        if whole
+        else "file truncated or damaged"
+    )
     reason = f"file ends at step {ended}{f' of {planned}' if planned else ''}; {why}"
     run = fields.builder(
         training,
@@ -106,8 +118,14 @@ def _results(part: InputFile, _beside: object) -> list[ParsedLog]:
     if tokens and runtime > 0:
         figures["tokens_per_second_whole_run"] = tokens / runtime
     damage = ["file truncated or damaged"] if entry is None else []
-    training = LoggedTraining(warnings=["whole-run values only: the file has no step records", *damage])
-    return [fields.builder(training, "train_results.json", lines=False, figures=figures, ended=True).reading()]
+    training = LoggedTraining(
+        warnings=["whole-run values only: the file has no step records", *damage]
+    )
+    return [
+        fields.builder(
+            training, "train_results.json", lines=False, figures=figures, ended=True
+        ).reading()
+    ]
 
 
 def _begins_as_object(head: bytes) -> bool:
@@ -120,11 +138,19 @@ def _is_state(head: bytes) -> bool:
 
 def _is_results(head: bytes) -> bool:
     # A result of TensorPrimat that names it has a schema_version first.
-    return _begins_as_object(head) and b'"train_runtime"' in head and b'"schema_version"' not in head[:200]
+    return (
+        _begins_as_object(head)
+        and b'"train_runtime"' in head
+        and b'"schema_version"' not in head[:200]
+    )
 
 
 _OF = "of Hugging Face's Trainer"
 FILE_FORMATS = (
-    FileFormat("hf_trainer", f"trainer_state.json {_OF} (“log_history”)", _is_state, each_of(_state)),
-    FileFormat("hf_trainer", f"train_results.json {_OF} (“train_runtime”)", _is_results, each_of(_results)),
+    FileFormat(
+        "hf_trainer", f"trainer_state.json {_OF} (“log_history”)", _is_state, each_of(_state)
+    ),
+    FileFormat(
+        "hf_trainer", f"train_results.json {_OF} (“train_runtime”)", _is_results, each_of(_results)
+    ),
 )

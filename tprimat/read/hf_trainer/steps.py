@@ -38,7 +38,9 @@ MOST_EPOCHS = 64
 """Numbers of epochs that are tried if a log doesn't say how many there are."""
 
 
-def number_steps(hints: Sequence[StepHint], total: int | None, epochs: int | None, interval: int | None) -> StepNumbers:
+def number_steps(
+    hints: Sequence[StepHint], total: int | None, epochs: int | None, interval: int | None
+) -> StepNumbers:
     """Return the steps of the dictionaries of one training, in the order of the log.
 
     `total` steps and `epochs` were planned, with a dictionary every `interval` steps (logging_steps).
@@ -55,11 +57,18 @@ def number_steps(hints: Sequence[StepHint], total: int | None, epochs: int | Non
             for count in ([epochs] if epochs else range(1, MOST_EPOCHS + 1))
             if (steps := _by_epoch(hints, total / count)) and _fits(hints, steps, total)
         }
-        if epochs and (steps := _by_epoch(sharp, total / epochs)) and _fits(hints, steps, total) and _spaced(steps):
+        if (
+            epochs
+            and (steps := _by_epoch(sharp, total / epochs))
+            and _fits(hints, steps, total)
+            and _spaced(steps)
+        ):
             candidates.add(steps)
         if len(candidates) == 1:
             return StepNumbers(candidates.pop(), f"epochs and progress bars, of {total} steps")
-    beside = {steps for steps in _beside(sharp, total) if _rising(steps) and _fits(hints, steps, total)}
+    beside = {
+        steps for steps in _beside(sharp, total) if _rising(steps) and _fits(hints, steps, total)
+    }
     if len(beside) == 1:
         return StepNumbers(beside.pop(), "the progress bar beside each record")
     if total and (shown_interval := _interval(hints, total)) is not None:
@@ -92,7 +101,10 @@ def _beside(hints: Sequence[StepHint], total: int | None) -> Iterator[tuple[int,
         yield tuple(map(max, before, behind))
     elif before[1:] == behind[:-1] and around:
         # A paste that begins with a record lacks a bar, and one that ends with a record another.
-        usual = min(later - earlier for earlier, later in itertools.pairwise(sorted({*before, *behind} - {0})))
+        usual = min(
+            later - earlier
+            for earlier, later in itertools.pairwise(sorted({*before, *behind} - {0}))
+        )
         is_even = len({later - earlier for earlier, later in itertools.pairwise(before[1:])}) == 1
         behind = (*behind[:-1], behind[-1] or before[-1] + usual)
         if not is_even:
@@ -133,7 +145,10 @@ def _by_epoch(hints: Sequence[StepHint], per_epoch: float) -> tuple[int, ...] | 
             return None
         low = math.ceil((each.epoch - each.resolution) * per_epoch - 1e-6)
         high = math.floor((each.epoch + each.resolution) * per_epoch + 1e-6)
-        low, high = max(low, each.before, 1), min(high, each.after if each.after is not None else high)
+        low, high = (
+            max(low, each.before, 1),
+            min(high, each.after if each.after is not None else high),
+        )
         if low != high:
             # Too coarse to single one step out, or none fits.
             return None
@@ -144,11 +159,18 @@ def _by_epoch(hints: Sequence[StepHint], per_epoch: float) -> tuple[int, ...] | 
 def _interval(hints: Sequence[StepHint], total: int) -> int | None:
     """Return the only interval consistent with all bars and epochs; None if several or none are."""
     low = max(each.before / number for number, each in enumerate(hints, start=1))
-    high = min((each.after / number for number, each in enumerate(hints, start=1) if each.after), default=0.0)
+    high = min(
+        (each.after / number for number, each in enumerate(hints, start=1) if each.after),
+        default=0.0,
+    )
     if len(hints) < 3 or high <= 0 or high - low > 10_000:
         return None
     intervals = range(max(1, math.ceil(low)), min(math.floor(high), total // len(hints)) + 1)
-    fitting = [each for each in intervals if _whole_epochs(hints, range(each, each * len(hints) + 1, each), total)]
+    fitting = [
+        each
+        for each in intervals
+        if _whole_epochs(hints, range(each, each * len(hints) + 1, each), total)
+    ]
     return fitting[0] if len(fitting) == 1 else None
 
 
@@ -158,15 +180,27 @@ def _per_epoch(hints: Sequence[StepHint], steps: Sequence[int]) -> tuple[float, 
     for each, step in zip(hints, steps, strict=True):
         if each.epoch is None:
             continue
-        low = max(low, step / (each.epoch + each.resolution)) if each.epoch + each.resolution > 0 else low
-        high = min(high, step / (each.epoch - each.resolution)) if each.epoch > each.resolution else high
+        low = (
+            max(low, step / (each.epoch + each.resolution))
+            if each.epoch + each.resolution > 0
+            else low
+        )
+        high = (
+            min(high, step / (each.epoch - each.resolution))
+            if each.epoch > each.resolution
+            else high
+        )
     return low, high
 
 
 def _whole_epochs(hints: Sequence[StepHint], steps: Sequence[int], total: int) -> bool:
     """Return whether the epochs allow the steps, and the planned ones would be some whole number of epochs."""
     fewest, most = _per_epoch(hints, steps)
-    whole = not fewest or math.isinf(most) or int(total / fewest + 1e-9) >= math.ceil(total / most - 1e-9)
+    whole = (
+        not fewest
+        or math.isinf(most)
+        or int(total / fewest + 1e-9) >= math.ceil(total / most - 1e-9)
+    )
     return fewest <= most * (1 + 1e-6) and whole
 
 
@@ -177,7 +211,8 @@ def _linear(hints: Sequence[StepHint], steps: Sequence[int]) -> bool:
 
 def _fits(hints: Sequence[StepHint], steps: Sequence[int], total: int | None) -> bool:
     return all(
-        each.before <= step <= (each.after if each.after is not None else step) and (not total or step <= total)
+        each.before <= step <= (each.after if each.after is not None else step)
+        and (not total or step <= total)
         for each, step in zip(hints, steps, strict=True)
     )
 

@@ -31,7 +31,10 @@ _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*\\?(?:"|\Z)|[{}\[\]]', re.DOTALL)
 
 _REPAIRS = (
     (re.compile(rb"(:\s*)-?(?:nan|inf(?:inity)?)\b", re.IGNORECASE), rb"\1null"),
-    (re.compile(rb'\\((?:["\\/bfnrt]|u[0-9a-fA-F]{4})?)'), lambda escape: escape[0] if escape[1] else rb"\\"),
+    (
+        re.compile(rb'\\((?:["\\/bfnrt]|u[0-9a-fA-F]{4})?)'),
+        lambda escape: escape[0] if escape[1] else rb"\\",
+    ),
     (re.compile(rb"[\x00-\x1f]"), b" "),
 )
 """What Kineto writes and JSON doesn't know: numbers that are none, paths and names with bare backslashes."""
@@ -79,7 +82,9 @@ class Properties(msgspec.Struct, gc=False):
     """What a trace states beside its events."""
 
     devices: list[Device] = msgspec.field(name="deviceProperties", default_factory=list)
-    distributed: DistributedInfo = msgspec.field(name="distributedInfo", default_factory=DistributedInfo)
+    distributed: DistributedInfo = msgspec.field(
+        name="distributedInfo", default_factory=DistributedInfo
+    )
     cuda_version: int | None = msgspec.field(name="cuda_runtime_version", default=None)
     hip_version: int | None = msgspec.field(name="hip_runtime_version", default=None)
 
@@ -163,7 +168,9 @@ class EventStream:
             tail += chunk
         for end in (tail, b"}"):
             try:
-                self.properties = msgspec.json.decode(head + b'"traceEvents":[]' + end, type=Properties, strict=False)
+                self.properties = msgspec.json.decode(
+                    head + b'"traceEvents":[]' + end, type=Properties, strict=False
+                )
                 return
             except (msgspec.DecodeError, RecursionError):
                 continue
@@ -171,7 +178,9 @@ class EventStream:
 
 def _guess(content: bytes) -> tuple[list[Event], int] | None:
     """Return the events before one of the last likely cuts, and where they end; None if each guess is wrong."""
-    cuts = [match.start() + 1 for match in _BETWEEN.finditer(content, max(len(content) - (1 << 16), 0))]
+    cuts = [
+        match.start() + 1 for match in _BETWEEN.finditer(content, max(len(content) - (1 << 16), 0))
+    ]
     for cut in reversed(cuts[-GUESSES:]):
         try:
             return _MANY.decode(b"[" + content[:cut] + b"]"), cut

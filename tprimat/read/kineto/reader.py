@@ -43,10 +43,14 @@ def _read(parts: Sequence[InputFile], _beside: Beside) -> list[ParsedLog]:
     for part in parts:
         timeline, doubts = read_timeline(part.stream)
         # A process that was profiled several times has written several files.
-        number = workers.setdefault(worker[1] if (worker := _WORKER.search(part.name)) else part.name, len(workers))
+        number = workers.setdefault(
+            worker[1] if (worker := _WORKER.search(part.name)) else part.name, len(workers)
+        )
         if timeline.rank is None and len(parts) > 1:
             timeline.rank = number
-        training.warnings += [f"{part.name}: {doubt}" if len(parts) > 1 else doubt for doubt in doubts]
+        training.warnings += [
+            f"{part.name}: {doubt}" if len(parts) > 1 else doubt for doubt in doubts
+        ]
         if not timeline.work:
             idle.append(part.name)
             continue
@@ -55,7 +59,9 @@ def _read(parts: Sequence[InputFile], _beside: Beside) -> list[ParsedLog]:
         # The events of one process at a time are kept.
         timeline.work, timeline.launches, timeline.ranges = [], {}, {}
     if breakdown.empty:
-        training.warnings.append(f"skipped {counted(breakdown.empty, 'step annotation')} without a kernel")
+        training.warnings.append(
+            f"skipped {counted(breakdown.empty, 'step annotation')} without a kernel"
+        )
     trace = breakdown.trace()
     if trace is None or first is None:
         why = "; ".join(training.warnings) or "profile with ProfilerActivity.CUDA on a GPU"
@@ -68,7 +74,10 @@ def _read(parts: Sequence[InputFile], _beside: Beside) -> list[ParsedLog]:
     state(stated, "num_gpus", first.world_size)
     state(stated, "platform", {"cuda": "nvd", "rocm": "amd"}.get(first.software_stack or ""))
     memory, units = first.memory_bytes, first.compute_units
-    gpu = {**({"total_memory_gb": memory / GB} if memory else {}), **({"compute_units": units} if units else {})}
+    gpu = {
+        **({"total_memory_gb": memory / GB} if memory else {}),
+        **({"compute_units": units} if units else {}),
+    }
     run = RunBuilder(
         NAME,
         "PyTorch profiler trace",
@@ -88,14 +97,18 @@ def _read(parts: Sequence[InputFile], _beside: Beside) -> list[ParsedLog]:
 def _doubts(trace: Trace) -> list[str]:
     doubts = []
     if not trace.steps[0].name:
-        doubts.append("no steps in the trace: the breakdown covers all of it; call step() of torch.profiler")
+        doubts.append(
+            "no steps in the trace: the breakdown covers all of it; call step() of torch.profiler"
+        )
     parts = mean_parts(trace.steps)
     busy = sum(time for part, time in parts.items() if part not in IDLE)
     share = parts.get("other", 0.0) / busy if busy else 0.0
     if share > MOST_OTHER:
         names = dict.fromkeys(work.kernel[:60] for work in trace.work if work.part == "other")
         examples = ", ".join(list(names)[:3])
-        doubts.append(f"{share:.0%} of the GPU's busy time is in kernels of no known category, such as {examples}")
+        doubts.append(
+            f"{share:.0%} of the GPU's busy time is in kernels of no known category, such as {examples}"
+        )
     return doubts
 
 

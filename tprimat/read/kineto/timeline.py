@@ -29,14 +29,21 @@ def read_timeline(stream: BinaryIO) -> tuple[Timeline, list[str]]:
     _state(timeline, events.properties)
     doubts = []
     if events.cut:
-        doubts.append("the trace ends within an event: the profiler was killed while it wrote, or the file was cut")
+        doubts.append(
+            "the trace ends within an event: the profiler was killed while it wrote, or the file was cut"
+        )
     if events.skipped:
-        doubts.append(f"skipped {counted(events.skipped, 'event')} of the trace that can't be decoded")
+        doubts.append(
+            f"skipped {counted(events.skipped, 'event')} of the trace that can't be decoded"
+        )
     return timeline, doubts
 
 
 def _state(timeline: Timeline, properties: Properties) -> None:
-    timeline.rank, timeline.world_size = properties.distributed.rank, properties.distributed.world_size
+    timeline.rank, timeline.world_size = (
+        properties.distributed.rank,
+        properties.distributed.world_size,
+    )
     used = {each.device for each in timeline.work}
     rows = [each for each in properties.devices if each.name]
     # Numbers of devices need not be those of the list.
@@ -44,9 +51,15 @@ def _state(timeline: Timeline, properties: Properties) -> None:
     alike = {(each.name, each.memory, each.compute_units) for each in rows}
     timeline.device_name = rows[0].name if len({each.name for each in rows}) == 1 else None
     if len(alike) == 1:
-        timeline.memory_bytes, timeline.compute_units = rows[0].memory or None, rows[0].compute_units or None
+        timeline.memory_bytes, timeline.compute_units = (
+            rows[0].memory or None,
+            rows[0].compute_units or None,
+        )
     if version := properties.cuda_version:
-        timeline.software_stack, timeline.software_version = "cuda", f"{version // 1000}.{version % 1000 // 10}"
+        timeline.software_stack, timeline.software_version = (
+            "cuda",
+            f"{version // 1000}.{version % 1000 // 10}",
+        )
     elif version := properties.hip_version:
         numbers = (version // 10_000_000, version // 100_000 % 100, version % 100_000)
         timeline.software_stack, timeline.software_version = "rocm", ".".join(map(str, numbers))
@@ -82,11 +95,21 @@ class _Builder:
                 if arguments is not None:
                     name = self._names.setdefault(name, name)
                     timeline.work.append(
-                        Work(start, end, name, category != "kernel", arguments.device, event.tid, arguments.correlation)
+                        Work(
+                            start,
+                            end,
+                            name,
+                            category != "kernel",
+                            arguments.device,
+                            event.tid,
+                            arguments.correlation,
+                        )
                     )
             elif category in _RUNTIME:
                 if arguments is not None and arguments.correlation > 0:
-                    timeline.launches.setdefault(arguments.correlation, Launch(start, end, event.tid))
+                    timeline.launches.setdefault(
+                        arguments.correlation, Launch(start, end, event.tid)
+                    )
                 if kernels.waits_for_gpu(name):
                     timeline.waits.setdefault(event.tid, []).append((start, end))
             elif category in ("cpu_op", "user_annotation", "python_function"):

@@ -88,7 +88,9 @@ class ParsedLine(NamedTuple):
         if raw[layout.iteration] != self.iteration or raw[layout.rank] == self.rank:
             return False
         own, stamp = self.layout, raw[layout.stamp]
-        if layout is not own and not (layout.kind.aware is own.kind.aware and set(layout.names) <= set(own.names)):
+        if layout is not own and not (
+            layout.kind.aware is own.kind.aware and set(layout.names) <= set(own.names)
+        ):
             return False
         if not stamp:
             return bool(raw[layout.rank] and self.rank)
@@ -120,7 +122,9 @@ def layout_of(raw: bytes, record: Record, places: dict[str, slice]) -> Layout | 
         places = {**places, "stamp": slice(stamp[0] + bracket, stamp[1] - bracket)}
     coloured = {place for colour in _COLOUR.finditer(spelled) for place in range(*colour.span())}
     plain = [place for place in range(len(spelled)) if place not in coloured]
-    moved = {name: slice(plain[place.start], plain[place.stop - 1] + 1) for name, place in places.items()}
+    moved = {
+        name: slice(plain[place.start], plain[place.stop - 1] + 1) for name, place in places.items()
+    }
     if any(spelled[moved[name]] != text[place] for name, place in places.items()):
         return None
     iteration, time = moved.pop("iteration"), moved.pop("stamp", slice(0))
@@ -128,7 +132,13 @@ def layout_of(raw: bytes, record: Record, places: dict[str, slice]) -> Layout | 
         return None
     figures = operator.itemgetter(*moved.values())
     return Layout(
-        raw.translate(ZEROS), record.kind, tuple(moved), figures, iteration, time, moved.get("rank", slice(0))
+        raw.translate(ZEROS),
+        record.kind,
+        tuple(moved),
+        figures,
+        iteration,
+        time,
+        moved.get("rank", slice(0)),
     )
 
 

@@ -24,7 +24,9 @@ TIMED = "elapsed time per iteration"
 
 _NUMBER = r"([-+]?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?|[-+]?(?:nan|inf(?:inity)?))"
 _FIGURE = re.compile(rf"\s*{_NUMBER}\s*", re.IGNORECASE)
-_PAIR = re.compile(rf"\s*{_NUMBER}(?:\s*/\s*{_NUMBER}|\s*\(avg\s*{_NUMBER}\s*\))?\s*", re.IGNORECASE)
+_PAIR = re.compile(
+    rf"\s*{_NUMBER}(?:\s*/\s*{_NUMBER}|\s*\(avg\s*{_NUMBER}\s*\))?\s*", re.IGNORECASE
+)
 _TERA = re.compile(rf"\s*{_NUMBER}\s*TFLOPS\s*", re.IGNORECASE)
 _GIB = r"(\d{1,9}(?:\.\d{1,9})?)\s*Gi?B"
 USAGE = re.compile(rf"\s*{_GIB}/{_GIB}/{_GIB}/\d{{1,9}}(?:\.\d{{1,9}})?\s*%\s*")
@@ -241,7 +243,11 @@ def _record(
         name = " ".join(name.lower().replace("(", " (").split())  # also of "iteration(ms)"
         label = _BY_NAME.get(name) if colon else None
         if label is None:
-            if name not in _LEFT_OUT and _UNREAD.fullmatch(name) and _PAIR.fullmatch(text, value, begin - 1):
+            if (
+                name not in _LEFT_OUT
+                and _UNREAD.fullmatch(name)
+                and _PAIR.fullmatch(text, value, begin - 1)
+            ):
                 unread.append(name)
             continue
         if label.field in seen or (begin > end and label.pattern is not USAGE):
@@ -259,13 +265,19 @@ def _record(
             continue
         figures[label.field], places[label.field] = figure, slice(*match.span(1))
         if label.pattern is USAGE:
-            figures["memory_total_gib"], places["memory_total_gib"] = float(match[3]), slice(*match.span(3))
+            figures["memory_total_gib"], places["memory_total_gib"] = (
+                float(match[3]),
+                slice(*match.span(3)),
+            )
         elif label.field == "elapsed_ms":
             paired = match[2] is not None
     before = text[start : anchor.start()]
     if rank := RANK.search(before):
         for name in ("rank", "world"):
-            figures[name], places[name] = float(rank[name]), slice(start + rank.start(name), start + rank.end(name))
+            figures[name], places[name] = (
+                float(rank[name]),
+                slice(start + rank.start(name), start + rank.end(name)),
+            )
     stamp = last_stamp(before)
     shape = _shape(seen, text[anchor.end() : end], paired=paired)
     if shape.startswith("primus") and "primus" not in marks:
@@ -293,7 +305,11 @@ def _shape(seen: list[str], text: str, *, paired: bool) -> str:
     if usage is not None:
         # The core runtime, whose iterations 1 and 2 have single values, appends memory to Megatron's own line; the
         # legacy trainer before it, from August 2025 to v26.4, had it before the rates.
-        return "primus-core" if "nans" in seen and seen.index(usage) > seen.index("nans") else "primus-legacy"
+        return (
+            "primus-core"
+            if "nans" in seen and seen.index(usage) > seen.index("nans")
+            else "primus-legacy"
+        )
     if "memory_fraction" in seen:
         # From March to August 2025, with pairs; the ROCm fork of Megatron-LM has none.
         return "primus-2025.03" if paired else "rocm-fork"

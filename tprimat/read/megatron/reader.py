@@ -23,7 +23,14 @@ from tprimat.read.megatron.layout import ZEROS, Layout, ParsedLine, find_line, l
 from tprimat.read.megatron.line import TIMED, Record, parse
 from tprimat.read.megatron.run import MegatronRun
 from tprimat.read.megatron.table import Table
-from tprimat.read.megatron.training import ARGUMENT_DUMP, SIGNS, Context, MegatronTraining, differ, same_moment
+from tprimat.read.megatron.training import (
+    ARGUMENT_DUMP,
+    SIGNS,
+    Context,
+    MegatronTraining,
+    differ,
+    same_moment,
+)
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.sequencer import LAGGING
 from tprimat.read.parsing.text import Line, Numbers, lines_of, numpy_if_there
@@ -95,7 +102,12 @@ class Reader:
             else:
                 break
             dumped = dump < start
-            if last is not None and layout is not None and not dumped and last.is_repeated_by(raw, layout):
+            if (
+                last is not None
+                and layout is not None
+                and not dumped
+                and last.is_repeated_by(raw, layout)
+            ):
                 self._trainings[-1].lines_of_other_ranks += 1
                 if self._stretch.held:
                     self._trainings[-1].around.events.absorb_marks(self._stretch.told())
@@ -153,7 +165,11 @@ class Reader:
                 return
             record, places = parsed[0]
             self._take(record, lines[0].text)
-            if layout is None and len(self._layouts) < MOST_LAYOUTS and (layout := layout_of(raw, record, places)):
+            if (
+                layout is None
+                and len(self._layouts) < MOST_LAYOUTS
+                and (layout := layout_of(raw, record, places))
+            ):
                 self._layouts[layout.spelling] = layout
         training = self._trainings[-1]
         if layout is not None and record is training.table.latest and not training.young:
@@ -175,7 +191,9 @@ class Reader:
         known = None if onward else table.get(record.iteration)
         # One seed gives the first iteration again, and then another training.
         again = len(table) > LAGGING and record.iteration == table.first
-        if known is not None and same_moment(known, record, table.last, 0 if again else table.interval):
+        if known is not None and same_moment(
+            known, record, table.last, 0 if again else table.interval
+        ):
             training.read_context(stretch)
             training.repeat(known, record)
             return
@@ -187,7 +205,10 @@ class Reader:
             or (
                 not follows
                 and record.iteration <= table.first
-                and (signs_of_another(table.latest, record) or not training.around.starts_over(stretch.read()))
+                and (
+                    signs_of_another(table.latest, record)
+                    or not training.around.starts_over(stretch.read())
+                )
             )
         ):
             self._begin(record, text, stretch)
@@ -236,7 +257,10 @@ def _started_again(pending: Context) -> bool:
 
 def is_another_model(stated: LoggedValues, later: LoggedValues) -> bool:
     """Return whether a later dump of arguments describes a model of another shape."""
-    shapes = ((stated.count(name), later.count(name)) for name in ("num_layers", "hidden_size", "num_attention_heads"))
+    shapes = (
+        (stated.count(name), later.count(name))
+        for name in ("num_layers", "hidden_size", "num_attention_heads")
+    )
     return any(None not in pair and pair[0] != pair[1] for pair in shapes)
 
 

@@ -17,8 +17,22 @@ from tprimat.read.megatron.training import MegatronTraining
 from tprimat.read.parsing.parsed_log import Given, ParsedLog
 from tprimat.read.parsing.placing import Row, TimedRow
 from tprimat.read.parsing.records import afterwards
-from tprimat.read.parsing.remarks import RATE_AGREEMENT, Health, is_finite, missing, spans, unread_labels
-from tprimat.read.parsing.run_builder import RunBuilder, Series, SeriesAndDoubts, known_model, sizes_of, timer
+from tprimat.read.parsing.remarks import (
+    RATE_AGREEMENT,
+    Health,
+    is_finite,
+    missing,
+    spans,
+    unread_labels,
+)
+from tprimat.read.parsing.run_builder import (
+    RunBuilder,
+    Series,
+    SeriesAndDoubts,
+    known_model,
+    sizes_of,
+    timer,
+)
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, summary_values
 from tprimat.results.fields import LARGEST_COUNT, FieldValues
 from tprimat.results.outcome import Cause, Outcome, ending_of, outcome_of
@@ -65,16 +79,29 @@ class MegatronRun(RunBuilder):
         if batch is not None:
             fields["global_batch_size"] = batch
         # A curriculum changes what the arguments state.
-        lengths = sorted({int(length) for length in table.present("sequence_length") if 1 <= length <= LARGEST_COUNT})
+        lengths = sorted(
+            {
+                int(length)
+                for length in table.present("sequence_length")
+                if 1 <= length <= LARGEST_COUNT
+            }
+        )
         if lengths:
             length = lengths[0] if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]}"
-            fields["sequence_length"] = LoggedValue(length, table.lines[0], f"actual seqlen: {length}")
+            fields["sequence_length"] = LoggedValue(
+                length, table.lines[0], f"actual seqlen: {length}"
+            )
         if line := marks.get("amd"):
-            fields |= {"platform": LoggedValue("amd", line, ""), "software_stack": LoggedValue("rocm", line, "")}
+            fields |= {
+                "platform": LoggedValue("amd", line, ""),
+                "software_stack": LoggedValue("rocm", line, ""),
+            }
         if device := stated.get("device"):
             fields["device_name"] = device
         if len(table) and (planned := table.latest.planned):
-            origin = fields.get("max_steps", LoggedValue(planned, table.lines[-1], f"{table.last}/ {planned}"))
+            origin = fields.get(
+                "max_steps", LoggedValue(planned, table.lines[-1], f"{table.last}/ {planned}")
+            )
             fields["max_steps"] = dataclasses.replace(origin, value=planned)
         shape, left_out = setup.model_config(stated)
         shapes = dict.fromkeys(kind.shape for kind in table.kinds)
@@ -116,7 +143,9 @@ class MegatronRun(RunBuilder):
 
     def sizes(self, given: Given) -> tuple[TrainingConfig, ParallelismConfig]:
         """Return what a step is and how it is spread."""
-        split = [self.fields.count(f"{kind}_model_parallel_size") for kind in ("tensor", "pipeline")]
+        split = [
+            self.fields.count(f"{kind}_model_parallel_size") for kind in ("tensor", "pipeline")
+        ]
         return sizes_of(self.fields, given, infer=None not in split)
 
     def series(self, sizes: TrainingConfig, doubts: list[str]) -> SeriesAndDoubts:
@@ -126,9 +155,13 @@ class MegatronRun(RunBuilder):
         seconds, windows = times.step_times(training, self.fields.count("logging_steps"), warnings)
         _warn_of_missing(table, seconds, windows, warnings)
         _suggest_length(table, seconds, sizes, warnings)
-        native = {name: table.column(field) for name, field in _NATIVE.items() if table.present(field)}
+        native = {
+            name: table.column(field) for name, field in _NATIVE.items() if table.present(field)
+        }
         if used := native.get("memory_device_used_gb"):
-            native["memory_device_used_gb"] = tuple(gib if gib is None else round(gib_to_gb(gib), 4) for gib in used)
+            native["memory_device_used_gb"] = tuple(
+                gib if gib is None else round(gib_to_gb(gib), 4) for gib in used
+            )
         return {
             "steps": tuple(table.iterations),
             "window_steps": tuple(windows),
@@ -157,12 +190,21 @@ class MegatronRun(RunBuilder):
     def rows(self, series: Series) -> Iterable[TimedRow]:
         """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time."""
         table = self.training.table
-        columns = (table.iterations, table.lines, table.micros, series["step_times"], series["window_steps"])
+        columns = (
+            table.iterations,
+            table.lines,
+            table.micros,
+            series["step_times"],
+            series["window_steps"],
+        )
         kept = zip(zip(*columns, strict=True), table.kinds, strict=True)
         lost = (
-            ((each.iteration, each.line, each.micros, each.seconds, None), each.kind) for each in self.training.lost
+            ((each.iteration, each.line, each.micros, each.seconds, None), each.kind)
+            for each in self.training.lost
         )
-        for (step, line, micros, seconds, window), kind in sorted((*kept, *lost), key=lambda each: each[0][1]):
+        for (step, line, micros, seconds, window), kind in sorted(
+            (*kept, *lost), key=lambda each: each[0][1]
+        ):
             yield Row(step, line, micros / 1e6, seconds, window), kind.aware, kind.resolution
 
     def unknowns(self, sizes: TrainingConfig, series: Series) -> list[str]:
@@ -193,15 +235,22 @@ class MegatronRun(RunBuilder):
             if asked is not None:
                 return outcome_of(ending, f"{last} of max_steps={requested} steps: {asked.text}")
             if last < requested:
-                warnings.append(f"stopped early, after iteration {last} of {requested} (line {success})")
+                warnings.append(
+                    f"stopped early, after iteration {last} of {requested} (line {success})"
+                )
             warnings += afterwards(around.causes)
             return outcome_of(ending)
         ended = f"log ends at iteration {last} of {requested}"
         if self.training.cut_off:
             return outcome_of(
-                ending_of(), f"{ended}; file truncated within the line of iteration {self.training.cut_off}"
+                ending_of(),
+                f"{ended}; file truncated within the line of iteration {self.training.cut_off}",
             )
-        end = f": {cause.sentence}" if cause else " without an error (killed, still running, or truncated)"
+        end = (
+            f": {cause.sentence}"
+            if cause
+            else " without an error (killed, still running, or truncated)"
+        )
         return outcome_of(ending, f"{ended}{end}")
 
     def _memory(self) -> dict[str, float]:
@@ -219,15 +268,25 @@ class MegatronRun(RunBuilder):
                 f"peaks of allocated and reserved memory cover iterations up to {around.memory['after']:.0f}; "
                 "the log has no later values"
             )
-        printed = {f"peak_memory_{kind}_mib": mib for kind, mib in around.memory.items() if kind != "after"}
+        printed = {
+            f"peak_memory_{kind}_mib": mib for kind, mib in around.memory.items() if kind != "after"
+        }
         return summary_values({**printed, "peak_memory_device_used_gib": used})
 
     def _gpu(self, amd: bool) -> FieldValues:
         total = max(self.training.table.present("memory_total_gib"), default=None)
-        unknown = "the versions of ROCm and PyTorch" if amd else "its vendor and the versions of its software"
+        unknown = (
+            "the versions of ROCm and PyTorch"
+            if amd
+            else "its vendor and the versions of its software"
+        )
         if "device_name" not in self.fields:
             unknown = f"the GPU's name{' and' if amd else ','} {unknown}"
-            classes = ", ".join(gpu.title for gpu in gpus.amd_gpus_by_memory(total)) if total and amd else None
+            classes = (
+                ", ".join(gpu.title for gpu in gpus.amd_gpus_by_memory(total))
+                if total and amd
+                else None
+            )
             if classes:
                 self.remarks.append(f"GPU memory of {total:g} GiB matches: {classes}")
         self.remarks.append(f"the log doesn't state {unknown}")
@@ -242,7 +301,11 @@ def batch_statement(records: Table, stated: LoggedValues) -> LoggedValue | None:
     sizes = {size for size in records.present("batch") if 1 <= size <= LARGEST_COUNT}
     if not sizes:
         return stated.count_statement("global_batch_size")
-    line = min(line for line, size in zip(records.lines, records.column("batch"), strict=True) if size in sizes)
+    line = min(
+        line
+        for line, size in zip(records.lines, records.column("batch"), strict=True)
+        if size in sizes
+    )
     value = int(min(sizes)) if len(sizes) == 1 else f"{min(sizes):.0f} to {max(sizes):.0f}"
     return LoggedValue(value, line, f"global batch size: {value}")
 
@@ -265,7 +328,10 @@ def _warn_of_missing(
     warn("no readable step time at {}", (time is None for time in seconds))
     if table.present("loss"):
         lines = zip(table.column("loss"), table.column("skipped"), kinds, strict=True)
-        without = (loss is None and not skip and "loss" not in kind.not_finite for loss, skip, kind in lines)
+        without = (
+            loss is None and not skip and "loss" not in kind.not_finite
+            for loss, skip, kind in lines
+        )
         warn("no loss printed at {}", without)
     warnings += missing(table.iterations, windows, "iteration", "no line for")
 

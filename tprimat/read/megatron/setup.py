@@ -15,7 +15,13 @@ from typing import Any
 
 from tprimat.catalog.layers import KINDS
 from tprimat.read.parsing.text import without_prefixes
-from tprimat.read.parsing.values import LoggedValue, LoggedValues, read_statements, state, statements
+from tprimat.read.parsing.values import (
+    LoggedValue,
+    LoggedValues,
+    read_statements,
+    state,
+    statements,
+)
 from tprimat.results.fields import LARGEST_COUNT, FieldValues
 from tprimat.results.run import ModelConfig
 from tprimat.settings.rows import SHAPE, names
@@ -65,7 +71,9 @@ ARGUMENTS = frozenset({
 # Both are indented: "building GPT model ..." is no argument.
 _DOTTED = re.compile(r"(?:^\s*|\s\s|: )([a-z][a-z0-9_]*) \.{2,} (\S.*)$")
 TYPES = ("int", "float", "str", "bool", "NoneType", "list", "tuple")
-_TYPED = re.compile(rf"(?:^\s*|\s\s|: )([a-z][a-z0-9_]*)\s+: (.{{0,2000}}) \((?:{'|'.join(TYPES)})\)\s*$")
+_TYPED = re.compile(
+    rf"(?:^\s*|\s\s|: )([a-z][a-z0-9_]*)\s+: (.{{0,2000}}) \((?:{'|'.join(TYPES)})\)\s*$"
+)
 _STATEMENTS = statements(
     ("world", int, COMPUTED, r"using world size: *(?P<world_size>\d{1,15})"),
     ("[Primus:Env]", int, ECHOED, r"\[Primus:Env\] rank=\d+, world_size=(?P<world_size>\d{1,15})"),
@@ -77,10 +85,25 @@ _STATEMENTS = statements(
         DUMPED + 1,
         r"padded vocab \(size: \d+\) with \d+ dummy tokens \(new size: (?P<padded_vocab_size>\d{1,15})\)",
     ),
-    ("billions", float, COMPUTED, r"Total number of parameters in billions: *(?P<billions>\d{1,6}(?:\.\d{1,9})?)"),
-    ("seq_length=", int, COMPUTED, r"FLOPs breakdown -- .{0,1000}\bseq_length=(?P<seq_length>\d{1,15})"),
+    (
+        "billions",
+        float,
+        COMPUTED,
+        r"Total number of parameters in billions: *(?P<billions>\d{1,6}(?:\.\d{1,9})?)",
+    ),
+    (
+        "seq_length=",
+        int,
+        COMPUTED,
+        r"FLOPs breakdown -- .{0,1000}\bseq_length=(?P<seq_length>\d{1,15})",
+    ),
     ("ml", str, ECHOED, r"(?:--config[ =]|\bEXP(?: is set to)? ?[:=] ?)(?P<config>\S+?\.ya?ml)\b"),
-    ("backend_version", str, ECHOED, r"\bbackend=megatron,.{0,1000}\bbackend_version=(?P<backend_version>[\w.+-]+)"),
+    (
+        "backend_version",
+        str,
+        ECHOED,
+        r"\bbackend=megatron,.{0,1000}\bbackend_version=(?P<backend_version>[\w.+-]+)",
+    ),
     ("[NODE-", str, ECHOED, r"\[NODE-[\d?]+\((?P<hostname>[^)]{1,255})\)\]"),
 )
 _SIZES = re.compile(
@@ -147,7 +170,10 @@ def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
         form, recipe = stated.value(width), stated.word(f"{width}_recipe")
         if form in (None, False, "null", ""):
             continue
-        words = [width if form is True else f"{width} {form}", *([f"recipe {recipe}"] if recipe else [])]
+        words = [
+            width if form is True else f"{width} {form}",
+            *([f"recipe {recipe}"] if recipe else []),
+        ]
         block = recipe if recipe and recipe.startswith(("mxfp", "nvfp")) else width
         return block, ", ".join([*words, *([f"parameters {parameters}"] if parameters else [])])
     for name in ("bf16", "fp16"):
@@ -160,13 +186,21 @@ def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
 
 def recomputation(stated: LoggedValues) -> str | None:
     """Return none, selective or full; None if the log doesn't say."""
-    if stated.value("checkpoint_activations") is True or stated.value("recompute_granularity") == "full":
+    if (
+        stated.value("checkpoint_activations") is True
+        or stated.value("recompute_granularity") == "full"
+    ):
         # The block method recomputes as many layers as are asked for: none when that is 0.
         blocks = stated.value("recompute_method") == "block"
         return "none" if blocks and stated.value("recompute_num_layers") == 0 else "full"
-    if stated.value("recompute_activations") is True or stated.value("recompute_granularity") == "selective":
+    if (
+        stated.value("recompute_activations") is True
+        or stated.value("recompute_granularity") == "selective"
+    ):
         return "selective"
-    return "none" if "recompute_granularity" in stated or "checkpoint_activations" in stated else None
+    return (
+        "none" if "recompute_granularity" in stated or "checkpoint_activations" in stated else None
+    )
 
 
 def fields_of(stated: LoggedValues) -> LoggedValues:
@@ -174,7 +208,10 @@ def fields_of(stated: LoggedValues) -> LoggedValues:
     fields = LoggedValues({FIELDS[name]: each for name, each in stated.items() if name in FIELDS})
 
     def derive(name: str, value: str | None, *arguments: str) -> None:
-        origin = next((stated[each] for each in arguments if stated.value(each) not in (None, False, "")), None)
+        origin = next(
+            (stated[each] for each in arguments if stated.value(each) not in (None, False, "")),
+            None,
+        )
         origin = origin or next((stated[each] for each in arguments if each in stated), None)
         if value and origin:
             fields[name] = LoggedValue(value, origin.line, origin.text, origin.weight)
@@ -188,7 +225,9 @@ def fields_of(stated: LoggedValues) -> LoggedValues:
     arguments = ("checkpoint_activations", "recompute_granularity", "recompute_activations")
     derive("recomputation", recomputation(stated), *arguments)
     mock = stated.value("mock_data") is True
-    derive("data", "mock" if mock else stated.word("data_path"), "mock_data" if mock else "data_path")
+    derive(
+        "data", "mock" if mock else stated.word("data_path"), "mock_data" if mock else "data_path"
+    )
     if called := model_name(stated):
         fields["model"] = called
     return fields
@@ -210,20 +249,34 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
     if window and unbounded is None:
         other = other or "windows in an unknown order of layers (window_attn_skip_freq)"
     if other:
-        warnings.append(f"feed-forward widths ignored: the model has {other}, so FLOPs from its widths would be wrong")
+        warnings.append(
+            f"feed-forward widths ignored: the model has {other}, so FLOPs from its widths would be wrong"
+        )
         feed_forward = expert_width = None
-    groups = stated.count("num_query_groups") if stated.value("group_query_attention") is not False else heads
+    groups = (
+        stated.count("num_query_groups")
+        if stated.value("group_query_attention") is not False
+        else heads
+    )
     padded, vocabulary = stated.count("padded_vocab_size"), stated.count("vocab_size")
     count, rounded = _parameters(stated)
     notes = (
         "the log's argument dump",
-        "vocab_size as padded for the training" if padded else "vocab_size before padding" if vocabulary else None,
+        "vocab_size as padded for the training"
+        if padded
+        else "vocab_size before padding"
+        if vocabulary
+        else None,
         rounded,
     )
     pattern, predicted = _pattern(stated)
     gate = stated.value("attention_output_gate")
     untied = stated.value("untie_embeddings_and_output_weights")
-    named = (_LATENT if latent else _PLAIN) | (_EXPERTS if experts else {}) | (_STATES if pattern else {})
+    named = (
+        (_LATENT if latent else _PLAIN)
+        | (_EXPERTS if experts else {})
+        | (_STATES if pattern else {})
+    )
     return (
         ModelConfig(
             num_layers=layers,
@@ -237,7 +290,9 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
             # An old dump without the argument is of a version that had no gate.
             gated_ffn=stated.value("swiglu") is True if layers else None,
             expert_ffn_hidden_size=expert_width,
-            num_dense_layers=_dense_layers(stated.value("moe_layer_freq"), layers) if experts else None,
+            num_dense_layers=_dense_layers(stated.value("moe_layer_freq"), layers)
+            if experts
+            else None,
             layer_pattern=pattern,
             attention_output_gate=gate if isinstance(gate, bool) else None,
             num_mtp_layers=predicted,
@@ -337,15 +392,21 @@ def _zeros(pattern: Any) -> int | None:
     if re.fullmatch(r"\[[01](?:,[01])*\]", text):
         return text.count("0")
     if re.fullmatch(r"\(?\[[01]\]\*\d{1,4}(?:\+\[[01]\]\*\d{1,4})*\)?", text):
-        return sum(int(times) for kind, times in re.findall(r"\[([01])\]\*(\d+)", text) if kind == "0")
+        return sum(
+            int(times) for kind, times in re.findall(r"\[([01])\]\*(\d+)", text) if kind == "0"
+        )
     return None
 
 
 def _parameters(stated: LoggedValues) -> tuple[int | None, str | None]:
     """Return the parameters of the whole model, and a note where the number is rounded."""
     billions = stated.number("billions")
-    by_rank = {name: item.value for name, item in stated.items() if name.startswith("parameters of rank")}
-    tensor, stages, experts = (stated.count(f"{kind}_model_parallel_size") for kind in ("tensor", "pipeline", "expert"))
+    by_rank = {
+        name: item.value for name, item in stated.items() if name.startswith("parameters of rank")
+    }
+    tensor, stages, experts = (
+        stated.count(f"{kind}_model_parallel_size") for kind in ("tensor", "pipeline", "expert")
+    )
     sharded = stated.value("use_torch_fsdp2") is True or stated.value("use_megatron_fsdp") is True
     # A rank of tensor or expert parallelism holds a part of each layer, one of the pipeline whole
     # layers: only these add up.

@@ -97,7 +97,9 @@ class Table:
     def place(self, iteration: int) -> int | None:
         """Return the place of an iteration among the settled ones; None if there is none."""
         place = bisect.bisect_left(self.iterations, iteration)
-        return place if place < len(self.iterations) and self.iterations[place] == iteration else None
+        return (
+            place if place < len(self.iterations) and self.iterations[place] == iteration else None
+        )
 
     def record(self, place: int) -> Record:
         """Return the settled record at a place."""

@@ -59,7 +59,9 @@ def step_times(
     interval = log_interval(table.iterations, interval)
     steps = windows(table.iterations, interval)
     seconds = [seconds_of(elapsed) for elapsed in table.column("elapsed_ms")]
-    core = "core" in training.around.marks or not CORE_SHAPES.isdisjoint(kind.shape for kind in table.kinds)
+    core = "core" in training.around.marks or not CORE_SHAPES.isdisjoint(
+        kind.shape for kind in table.kinds
+    )
     starts = {place for start in training.attempts if (place := table.place(start)) is not None}
     # A process that goes on where another one ended may show by nothing but the time between.
     for index in sorted({place + 1 for place in (*starts, *_after_pauses(table))} | {1}):
@@ -76,7 +78,13 @@ def step_times(
                 f"the time of iteration {second.iteration} ({second.seconds:g} s) may be a mean that includes "
                 f"iteration {first.iteration}, as newer Megatron versions print it; the log does not show which"
             )
-    if len(table) and table.first == 2 and core and interval == 1 and not table.record(0).kind.paired:
+    if (
+        len(table)
+        and table.first == 2
+        and core
+        and interval == 1
+        and not table.record(0).kind.paired
+    ):
         steps[0] = 2
         both = f"; iteration 2 ({seconds[0]:g} s) counts as the mean of both" if seconds[0] else ""
         warnings.append(f"the line of iteration 1 is missing{both}")
@@ -89,8 +97,13 @@ def _after_pauses(table: Table) -> list[int]:
     rows = zip(table.iterations, table.micros, clocks, table.column("elapsed_ms"), strict=True)
     return [
         place
-        for place, ((before, begin, clock, _), (iteration, end, same, ms)) in enumerate(itertools.pairwise(rows), 1)
-        if ms and clock is not None and clock is same and end - begin > 1e3 * ms * (iteration - before) + 1e6 * START
+        for place, ((before, begin, clock, _), (iteration, end, same, ms)) in enumerate(
+            itertools.pairwise(rows), 1
+        )
+        if ms
+        and clock is not None
+        and clock is same
+        and end - begin > 1e3 * ms * (iteration - before) + 1e6 * START
     ]
 
 
@@ -136,7 +149,9 @@ def in_doubt(first: Record, second: Record, *, core: bool) -> bool:
 
 def without_first(first: Record, second: Record) -> float:
     """Return the time of the steps behind the first one, s, if the second line's time is a mean with it."""
-    return (second.seconds or 0.0) * (second.iteration - first.iteration + 1) - (first.seconds or 0.0)
+    return (second.seconds or 0.0) * (second.iteration - first.iteration + 1) - (
+        first.seconds or 0.0
+    )
 
 
 def _bare(record: Record) -> bool:
@@ -144,7 +159,9 @@ def _bare(record: Record) -> bool:
 
 
 def _restored_words(first: Record, second: Record, seconds: float | None, evidence: str) -> str:
-    printed = f"loss and rates (loss {second.figures['loss']:g})" if "loss" in second.figures else "rates"
+    printed = (
+        f"loss and rates (loss {second.figures['loss']:g})" if "loss" in second.figures else "rates"
+    )
     return (
         f"iteration {second.iteration}: the logged {second.seconds:g} s are a mean that includes iteration "
         f"{first.iteration} ({first.seconds:g} s), since Megatron does not reset its timer; corrected to "

@@ -27,7 +27,9 @@ _MEMORY = re.compile(
     r" \| reserved: *[\d.]+ \| max reserved: *(?P<reserved>\d{1,9}(?:\.\d{1,15})?)"
 )
 _SUCCESS = "[after training is done]"
-_EXIT = re.compile(r"\[exiting program (?:after (\d{1,9}(?:\.\d)?)\d{0,20} minutes|(at iteration \d{1,12}))")
+_EXIT = re.compile(
+    r"\[exiting program (?:after (\d{1,9}(?:\.\d)?)\d{0,20} minutes|(at iteration \d{1,12}))"
+)
 """What stands there instead if exit_duration_in_mins or exit_interval ended the training."""
 
 SIGNS = (
@@ -139,7 +141,9 @@ class Context(LogContext):
 
     def _add_memory(self, **figures: float) -> None:
         for name, value in figures.items():
-            self.memory[name] = value if name == "after" else max(value, self.memory.get(name, value))
+            self.memory[name] = (
+                value if name == "after" else max(value, self.memory.get(name, value))
+            )
 
 
 def _lines_with_events(number: int, block: bytes) -> Iterator[Line]:
@@ -231,7 +235,9 @@ class MegatronTraining(LoggedTraining):
         if self.young or stretch.dumped:
             self.around.absorb(stretch)
         else:
-            self.around.events.absorb_marks(stretch.told(untimed=self.table.latest.kind.aware is None))
+            self.around.events.absorb_marks(
+                stretch.told(untimed=self.table.latest.kind.aware is None)
+            )
 
     def attempt(self, iteration: int) -> None:
         """Note that a process started with an iteration."""
@@ -240,14 +246,26 @@ class MegatronTraining(LoggedTraining):
 
     def restart(self, record: Record) -> None:
         """Drop the records from an iteration on: a new attempt repeats them."""
-        self.note_restart("iteration", record.iteration, record.line, self.table.cut(record.iteration, self.lost))
+        self.note_restart(
+            "iteration", record.iteration, record.line, self.table.cut(record.iteration, self.lost)
+        )
         while self.attempts and self.attempts[-1] >= record.iteration:
             self.attempts.pop()
         self.attempt(record.iteration)
 
 
 MEASURED = frozenset(
-    ("elapsed_ms", "tflops", "tokens_rate", "samples_rate", "energy", "power", "memory_fraction", "hip_gib", "rocm_gib")
+    (
+        "elapsed_ms",
+        "tflops",
+        "tokens_rate",
+        "samples_rate",
+        "energy",
+        "power",
+        "memory_fraction",
+        "hip_gib",
+        "rocm_gib",
+    )
 )
 """Fields whose values differ a little between the nodes of a training; all others are the same."""
 
@@ -256,7 +274,11 @@ def differ(name: str, one: Record, other: Record) -> bool:
     """Return whether two lines state different values of a field, measured ones by more than nodes differ."""
     known, value = one.figures.get(name), other.figures.get(name)
     tolerance = SAME_FIGURES if name in MEASURED else 0.0
-    return known is not None and value is not None and not math.isclose(known, value, rel_tol=tolerance)
+    return (
+        known is not None
+        and value is not None
+        and not math.isclose(known, value, rel_tol=tolerance)
+    )
 
 
 def same_moment(known: Record, record: Record, last: int, reach: int = 1) -> bool:
@@ -271,10 +293,17 @@ def same_moment(known: Record, record: Record, last: int, reach: int = 1) -> boo
         return abs(apart) <= max(SAME_MOMENT * step, known.kind.resolution)
     if differ("rank", known, record):
         return record.iteration >= last - reach
-    alike = all(known.figures.get(name) == record.figures.get(name) for name in ("elapsed_ms", "samples", "loss"))
+    alike = all(
+        known.figures.get(name) == record.figures.get(name)
+        for name in ("elapsed_ms", "samples", "loss")
+    )
     if alike and (reach or record.iteration == last):
         return True
     # Upstream, a rank of each node prints, with the same loss and a time of its own.
     told = known.figures.keys() & record.figures.keys() >= {"elapsed_ms", "samples"}
     decisive = [name for name in FIELDS if name == "elapsed_ms" or name not in MEASURED]
-    return told and record.iteration >= last - reach and not any(differ(name, known, record) for name in decisive)
+    return (
+        told
+        and record.iteration >= last - reach
+        and not any(differ(name, known, record) for name in decisive)
+    )

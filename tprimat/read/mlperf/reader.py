@@ -39,7 +39,11 @@ _FIELDS["lowest_numerical_precision_in_linear"] = "lowest_numerical_precision_li
 """Events of the setup, without the optimizer's name, and what they state."""
 
 # Every run of a submission has a seed of its own: it is no part of the setup that they share.
-_FIGURES = {"target_accuracy": "target_accuracy", "overall_throughput": "overall_samples_per_second", "seed": "seed"}
+_FIGURES = {
+    "target_accuracy": "target_accuracy",
+    "overall_throughput": "overall_samples_per_second",
+    "seed": "seed",
+}
 """Events that are values of the whole run, by their names in native_metrics."""
 
 _BEGINS = ("init_start", "submission_benchmark", "run_start")
@@ -54,9 +58,17 @@ _DUMPED = re.compile(
     rf"(?:^|\s)({'|'.join(_DUMPED_NAMES)}): +'?([^\s']+)'?\s*(?:\(Mcore default: [^()]{{1,80}}\)\s*)?$"
 )
 _STATEMENTS = (
-    Statement(re.compile(r"(?:\bWORLD_SIZE=|\[rank-\d{1,9}/|GLOBAL_RANK: \d+, MEMBER: \d+/)(?P<num_gpus>\d{1,9})\b")),
-    Statement(re.compile(r"\b(?:NNODES=(?P<num_nodes>\d{1,6})|GPUS_PER_NODE=(?P<devices>\d{1,6}))\s*$")),
-    Statement(re.compile(r"\bRESULT,[^,]*,[^,]*,(?P<result_seconds>\d{1,9}),"), int, LOGGED, "RESULT,"),
+    Statement(
+        re.compile(
+            r"(?:\bWORLD_SIZE=|\[rank-\d{1,9}/|GLOBAL_RANK: \d+, MEMBER: \d+/)(?P<num_gpus>\d{1,9})\b"
+        )
+    ),
+    Statement(
+        re.compile(r"\b(?:NNODES=(?P<num_nodes>\d{1,6})|GPUS_PER_NODE=(?P<devices>\d{1,6}))\s*$")
+    ),
+    Statement(
+        re.compile(r"\bRESULT,[^,]*,[^,]*,(?P<result_seconds>\d{1,9}),"), int, LOGGED, "RESULT,"
+    ),
 )
 # A rank's prefix is last: many lines that have it have another sign as well.
 _SIGNS = (
@@ -181,7 +193,9 @@ class Reader:
         again = key == "run_start" and begun is not None and event.time - begun.time > SAME_EVENT
         if key in _BEGINS and (again or "run_stop" in training.milestones):
             stated = self._trainings[0].around.stated
-            shared = LoggedValues({name: each for name, each in stated.items() if each.weight < LOGGED})
+            shared = LoggedValues(
+                {name: each for name, each in stated.items() if each.weight < LOGGED}
+            )
             training = run.BenchmarkRun(around=LogContext(stated=shared))
             self._trainings.append(training)
         training.milestones.setdefault("first", event)
@@ -189,10 +203,15 @@ class Reader:
         if key in ("run_start", "run_stop"):
             training.milestones[key] = event
             if key == "run_stop":
-                training.end = (line, str(meta.get("status") or "") if isinstance(meta, dict) else "")
+                training.end = (
+                    line,
+                    str(meta.get("status") or "") if isinstance(meta, dict) else "",
+                )
         elif key in ("tracked_stats", "train_loss") and "run_stop" in training.milestones:
             # After the end come figures of the whole run.
-            training.figures.update({f"whole_run_{name}": known for name, known in _numbers(value).items()})
+            training.figures.update(
+                {f"whole_run_{name}": known for name, known in _numbers(value).items()}
+            )
         elif key in ("tracked_stats", "train_loss"):
             values = _numbers(value if key == "tracked_stats" else {key: value})
             if not values.keys().isdisjoint((*TIMES, *LOSSES, RATE)):
@@ -244,10 +263,14 @@ class Reader:
         # A rank's prefix is needed only once, for the world size.
         if sign and (sign != "[rank-" or "num_gpus" not in around.stated):
             if mlperf_system.MARK in text:
-                system = mlperf_system.of(object_at(text, text.find("{", text.find(mlperf_system.MARK))))
+                system = mlperf_system.of(
+                    object_at(text, text.find("{", text.find(mlperf_system.MARK)))
+                )
                 quote = f"{mlperf_system.MARK} {system.gpu.device_name}" if system else ""
                 state(around.stated, "system", system, quote, line.number, DUMPED)
-            read_statements(_STATEMENTS, text, line.number, around.stated, without_prefixes(text[:20_000]))
+            read_statements(
+                _STATEMENTS, text, line.number, around.stated, without_prefixes(text[:20_000])
+            )
             if ("[TimeToTrain]" in text or "[EarlyStop]" in text) and not self._begun:
                 self._summarise(text, line.number)
         elif ": " in text and len(text) < 200 and (dumped := _DUMPED.search(text)):
@@ -262,7 +285,9 @@ class Reader:
 
     def _summarise(self, text: str, number: int) -> None:
         """Read a line of the summary that Primus' trainer prints."""
-        training = self._summary = self._summary or run.BenchmarkRun(around=self._trainings[0].around)
+        training = self._summary = self._summary or run.BenchmarkRun(
+            around=self._trainings[0].around
+        )
         for figure in _WHOLE_RUN.finditer(text):
             training.figures[f"whole_run_{figure.lastgroup}"] = float(figure[figure.lastindex or 0])
         if match := _EVAL.search(text):
@@ -277,7 +302,11 @@ def _begin_unmarked(training: run.BenchmarkRun, key: str, event: Event) -> None:
     former = training.blocks[-1] if training.blocks else None
     start = training.milestones.get("run_start")
     block = former.unmarked_after(key, event) if former else None
-    if former is None and start and any(event.place.get(name, 0) > 0 for name in (*POSITIONS, "epoch_count")):
+    if (
+        former is None
+        and start
+        and any(event.place.get(name, 0) > 0 for name in (*POSITIONS, "epoch_count"))
+    ):
         block = Block(start._replace(place={"samples_count": 0.0}), said=[UNMARKED])
     if block:
         training.blocks.append(block)
@@ -287,7 +316,9 @@ def _begin_unmarked(training: run.BenchmarkRun, key: str, event: Event) -> None:
 def _numbers(value: Any) -> dict[str, float]:
     if not isinstance(value, dict):
         return {}
-    return {str(name)[:60]: known for name, each in value.items() if (known := number(each)) is not None}
+    return {
+        str(name)[:60]: known for name, each in value.items() if (known := number(each)) is not None
+    }
 
 
 def _plain(value: Any) -> Any:
@@ -296,4 +327,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str) and value.lower() in words:
         return words[value.lower()]
     known = number(value)
-    return value if known is None else int(known) if known.is_integer() and abs(known) < 1e15 else known
+    return (
+        value
+        if known is None
+        else int(known)
+        if known.is_integer() and abs(known) < 1e15
+        else known
+    )

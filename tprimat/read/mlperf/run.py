@@ -23,7 +23,14 @@ from tprimat.read.parsing.parsed_log import Given
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.remarks import spans
 from tprimat.read.parsing.run_builder import RunBuilder, Series, SeriesAndDoubts, sizes_of
-from tprimat.read.parsing.values import LoggedValue, LoggedValues, count, number, precision_of, state
+from tprimat.read.parsing.values import (
+    LoggedValue,
+    LoggedValues,
+    count,
+    number,
+    precision_of,
+    state,
+)
 from tprimat.results.account import Entry, Timing
 from tprimat.results.ending import Ending
 from tprimat.results.fields import Figures
@@ -103,23 +110,42 @@ def builder(training: BenchmarkRun) -> RunBuilder:
     start, stop = (training.milestones.get(name) for name in ("run_start", "run_stop"))
     place = stop.place if stop else {}
     last = place.get("samples_count", place.get("step", 0) * (batch or 0))
-    total = _divide(training, found := PlacedEvents(training.events, training.blocks, batch, sequence, last))
-    answers = any("reward" in event.values for event in training.events) or "num_generations_per_prompt" in stated
+    total = _divide(
+        training, found := PlacedEvents(training.events, training.blocks, batch, sequence, last)
+    )
+    answers = (
+        any("reward" in event.values for event in training.events)
+        or "num_generations_per_prompt" in stated
+    )
     if answers:
         _count_answers(training)
     for where, accuracy in training.evaluations:
         samples = where.get("samples_count", tokens := where.get("epoch_num"))
         if samples and batch:
             # An evaluation follows the record at its step, or one batch later, as some count; others count tokens.
-            steps = [samples / batch, samples / batch + 1, (tokens or 0) / (batch * (sequence or 1))]
+            steps = [
+                samples / batch,
+                samples / batch + 1,
+                (tokens or 0) / (batch * (sequence or 1)),
+            ]
             step = next((each for each in steps if each in training.records), None)
             if step is not None:
                 training.records[int(step)].native.setdefault("eval_accuracy", accuracy)
-    duration = stop.time - start.time if start and stop else training.figures.get("whole_run_duration")
-    timed = [(record.seconds, record.window or 1) for record in training.records.values() if record.seconds]
+    duration = (
+        stop.time - start.time if start and stop else training.figures.get("whole_run_duration")
+    )
+    timed = [
+        (record.seconds, record.window or 1)
+        for record in training.records.values()
+        if record.seconds
+    ]
     counted = sum(window for _, window in timed) or 1
     # 80 steps of 8 s are none of a run of 527 s: what was taken for the time of a step is none, or of few steps.
-    if duration and (share := math.fsum(map(math.prod, timed)) * max(total / counted, 1) / duration) > 1 + WHOLE:
+    if (
+        duration
+        and (share := math.fsum(map(math.prod, timed)) * max(total / counted, 1) / duration)
+        > 1 + WHOLE
+    ):
         training.doubts += (Note("steps-beyond-run", {"share": round(share, 4)}),)
     figures = {
         "time_to_train_minutes": None if duration is None else round(duration / 60, 6),
@@ -127,7 +153,9 @@ def builder(training: BenchmarkRun) -> RunBuilder:
         "result_seconds": stated.number("result_seconds"),
         **training.figures,
     }
-    benchmark, submitter, platform = (stated.word(f"submission_{name}") for name in ("benchmark", "org", "platform"))
+    benchmark, submitter, platform = (
+        stated.word(f"submission_{name}") for name in ("benchmark", "org", "platform")
+    )
     submitter = None if "PLACEHOLDER" in (submitter or "") else submitter
     return MlperfRun(
         framework="mlperf",
@@ -136,15 +164,25 @@ def builder(training: BenchmarkRun) -> RunBuilder:
         timing=Timing(
             clock="the submitter's own, of the rank that logs",
             # None has all that happens between a block's start and its stop.
-            kind="sampled" if found.kind == "sampled" else None if answers and found.steps else "partial",
+            kind="sampled"
+            if found.kind == "sampled"
+            else None
+            if answers and found.steps
+            else "partial",
             covers=_COVERS[found.kind] if training.records else None,
             over_ranks="the rank that logs",
         ),
         figures={name: value for name, value in figures.items() if value is not None},
         notes=(f"{len(training.evaluations)} evaluations",) if training.evaluations else (),
-        unknown={"sequence_length": "tokens per step vary with the length of the answers"} if answers else {},
+        unknown={"sequence_length": "tokens per step vary with the length of the answers"}
+        if answers
+        else {},
         # The platform is free text; without a system description nothing else tells 8 GPUs from 16.
-        settings={name: text for name, text in (("submission_platform", platform), ("submitter", submitter)) if text},
+        settings={
+            name: text
+            for name, text in (("submission_platform", platform), ("submitter", submitter))
+            if text
+        },
     )
 
 
@@ -158,7 +196,9 @@ def _divide(training: BenchmarkRun, found: PlacedEvents) -> float:
         return total
     for block in training.timeline:
         if block.kind == "training" and block.last_step:
-            record = training.records.setdefault(block.last_step, Record(block.last_step, block.line or 0))
+            record = training.records.setdefault(
+                block.last_step, Record(block.last_step, block.line or 0)
+            )
             record.put("seconds", round(block.duration / block.steps, 9))
             record.window = block.steps
     return total
@@ -174,7 +214,9 @@ def _count_answers(training: BenchmarkRun) -> None:
     gpus: list[float] = []
     for record in training.records.values():
         record.set_policy_loss()
-        tokens, rate = (record.native.get(name) for name in ("tokens_per_step", "tokens_per_second_per_gpu"))
+        tokens, rate = (
+            record.native.get(name) for name in ("tokens_per_step", "tokens_per_second_per_gpu")
+        )
         if tokens and rate and record.seconds:
             gpus.append(tokens / record.seconds / rate)
     if gpus and max(abs(each - round(gpus[0])) for each in gpus) < WHOLE:
@@ -210,13 +252,21 @@ def _derive_fields(stated: LoggedValues) -> None:
 def precision(stated: LoggedValues) -> tuple[str | None, str | None, LoggedValue | None]:
     """Return the precision of the matrix products, the log's own name for it, and the deciding statement."""
     if logged := stated.get("lowest_numerical_precision_linear"):
-        return str(logged.value).lower(), f"lowest precision of linear layers: {logged.value}", logged
+        return (
+            str(logged.value).lower(),
+            f"lowest precision of linear layers: {logged.value}",
+            logged,
+        )
     base = stated.word("precision")
     words = [f"precision {base}"] if base else []
     for width in ("fp4", "fp8"):
         if stated.value(width) not in (None, False, ""):
             recipe = stated.word(f"{width}_recipe")
-            return width, ", ".join([*words, width, *([f"recipe {recipe}"] if recipe else [])]), stated[width]
+            return (
+                width,
+                ", ".join([*words, width, *([f"recipe {recipe}"] if recipe else [])]),
+                stated[width],
+            )
     return precision_of(base), words[0] if words else None, stated.get("precision")
 
 
@@ -233,7 +283,9 @@ class MlperfRun(RunBuilder):
     def run(self, given: Given) -> Run:
         """Return the Run, with what a system description in the log adds."""
         run, system = super().run(given), self.stated.get("system")
-        run = msgspec.structs.replace(run, timeline=self.training.timeline, notes=(*run.notes, *self.training.doubts))
+        run = msgspec.structs.replace(
+            run, timeline=self.training.timeline, notes=(*run.notes, *self.training.doubts)
+        )
         return mlperf_system.applied(run, system.value, f"on line {system.line}") if system else run
 
     def model(self, shape: ModelConfig, given: Given) -> tuple[str | None, str | None, list[str]]:
@@ -252,7 +304,9 @@ class MlperfRun(RunBuilder):
         """Return warnings: of what the log doesn't state, and of how its events were read."""
         training, found, warnings = self.training, self.training.found, []
         if sizes.num_gpus is None:
-            warnings.append(f"{mlperf_system.UNSTATED}: add the system description of the submission (systems/*.json)")
+            warnings.append(
+                f"{mlperf_system.UNSTATED}: add the system description of the submission (systems/*.json)"
+            )
         if sizes.sequence_length is None:
             without = "sequence length unknown: throughput in samples/s only, not in tokens/s"
             warnings.append(self.unknown.get("sequence_length", without))
@@ -263,9 +317,13 @@ class MlperfRun(RunBuilder):
                 "not included"
             )
         if blocks and not found.steps:
-            warnings.append("no step times in the log: computed as each block's wall time / its steps")
+            warnings.append(
+                "no step times in the log: computed as each block's wall time / its steps"
+            )
         if held := [entry for entry in blocks if entry.note == HOLDS_EVALUATION]:
-            longest = math.fsum(entry.duration for entry in held) / sum(entry.steps for entry in held)
+            longest = math.fsum(entry.duration for entry in held) / sum(
+                entry.steps for entry in held
+            )
             least = min(held, key=lambda entry: entry.duration / entry.steps)
             bound = (
                 f"training and evaluation aren't told apart in {len(held)} blocks: a step takes at most "
@@ -275,7 +333,9 @@ class MlperfRun(RunBuilder):
                 bound += f", in steps {least.first_step}–{least.last_step} at most {fastest:.4g} s"
             warnings.append(bound)
         if found.unplaced:
-            warnings.append(f"{found.unplaced} values ignored: the unit of their position is unknown")
+            warnings.append(
+                f"{found.unplaced} values ignored: the unit of their position is unknown"
+            )
         if lines := training.unreadable:
             warnings.append(f"{len(lines)} unreadable events skipped (first on line {lines[0]})")
         lossless = [step for step in found.steps if training.records[step].loss is None]
@@ -306,13 +366,18 @@ class MlperfRun(RunBuilder):
             if status == "success":
                 return outcome_of(ending_of(ended=True))
             # A run that misses the target has done the steps that its rules allow.
-            return Outcome("incomplete", ended, Ending(kind="finished", cause=f"run_stop: {status}", line=line))
+            return Outcome(
+                "incomplete", ended, Ending(kind="finished", cause=f"run_stop: {status}", line=line)
+            )
         ending = ending_of(cause=cause)
         if "run_start" not in training.milestones and not steps:
             without = "log ends before the training starts (no run_start)"
             return Outcome("failed", cause.sentence if cause else without, ending)
         last = max((*steps[-1:], *(entry.last_step or 0 for entry in training.timeline)), default=0)
-        return outcome_of(ending, f"no run_stop: log ends at step {last}" + (f": {cause.sentence}" if cause else ""))
+        return outcome_of(
+            ending,
+            f"no run_stop: log ends at step {last}" + (f": {cause.sentence}" if cause else ""),
+        )
 
 
 @dataclasses.dataclass
@@ -332,7 +397,9 @@ class SummaryRun(RunBuilder):
             "timestamp unknown: the summary has no times",
             "the sequence length and the global batch size are not stated",
         )
-        return msgspec.structs.replace(super().run(given), model=given.get("model") or "flux", warnings=warnings)
+        return msgspec.structs.replace(
+            super().run(given), model=given.get("model") or "flux", warnings=warnings
+        )
 
 
 def summary_builder(printed: Mapping[str, tuple[str, int]]) -> RunBuilder:
@@ -354,7 +421,9 @@ def summary_builder(printed: Mapping[str, tuple[str, int]]) -> RunBuilder:
     nodes, devices = stated.count("nodes"), stated.count("devices")
     if nodes and devices:
         line = next(iter(printed.values()))[1]
-        state(stated, "num_gpus", nodes * devices, f"nnodes: {nodes}, gpus_per_node: {devices}", line)
+        state(
+            stated, "num_gpus", nodes * devices, f"nnodes: {nodes}, gpus_per_node: {devices}", line
+        )
     return SummaryRun(
         framework="primus",
         log_format="mlperf (summary)",
@@ -362,5 +431,7 @@ def summary_builder(printed: Mapping[str, tuple[str, int]]) -> RunBuilder:
         timing=Timing(),
         rate=None,
         figures=figures,
-        fixed=outcome_of(ending_of(), "a summary, not a log: it doesn't say how the training ended"),
+        fixed=outcome_of(
+            ending_of(), "a summary, not a log: it doesn't say how the training ended"
+        ),
     )

@@ -135,7 +135,12 @@ class PlacedEvents:
     """
 
     def __init__(
-        self, events: list[Event], blocks: list[Block], batch: int | None, sequence: int | None, last: float | None
+        self,
+        events: list[Event],
+        blocks: list[Block],
+        batch: int | None,
+        sequence: int | None,
+        last: float | None,
     ) -> None:
         self.unplaced = 0
         self._blocks = blocks
@@ -228,13 +233,22 @@ class PlacedEvents:
         """Return the stream of times to use, and what they are."""
         # Single records go before means of blocks, printed times before those that follow from a rate.
         rows = [
-            (self._is_per_block(stream), stream[0].values.keys().isdisjoint(TIMES), -len(stream), stream)
+            (
+                self._is_per_block(stream),
+                stream[0].values.keys().isdisjoint(TIMES),
+                -len(stream),
+                stream,
+            )
             for stream in streams
             if self._time(stream[0])
         ]
         for per_block, _, _, stream in sorted(rows, key=lambda row: row[:3]):
             if per_block:
-                spans = [(event, self._blocks[event.block].span) for event in stream if event.block is not None]
+                spans = [
+                    (event, self._blocks[event.block].span)
+                    for event in stream
+                    if event.block is not None
+                ]
                 points = [Point(span[1], event, span[1] - span[0]) for event, span in spans if span]
                 if points:
                     return "block", points
@@ -282,7 +296,10 @@ class PlacedEvents:
         if statistics.median_high(misses) > SAMPLED:
             return "sampled", points
         before = [0, *(point.step for point in points)]
-        return "mean", [point._replace(window=point.step - start) for point, start in zip(points, before, strict=False)]
+        return "mean", [
+            point._replace(window=point.step - start)
+            for point, start in zip(points, before, strict=False)
+        ]
 
 
 _FIGURES = {
@@ -303,7 +320,10 @@ def _in_unit(stream: Sequence[Event], name: str, unit: int) -> list[Point]:
     if len(steps) < len(stream):
         return []
     if len(steps) > 1:
-        first, least = steps[0], min(later - earlier for earlier, later in itertools.pairwise(steps))
+        first, least = (
+            steps[0],
+            min(later - earlier for earlier, later in itertools.pairwise(steps)),
+        )
         # 0, 32, 64, also in samples, or 31, 63, 95: an index from 0 of the first or the last step of every 32.
         if first == 0 or (unit == 1 and least > 0 and first % least and not (first + 1) % least):
             steps = [step + 1 for step in steps]

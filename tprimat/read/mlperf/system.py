@@ -16,14 +16,26 @@ import msgspec
 from tprimat.catalog import gpus
 from tprimat.notes import Note
 from tprimat.redaction import redacted_start
-from tprimat.results.run import FROM_DESCRIPTION, FROM_NAMES, Environment, GpuInfo, Platform, Run, SoftwareStack
+from tprimat.results.run import (
+    FROM_DESCRIPTION,
+    FROM_NAMES,
+    Environment,
+    GpuInfo,
+    Platform,
+    Run,
+    SoftwareStack,
+)
 from tprimat.units import gib_to_gb, round_figure
 
 MARK = ":::SYSJSON"
 
-_PRECISION = re.compile(r"(?<![a-z0-9])(?:(mx)?(fp[48])|nv(fp4)|(bf16|fp16|tf32))(?![a-z0-9])", re.IGNORECASE)
+_PRECISION = re.compile(
+    r"(?<![a-z0-9])(?:(mx)?(fp[48])|nv(fp4)|(bf16|fp16|tf32))(?![a-z0-9])", re.IGNORECASE
+)
 
-_ROUND = re.compile(r"^(?:training_results_|mlperf[_-](?:training[_-])?)?v([0-9]\.[0-9])(?:_|$)", re.IGNORECASE)
+_ROUND = re.compile(
+    r"^(?:training_results_|mlperf[_-](?:training[_-])?)?v([0-9]\.[0-9])(?:_|$)", re.IGNORECASE
+)
 
 _GPUS = re.compile(
     r"(?:(?<![A-Za-z\d])(?P<nodes>\d{1,4})x(?:[A-Za-z][\w-]{0,40}?[x-])?(?=\d{1,5}x?[A-Z]{1,2}\d{3}))?"
@@ -31,13 +43,18 @@ _GPUS = re.compile(
 )
 """GPUs in a name, with their number and that of their nodes: MI355X, 8xB200, 2x8xB200, 2xXE9680x8H100."""
 
-_NUMBER = re.compile(r"(?<![A-Za-z])(?:n?gpus?[_-]?(\d{1,5})|(?<!\d)(\d{1,5})[_-]?gpus?)(?![A-Za-z\d])")
+_NUMBER = re.compile(
+    r"(?<![A-Za-z])(?:n?gpus?[_-]?(\d{1,5})|(?<!\d)(\d{1,5})[_-]?gpus?)(?![A-Za-z\d])"
+)
 """A number of GPUs in a name: ngpu8, 8gpu."""
 
 UNSTATED = "the log doesn't state its GPUs"
 """How the warning begins that a system description makes needless."""
 
-_PLATFORMS: dict[str | None, tuple[Platform, SoftwareStack]] = {"AMD": ("amd", "rocm"), "NVIDIA": ("nvd", "cuda")}
+_PLATFORMS: dict[str | None, tuple[Platform, SoftwareStack]] = {
+    "AMD": ("amd", "rocm"),
+    "NVIDIA": ("nvd", "cuda"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +76,10 @@ class System:
     @property
     def precision(self) -> str | None:
         """The precision of the training, if the notes name one and no other."""
-        named = {"".join(filter(None, found.groups())).lower() for found in _PRECISION.finditer(self.notes or "")}
+        named = {
+            "".join(filter(None, found.groups())).lower()
+            for found in _PRECISION.finditer(self.notes or "")
+        }
         # FP4 (mxfp4) names one.
         named -= {each.removeprefix("mx") for each in named if each.startswith("mx")}
         return named.pop() if len(named) == 1 else None
@@ -72,8 +92,16 @@ def of(description: Mapping[str, Any] | None) -> System | None:
 
     def word(name: str) -> str | None:
         value = description.get(name)
-        text = redacted_start(" ".join(str(value).split()), 200) if isinstance(value, (str, int, float)) else ""
-        return None if not text or text.lower() in ("n/a", "none") or "UNKNOWN_MLPERF" in text else text
+        text = (
+            redacted_start(" ".join(str(value).split()), 200)
+            if isinstance(value, (str, int, float))
+            else ""
+        )
+        return (
+            None
+            if not text or text.lower() in ("n/a", "none") or "UNKNOWN_MLPERF" in text
+            else text
+        )
 
     device, framework = word("accelerator_model_name"), word("framework")
     error = device if device and gpus.is_error(device) else None
@@ -163,12 +191,16 @@ def inferred(run: Run, log: PurePath) -> Run:
     vendor, stack = _PLATFORMS.get(gpus.vendor(device or ""), (None, None))
     count = counts[0] if len({*counts}) == 1 else None
     info = GpuInfo(device_name=device, device_count=count, software_stack=stack)
-    return applied(msgspec.structs.replace(run, notes=notes), System(vendor, info, Environment(), None), "")
+    return applied(
+        msgspec.structs.replace(run, notes=notes), System(vendor, info, Environment(), None), ""
+    )
 
 
 def _known_gpus(found: Iterable[tuple[re.Match[str], str]]) -> dict[str, None]:
     """Return the GPUs of the table among those found, each once."""
-    return dict.fromkeys(each["gpu"] for each, _ in found if gpus.match(GpuInfo(device_name=each["gpu"])).candidates)
+    return dict.fromkeys(
+        each["gpu"] for each, _ in found if gpus.match(GpuInfo(device_name=each["gpu"])).candidates
+    )
 
 
 def applied(run: Run, system: System, where: str) -> Run:
@@ -179,22 +211,34 @@ def applied(run: Run, system: System, where: str) -> Run:
     Of two descriptions that contradict each other the one in the log, which the machine itself wrote, is kept.
     """
     config = run.training_config
-    doubts = [f"the system description {where} has an error text for its GPU: {system.error}"] if system.error else []
+    doubts = (
+        [f"the system description {where} has an error text for its GPU: {system.error}"]
+        if system.error
+        else []
+    )
     if other := _contradiction(run, system):
         doubts.append(f"the system description {where} says {other}: the log's is kept")
         return msgspec.structs.replace(run, warnings=(*run.warnings, *doubts))
     devices = config.num_gpus or system.gpu.device_count
     added = [f"GPUs {devices}"] if devices and not config.num_gpus else []
-    added += [f"GPU {name}"] if (name := system.gpu.device_name) and not run.gpu_info.device_name else []
+    added += (
+        [f"GPU {name}"] if (name := system.gpu.device_name) and not run.gpu_info.device_name else []
+    )
     config = msgspec.structs.replace(config, num_gpus=devices)
     if config.precision is None and system.precision:
         added.append(f"precision {system.precision.upper()}")
         detail = f"{FROM_DESCRIPTION}: {system.notes}"
-        config = msgspec.structs.replace(config, precision=system.precision, precision_detail=detail)
-    warnings = [warning for warning in run.warnings if not (devices and warning.startswith(UNSTATED))]
+        config = msgspec.structs.replace(
+            config, precision=system.precision, precision_detail=detail
+        )
+    warnings = [
+        warning for warning in run.warnings if not (devices and warning.startswith(UNSTATED))
+    ]
     warnings += doubts
     if added:
-        warnings.append(f"{f'from the system description {where}' if where else FROM_NAMES}: {', '.join(added)}")
+        warnings.append(
+            f"{f'from the system description {where}' if where else FROM_NAMES}: {', '.join(added)}"
+        )
     versions = {**system.host.versions, **run.environment.versions}
     return msgspec.structs.replace(
         run,
@@ -204,16 +248,25 @@ def applied(run: Run, system: System, where: str) -> Run:
         environment=msgspec.structs.replace(run.environment.over(system.host), versions=versions),
         training_config=config,
         # Whoever runs another one's code may leave the name of its author in it.
-        framework_config={**run.framework_config, **({"submitter": system.submitter} if system.submitter else {})},
+        framework_config={
+            **run.framework_config,
+            **({"submitter": system.submitter} if system.submitter else {}),
+        },
     )
 
 
 def _contradiction(run: Run, system: System) -> str | None:
     """Return what a description says of the GPUs that can't be true of a run; None if both agree."""
     known = [(info.device_name, info.device_count) for info in (run.gpu_info, system.gpu)]
-    rows = [set(gpus.match(GpuInfo(device_name=name)).candidates) if name else set() for name, _ in known]
+    rows = [
+        set(gpus.match(GpuInfo(device_name=name)).candidates) if name else set()
+        for name, _ in known
+    ]
     counts = [run.num_gpus, system.gpu.device_count]
     if (all(rows) and not rows[0] & rows[1]) or (all(counts) and counts[0] != counts[1]):
-        one, other = (f"{count or '?'}×{name or 'unknown GPU'}" for (name, _), count in zip(known, counts, strict=True))
+        one, other = (
+            f"{count or '?'}×{name or 'unknown GPU'}"
+            for (name, _), count in zip(known, counts, strict=True)
+        )
         return f"{other}, the log {one}"
     return None

@@ -22,7 +22,9 @@ from tprimat.read.mlperf.streams import Block, Event
 from tprimat.results.account import Entry, EntryKind
 
 COSTLY_SIGNS = ("ealing start", "garbage collection at ")
-COSTLY = re.compile(r"\b\w{0,20} ?[Hh]ealing start\w{0,10}|Running garbage collection at [\w ]{0,30}step: \d{1,12}")
+COSTLY = re.compile(
+    r"\b\w{0,20} ?[Hh]ealing start\w{0,10}|Running garbage collection at [\w ]{0,30}step: \d{1,12}"
+)
 """What the submitters' code prints when it does something that costs time within a block."""
 
 AT_ONCE = 0.001
@@ -120,7 +122,9 @@ class Timeline:
                 block, evaluation, resumed = current, None, None
             elif key == "block_stop" and block:
                 lasts = event.time - block.start.time
-                if is_mixed and any(block.start.time <= time <= event.time + AT_ONCE * lasts for time in results):
+                if is_mixed and any(
+                    block.start.time <= time <= event.time + AT_ONCE * lasts for time in results
+                ):
                     self._add("unknown", event.time, block.start.line, block.span, HOLDS_EVALUATION)
                 else:
                     self._train(block, event.time)
@@ -143,7 +147,12 @@ class Timeline:
             self._cut(block, last)
 
     def _add(
-        self, kind: EntryKind, until: float, line: int, span: tuple[int, int] | None = None, note: str | None = None
+        self,
+        kind: EntryKind,
+        until: float,
+        line: int,
+        span: tuple[int, int] | None = None,
+        note: str | None = None,
     ) -> None:
         """Add what lasted until a time; the next entry begins there."""
         first, last = (span[0] + 1, span[1]) if span else (None, None)
@@ -151,7 +160,15 @@ class Timeline:
         start, duration = round(self._reached - self._zero, 3), round(until - self._reached, 3)
         if duration > 0:
             self.entries.append(
-                Entry(kind=kind, start=start, duration=duration, first_step=first, last_step=last, line=line, note=note)
+                Entry(
+                    kind=kind,
+                    start=start,
+                    duration=duration,
+                    first_step=first,
+                    last_step=last,
+                    line=line,
+                    note=note,
+                )
             )
             self._reached = until
 
@@ -171,11 +188,18 @@ class Timeline:
 
     def _records_until(self, until: float, since: float) -> list[int]:
         """Return the steps logged between two times that no block has."""
-        return [step for step, time in self._times.items() if step > self._steps and since < time <= until]
+        return [
+            step
+            for step, time in self._times.items()
+            if step > self._steps and since < time <= until
+        ]
 
     def _records_in(self, block: Entry) -> list[tuple[int, float]]:
         """Return the steps of a block that were logged in it, and when."""
-        begin, end = bisect.bisect_left(self._ordered, block.first_step or 1), self._zero + block.start + block.duration
+        begin, end = (
+            bisect.bisect_left(self._ordered, block.first_step or 1),
+            self._zero + block.start + block.duration,
+        )
         steps = self._ordered[begin : bisect.bisect_right(self._ordered, block.last_step or 0)]
         return [(step, self._times[step]) for step in steps if self._times[step] <= end + 0.0005]
 
@@ -192,13 +216,18 @@ class Timeline:
             if block.kind != "training" or not block.steps or after.kind != "evaluation":
                 continue
             records = self._records_in(block)
-            own = [(time - since) / (step - last) for (last, since), (step, time) in itertools.pairwise(records)]
+            own = [
+                (time - since) / (step - last)
+                for (last, since), (step, time) in itertools.pairwise(records)
+            ]
             paces += own
             logged += block.duration
             left = (block.last_step or 0) - records[-1][0] if records else block.steps
             if left and records and paces:
                 pace = statistics.median(own or paces)
-                early[index] = records[-1][1] + left * pace - self._zero - block.start - block.duration
+                early[index] = (
+                    records[-1][1] + left * pace - self._zero - block.start - block.duration
+                )
                 # Positions that are one step off change how many are left, but not how many the block has.
                 sure.append(min(early[index] / pace, block.steps - block.duration / pace))
             elif left:
@@ -211,11 +240,17 @@ class Timeline:
         for index, by in early.items():
             block, after = self.entries[index : index + 2]
             early[index] = by = round(min(max(by, 0.0), after.duration), 3)
-            self.entries[index] = msgspec.structs.replace(block, duration=round(block.duration + by, 3))
+            self.entries[index] = msgspec.structs.replace(
+                block, duration=round(block.duration + by, 3)
+            )
             start, duration = round(after.start + by, 3), round(after.duration - by, 3)
             self.entries[index + 1] = msgspec.structs.replace(after, start=start, duration=duration)
-        percent, doubts = (round(100 * seconds / logged, 3) for seconds in (math.fsum(early.values()), doubt))
-        self.notes = (Note("early-block-ends", {"count": len(early), "percent": percent, "doubt": doubts}),)
+        percent, doubts = (
+            round(100 * seconds / logged, 3) for seconds in (math.fsum(early.values()), doubt)
+        )
+        self.notes = (
+            Note("early-block-ends", {"count": len(early), "percent": percent, "doubt": doubts}),
+        )
 
     def _withdraw_impossible(self, total: float) -> None:
         """Count the steps outside of blocks, and make the blocks' time unknown where all steps can't have taken it.
@@ -227,7 +262,10 @@ class Timeline:
         if not held or held >= total:
             return
         trained = [entry for entry in blocks if entry.kind == "training"]
-        seconds, steps = sum(entry.duration for entry in trained), sum(entry.steps for entry in trained)
+        seconds, steps = (
+            sum(entry.duration for entry in trained),
+            sum(entry.steps for entry in trained),
+        )
         too_slow = seconds * total > (self._reached - self._zero) * steps
         code = "blocks-too-slow" if too_slow else "steps-outside-blocks"
         self.notes += (Note(code, {"count": round(total - held)}),)
@@ -237,7 +275,11 @@ class Timeline:
 
     def _name_unlike_blocks(self, missed: float | None) -> None:
         """Add to each block that differs from the typical one what the log shows of it, if it prints nothing."""
-        blocks = [(index, each) for index, each in enumerate(self.entries) if each.kind == "training" and each.steps]
+        blocks = [
+            (index, each)
+            for index, each in enumerate(self.entries)
+            if each.kind == "training" and each.steps
+        ]
         if not blocks:
             return
         typical = statistics.median(each.duration / each.steps for _, each in blocks)

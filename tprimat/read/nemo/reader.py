@@ -72,7 +72,9 @@ class Reader(StepReader):
     signs = ("Training epoch ",)
     tells = ("reduced_train_loss=", "stopped:", *setup.SIGNS)
     names = NAMES
-    peaks: Mapping[str, str] = {f"memory_{kind}_gb": f"peak_memory_{kind}_gb" for kind in ("allocated", "reserved")}
+    peaks: Mapping[str, str] = {
+        f"memory_{kind}_gb": f"peak_memory_{kind}_gb" for kind in ("allocated", "reserved")
+    }
 
     def __init__(self) -> None:
         super().__init__()
@@ -118,7 +120,9 @@ class Reader(StepReader):
             self._take(pairs, counted, planned, line, "")
         return True
 
-    def _take(self, pairs: dict[str, str], iteration: int, planned: int | None, line: Line, before: str) -> None:
+    def _take(
+        self, pairs: dict[str, str], iteration: int, planned: int | None, line: Line, before: str
+    ) -> None:
         step = _whole(pairs.get("global_step"))
         batch = number(pairs.get("global_batch_size"))
         if step is None:
@@ -133,7 +137,12 @@ class Reader(StepReader):
         around = self.sorter.pending
         if planned:
             state(
-                around.stated, "max_steps", planned, f"iteration {iteration}/{planned - 1}", line.number, setup.LISTED
+                around.stated,
+                "max_steps",
+                planned,
+                f"iteration {iteration}/{planned - 1}",
+                line.number,
+                setup.LISTED,
             )
         state(around.stated, "global_batch_size", count(batch), "", line.number, 4)
         self.sorter.take(record)
@@ -145,9 +154,20 @@ class Reader(StepReader):
         run.shift = 1
         sizes = {self._batches[record.step] for record in found if record.step in self._batches}
         if len(sizes) > 1:
-            state(stated, "global_batch_size", f"{min(sizes):g} to {max(sizes):g}", "", found[0].line, 5)
+            state(
+                stated,
+                "global_batch_size",
+                f"{min(sizes):g} to {max(sizes):g}",
+                "",
+                found[0].line,
+                5,
+            )
         ranks = [each for name, each in stated.items() if name.startswith("parameters of rank")]
-        if len(ranks) == 1 and stated.count("tensor_model_parallel_size") == 1 and stated.count("num_gpus") == 1:
+        if (
+            len(ranks) == 1
+            and stated.count("tensor_model_parallel_size") == 1
+            and stated.count("num_gpus") == 1
+        ):
             # One rank holds them all.
             stated.setdefault("num_parameters", ranks[0])
         if version := stated.word("nemo_version"):

@@ -18,9 +18,16 @@ _COUNTS = {name: field for name, field in names("megatron").items() if field in 
 _COUNTS["encoder_seq_length"] = "sequence_length"
 """Settings as configurations print them, `name=8` or `'name': 8`, and what they are called here."""
 
-_PARALLEL = ("tensor_model_parallel", "pipeline_model_parallel", "context_parallel", "expert_model_parallel")
+_PARALLEL = (
+    "tensor_model_parallel",
+    "pipeline_model_parallel",
+    "context_parallel",
+    "expert_model_parallel",
+)
 _CONFIG = r"OptimizerConfig\(.{0,4000}?\b"
-_OPTIONS = {name: field for name, field in names("megatron").items() if by_key(field).kind == "number"}
+_OPTIONS = {
+    name: field for name, field in names("megatron").items() if by_key(field).kind == "number"
+}
 
 
 def _product(allocated: str) -> int:
@@ -39,18 +46,30 @@ _STATEMENTS = statements(
         (name, int, ECHOED, rf"(?<![\w.]){name}['\"]?\s*[=:]\s*(?P<{field}>\d{{1,15}})\b")
         for name, field in _COUNTS.items()
     ),
-    *((kind, int, ECHOED, rf"\b{kind}(?:_size)?['\"]?\s*[=:]\s*(?P<{kind}_size>\d{{1,6}})\b") for kind in _PARALLEL),
+    *(
+        (kind, int, ECHOED, rf"\b{kind}(?:_size)?['\"]?\s*[=:]\s*(?P<{kind}_size>\d{{1,6}})\b")
+        for kind in _PARALLEL
+    ),
     ("max_steps", int, ECHOED, r"max_steps(?:'? \(| was set to |=|: )(?P<max_steps>\d{1,12})\b"),
     ("vocab_size", int, COMPUTED, r"Padded vocab_size: (?P<vocab_size>\d{1,9}),"),
     ("OptimizerConfig", str, ECHOED, rf"{_CONFIG}optimizer=['\"]?(?P<optimizer>[^,'\")\s]+)"),
     *(
-        (name, number, ECHOED, rf"{_CONFIG}{name}=['\"]?(?P<{field}>[-+\d.eE]{{1,30}})(?![^,'\")\s])")
+        (
+            name,
+            number,
+            ECHOED,
+            rf"{_CONFIG}{name}=['\"]?(?P<{field}>[-+\d.eE]{{1,30}})(?![^,'\")\s])",
+        )
         for name, field in _OPTIONS.items()
     ),
     ("", str, ECHOED, r"(?i:\bnemo[_-]toolkit[ =:v]+)(?P<nemo_version>[\d.]+\w*)"),
 )
-_GROUPS = re.compile(r"All (tensor model|pipeline model|context) parallel group ranks: (\[\[[\d, \[\]]+\]\])")
-_PRECISION = re.compile(r"(?<![\w.])(bf16|fp16|fp8|fp8_recipe|precision)['\"]?\s*[=:]\s*['\"]?([\w.-]{1,30})")
+_GROUPS = re.compile(
+    r"All (tensor model|pipeline model|context) parallel group ranks: (\[\[[\d, \[\]]+\]\])"
+)
+_PRECISION = re.compile(
+    r"(?<![\w.])(bf16|fp16|fp8|fp8_recipe|precision)['\"]?\s*[=:]\s*['\"]?([\w.-]{1,30})"
+)
 _OF_RANK = re.compile(
     r"number of parameters on \(tensor, pipeline\) model parallel rank \((\d+) ?, ?(\d+)\): (\d{1,15})"
 )
@@ -79,12 +98,18 @@ def feed(line: int, text: str, around: LogContext) -> None:
     read_statements(_STATEMENTS, text, line, around.stated, bare)
     if groups := _GROUPS.search(text):
         _state_groups(groups[1], groups[2], add)
-    for name, value in _PRECISION.findall(text) if "recision" in text or "fp8" in text or "16" in text else ():
+    for name, value in (
+        _PRECISION.findall(text) if "recision" in text or "fp8" in text or "16" in text else ()
+    ):
         low = value.lower()
         if name == "fp8" and low not in ("none", "false", "null", "0"):
             add("precision", "fp8", COMPUTED)
             add("precision_detail", f"fp8 {value}", COMPUTED)
-        elif name == "fp8_recipe" and low.startswith("mxfp8") and around.stated.value("precision") == "fp8":
+        elif (
+            name == "fp8_recipe"
+            and low.startswith("mxfp8")
+            and around.stated.value("precision") == "fp8"
+        ):
             add("precision", "mxfp8", COMPUTED + 1)
         elif name in ("bf16", "fp16") and low == "true":
             add("precision", name)
@@ -104,4 +129,6 @@ def _state_groups(kind: str, listed: str, add: Any) -> None:
     if len(groups) > 1 or size > 1 or kind == "tensor model":
         add(f"{kind.replace(' ', '_')}_parallel_size", size, COMPUTED)
     if kind == "tensor model":
-        add("num_gpus", len({rank.strip() for group in groups for rank in group.split(",")}), ECHOED)
+        add(
+            "num_gpus", len({rank.strip() for group in groups for rank in group.split(",")}), ECHOED
+        )

@@ -138,7 +138,9 @@ def told_by(text: str) -> tuple[Moment | None, Mark | None]:
                 said = {name: float(value) for name, value in match.groupdict().items() if value}
                 step = said.get("step", said["first"] - 1 if "first" in said else None)
                 seconds = said["ms"] / 1e3 if "ms" in said else said.get("seconds")
-                return at, Mark(row.kind, row.phase, 0, at, seconds, None if step is None else int(step))
+                return at, Mark(
+                    row.kind, row.phase, 0, at, seconds, None if step is None else int(step)
+                )
     return at, None
 
 
@@ -202,6 +204,8 @@ class Events:
         """Complete the marks of starts with their time and what was before them."""
         for place in self._open:
             mark = self.marks[place]
-            self.marks[place] = mark._replace(at=mark.at or at, first=self.first, silence=self.silence)
+            self.marks[place] = mark._replace(
+                at=mark.at or at, first=self.first, silence=self.silence
+            )
         if self._open:
             self._open, self.silence = (), None

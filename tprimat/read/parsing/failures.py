@@ -78,7 +78,9 @@ _ASKED = re.compile(
 )
 """Limits and early stopping that the user asked for, of Lightning and OLMo."""
 
-_CONSEQUENCE = re.compile(r"closing signal|RendezvousConnectionError|BrokenPipeError|ConnectionReset")
+_CONSEQUENCE = re.compile(
+    r"closing signal|RendezvousConnectionError|BrokenPipeError|ConnectionReset"
+)
 _REPORT = re.compile(
     r"^(?:\S+\.)?ChildFailedError\b|failed \(exitcode: [1-9]|non-zero (?:exit (?:code|status)|status)\b"
     # Of make, and of a shell with set -x.
@@ -91,11 +93,15 @@ _DECISIVE = re.compile(r"\bCRITICAL\b|\bTensorPrimat: ")
 """Among the lines that are only logged as errors: those that end a training."""
 
 _LOGGER = re.compile(r"\[rank-\d+/\d+\]|\[NODE-")
-_CHAINED = re.compile(r"The above exception was the direct cause|During handling of the above exception")
+_CHAINED = re.compile(
+    r"The above exception was the direct cause|During handling of the above exception"
+)
 _EXIT_CODE = re.compile(
     r"(?:(?:exited with code|with exit code|finished .{0,300}\(code|return code =) |\"exit_?[cC]ode\": ?)(-?\d+)"
 )
-_SOMEBODY_ELSES = re.compile(r"^\s*(?:Traceback \(|File \"|\[|[WEI]\d{4} |={3,}|-{3,}|[A-Za-z_.]+Error\b|\s)")
+_SOMEBODY_ELSES = re.compile(
+    r"^\s*(?:Traceback \(|File \"|\[|[WEI]\d{4} |={3,}|-{3,}|[A-Za-z_.]+Error\b|\s)"
+)
 
 LONGEST_REASON = 300
 """Characters."""
@@ -128,7 +134,9 @@ def _cause_in(text: str) -> tuple[str, str]:
     if _REPORT.search(bare):
         return "report", bare
     # What is logged as a warning was caught.
-    if (named := _EXCEPTION.match(bare)) and not _WARNED.search(text[: len(text) - len(bare) + named.start(1)]):
+    if (named := _EXCEPTION.match(bare)) and not _WARNED.search(
+        text[: len(text) - len(bare) + named.start(1)]
+    ):
         return "exception", bare[named.start(1) :]
     if named := _LEVELED.search(text):
         return "exception", text[named.start(1) :].strip()
@@ -190,10 +198,18 @@ class FailureReasons:
         """Return what ended the training, or None if it is unknown."""
         found = self._found
         # A signal from outside that came before any exception is the cause of it.
-        ended = sorted((found[kind] for kind in ("exception", "signal") if kind in found), key=lambda each: each[0])
+        ended = sorted(
+            (found[kind] for kind in ("exception", "signal") if kind in found),
+            key=lambda each: each[0],
+        )
         severe = next(filter(None, (found.get("grave"), *ended)), None)
         logged, last = found.get("logged"), found.get("exit code") or found.get("report")
-        if severe is None and logged is not None and last is None and not _DECISIVE.search(logged[1]):
+        if (
+            severe is None
+            and logged is not None
+            and last is None
+            and not _DECISIVE.search(logged[1])
+        ):
             # Frameworks go on after most of what they log as an error.
             return Cause(None, logged[1], logged[0])
         if (cause := severe or logged or last) is None:
@@ -216,4 +232,7 @@ class FailureReasons:
         if _LOGGER.search(text[: len(text) - len(bare)]) or _LOGGED.search(text):
             return
         if bare.strip() and not _SOMEBODY_ELSES.match(bare):
-            self._found[kind] = (number, redacted_start(f"{message} {bare.strip()}", LONGEST_REASON))
+            self._found[kind] = (
+                number,
+                redacted_start(f"{message} {bare.strip()}", LONGEST_REASON),
+            )

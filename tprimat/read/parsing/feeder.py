@@ -59,7 +59,9 @@ def _routes(hears: tuple[tuple[str, ...], ...]) -> dict[str, frozenset[int] | No
     return {
         sign: None
         if any(sign in each for each in _TOLD_TO_ALL)
-        else frozenset(number for number, signs in enumerate(hears) if any(sign in each for each in signs))
+        else frozenset(
+            number for number, signs in enumerate(hears) if any(sign in each for each in signs)
+        )
         for sign in every
     }
 
@@ -93,12 +95,18 @@ class _Audience:
         text, goes_on = line.text, self._goes_on
         found = [sign for sign in self._signs if sign in text]
         routes = [self._routes[sign] for sign in found]
-        self._goes_on = None in routes or not line.whole or (self._has_times and _TIME.search(text) is not None)
+        self._goes_on = (
+            None in routes or not line.whole or (self._has_times and _TIME.search(text) is not None)
+        )
         if self._goes_on or goes_on or (is_first and text):
             told = self._readers
         elif found:
             numbers = frozenset().union(*filter(None, routes))
-            told = [each for number, each in enumerate(self._readers) if number in numbers or each in self._attentive]
+            told = [
+                each
+                for number, each in enumerate(self._readers)
+                if number in numbers or each in self._attentive
+            ]
         else:
             return self._attentive
         self._told = told
@@ -145,14 +153,18 @@ class LogFeeder:
             if not self._settled:
                 self._audience.expect(lines)
             for line in lines:
-                if (len(self.opening) < OPENING or self._closed_by) and (shown := line.text.strip()):
+                if (len(self.opening) < OPENING or self._closed_by) and (
+                    shown := line.text.strip()
+                ):
                     if not self.opening:
                         self._closed_by = CLOSED_BY.get(shown, "")
                     if len(self.opening) < OPENING:
                         self.opening.append(shown)
                     self.document = bool(self._closed_by) and shown == self._closed_by
                 is_first = len(self.opening) < OPENING
-                for reader in self._listening if self._settled else self._audience.of(line, is_first=is_first):
+                for reader in (
+                    self._listening if self._settled else self._audience.of(line, is_first=is_first)
+                ):
                     reader.feed(line)
                 if self.step_like is None and not self._settled and looks_like_a_step(line):
                     self.step_like = line

@@ -11,7 +11,9 @@ LONGEST_GAP = 4_000
 """Characters before a training in which its heading is looked for."""
 
 _FENCE = re.compile(r"^[ \t]{0,9}(?:```|~~~).*$", re.MULTILINE)
-_ALONE = re.compile(r"(?:\A[\W_]{0,200}|\n[\W_]{0,200}\n[\W_]{0,200})([^\W_][^\n]{0,79})\n[\W_]{0,200}\Z")
+_ALONE = re.compile(
+    r"(?:\A[\W_]{0,200}|\n[\W_]{0,200}\n[\W_]{0,200})([^\W_][^\n]{0,79})\n[\W_]{0,200}\Z"
+)
 """A line right above the records, with nothing but rulers around it: `bf16`, `**Mixed precision:**`."""
 
 _SECTION = re.compile(r"^ {0,3}#{1,6}[ \t]+(\S[^\n]{0,79})$", re.MULTILINE)
@@ -31,7 +33,9 @@ def headings(lines: Sequence[str], records: Iterable[tuple[int, int]]) -> tuple[
     for first, last in records:
         found.append(_heading("\n".join([*lines[end : first - 1], ""])))
         end = last
-    return tuple(found) if None not in found and len({*found}) == len(found) else (None,) * len(found)
+    return (
+        tuple(found) if None not in found and len({*found}) == len(found) else (None,) * len(found)
+    )
 
 
 def _heading(gap: str) -> str | None:

@@ -18,11 +18,21 @@ LINES = statements(
     ("Found flash-attn", str, 1, rf"\bFound flash-attn (?P<flash_attn>{VERSION})"),
     # 25 CUDA memory allocation retries. (torchtitan); 2 pytorch allocator cache flushes since last step (DeepSpeed)
     ("allocation retries", count, 1, r"\b(?P<retries>\d{1,9}) \w{1,9} memory allocation retries\b"),
-    ("cache flushes", count, 1, r"\b(?P<retries>\d{1,9}) pytorch allocator cache flushes since last step"),
+    (
+        "cache flushes",
+        count,
+        1,
+        r"\b(?P<retries>\d{1,9}) pytorch allocator cache flushes since last step",
+    ),
     # FP8 Healing starting..., of NVIDIA's code for FP4
     ("ealing starting", str, 1, r"\b(?P<healing>\w{2,9}) [Hh]ealing starting\b"),
     # memory: 134.43GiB (96.21%), the part of a step line of torchtitan, if no more than 5% is free
-    ("memory: ", number, 1, r"\bmemory: *[\d.]{1,12}Gi?B ?\((?P<memory_percent>9[5-9]\.\d{1,9}|100\.0{1,9})%\)"),
+    (
+        "memory: ",
+        number,
+        1,
+        r"\bmemory: *[\d.]{1,12}Gi?B ?\((?P<memory_percent>9[5-9]\.\d{1,9}|100\.0{1,9})%\)",
+    ),
     # torchtitan, others that took its function over, and torch.profiler itself
     ("profiler", str, 1, r"\b(?P<profiler>Dumping profiler traces at step \d{1,12})"),
     (

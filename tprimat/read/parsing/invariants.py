@@ -24,7 +24,9 @@ def checked(run: Run) -> Run:
     training = [entry for entry in inside if entry.kind == "training" and entry.steps]
     # Of the first record a part may lie in the start-up.
     timed = [
-        (time * steps, steps) for time, steps in zip(run.step_times[1:], run.window_steps[1:], strict=True) if time
+        (time * steps, steps)
+        for time, steps in zip(run.step_times[1:], run.window_steps[1:], strict=True)
+        if time
     ]
     seconds, steps = map(math.fsum, zip(*timed, strict=True)) if timed else (0.0, 1.0)
     wall = max((entry.start + entry.duration for entry in inside), default=0.0)
@@ -43,12 +45,21 @@ def checked(run: Run) -> Run:
         and whole * (1 + TOLERANCE) + RESOLUTION_S < total
         and not any(map(run.told, (CONTRADICT, TOO_LONG, OWN_CLOCK)))
     ]
-    used = 100 * max(run.memory_metrics.known().values(), default=0.0) / (run.gpu_info.total_memory_gb or math.inf)
+    used = (
+        100
+        * max(run.memory_metrics.known().values(), default=0.0)
+        / (run.gpu_info.total_memory_gb or math.inf)
+    )
     if used >= FULL and run.platform != "cpu":
         notes.append(Note("memory-nearly-full", {"value": round(used, 2)}))
     for name, most in PEAK.items():
         printed = run.native_metrics.get(name)
         # A record that asynchronous dispatch makes too short is no fault of the formula.
-        if isinstance(printed, tuple) and (typical := statistics.median([each or 0.0 for each in printed])) > most:
-            notes.append(Note("utilization-above-peak", {"percent": round(100 * typical / most, 2)}))
+        if (
+            isinstance(printed, tuple)
+            and (typical := statistics.median([each or 0.0 for each in printed])) > most
+        ):
+            notes.append(
+                Note("utilization-above-peak", {"percent": round(100 * typical / most, 2)})
+            )
     return msgspec.structs.replace(run, notes=(*run.notes, *notes)) if notes else run

@@ -20,7 +20,8 @@ NEAR = 0.5
 """Share of a line's words that a format has at least that is named."""
 
 _STEP = re.compile(
-    r"\b(?:global_)?(?:step|iter|iteration|epoch|batch|update|train)s?\b|loss|tok(?:ens)?/s", re.IGNORECASE
+    r"\b(?:global_)?(?:step|iter|iteration|epoch|batch|update|train)s?\b|loss|tok(?:ens)?/s",
+    re.IGNORECASE,
 )
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _WORD = re.compile(r"[A-Za-z_]{2,}")
@@ -37,7 +38,9 @@ def looks_like_a_step(line: Line) -> bool:
         return False
     numbers = len(_NUMBER.findall(text))
     # A sentence of a letter or an article has fewer.
-    return _STEP.search(text) is not None and numbers > 1 and 5 * numbers >= len(_WORD.findall(text))
+    return (
+        _STEP.search(text) is not None and numbers > 1 and 5 * numbers >= len(_WORD.findall(text))
+    )
 
 
 def formats(text: str, examples: Mapping[str, str]) -> list[str]:
@@ -52,7 +55,11 @@ def formats(text: str, examples: Mapping[str, str]) -> list[str]:
     }
     often = Counter(word for words in known.values() for word in words)
     line = set(_words(text[:_LONGEST].splitlines()))
-    shared = {name: line & words for name, words in known.items() if len(line & words) >= NEAR * max(len(line), 1)}
+    shared = {
+        name: line & words
+        for name, words in known.items()
+        if len(line & words) >= NEAR * max(len(line), 1)
+    }
     weights = {name: sum(1 / often[word] for word in words) for name, words in shared.items()}
     return sorted(weights, key=lambda name: -weights[name])[:MOST]
 
@@ -63,7 +70,10 @@ def is_table(lines: Sequence[str]) -> bool:
     They are JSON objects with two numbers, or a header and a row of as many cells, of which two are numbers.
     """
     if found := [json_object(line) for line in lines if line.startswith("{")]:
-        return any(each and sum(type(value) in (int, float) for value in each.values()) > 1 for each in found)
+        return any(
+            each and sum(type(value) in (int, float) for value in each.values()) > 1
+            for each in found
+        )
     names = columns_of("\n".join(lines).encode())
     cells = columns_of("\n".join(lines[1:]).encode())
     return len(names) == len(cells) and sum(number(cell) is not None for cell in cells) > 1

@@ -13,7 +13,14 @@ from typing import Any
 
 from tprimat.read.parsing.events import is_told
 from tprimat.read.parsing.parsed_log import Beside
-from tprimat.read.parsing.values import LoggedValue, LoggedValues, count, number, precision_of, state
+from tprimat.read.parsing.values import (
+    LoggedValue,
+    LoggedValues,
+    count,
+    number,
+    precision_of,
+    state,
+)
 from tprimat.settings import Column
 from tprimat.settings.rows import by_key, names
 
@@ -28,7 +35,11 @@ def _word(value: str) -> str | None:
 
 
 def _name(value: str) -> str | None:
-    return value if re.search("[A-Za-z]", value) and value.lower() not in ("null", "none", "true") else None
+    return (
+        value
+        if re.search("[A-Za-z]", value) and value.lower() not in ("null", "none", "true")
+        else None
+    )
 
 
 _READ = {
@@ -54,16 +65,23 @@ _OPTIONS = _options("scripts") | {
     "base_model": ("model", _word),
     "bf16": ("precision", lambda value: {"true": "bf16"}.get(value.lower())),
     "fp16": ("precision", lambda value: {"true": "fp16"}.get(value.lower())),
-    "gradient_checkpointing": ("recomputation", lambda value: {"true": "full", "false": "none"}.get(value.lower())),
+    "gradient_checkpointing": (
+        "recomputation",
+        lambda value: {"true": "full", "false": "none"}.get(value.lower()),
+    ),
     "torch_dtype": ("weights_precision", precision_of),
 }
 _DASHED_ONLY = {"block_size"}
 """Names that configurations of other things have, too: DeepSpeed's asynchronous I/O has a block_size."""
 
 _VALUE = r"""['"]?([^\s'",;)\]}]{1,200})"""
-_OPTION = re.compile(rf"(--|['\"]|(?<![\w./-]))({'|'.join(_OPTIONS)})(['\"]?\s*[=:]\s*|\s+(?=[^-\s]))" + _VALUE)
+_OPTION = re.compile(
+    rf"(--|['\"]|(?<![\w./-]))({'|'.join(_OPTIONS)})(['\"]?\s*[=:]\s*|\s+(?=[^-\s]))" + _VALUE
+)
 _SWITCH = re.compile(r"--(bf16|fp16|gradient_checkpointing)(?=\s*(?:--|$|\\))")
-_PROCESSES = re.compile(r"--(nproc[_-]per[_-]node|num_processes|num_gpus|nnodes|num_nodes)(?:=|\s+)(\d{1,7})\b")
+_PROCESSES = re.compile(
+    r"--(nproc[_-]per[_-]node|num_processes|num_gpus|nnodes|num_nodes)(?:=|\s+)(\d{1,7})\b"
+)
 _SIZE = re.compile(r"--((?:[a-z]+[_-])*(?:batch|seq|length|gpus)(?:[_-][a-z]+)*)[= ]\d+")
 _NUM_PROCESSES = re.compile(r"^\s*Num processes: (\d{1,7})\b")
 NAMED = ("--n", "Num proc", *_OPTIONS)
@@ -85,10 +103,19 @@ def options_in(text: str, line: int, stated: LoggedValues, *, bare: bool = True)
     sizes = [size for size in _SIZE.finditer(text) if not _PROCESSES.match(size[0])]
     if unread := [size[0] for size in sizes if size[1].replace("-", "_") not in _OPTIONS]:
         state(stated, "unread_sizes", ", ".join(unread[:3]), text, line, ECHOED)
-    if processes := {name.replace("-", "_"): int(value) for name, value in _PROCESSES.findall(text)}:
+    if processes := {
+        name.replace("-", "_"): int(value) for name, value in _PROCESSES.findall(text)
+    }:
         nodes = processes.get("nnodes", processes.get("num_nodes", 1))
         per_node = processes.get("nproc_per_node", processes.get("num_gpus", 0))
-        state(stated, "num_gpus", count(processes.get("num_processes", per_node * nodes)), text, line, ECHOED)
+        state(
+            stated,
+            "num_gpus",
+            count(processes.get("num_processes", per_node * nodes)),
+            text,
+            line,
+            ECHOED,
+        )
     if listed := _NUM_PROCESSES.match(text):
         state(stated, "num_gpus", count(listed[1]), text, line, ECHOED)
 
@@ -102,7 +129,9 @@ _HPARAMS = _options("hparams") | {
     "device_name": ("device_name", _name),
     "gpu_name": ("device_name", _name),
 }
-_ROW = re.compile(r"^\s*(?:- )?['\"]?(\w{1,60})['\"]?:\s+['\"]?(?=\S)([^#'\"\n!&*{\[]{1,200}?)['\"]?\s*(?:#.*)?$")
+_ROW = re.compile(
+    r"^\s*(?:- )?['\"]?(\w{1,60})['\"]?:\s+['\"]?(?=\S)([^#'\"\n!&*{\[]{1,200}?)['\"]?\s*(?:#.*)?$"
+)
 
 _MODEL_CONFIG = _options("transformers") | {"_name_or_path": ("model", _name)}
 """Entries of a model's configuration in transformers."""
@@ -121,7 +150,12 @@ def state_config(config: Mapping[str, Any], stated: LoggedValues, source: str) -
         if name in known and not (per_device and name == "train_batch_size"):
             field, read = known[name]
             state(own, field, read(str(value)), f"{source}: {name}: {value}", 1, ECHOED)
-    state(own, "precision", precision_of(config.get("precision")), f"{source}: precision: {config.get('precision')}")
+    state(
+        own,
+        "precision",
+        precision_of(config.get("precision")),
+        f"{source}: precision: {config.get('precision')}",
+    )
     if per_device:
         state(own, "only_data_parallel", True)
     stated.absorb(own)
@@ -140,7 +174,9 @@ def state_hparams(beside: Beside, stated: LoggedValues) -> None:
     that (tags of Python objects, lists) is skipped; nothing in the file is ever constructed. Earlier statements win.
     """
     own = LoggedValues()
-    for number_of_line, line in enumerate(beside.get("hparams.yaml", b"").decode("utf-8", "replace").splitlines(), 1):
+    for number_of_line, line in enumerate(
+        beside.get("hparams.yaml", b"").decode("utf-8", "replace").splitlines(), 1
+    ):
         row = _ROW.match(line[:500])
         if row is None:
             continue
@@ -153,11 +189,24 @@ def state_hparams(beside: Beside, stated: LoggedValues) -> None:
             field, read = _HPARAMS[name]
             known, weight = own.get(field), len(line.lstrip()) - len(line)
             # Of two at one depth nobody knows which is the training's: the other may be of an encoder.
-            found = None if known and known.weight == weight and known.value != read(value) else read(value)
+            found = (
+                None
+                if known and known.weight == weight and known.value != read(value)
+                else read(value)
+            )
             own.add(field, LoggedValue(found, number_of_line, text, weight))
     devices, nodes = own.count("devices"), own.count("num_nodes") or 1
-    for name in ("devices", "num_nodes", *(name for name, each in own.items() if each.value is None)):
+    for name in (
+        "devices",
+        "num_nodes",
+        *(name for name, each in own.items() if each.value is None),
+    ):
         own.pop(name, None)
     stated.absorb(own)
     if devices and stated.count("num_gpus") is None:
-        state(stated, "num_gpus", devices * nodes, f"hparams.yaml: devices: {devices}, num_nodes: {nodes}")
+        state(
+            stated,
+            "num_gpus",
+            devices * nodes,
+            f"hparams.yaml: devices: {devices}, num_nodes: {nodes}",
+        )

@@ -117,7 +117,10 @@ class InputFile:
         self.stream.seek(0)
         text = io.TextIOWrapper(self.stream, encoding="utf-8-sig", errors="replace", newline="")
         # A file that ends within a number has a part of it: the cell is unknown.
-        lines = (line if line.endswith(("\n", "\r")) else _LAST_NUMBER.sub("", line) for line in _bounded(text))
+        lines = (
+            line if line.endswith(("\n", "\r")) else _LAST_NUMBER.sub("", line)
+            for line in _bounded(text)
+        )
         lines = (line.replace("\0", "") for line in lines)
         number = 0
         try:
@@ -196,10 +199,16 @@ def without_rank(path: str) -> str:
 def columns_of(head: bytes) -> list[str]:
     """Return the names in the header of a CSV file that begins with these bytes; none if there is none."""
     try:
-        delimiter, _, (first, *_) = _header(iter(head.decode("utf-8-sig", errors="replace").split("\n")[:100]))
+        delimiter, _, (first, *_) = _header(
+            iter(head.decode("utf-8-sig", errors="replace").split("\n")[:100])
+        )
     except csv.Error:
         return []
-    return [name.strip().strip('"') for name in first.strip("\r\n ").split(delimiter)] if len(first) <= 20_000 else []
+    return (
+        [name.strip().strip('"') for name in first.strip("\r\n ").split(delimiter)]
+        if len(first) <= 20_000
+        else []
+    )
 
 
 _LAST_NUMBER = re.compile(r"(?<![\w.])[+-]?\d[\d.eE+-]{0,60}$")
@@ -222,7 +231,10 @@ def _header(lines: Iterator[str]) -> tuple[str, int, list[str]]:
             break
     is_header = bool(comment) and line != comment and _NO_VALUE.search(line) is None
     begin = [comment, line] if is_header else [line]
-    widths = {each: len(next(csv.reader([begin[0].replace("\r", "")], delimiter=each), ())) for each in delimiters}
+    widths = {
+        each: len(next(csv.reader([begin[0].replace("\r", "")], delimiter=each), ()))
+        for each in delimiters
+    }
     return max(widths, key=lambda each: widths[each]), before - is_header, begin
 
 
@@ -244,15 +256,23 @@ def _has_commas(rows: Iterable[tuple[int, list[str], str]]) -> bool:
     mark = ""
     for line, row, mark in rows:  # noqa: B007 - the same for all
         for cell in map(str.strip, row):
-            if kind := next((kind for kind, pattern in _KINDS.items() if pattern.fullmatch(cell)), None):
+            if kind := next(
+                (kind for kind, pattern in _KINDS.items() if pattern.fullmatch(cell)), None
+            ):
                 seen.setdefault(kind, (line, cell))
     # Columns are parted by semicolons if commas have another use.
-    doubtful = "point" if "comma" in seen else "either" if "point" not in seen and mark != ";" else ""
+    doubtful = (
+        "point" if "comma" in seen else "either" if "point" not in seen and mark != ";" else ""
+    )
     if doubtful in seen:
         line, cell = seen[doubtful]
-        raise ValueError(f"line {line}: {cell} can be read in two ways: write numbers with a decimal point alone")
+        raise ValueError(
+            f"line {line}: {cell} can be read in two ways: write numbers with a decimal point alone"
+        )
     return "point" not in seen
 
 
 def _with_point(cell: str) -> str:
-    return cell.replace(".", "").replace(",", ".") if _KINDS["comma"].fullmatch(cell.strip()) else cell
+    return (
+        cell.replace(".", "").replace(",", ".") if _KINDS["comma"].fullmatch(cell.strip()) else cell
+    )

@@ -54,9 +54,14 @@ TimedRow = tuple[Row, Time, float]
 
 def attempts(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[list[Row]]:
     """Return the records of each attempt; within one, a record that was only logged late takes its place."""
-    starts = {mark.line for mark in events.marks if mark.kind == "start" and mark.line > rows[0].line}
+    starts = {
+        mark.line for mark in events.marks if mark.kind == "start" and mark.line > rows[0].line
+    }
     bounds = sorted(starts.union(again))
-    return [sorted(group) for _, group in itertools.groupby(rows, lambda row: bisect.bisect_right(bounds, row.line))]
+    return [
+        sorted(group)
+        for _, group in itertools.groupby(rows, lambda row: bisect.bisect_right(bounds, row.line))
+    ]
 
 
 def beside(
@@ -70,7 +75,11 @@ def beside(
     known = [line or 0 for line in lines]
     found: dict[int, dict[str, float]] = {}
     for mark in (*events.marks, *(Mark("start", "begins", line) for line in again)):
-        place = bisect.bisect_left(known, mark.line) if mark.line else bisect.bisect_right(steps, mark.step or 0)
+        place = (
+            bisect.bisect_left(known, mark.line)
+            if mark.line
+            else bisect.bisect_right(steps, mark.step or 0)
+        )
         if mark.kind in HELD and 0 < place < len(steps):
             spent = found.setdefault(place, {})
             spent[mark.kind] = spent.get(mark.kind, 0.0) + (mark.seconds or 0.0)
@@ -112,7 +121,9 @@ class _Stretch:
         """
         begin = self.end - self.spent if self.begin is None else self.begin
         slack = self.end - begin - self.spent
-        is_open = slack > max(PAUSE * self.spent, resolution) and not self.is_first and not self.kinds
+        is_open = (
+            slack > max(PAUSE * self.spent, resolution) and not self.is_first and not self.kinds
+        )
         is_open = is_open or len(self.kinds) > 1
         rows = []
         for row, spent, count in self.records:
@@ -138,7 +149,10 @@ def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[Ti
         return []
     clock = clocks.most_common(1)[0][0]
     stamps = [(line, at) for line, (at, other) in events.stamps if other is clock]
-    lines, times = [*(line for line, _ in stamps), sys.maxsize], [*(at for _, at in stamps), math.inf]
+    lines, times = (
+        [*(line for line, _ in stamps), sys.maxsize],
+        [*(at for _, at in stamps), math.inf],
+    )
     # That of a line, and how late it may come.
     resolution = 2.0 if all(at == int(at) for _, at in stamps) else 2e-3
     pauses = [mark for mark in events.marks if mark.kind in PAUSES]
@@ -148,19 +162,29 @@ def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[Ti
     ratios = []
     scale = 1.0
     for attempt in attempts(rows, events, again):
-        place, step = bisect.bisect_left(lines, attempt[0].line), attempt[0].step - (attempt[0].window or 1)
+        place, step = (
+            bisect.bisect_left(lines, attempt[0].line),
+            attempt[0].step - (attempt[0].window or 1),
+        )
         stretch = _Stretch(times[place - 1] if place else None, is_first=True)
         closed = []
         for row, following in itertools.zip_longest(attempt, attempt[1:]):
             stretch.add(row, (row.seconds or usual) * (row.step - step) * scale)
             step, end = row.step, following.line if following else sys.maxsize
             place = bisect.bisect_right(lines, row.line)
-            between = pauses[bisect.bisect_right(paused, row.line) : bisect.bisect_left(paused, end)]
+            between = pauses[
+                bisect.bisect_right(paused, row.line) : bisect.bisect_left(paused, end)
+            ]
             is_dated = lines[place] < end and not any(
-                mark.line <= lines[place] and (mark.phase != "begins" or mark.at is None) for mark in between
+                mark.line <= lines[place] and (mark.phase != "begins" or mark.at is None)
+                for mark in between
             )
             # Steps go on at the first time behind a pause that is over.
-            over = bisect.bisect_left(lines, between[-1].line) if between and between[-1].phase != "begins" else -1
+            over = (
+                bisect.bisect_left(lines, between[-1].line)
+                if between and between[-1].phase != "begins"
+                else -1
+            )
             resumes = times[over] if lines[over] < end else None
             if following and not is_dated and resumes is None:
                 stretch.pause(between)
@@ -168,9 +192,17 @@ def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[Ti
             after, spent, is_dated = times[place], stretch.spent, is_dated and following is not None
             stretch.earliest = times[place - 1] if place else -math.inf
             expected = after if stretch.begin is None else stretch.begin + spent
-            stretch.end = min(max(after if is_dated or not usual else expected, stretch.earliest), after)
+            stretch.end = min(
+                max(after if is_dated or not usual else expected, stretch.earliest), after
+            )
             if math.isfinite(stretch.end):
-                if is_dated and stretch.is_plain and not stretch.is_first and stretch.begin is not None and spent:
+                if (
+                    is_dated
+                    and stretch.is_plain
+                    and not stretch.is_first
+                    and stretch.begin is not None
+                    and spent
+                ):
                     ratios.append((stretch.end - stretch.begin) / spent * scale)
                     scale = max(1.0, statistics.median(ratios[-SHOWN:]))
                 # What follows the last record of an attempt that is not the last one is lost in any case.
@@ -190,7 +222,11 @@ def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[Ti
 
 def stated_parts(rows: Sequence[Row], events: Events) -> tuple[Entry, ...]:
     """Return the evaluations and checkpoints of a log without times whose duration it states, each behind its steps."""
-    done = [*itertools.accumulate(((row.seconds or 0.0) * (row.window or 1) for row in rows), initial=0.0)]
+    done = [
+        *itertools.accumulate(
+            ((row.seconds or 0.0) * (row.window or 1) for row in rows), initial=0.0
+        )
+    ]
     # A file without lines says after which step.
     places, entries, spent = [row.line or row.step for row in rows], [], 0.0
     for mark in events.marks:

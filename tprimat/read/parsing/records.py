@@ -75,7 +75,9 @@ class Record:
         name, convert = name_and_unit(name)
         if convert is not None:
             value = round(convert(value), 4) if name.endswith("_gb") else convert(value)
-        if not abs(value) <= LARGEST_VALUE or (name == "seconds" and not SHORTEST_STEP <= value <= LONGEST_STEP):
+        if not abs(value) <= LARGEST_VALUE or (
+            name == "seconds" and not SHORTEST_STEP <= value <= LONGEST_STEP
+        ):
             self.not_finite = (*self.not_finite, name)
         elif name in FIGURES:
             setattr(self, name, value)
@@ -95,7 +97,9 @@ class Record:
         for own, name in names.items():
             if name and own in printed and self.figure(name_and_unit(name)[0]) is None:
                 self.put(name, printed[own])
-        self.unread = tuple(own for own, value in printed.items() if own not in names and number(value) is not None)
+        self.unread = tuple(
+            own for own, value in printed.items() if own not in names and number(value) is not None
+        )
 
 
 @functools.lru_cache(maxsize=1)
@@ -198,7 +202,9 @@ class LoggedTraining:
         """Return the records in the order of their steps."""
         return [self.records[step] for step in sorted(self.records)]
 
-    def note_conflict(self, noun: str, step: int, fields: Iterable[str], lines: tuple[int, int]) -> None:
+    def note_conflict(
+        self, noun: str, step: int, fields: Iterable[str], lines: tuple[int, int]
+    ) -> None:
         """Warn of different values of a step, in two lines; of the first MOST_CONFLICTS."""
         if (differing := ", ".join(fields)) and len(self.conflicts) < MOST_CONFLICTS:
             self.conflicts.append(
@@ -295,7 +301,9 @@ def timestamp(first: Stamp | None, warnings: list[str]) -> str | None:
         warnings.append("timestamp unknown: no year in the log")
         return None
     if first.time.tzinfo is None:
-        warnings.append(f"timestamp unknown: no time zone in the log ({first.time:%Y-%m-%d %H:%M:%S})")
+        warnings.append(
+            f"timestamp unknown: no time zone in the log ({first.time:%Y-%m-%d %H:%M:%S})"
+        )
         return None
     return first.time.isoformat()
 
@@ -323,23 +331,39 @@ def outcome(
     ending = ending_of(step, planned, ended=ended, asked=around.causes.asked, cause=cause)
     if last is None:
         if ended:
-            return Outcome("incomplete", f"the run completed (line {success}) but logged no step", ending)
-        return Outcome("failed", cause.sentence if cause else "log ends before the first step without an error", ending)
+            return Outcome(
+                "incomplete", f"the run completed (line {success}) but logged no step", ending
+            )
+        return Outcome(
+            "failed",
+            cause.sentence if cause else "log ends before the first step without an error",
+            ending,
+        )
     of = f" of {planned}" if planned else ""
     if ending.kind == "finished":
         warnings += afterwards(around.causes, known)
         is_short = ending.cause is not None and planned and step < planned
-        return outcome_of(ending, f"{step} of max_steps={planned} steps: {ending.cause}" if is_short else None)
+        return outcome_of(
+            ending, f"{step} of max_steps={planned} steps: {ending.cause}" if is_short else None
+        )
     if training.cut_off is not None:
-        return outcome_of(ending_of(), f"log ends at step {step}{of}; file truncated within the next record")
+        return outcome_of(
+            ending_of(), f"log ends at step {step}{of}; file truncated within the next record"
+        )
     if known is not None:
         return outcome_of(ending, known.text)
     without = " without an error (killed, still running, or truncated)"
     why = without if planned else "; neither the planned steps nor a normal end are logged"
-    return outcome_of(ending, f"log ends at step {step}{of}{f': {cause.sentence}' if cause else why}")
+    return outcome_of(
+        ending, f"log ends at step {step}{of}{f': {cause.sentence}' if cause else why}"
+    )
 
 
 def afterwards(causes: FailureReasons, known: Cause | None = None) -> list[str]:
     """Return a warning of what failed once a training had done its steps, if its launcher or its source says so."""
     cause = known or (causes.cause() if causes.exit_code else None)
-    return [f"the run completed, then: {cause.sentence}"] if cause is not None and cause.kind == "failed" else []
+    return (
+        [f"the run completed, then: {cause.sentence}"]
+        if cause is not None and cause.kind == "failed"
+        else []
+    )

@@ -26,14 +26,21 @@ def warnings_of(training: LoggedTraining) -> list[str]:
         if where := spans((record.step, record.step) for record in those):
             warnings.append(f"{words} at {where}")
 
-    warn("gradient norm is not finite", (each for each in records if "grad_norm" in each.not_finite))
+    warn(
+        "gradient norm is not finite", (each for each in records if "grad_norm" in each.not_finite)
+    )
     warnings += _varying_tokens(records)
     if any(each.loss is not None for each in records):
-        warn("no loss printed", (each for each in records if each.loss is None and "loss" not in each.not_finite))
+        warn(
+            "no loss printed",
+            (each for each in records if each.loss is None and "loss" not in each.not_finite),
+        )
     if any(each.seconds is not None for each in records):
         warn("no step time printed", (each for each in records if each.seconds is None))
     warnings += unread_labels(name for each in records for name in each.unread)
-    return warnings + missing([each.step for each in records], [each.window or 1 for each in records])
+    return warnings + missing(
+        [each.step for each in records], [each.window or 1 for each in records]
+    )
 
 
 class Health(NamedTuple):
@@ -75,11 +82,16 @@ def diverged(steps: Sequence[Health], *, prints_each_loss: bool) -> tuple[Note, 
     ):
         those = [step for step, is_one in flags if is_one]
         if 2 * len(those) <= len(flags):
-            those = [step for step, _ in itertools.takewhile(lambda each: each[1], reversed(flags))][::-1]
+            those = [
+                step for step, _ in itertools.takewhile(lambda each: each[1], reversed(flags))
+            ][::-1]
         if those and those[-1] - those[0] >= SEVERAL - 1:
             found[code] = those
     return tuple(
-        Note(code, {"steps": spans((step, step) for step in those), "first": those[0], "last": those[-1]})
+        Note(
+            code,
+            {"steps": spans((step, step) for step in those), "first": those[0], "last": those[-1]},
+        )
         for code, those in found.items()
         if those
     )
@@ -95,7 +107,9 @@ def _without_loss(steps: Sequence[Health], *, is_each: bool) -> list[int]:
     silent = [each.step for each in steps if known and each.step > known[-1]]
     if not silent or (len(known) < 2 and not is_each):
         return []
-    longest = max((later - step for step, later in itertools.pairwise(known)), default=silent[0] - known[-1])
+    longest = max(
+        (later - step for step, later in itertools.pairwise(known)), default=silent[0] - known[-1]
+    )
     return silent if silent[-1] - known[-1] >= max(SEVERAL, 2 * longest) else []
 
 
@@ -106,9 +120,13 @@ def hinted(found: LoggedValues) -> Iterator[Note]:
             yield Note(code, {"line": said.line, "value": said.value})
 
 
-def missing(steps: Sequence[int], windows: Sequence[int], noun: str = "step", words: str = "no record of") -> list[str]:
+def missing(
+    steps: Sequence[int], windows: Sequence[int], noun: str = "step", words: str = "no record of"
+) -> list[str]:
     """Return warnings if a log begins late, and of the steps between two records that neither covers."""
-    warnings = [f"log begins at {noun} {steps[0]}"] if steps and steps[0] > max(1, windows[0]) else []
+    warnings = (
+        [f"log begins at {noun} {steps[0]}"] if steps and steps[0] > max(1, windows[0]) else []
+    )
     pairs = zip(steps, steps[1:], windows[1:], strict=False)
     gaps = ((before + 1, step - window) for before, step, window in pairs if step - window > before)
     if where := spans(gaps, noun):
@@ -124,7 +142,11 @@ def unread_labels(names: Iterable[str]) -> list[str]:
     """Return a warning that names the labels of step lines whose numbers were not read; nothing for none."""
     labels = list(dict.fromkeys(names))
     shown = [*labels[:MOST_UNREAD], *(["…"] if len(labels) > MOST_UNREAD else [])]
-    return [f"{len(labels)} label{'s' if len(labels) > 1 else ''} not read: {', '.join(shown)}"] if labels else []
+    return (
+        [f"{len(labels)} label{'s' if len(labels) > 1 else ''} not read: {', '.join(shown)}"]
+        if labels
+        else []
+    )
 
 
 MOST_SPANS = 12
@@ -139,7 +161,9 @@ def spans(stretches: Iterable[tuple[int, int]], noun: str = "step") -> str:
             joined[-1] = (joined[-1][0], last)
         else:
             joined.append((first, last))
-    words = [f"{first}–{last}" if last > first else f"{first}" for first, last in joined[:MOST_SPANS]]
+    words = [
+        f"{first}–{last}" if last > first else f"{first}" for first, last in joined[:MOST_SPANS]
+    ]
     if len(joined) > MOST_SPANS:
         words.append(f"and {len(joined) - MOST_SPANS} more")
     steps = sum(last - first + 1 for first, last in joined)
@@ -155,8 +179,13 @@ VARYING = 1.05
 
 def tokens_per_step(records: Sequence[Record]) -> list[float]:
     """Return by how much the number of tokens so far advances with each step, if it does, from record to record."""
-    seen = [(each.step, each.native["tokens_seen"]) for each in records if "tokens_seen" in each.native]
-    counts = [(tokens - before) / (step - last) for (last, before), (step, tokens) in itertools.pairwise(seen)]
+    seen = [
+        (each.step, each.native["tokens_seen"]) for each in records if "tokens_seen" in each.native
+    ]
+    counts = [
+        (tokens - before) / (step - last)
+        for (last, before), (step, tokens) in itertools.pairwise(seen)
+    ]
     return [tokens for tokens in counts if tokens > 0]
 
 
@@ -177,7 +206,11 @@ def check_rates(series: FieldValues, name: str | None, sizes: TrainingConfig) ->
     if rates is None or not batch or not length or not devices:
         return []
     records = zip(rates, series["step_times"], series["steps"], strict=True)
-    shares = [(rate * time * devices / (batch * length), step) for rate, time, step in records if rate and time]
+    shares = [
+        (rate * time * devices / (batch * length), step)
+        for rate, time, step in records
+        if rate and time
+    ]
     off = [(abs(share - 1), step) for share, step in shares if abs(share - 1) > RATE_AGREEMENT]
     if not off:
         return []

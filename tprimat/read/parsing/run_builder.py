@@ -58,7 +58,11 @@ Series = Mapping[str, Any]
 COARSE = 0.1
 """s. The resolution of a finer clock is far below what steps vary by."""
 
-_SIZES = {"global_batch_size": "global batch size", "sequence_length": "sequence length", "num_gpus": "number of GPUs"}
+_SIZES = {
+    "global_batch_size": "global batch size",
+    "sequence_length": "sequence length",
+    "num_gpus": "number of GPUs",
+}
 BY_STAMPS = "no printed step times, so the speed is that between time stamps"
 """How the reason begins why there are no step times, where the timeline has the time of steps."""
 
@@ -150,20 +154,28 @@ class RunBuilder:
         stamp = self.training.around.first_stamp
         has_date = stamp is not None and stamp.time.year != NO_YEAR
         dated = (stamp.seconds, stamp.time.tzinfo is not None) if stamp and has_date else None
-        return ParsedLog(self.training.step_count, stated, notes, self.run, resumed or None, events.first, dated)
+        return ParsedLog(
+            self.training.step_count, stated, notes, self.run, resumed or None, events.first, dated
+        )
 
     def run(self, given: Given) -> Run:
         """Return the Run; values that the user has `given`, by field, take precedence over the source's."""
         stated, around, errors = self.stated, self.training.around, []
         if (named := stated.word("device_name")) and gpus.is_error(named):
-            errors.append(f"in the place of the GPU's name the source has an error text: {redacted_start(named, 120)}")
+            errors.append(
+                f"in the place of the GPU's name the source has an error text: {redacted_start(named, 120)}"
+            )
             del stated["device_name"]
         sizes, spread = self.sizes(given)
         shape = self.shape or shape_of(stated)
         model, scale, doubts = self.model(shape, given)
         series, warnings = self.series(sizes, [*self.left_out, *doubts])
         warnings += remarks.check_rates(series, self.rate, sizes)
-        known = {**sizes.known(), **spread.known(), "tokens_per_step": stated.count("tokens_per_step")}
+        known = {
+            **sizes.known(),
+            **spread.known(),
+            "tokens_per_step": stated.count("tokens_per_step"),
+        }
         warnings += [*errors, *contradictions(known), *self.unknowns(sizes, series)]
         # A range instead of a count makes the size unknown, and one that the user gives contradicts it.
         for name, words in _SIZES.items():
@@ -176,8 +188,12 @@ class RunBuilder:
         timing = self.timing
         (code, share), impossible = self.stamps(rows, series)
         if code == stamps.OWN_CLOCK:
-            series["step_times"] = tuple(time and round(time * share, 9) for time in series["step_times"])
-            timing = msgspec.structs.replace(timing, kind="stamps", clock="the time stamps of the log")
+            series["step_times"] = tuple(
+                time and round(time * share, 9) for time in series["step_times"]
+            )
+            timing = msgspec.structs.replace(
+                timing, kind="stamps", clock="the time stamps of the log"
+            )
         times = timeline.of(rows, around.events, self.training.again)
         if times and (changed := timeline.clock_change(rows, around.events)):
             times = ()
@@ -197,11 +213,17 @@ class RunBuilder:
             **_finite(self.figures),
             **series["native_metrics"],
             **({RESOLUTION: coarse} if coarse else {}),
-            **({OTHER: tuple(held.get(place) for place in range(len(series["steps"])))} if held else {}),
+            **(
+                {OTHER: tuple(held.get(place) for place in range(len(series["steps"])))}
+                if held
+                else {}
+            ),
         }
         stack = stated.word("software_stack")
         hinted = around.hinted
-        versions = {name: hinted[each].value for name, each in hints.VERSIONS.items() if each in hinted} | self.versions
+        versions = {
+            name: hinted[each].value for name, each in hints.VERSIONS.items() if each in hinted
+        } | self.versions
         return Run(
             status=outcome.status,
             status_reason=outcome.reason,
@@ -223,7 +245,9 @@ class RunBuilder:
             gpu_info=GpuInfo(
                 device_name=stated.word("device_name"),
                 device_count=sizes.num_gpus,
-                software_stack=next((each for each in get_args(SoftwareStack) if each == stack), None),
+                software_stack=next(
+                    (each for each in get_args(SoftwareStack) if each == stack), None
+                ),
                 software_version=stated.word("software_version"),
                 pytorch_version=stated.word("pytorch_version"),
                 **self.gpu,
@@ -236,7 +260,9 @@ class RunBuilder:
             data=Data(kind=stated.word("data")),
             timing=timing,
             framework_config=self.settings,
-            memory_metrics=MemoryMetrics(**{name: gb for name, gb in self.memory.items() if 0 <= gb < math.inf}),
+            memory_metrics=MemoryMetrics(
+                **{name: gb for name, gb in self.memory.items() if 0 <= gb < math.inf}
+            ),
             breakdown=_finite(self.breakdown),
             trace=self.trace,
             timeline=times,
@@ -279,19 +305,31 @@ class RunBuilder:
     def unknowns(self, sizes: TrainingConfig, series: Series) -> list[str]:
         """Return a warning, with the reason, for everything that stays unknown."""
         warnings = []
-        without = [name for name in _SIZES if not (getattr(sizes, name) or self.stated.word(name)) and self.of_training]
+        without = [
+            name
+            for name in _SIZES
+            if not (getattr(sizes, name) or self.stated.word(name)) and self.of_training
+        ]
         if series["steps"] and all(seconds is None for seconds in series["step_times"]):
             warnings.append(self.unknown.get("step_times", "no step times in the source"))
         warnings += [self.unknown[name] for name in without if name in self.unknown]
-        if words := [words for name, words in _SIZES.items() if name in without and name not in self.unknown]:
+        if words := [
+            words for name, words in _SIZES.items() if name in without and name not in self.unknown
+        ]:
             *others, last = words
             names, it = (f"{', '.join(others)} and {last}", "them") if others else (last, "it")
             # --per_device_generation_batch_size 2 states a size, though not which one.
-            other = f" in a form that is read ({unread})" if (unread := self.stated.word("unread_sizes")) else ""
+            other = (
+                f" in a form that is read ({unread})"
+                if (unread := self.stated.word("unread_sizes"))
+                else ""
+            )
             warnings.append(f"{names} unknown: the source doesn't state {it}{other}")
         if not self.stated.word("device_name"):
             warnings.append("the source doesn't state the GPU's name")
-        return warnings + [why for name, why in self.unknown.items() if name not in (*_SIZES, "step_times")]
+        return warnings + [
+            why for name, why in self.unknown.items() if name not in (*_SIZES, "step_times")
+        ]
 
     def outcome(self, planned: int | None, series: Series, warnings: list[str]) -> Outcome:
         """Return how it ended; may add warnings."""
@@ -308,10 +346,14 @@ class RunBuilder:
             return self.timestamp
         return records.timestamp(self.training.around.first_stamp, warnings)
 
-    def held(self, series: Series, impossible: Sequence[int], coarse: float) -> tuple[dict[int, float], list[Note]]:
+    def held(
+        self, series: Series, impossible: Sequence[int], coarse: float
+    ) -> tuple[dict[int, float], list[Note]]:
         """Return what records hold that isn't training, s by place, and notes; `impossible` steps hold too much."""
         steps, times, windows = (series[name] for name in ("steps", "step_times", "window_steps"))
-        found = placing.beside(series["lines"], steps, self.training.around.events, self.training.again)
+        found = placing.beside(
+            series["lines"], steps, self.training.around.events, self.training.again
+        )
         for step in impossible:
             found.setdefault(steps.index(step), {})["impossible"] = 0.0
         starts = [place for place, kinds in found.items() if "start" in kinds]
@@ -325,11 +367,15 @@ class RunBuilder:
         if not held:
             return held, []
         kinds = {kind for place in held for kind in found.get(place, ("start",))}
-        what = join_names([words for kind, words in placing.HELD.items() if kind in kinds], word="or")
+        what = join_names(
+            [words for kind, words in placing.HELD.items() if kind in kinds], word="or"
+        )
         where = remarks.spans((steps[place], steps[place]) for place in sorted(held))
         return held, [Note("steps-hold-other", {"steps": where, "what": what})]
 
-    def stamps(self, rows: list[TimedRow], series: Series) -> tuple[tuple[str, float], tuple[int, ...]]:
+    def stamps(
+        self, rows: list[TimedRow], series: Series
+    ) -> tuple[tuple[str, float], tuple[int, ...]]:
         """Return what the time stamps of the records have against their printed times, a code and a quotient, and the
         single steps that they show to be impossible; an empty code for nothing.
         """
@@ -341,7 +387,9 @@ class RunBuilder:
         if is_elapsed:
             windows = [later - earlier for earlier, later in itertools.pairwise((0, *steps))]
         printed = zip(steps, series["step_times"], windows, strict=True)
-        times = {step: (seconds, 1 if kind == "sampled" else window) for step, seconds, window in printed}
+        times = {
+            step: (seconds, 1 if kind == "sampled" else window) for step, seconds, window in printed
+        }
         apart = [*self.training.again, *(mark.line for mark in self.training.around.events.marks)]
         found = stamps.contradiction(rows, times, apart)
         # A tracker has rows when it likes, and of a user's own column or pattern only the user knows what it is.
@@ -355,15 +403,24 @@ class RunBuilder:
         # Without lines nobody knows where they were in the order of things.
         lost = [(record, None) for record in self.training.lost if self.lines]
         for record, window in sorted(
-            [*((each, each.window) for each in kept), *lost], key=lambda pair: (pair[0].line, pair[0].step)
+            [*((each, each.window) for each in kept), *lost],
+            key=lambda pair: (pair[0].line, pair[0].step),
         ):
             seconds = None if self.timing.kind == "stamps" else record.seconds
             row = Row(
-                record.step + self.shift, record.line, 0.0, seconds, window if self.timing.kind == "timer" else None
+                record.step + self.shift,
+                record.line,
+                0.0,
+                seconds,
+                window if self.timing.kind == "timer" else None,
             )
             elapsed = record.figure("elapsed_seconds") or record.figure("cumulative_train_seconds")
             if (stamp := record.stamp) is not None:
-                yield row._replace(at=stamp.seconds), stamp.time.tzinfo is not None, stamp.resolution
+                yield (
+                    row._replace(at=stamp.seconds),
+                    stamp.time.tzinfo is not None,
+                    stamp.resolution,
+                )
             elif elapsed is not None:
                 yield row._replace(at=elapsed), "elapsed", 1.0 if elapsed == int(elapsed) else 1e-3
             else:
@@ -383,29 +440,54 @@ def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str 
         unnamed = "the log doesn't name its model: --model-name sets it"
         return name, None, [] if name else [unnamed]
     if config.num_layers is None:
-        return meant.name, None, [f"the model's shape isn't stated; {name} is the name of its configuration"]
+        return (
+            meant.name,
+            None,
+            [f"the model's shape isn't stated; {name} is the name of its configuration"],
+        )
     pairs = [(field, getattr(config, field), getattr(meant.shape, field)) for field in NEEDED]
-    differing = [f"{field} {known}, not {full}" for field, known, full in pairs if known and full and known != full]
+    differing = [
+        f"{field} {known}, not {full}"
+        for field, known, full in pairs
+        if known and full and known != full
+    ]
     doubt = f"the configuration is named {name}, but the model is not {meant.title}: "
     return name, None, [doubt + (", ".join(differing) or "its shape is stated only in part")]
 
 
-def sizes_of(stated: LoggedValues, given: Given, *, infer: bool = True) -> tuple[TrainingConfig, ParallelismConfig]:
+def sizes_of(
+    stated: LoggedValues, given: Given, *, infer: bool = True
+) -> tuple[TrainingConfig, ParallelismConfig]:
     """Return what a step is and how it is spread, with what follows from the rest.
 
     Values `given` by field take precedence over stated ones. If `infer`, GPUs that share no layer count as replicas.
     """
     world = given.get("num_gpus") or stated.count("num_gpus")
     spread = {f"{kind}_parallel_size": stated.count(f"{kind}_parallel_size") for kind in _SPREAD}
-    micro, accumulation = stated.count("micro_batch_size"), stated.count("gradient_accumulation_steps")
+    micro, accumulation = (
+        stated.count("micro_batch_size"),
+        stated.count("gradient_accumulation_steps"),
+    )
     replicas = spread["data_parallel_size"]
-    split = [spread[f"{kind}_parallel_size"] for kind in ("tensor_model", "pipeline_model", "context")]
-    if infer and replicas is None and world and (any(split) or stated.value("only_data_parallel") is True):
+    split = [
+        spread[f"{kind}_parallel_size"] for kind in ("tensor_model", "pipeline_model", "context")
+    ]
+    if (
+        infer
+        and replicas is None
+        and world
+        and (any(split) or stated.value("only_data_parallel") is True)
+    ):
         share = math.prod(size or 1 for size in split)
         replicas = world // share if world % share == 0 else None
     batch = given.get("global_batch_size") or stated.count("global_batch_size")
     length = given.get("sequence_length") or stated.count("sequence_length")
-    if batch is None and (tokens := stated.count("tokens_per_step")) and length and tokens % length == 0:
+    if (
+        batch is None
+        and (tokens := stated.count("tokens_per_step"))
+        and length
+        and tokens % length == 0
+    ):
         batch = tokens // length
     if batch is None and micro and replicas and accumulation:
         batch = micro * replicas * accumulation
@@ -422,7 +504,11 @@ def sizes_of(stated: LoggedValues, given: Given, *, infer: bool = True) -> tuple
         **{name: stated.word(name) for name in ("precision", "precision_detail", "recomputation")},
         packing=packing if isinstance(packing, bool) else None,
         seed=seed if type(seed) is int and abs(seed) < 2**63 else None,
-    ), ParallelismConfig(strategy_name=stated.word("strategy_name"), gradient_accumulation_steps=accumulation, **spread)
+    ), ParallelismConfig(
+        strategy_name=stated.word("strategy_name"),
+        gradient_accumulation_steps=accumulation,
+        **spread,
+    )
 
 
 _PRODUCTS = (
@@ -458,17 +544,23 @@ def optimizer_of(stated: LoggedValues) -> Optimizer:
         name=stated.word("optimizer"),
         learning_rate=rate if rate is not None and rate >= 0 else None,
         schedule=stated.word("schedule"),
-        **{name: stated.number(name) for name in ("beta1", "beta2", "epsilon", "weight_decay", "gradient_clipping")},
+        **{
+            name: stated.number(name)
+            for name in ("beta1", "beta2", "epsilon", "weight_decay", "gradient_clipping")
+        },
     )
 
 
 def platform_of(stated: LoggedValues) -> Platform | None:
     """Return the stated platform, else what the device's name shows."""
-    platform = stated.word("platform") or _PLATFORMS.get(gpus.vendor(stated.word("device_name") or "") or "")
+    platform = stated.word("platform") or _PLATFORMS.get(
+        gpus.vendor(stated.word("device_name") or "") or ""
+    )
     return next((each for each in get_args(Platform) if each == platform), None)
 
 
 def _finite(figures: Mapping[str, float | None]) -> Figures:
     return {
-        name: value if value is not None and abs(value) <= LARGEST_VALUE else None for name, value in figures.items()
+        name: value if value is not None and abs(value) <= LARGEST_VALUE else None
+        for name, value in figures.items()
     }

@@ -82,7 +82,9 @@ class RecordSequencer:
         if last is not None:
             training, pending = self.trainings[-1], self.pending
             if pending.begun and (cause := pending.causes.reason()):
-                training.warnings.append(f"restarted after line {last.line}; that attempt logged no step: {cause}")
+                training.warnings.append(
+                    f"restarted after line {last.line}; that attempt logged no step: {cause}"
+                )
             training.around.absorb(pending)
             training.cut_off = self.cut_off
         return self.trainings
@@ -116,7 +118,9 @@ def _take_double(training: LoggedTraining, known: Record, record: Record) -> Non
     for name in other.keys() - mine.keys():
         known.put(name, other[name])
     common = sorted(mine.keys() & other.keys())
-    differing = [name for name in common if not math.isclose(mine[name], other[name], rel_tol=SAME_FIGURES)]
+    differing = [
+        name for name in common if not math.isclose(mine[name], other[name], rel_tol=SAME_FIGURES)
+    ]
     training.note_conflict("step", record.step, differing, (known.line, record.line))
 
 
@@ -125,7 +129,9 @@ def _same(known: Record, record: Record, last: Record, reach: int = 1) -> bool:
     if known.stamp is not None and record.stamp is not None:
         apart = record.stamp.seconds_after(known.stamp)
         if apart is not None:
-            return abs(apart) <= max(SAME_MOMENT, 0.5 * (known.seconds or 0.0), known.stamp.resolution)
+            return abs(apart) <= max(
+                SAME_MOMENT, 0.5 * (known.seconds or 0.0), known.stamp.resolution
+            )
     mine, other = known.figures(), record.figures()
     if mine == other:
         return True
@@ -139,7 +145,8 @@ def _same(known: Record, record: Record, last: Record, reach: int = 1) -> bool:
         and known.loss == record.loss
         and (known.step == last.step or (reach > 1 and known.loss is not None))
         and all(
-            math.isclose(mine[name], other[name], rel_tol=SAME_FIGURES, abs_tol=COARSE.get(name, 0)) for name in mine
+            math.isclose(mine[name], other[name], rel_tol=SAME_FIGURES, abs_tol=COARSE.get(name, 0))
+            for name in mine
         )
     )
 

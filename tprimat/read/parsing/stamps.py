@@ -72,11 +72,22 @@ def impossible(
     written several at once, many are impossible, and say nothing.
     """
     bounds, found = sorted(apart), []
-    for (former, *_), (before, clock, _), (row, same, resolution) in zip(rows, rows[1:], rows[2:], strict=False):
-        (earlier, length), (time, window) = times.get(before.step, (None, 0)), times.get(row.step, (None, 0))
+    for (former, *_), (before, clock, _), (row, same, resolution) in zip(
+        rows, rows[1:], rows[2:], strict=False
+    ):
+        (earlier, length), (time, window) = (
+            times.get(before.step, (None, 0)),
+            times.get(row.step, (None, 0)),
+        )
         late = max(before.at - former.at - (earlier or 0.0) * length, 0.0)
         is_cut = bisect.bisect_right(bounds, former.line) < bisect.bisect_right(bounds, row.line)
-        if is_cut or clock is None or clock is not same or not time or row.step - before.step != window:
+        if (
+            is_cut
+            or clock is None
+            or clock is not same
+            or not time
+            or row.step - before.step != window
+        ):
             continue
         if time * window > TWICE * (max(row.at - before.at, 0.0) + late + 2 * resolution) + LATE:
             found.append(row.step)
@@ -104,7 +115,10 @@ def contradiction(
     for first, last in itertools.pairwise(stamped):
         (before, clock, _), (row, same, _) = rows[first], rows[last]
         between = [times.get(each.step, (None, 0)) for each, _, _ in rows[first + 1 : last + 1]]
-        window, seconds = sum(window for _, window in between), [time * window for time, window in between if time]
+        window, seconds = (
+            sum(window for _, window in between),
+            [time * window for time, window in between if time],
+        )
         is_cut = bisect.bisect_right(bounds, before.line) < bisect.bisect_right(bounds, row.line)
         is_cut = is_cut or clock is not same or row.at < before.at
         if is_cut or len(seconds) < len(between) or row.step - before.step != window:
@@ -126,7 +140,11 @@ def contradiction(
     groups.sort(key=lambda each: each[0] - each[1])
     exceptions, total = max(1, int(LEFT_OUT * len(groups))), sum(printed for printed, _ in groups)
     # A printed time of 1.003 s is one from 1.0025 to 1.0035 s, and may be so at every step.
-    digits = max(len(f"{seconds:.9f}".rstrip("0").partition(".")[2]) for seconds, _ in times.values() if seconds)
+    digits = max(
+        len(f"{seconds:.9f}".rstrip("0").partition(".")[2])
+        for seconds, _ in times.values()
+        if seconds
+    )
     # The error of both ends of a stretch; those of several stretches are independent of each other.
     unsettled = 2 * resolution * math.sqrt(stretches) + steps * 0.5 * 10.0**-digits + LATE
     for code, sign, share, kept in (
@@ -140,7 +158,11 @@ def contradiction(
         if is_alike and records >= DECISIVE:
             # What rounding takes from one group it gives to the next: only exceptions are left out.
             usual = statistics.median(passed / printed for printed, passed in groups)
-            kept = [each for each in groups if abs(each[1] - usual * each[0]) < 2 * resolution + LEFT_OUT * each[1]]
+            kept = [
+                each
+                for each in groups
+                if abs(each[1] - usual * each[0]) < 2 * resolution + LEFT_OUT * each[1]
+            ]
             if kept:
                 printed, passed = (math.fsum(each) for each in zip(*kept, strict=True))
                 return code, round(passed / printed, 6)
@@ -157,8 +179,12 @@ def _is_alike(groups: Sequence[tuple[float, float]], share: float, resolution: f
     groups in a row, 4 s are missing.
     """
     mean = math.fsum(printed for printed, _ in groups) / len(groups)
-    length = max(min(math.ceil(GROUP * resolution / (abs(share) * mean)), len(groups) // LEAST_GROUPS), 1)
-    stretches = (groups[place : place + length] for place in range(0, len(groups) - length + 1, length))
+    length = max(
+        min(math.ceil(GROUP * resolution / (abs(share) * mean)), len(groups) // LEAST_GROUPS), 1
+    )
+    stretches = (
+        groups[place : place + length] for place in range(0, len(groups) - length + 1, length)
+    )
     sums = ([math.fsum(each) for each in zip(*stretch, strict=True)] for stretch in stretches)
     typical = statistics.median((printed - passed) / printed / share for printed, passed in sums)
     return MOSTLY < typical < 1 / MOSTLY

@@ -132,7 +132,9 @@ class StepReader(abc.ABC):
         """Return whether values with these names are of training steps."""
         return any(name.startswith(self.needs) for name in printed)
 
-    def new_record(self, step: int, line: int, printed: Mapping[str, object], stamp: Stamp | None = None) -> Record:
+    def new_record(
+        self, step: int, line: int, printed: Mapping[str, object], stamp: Stamp | None = None
+    ) -> Record:
         """Return the record of printed values."""
         record = Record(step, line, stamp=stamp)
         record.put_all(printed, self.names)
@@ -155,7 +157,9 @@ class StepReader(abc.ABC):
     def parsed(self, training: LoggedTraining, *, is_last: bool = True) -> ParsedLog:
         """Return a training whose log is over."""
         shift = 1 if 0 in training.records else 0
-        run = self.run_type(self.name, self.name, training, self.timing, shift=shift, rate=self.rate)
+        run = self.run_type(
+            self.name, self.name, training, self.timing, shift=shift, rate=self.rate
+        )
         run.memory = peaks(training.ordered(), self.peaks)
         if self.untimed:
             run.unknown["step_times"] = f"no step times: {self.untimed}"
@@ -201,7 +205,9 @@ class ElapsedReader(StepReader):
         # Others are evaluations, or the summary at the end.
         if "eval_loss" in entry:
             spent = number(entry.get("eval_runtime"))
-            self.sorter.pending.events.marks.append(Mark("evaluation", "ends", line.number, seconds=spent))
+            self.sorter.pending.events.marks.append(
+                Mark("evaluation", "ends", line.number, seconds=spent)
+            )
         if "loss" in entry:
             record = self.new_record(step, line.number, entry)
             if (seconds := duration(str(entry.get("elapsed_time", "")))) is not None:
@@ -218,7 +224,9 @@ class ElapsedReader(StepReader):
         if run.training.records:
             set_times(run.training.ordered(), in_whole_seconds=self._is_coarse)
         if run.training.records and self._is_coarse:
-            run.training.warnings.append("step times are differences of elapsed_time, which has whole seconds")
+            run.training.warnings.append(
+                "step times are differences of elapsed_time, which has whole seconds"
+            )
 
 
 LEAST_DIGITS = 3
@@ -335,7 +343,9 @@ class BlockReader(StepReader):
         """Note missing headers, set windows, and say what the times are."""
         records = run.training.ordered()
         if self._headless:
-            run.training.warnings.append(f"records without a step number ({self._headless}) are numbered in order")
+            run.training.warnings.append(
+                f"records without a step number ({self._headless}) are numbered in order"
+            )
         super().done(run)
         if self.caveat and any(record.seconds for record in records):
             run.training.warnings.append(self.caveat)

@@ -111,7 +111,10 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 # Without a mark every other byte of plain letters is 0: what was added to a file has none, or its head was lost.
-_ZEROS: dict[tuple[bool, ...], str] = {(False, True, False, True): "utf-16-le", (True, False, True, False): "utf-16-be"}
+_ZEROS: dict[tuple[bool, ...], str] = {
+    (False, True, False, True): "utf-16-le",
+    (True, False, True, False): "utf-16-be",
+}
 
 
 def _encoding(head: bytes) -> tuple[bytes, str]:
@@ -330,7 +333,9 @@ def utc(seconds: float | None) -> str | None:
     """Return a time in s since 1970 as results have it; None for one that no clock of a training shows."""
     if not seconds or not 0 < seconds < 1 << 32:
         return None
-    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).isoformat(timespec="seconds")
+    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).isoformat(
+        timespec="seconds"
+    )
 
 
 def last_stamp(text: str) -> Stamp | None:
@@ -358,14 +363,18 @@ def _as_stamp(match: re.Match[str] | None) -> Stamp | None:
     if match is None:
         return None
     groups = match.groups()
-    year, month, day, hour, minute, second = (int(group) for group in (groups[:6] if groups[0] else groups[8:]))
+    year, month, day, hour, minute, second = (
+        int(group) for group in (groups[:6] if groups[0] else groups[8:])
+    )
     fraction, offset = groups[6] or "", groups[7]
     zone = datetime.timezone.utc if offset == "Z" else None
     if offset and offset != "Z":
         minutes = int(offset[1:3]) * 60 + int(offset[-2:])
         # Out of a day's range is no offset but digits that look like one.
         if minutes < 1440:
-            zone = datetime.timezone((1 if offset[0] == "+" else -1) * datetime.timedelta(minutes=minutes))
+            zone = datetime.timezone(
+                (1 if offset[0] == "+" else -1) * datetime.timedelta(minutes=minutes)
+            )
     try:
         microsecond = int(fraction[:6].ljust(6, "0"))
         time = datetime.datetime(year, month, day, hour, minute, second, microsecond, zone)

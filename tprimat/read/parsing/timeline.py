@@ -55,7 +55,12 @@ class TimelineBuilder:
     """
 
     def __init__(
-        self, rows: Sequence[Row], events: Events, clock: Time, resolution: float, again: Sequence[int] = ()
+        self,
+        rows: Sequence[Row],
+        events: Events,
+        clock: Time,
+        resolution: float,
+        again: Sequence[int] = (),
     ) -> None:
         self._marks = events.marks
         self._lines = [mark.line for mark in events.marks]
@@ -65,7 +70,11 @@ class TimelineBuilder:
         self._first = first if first is not None and first <= rows[0].at else None
         self._last = max(rows[-1].at, last or 0.0)
         self._attempts = attempts(rows, events, again)
-        apart = [row.step - before.step for each in self._attempts for before, row in itertools.pairwise(each)]
+        apart = [
+            row.step - before.step
+            for each in self._attempts
+            for before, row in itertools.pairwise(each)
+        ]
         self._window = statistics.mode(apart) if apart else 1
         printed = [row.seconds for row in rows if row.seconds]
         self._usual = statistics.median(printed) if printed else 1.0
@@ -90,7 +99,11 @@ class TimelineBuilder:
         for attempt in self._attempts:
             for place, row in enumerate(attempt):
                 if before is None:
-                    origin = row.at - (row.seconds or 0.0) * (row.window or 1) if self._first is None else self._first
+                    origin = (
+                        row.at - (row.seconds or 0.0) * (row.window or 1)
+                        if self._first is None
+                        else self._first
+                    )
                     self._now = origin
                     self._start(row, self._between(0, row.line), self._resumed(None, row))
                 elif place == 0:
@@ -103,7 +116,10 @@ class TimelineBuilder:
         assert before is not None
         self._carve(self._between(before.line, None), self._last, "end")
         for entry in self._entries:
-            entry["start"], entry["duration"] = round(entry["start"] - origin, 6), round(entry["duration"], 6)
+            entry["start"], entry["duration"] = (
+                round(entry["start"] - origin, 6),
+                round(entry["duration"], 6),
+            )
 
     def _at(self, moment: Moment | None) -> float | None:
         """Return a time on the clock of the records; None for one on another clock."""
@@ -138,7 +154,11 @@ class TimelineBuilder:
         """Return the step that an attempt goes on from."""
         marks = self._between(before.line if before else 0, row.line)
         stated = [mark.step for mark in marks if mark.kind == "resume" and mark.step is not None]
-        return stated[-1] if stated and stated[-1] < row.step else max(row.step - (row.window or self._window), 0)
+        return (
+            stated[-1]
+            if stated and stated[-1] < row.step
+            else max(row.step - (row.window or self._window), 0)
+        )
 
     def _start(self, row: Row, marks: Sequence[Mark], resumed: int) -> None:
         """Add the start-up of an attempt and the steps of its first record."""
@@ -179,8 +199,12 @@ class TimelineBuilder:
         """Return from when to when no process ran before each start behind the last record."""
         down: list[tuple[float, float]] = []
         # What was going on after the record was no silence.
-        kinds = {mark.kind for mark in marks if starts and mark.line < starts[0].line} & self._spent.keys()
-        busy = self._now + sum(statistics.median(self._spent[kind]) for kind in kinds if self._spent[kind])
+        kinds = {
+            mark.kind for mark in marks if starts and mark.line < starts[0].line
+        } & self._spent.keys()
+        busy = self._now + sum(
+            statistics.median(self._spent[kind]) for kind in kinds if self._spent[kind]
+        )
         # Several lines may tell of one start.
         for moment, silence in dict.fromkeys((start.first, start.silence) for start in starts):
             first = self._at(moment)
@@ -228,18 +252,26 @@ class TimelineBuilder:
         left = max(until - begin - sum(spent), 0.0)
         past, gone = 0.0, 0.0
         for event, seconds in zip(events, spent, strict=True):
-            begins = event.begins if event.begins is not None else event.ends and event.ends - seconds
+            begins = (
+                event.begins if event.begins is not None else event.ends and event.ends - seconds
+            )
             if event.step is not None and count:
                 place = (event.step - steps[0] + 1) / count
             elif begins is None:
                 place = 0.0
             elif count:
-                place = round((begins - begin - gone) / expected * count) / count if expected else 0.0
+                place = (
+                    round((begins - begin - gone) / expected * count) / count if expected else 0.0
+                )
             else:
                 place = (begins - begin - gone) / left if left else 0.0
             place = min(max(place, past), 1.0)
             self._put(
-                rest, self._now + left * (place - past), steps[round(past * count) : round(place * count)], line, note
+                rest,
+                self._now + left * (place - past),
+                steps[round(past * count) : round(place * count)],
+                line,
+                note,
             )
             self._put(event.kind, self._now + seconds, line=event.line)
             past, gone = place, gone + seconds
@@ -261,15 +293,22 @@ class TimelineBuilder:
             event.step = event.step if mark.step is None else mark.step
         return list(events.values())
 
-    def _durations(self, events: list[_Event], until: float, rest: str, expected: float) -> list[float]:
+    def _durations(
+        self, events: list[_Event], until: float, rest: str, expected: float
+    ) -> list[float]:
         """Return how long each event took, s; an unknown one is added if nothing tells which took it."""
         begin = self._now
         excess = max(until - begin - expected, 0.0)
         found = []
         for event in events:
-            most = min(excess if event.stated == 0 else until - begin, (event.ends or until) - begin + self._resolution)
+            most = min(
+                excess if event.stated == 0 else until - begin,
+                (event.ends or until) - begin + self._resolution,
+            )
             both = event.begins is not None and event.ends is not None and event.ends > event.begins
-            seconds = event.stated or ((event.ends or 0.0) - (event.begins or 0.0) if both else None)
+            seconds = event.stated or (
+                (event.ends or 0.0) - (event.begins or 0.0) if both else None
+            )
             if seconds is None and rest != "training" and (rest != "end" or event.ends is None):
                 # Without a record behind it nothing bounds it but others of its kind.
                 others = self._spent[event.kind]
@@ -279,7 +318,9 @@ class TimelineBuilder:
         more, unknown = excess - known, [place for place, each in enumerate(found) if each is None]
         if len(unknown) > 1 and all(self._spent[events[place].kind] for place in unknown[1:]):
             for place in unknown[1:]:
-                found[place] = min(statistics.median(self._spent[events[place].kind]), max(more, 0.0))
+                found[place] = min(
+                    statistics.median(self._spent[events[place].kind]), max(more, 0.0)
+                )
                 more -= found[place] or 0.0
             unknown = unknown[:1]
         # Nor if nothing tells how long steps take.
@@ -292,7 +333,10 @@ class TimelineBuilder:
             place = unknown[0]
             ends = events[place].ends
             if ends is not None and rest == "end":
-                more = min(more, ends - begin - sum(each or 0.0 for each in found[:place]) + self._resolution)
+                more = min(
+                    more,
+                    ends - begin - sum(each or 0.0 for each in found[:place]) + self._resolution,
+                )
             found[place] = max(more, 0.0)
         elif events and rest == "training" and more > max(PAUSE * expected, self._resolution):
             longest = max(range(len(found)), key=lambda place: found[place] or 0.0)
@@ -304,7 +348,12 @@ class TimelineBuilder:
         return durations
 
     def _put(
-        self, kind: str, until: float, steps: range = range(0), line: int | None = None, note: str | None = None
+        self,
+        kind: str,
+        until: float,
+        steps: range = range(0),
+        line: int | None = None,
+        note: str | None = None,
     ) -> None:
         """Add an entry up to a time, or lengthen the last one of its kind."""
         seconds = max(until - self._now, 0.0)
@@ -318,7 +367,13 @@ class TimelineBuilder:
                 last["last_step"] = steps[-1]
         else:
             first, final = (steps[0], steps[-1]) if steps else (None, None)
-            entry = {"kind": kind, "start": self._now, "duration": seconds, "first_step": first, "last_step": final}
+            entry = {
+                "kind": kind,
+                "start": self._now,
+                "duration": seconds,
+                "first_step": first,
+                "last_step": final,
+            }
             self._entries.append({**entry, "line": line or None, "note": note})
         self._now += seconds
 
@@ -330,7 +385,12 @@ def _lose_steps(entries: list[FieldValues], resumed: int) -> None:
         first, last = entry["first_step"], entry["last_step"]
         if entry["kind"] != "training" or last is None or last <= resumed:
             continue
-        lost = {**entry, "kind": "lost", "first_step": max(first, resumed + 1), "note": "done twice"}
+        lost = {
+            **entry,
+            "kind": "lost",
+            "first_step": max(first, resumed + 1),
+            "note": "done twice",
+        }
         if first > resumed:
             entries[place] = lost
             continue
@@ -359,7 +419,11 @@ def of(rows: Iterable[TimedRow], events: Events, again: Sequence[int] = ()) -> t
     """
     rows = list(rows)
     timed = [each for each in rows if each[1] is not None]
-    if any(later.at < row.at for (row, clock, _), (later, *_) in itertools.pairwise(timed) if clock == "elapsed"):
+    if any(
+        later.at < row.at
+        for (row, clock, _), (later, *_) in itertools.pairwise(timed)
+        if clock == "elapsed"
+    ):
         # Another attempt counts from its own start.
         timed = []
     timed = timed or placed([row for row, *_ in rows], events, again)
@@ -367,7 +431,9 @@ def of(rows: Iterable[TimedRow], events: Events, again: Sequence[int] = ()) -> t
     if not clocks:
         return stated_parts([row for row, *_ in rows], events)
     clock = clocks.most_common(1)[0][0]
-    on_clock, resolutions = zip(*((row, each) for row, other, each in timed if other is clock), strict=True)
+    on_clock, resolutions = zip(
+        *((row, each) for row, other, each in timed if other is clock), strict=True
+    )
     if clock == "elapsed":
         marks = [mark._replace(at=None, first=None, silence=None) for mark in events.marks]
         events = Events(marks, first=(0.0, "elapsed"))
@@ -407,11 +473,20 @@ def lost(timeline: Sequence[Entry]) -> str | None:
         return None
     steps = sum(entry.steps for entry in entries)
     parts = []
-    for said, several in ((DOWN, "down in {} restarts"), (IDLE, "without another step before {} restarts")):
-        found = [entry for entry in entries if not entry.steps and (entry.note or "").startswith(said[:4])]
+    for said, several in (
+        (DOWN, "down in {} restarts"),
+        (IDLE, "without another step before {} restarts"),
+    ):
+        found = [
+            entry
+            for entry in entries
+            if not entry.steps and (entry.note or "").startswith(said[:4])
+        ]
         if found:
             time, note = duration(sum(entry.duration for entry in found)), found[0].note
-            parts.append(f"{time} {note}" if len(found) == 1 else f"{time} {several.format(len(found))}")
+            parts.append(
+                f"{time} {note}" if len(found) == 1 else f"{time} {several.format(len(found))}"
+            )
     if steps:
         parts.append(f"{counted(steps, 'step')} done twice")
     return f"lost: {duration(sum(entry.duration for entry in entries))} ({', '.join(parts)})"

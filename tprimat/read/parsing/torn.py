@@ -45,9 +45,17 @@ class _Shape:
     def is_whole(self, place: int, number: str) -> bool:
         """Return whether the decimals of a number are known ones, of which none goes on, or ENOUGH."""
         own, seen = _decimals(number), self.decimals[place]
-        if len(number) >= ENOUGH and own.startswith(".") and not any("e" in each.lower() for each in (own, *seen)):
+        if (
+            len(number) >= ENOUGH
+            and own.startswith(".")
+            and not any("e" in each.lower() for each in (own, *seen))
+        ):
             return True
-        return own != "" and seen[own] >= LEAST and not any(each != own and each.startswith(own) for each in seen)
+        return (
+            own != ""
+            and seen[own] >= LEAST
+            and not any(each != own and each.startswith(own) for each in seen)
+        )
 
 
 class TornLines:
@@ -66,7 +74,9 @@ class TornLines:
         # Each number is one 0 there, and nothing else is.
         outline = _NUMBER.sub("0", text)
         # The file may end within a number.
-        place = self._torn(outline, printed) if line.whole or outline[-1] != "0" else len(printed) - 1
+        place = (
+            self._torn(outline, printed) if line.whole or outline[-1] != "0" else len(printed) - 1
+        )
         if place is not None:
             begin, end = numbers[place].span()
             line = line._replace(text=f"{text[:begin]}?{text[end:]}")
@@ -89,14 +99,24 @@ class TornLines:
             if not outline.rstrip().endswith("0") or shape.is_whole(place, printed[place]):
                 return None
             own, seen = _decimals(printed[place]), shape.decimals[place]
-            is_part = seen[own] < LEAST <= max((seen[each] for each in seen if each.startswith(own)), default=0)
+            is_part = (
+                seen[own]
+                < LEAST
+                <= max((seen[each] for each in seen if each.startswith(own)), default=0)
+            )
             # A digit less is a tenth.
-            fell = own == "" and FALL * (number_of(printed[place]) or 0.0) < shape.last and shape.falls < LEAST
+            fell = (
+                own == ""
+                and FALL * (number_of(printed[place]) or 0.0) < shape.last
+                and shape.falls < LEAST
+            )
             return place if is_part or fell else None
         alike, nearest, is_longer = 0, None, False
         for other, shape in self._shapes.items():
             pairs = enumerate(zip(outline, other, strict=False))
-            shared = next((place for place, (one, two) in pairs if one != two), min(len(outline), len(other)))
+            shared = next(
+                (place for place, (one, two) in pairs if one != two), min(len(outline), len(other))
+            )
             if shape.count >= LEAST and shared > alike:
                 # Only brackets are left of the other: {"loss": 2.5} and {"loss": 2.5, "accuracy": 0.5}.
                 alike, nearest, is_longer = shared, shape, shared >= len(other.rstrip(" \t\r}])|"))

@@ -54,9 +54,17 @@ _DURATION = re.compile(
 
 def duration(text: str) -> float | None:
     """Return a printed duration in s: 1 day, 1:09:40 or 1h 9m 40s; None for anything else."""
-    parts = [float(part or 0) for part in match.groups()] if text and (match := _DURATION.fullmatch(text)) else []
+    parts = (
+        [float(part or 0) for part in match.groups()]
+        if text and (match := _DURATION.fullmatch(text))
+        else []
+    )
     units = (86400, 3600, 60, 1)
-    return sum(part * unit for part, unit in zip(parts, (*units, *units), strict=True)) if parts else None
+    return (
+        sum(part * unit for part, unit in zip(parts, (*units, *units), strict=True))
+        if parts
+        else None
+    )
 
 
 def digits(text: str) -> int:
@@ -79,7 +87,10 @@ def whole_ratio(above: Sequence[object], below: Sequence[object]) -> int | None:
     if not all(1 / LARGEST_COUNT < value < LARGEST_COUNT for value in values):
         return None
     ratio = math.prod(values[: len(above)]) / math.prod(values[len(above) :])
-    known = (digits(value) if isinstance(value, str) else max(digits(f"{value:.15g}"), 3) for value in (*above, *below))
+    known = (
+        digits(value) if isinstance(value, str) else max(digits(f"{value:.15g}"), 3)
+        for value in (*above, *below)
+    )
     error = max(10.0 ** (1 - min(known)), SMALLEST_ERROR)
     whole = round(ratio)
     return whole if whole and abs(ratio - whole) <= error * whole < 0.5 else None
@@ -165,7 +176,10 @@ def name_and_unit(name: str) -> tuple[str, Callable[[float], float] | None]:
 def summary_values(printed: Mapping[str, float | None]) -> dict[str, float]:
     """Return what is known of a run's values, each by its name and in its unit of a result, as a summary has it."""
     named = {name_and_unit(name): value for name, value in printed.items() if value is not None}
-    return {name: round_figure(convert(value) if convert else value) or 0.0 for (name, convert), value in named.items()}
+    return {
+        name: round_figure(convert(value) if convert else value) or 0.0
+        for (name, convert), value in named.items()
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,7 +232,11 @@ class LoggedValues(dict[str, LoggedValue]):
     def number(self, name: str) -> float | None:
         """Return a stated number; None for anything else."""
         value = self.value(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= LARGEST_VALUE:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, (int, float))
+            or not abs(value) <= LARGEST_VALUE
+        ):
             return None
         return float(value)
 
@@ -228,7 +246,9 @@ class LoggedValues(dict[str, LoggedValue]):
         return value if isinstance(value, str) and value else None
 
 
-def state(stated: LoggedValues, name: str, value: Any, text: str = "", line: int = 1, weight: int = 1) -> None:
+def state(
+    stated: LoggedValues, name: str, value: Any, text: str = "", line: int = 1, weight: int = 1
+) -> None:
     """Add what a source says of a field; nothing if it says nothing."""
     if value is not None:
         quote = " ".join((text or f"{name}: {value}").split())[:300]
@@ -253,10 +273,14 @@ class Statement(NamedTuple):
 
 def statements(*rows: tuple[str, Callable[[str], Any], int, str]) -> tuple[Statement, ...]:
     """Return rows of a sign, what reads the text of a group, a weight and a pattern, as statements."""
-    return tuple(Statement(re.compile(pattern), read, weight, sign) for sign, read, weight, pattern in rows)
+    return tuple(
+        Statement(re.compile(pattern), read, weight, sign) for sign, read, weight, pattern in rows
+    )
 
 
-def read_statements(rows: Iterable[Statement], text: str, line: int, stated: LoggedValues, quote: str = "") -> None:
+def read_statements(
+    rows: Iterable[Statement], text: str, line: int, stated: LoggedValues, quote: str = ""
+) -> None:
     """Add what a line states: of each row the first occurrence counts. It is quoted as `quote`, or as it is."""
     for pattern, read, weight, sign in rows:
         if sign in text and (match := pattern.search(text)):

@@ -139,7 +139,12 @@ _LIGHTNING = Layout(
     (),
     {
         **lightning_csv.COLUMNS,
-        "seconds": (*lightning_csv.COLUMNS["seconds"], "perf/step_time", "perf/time_per_step", "timing_s/step"),
+        "seconds": (
+            *lightning_csv.COLUMNS["seconds"],
+            "perf/step_time",
+            "perf/time_per_step",
+            "timing_s/step",
+        ),
         "learning_rate": ("lr", "learning_rate", "lr-AdamW", "lr-Adam", "lr-SGD", "lr-AdamW/pg1"),
     },
     shift=1,
@@ -163,16 +168,26 @@ def _read(parts: Sequence[InputFile], beside: Beside) -> list[ParsedLog]:
     for part in sorted(parts, key=lambda each: each.name):
         read_into(part.stream, events)
     scalars = events.scalars
-    layout = next((each for each in LAYOUTS if any(tag in scalars for tag in each.mark)), LAYOUTS[-1])
+    layout = next(
+        (each for each in LAYOUTS if any(tag in scalars for tag in each.mark)), LAYOUTS[-1]
+    )
     series = {
-        field: next((scalars[tag] for tag in tags if scalars.get(tag)), []) for field, tags in layout.tags.items()
+        field: next((scalars[tag] for tag in tags if scalars.get(tag)), [])
+        for field, tags in layout.tags.items()
     }
     columns = {field: _column(points) for field, points in series.items() if points}
     training = LoggedTraining()
     if layout is _MEGATRON:
         _restore_second(series["seconds"], columns, training)
     sizes = columns.pop("batch_size", {})
-    base = next((columns[name] for name in ("loss", "seconds", "tokens_per_second_per_gpu") if columns.get(name)), None)
+    base = next(
+        (
+            columns[name]
+            for name in ("loss", "seconds", "tokens_per_second_per_gpu")
+            if columns.get(name)
+        ),
+        None,
+    )
     if base is None:
         raise ValueError(f"no training scalars (tags: {', '.join(list(scalars)[:6]) or 'none'})")
     stated = training.around.stated
@@ -196,16 +211,19 @@ def _read(parts: Sequence[InputFile], beside: Beside) -> list[ParsedLog]:
     state_hparams(beside, stated)
     _state_batch(sizes, scalars, training)
     _set_windows(layout, columns, training, shift)
-    figures: Figures = {name: scalars[tag][-1].value for tag, name in _TOTALS.items() if scalars.get(tag)}
+    figures: Figures = {
+        name: scalars[tag][-1].value for tag, name in _TOTALS.items() if scalars.get(tag)
+    }
     if losses := series["loss"]:
-        seconds, steps = losses[-1].wall_time - losses[0].wall_time, losses[-1].step - losses[0].step
+        seconds, steps = (
+            losses[-1].wall_time - losses[0].wall_time,
+            losses[-1].step - losses[0].step,
+        )
         if seconds > 0 and steps > 0:
             figures["event_seconds_per_step"] = seconds / steps
     if events.cut:
         training.warnings.append(f"{events.cut}; everything before it was read")
-    unknown = (
-        f"no step times: {layout.untimed}; the events' wall times (native_metrics) include evaluation and checkpoints"
-    )
+    unknown = f"no step times: {layout.untimed}; the events' wall times (native_metrics) include evaluation and checkpoints"
     done = max(training.records) + shift >= (stated.count("max_steps") or math.inf)
     notes = [f"{len(scalars)} tags, {len(events.texts)} texts"]
     if len(parts) > 1:
@@ -239,19 +257,33 @@ def _column(points: Sequence[Point]) -> dict[int, float]:
     return column
 
 
-def _restore_second(points: Sequence[Point], columns: dict[str, dict[int, float]], training: LoggedTraining) -> None:
+def _restore_second(
+    points: Sequence[Point], columns: dict[str, dict[int, float]], training: LoggedTraining
+) -> None:
     """Restore the second step time if it is a mean with the first step, by the events' times (megatron/times.py)."""
-    if len(points) < 2 or points[1].step <= points[0].step or not all(math.isfinite(p.wall_time) for p in points[:2]):
+    if (
+        len(points) < 2
+        or points[1].step <= points[0].step
+        or not all(math.isfinite(p.wall_time) for p in points[:2])
+    ):
         return
     first, second = (
-        MegatronRecord(each.step, 0, round(each.wall_time * 1e6), Kind(aware=True), {"elapsed_ms": each.value * 1e3})
+        MegatronRecord(
+            each.step,
+            0,
+            round(each.wall_time * 1e6),
+            Kind(aware=True),
+            {"elapsed_ms": each.value * 1e3},
+        )
         for each in points[:2]
     )
     # A later attempt at the steps may have taken their place.
     is_kept = columns["seconds"].get(second.iteration) == points[1].value
     if is_kept and megatron_times.restorable(first, second, core=False):
         steps = second.iteration - first.iteration
-        restored = columns["seconds"][second.iteration] = round(megatron_times.without_first(first, second) / steps, 7)
+        restored = columns["seconds"][second.iteration] = round(
+            megatron_times.without_first(first, second) / steps, 7
+        )
         training.warnings.append(
             f"step {second.iteration}: the recorded {second.seconds:g} s are a mean that includes step "
             f"{first.iteration} ({first.seconds:g} s); corrected to {restored:g} s (the two events are "
@@ -262,12 +294,17 @@ def _restore_second(points: Sequence[Point], columns: dict[str, dict[int, float]
 def _state_transformers(texts: Mapping[str, str], stated: LoggedValues) -> None:
     """Read the Trainer's arguments and the model's configuration, each JSON text."""
     options_in(texts.get("args/text_summary", texts.get("args", "")), 1, stated)
-    config = object_at(texts.get("model_config/text_summary", texts.get("model_config", "")).lstrip()) or {}
+    config = (
+        object_at(texts.get("model_config/text_summary", texts.get("model_config", "")).lstrip())
+        or {}
+    )
     state_model_config(config, stated)
     state(stated, "weights_precision", precision_of(config.get("torch_dtype")))
 
 
-def _state_batch(sizes: Mapping[int, float], scalars: Mapping[str, list[Point]], training: LoggedTraining) -> None:
+def _state_batch(
+    sizes: Mapping[int, float], scalars: Mapping[str, list[Point]], training: LoggedTraining
+) -> None:
     """State the batch really used: by its tag, or by how far the samples advance with each step."""
     stated = training.around.stated
     used, where = {int(size) for size in sizes.values() if size >= 1}, "the batch-size tag"
@@ -277,11 +314,20 @@ def _state_batch(sizes: Mapping[int, float], scalars: Mapping[str, list[Point]],
         first: list[tuple[int, int]] = []
         for tag, points in scalars.items():
             by_samples = scalars.get(f"{tag} vs samples", [])
-            pairs = [(point.step, sample.step) for point, sample in zip(points, by_samples, strict=False)]
+            pairs = [
+                (point.step, sample.step) for point, sample in zip(points, by_samples, strict=False)
+            ]
             if len(points) == len(by_samples):
-                advances += [(step - before, samples - then) for (before, then), (step, samples) in pairwise(pairs)]
+                advances += [
+                    (step - before, samples - then)
+                    for (before, then), (step, samples) in pairwise(pairs)
+                ]
                 first = first or pairs[:1]
-        used = {samples // steps for steps, samples in advances or first if steps > 0 < samples and not samples % steps}
+        used = {
+            samples // steps
+            for steps, samples in advances or first
+            if steps > 0 < samples and not samples % steps
+        }
     requested = stated.count("global_batch_size")
     if len(used) > 1:
         state(stated, "global_batch_size", f"{min(used)} to {max(used)}", where, weight=COMPUTED)
@@ -295,7 +341,9 @@ def _state_batch(sizes: Mapping[int, float], scalars: Mapping[str, list[Point]],
         state(stated, "global_batch_size", size, f"{where}: {size}", weight=COMPUTED)
 
 
-def _set_windows(layout: Layout, columns: Mapping[str, dict[int, float]], training: LoggedTraining, shift: int) -> None:
+def _set_windows(
+    layout: Layout, columns: Mapping[str, dict[int, float]], training: LoggedTraining, shift: int
+) -> None:
     """Set how many steps a record averages, where the files show it."""
     records = training.ordered()
     if layout is _LIGHTNING or layout is _NEMO:
@@ -312,14 +360,23 @@ def _set_windows(layout: Layout, columns: Mapping[str, dict[int, float]], traini
         return
     steps = [record.step + shift for record in records]
     # With an interval of 10, some write step 1 as well: 1, 10, 20.
-    regular = steps[1:] if steps[0] == 1 and all(step % steps[1] == 0 for step in steps[1:]) else steps
-    apart = min((later - earlier for earlier, later in pairwise(regular)), default=max(steps[1:], default=1))
+    regular = (
+        steps[1:] if steps[0] == 1 and all(step % steps[1] == 0 for step in steps[1:]) else steps
+    )
+    apart = min(
+        (later - earlier for earlier, later in pairwise(regular)), default=max(steps[1:], default=1)
+    )
     for record, before, step in zip(records, [0, *steps], steps, strict=False):
         record.window = max(1, min(step - before, apart))
 
 
 FILE_FORMATS = (
     FileFormat(
-        "tensorboard", "event files of TensorBoard", is_event_file, _read, together=folder_of, beside=("hparams.yaml",)
+        "tensorboard",
+        "event files of TensorBoard",
+        is_event_file,
+        _read,
+        together=folder_of,
+        beside=("hparams.yaml",),
     ),
 )

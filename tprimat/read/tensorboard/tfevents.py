@@ -161,8 +161,16 @@ def _tensor(content: bytes) -> float | str | None:
         for value in values
         for known in _first_two(_PACKED[number], value)
     ]
-    sizes = [fields_of(dimension)[1, 0] for shape in fields[2, 2][-1:] for dimension in fields_of(shape)[2, 2]]
-    return numbers[0] if len(numbers) == 1 and math.prod(size[0] for size in sizes if size) == 1 else None
+    sizes = [
+        fields_of(dimension)[1, 0]
+        for shape in fields[2, 2][-1:]
+        for dimension in fields_of(shape)[2, 2]
+    ]
+    return (
+        numbers[0]
+        if len(numbers) == 1 and math.prod(size[0] for size in sizes if size) == 1
+        else None
+    )
 
 
 def _first_two(form: str | None, value: int | bytes) -> list[float]:

@@ -28,7 +28,14 @@ from tprimat.read.parsing import hints, records, remarks
 from tprimat.read.parsing.parsed_log import Given, ParsedLog
 from tprimat.read.parsing.placing import TimedRow
 from tprimat.read.parsing.records import Record
-from tprimat.read.parsing.run_builder import RunBuilder, Series, SeriesAndDoubts, known_model, sizes_of, timer
+from tprimat.read.parsing.run_builder import (
+    RunBuilder,
+    Series,
+    SeriesAndDoubts,
+    known_model,
+    sizes_of,
+    timer,
+)
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.read.parsing.values import LoggedValues, number, read_statements, state, summary_values
@@ -81,8 +88,15 @@ class TorchtitanRun(RunBuilder):
     def sizes(self, given: Given) -> tuple[TrainingConfig, ParallelismConfig]:
         """Return what a step is and how it is spread."""
         stated = LoggedValues(self.stated)
-        local, replicas = stated.count_statement("micro_batch_size"), stated.count("data_parallel_size")
-        if local and replicas and not (stated.count("global_batch_size") or given.get("global_batch_size")):
+        local, replicas = (
+            stated.count_statement("micro_batch_size"),
+            stated.count("data_parallel_size"),
+        )
+        if (
+            local
+            and replicas
+            and not (stated.count("global_batch_size") or given.get("global_batch_size"))
+        ):
             # Without a global batch size torchtitan accumulates nothing.
             stated.setdefault("gradient_accumulation_steps", dataclasses.replace(local, value=1))
         return sizes_of(stated, given, infer=False)
@@ -91,14 +105,20 @@ class TorchtitanRun(RunBuilder):
         """Return the series of a Run as its arguments, and warnings."""
         found, warnings = self.training.ordered(), list[str]()
         _set_windows(found, self.stated.count("log_freq"), warnings)
-        warnings += _derive_times([*found, *self.training.lost], sizes, self._tokens(super().rows({})))
+        warnings += _derive_times(
+            [*found, *self.training.lost], sizes, self._tokens(super().rows({}))
+        )
         warnings += remarks.warnings_of(self.training)
         if self.groups > 1:
             warnings.append(
                 f"{self.groups} replica groups of one fault-tolerant run print into this log: values are from "
                 "the first group to print each step, and the batch is that of one group"
             )
-        if found and found[-1].step < (sizes.max_steps or 0) and "success" in self.training.around.marks:
+        if (
+            found
+            and found[-1].step < (sizes.max_steps or 0)
+            and "success" in self.training.around.marks
+        ):
             warnings.append(
                 f"the last printed step is {found[-1].step} of {sizes.max_steps}: torchtitan prints every "
                 f"{self.stated.count('log_freq') or DEFAULT_LOG_FREQ} steps"
@@ -131,7 +151,10 @@ class TorchtitanRun(RunBuilder):
     def _tokens(self, rows: Iterable[TimedRow]) -> float:
         """Return the tokens of a device and step, as tps and the times of the lines have them; 0.0 if unknown."""
         anew, found = self._anew(), list[float]()
-        rates = {each.line: each.native.get(RATE) for each in (*self.training.ordered(), *self.training.lost)}
+        rates = {
+            each.line: each.native.get(RATE)
+            for each in (*self.training.ordered(), *self.training.lost)
+        }
         inverse = time = 0.0
         for (before, _, _), (row, _, resolution) in itertools.pairwise(rows):
             rate, seconds = rates[row.line], row.at - before.at
@@ -180,7 +203,9 @@ class Reader(StepReader):
     def other(self, line: Line) -> None:
         """Read a line of the setup, or of what happens once the training is known."""
         has_steps = bool(self.sorter.trainings)
-        self.has_own_lines |= self._setup.feed(line.number, line.text, self.sorter.pending, has_steps=has_steps)
+        self.has_own_lines |= self._setup.feed(
+            line.number, line.text, self.sorter.pending, has_steps=has_steps
+        )
         self.hear(line)
 
     def take(self, line: Line) -> bool:
@@ -188,7 +213,10 @@ class Reader(StepReader):
         anchor = _STEP.search(line.text)
         if anchor is None or not (step := int(anchor[1].replace(",", "") or 0)):
             return False
-        printed = {field[1].lower(): field[2] for field in reversed([*_FIELD.finditer(line.text, anchor.end())])}
+        printed = {
+            field[1].lower(): field[2]
+            for field in reversed([*_FIELD.finditer(line.text, anchor.end())])
+        }
         rated = "tps" in printed or "wps" in printed
         if not rated and not ({"loss", "global_avg_loss"} & printed.keys() and "memory" in printed):
             return self.cut_off(step, line)
@@ -247,7 +275,11 @@ def _derive_times(found: list[Record], sizes: TrainingConfig, stamped: float) ->
     rated = [record for record in found if record.native.get(RATE)]
     if not rated:
         return ["no step times: the lines have no tps"] if found else []
-    known = {"the global batch size": batch, "the sequence length": sequence, "the number of GPUs": world}
+    known = {
+        "the global batch size": batch,
+        "the sequence length": sequence,
+        "the number of GPUs": world,
+    }
     lacking = ", ".join(name for name, value in known.items() if not value)
     tokens = batch * sequence / world if batch and sequence and world else stamped
     for record in rated if tokens else ():
@@ -256,7 +288,9 @@ def _derive_times(found: list[Record], sizes: TrainingConfig, stamped: float) ->
         how = f"from tps and the time stamps, which show {tokens:,.0f} tokens per step and GPU: the log lacks {lacking}"
         return [f"step times computed {how}"]
     if lacking:
-        why = f"the log lacks {lacking} to compute them from tps; printed rates are in native_metrics"
+        why = (
+            f"the log lacks {lacking} to compute them from tps; printed rates are in native_metrics"
+        )
         return [f"no step times: torchtitan prints none, and {why}"]
     times = f"batch × sequence length / (tps × GPUs) ({batch} × {sequence} / (tps × {world}))"
     doubt = f"{tokens:,.0f} tokens per step and GPU and {stamped:,.0f} by tps and the time stamps can't both be true"

@@ -65,25 +65,65 @@ _LABELS = {
 _CAPACITY = r"(?:CUDA|GPU|Device|XPU) capacity: "
 _GIB = r"GiB memory"
 _STATEMENTS = statements(
-    (" size: ", str, COMPUTED, r"\bModel (?P<model>\S+(?: \S+)?) size: [\d,]{1,19} total parameters"),
-    (" size: ", count, COMPUTED, r"\bModel \S+(?: \S+)? size: (?P<parameters>[\d,]{1,19}) total parameters"),
+    (
+        " size: ",
+        str,
+        COMPUTED,
+        r"\bModel (?P<model>\S+(?: \S+)?) size: [\d,]{1,19} total parameters",
+    ),
+    (
+        " size: ",
+        count,
+        COMPUTED,
+        r"\bModel \S+(?: \S+)? size: (?P<parameters>[\d,]{1,19}) total parameters",
+    ),
     (
         "Building ",
         str,
         DUMPED,
         r"\bBuilding (?P<model>\S+ \S+) with (?P<model_arguments>\w*(?:Args|Config)\w*\(.*|\{.*)$",
     ),
-    (" capacity: ", str, COMPUTED, rf"{_CAPACITY}(?P<device_name>.{{1,100}}?) with \d{{1,6}}(?:\.\d{{1,6}})?{_GIB}"),
-    (" capacity: ", float, COMPUTED, rf"{_CAPACITY}.{{1,100}}? with (?P<device_gib>\d{{1,6}}(?:\.\d{{1,6}})?){_GIB}"),
-    ("Float8", lambda _: "fp8", COMPUTED, r"(?P<quantised>Float8.{0,200}scaled training active|Swapped to Float8)"),
+    (
+        " capacity: ",
+        str,
+        COMPUTED,
+        rf"{_CAPACITY}(?P<device_name>.{{1,100}}?) with \d{{1,6}}(?:\.\d{{1,6}})?{_GIB}",
+    ),
+    (
+        " capacity: ",
+        float,
+        COMPUTED,
+        rf"{_CAPACITY}.{{1,100}}? with (?P<device_gib>\d{{1,6}}(?:\.\d{{1,6}})?){_GIB}",
+    ),
+    (
+        "Float8",
+        lambda _: "fp8",
+        COMPUTED,
+        r"(?P<quantised>Float8.{0,200}scaled training active|Swapped to Float8)",
+    ),
     ("MX", lambda _: "mxfp8", COMPUTED, r"(?P<quantised>Swapped to MX|MXFP8 training active)"),
     *(
-        (label, int, COMPUTED, rf"(?:Trainer|Training starts).{{0,1000}}\b{label}:? (?P<{field}>\d{{1,15}})\b")
+        (
+            label,
+            int,
+            COMPUTED,
+            rf"(?:Trainer|Training starts).{{0,1000}}\b{label}:? (?P<{field}>\d{{1,15}})\b",
+        )
         for label, field in _LABELS.items()
     ),
     # From 2026-08-20 on sizes are in tokens.
-    (" tokens per ", int, COMPUTED, r"Trainer.{0,1000} (?P<tokens_per_rank>\d{1,15}) tokens per DP rank"),
-    (" tokens per ", int, COMPUTED, r"Trainer.{0,1000} (?P<tokens_per_step>\d{1,15}) tokens per train step"),
+    (
+        " tokens per ",
+        int,
+        COMPUTED,
+        r"Trainer.{0,1000} (?P<tokens_per_rank>\d{1,15}) tokens per DP rank",
+    ),
+    (
+        " tokens per ",
+        int,
+        COMPUTED,
+        r"Trainer.{0,1000} (?P<tokens_per_step>\d{1,15}) tokens per train step",
+    ),
 )
 _OWN = re.compile(
     r"\bModel \S+(?: \S+)? size: [\d,]{1,19} total parameters"
@@ -132,7 +172,12 @@ class Setup:
             if len(names) == len(sizes):
                 _state_mesh(dict(zip(names, map(int, sizes), strict=True)), number, bare, around)
         elif named := _MESH_NAMED.search(text):
-            _state_mesh({name: int(size) for name, size in _NAMED_SIZE.findall(named[1])}, number, bare, around)
+            _state_mesh(
+                {name: int(size) for name, size in _NAMED_SIZE.findall(named[1])},
+                number,
+                bare,
+                around,
+            )
         read_statements(_STATEMENTS, text, number, around.stated, bare)
         if "Training completed" in text:
             around.marks["success"] = number
@@ -189,10 +234,17 @@ def _value(text: str) -> Any:
 def complete(stated: LoggedValues) -> None:
     """Add by a result's fields what follows from the statements."""
     known, detail = precision(stated)
-    origin = stated.get("converters") or stated.get("parameter_type") or stated.get("quantised") or stated.get("dtype")
+    origin = (
+        stated.get("converters")
+        or stated.get("parameter_type")
+        or stated.get("quantised")
+        or stated.get("dtype")
+    )
     name, flavor = stated.get("model_name"), stated.word("model_flavor")
     device = stated.get("device_name")
-    stack = device and ("rocm" if "AMD" in device.value else "cuda" if "NVIDIA" in device.value else None)
+    stack = device and (
+        "rocm" if "AMD" in device.value else "cuda" if "NVIDIA" in device.value else None
+    )
     per_rank, length = stated.get("tokens_per_rank"), stated.count("sequence_length") or 0
     # A pipeline takes several micro-batches at once.
     if (
@@ -201,14 +253,20 @@ def complete(stated: LoggedValues) -> None:
         and per_rank.value % length == 0
         and stated.count("pipeline_model_parallel_size") in (None, 1)
     ):
-        stated.setdefault("micro_batch_size", dataclasses.replace(per_rank, value=per_rank.value // length))
+        stated.setdefault(
+            "micro_batch_size", dataclasses.replace(per_rank, value=per_rank.value // length)
+        )
     if stated.word("recomputation") not in ("none", "selective", "full"):
         stated.pop("recomputation", None)
     for field, value, source in (
         ("precision", known, origin),
         ("precision_detail", detail, origin),
         ("software_stack", stack, device),
-        ("model", name and name.value and (f"{name.value} {flavor}" if flavor else str(name.value)), name),
+        (
+            "model",
+            name and name.value and (f"{name.value} {flavor}" if flavor else str(name.value)),
+            name,
+        ),
     ):
         if value and source:
             stated.setdefault(field, LoggedValue(value, source.line, source.text))
@@ -224,7 +282,9 @@ def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
         kind = str(converter).rsplit(".", 1)[-1]
         if kind.startswith("mx") or "_mx" in kind:
             recipe = str(stated.value("mx_recipe") or "mxfp8")
-            return ("mxfp4" if "fp4" in recipe else "mxfp8"), f"converter {converter}, recipe {recipe}; {words}"
+            return (
+                "mxfp4" if "fp4" in recipe else "mxfp8"
+            ), f"converter {converter}, recipe {recipe}; {words}"
         if "float8" in kind or "fp8" in kind:
             return "fp8", f"converter {converter}; {words}"
     return stated.word("quantised") or precision_of(parameters), words
@@ -254,7 +314,9 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
     if not width and (stated.word("model") or "").lower().startswith("llama3") and dim and multiple:
         width = _llama_width(dim, multiple, arguments.get("ffn_dim_multiplier", "None"))
     if experts and expert_width is None:
-        warnings.append("feed-forward widths ignored: how this model mixes expert and dense layers isn't stated")
+        warnings.append(
+            "feed-forward widths ignored: how this model mixes expert and dense layers isn't stated"
+        )
         width = None
     shared = size("num_shared_experts")
     tied = arguments.get("enable_weight_tying")

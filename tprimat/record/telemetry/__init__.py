@@ -18,7 +18,13 @@ from tprimat.results.fields import Figures
 from tprimat.results.run import Run
 from tprimat.results.telemetry import VALID_ENERGY, Telemetry
 
-EXCLUDED_BY_GPUS = ("CPUs and memory of the host", "fans", "network", "losses of power supplies", "other machines")
+EXCLUDED_BY_GPUS = (
+    "CPUs and memory of the host",
+    "fans",
+    "network",
+    "losses of power supplies",
+    "other machines",
+)
 EXCLUDED_BY_CPUS = ("board, disks, fans and network", "losses of power supplies")
 
 
@@ -48,7 +54,9 @@ def joined(run: Run, steps: Timeline, sampler: Sampler, processes_here: int) -> 
     unknown = (*filter(None, unread), *(trace.header.unknown if trace else ()))
     if trace is None or not steps.steps or len(trace.samples) < 2:
         why = "fewer than two readings during the training" if trace else None
-        return msgspec.structs.replace(run, telemetry=Telemetry(unknown=(*unknown, *filter(None, [why]))))
+        return msgspec.structs.replace(
+            run, telemetry=Telemetry(unknown=(*unknown, *filter(None, [why])))
+        )
     if REPLAYED in unknown:
         run = msgspec.structs.replace(run, warnings=(*run.warnings, REPLAYED))
     return with_trace(run, steps, trace, processes_here, unknown)
@@ -61,15 +69,26 @@ def without_steps(run: Run, sampler: Sampler, began: float, ended: float) -> Run
     """
     whole = Timeline((run.steps[-1] if run.steps else 1,), (ended,), (ended - began,), began)
     known = joined(run, whole, sampler, run.num_gpus or 1)
-    issues = (msgspec.structs.replace(issue, first_step=None, last_step=None) for issue in known.telemetry.issues)
+    issues = (
+        msgspec.structs.replace(issue, first_step=None, last_step=None)
+        for issue in known.telemetry.issues
+    )
     of_process = (
-        *("energy_joules", "measured_tokens", "joules_per_token", "measured_seconds", "energy_error_joules"),
+        *(
+            "energy_joules",
+            "measured_tokens",
+            "joules_per_token",
+            "measured_seconds",
+            "energy_error_joules",
+        ),
         # Means from the start of the process, while those of other results are of the steady steps.
         *("mean_power_watts", "mean_power_watts_per_gpu", "cpu_mean_power_watts"),
     )
     return msgspec.structs.replace(
         known,
-        energy_metrics={name: value for name, value in known.energy_metrics.items() if name not in of_process},
+        energy_metrics={
+            name: value for name, value in known.energy_metrics.items() if name not in of_process
+        },
         telemetry=msgspec.structs.replace(
             known.telemetry,
             energy_code=known.telemetry.energy_code and "no-step-times",
@@ -83,7 +102,9 @@ def without_steps(run: Run, sampler: Sampler, began: float, ended: float) -> Run
     )
 
 
-def with_trace(run: Run, steps: Timeline, trace: Trace, processes_here: int, unknown: tuple[str, ...] = ()) -> Run:
+def with_trace(
+    run: Run, steps: Timeline, trace: Trace, processes_here: int, unknown: tuple[str, ...] = ()
+) -> Run:
     """Return a run with what a trace says of it; see joined()."""
     known = summarize(run).steady
     steady = steps.part(known.first_step or steps.steps[0], known.last_step or steps.steps[-1])
@@ -100,19 +121,30 @@ def with_trace(run: Run, steps: Timeline, trace: Trace, processes_here: int, unk
         measured = energy.of_cpu(trace.samples, steady)
     elsewhere = (run.num_gpus or processes_here) > processes_here or len(run.environment.nodes) > 1
     if elsewhere and measured.joules is not None:
-        measured = Energy("devices-missing", f"the {'G' if of_gpus else 'C'}PUs of the other machines were not read")
+        measured = Energy(
+            "devices-missing",
+            f"the {'G' if of_gpus else 'C'}PUs of the other machines were not read",
+        )
     axis, values = series.join(trace.samples, steps)
     times = [sample.at for sample in inside]
     telemetry = Telemetry(
-        interval_seconds=round((times[-1] - times[0]) / (len(times) - 1), 3) if len(times) > 1 else None,
+        interval_seconds=round((times[-1] - times[0]) / (len(times) - 1), 3)
+        if len(times) > 1
+        else None,
         samples=len(inside),
         devices=trace.header.gpus,
         energy_code=measured.code,
         energy_reason=measured.reason,
-        energy_covers=("the GPUs that train" if of_gpus else "CPU packages and memory, other programs' share included")
+        energy_covers=(
+            "the GPUs that train"
+            if of_gpus
+            else "CPU packages and memory, other programs' share included"
+        )
         if measured.code in VALID_ENERGY
         else None,
-        energy_excludes=(EXCLUDED_BY_GPUS if of_gpus else EXCLUDED_BY_CPUS) if measured.code in VALID_ENERGY else (),
+        energy_excludes=(EXCLUDED_BY_GPUS if of_gpus else EXCLUDED_BY_CPUS)
+        if measured.code in VALID_ENERGY
+        else (),
         throttle_shares=_throttle_shares(inside),
         issues=tuple(findings.find(trace, steps, steady)),
         unknown=unknown or trace.header.unknown,
@@ -122,7 +154,11 @@ def with_trace(run: Run, steps: Timeline, trace: Trace, processes_here: int, unk
     return msgspec.structs.replace(
         run,
         telemetry=telemetry,
-        energy_metrics={**run.energy_metrics, **_power_and_clock(inside), **_metrics(run, measured, steady, trace)},
+        energy_metrics={
+            **run.energy_metrics,
+            **_power_and_clock(inside),
+            **_metrics(run, measured, steady, trace),
+        },
         disturbance=disturbance(trace.samples, steps.began, steps.ends[-1]),
     )
 
@@ -170,4 +206,6 @@ def _power_and_clock(samples: Sequence[Sample]) -> Figures:
 def _throttle_shares(samples: Sequence[Sample]) -> dict[str, float]:
     gpus = [gpu for sample in samples for gpu in sample.gpus]
     reasons = sorted({reason for gpu in gpus for reason in gpu.throttle})
-    return {name: round(sum(name in gpu.throttle for gpu in gpus) / len(gpus), 4) for name in reasons}
+    return {
+        name: round(sum(name in gpu.throttle for gpu in gpus) / len(gpus), 4) for name in reasons
+    }

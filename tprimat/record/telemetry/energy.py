@@ -78,16 +78,23 @@ class Counter(NamedTuple):
         share = min(max((moment - self.times[right - 1]) / span, 0.0), 1.0)
         power = (high - low) / span
         # The value lies between both readings, each of which is up to one update old.
-        return low + share * (high - low), max(share, 1 - share) * (high - low) + power * UPDATED_EVERY_S
+        return low + share * (high - low), max(share, 1 - share) * (
+            high - low
+        ) + power * UPDATED_EVERY_S
 
 
-def of_gpus(samples: Sequence[Sample], ids: Sequence[str], steady: Timeline, expected: int) -> Energy:
+def of_gpus(
+    samples: Sequence[Sample], ids: Sequence[str], steady: Timeline, expected: int
+) -> Energy:
     """Return the energy of a machine's GPUs over the steady steps, from the samples of the whole training.
 
     `expected` is the number of processes that train here, one per GPU.
     """
     if any(later.at <= earlier.at for earlier, later in itertools.pairwise(samples)):
-        return Energy("clock-jump", "the timestamps of the readings don't increase: the machine's clock was changed")
+        return Energy(
+            "clock-jump",
+            "the timestamps of the readings don't increase: the machine's clock was changed",
+        )
     start, end = steady.intervals()[0][0], steady.ends[-1]
     covered = around(samples, start, end)
     if len(covered) < 2 or covered[0].at > start or covered[-1].at < end:
@@ -98,31 +105,47 @@ def of_gpus(samples: Sequence[Sample], ids: Sequence[str], steady: Timeline, exp
         text = f"{len(ids) - len(missing)} GPUs report during the whole training, {expected} train here"
         return Energy("devices-missing", text)
     if any(row.partitioned for rows in states.values() for _, row in rows):
-        return Energy("partitioned", "the counter of a GPU in MIG mode covers all its instances, those of others too")
+        return Energy(
+            "partitioned",
+            "the counter of a GPU in MIG mode covers all its instances, those of others too",
+        )
     if swapped := _swapped(states):
         return Energy("devices-swapped", swapped)
     if idle := [each for each, rows in states.items() if _is_idle(steady.running(rows))]:
         return Energy(
-            "wrong-device", f"GPU {short_id(idle[0])} is idle while the steps run: it isn't the one that trains"
+            "wrong-device",
+            f"GPU {short_id(idle[0])} is idle while the steps run: it isn't the one that trains",
         )
     parts = [_of_gpu(each, rows, steady) for each, rows in states.items()]
     if any(row.counter_is_shared for rows in states.values() for _, row in rows):
-        return _of_packages({rows[0][1].index: part for rows, part in zip(states.values(), parts, strict=True)})
+        return _of_packages(
+            {rows[0][1].index: part for rows, part in zip(states.values(), parts, strict=True)}
+        )
     return _sum(parts)
 
 
 def of_cpu(samples: Sequence[Sample], steady: Timeline) -> Energy:
     """Return the energy of the CPU packages and their memory over the steady steps, that of other programs included."""
     start, end = steady.intervals()[0][0], steady.ends[-1]
-    rows = [(s.at, s.cpu) for s in around(samples, start, end) if s.cpu is not None and s.cpu.energy_j]
+    rows = [
+        (s.at, s.cpu) for s in around(samples, start, end) if s.cpu is not None and s.cpu.energy_j
+    ]
     if len(rows) < 2 or rows[0][0] > start or rows[-1][0] < end:
         return Energy("no-counter", "no RAPL counter could be read over the steady-state steps")
     names = sorted(set.intersection(*(set(cpu.energy_j) for _, cpu in rows)))
     parts = []
     for name in names:
-        counter = unwrapped([(at, cpu.energy_j[name]) for at, cpu in rows], rows[0][1].energy_range_j.get(name))
-        parts.append(_within_error(counter, steady, name) if isinstance(counter, Counter) else counter)
-    return _sum(parts) if parts else Energy("no-counter", "RAPL's counters changed while they were read")
+        counter = unwrapped(
+            [(at, cpu.energy_j[name]) for at, cpu in rows], rows[0][1].energy_range_j.get(name)
+        )
+        parts.append(
+            _within_error(counter, steady, name) if isinstance(counter, Counter) else counter
+        )
+    return (
+        _sum(parts)
+        if parts
+        else Energy("no-counter", "RAPL's counters changed while they were read")
+    )
 
 
 def unwrapped(readings: Readings, top: float | None) -> Counter | Energy:
@@ -134,7 +157,8 @@ def unwrapped(readings: Readings, top: float | None) -> Counter | Energy:
             # Within a second no counter comes around twice, and none falls but by coming around.
             if top is None or before > top or before < top / 2:
                 return Energy(
-                    "counter-reset", "the energy counter decreased: the driver was reloaded, or the counter is broken"
+                    "counter-reset",
+                    "the energy counter decreased: the driver was reloaded, or the counter is broken",
                 )
             wraps, added = wraps + 1, added + top
         times.append(at)
@@ -156,11 +180,16 @@ def _of_gpu(name: str, rows: Sequence[tuple[float, GpuState]], steady: Timeline)
         return energy
     if _stands_still(counter, drawn):
         return Energy(
-            "counter-stuck", f"the energy counter of GPU {short_id(name)} doesn't change while power is drawn"
+            "counter-stuck",
+            f"the energy counter of GPU {short_id(name)} doesn't change while power is drawn",
         )
     measured_s = steady.running_s()
     cap = newest.power_cap_w or newest.power_max_w
-    if cap is not None and energy.joules / measured_s > ABOVE_CAP * cap and not newest.counter_is_shared:
+    if (
+        cap is not None
+        and energy.joules / measured_s > ABOVE_CAP * cap
+        and not newest.counter_is_shared
+    ):
         watts = energy.joules / measured_s
         text = f"the counter of GPU {short_id(name)} states {watts:.0f} W, above its cap of {cap:.0f} W"
         return Energy("above-power-cap", text)
@@ -171,12 +200,18 @@ def _checked(energy: Energy, name: str, drawn: Readings, gpu: GpuState, steady: 
     """Return a counter's energy as power times time confirms it."""
     assert energy.joules is not None
     if len(drawn) < LEAST_READINGS:
-        return energy._replace(code="unverified", reason="too few power readings to check the counter with")
+        return energy._replace(
+            code="unverified", reason="too few power readings to check the counter with"
+        )
     expected = _power_times_time(drawn, steady)
     if not expected:
-        return energy._replace(code="unverified", reason="the power readings are 0 W: the counter can't be checked")
+        return energy._replace(
+            code="unverified", reason="the power readings are 0 W: the counter can't be checked"
+        )
     ratio = energy.joules / expected
-    tolerance = TOLERANCE if gpu.power_is_average else TOLERANCE + TOLERANCE_OF_ONE / math.sqrt(len(drawn))
+    tolerance = (
+        TOLERANCE if gpu.power_is_average else TOLERANCE + TOLERANCE_OF_ONE / math.sqrt(len(drawn))
+    )
     if abs(ratio - 1) <= tolerance:
         return energy
     if gpu.power_is_average is False and 0.5 < ratio < 2:
@@ -186,9 +221,13 @@ def _checked(energy: Energy, name: str, drawn: Readings, gpu: GpuState, steady: 
     return Energy("power-disagrees", text)
 
 
-def _from_power(name: str, drawn: Readings, gpu: GpuState, steady: Timeline, readings: int) -> Energy:
+def _from_power(
+    name: str, drawn: Readings, gpu: GpuState, steady: Timeline, readings: int
+) -> Energy:
     if len(drawn) < max(readings, LEAST_READINGS):
-        return Energy("no-counter", f"GPU {short_id(name)} reports no energy counter and no power throughout")
+        return Energy(
+            "no-counter", f"GPU {short_id(name)} reports no energy counter and no power throughout"
+        )
     if gpu.power_is_average is False:
         text = f"GPU {short_id(name)} has no counter, and its power readings cover about a quarter of the time"
         return Energy("no-counter", text)
@@ -207,7 +246,9 @@ def _within_error(counter: Counter, steady: Timeline, name: str) -> Energy:
         text = f"the steady-state steps are too short for readings once a second: ±{error / joules:.0%}"
         return Energy("window-short", text)
     if counter.wraps:
-        return Energy("counter-wrapped", "the counter overflowed, which is accounted for", joules, error)
+        return Energy(
+            "counter-wrapped", "the counter overflowed, which is accounted for", joules, error
+        )
     return Energy("measured", None, joules, error)
 
 
@@ -217,7 +258,9 @@ def _of_packages(parts: Mapping[int, Energy]) -> Energy:
     `parts` is by the number of a die in the order of PCI addresses, in which the dies of a package are adjacent.
     """
     pairs = [(parts.get(index - index % 2), parts.get(index - index % 2 + 1)) for index in parts]
-    if all(one and other and (one.joules is None) != (other.joules is None) for one, other in pairs):
+    if all(
+        one and other and (one.joules is None) != (other.joules is None) for one, other in pairs
+    ):
         refused = [part for part in parts.values() if part.joules is None]
         if all(part.code in ("counter-stuck", "no-counter") for part in refused):
             return _sum([part for part in parts.values() if part.joules is not None])
@@ -229,20 +272,30 @@ def _sum(parts: Sequence[Energy]) -> Energy:
     refused = next((part for part in parts if part.joules is None), None)
     if refused is not None:
         return refused
-    joules, error = sum(part.joules or 0.0 for part in parts), sum(part.error_joules for part in parts)
+    joules, error = (
+        sum(part.joules or 0.0 for part in parts),
+        sum(part.error_joules for part in parts),
+    )
     weakest = max(parts, key=lambda part: VALID_ENERGY.index(part.code))
     return Energy(weakest.code, weakest.reason, joules, error)
 
 
 def _swapped(states: dict[str, list[tuple[float, GpuState]]]) -> str | None:
     """Return a sentence if the counters of two GPUs are swapped, else None."""
-    rows = {each: [gpu.energy_j for _, gpu in known if gpu.energy_j is not None] for each, known in states.items()}
+    rows = {
+        each: [gpu.energy_j for _, gpu in known if gpu.energy_j is not None]
+        for each, known in states.items()
+    }
     names = [each for each, values in rows.items() if len(values) == len(states[each])]
     for one, other in itertools.combinations(names, 2):
-        for (a, b), (c, d) in zip(itertools.pairwise(rows[one]), itertools.pairwise(rows[other]), strict=True):
+        for (a, b), (c, d) in zip(
+            itertools.pairwise(rows[one]), itertools.pairwise(rows[other]), strict=True
+        ):
             # Either falls, and goes on near where the other was.
             if (b < a or d < c) and abs(b - c) + abs(d - a) < 0.1 * abs(a - c):
-                return f"the energy counters of GPUs {short_id(one)} and {short_id(other)} are swapped"
+                return (
+                    f"the energy counters of GPUs {short_id(one)} and {short_id(other)} are swapped"
+                )
     return None
 
 
@@ -253,7 +306,9 @@ def _is_idle(rows: Sequence[tuple[float, GpuState]]) -> bool:
 
 def _stands_still(counter: Counter, drawn: Readings) -> bool:
     longest = still = 0.0
-    for (before, low), (at, high) in itertools.pairwise(zip(counter.times, counter.joules, strict=True)):
+    for (before, low), (at, high) in itertools.pairwise(
+        zip(counter.times, counter.joules, strict=True)
+    ):
         still = still + at - before if high == low else 0.0
         longest = max(longest, still)
     span = counter.times[-1] - counter.times[0]
@@ -262,7 +317,9 @@ def _stands_still(counter: Counter, drawn: Readings) -> bool:
 
 def _power_times_time(drawn: Readings, steady: Timeline) -> float:
     """Return the energy that power readings give for the steps, J."""
-    parts = ((low + high) / 2 * (at - before) for (before, low), (at, high) in itertools.pairwise(drawn))
+    parts = (
+        (low + high) / 2 * (at - before) for (before, low), (at, high) in itertools.pairwise(drawn)
+    )
     summed = Counter([at for at, _ in drawn], list(itertools.accumulate(parts, initial=0.0)))
     return sum(summed.between(start, end)[0] for start, end in steady.intervals())
 

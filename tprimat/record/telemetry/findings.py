@@ -57,7 +57,10 @@ def find(trace: Trace, steps: Timeline, steady: Timeline) -> list[TelemetryIssue
         return [TelemetryIssue(code="clock-jump", text=text)]
     start, end = steps.began, steps.ends[-1]
     samples = within(trace.samples, start, end)
-    rows = {each: [(s.at, g) for s in samples for g in s.gpus if g.id == each] for each in trace.header.gpus}
+    rows = {
+        each: [(s.at, g) for s in samples for g in s.gpus if g.id == each]
+        for each in trace.header.gpus
+    }
     issues = [
         *_power_caps(rows, steps),
         *(issue for code in _THROTTLING for issue in _throttling(code, rows, steps)),
@@ -78,15 +81,24 @@ def _power_caps(rows: DeviceRows, steps: Timeline) -> Iterator[TelemetryIssue]:
         rows, lambda gpu: (gpu.power_cap_w, gpu.power_default_w) if gpu.is_capped else None, least=1
     ):
         text = f"power cap ({cap:.0f} W of {default:.0f} W){_on(devices, rows)}"
-        yield _issue("power-cap", text, steps, first, last, rows, devices, value=cap, expected=default)
+        yield _issue(
+            "power-cap", text, steps, first, last, rows, devices, value=cap, expected=default
+        )
 
 
 def _throttling(reason: str, rows: DeviceRows, steps: Timeline) -> Iterator[TelemetryIssue]:
-    for _, devices, first, last in _grouped(rows, lambda gpu: reason if reason in gpu.throttle else None):
+    for _, devices, first, last in _grouped(
+        rows, lambda gpu: reason if reason in gpu.throttle else None
+    ):
         states = [gpu for each in devices for at, gpu in rows[each] if first <= at <= last]
-        heat = max((gpu.temperature_c for gpu in states if gpu.temperature_c is not None), default=None)
+        heat = max(
+            (gpu.temperature_c for gpu in states if gpu.temperature_c is not None), default=None
+        )
         clock = min((gpu.clock_mhz for gpu in states if gpu.clock_mhz is not None), default=None)
-        facts = [f"{heat:.0f} °C" if heat is not None else "", f"down to {clock:,.0f} MHz" if clock else ""]
+        facts = [
+            f"{heat:.0f} °C" if heat is not None else "",
+            f"down to {clock:,.0f} MHz" if clock else "",
+        ]
         detail = ", ".join(filter(None, facts))
         text = f"{_THROTTLING[reason]}{f': {detail}' if detail else ''}{_on(devices, rows)}"
         yield _issue(reason, text, steps, first, last, rows, devices, value=heat)
@@ -154,9 +166,13 @@ def _slower_gpus(rows: DeviceRows, steady: Timeline) -> Iterator[TelemetryIssue]
             means[each] = statistics.fmean(clocks)
     for each, clock in means.items():
         others = [other for name, other in means.items() if name != each]
-        if len(others) >= 2 and clock < (1 - LEAST_CLOCK_DIFFERENCE) * (usual := statistics.median(others)):
+        if len(others) >= 2 and clock < (1 - LEAST_CLOCK_DIFFERENCE) * (
+            usual := statistics.median(others)
+        ):
             text = f"GPU {short_id(each)} runs at {clock:,.0f} MHz, the others at {usual:,.0f} MHz"
-            yield TelemetryIssue(code="slower-gpu", text=text, device=each, value=clock, expected=usual)
+            yield TelemetryIssue(
+                code="slower-gpu", text=text, device=each, value=clock, expected=usual
+            )
 
 
 _COUNTERS = (
@@ -171,25 +187,54 @@ _COUNTERS = (
 def _errors(rows: DeviceRows, steps: Timeline) -> Iterator[TelemetryIssue]:
     for each, known in rows.items():
         for field, code, words, severity in _COUNTERS:
-            counts = [(at, count) for at, gpu in known if (count := getattr(gpu, field)) is not None]
-            risen = [(at, now - before) for (_, before), (at, now) in itertools.pairwise(counts) if now > before]
+            counts = [
+                (at, count) for at, gpu in known if (count := getattr(gpu, field)) is not None
+            ]
+            risen = [
+                (at, now - before)
+                for (_, before), (at, now) in itertools.pairwise(counts)
+                if now > before
+            ]
             if risen:
                 total = sum(count for _, count in risen)
                 text = f"{total:,.0f} × {words} on GPU {short_id(each)}"
                 first, last = risen[0][0], risen[-1][0]
-                yield _issue(code, text, steps, first, last, rows, [each], value=total, severity=severity, whole=False)
+                yield _issue(
+                    code,
+                    text,
+                    steps,
+                    first,
+                    last,
+                    rows,
+                    [each],
+                    value=total,
+                    severity=severity,
+                    whole=False,
+                )
         xids = [(at, xid) for at, gpu in known for xid in gpu.xids]
         if xids:
             codes = ", ".join(str(xid) for xid in sorted({xid for _, xid in xids}))
             text = f"driver error on GPU {short_id(each)} (XID {codes})"
-            yield _issue("xid", text, steps, xids[0][0], xids[-1][0], rows, [each], value=xids[0][1], whole=False)
+            yield _issue(
+                "xid",
+                text,
+                steps,
+                xids[0][0],
+                xids[-1][0],
+                rows,
+                [each],
+                value=xids[0][1],
+                whole=False,
+            )
 
 
 def _lost(rows: DeviceRows, samples: Sequence[Sample], steps: Timeline) -> Iterator[TelemetryIssue]:
     for each, known in rows.items():
         if known and sum(sample.at > known[-1][0] for sample in samples) > LEAST_READINGS:
             text = f"GPU {short_id(each)} stopped responding to the driver"
-            yield _issue("gpu-lost", text, steps, known[-1][0], samples[-1].at, rows, [each], whole=False)
+            yield _issue(
+                "gpu-lost", text, steps, known[-1][0], samples[-1].at, rows, [each], whole=False
+            )
 
 
 def _narrow_links(rows: DeviceRows) -> Iterator[TelemetryIssue]:
@@ -199,7 +244,9 @@ def _narrow_links(rows: DeviceRows) -> Iterator[TelemetryIssue]:
         top = max((gpu.pcie_width_max or 0 for _, gpu in known), default=0)
         if len(widths) >= LEAST_READINGS and max(widths) < top:
             text = f"PCIe link of GPU {short_id(each)} has {max(widths)} of {top} lanes"
-            yield TelemetryIssue(code="pcie-narrow", text=text, device=each, value=max(widths), expected=top)
+            yield TelemetryIssue(
+                code="pcie-narrow", text=text, device=each, value=max(widths), expected=top
+            )
 
 
 def _shared_gpus(rows: DeviceRows, steps: Timeline, pid: int | None) -> Iterator[TelemetryIssue]:
@@ -216,25 +263,37 @@ def _shared_gpus(rows: DeviceRows, steps: Timeline, pid: int | None) -> Iterator
             yield _issue("gpu-shared", text, steps, first, last, rows, devices, value=len(pids))
 
 
-def _cpu(samples: Sequence[Sample], on_cpu: bool, start: float, end: float) -> Iterator[TelemetryIssue]:
+def _cpu(
+    samples: Sequence[Sample], on_cpu: bool, start: float, end: float
+) -> Iterator[TelemetryIssue]:
     shares = cpu_shares(samples, start, end)
     severity: Severity = "warning" if on_cpu else "info"
-    others, stolen, held_back = (shares.get(name, 0.0) for name in ("others", "stolen", "held_back"))
+    others, stolen, held_back = (
+        shares.get(name, 0.0) for name in ("others", "stolen", "held_back")
+    )
     if others > DISTURBED_SHARE:
         programs = sorted(programs_of(samples, start, end).items(), key=lambda row: -row[1])
-        named = ", ".join(f"{name} {share:.0%}" for name, share in programs[:NAMED_PROGRAMS] if share >= 0.01)
+        named = ", ".join(
+            f"{name} {share:.0%}" for name, share in programs[:NAMED_PROGRAMS] if share >= 0.01
+        )
         text = f"{others:.0%} of the CPU was used by other programs{f' ({named})' if named else ''}"
-        yield TelemetryIssue(code="cpu-shared", text=text, severity=severity, device="cpu", value=round(others, 4))
+        yield TelemetryIssue(
+            code="cpu-shared", text=text, severity=severity, device="cpu", value=round(others, 4)
+        )
     if stolen > DISTURBED_SHARE:
         text = f"hypervisor steal {stolen:.0%}"
-        yield TelemetryIssue(code="cpu-steal", text=text, severity=severity, device="cpu", value=round(stolen, 4))
+        yield TelemetryIssue(
+            code="cpu-steal", text=text, severity=severity, device="cpu", value=round(stolen, 4)
+        )
     if held_back > DISTURBED_SHARE:
         text = f"the control group's CPU quota was used up for {held_back:.0%} of the time"
         yield TelemetryIssue(code="cpu-quota", text=text, device="cpu", value=round(held_back, 4))
     for name, least in STALLED_SHARES.items():
         if (share := shares.get(f"stalled_{name}", 0.0)) > least:
             text = f"all tasks waited for {'storage' if name == 'io' else name} for {share:.0%} of the time"
-            yield TelemetryIssue(code=f"{name}-pressure", text=text, device="cpu", value=round(share, 4))
+            yield TelemetryIssue(
+                code=f"{name}-pressure", text=text, device="cpu", value=round(share, 4)
+            )
 
 
 def cpu_shares(samples: Sequence[Sample], start: float, end: float) -> dict[str, float]:
@@ -253,7 +312,9 @@ def cpu_shares(samples: Sequence[Sample], start: float, end: float) -> dict[str,
         if first.held_back_s is not None and last.held_back_s is not None:
             shares["held_back"] = max(last.held_back_s - first.held_back_s, 0.0) / (ended - began)
         for name in set(first.stalled_s) & set(last.stalled_s):
-            shares[f"stalled_{name}"] = (last.stalled_s[name] - first.stalled_s[name]) / (ended - began)
+            shares[f"stalled_{name}"] = (last.stalled_s[name] - first.stalled_s[name]) / (
+                ended - began
+            )
     return shares
 
 
@@ -264,25 +325,41 @@ def programs_of(samples: Sequence[Sample], start: float, end: float) -> dict[str
         return {}
     (_, first), (_, last) = looked
     total = last.total_s - first.total_s
-    return {name: (used - first.programs.get(name, 0.0)) / total for name, used in last.programs.items()}
+    return {
+        name: (used - first.programs.get(name, 0.0)) / total for name, used in last.programs.items()
+    }
 
 
 def _looked(samples: Sequence[Sample], start: float, end: float) -> tuple | None:  # type: ignore[type-arg]
     """Return what _nearest() does of the readings that looked at the processes."""
-    return _nearest([(s.at, s.cpu) for s in samples if s.cpu is not None and s.cpu.own_s is not None], start, end)
+    return _nearest(
+        [(s.at, s.cpu) for s in samples if s.cpu is not None and s.cpu.own_s is not None],
+        start,
+        end,
+    )
 
 
 def _nearest(rows: Sequence, start: float, end: float) -> tuple | None:  # type: ignore[type-arg]
     """Return the last row before the start and the first one after the end, or the nearest within."""
     first = next((row for row in reversed(rows) if row[0] <= start), next(iter(rows), None))
     last = next((row for row in rows if row[0] >= end), rows[-1] if rows else None)
-    return None if first is None or last is None or last[1].total_s <= first[1].total_s else (first, last)
+    return (
+        None
+        if first is None or last is None or last[1].total_s <= first[1].total_s
+        else (first, last)
+    )
 
 
-def _cpu_clock(samples: Sequence[Sample], steps: Timeline, steady: Timeline) -> Iterator[TelemetryIssue]:
+def _cpu_clock(
+    samples: Sequence[Sample], steps: Timeline, steady: Timeline
+) -> Iterator[TelemetryIssue]:
     if samples and samples[0].gpus:
         return
-    rows = [(s.at, s.cpu.frequency_mhz) for s in samples if s.cpu is not None and s.cpu.frequency_mhz is not None]
+    rows = [
+        (s.at, s.cpu.frequency_mhz)
+        for s in samples
+        if s.cpu is not None and s.cpu.frequency_mhz is not None
+    ]
     for at, before, after in changed_levels(steady.running(rows)):
         step, _ = steps.steps_between(at, at)
         text = f"CPU clock {'rose' if after > before else 'fell'} {before:,.0f} → {after:,.0f} MHz"
@@ -305,9 +382,18 @@ def _grouped(
                 runs.append((value, each, times[0], times[-1]))
     while runs:
         value, _, first, last = runs[0]
-        together = [run for run in runs if run[0] == value and abs(run[2] - first) < 2 and abs(run[3] - last) < 2]
+        together = [
+            run
+            for run in runs
+            if run[0] == value and abs(run[2] - first) < 2 and abs(run[3] - last) < 2
+        ]
         runs = [run for run in runs if run not in together]
-        yield value, [run[1] for run in together], min(r[2] for r in together), max(r[3] for r in together)  # type: ignore[misc]
+        yield (
+            value,
+            [run[1] for run in together],
+            min(r[2] for r in together),
+            max(r[3] for r in together),
+        )  # type: ignore[misc]
 
 
 def _issue(
@@ -328,11 +414,17 @@ def _issue(
     if not (whole and first <= min(times) and last >= max(times)):
         window = steps.steps_between(first, last)
     device = devices[0] if len(devices) == 1 else None
-    return TelemetryIssue(code=code, text=text, first_step=window[0], last_step=window[1], device=device, **fields)  # type: ignore[arg-type]
+    return TelemetryIssue(
+        code=code, text=text, first_step=window[0], last_step=window[1], device=device, **fields
+    )  # type: ignore[arg-type]
 
 
 def _on(devices: Sequence[str], rows: DeviceRows) -> str:
     """Return which of several GPUs; nothing for all of them."""
     if len(devices) == len(rows):
         return ""
-    return f" on GPU {short_id(devices[0])}" if len(devices) == 1 else f" on {len(devices)} of {len(rows)} GPUs"
+    return (
+        f" on GPU {short_id(devices[0])}"
+        if len(devices) == 1
+        else f" on {len(devices)} of {len(rows)} GPUs"
+    )

@@ -38,7 +38,9 @@ OF_GPUS: dict[str, Callable[[_Gpus], float | None]] = {
 """Series of GPUs, each of one reading of all of them: a mean, or the GPU that limits the others."""
 
 
-def join(samples: Sequence[Sample], steps: Timeline) -> tuple[tuple[int, ...], dict[str, tuple[float | None, ...]]]:
+def join(
+    samples: Sequence[Sample], steps: Timeline
+) -> tuple[tuple[int, ...], dict[str, tuple[float | None, ...]]]:
     """Return the last step of each entry, and the series; those without any value are missing.
 
     An entry has so many records that there is a reading in most, and no more than LONGEST_SERIES entries.
@@ -56,10 +58,15 @@ def join(samples: Sequence[Sample], steps: Timeline) -> tuple[tuple[int, ...], d
         for low, high in itertools.pairwise(edges)
     ]
     series = {
-        name: [_mean(map(read, (sample.gpus for sample in part))) for part in parts] for name, read in OF_GPUS.items()
+        name: [_mean(map(read, (sample.gpus for sample in part))) for part in parts]
+        for name, read in OF_GPUS.items()
     }
     series |= _of_cpu(samples, edges)
-    known = {name: tuple(values) for name, values in series.items() if any(value is not None for value in values)}
+    known = {
+        name: tuple(values)
+        for name, values in series.items()
+        if any(value is not None for value in values)
+    }
     return tuple(steps.steps[index] for index in last), known
 
 
@@ -75,11 +82,16 @@ def _of_cpu(samples: Sequence[Sample], edges: Sequence[float]) -> dict[str, list
 
     frequencies = [(at, cpu.frequency_mhz) for at, cpu in known if cpu.frequency_mhz is not None]
     return {
-        "other_programs_cpu_percent": _rates(looked, edges, lambda first, last, _: 100 * last.share_of_others(first)),
-        "steal_cpu_percent": _rates(known, edges, lambda first, last, _: 100 * last.share_stolen(first)),
+        "other_programs_cpu_percent": _rates(
+            looked, edges, lambda first, last, _: 100 * last.share_of_others(first)
+        ),
+        "steal_cpu_percent": _rates(
+            known, edges, lambda first, last, _: 100 * last.share_stolen(first)
+        ),
         "cpu_power_watts": _rates(known, edges, watts),
         "cpu_frequency_mhz": [
-            _mean(value for at, value in frequencies if low < at <= high) for low, high in itertools.pairwise(edges)
+            _mean(value for at, value in frequencies if low < at <= high)
+            for low, high in itertools.pairwise(edges)
         ],
     }
 
@@ -93,7 +105,10 @@ def _rates(
     times = [at for at, _ in rows]
     values = []
     for low, high in itertools.pairwise(edges):
-        first, last = max(bisect.bisect_right(times, low) - 1, 0), min(bisect.bisect_left(times, high), len(times) - 1)
+        first, last = (
+            max(bisect.bisect_right(times, low) - 1, 0),
+            min(bisect.bisect_left(times, high), len(times) - 1),
+        )
         rises = last > first and rows[last][1].total_s > rows[first][1].total_s
         value = rate(rows[first][1], rows[last][1], times[last] - times[first]) if rises else None
         values.append(None if value is None else _rounded(value))

@@ -34,7 +34,9 @@ class Timeline:
         """Return the records of a run whose end and time are known, without those that a profiler watched."""
         rows = [
             (step, ends[step], seconds * window)
-            for step, seconds, window in zip(run.steps, run.step_times, run.window_steps, strict=True)
+            for step, seconds, window in zip(
+                run.steps, run.step_times, run.window_steps, strict=True
+            )
             if step in ends and seconds is not None and step not in run.profiled_steps
         ]
         steps, moments, seconds = zip(*rows, strict=True) if rows else ((), (), ())
@@ -49,7 +51,10 @@ class Timeline:
 
     def part(self, first_step: int, last_step: int) -> Timeline:
         """Return the records from one step to another."""
-        low, high = bisect.bisect_left(self.steps, first_step), bisect.bisect_right(self.steps, last_step)
+        low, high = (
+            bisect.bisect_left(self.steps, first_step),
+            bisect.bisect_right(self.steps, last_step),
+        )
         began = self.ends[low - 1] if low else self.began
         return Timeline(self.steps[low:high], self.ends[low:high], self.seconds[low:high], began)
 

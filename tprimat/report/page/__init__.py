@@ -44,7 +44,10 @@ def render(report: Report, sources: Sources, plot: Plot | None) -> bytes:
         "shared": tables.shared(comparison),
         "style": (_HERE / "page.css").read_text(encoding="utf-8"),
         "colors": view.tones,
-        "hashes": [base64.b64encode(sha256(each).digest()).decode("ascii") for each in (script.encode(), PLOTLY)],
+        "hashes": [
+            base64.b64encode(sha256(each).digest()).decode("ascii")
+            for each in (script.encode(), PLOTLY)
+        ],
         "scaling": _scaling(view.report),
         "card": card.values(view),
         "folds": _folds(view, sources, {chart["id"] for chart in drawn["charts"]}),
@@ -68,7 +71,12 @@ def data(view: View) -> JsonObject:
     values = {
         "palettes": {"systems": view.tones, "parts": PARTS},
         "systems": [
-            {"name": placed.name, "model": plain(placed.model.title), "color": placed.field, "dash": placed.dash}
+            {
+                "name": placed.name,
+                "model": plain(placed.model.title),
+                "color": placed.field,
+                "dash": placed.dash,
+            }
             for placed in view.systems
         ],
         "runs": [
@@ -78,13 +86,21 @@ def data(view: View) -> JsonObject:
                 "runs": len(view.systems[run.system].runs),
                 "tokens": run.result.run.tokens_per_step,
                 "wall": wall_times(run.result.run),
-                "steady": [run.result.summary.steady.first_step, run.result.summary.steady.last_step],
-                "segments": [[segment.first_step, segment.last_step] for segment in run.result.summary.segments],
+                "steady": [
+                    run.result.summary.steady.first_step,
+                    run.result.summary.steady.last_step,
+                ],
+                "segments": [
+                    [segment.first_step, segment.last_step]
+                    for segment in run.result.summary.segments
+                ],
             }
             for run in view.runs
         ],
         "charts": [
-            chart for number, model in enumerate(comparison.models) for chart in charts.charts(view, model, number)
+            chart
+            for number, model in enumerate(comparison.models)
+            for chart in charts.charts(view, model, number)
         ],
         "windows": [windows.values(grid) if grid else None for grid in grids],
         "cost": card.cost_values(view),
@@ -100,22 +116,38 @@ def _scaling(report: Report) -> list[Part]:
     return [*scaling.document(report).screen, sizes]
 
 
-def _folds(view: View, sources: Sources, drawn: Container[str]) -> list[tuple[str, str, str, Iterable[Part]]]:
+def _folds(
+    view: View, sources: Sources, drawn: Container[str]
+) -> list[tuple[str, str, str, Iterable[Part]]]:
     """Return what is folded below the card: anchor, title, the rest of the title, and the parts."""
-    steps = list(dict.fromkeys(step for answer in view.answers for step in answer.verdict.next_steps))
+    steps = list(
+        dict.fromkeys(step for answer in view.answers for step in answer.verdict.next_steps)
+    )
     every = sections.pairs(view)
     diff = every[0].config_diff if every else None
-    counts = f"({len(diff.of('different'))} differ, {len(diff.of('unknown'))} not reported)" if diff else ""
+    counts = (
+        f"({len(diff.of('different'))} differ, {len(diff.of('unknown'))} not reported)"
+        if diff
+        else ""
+    )
     warnings = len(view.comparison.notes) + len(view.footnotes.entries())
     hardware = Fold("Hardware and software", list(document.hardware(view.comparison)))
-    files = Fold(f"Sources ({counted(len(view.comparison.files), 'file')})", list(document.files(view.comparison)))
+    files = Fold(
+        f"Sources ({counted(len(view.comparison.files), 'file')})",
+        list(document.files(view.comparison)),
+    )
     return [
         ("next", f"Next steps ({len(steps)})", "", notes(steps)),
         ("tables", "Results", "table", sections.results(view)),
         ("config_diff", "Configuration", f"differences {counts}", sections.config_diff(view)),
         ("method", "Method", "and statistics", sections.method(view)),
         ("charts", "Charts", "of step time, loss and memory", _charts(view, drawn)),
-        ("evidence", "Evidence", "runs, files, log lines", [*evidence.section(view), hardware, files]),
+        (
+            "evidence",
+            "Evidence",
+            "runs, files, log lines",
+            [*evidence.section(view), hardware, files],
+        ),
         ("warnings", f"Warnings ({warnings})", "", sections.warnings(view)),
         ("reproduce", "Reproduce", "", document.repeat(view.comparison, sources)),
     ]
@@ -137,7 +169,9 @@ def _charts(view: View, drawn: Container[str]) -> Iterator[Part]:
 
         def chart(kind: str, text: str, number: int = number) -> Part:
             name = f"{kind}-{number}"
-            return Control("chart", {"name": name, "text": text}) if name in drawn else Paragraph("")
+            return (
+                Control("chart", {"name": name, "text": text}) if name in drawn else Paragraph("")
+            )
 
         parts = [part for write in _CHARTS for part in write(view, model, chart)]
         yield from [Fold(model.title, parts)] if view.several_models else parts

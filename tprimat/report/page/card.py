@@ -58,20 +58,31 @@ def values(view: View) -> JsonObject:
     """
     several = len(view.answers) > 1
     parts = [
-        {"standing": answer.verdict.standing if several else "", "parts": list(_answer(view, answer, several=several))}
+        {
+            "standing": answer.verdict.standing if several else "",
+            "parts": list(_answer(view, answer, several=several)),
+        }
         for answer in view.answers
     ]
     compared = sum(answer.group.leaders is not None for answer in view.answers)
     first = min(MOST_ANSWERS, compared if compared and len(parts) > MOST_ANSWERS else len(parts))
     end = max(first, compared)
-    rest = f"Not compared ({len(parts) - end})" if compared else counted(len(parts) - end, "more answer")
+    rest = (
+        f"Not compared ({len(parts) - end})"
+        if compared
+        else counted(len(parts) - end, "more answer")
+    )
     folds = ((counted(end - first, "more answer"), parts[first:end]), (rest, parts[end:]))
     chips = list(_chips(view))
     # A fold for a single chip would take as much room as the chip.
     shown = MOST_CHIPS if len(chips) > MOST_CHIPS + 1 else len(chips)
     return {
         "few": FEW,
-        "most": {"answers": MOST_ANSWERS, "systems": max(2, MOST_SYSTEMS // first), "prices": MOST_SYSTEMS},
+        "most": {
+            "answers": MOST_ANSWERS,
+            "systems": max(2, MOST_SYSTEMS // first),
+            "prices": MOST_SYSTEMS,
+        },
         "several": several,
         "compared": bool(compared),
         "standing": "" if several else view.answers[0].verdict.standing,
@@ -111,7 +122,11 @@ def _answer(view: View, answer: Answer, *, several: bool) -> Iterator[Part]:
 def _headline(text: str) -> list[Inline]:
     """Return a headline in pieces, its amount strong."""
     amount = _AMOUNT.search(text)
-    return [text] if amount is None else [text[: amount.start()], Strong(amount[0]), text[amount.end() :]]
+    return (
+        [text]
+        if amount is None
+        else [text[: amount.start()], Strong(amount[0]), text[amount.end() :]]
+    )
 
 
 def _scale(view: View) -> Bounds:
@@ -130,7 +145,11 @@ def _interval(ratio: Ratio, color: int, scale: tuple[float, float]) -> Control:
         return 100 * math.log(value / scale[0]) / math.log(scale[1] / scale[0])
 
     low, high = map(place, ratio.bounds)
-    marks = ((scale[0], f"{scale[0]:.2g}×"), (1.0, "1.00 no difference"), (scale[1], f"{scale[1]:.3g}×"))
+    marks = (
+        (scale[0], f"{scale[0]:.2g}×"),
+        (1.0, "1.00 no difference"),
+        (scale[1], f"{scale[1]:.3g}×"),
+    )
     places = {
         "value": f"{place(ratio.value):.1f}",
         "one": f"{place(1):.1f}",
@@ -139,7 +158,8 @@ def _interval(ratio: Ratio, color: int, scale: tuple[float, float]) -> Control:
         "marks": [(f"{place(value):.1f}", text) for value, text in marks],
     }
     return Control(
-        "interval", {"text": speedup_text(ratio), "color": color, "is_known": ratio.low is not None, **places}
+        "interval",
+        {"text": speedup_text(ratio), "color": color, "is_known": ratio.low is not None, **places},
     )
 
 
@@ -150,7 +170,11 @@ def _throughput(view: View, answer: Answer) -> JsonObject:
     longest = max(bar.bounds.high if bar.bounds else bar.value or 0.0 for bar in bars)
 
     def drawn(bar: charts.Bar) -> JsonObject:
-        system, bounds, runs = view.of(bar.system), bar.bounds, counted(len(bar.system.valid_runs), "run")
+        system, bounds, runs = (
+            view.of(bar.system),
+            bar.bounds,
+            counted(len(bar.system.valid_runs), "run"),
+        )
         values: JsonObject = dict.fromkeys(("tip", "fill", "width", "is_open"), "")
         values |= {"color": system.field, "name": system.name, "text": bar.text}
         if bar.value is None:
@@ -180,7 +204,9 @@ def cost_values(view: View) -> JsonObject:
         {
             "field": placed.field,
             "name": placed.name,
-            "cost": Price(1.0, 1.0).cost(work_of([placed.system]).size / 3600 / value) if value else None,
+            "cost": Price(1.0, 1.0).cost(work_of([placed.system]).size / 3600 / value)
+            if value
+            else None,
         }
         for placed in view.systems
         for value in [_rate(placed.system)]
@@ -189,7 +215,9 @@ def cost_values(view: View) -> JsonObject:
     for number, answer in enumerate(view.answers):
         found = cost(comparison, answer.group.leaders) if answer.group.leaders is not None else None
         if found is not None:
-            places = {name: view.of(getattr(found.pair, name)).index for name in ("faster", "slower")}
+            places = {
+                name: view.of(getattr(found.pair, name)).index for name in ("faster", "slower")
+            }
             pairs.append({"answer": number, **places, **costs.forms(found)})
     return {"systems": systems, "pairs": pairs}
 
@@ -203,7 +231,9 @@ def _cost(view: View) -> JsonObject | None:
     if not prices and all(system.run.platform == "cpu" for system in view.comparison.systems):
         return None
     named: dict[str, list[Placed]] = {}
-    for placed in (view.of(system) for answer in view.answers for system in answer.group.systems[:LISTED]):
+    for placed in (
+        view.of(system) for answer in view.answers for system in answer.group.systems[:LISTED]
+    ):
         if _rate(placed.system):
             named.setdefault(placed.system.name, []).append(placed)
     if not named:
@@ -212,14 +242,28 @@ def _cost(view: View) -> JsonObject | None:
     amounts = dict.fromkeys(work_of(answer.group.systems).amount for answer in view.answers)
     for name, group in named.items():
         price = prices.get(name)
-        typed = "" if price is None else ":".join(dict.fromkeys(f"{bound:g}" for bound in (price.low, price.high)))
+        typed = (
+            ""
+            if price is None
+            else ":".join(dict.fromkeys(f"{bound:g}" for bound in (price.low, price.high)))
+        )
         titled = ((each.index, each.model.short_title if several else "", each) for each in group)
-        costed = [(i, title, work_of([each.system]).amount if len(amounts) > 1 else "") for i, title, each in titled]
-        rows.append({"name": group[0].name, "field": group[0].field, "typed": typed, "costs": costed})
+        costed = [
+            (i, title, work_of([each.system]).amount if len(amounts) > 1 else "")
+            for i, title, each in titled
+        ]
+        rows.append(
+            {"name": group[0].name, "field": group[0].field, "typed": typed, "costs": costed}
+        )
     sentences = [
-        {"number": number, "model": answer.title if several else "", "text": costs.cost_sentence(found, prices)}
+        {
+            "number": number,
+            "model": answer.title if several else "",
+            "text": costs.cost_sentence(found, prices),
+        }
         for number, answer in enumerate(view.answers)
-        if answer.group.leaders is not None and (found := cost(view.comparison, answer.group.leaders)) is not None
+        if answer.group.leaders is not None
+        and (found := cost(view.comparison, answer.group.leaders)) is not None
     ]
     titles = ("System", "USD per GPU-hour", f"USD per {' or '.join(amounts)}")
     return {"titles": titles, "rows": rows, "sentences": sentences, "is_given": bool(prices)}
@@ -248,7 +292,10 @@ def _chips(view: View) -> Iterator[Chip]:
         )
         for code, found in sorted(caveats.items(), key=lambda item: CODES.index(item[0]))
     ]
-    chips += [Chip("warn", rule.replace("-", " ").capitalize(), tuple(texts)) for rule, texts in warned.items()]
+    chips += [
+        Chip("warn", rule.replace("-", " ").capitalize(), tuple(texts))
+        for rule, texts in warned.items()
+    ]
     yield from (chip for chip in chips if chip.style == "warn")
     yield from _passed(view)
     yield from (chip for chip in chips if chip.style == "info")
@@ -266,7 +313,11 @@ def _label(caveat: Caveat) -> str:
     """Return a caveat in short: the start of its text if that says what its code does, else the code."""
     words = caveat.code.replace("disturbed", "other-programs-were-running").split("-")
     starts = [caveat.text.partition(mark)[0] for mark in ("; ", " (", ": ", ", ")]
-    telling = (each for each in starts if len(each) <= LONGEST_CHIP and any(word[:5] in each for word in words))
+    telling = (
+        each
+        for each in starts
+        if len(each) <= LONGEST_CHIP and any(word[:5] in each for word in words)
+    )
     return capitalized(next(telling, " ".join(words).replace("bf16", "BF16")))
 
 
@@ -279,13 +330,25 @@ def _passed(view: View) -> Iterator[Chip]:
         if (share := each.values.get("mfu")) is not None and share.value is not None
     }
     if shares:
-        names = dict.fromkeys(f"{share:.0f}" for share in (min(shares.values()), max(shares.values())))
+        names = dict.fromkeys(
+            f"{share:.0f}" for share in (min(shares.values()), max(shares.values()))
+        )
         listed = "; ".join(f"{name} {share:.1f}%" for name, share in shares.items())
         label = f"Within hardware peak ({'–'.join(names)}% MFU)"
         if len(shares) < len(view.systems):
-            checked = join_names(list(shares), 2) if len(shares) < 3 else counted(len(shares), "system")
+            checked = (
+                join_names(list(shares), 2) if len(shares) < 3 else counted(len(shares), "system")
+            )
             label = f"{checked} within hardware peak"
-        yield Chip("ok", label, (f"MFU (model FLOPs utilization), of the dense peak of the precision used: {listed}",))
+        yield Chip(
+            "ok",
+            label,
+            (f"MFU (model FLOPs utilization), of the dense peak of the precision used: {listed}",),
+        )
     compared = [pair for pair in view.pairs if pair.ratio]
     if compared and not any(pair.config_diff.of("different") for pair in compared):
-        yield Chip("ok", "No reported settings differ", ("Settings that only some results report are not compared.",))
+        yield Chip(
+            "ok",
+            "No reported settings differ",
+            ("Settings that only some results report are not compared.",),
+        )

@@ -35,7 +35,12 @@ Trace = dict[str, Any]
 def charts(view: View, model: ModelComparison, number: int) -> list[Chart]:
     """Return the charts of a model. Each has an `id` that its place on the page has too."""
     placed = view.of_model(model)[:MOST_SYSTEMS]
-    valid = [view.runs[index] for each in placed for index in each.runs if view.runs[index].result.is_valid]
+    valid = [
+        view.runs[index]
+        for each in placed
+        for index in each.runs
+        if view.runs[index].result.is_valid
+    ]
     found = [
         step_times(view, valid),
         loss(view, valid, "tokens"),
@@ -80,7 +85,10 @@ def loss(view: View, runs: Sequence[PlacedRun], over: Literal["tokens", "wall"])
     if chart is None:
         return None
     notes = [f"Dotted: {described.floor_note(floor)}." for floor in chart.floors]
-    return {**_line_chart(f"loss-{over}", chart, _traces(view, runs, chart), 380), "note": " ".join(notes)}
+    return {
+        **_line_chart(f"loss-{over}", chart, _traces(view, runs, chart), 380),
+        "note": " ".join(notes),
+    }
 
 
 def _series(view: View, runs: Sequence[PlacedRun]) -> list[Series]:
@@ -109,7 +117,13 @@ def _traces(view: View, runs: Sequence[PlacedRun], chart: LineChart) -> list[Tra
     first_runs: dict[int, int] = {}
     for line in chart.lines:
         each = placed[line.result]
-        trace = {"run": each.index, "system": each.system, "x": chart.xs, "y": chart.ys, "index": _thinned(line, chart)}
+        trace = {
+            "run": each.index,
+            "system": each.system,
+            "x": chart.xs,
+            "y": chart.ys,
+            "index": _thinned(line, chart),
+        }
         if line.is_excluded:
             traces.append({**trace, "part": "excluded"})
             continue
@@ -125,7 +139,9 @@ def _segments(each: PlacedRun) -> list[Trace]:
     traces = []
     outliers = []
     for segment in each.result.summary.segments:
-        within = range(bisect_left(run.steps, segment.first_step), bisect_right(run.steps, segment.last_step))
+        within = range(
+            bisect_left(run.steps, segment.first_step), bisect_right(run.steps, segment.last_step)
+        )
         times = {index: time for index in within if (time := run.step_times[index]) is not None}
         # The rule that counts outliers in analysis/summary.py.
         sigma = stats.robust_sigma(list(times.values()))
@@ -133,7 +149,11 @@ def _segments(each: PlacedRun) -> list[Trace]:
         outliers += [index for index, time in times.items() if time > limit]
         text = f"steps {segment.first_step}–{segment.last_step}: median {units.seconds(segment.median)}"
         text += f"; {segment.cause}" if segment.cause else ""
-        ends = {"ends": [run.steps[within[0]], min(run.steps[within[-1]], last)], "value": segment.median, "text": text}
+        ends = {
+            "ends": [run.steps[within[0]], min(run.steps[within[-1]], last)],
+            "value": segment.median,
+            "text": text,
+        }
         traces.append({"system": each.system, "run": each.index, "part": "segment", **ends})
     if outliers:
         series = {"x": "steps", "y": "step_times", "index": outliers}
@@ -158,7 +178,9 @@ def memory(placed: Sequence[Placed]) -> Chart | None:
     if not bars:
         return None
     order = list(dict.fromkeys(bar["name"] for bar in bars))
-    rows = {(bar["kind"], word) for bar in bars for word in ("average", "peak") if bar[word] is not None}
+    rows = {
+        (bar["kind"], word) for bar in bars for word in ("average", "peak") if bar[word] is not None
+    }
     return {
         "kind": "memory",
         "title": described.MEMORY_TITLE,
@@ -211,7 +233,9 @@ def _thinned(line: Line, chart: LineChart) -> dict[str, int] | list[int]:
     size = math.ceil((line.stop - line.start) / (MOST_POINTS / 2))
     for begin in range(line.start, line.stop, size):
         end = min(begin + size, line.stop)
-        known = [(value, index) for index in range(begin, end) if (value := values[index]) is not None]
+        known = [
+            (value, index) for index in range(begin, end) if (value := values[index]) is not None
+        ]
         if known:
             kept |= {min(known)[1], max(known)[1]}
     return sorted(kept)

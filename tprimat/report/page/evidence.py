@@ -60,12 +60,18 @@ def title_anchor(placed: Placed, title: str) -> str:
 def _has(placed: Placed, name: str) -> bool:
     if name in placed.system.values:
         return True
-    return any(metric.name == name for metric in efficiency.METRICS) and bool(placed.system.valid_runs)
+    return any(metric.name == name for metric in efficiency.METRICS) and bool(
+        placed.system.valid_runs
+    )
 
 
 def _table(rows: Sequence[tuple[str, list[Content]]], caption: str, *header: str) -> list[Part]:
     """Return a table of values, each row with its anchor; nothing without rows."""
-    return [Table(header, [row for _, row in rows], 99, caption, [name for name, _ in rows])] if rows else []
+    return (
+        [Table(header, [row for _, row in rows], 99, caption, [name for name, _ in rows])]
+        if rows
+        else []
+    )
 
 
 def section(view: View) -> Iterator[Part]:
@@ -73,11 +79,17 @@ def section(view: View) -> Iterator[Part]:
     yield Control("downloads")
     every = sum(len(placed.system.runs) for placed in view.systems)
     if len(view.runs) < every:
-        yield Paragraph(f"Shown: {len(view.runs)} of {every} runs. The others are in the result files.")
+        yield Paragraph(
+            f"Shown: {len(view.runs)} of {every} runs. The others are in the result files."
+        )
     pairs = [pair for pair in view.pairs if view.of(pair.system).runs]
     ratios = [(view.pair_anchors[pair], _pair(view, pair)) for pair in pairs]
     if ratios:
-        yield Fold(f"Ratios ({len(ratios)})", _table(ratios, "Ratios", "Pair", "Value", "How"), len(ratios) == 1)
+        yield Fold(
+            f"Ratios ({len(ratios)})",
+            _table(ratios, "Ratios", "Pair", "Value", "How"),
+            len(ratios) == 1,
+        )
     for placed in view.systems:
         if placed.runs:
             yield Fold(view.title(placed), list(_system(view, placed)), anchor=f"s{placed.index}")
@@ -87,13 +99,18 @@ def _pair(view: View, pair: Pair) -> list[Content]:
     system, baseline = view.of(pair.system), view.of(pair.baseline)
     links: list[Inline] = []
     for word, each in zip((" (", " / "), (system, baseline), strict=True):
-        links += [word, Link(each.name, anchor(each, RATE) if RATE in each.system.values else f"s{each.index}", "")]
+        links += [
+            word,
+            Link(
+                each.name,
+                anchor(each, RATE) if RATE in each.system.values else f"s{each.index}",
+                "",
+            ),
+        ]
     name = f"{system.name} vs {baseline.name}"
     if pair.ratio is None:
         return [name, units.UNKNOWN, [pair.reason or "", *links, ")"]]
-    how = (
-        f"{rate(pair.system.value(RATE))} / {rate(pair.baseline.value(RATE))} {rate_unit([pair.system, pair.baseline])}"
-    )
+    how = f"{rate(pair.system.value(RATE))} / {rate(pair.baseline.value(RATE))} {rate_unit([pair.system, pair.baseline])}"
     if pair.ratio.method is not None:
         mean = over_runs(RATE, of_blocks=is_of_blocks(pair.system.valid_runs))
         how = f"{how}, {mean} of the runs; {METHODS[pair.ratio.method]}"
@@ -110,32 +127,45 @@ def _system(view: View, placed: Placed) -> Iterator[Part]:
             if (value := system.values.get(metric.name)) is not None:
                 mean = over_runs(metric.name, of_blocks=is_of_blocks(system.valid_runs))
                 how = f"{mean} of {value.runs} runs, listed below"
-                rows.append((anchor(placed, metric.name), [titled(metric), _digits(value.value), how]))
+                rows.append(
+                    (anchor(placed, metric.name), [titled(metric), _digits(value.value), how])
+                )
         yield from _table(rows, f"Values of {placed.name}", *_HEADER)
     found = efficiencies(view.comparison, system)
     rows = []
     for metric in efficiency.rows(found):
         if (got := found[0].values.get(metric.name)) is not None:
             how = "; ".join(filter(None, [metric.how, metric.reference, got.reason]))
-            rows.append((anchor(placed, metric.name), [titled(metric), efficiency_figure(got), how]))
+            rows.append(
+                (anchor(placed, metric.name), [titled(metric), efficiency_figure(got), how])
+            )
     yield from _table(rows, "Efficiency and cost", *_HEADER)
     for index in placed.runs:
         run = view.runs[index]
         title = f"Run {run.number} of {len(system.runs)}: {plain(run.result.file)}"
         used = "" if run.result.is_valid else f", {run.result.run.status}: excluded"
-        yield Fold(title + used, list(_run(placed, run, own_anchors=not several)), not several, f"r{run.index}")
+        yield Fold(
+            title + used,
+            list(_run(placed, run, own_anchors=not several)),
+            not several,
+            f"r{run.index}",
+        )
 
 
 def _run(placed: Placed, run: PlacedRun, *, own_anchors: bool) -> Iterator[Part]:
     result = run.result
     yield Paragraph(_where(result))
-    own_anchors = own_anchors and bool(placed.system.valid_runs) and result is placed.system.valid_runs[0]
+    own_anchors = (
+        own_anchors and bool(placed.system.valid_runs) and result is placed.system.valid_runs[0]
+    )
     rows: list[tuple[str, list[Content]]] = []
     for metric in metrics.METRICS:
         if (value := result.value(metric.name)) is not None:
             own = anchor(placed, metric.name) if own_anchors else ""
             source = _from(metric.name, result)
-            rows.append((own, [titled(metric), _digits(float(value)), _formula(metric, result), source]))
+            rows.append(
+                (own, [titled(metric), _digits(float(value)), _formula(metric, result), source])
+            )
     yield from _table(rows, f"Values of run {run.number} of {placed.name}", *_HEADER, "Source")
     if result.run.steps:
         yield Control("records", {"run": run.index, "count": len(result.run.steps)})
@@ -162,7 +192,9 @@ def _from(name: str, result: RunResult) -> str:
         return plain(result.file)
     text = f"steps {first}–{last} of {plain(result.file)}"
     numbers = [
-        line for step, line in zip(run.steps, run.lines, strict=True) if line is not None and first <= step <= last
+        line
+        for step, line in zip(run.steps, run.lines, strict=True)
+        if line is not None and first <= step <= last
     ]
     if numbers and run.source is not None and run.source.files:
         text += f"; lines {min(numbers)}–{max(numbers)} of {plain(run.source.files[0].path)}"
@@ -176,10 +208,18 @@ def _where(result: RunResult) -> str:
         parts.append(run.status_reason)
     parts.append(f"steady-state steps {steady_steps(result)}")
     if run.source is not None:
-        kinds = {"live": "measured", "log": "imported from a log", "result": "converted from an older result"}
-        files = [f"{plain(file.path)} (sha256 {file.sha256 or 'unknown'})" for file in run.source.files]
+        kinds = {
+            "live": "measured",
+            "log": "imported from a log",
+            "result": "converted from an older result",
+        }
+        files = [
+            f"{plain(file.path)} (sha256 {file.sha256 or 'unknown'})" for file in run.source.files
+        ]
         parts.append(f"{kinds[run.source.kind]}{': ' + ', '.join(files) if files else ''}")
-        parts += [f"{name} = {text}, set by the user" for name, text in run.source.overrides.items()]
+        parts += [
+            f"{name} = {text}, set by the user" for name, text in run.source.overrides.items()
+        ]
     return "; ".join(parts) + "."
 
 

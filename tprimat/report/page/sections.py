@@ -48,7 +48,9 @@ def _grid(view: View, group: Group, rows: list[tables.Row], caption: str) -> Tab
         missing = found.text in (units.UNKNOWN, untimed(system)) or not placed.runs
         return [Link(found.text, "" if missing else anchor), Marks(found.notes)]
 
-    return tables.grid([view.of(system).name for system in group.systems], rows, cell, caption=caption)
+    return tables.grid(
+        [view.of(system).name for system in group.systems], rows, cell, caption=caption
+    )
 
 
 def step_times(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
@@ -57,9 +59,15 @@ def step_times(view: View, model: ModelComparison, chart: Chart) -> Iterator[Par
     for each in view.of_model(model):
         for index in each.runs:
             result = view.runs[index].result
-            name = each.name if len(each.runs) == 1 else f"{each.name}, run {view.runs[index].number}"
+            name = (
+                each.name if len(each.runs) == 1 else f"{each.name}, run {view.runs[index].number}"
+            )
             emulated = result.run.environment.emulated
-            before = untimed(each.system) if emulated else units.duration(result.value("warmup_time_seconds"))
+            before = (
+                untimed(each.system)
+                if emulated
+                else units.duration(result.value("warmup_time_seconds"))
+            )
             rows += [
                 [
                     Link(name, f"r{index}"),
@@ -78,7 +86,9 @@ def step_times(view: View, model: ModelComparison, chart: Chart) -> Iterator[Par
                 rows.append([name, _why_no_segment(result), step, *[units.UNKNOWN] * 3, before])
     header = ["Run", "Steps", "Mean", "Median", "Outliers (share of time)", "Drift", "Warm-up"]
     yield chart("steps", "Step time over the steps; the table below has the values of each segment")
-    yield Fold("Table: segments of the runs", [Table(header, rows, caption=f"Segments of {model.title}")])
+    yield Fold(
+        "Table: segments of the runs", [Table(header, rows, caption=f"Segments of {model.title}")]
+    )
 
 
 def _why_no_segment(result: RunResult) -> str:
@@ -95,15 +105,25 @@ def loss(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
     rows: list[list[Content]] = []
     ends = final_losses([each.system for each in view.of_model(model)])
     for each, final in zip(view.of_model(model), ends, strict=True):
-        known = (value for index in each.runs for value in view.runs[index].result.run.loss_values if value is not None)
+        known = (
+            value
+            for index in each.runs
+            for value in view.runs[index].result.run.loss_values
+            if value is not None
+        )
         first, data = next(known, None), each.system.run.data
         if first is not None:
             end = Link(final, evidence.title_anchor(each, "Loss at the end"))
             entropy = units.UNKNOWN if data.entropy is None else f"{data.entropy:.4g}"
             rows.append([each.name, f"{first:.4g}", end, entropy, data.kind or "not reported"])
     if rows:
-        yield chart("loss-tokens", "Loss over tokens; the table below has the first and the last values")
-        yield chart("loss-wall", "Loss over training time; the table below has the first and the last values")
+        yield chart(
+            "loss-tokens", "Loss over tokens; the table below has the first and the last values"
+        )
+        yield chart(
+            "loss-wall",
+            "Loss over training time; the table below has the first and the last values",
+        )
         header = ["System", "First", "At the end", "Entropy of the data", "Data"]
         caption = f"Loss of {model.title}, nats/token"
         yield Fold("Table: loss", [Paragraph(document.LOSS), Table(header, rows, caption=caption)])
@@ -123,7 +143,12 @@ def times(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
         return
     longest = max(account.whole for _, _, account in found)
     bars = [
-        (f"{plain(name)}, {plain(PurePath(file).name)}", units.duration(each.whole), each.whole / longest, each.shares)
+        (
+            f"{plain(name)}, {plain(PurePath(file).name)}",
+            units.duration(each.whole),
+            each.whole / longest,
+            each.shares,
+        )
         for name, file, each in found[: charts.MOST_SYSTEMS]
     ]
     parts = [part for part in PARTS if any(part in each.parts for _, _, each in found)]
@@ -136,10 +161,17 @@ def breakdown(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part
     explanation = explain.of_model(model)
     if explanation is not None:
         look = explain.look_first(explanation)
-        yield Paragraph(f"{explain.headline(explanation)}. {f'Start with: {look}.' if look else ''}".strip())
+        yield Paragraph(
+            f"{explain.headline(explanation)}. {f'Start with: {look}.' if look else ''}".strip()
+        )
         yield from notes([*explain.reasons(explanation), *explain.caveats(explanation)])
-        yield chart("waterfall", "The difference of the step times by part; the table below has the values")
-        yield Fold("Table: parts of a step", [explain.table(explanation, f"Parts of a step of {model.title}")])
+        yield chart(
+            "waterfall", "The difference of the step times by part; the table below has the values"
+        )
+        yield Fold(
+            "Table: parts of a step",
+            [explain.table(explanation, f"Parts of a step of {model.title}")],
+        )
         for table, title in explain.details(explanation):
             yield Fold(f"Operators: {title}", [table])
     if charts.breakdown(model) is not None:
@@ -176,7 +208,11 @@ def config_diff(view: View) -> Iterator[Part]:
                 if entry.status == status
             ]
             if rows:
-                parts.append(Table(["Setting", *names], rows, caption=f"{title} ({len(rows)})", right_from=99))
+                parts.append(
+                    Table(
+                        ["Setting", *names], rows, caption=f"{title} ({len(rows)})", right_from=99
+                    )
+                )
         title = f"{' vs '.join(names)}: {pair.config_diff.verdict}"
         yield Fold(title, parts, is_open=number == 0)
     if len(every) > MOST_PAIRS:

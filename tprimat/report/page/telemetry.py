@@ -45,7 +45,11 @@ def events(runs: Sequence[PlacedRun]) -> list[JsonObject]:
     found: dict[int, list[tuple[float, float, str]]] = {}
     for each in runs:
         for issue in each.result.run.telemetry.issues:
-            if issue.severity == "warning" and issue.first_step is not None and issue.last_step is not None:
+            if (
+                issue.severity == "warning"
+                and issue.first_step is not None
+                and issue.last_step is not None
+            ):
                 row = issue.first_step - 0.5, issue.last_step + 0.5, chart_text(issue.sentence)
                 found.setdefault(each.system, []).append(row)
     marked: list[JsonObject] = []

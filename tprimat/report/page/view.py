@@ -72,7 +72,9 @@ class View:
         for model in comparison.models:
             for system in model.systems:
                 index, first = len(self.systems), len(self.runs)
-                for number, result in enumerate(system.runs[: min(most, MOST_RUNS - first)], start=1):
+                for number, result in enumerate(
+                    system.runs[: min(most, MOST_RUNS - first)], start=1
+                ):
                     self.runs.append(PlacedRun(len(self.runs), index, number, result))
                 self.systems.append(
                     Placed(
@@ -99,7 +101,11 @@ class View:
 
     def title(self, placed: Placed) -> str:
         """Return the name of a system, with its model if there are several."""
-        return f"{placed.name}, {plain(placed.model.short_title)}" if self.several_models else placed.name
+        return (
+            f"{placed.name}, {plain(placed.model.short_title)}"
+            if self.several_models
+            else placed.name
+        )
 
     @property
     def several_models(self) -> bool:

@@ -46,7 +46,10 @@ class Grid:
 
 def grid(group: Group) -> Grid | None:
     """Return the grid of a group; None if no two are compared by records, and for more runs than the page holds."""
-    if not any(pair.ratio for pair in group.pairs) or sum(len(system.runs) for system in group.systems) > MOST_RUNS:
+    if (
+        not any(pair.ratio for pair in group.pairs)
+        or sum(len(system.runs) for system in group.systems) > MOST_RUNS
+    ):
         return None
     usable = [
         system
@@ -67,11 +70,17 @@ def grid(group: Group) -> Grid | None:
     compared = {pair.system for pair in group.pairs if pair.ratio}
     ratios = []
     for system in group.systems:
-        rows = zip(windows[system], windows[group.baseline], strict=True) if system in compared else ()
+        rows = (
+            zip(windows[system], windows[group.baseline], strict=True) if system in compared else ()
+        )
         cells = (zip(*each, strict=True) for each in rows)
-        quotients = tuple(tuple(own / other if own and other else None for own, other in each) for each in cells)
+        quotients = tuple(
+            tuple(own / other if own and other else None for own, other in each) for each in cells
+        )
         ratios.append(quotients or nothing)
-    return Grid(found, tuple(windows.get(system, nothing) for system in group.systems), tuple(ratios))
+    return Grid(
+        found, tuple(windows.get(system, nothing) for system in group.systems), tuple(ratios)
+    )
 
 
 def stops(last: int) -> tuple[int, ...]:
@@ -88,10 +97,19 @@ def stops(last: int) -> tuple[int, ...]:
 def values(found: Grid) -> JsonObject:
     """Return the grid as the page looks it up: texts by begin and end, for windows that hold enough steps."""
 
-    def texts(tables: tuple[Values, ...], form: Callable[[float], str]) -> list[list[list[str | None]]]:
-        return [[[None if value is None else form(value) for value in row] for row in table] for table in tables]
+    def texts(
+        tables: tuple[Values, ...], form: Callable[[float], str]
+    ) -> list[list[list[str | None]]]:
+        return [
+            [[None if value is None else form(value) for value in row] for row in table]
+            for table in tables
+        ]
 
-    return {"stops": list(found.stops), "rates": texts(found.rates, rate), "ratios": texts(found.ratios, _speedup)}
+    return {
+        "stops": list(found.stops),
+        "rates": texts(found.rates, rate),
+        "ratios": texts(found.ratios, _speedup),
+    }
 
 
 def _speedup(value: float) -> str:
@@ -135,13 +153,17 @@ def _other_windows(view: View, pairs: list[Pair]) -> Iterator[Part]:
         cells = [_speedup(ratios[name]) if name in ratios else units.UNKNOWN for name in names]
         rows.append([view.of(pair.system).name, *cells])
     if rows:
-        table = Table(["Speedup vs baseline", *names], rows, caption="Speedup with other common step windows")
+        table = Table(
+            ["Speedup vs baseline", *names], rows, caption="Speedup with other common step windows"
+        )
         yield Fold("Sensitivity to the step window", [table])
 
 
 def _rates(system: SystemResult, found: tuple[int, ...]) -> Values:
     """Return the geometric mean of the runs' rates, as the verdict uses it."""
-    rates = [_rate_between(result.run, per_sample=system.per_sample) for result in system.valid_runs]
+    rates = [
+        _rate_between(result.run, per_sample=system.per_sample) for result in system.valid_runs
+    ]
 
     def mean(begin: int, end: int) -> float | None:
         known = [each for rate in rates if (each := rate(begin, end)) is not None]

@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
 INTERVAL: dict[str, Any] = {"color": "black", "capsize": 3, "linewidth": 1.2}
 
-OPEN: dict[str, Any] = {"color": "black", "linewidth": 1.2, "linestyle": ":", "marker": ">", "markevery": [1]}
+OPEN: dict[str, Any] = {
+    "color": "black",
+    "linewidth": 1.2,
+    "linestyle": ":",
+    "marker": ">",
+    "markevery": [1],
+}
 OPEN_END = 1.08
 """How an interval that nobody knows is drawn, and where it ends: at so many times the longest bar."""
 
@@ -70,7 +76,12 @@ def speeds(sheet: Sheet, items: Sequence[Item], *, side_by_side: bool) -> list[P
     return panels
 
 
-def _speed(sheet: Sheet, rows: Sequence[Row], chart: BarChart, reasons: Mapping[SystemResult, Sequence[str]]) -> Panel:
+def _speed(
+    sheet: Sheet,
+    rows: Sequence[Row],
+    chart: BarChart,
+    reasons: Mapping[SystemResult, Sequence[str]],
+) -> Panel:
     bars = {bar.system: bar for bar in chart.bars}
     counts = {len(bar.system.valid_runs) for bar in chart.bars if bar.value is not None}
     known = [(row.item.model, bars[row.item.system].value or 0) for row in rows if row.item]
@@ -97,7 +108,9 @@ def _speed(sheet: Sheet, rows: Sequence[Row], chart: BarChart, reasons: Mapping[
             elif bar.bounds is not None:
                 most = LONGEST_INTERVAL * (1.0 if is_relative else max(longest.values()))
                 end = min(bar.bounds.high / unit, most)
-                axes.errorbar(value, row.y, xerr=[[value - bar.bounds.low / unit], [end - value]], **INTERVAL)
+                axes.errorbar(
+                    value, row.y, xerr=[[value - bar.bounds.low / unit], [end - value]], **INTERVAL
+                )
                 if end == most:
                     axes.plot(end, row.y, marker=">", color="black")
             runs = counted(len(bar.system.valid_runs), "run") if len(counts) > 1 else ""
@@ -112,7 +125,9 @@ def _speed(sheet: Sheet, rows: Sequence[Row], chart: BarChart, reasons: Mapping[
     if max(counts) > 1:
         detail += f"; mean of {max(counts) if len(counts) == 1 else 'the'} runs"
         detail += f" with {level()} CI" if any(bar.bounds for bar in chart.bars) else ""
-        detail += "; dotted: unknown" if any(bar.value and not bar.bounds for bar in chart.bars) else ""
+        detail += (
+            "; dotted: unknown" if any(bar.value and not bar.bounds for bar in chart.bars) else ""
+        )
     detail += "; axis: share of each model's longest bar" if is_relative else ""
     return Panel(title, detail, draw, _height(rows), left=_left(sheet, rows))
 
@@ -143,12 +158,25 @@ def memory(sheet: Sheet, items: Sequence[Item]) -> Panel | None:
                 _beside(axes, 0, row.y, NOT_MEASURED, "italic")
             for index, bar in enumerate(of_item):
                 y = row.y + (index - (len(of_item) - 1) / 2) * thickness
-                known = {word: value for word in ("peak", "average") if (value := getattr(bar, word)) is not None}
+                known = {
+                    word: value
+                    for word in ("peak", "average")
+                    if (value := getattr(bar, word)) is not None
+                }
                 # If only a peak is known the bar is pale as a whole: pale means peak.
                 for word, value in known.items():
                     _bar(axes, row.item, y, value, 0.88 * thickness, 0.4 if word == "peak" else 1.0)
-                text = ", ".join(f"{value:.{digits}f} {word}" for word, value in sorted(known.items()))
-                labels.append(_beside(axes, max(known.values()), y, f"{bar.kind.title}: {text}" if several else text))
+                text = ", ".join(
+                    f"{value:.{digits}f} {word}" for word, value in sorted(known.items())
+                )
+                labels.append(
+                    _beside(
+                        axes,
+                        max(known.values()),
+                        y,
+                        f"{bar.kind.title}: {text}" if several else text,
+                    )
+                )
         _prepare(sheet, axes, rows, width, labels)
 
     title, _, unit = charts.MEMORY_TITLE.rstrip(")").partition(" (")
@@ -180,17 +208,26 @@ def _height(rows: Sequence[Row]) -> float:
 
 
 def _left(sheet: Sheet, rows: Sequence[Row]) -> float:
-    widths = [sheet.width(line, SMALL, "normal" if row.item else "bold") for row in rows for line in row.name]
+    widths = [
+        sheet.width(line, SMALL, "normal" if row.item else "bold")
+        for row in rows
+        for line in row.name
+    ]
     return max(widths, default=-0.1) + 0.1
 
 
-def _prepare(sheet: Sheet, axes: Axes, rows: Sequence[Row], width: float, labels: Sequence[Annotation]) -> None:
+def _prepare(
+    sheet: Sheet, axes: Axes, rows: Sequence[Row], width: float, labels: Sequence[Annotation]
+) -> None:
     """Set the axes of a panel of this width; the longest bar and the text beside it fill them."""
     from matplotlib.ticker import MaxNLocator
 
     axes.set_ylim(_height(rows), 0)
     # Units of the axis in an inch, so that each text ends inside.
-    units = [label.xy[0] / (width - 0.1 - max(map(sheet.width, label.get_text().splitlines()))) for label in labels]
+    units = [
+        label.xy[0] / (width - 0.1 - max(map(sheet.width, label.get_text().splitlines())))
+        for label in labels
+    ]
     longest = max(label.xy[0] for label in labels)
     axes.set_xlim(0, width * max(units) or 1)
     axes.set_xticks([tick for tick in MaxNLocator(4).tick_values(0, longest) if tick <= longest])
@@ -206,9 +243,23 @@ def _prepare(sheet: Sheet, axes: Axes, rows: Sequence[Row], width: float, labels
 
 def _bar(axes: Axes, item: Item, y: float, value: float, height: float, alpha: float = 1.0) -> None:
     """Draw a bar whose pattern tells systems apart in print."""
-    axes.barh(y, value, height, color=item.color, edgecolor="white", hatch=item.hatch, linewidth=0, alpha=alpha)
+    axes.barh(
+        y,
+        value,
+        height,
+        color=item.color,
+        edgecolor="white",
+        hatch=item.hatch,
+        linewidth=0,
+        alpha=alpha,
+    )
 
 
 def _beside(axes: Axes, x: float, y: float, text: str, style: str = "normal") -> Annotation:
-    place: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points", "va": "center", "linespacing": 1.1}
+    place: dict[str, Any] = {
+        "xytext": (5, 0),
+        "textcoords": "offset points",
+        "va": "center",
+        "linespacing": 1.1,
+    }
     return axes.annotate(text, (x, y), fontsize=SMALL, fontstyle=style, **place)

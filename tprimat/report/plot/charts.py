@@ -155,7 +155,9 @@ def throughput(systems: Sequence[SystemResult]) -> BarChart:
     mixed = len({system.per_sample for system in systems}) > 1
     bars = []
     for system in systems:
-        text = f"{rate_of(system)}{tables.between(system)}{f' {rate_unit([system])}' if mixed else ''}"
+        text = (
+            f"{rate_of(system)}{tables.between(system)}{f' {rate_unit([system])}' if mixed else ''}"
+        )
         bars.append(_bar(system, system.value(RATE), text, bounds_of(system)))
     unit = "" if mixed else f", {rate_unit(systems)}"
     return BarChart(f"Throughput{unit} (higher is better)", tuple(bars), is_rate=True)
@@ -173,21 +175,35 @@ def average_step_times(systems: Sequence[SystemResult]) -> BarChart:
     bars = []
     for system in systems:
         value = scale * (system.value(STEP_TIME) or 0.0) or None
-        found = between_run_interval([time for run in system.valid_runs if (time := run.value(STEP_TIME))])
+        found = between_run_interval(
+            [time for run in system.valid_runs if (time := run.value(STEP_TIME))]
+        )
         bounds = None if found is None else Bounds(scale * found.low, scale * found.high)
         shown = "" if value is None else text(value)
         if bounds is not None:
-            shown += plus_minus(bounds.low, bounds.high) or f" [{text(bounds.low)}–{text(bounds.high)}]"
+            shown += (
+                plus_minus(bounds.low, bounds.high) or f" [{text(bounds.low)}–{text(bounds.high)}]"
+            )
         bars.append(_bar(system, value, shown, bounds))
     # Another model has other steps by its nature: only those of one model are compared.
     work = defaultdict(list)
     for system in systems:
         if system.value(STEP_TIME) is not None:
             config = system.run.training_config
-            work[system.run.model].append((config.global_batch_size, config.sequence_length, system.run.num_gpus))
+            work[system.run.model].append(
+                (config.global_batch_size, config.sequence_length, system.run.num_gpus)
+            )
     columns = enumerate(("batch", "sequence length", "number of GPUs"))
-    differing = [name for n, name in columns if any(len({each[n] for each in own}) > 1 for own in work.values())]
-    remark = f"not comparable: steps differ in {join_names(differing)}" if differing else "lower is better"
+    differing = [
+        name
+        for n, name in columns
+        if any(len({each[n] for each in own}) > 1 for own in work.values())
+    ]
+    remark = (
+        f"not comparable: steps differ in {join_names(differing)}"
+        if differing
+        else "lower is better"
+    )
     return BarChart(f"Average step time, {unit} ({remark})", tuple(bars))
 
 
@@ -209,7 +225,12 @@ def why_no_rate(system: SystemResult) -> str:
 def memory(systems: Sequence[SystemResult]) -> list[MemoryBar]:
     """Return each kind of memory that a system has a value of."""
     every = [
-        MemoryBar(system, kind, system.value(kind.average) if kind.average else None, system.value(kind.peak))
+        MemoryBar(
+            system,
+            kind,
+            system.value(kind.average) if kind.average else None,
+            system.value(kind.peak),
+        )
         for system in systems
         for kind in KINDS
     ]
@@ -227,7 +248,9 @@ def step_times(runs: Sequence[Series]) -> LineChart | None:
         for counts, part in itertools.groupby(counted_records(result)):
             start, at = at, at + len(list(part))
             # One record of overlap, so that the line has no gap at a cut.
-            ends = (start, at) if counts else (max(0, start - 1), min(at + 1, len(result.run.steps)))
+            ends = (
+                (start, at) if counts else (max(0, start - 1), min(at + 1, len(result.run.steps)))
+            )
             lines.append(Line(system, result, *ends, is_excluded=not counts))
     low, high, is_wide = _time_limits([each.result for each in timed])
     every = (time for each in timed for time in each.result.run.step_times if time is not None)
@@ -259,7 +282,9 @@ def _time_limits(results: Sequence[RunResult]) -> tuple[float, float, bool]:
         if known := [time for time in counted if time is not None]:
             steady.extend(known)
             medians.append(stats.median(known))
-    every = steady or array("d", (time for each in results for time in each.run.step_times if time is not None))
+    every = steady or array(
+        "d", (time for each in results for time in each.run.step_times if time is not None)
+    )
     ranked = np.sort(every)
     low, high = float(ranked[0]), float(ranked[-1])
     slowest = max(medians, default=high)
@@ -307,7 +332,11 @@ def why_no_loss(system: SystemResult, over: Literal["tokens", "wall"]) -> str | 
     """Return why a system has no line of its loss; None if it has one."""
     if not any(value is not None for each in system.valid_runs for value in each.run.loss_values):
         return "no loss was recorded"
-    return "tokens per step are unknown" if over == "tokens" and system.run.tokens_per_step is None else None
+    return (
+        "tokens per step are unknown"
+        if over == "tokens" and system.run.tokens_per_step is None
+        else None
+    )
 
 
 def floor_note(floor: float) -> str:

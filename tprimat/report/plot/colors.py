@@ -40,7 +40,16 @@ TONES = {
 """By vendor; None is for a vendor that isn't known."""
 
 FIRST_TONE = {
-    **{"Hopper": 0, "Blackwell": 1, "H200": 2, "Ampere": 3, "GB200": 4, "Ada": 5, "B300": 6, "GB300": 7},
+    **{
+        "Hopper": 0,
+        "Blackwell": 1,
+        "H200": 2,
+        "Ampere": 3,
+        "GB200": 4,
+        "Ada": 5,
+        "B300": 6,
+        "GB300": 7,
+    },
     **{"CDNA3": 0, "CDNA4": 1, "MI325X": 2, "MI350X": 3, "CDNA2": 4, "RDNA3": 5},
 }
 """The tone of a GPU, or of its family, so that a GPU has its color beside any other; others have the first."""

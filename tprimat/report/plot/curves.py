@@ -59,12 +59,22 @@ def _throughput(sheet: Sheet, curves: Sequence[Curve], looks: Sequence[Mapping[s
                 points.append([size.gpus / unit * rate for rate in (size.rate, *ends)])
             _points(axes, curve, points, look)
             gpus = [size.gpus for size in curve.sizes]
-            axes.plot(gpus, [points[0][0] * count / gpus[0] for count in gpus], color=look["color"], alpha=0.7, **IDEAL)
-        axes.set_ylabel("relative to the smallest GPU count" if is_relative else next(iter(titles))[1])
+            axes.plot(
+                gpus,
+                [points[0][0] * count / gpus[0] for count in gpus],
+                color=look["color"],
+                alpha=0.7,
+                **IDEAL,
+            )
+        axes.set_ylabel(
+            "relative to the smallest GPU count" if is_relative else next(iter(titles))[1]
+        )
         _sizes(sheet, axes, curves, width)
         log_axis(axes)
 
-    return Panel("Throughput of all GPUs", f"with {level()} CI; dashed: ideal", draw, 3.8, left=1.15)
+    return Panel(
+        "Throughput of all GPUs", f"with {level()} CI; dashed: ideal", draw, 3.8, left=1.15
+    )
 
 
 def _efficiency(sheet: Sheet, curves: Sequence[Curve], looks: Sequence[Mapping[str, Any]]) -> Panel:
@@ -72,7 +82,8 @@ def _efficiency(sheet: Sheet, curves: Sequence[Curve], looks: Sequence[Mapping[s
         for curve, look in zip(curves, looks, strict=True):
             ratios = [size.efficiency for size in curve.sizes]
             points = [
-                (each.value, each.low or each.value, each.high or each.value) if each else (1, 1, 1) for each in ratios
+                (each.value, each.low or each.value, each.high or each.value) if each else (1, 1, 1)
+                for each in ratios
             ]
             _points(axes, curve, points, look)
         axes.axhline(1.0, color="0.35", **IDEAL)
@@ -86,10 +97,13 @@ def _efficiency(sheet: Sheet, curves: Sequence[Curve], looks: Sequence[Mapping[s
     return Panel("Scaling efficiency", detail, draw, 3.8, left=0.5)
 
 
-def _points(axes: Axes, curve: Curve, points: Sequence[Sequence[float]], look: Mapping[str, Any]) -> None:
+def _points(
+    axes: Axes, curve: Curve, points: Sequence[Sequence[float]], look: Mapping[str, Any]
+) -> None:
     values, lows, highs = zip(*points, strict=True)
     errors = [
-        [max(0.0, high - low) for low, high in zip(*ends, strict=True)] for ends in ((lows, values), (values, highs))
+        [max(0.0, high - low) for low, high in zip(*ends, strict=True)]
+        for ends in ((lows, values), (values, highs))
     ]
     axes.errorbar([size.gpus for size in curve.sizes], values, yerr=errors, capsize=4, **look)
 
@@ -97,10 +111,14 @@ def _points(axes: Axes, curve: Curve, points: Sequence[Sequence[float]], look: M
 def _sizes(sheet: Sheet, axes: Axes, curves: Sequence[Curve], width: float) -> None:
     """Scale the axis of sizes logarithmically, and write below it those that were measured, as far as there is room."""
     batches = (
-        {size.gpus: size.batch for size in curves[0].sizes} if len(curves) == 1 and curves[0].kind != "strong" else {}
+        {size.gpus: size.batch for size in curves[0].sizes}
+        if len(curves) == 1 and curves[0].kind != "strong"
+        else {}
     )
     texts = {
-        size.gpus: "\n".join([f"{size.gpus:,}", *([f"{batch:,}"] if (batch := batches.get(size.gpus)) else [])])
+        size.gpus: "\n".join(
+            [f"{size.gpus:,}", *([f"{batch:,}"] if (batch := batches.get(size.gpus)) else [])]
+        )
         for curve in curves
         for size in curve.sizes
     }
@@ -121,9 +139,14 @@ def _sizes(sheet: Sheet, axes: Axes, curves: Sequence[Curve], width: float) -> N
 
 def _looks(curves: Sequence[Curve]) -> list[dict[str, Any]]:
     names = [f"{curve.name}, {curve.model.title}, {curve.kind}" for curve in curves]
-    colors = colors_of({name: curve.sizes[0].system for name, curve in zip(names, curves, strict=True)})
+    colors = colors_of(
+        {name: curve.sizes[0].system for name, curve in zip(names, curves, strict=True)}
+    )
     looks = []
     for number, name in enumerate(names):
-        style = {"marker": MARKERS[number % len(MARKERS)], "linestyle": LINES[colors[name].repeated % len(LINES)]}
+        style = {
+            "marker": MARKERS[number % len(MARKERS)],
+            "linestyle": LINES[colors[name].repeated % len(LINES)],
+        }
         looks.append({"color": colors[name].tone.light, "markersize": 6, "linewidth": 1.6, **style})
     return looks

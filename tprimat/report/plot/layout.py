@@ -76,10 +76,15 @@ class Sheet:
         from matplotlib.font_manager import FontProperties
 
         return float(
-            self._renderer.get_text_width_height_descent(text, FontProperties(size=size, weight=weight), False)[0] / DPI
+            self._renderer.get_text_width_height_descent(
+                text, FontProperties(size=size, weight=weight), False
+            )[0]
+            / DPI
         )
 
-    def wrapped(self, text: str, room: float, size: float = SMALL, weight: str = "normal") -> list[str]:
+    def wrapped(
+        self, text: str, room: float, size: float = SMALL, weight: str = "normal"
+    ) -> list[str]:
         """Return text in lines that fit: broken between words, and within a word only if that is wider than a line."""
         lines: list[str] = []
         for word in plain(text, LONGEST_TEXT).split():
@@ -88,24 +93,41 @@ class Sheet:
                 lines[-1:] = [longer]
                 continue
             while len(word) > 1 and self.width(word, size, weight) > room:
-                fits = max(n for n in range(1, len(word)) if n == 1 or self.width(word[:n], size, weight) <= room)
+                fits = max(
+                    n
+                    for n in range(1, len(word))
+                    if n == 1 or self.width(word[:n], size, weight) <= room
+                )
                 fits = max(word.rfind(mark, fits // 2, fits) + 1 for mark in "-_/.,+") or fits
                 lines.append(word[:fits])
                 word = word[fits:]
             lines.append(word)
         return lines
 
-    def write(self, texts: Sequence[str], size: float = SMALL, weight: str = "normal", color: str = "0.25") -> None:
+    def write(
+        self, texts: Sequence[str], size: float = SMALL, weight: str = "normal", color: str = "0.25"
+    ) -> None:
         """Write texts across the figure."""
-        lines = [line for text in texts for line in self.wrapped(text, WIDTH - 2 * MARGIN, size, weight)]
-        looks: dict[str, Any] = {"fontsize": size, "fontweight": weight, "color": color, "va": "top"}
-        self.figure.text(MARGIN, -self.y, "\n".join(lines), linespacing=1.2, transform=self._from_top, **looks)
+        lines = [
+            line for text in texts for line in self.wrapped(text, WIDTH - 2 * MARGIN, size, weight)
+        ]
+        looks: dict[str, Any] = {
+            "fontsize": size,
+            "fontweight": weight,
+            "color": color,
+            "va": "top",
+        }
+        self.figure.text(
+            MARGIN, -self.y, "\n".join(lines), linespacing=1.2, transform=self._from_top, **looks
+        )
         self.y += _height(lines, size)
 
     def add(self, panels: Sequence[Panel]) -> None:
         """Add panels, two in a row; the last of an odd number has the whole width."""
         pairs = [panels[index : index + 2] for index in range(0, len(panels), 2)]
-        first, second = (max((panel.left for panel in panels[column::2]), default=0.0) for column in (0, 1))
+        first, second = (
+            max((panel.left for panel in panels[column::2]), default=0.0) for column in (0, 1)
+        )
         half = (WIDTH - 2 * MARGIN - first - second - GAP) / 2
         for pair in pairs:
             # Lines don't leave the room of names that are not theirs empty.
@@ -119,16 +141,27 @@ class Sheet:
             for panel, (_, width) in zip(panels, places, strict=True)
         ]
         height = max(panel.height for panel in panels)
-        self.y += GAP / 2 + max(_height(title, TITLE) + _height(detail, SMALL) for title, detail in heads)
+        self.y += GAP / 2 + max(
+            _height(title, TITLE) + _height(detail, SMALL) for title, detail in heads
+        )
         below = 0.0
         for panel, (title, detail), (left, width) in zip(panels, heads, places, strict=True):
             axes = self.figure.add_axes((0, 0, 1, 1))
             tall = min(height, STRETCH * panel.height)
             self._axes.append((axes, (left, self.y, width, tall)))
-            axes.set_title("\n".join(title), fontsize=TITLE, linespacing=1.2, pad=72 * _height(detail, SMALL) + 8)
+            axes.set_title(
+                "\n".join(title),
+                fontsize=TITLE,
+                linespacing=1.2,
+                pad=72 * _height(detail, SMALL) + 8,
+            )
             panel.draw(axes, width)
             axes.tick_params(labelsize=SMALL)
-            above: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "color": "0.25"}
+            above: dict[str, Any] = {
+                "xycoords": "axes fraction",
+                "textcoords": "offset points",
+                "color": "0.25",
+            }
             above |= {"fontsize": SMALL, "linespacing": 1.2, "annotation_clip": False}
             axes.annotate("\n".join(detail), (0, 1), xytext=(0, 5), va="bottom", **above)
             # The numbers of the axis, which may have two lines, and its label.
@@ -155,7 +188,9 @@ class Sheet:
         height = self.y + MARGIN
         self.figure.set_size_inches(WIDTH, height)
         for axes, (left, top, width, tall) in self._axes:
-            axes.set_position((left / WIDTH, 1 - (top + tall) / height, width / WIDTH, tall / height))
+            axes.set_position(
+                (left / WIDTH, 1 - (top + tall) / height, width / WIDTH, tall / height)
+            )
 
 
 def _height(lines: Sequence[str], size: float) -> float:

@@ -35,7 +35,12 @@ LEAST_TICKS = 3
 """Numbers that a logarithmic axis has at least."""
 
 FURTHER = {"marker": None, "linewidth": 0.6}
-EXCLUDED: dict[str, Any] = {"marker": None, "linewidth": 0.9, "linestyle": (0, (1, 1.5)), "alpha": 0.6}
+EXCLUDED: dict[str, Any] = {
+    "marker": None,
+    "linewidth": 0.9,
+    "linestyle": (0, (1, 1.5)),
+    "alpha": 0.6,
+}
 """Line styles of a system's further runs and of excluded records, which differ without color, too."""
 
 DOTTED: dict[str, Any] = {"color": "0.35", "linestyle": (0, (1, 2)), "linewidth": 1.3}
@@ -105,8 +110,16 @@ def _detail(items: Sequence[Item]) -> str:
     runs = [len(item.system.valid_runs) for item in items if item.system.valid_runs]
     banded = [many >= BAND_FROM for many in runs]
     which = "" if all(banded) else f" ({BAND_FROM} runs or more)"
-    thin = "; thin: second and third run of a system" if any(1 < many < BAND_FROM for many in runs) else ""
-    every = f"line: median of the runs; band: range; points: outliers{which}" if any(banded) else "a line per run"
+    thin = (
+        "; thin: second and third run of a system"
+        if any(1 < many < BAND_FROM for many in runs)
+        else ""
+    )
+    every = (
+        f"line: median of the runs; band: range; points: outliers{which}"
+        if any(banded)
+        else "a line per run"
+    )
     return every + thin
 
 
@@ -134,7 +147,13 @@ def _draw(axes: Axes, chart: LineChart, items: Sequence[Item]) -> None:
             own = [line for line in own if line.is_excluded and line.result is own[0].result]
         for line in own:
             looks = _looks(item, len(line.result.run.steps))
-            looks |= EXCLUDED if line.is_excluded else FURTHER if line.result is not own[0].result else {}
+            looks |= (
+                EXCLUDED
+                if line.is_excluded
+                else FURTHER
+                if line.result is not own[0].result
+                else {}
+            )
             axes.plot(*_points(chart, line), **looks)
 
 
@@ -159,7 +178,9 @@ def _band(axes: Axes, chart: LineChart, lines: Sequence[Line], item: Item) -> No
         medians.append(median)
         lows.append(min(inside))
         highs.append(max(inside))
-        axes.plot(*zip(*outliers, strict=True), ".", color=item.color, markersize=3) if outliers else None
+        axes.plot(
+            *zip(*outliers, strict=True), ".", color=item.color, markersize=3
+        ) if outliers else None
     axes.fill_between(xs, lows, highs, color=item.color, alpha=0.3, linewidth=0)
     axes.plot(xs, medians, **_looks(item, len(xs)))
 
