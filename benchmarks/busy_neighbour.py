@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Train beside a busy neighbour and without one, in turn, and print what each result says of other programs.
+"""Train beside a busy neighbour and without one, in turn, and print what each result says of other
+programs.
 
-The neighbour is a process of its own that computes all the time. What it used by its own counter, over the training's
-steps, is printed next to what the result states: both as shares of the CPUs' time. Run it on an otherwise idle machine:
-real neighbours are named too.
+The neighbour is a process of its own that computes all the time. What it used by its own counter,
+over the training's steps, is printed next to what the result states: both as shares of the CPUs'
+time. Run it on an otherwise idle machine: real neighbours are named too.
 
     benchmarks/busy_neighbour.py [--pairs 5] [--seconds 30]
 """
@@ -78,7 +79,8 @@ def measure(seconds: float, neighbour: int, folder: Path) -> tuple[float, float 
 
 
 def main() -> int:
-    """Print a line per training; 1 where a neighbour is missed, or one is named that isn't there."""
+    """Print a line per training; 1 where a neighbour is missed, or one is named that isn't there.
+    """
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--pairs", type=int, default=5, help="(%(default)s)")
     parser.add_argument(

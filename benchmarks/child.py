@@ -16,7 +16,9 @@ MB = 1_000_000
 
 
 class Usage(NamedTuple):
-    """What a process used: CPU time, user and system, in s; peak memory in MB; what it printed; wall time in s."""
+    """What a process used: CPU time, user and system, in s; peak memory in MB; what it printed;
+    wall time in s.
+    """
 
     cpu_s: float
     memory_mb: float
@@ -33,7 +35,8 @@ def measure(
     statuses: Sequence[int] = (0,),
     stdin: int | None = None,
 ) -> Usage:
-    """Run Python with some arguments, and call `meanwhile`. Raises SystemExit if its status is none of `statuses`.
+    """Run Python with some arguments, and call `meanwhile`. Raises SystemExit if its status is none
+    of `statuses`.
 
     A file descriptor for its standard input is closed here, so that a pipe breaks with the process.
     """

@@ -1,4 +1,5 @@
-"""How often the intervals hold the true value, and how often a change point or a drift is noted wrongly.
+"""How often the intervals hold the true value, and how often a change point or a drift is noted
+wrongly.
 
 Simulates step times whose true mean is known, and compares the package's own functions with
 the methods that were not chosen. Prints the tables of docs/statistics.md:
@@ -53,8 +54,9 @@ STUDY_SYSTEMS: dict[int, tuple[float | None, ...]] = {
     5: (0.594, None, 0.896, 0.957, 0.017, 0.71, 0.03),
     10: (0.604, None, 0.914, 0.956, 0.011, 0.72, 0.04),
 }
-"""What a study found, 1000 simulations each, with a rule for the warm-up that was used before. Its generator was
-less exactly described than the one here; tables print its figures in brackets."""
+"""What a study found, 1000 simulations each, with a rule for the warm-up that was used before. Its
+generator was less exactly described than the one here; tables print its figures in brackets.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +82,9 @@ class Table:
 
 
 def methods(simulations: int, seed: int, count: int = 500) -> dict[str, dict[str, float]]:
-    """Return coverage of the mean by truncation and interval; the bias of each truncation under "bias"."""
+    """Return coverage of the mean by truncation and interval; the bias of each truncation under
+    "bias".
+    """
     random = np.random.default_rng([seed, 1])
     series = steady_steps(random, simulations, count) * warm_up(count)
     found: dict[str, dict[str, float]] = {}
@@ -258,8 +262,8 @@ def _within_tables(simulations: int, seed: int) -> Iterator[Table]:
 
 
 def two_systems(simulations: int, seed: int, runs: int, steps: int = 100) -> dict[str, float]:
-    """Return, for two systems on the same machine, how often each interval holds the ratio 1, and how often
-    each test calls a difference ("false alarms").
+    """Return, for two systems on the same machine, how often each interval holds the ratio 1, and
+    how often each test calls a difference ("false alarms").
     """
     random = np.random.default_rng([seed, 4, runs])
     shape = (simulations, 2, runs)
@@ -304,7 +308,9 @@ def _log_welch(means: Array) -> dict[str, float]:
 
 
 def _mann_whitney(values: Array) -> float:
-    """Return the share of false alarms at 5%: exact for few values, normal for many. Shape (simulations, 2, values)."""
+    """Return the share of false alarms at 5%: exact for few values, normal for many. Shape
+    (simulations, 2, values).
+    """
     method = "exact" if values.shape[2] <= 20 else "asymptotic"
     found = scipy_stats.mannwhitneyu(values[:, 0], values[:, 1], axis=1, method=method)
     return float((found.pvalue < 0.05).mean())
@@ -351,8 +357,8 @@ def _differences_tables(simulations: int, seed: int) -> Iterator[Table]:
 
 
 def detected(simulations: int, seed: int, count: int, shift: float) -> tuple[float, float]:
-    """Return the share of runs in which several segments are found, or one with a drift, when the step time
-    changes by a shift after 30% of the run; after a warm-up of eight steps.
+    """Return the share of runs in which several segments are found, or one with a drift, when the
+    step time changes by a shift after 30% of the run; after a warm-up of eight steps.
     """
     random = np.random.default_rng([seed, 5, count, round(1000 * abs(shift))])
     series = steady_steps(random, simulations, count) * warm_up(count)
@@ -368,7 +374,9 @@ def detected(simulations: int, seed: int, count: int, shift: float) -> tuple[flo
 def autocorrelated(
     random: np.random.Generator, shape: tuple[int, int], coefficient: float, spread: float
 ) -> Array:
-    """Return AR(1) noise around 1, shape (simulations, steps), of this spread, stationary throughout."""
+    """Return AR(1) noise around 1, shape (simulations, steps), of this spread, stationary
+    throughout.
+    """
     shocks = spread * random.standard_normal(shape)
     shocks[:, 1:] *= math.sqrt(1 - coefficient**2)
     for step in range(1, shape[1]):
@@ -377,7 +385,9 @@ def autocorrelated(
 
 
 def busy(random: np.random.Generator, shape: tuple[int, int]) -> Array:
-    """Return 1.2% noise under an on/off neighbour, which adds 40% while it works: 10 steps on average, of 30."""
+    """Return 1.2% noise under an on/off neighbour, which adds 40% while it works: 10 steps on
+    average, of 30.
+    """
     series = autocorrelated(random, shape, 0.3, 0.012)
     chance = random.random(shape)
     works = chance[:, 0] < 1 / 3
@@ -415,11 +425,14 @@ SERIES: dict[str, Callable[[np.random.Generator, tuple[int, int]], Array]] = {
         autocorrelated(random, shape, 0.3, 0.01) * _shift(shape, 0.05)
     ),
 }
-"""Step times on which the detector of changes and drifts is tried; the true changes are in the middle."""
+"""Step times on which the detector of changes and drifts is tried; the true changes are in the
+middle.
+"""
 
 
 def noted(simulations: int, seed: int, name: str, count: int) -> tuple[float, float]:
-    """Return the share of runs of a kind in which a change point is noted, and in which a drift is."""
+    """Return the share of runs of a kind in which a change point is noted, and in which a drift is.
+    """
     random = np.random.default_rng([seed, 7, count, list(SERIES).index(name)])
     found = [
         find_segments(values) for values in SERIES[name](random, (simulations, count)).tolist()
@@ -437,7 +450,9 @@ PLANS = ((2, 2), (3, 3), (5, 5), (1, 3), (1, 5))
 
 
 def held(simulations: int, seed: int, name: str, runs: tuple[int, int], steps: int = 100) -> float:
-    """Return how often the interval of two equal systems holds the ratio 1, with so many runs of each."""
+    """Return how often the interval of two equal systems holds the ratio 1, with so many runs of
+    each.
+    """
     random = np.random.default_rng([seed, 8, list(SERIES).index(name), *runs])
     count = simulations * sum(runs)
     means = SERIES[name](random, (count, steps)).mean(axis=1) * (
@@ -462,10 +477,12 @@ def _noise_tables(simulations: int, seed: int) -> Iterator[Table]:
 def rounds(
     simulations: int, seed: int, count: int, drift: float, *, alternating: bool
 ) -> tuple[float, float]:
-    """Return how often Welch and the paired test call two equal systems different, measured in rounds.
+    """Return how often Welch and the paired test call two equal systems different, measured in
+    rounds.
 
-    The machine becomes slower by a drift from the first run to the last. The two take turns in being
-    first where they alternate (AB BA AB); else the same one is first in each round (AB AB AB).
+    The machine becomes slower by a drift from the first run to the last. The two take turns in
+    being first where they alternate (AB BA AB); else the same one is first in each round (AB AB
+    AB).
     """
     random = np.random.default_rng([seed, 9, count, round(1000 * drift), alternating])
     logs = RUN_SPREAD * random.standard_normal((simulations, 2 * count)) + np.linspace(

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Is the encoder-decoder's loop as fast as the bare one? Ours beside the shortest loop that trains the same model.
+"""Is the encoder-decoder's loop as fast as the bare one? Ours beside the shortest loop that trains
+the same model.
 
 Both train the same weights in the same precision with the same optimizer; the bare loop has its
 batches ready on the device and neither times, records nor counts anything. They take turns, so that

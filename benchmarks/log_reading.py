@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""How quickly long logs are read: all fields of every line, beside a plain loop that looks for the step time alone.
+"""How quickly long logs are read: all fields of every line, beside a plain loop that looks for the
+step time alone.
 
-Three logs are made and deleted afterwards: of eight ranks whose colored lines interleave, with an iteration line among
-some thirty others, with nothing but iteration lines, and with a long installation before the training. Each way of
-reading runs in a process of its own, one after the other, round by round.
+Three logs are made and deleted afterwards: of eight ranks whose colored lines interleave, with an
+iteration line among some thirty others, with nothing but iteration lines, and with a long
+installation before the training. Each way of reading runs in a process of its own, one after the
+other, round by round.
 """
 
 from __future__ import annotations
@@ -210,7 +212,9 @@ WAYS: dict[str, tuple[str, Callable[[Path], tuple[int, float]]]] = {
 
 
 def measured(way: str, path: Path) -> dict[str, float]:
-    """Measure one way in its own process; return wall and CPU time in s, memory in MB, steps and their sum."""
+    """Measure one way in its own process; return wall and CPU time in s, memory in MB, steps and
+    their sum.
+    """
     used = child.measure([__file__, "--way", way, "--log", str(path)])
     return {**json.loads(used.output), "memory": used.memory_mb, "cpu": used.cpu_s}
 

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""What loading and summarizing many results costs: CPU time and memory of each, at two numbers of results.
+"""What loading and summarizing many results costs: CPU time and memory of each, at two numbers of
+results.
 
-Every result is a file of its own, of 60 to 500 steps, as a long series of measurements leaves behind. Equal
-figures at both numbers show that the cost is linear. Limits: 4 ms and 50 kB for each result.
+Every result is a file of its own, of 60 to 500 steps, as a long series of measurements leaves
+behind. Equal figures at both numbers show that the cost is linear. Limits: 4 ms and 50 kB for each
+result.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ VERSIONS = {name: f"{number}.{number % 7}.0" for number, name in enumerate(PACKA
 
 
 def make_run(number: int, setups: int | None = None) -> Run:
-    """Return a run with the fields that a measurement fills, and step times with a warm-up, noise and outliers.
+    """Return a run with the fields that a measurement fills, and step times with a warm-up, noise
+    and outliers.
 
     Each is a system of its own, or a run of one of so many setups.
     """
@@ -111,7 +114,8 @@ def make_run(number: int, setups: int | None = None) -> Run:
 
 
 def load(folder: Path) -> None:
-    """Load and summarize all results of a directory; print CPU time in s and peak memory in bytes."""
+    """Load and summarize all results of a directory; print CPU time in s and peak memory in bytes.
+    """
     # The first result pays for the modules that are loaded when they are needed.
     first = next(folder.rglob("*.json"))
     summarize(store.read(first)[0])

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""What recording costs a training step: our callback beside two bare clock readings and Lightning's ThroughputMonitor.
+"""What recording costs a training step: our callback beside two bare clock readings and Lightning's
+ThroughputMonitor.
 
-A trivial module is trained in one process, on the CPU unless --accelerator says otherwise, in each way in turn, again
-and again, so that a change of the machine's speed meets all of them. With --adapters, transformers.Trainer (which needs
-accelerate) and a loop of one's own (fsdp, deepspeed and encdec are such) are trained with our recording and without it.
+A trivial module is trained in one process, on the CPU unless --accelerator says otherwise, in each
+way in turn, again and again, so that a change of the machine's speed meets all of them. With
+--adapters, transformers.Trainer (which needs accelerate) and a loop of one's own (fsdp, deepspeed
+and encdec are such) are trained with our recording and without it.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ from lightning.pytorch.loggers import CSVLogger
 import benchmark_utils
 
 Ways = dict[str, Callable[[Path, int], list[float]]]
-"""What is compared: name -> trains so many timed steps, with a directory for what it writes; returns step times, s."""
+"""What is compared: name -> trains so many timed steps, with a directory for what it writes;
+returns step times, s.
+"""
 
 WARMUP_STEPS = 50
 BLOCK = 10
@@ -47,7 +51,9 @@ TRAINER, LOOP, RECORDED = "transformers.Trainer", "a loop of one's own", ", reco
 
 
 class Trivial(LightningModule):
-    """So little work that recording stands out. It times itself, so that a bare training has no callback."""
+    """So little work that recording stands out. It times itself, so that a bare training has no
+    callback.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +62,9 @@ class Trivial(LightningModule):
         self.began: list[float] = []
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return the mean square by the name that transformers.Trainer looks for, and read the clock."""
+        """Return the mean square by the name that transformers.Trainer looks for, and read the
+        clock.
+        """
         self.began.append(time.perf_counter())
         return {"loss": self.layer(x).square().mean()}
 
@@ -69,8 +77,8 @@ class Trivial(LightningModule):
         return torch.optim.SGD(self.parameters(), lr=1e-3)
 
     def step_times(self) -> list[float]:
-        """Return means over BLOCK steps, so that each holds one line of output, from the beginning of one step to that
-        of the next. Units: s.
+        """Return means over BLOCK steps, so that each holds one line of output, from the beginning
+        of one step to that of the next. Units: s.
         """
         marks = self.began[WARMUP_STEPS::BLOCK]
         return [(later - earlier) / BLOCK for earlier, later in itertools.pairwise(marks)]
@@ -96,7 +104,8 @@ def callbacks(accelerator: str) -> Ways:
     """Return Lightning's runs.
 
     Args:
-        accelerator: cpu, or gpu: the host's time of a step there, which a trivial step takes anyway.
+        accelerator: cpu, or gpu: the host's time of a step there, which a trivial step takes
+            anyway.
     """
 
     def train(

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""What a site costs: its size, and in Chromium the first paint and the slowest filter, of a record and of a large one.
+"""What a site costs: its size, and in Chromium the first paint and the slowest filter, of a record
+and of a large one.
 
-Every point is repeated until there are enough. A filter is timed on the page's thread, from the event until the page
-is laid out; the first paint by the clock, so on an idle machine. Limits: 3 MB compressed, 1 s until the first paint and
-100 ms for a filter; three times that for 10,000 points. Needs Chromium, chromedriver and Selenium.
+Every point is repeated until there are enough. A filter is timed on the page's thread, from the
+event until the page is laid out; the first paint by the clock, so on an idle machine. Limits: 3 MB
+compressed, 1 s until the first paint and 100 ms for a filter; three times that for 10,000 points.
+Needs Chromium, chromedriver and Selenium.
 """
 
 from __future__ import annotations

@@ -85,8 +85,9 @@ def iid(values: Array, random: np.random.Generator) -> Reach:
 
 
 def batch_means(batches: int) -> Method:
-    """Return Student's t on the means of so many equal batches; what is left over is left out of them at
-    the front. (The package's own batches leave nothing out, and differ by one value in size.)
+    """Return Student's t on the means of so many equal batches; what is left over is left out of
+    them at the front. (The package's own batches leave nothing out, and differ by one value in
+    size.)
     """
 
     def reach(values: Array, random: np.random.Generator) -> Reach:
@@ -110,7 +111,9 @@ def newey_west(values: Array, random: np.random.Generator) -> Reach:
 
 
 def block_bootstrap(values: Array, random: np.random.Generator) -> Reach:
-    """Return percentiles of the means of resampled blocks, n^(1/3) steps long; the series is a circle."""
+    """Return percentiles of the means of resampled blocks, n^(1/3) steps long; the series is a
+    circle.
+    """
     length = round(len(values) ** (1 / 3))
     sums = np.concatenate([[0.0], np.cumsum(np.concatenate([values, values[: length - 1]]))])
     blocks = (sums[length:] - sums[:-length]) / length
@@ -126,7 +129,9 @@ def drop_one(values: Array) -> int | None:
 
 
 def mser5(values: Array) -> int | None:
-    """Return White's rule: the cut, in batches of five and before the middle, with the least standard error."""
+    """Return White's rule: the cut, in batches of five and before the middle, with the least
+    standard error.
+    """
     batches = values[: len(values) // 5 * 5].reshape(-1, 5).mean(axis=1)
     left = np.arange(len(batches), 0, -1)
     total = np.cumsum(batches[::-1])[::-1]

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""What the sampler costs a training on the CPU: windows of one training with the sampler running and stopped, in turn.
+"""What the sampler costs a training on the CPU: windows of one training with the sampler running
+and stopped, in turn.
 
-The training uses all CPUs, as the worst case: beside a GPU's training the sampler takes an idle CPU. It reads ten times
-as often as it does for a result, and the cost is divided by the readings per second: other programs change the step
-time by more than one reading per second does. Two neighbouring windows are a pair, and the order changes from pair to
-pair, so that slow changes of the machine cancel out. Printed are the median over the pairs of the relative difference,
-and its distribution-free 95% interval from order statistics. A second figure doesn't depend on other programs: the CPU
-time that the sampler used, as a share of the CPUs' time.
+The training uses all CPUs, as the worst case: beside a GPU's training the sampler takes an idle
+CPU. It reads ten times as often as it does for a result, and the cost is divided by the readings
+per second: other programs change the step time by more than one reading per second does. Two
+neighbouring windows are a pair, and the order changes from pair to pair, so that slow changes of
+the machine cancel out. Printed are the median over the pairs of the relative difference, and its
+distribution-free 95% interval from order statistics. A second figure doesn't depend on other
+programs: the CPU time that the sampler used, as a share of the CPUs' time.
 
     benchmarks/telemetry_cost.py [--pairs 100] [--seconds 2]
 """
@@ -32,7 +34,8 @@ LIMIT = 0.005
 """Share of the step time that one reading per second may cost."""
 
 OFTEN = 10
-"""Factor between the readings here and those for a result; the fewer, the more CPU time each takes."""
+"""Factor between the readings here and those for a result; the fewer, the more CPU time each takes.
+"""
 
 START_S = 15.0
 """Time before the first window: the sampler starts in it, and the step times settle."""
@@ -66,7 +69,9 @@ def training() -> Any:
 
 
 def measure(pairs: int, seconds: float, trace: Path) -> tuple[list[float], float, float]:
-    """Return the difference of each pair, readings per second, and the sampler's CPU time per second, while it runs."""
+    """Return the difference of each pair, readings per second, and the sampler's CPU time per
+    second, while it runs.
+    """
     import psutil
 
     train, differences, used, readings = training(), [], 0.0, 0
@@ -99,7 +104,8 @@ def main() -> int:
             arguments.pairs, arguments.seconds, Path(folder, "trace.jsonl")
         )
     ordered, number = sorted(differences), len(differences)
-    # The ranks between which the median lies with 95% probability, by the binomial distribution's normal approximation.
+    # The ranks between which the median lies with 95% probability, by the binomial distribution's
+    # normal approximation.
     rank = max(0, math.floor(number / 2 - 0.98 * math.sqrt(number)))
     median, low, high = (
         each / rate for each in (statistics.median(ordered), ordered[rank], ordered[-1 - rank])

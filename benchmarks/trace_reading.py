@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """What it costs to read a profiler trace, beside json.load with a pandas DataFrame of the events.
 
-A trace of the wanted size is made by repeating a real one, with its times, correlations, ids and step numbers
-moved on, and deleted afterwards. Each way of reading runs in a process of its own, one after the other, round by round.
-Other tools join where a Python is named that has them, such as that of a throw-away environment:
+A trace of the wanted size is made by repeating a real one, with its times, correlations, ids and
+step numbers moved on, and deleted afterwards. Each way of reading runs in a process of its own, one
+after the other, round by round. Other tools join where a Python is named that has them, such as
+that of a throw-away environment:
 
     ./benchmarks/trace_reading.py TRACE.json.gz --size 1000 --others /tmp/tools/bin/python
 """

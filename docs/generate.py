@@ -2,10 +2,11 @@
 """Writes the parts of the documentation that follow from the code; --check only compares.
 
 docs/result.schema.json and docs/result-file.md come from the types in tprimat/results/run.py, the
-formulas of the figures from the tables in tprimat/analysis/metrics.py and tprimat/analysis/efficiency/table.py,
-docs/commands.md from the parsers of the commands, and the tables of frameworks and of NeMo's defaults from the rows in
-tprimat/frameworks/. In docs/metrics.md, docs/frameworks.md and docs/nemo.md only the marked places are generated; the
-rest is written by hand.
+formulas of the figures from the tables in tprimat/analysis/metrics.py and
+tprimat/analysis/efficiency/table.py, docs/commands.md from the parsers of the commands, and the
+tables of frameworks and of NeMo's defaults from the rows in tprimat/frameworks/. In
+docs/metrics.md, docs/frameworks.md and docs/nemo.md only the marked places are generated; the rest
+is written by hand.
 """
 
 from __future__ import annotations
@@ -102,7 +103,9 @@ warning. A file of a newer version is rejected.
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON Schema of a result file, with what a validator and an editor want at its head."""
+    """Return the JSON Schema of a result file, with what a validator and an editor want at its
+    head.
+    """
     generated = result_file.json_schema()
     described = {kind.__name__: kind for kind in _structs(msgspec.Struct)}
     for name, part in generated["$defs"].items():
@@ -286,7 +289,9 @@ def _frameworks_table() -> Iterator[str]:
 
 @dataclasses.dataclass(frozen=True)
 class FirstCommand:
-    """A machine on which somebody types ./benchmark.py, and the framework that it trains with there."""
+    """A machine on which somebody types ./benchmark.py, and the framework that it trains with
+    there.
+    """
 
     machine: str
     device: Device
@@ -298,7 +303,9 @@ class FirstCommand:
         return frameworks.by_name(self.framework).launcher.start_s
 
     def request(self) -> Request:
-        """Return the training of the first model; Primus' as its own configuration has it, which isn't here."""
+        """Return the training of the first model; Primus' as its own configuration has it, which
+        isn't here.
+        """
         chosen = frameworks.by_name(self.framework)
         wanted = RequestedConfig(time_limit_s=benchmark.duration(benchmark.DEFAULT_TIME_LIMIT))
         if chosen.name == "primus":

@@ -1,4 +1,6 @@
-"""Runs a command of the product in a process of its own with little memory, and measures what it took."""
+"""Runs a command of the product in a process of its own with little memory, and measures what it
+took.
+"""
 
 from __future__ import annotations
 

@@ -15,21 +15,23 @@ from tool_modules import load_tool
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
-# A shell starts what it puts into the background with Ctrl-C ignored, nohup with SIGHUP ignored, and every
-# training that a test interrupts would inherit that.
+# A shell starts what it puts into the background with Ctrl-C ignored, nohup with SIGHUP ignored,
+# and every training that a test interrupts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# The same examples at each run, so that what fails had a change as its cause. HYPOTHESIS_PROFILE=default
-# looks for new ones.
+# The same examples at each run, so that what fails had a change as its cause.
+# HYPOTHESIS_PROFILE=default looks for new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 def pytest_collection_modifyitems(items):
-    """Start with the files that have slow tests: one of them begun last would leave the other workers idle."""
+    """Start with the files that have slow tests: one of them begun last would leave the other
+    workers idle.
+    """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 
@@ -41,7 +43,8 @@ def repository() -> Path:
 
 @pytest.fixture(scope="session")
 def samples() -> Path:
-    """Real logs and results of other people, which lie beside the repository where there are any."""
+    """Real logs and results of other people, which lie beside the repository where there are any.
+    """
     folder = REPOSITORY.parent / "shared" / "samples"
     if not folder.is_dir():
         pytest.skip("the directory of real samples does not lie beside this clone")

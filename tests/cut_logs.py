@@ -1,4 +1,6 @@
-"""A log that is cut at many places, read once: what is whole at all of them is fed to the readers one time."""
+"""A log that is cut at many places, read once: what is whole at all of them is fed to the readers
+one time.
+"""
 
 from __future__ import annotations
 

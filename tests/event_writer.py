@@ -1,4 +1,6 @@
-"""Writes TensorBoard's event files, by the description of the format: another implementation than the reader's."""
+"""Writes TensorBoard's event files, by the description of the format: another implementation than
+the reader's.
+"""
 
 import binascii
 import struct

@@ -9,7 +9,9 @@ FOLDER = Path(__file__).resolve().parent / "data" / "golden"
 
 
 def check(name: str, text: str, folder: Path = FOLDER) -> None:
-    """Holds a text against tests/data/golden/<name>; UPDATE_GOLDEN=1 writes it instead, to be looked at in the diff."""
+    """Holds a text against tests/data/golden/<name>; UPDATE_GOLDEN=1 writes it instead, to be
+    looked at in the diff.
+    """
     path = folder / name
     if os.environ.get("UPDATE_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)

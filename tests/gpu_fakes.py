@@ -1,4 +1,6 @@
-"""Stand-ins for what the vendors bring: NVML, amdsmi, torch.cuda, and the texts that their tools print."""
+"""Stand-ins for what the vendors bring: NVML, amdsmi, torch.cuda, and the texts that their tools
+print.
+"""
 
 from __future__ import annotations
 
@@ -65,9 +67,10 @@ class FakeNvml:
     """pynvml, as far as it is used. A device is a mapping; what it lacks is not supported.
 
     Args:
-        devices: uuid, name, memory (total, reserved, used), power (cap, default, max, in W), clocks, rates, mig,
-            processes, graphics (pid, bytes), names (by pid), energy (J), power_average, power_instant (W), temperature,
-            reasons (bits), ecc (corrected, uncorrected), rows (remapped), replays, lanes (now, most), links, xids.
+        devices: uuid, name, memory (total, reserved, used), power (cap, default, max, in W),
+            clocks, rates, mig, processes, graphics (pid, bytes), names (by pid), energy (J),
+            power_average, power_instant (W), temperature, reasons (bits), ecc (corrected,
+            uncorrected), rows (remapped), replays, lanes (now, most), links, xids.
     """
 
     NVMLError = NVMLError
@@ -286,7 +289,9 @@ class AmdSmiException(Exception):  # noqa: N818 - its name
 
 
 class FakeAmdsmi:
-    """amdsmi of ROCm 6.2 and later, as far as it is used. A device is a mapping; what it lacks is not supported."""
+    """amdsmi of ROCm 6.2 and later, as far as it is used. A device is a mapping; what it lacks is
+    not supported.
+    """
 
     AmdSmiException = AmdSmiException
     AmdSmiMemoryType = types.SimpleNamespace(VRAM="VRAM")

@@ -1,6 +1,7 @@
 """Rows of tests at a limit: what is just below it, what just above, and the answer to each.
 
-A row states its figures as numbers, not by the name of the constant, so that a changed constant fails it.
+A row states its figures as numbers, not by the name of the constant, so that a changed constant
+fails it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ Row = tuple[str, Callable[..., object], tuple[object, object], tuple[object, obj
 
 
 def limits(*rows: Row) -> pytest.MarkDecorator:
-    """Parametrize a test of `ask`, `below` and `above` with rows: a name, the question, two values with answers."""
+    """Parametrize a test of `ask`, `below` and `above` with rows: a name, the question, two values
+    with answers.
+    """
     return pytest.mark.parametrize(
         ("ask", "below", "above"), [pytest.param(*row, id=name) for name, *row in rows]
     )

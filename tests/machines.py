@@ -1,8 +1,9 @@
 """Machines on which somebody types the first command, and what should happen there: a row each.
 
-What a row expects is reasoned by hand from data sheets and documentation, not copied from what the product prints. The
-rows are stand-ins: none of this has run on such a machine. tests/cli/test_machines.py builds them, and docs/generate.py
-makes a table of docs/frameworks.md from them.
+What a row expects is reasoned by hand from data sheets and documentation, not copied from what the
+product prints. The rows are stand-ins: none of this has run on such a machine.
+tests/cli/test_machines.py builds them, and docs/generate.py makes a table of docs/frameworks.md
+from them.
 """
 
 from __future__ import annotations
@@ -54,13 +55,15 @@ class Machine:
         holder: the program that holds it, where the driver names it.
         mig: whether the GPU is in MIG mode.
         container: torch of the container; empty where `make run` installs torch.
-        primus: micro-batch and batch of Primus' own configuration of Llama, where Primus is installed.
+        primus: micro-batch and batch of Primus' own configuration of Llama, where Primus is
+            installed.
         installs: the build of torch that `make run` installs.
         framework, scale, precision: what is trained; empty if nothing is.
         batch, tokens: sequences of a step, on all GPUs, and the length of each.
         compiled: whether torch.compile makes the kernels.
         memory_gb: peak of a GPU for Llama by calculation; None if no data sheet applies.
-        notes: what is said, each by a part of it; beyond that a scaled-down model is not the full one.
+        notes: what is said, each by a part of it; beyond that a scaled-down model is not the full
+            one.
         status: exit status of ./benchmark.py, given that a training succeeds.
     """
 
@@ -88,12 +91,13 @@ class Machine:
     primus: tuple[int, int] | None = None
 
 
-# What is trained at scale 1b: 8 sequences a GPU, so that 8 GPUs have 64. Llama's 1.135·10⁹ parameters take 18 bytes
-# each, 20.4 GB; the driver 1 GB; 1024 logits of 64,128 tokens 0.7 GB at 10 bytes; compiled layers keep 7 values of the
-# hidden state (2048) and 3 of the width (7168), 2 bytes each, in 16 layers: 2.35 GB a sequence (2.34 on an H200).
+# What is trained at scale 1b: 8 sequences a GPU, so that 8 GPUs have 64. Llama's 1.135·10⁹
+# parameters take 18 bytes each, 20.4 GB; the driver 1 GB; 1024 logits of 64,128 tokens 0.7 GB at 10
+# bytes; compiled layers keep 7 values of the hidden state (2048) and 3 of the width (7168), 2 bytes
+# each, in 16 layers: 2.35 GB a sequence (2.34 on an H200).
 _STATES_GB, _SEQUENCE_GB = 22.1, 2.35
-# Eager layers keep 4.3 GB a sequence, and decide how many are trained at once. Where not even one fits, one layer's
-# activations and the inputs of all others are kept: 0.4 GB.
+# Eager layers keep 4.3 GB a sequence, and decide how many are trained at once. Where not even one
+# fits, one layer's activations and the inputs of all others are kept: 0.4 GB.
 _RECOMPUTED_GB = 0.4
 _EIGHT_GB = _STATES_GB + 8 * _SEQUENCE_GB
 # Of Llama alone on an RTX 4090; of Qwen too where less is free.
@@ -133,7 +137,8 @@ MACHINES = (
         "RTX 4090, driver 550", RTX_4090, CUDA_12_6, driver="550.144.03", notes=(_TIGHT,),
         memory_gb=_STATES_GB + 4 * _RECOMPUTED_GB,
     ),
-    # CUDA 12.6 has no kernels for Blackwell, CUDA 13 needs driver 580. Two sequences fit beside the states.
+    # CUDA 12.6 has no kernels for Blackwell, CUDA 13 needs driver 580. Two sequences fit beside the
+    # states.
     Machine(
         "RTX 5090, driver 575", RTX_5090, CUDA_12_8, driver="575.57.08", memory_gb=_STATES_GB + 2 * _SEQUENCE_GB
     ),
@@ -151,8 +156,8 @@ MACHINES = (
     ),
     # CUDA 13 has no kernels for Volta, and Volta no bf16 matrix units.
     Machine("V100 32 GB", V100, CUDA_12_6, precision="fp16", memory_gb=_STATES_GB + 2 * _SEQUENCE_GB),
-    # 16 GB don't hold the states of scale 1b. Medium: 284·10⁶ parameters take 5.1 GB, 32,064 logits 0.3 GB, layers
-    # half as wide 0.59 GB for 1024 tokens.
+    # 16 GB don't hold the states of scale 1b. Medium: 284·10⁶ parameters take 5.1 GB, 32,064 logits
+    # 0.3 GB, layers half as wide 0.59 GB for 1024 tokens.
     Machine(
         "T4", T4, CUDA_13, scale="medium", batch=4, tokens=1024, precision="fp16", memory_gb=5.1 + 1 + 0.3 + 4 * 0.59,
         notes=("scale medium is trained: Llama 3.1 8B at 1b, the default on larger GPUs, takes 20.43 GB",

@@ -1,7 +1,9 @@
-"""Trainings that end in every way, as six log formats print them and as three recorders record them: a table.
+"""Trainings that end in every way, as six log formats print them and as three recorders record
+them: a table.
 
-log("megatron", "crashed") is a text; ENDINGS["crashed"] says what is right of it. recorded("record()", "crashed",
-folder) trains on the CPU and returns the Run. Equal everywhere: no random numbers.
+log("megatron", "crashed") is a text; ENDINGS["crashed"] says what is right of it.
+recorded("record()", "crashed", folder) trains on the CPU and returns the Run. Equal everywhere: no
+random numbers.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ START = datetime.datetime(2026, 5, 11, 2, 0, 0)
 
 
 class Ended(NamedTuple):
-    """What is right of an ending: the kind, the status, words of its cause, and whether a line of the log has it."""
+    """What is right of an ending: the kind, the status, words of its cause, and whether a line of
+    the log has it.
+    """
 
     kind: str
     status: str
@@ -44,7 +48,9 @@ ENDINGS = {
     "scheduler's limit": Ended("stopped", "incomplete", "DUE TO TIME LIMIT", has_line=True),
     "cut off": Ended("cut_off", "incomplete"),
 }
-"""How a training ends, and what is right of its log. A loss of NaN, from step NAN_FROM on, is no ending."""
+"""How a training ends, and what is right of its log. A loss of NaN, from step NAN_FROM on, is no
+ending.
+"""
 
 NAN_FROM = DONE // 2 + 1
 
@@ -52,7 +58,9 @@ FORMATS = ("megatron", "torchtitan", "nemo", "hf_trainer", "olmo", "deepspeed")
 """Log formats, by their names in results."""
 
 STATED = {"num_gpus": 8, "global_batch_size": 64, "sequence_length": 4096}
-"""Sizes of each of these trainings. Not every log states them all: give them where tokens are counted."""
+"""Sizes of each of these trainings. Not every log states them all: give them where tokens are
+counted.
+"""
 
 OUT_OF_MEMORY = (
     "[rank3]: Traceback (most recent call last):\n"
@@ -68,7 +76,9 @@ TIME_LIMIT = "slurmstepd: error: *** JOB 4711 ON node7 CANCELLED AT 2026-05-11T0
 
 
 class _Form(NamedTuple):
-    """How a framework prints a training: what comes first, a step, a normal end, the end by a limit of its own."""
+    """How a framework prints a training: what comes first, a step, a normal end, the end by a limit
+    of its own.
+    """
 
     head: Callable[[int], str]
     step: Callable[[int, int, float, str], str]
@@ -196,7 +206,8 @@ _FORMS = {
         None,
     ),
 }  # fmt: skip
-"""torchtitan and DeepSpeed have no limit but their number of steps, which the user then asks for."""
+"""torchtitan and DeepSpeed have no limit but their number of steps, which the user then asks for.
+"""
 
 
 def seconds_of(step: int, step_time: float = 2.0) -> float:
@@ -230,7 +241,9 @@ _LIMITS = {
     "nemo": "Time limit reached. Elapsed time is 0:10:00",
     "olmo": "Run canceled due to time limit reached",
 }
-"""What a log says of the limit that its user asked for. The Trainer of Hugging Face says nothing of it."""
+"""What a log says of the limit that its user asked for. The Trainer of Hugging Face says nothing of
+it.
+"""
 
 
 def right(form: str, ending: str) -> Ended:
@@ -261,14 +274,17 @@ RECORDED = {
     "scheduler's limit": Ended("stopped", "incomplete", TERMINATED),
     "cut off": Ended("cut_off", "incomplete"),
 }
-"""What is right of a training that is recorded: a scheduler ends it by SIGTERM; "cut off" is a journal left alone."""
+"""What is right of a training that is recorded: a scheduler ends it by SIGTERM; "cut off" is a
+journal left alone.
+"""
 
 STEPS, ENDS_AFTER = 12, 5
 """Steps that a recorded training is to do, and after which it ends otherwise."""
 
 
 def recorded(recorder: str, ending: str, folder: Path, steps: int = STEPS) -> Run:
-    """Train a layer on the CPU, and return the Run of a training that ends in this way; its file lies in the folder.
+    """Train a layer on the CPU, and return the Run of a training that ends in this way; its file
+    lies in the folder.
 
     Needs torch, and what the callbacks are of; skip where they are missing.
     """
@@ -283,7 +299,9 @@ def _loss(step: int, ending: str) -> float:
 
 
 def _end(benchmark: Benchmark, ending: str, folder: Path) -> bool:
-    """Return whether a training is over after ENDS_AFTER steps, and why it is; raises what a crash does."""
+    """Return whether a training is over after ENDS_AFTER steps, and why it is; raises what a crash
+    does.
+    """
     import torch
 
     if ending in ("complete", "NaN"):

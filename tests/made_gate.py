@@ -1,4 +1,6 @@
-"""The regression check of trainings that end in every way: what it says, as rows of a table in docs/ci-gate.md."""
+"""The regression check of trainings that end in every way: what it says, as rows of a table in
+docs/ci-gate.md.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ def of_log(form: str) -> Source:
 
 
 def of_recorder(recorder: str) -> Source:
-    """Return the source of runs that are recorded, each once, with step times of the test's own: real ones vary."""
+    """Return the source of runs that are recorded, each once, with step times of the test's own:
+    real ones vary.
+    """
     known: dict[str, Run] = {}
 
     def run(ending: str, step_time: float, folder: Path) -> Run:
@@ -95,7 +99,9 @@ def of_recorder(recorder: str) -> Source:
 
 
 def check(source: Source, ending: str, side: str, count: int, folder: Path) -> RegressionCheck:
-    """Return the check in which so many of the three runs of a side end in this way, all others with all steps."""
+    """Return the check in which so many of the three runs of a side end in this way, all others
+    with all steps.
+    """
     sides = {}
     for kind, step_times in STEP_TIMES.items():
         sides[kind] = []

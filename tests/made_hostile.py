@@ -1,6 +1,8 @@
-"""Hostile files, made when they are needed: what they state or unpack to is out of all proportion to their size.
+"""Hostile files, made when they are needed: what they state or unpack to is out of all proportion
+to their size.
 
-Each maker writes its file with this name into a directory. None writes more than 12 MB, holes of sparse files aside.
+Each maker writes its file with this name into a directory. None writes more than 12 MB, holes of
+sparse files aside.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ Pieces = Iterable[bytes | Repeated]
 
 
 def packed(path: Path, pieces: Pieces) -> None:
-    """Write pieces packed with gzip: what repeats is packed once, as a member of its own of some MiB."""
+    """Write pieces packed with gzip: what repeats is packed once, as a member of its own of some
+    MiB.
+    """
     with path.open("wb") as file:
         plain = bytearray()
         for piece in pieces:
@@ -121,7 +125,8 @@ ON = NONE * 21 + b"\1" + b"\0" * 7
 
 
 def sparse_map(count: int) -> bytes:
-    """A sparse member in the form 1.0, whose map stands before its content, with so many entries."""
+    """A sparse member in the form 1.0, whose map stands before its content, with so many entries.
+    """
     fields = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": str(1 << 62)}
     content = b"%d\n" % count + b"".join(b"%d\n1\n" % (2 * index) for index in range(count))
     content += b"\0" * (-len(content) % 512)
@@ -186,11 +191,14 @@ def wide_dictionary(path: Path, name: str = "b/logs/train.log") -> None:
 
 
 def wide_xz(content: bytes, dictionary: int = 39) -> bytes:
-    """Content in xz whose block states a dictionary by its code: of 3 GiB, or of 128 MiB (30) or 512 MiB (34)."""
+    """Content in xz whose block states a dictionary by its code: of 3 GiB, or of 128 MiB (30) or
+    512 MiB (34).
+    """
     raw = bytearray(
         lzma.compress(content, filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 16}])
     )
-    # Block header after the 12 bytes of the stream's: size, flags, filter 0x21, 1 byte of properties: the dictionary.
+    # Block header after the 12 bytes of the stream's: size, flags, filter 0x21, 1 byte of
+    # properties: the dictionary.
     assert raw[14] == 0x21
     raw[16] = dictionary
     size = (raw[12] + 1) * 4

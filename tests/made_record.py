@@ -1,4 +1,6 @@
-"""A record for tests of the site: the published rows, and five made ones whose values no source changes."""
+"""A record for tests of the site: the published rows, and five made ones whose values no source
+changes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Runs of our own making for the tests of comparisons and reports. No random numbers: equal everywhere."""
+"""Runs of our own making for the tests of comparisons and reports. No random numbers: equal
+everywhere.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,8 @@ def make_run(
 ) -> Run:
     """A run whose step times swing by 1 % around step_time after the warm-up.
 
-    Runs of two configurations differ in their first step by less than a microsecond: with equal times they would be
-    copies.
+    Runs of two configurations differ in their first step by less than a microsecond: with equal
+    times they would be copies.
     """
     times = [
         *warmup,
@@ -126,7 +128,8 @@ def comparison(*groups: Run | tuple[Run, ...], **options: object) -> Comparison:
 
 
 HOSTILE = "\x1b[31mEvil\x1b[0m \x1b]0;title\x07|`<script>alert(1)</script> [bold]x[/bold] $a$ _b_ **c** \u202egnp.exe\n# d"
-"""Colors, a window title, a table's border, markup of four kinds, text turned around, a new line."""
+"""Colors, a window title, a table's border, markup of four kinds, text turned around, a new line.
+"""
 
 
 def said(run, *parts: str) -> bool:

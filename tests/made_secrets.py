@@ -9,7 +9,8 @@ _CHANCE = random.Random(32)
 
 
 def _letters(count: int, alphabet: str = string.ascii_letters + string.digits) -> str:
-    """Return letters with a digit and both cases among the last, as what a program draws has them."""
+    """Return letters with a digit and both cases among the last, as what a program draws has them.
+    """
     return (
         "".join(_CHANCE.choice(alphabet) for _ in range(count - 3))
         + "a7Z"[: 3 if alphabet[-1] == "9" else 0]

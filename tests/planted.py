@@ -1,7 +1,9 @@
 # ruff: noqa: E501 - a row of a table is a line
-"""Secrets in the forms in which logs, commands, labels and environments have them, and what only looks like one.
+"""Secrets in the forms in which logs, commands, labels and environments have them, and what only
+looks like one.
 
-Written as the examples of tprimat/redaction/forms.py are: the secrets between « and », what a program draws as <hex:40>.
+Written as the examples of tprimat/redaction/forms.py are: the secrets between « and », what a
+program draws as <hex:40>.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A stand-in for an installation of Primus: its paths, its YAML structure, its launchers, and a trainer
-that prints lines in its dialects. All figures are made up.
+"""A stand-in for an installation of Primus: its paths, its YAML structure, its launchers, and a
+trainer that prints lines in its dialects. All figures are made up.
 
 The trainer does what the environment says:
 
@@ -415,7 +415,9 @@ def experiment(
 
 
 def environment(folder: Path, tree: Path, **more: str) -> dict[str, str]:
-    """Environment variables for a training by the stand-in; its `python3` is the one that runs the tests."""
+    """Environment variables for a training by the stand-in; its `python3` is the one that runs the
+    tests.
+    """
     programs = folder / "programs"
     programs.mkdir(exist_ok=True)
     for name in ("python3", "python"):

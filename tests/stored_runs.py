@@ -27,7 +27,9 @@ def written(path: Path, content: bytes | str) -> Path:
 
 
 def series(times: Sequence[float | None], **changes) -> dict[str, tuple]:
-    """The series of a run with these step times, one record a step; what isn't given in `changes` is unknown."""
+    """The series of a run with these step times, one record a step; what isn't given in `changes`
+    is unknown.
+    """
     count = len(times)
     unknown = dict.fromkeys(SERIES, (None,) * count)
     known = {

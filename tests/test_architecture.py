@@ -31,8 +31,8 @@ BASE = {
     "text",
 }
 BASE |= {"units"}
-# What each directory of tprimat/ may import besides BASE and itself. Readers and checks don't know each other, so that
-# no check depends on where a run came from.
+# What each directory of tprimat/ may import besides BASE and itself. Readers and checks don't know
+# each other, so that no check depends on where a run came from.
 MAY_IMPORT = {
     "results": set(),
     "catalog": {"results"},
@@ -109,12 +109,15 @@ FRAMEWORK_ROWS = {
     ),
     *(f"tprimat.frameworks.{name}" for name in _ROWS),
 }
-"""Tables of frameworks and their defaults, from which options and their help are made: data, no behaviour."""
+"""Tables of frameworks and their defaults, from which options and their help are made: data, no
+behaviour.
+"""
 LONGEST_FILE = 480
 """Lines; one that passes some 300 has probably found a second job."""
 MOST_NAMES, MOST_NAMES_PER_STATEMENT = 120_900, 3.11
-"""Size and density of tprimat/, counted in the syntax tree: line breaks don't matter. Both only fall; a change
-that needs more names raises the first, and its commit says what they bought."""
+"""Size and density of tprimat/, counted in the syntax tree: line breaks don't matter. Both only
+fall; a change that needs more names raises the first, and its commit says what they bought.
+"""
 PLACES = {
     "attention": (
         r"\"attention\"|--attention|(request|requested|options)\.attention\b|\bATTENTION\b|\battention(=|: str)",
@@ -126,7 +129,9 @@ PLACES = {
         31,
     ),
 }
-"""Settings, how code names them, and the files of tprimat/ that may: a new setting is a row and few of these."""
+"""Settings, how code names them, and the files of tprimat/ that may: a new setting is a row and few
+of these.
+"""
 BROAD_CATCHES = 4
 """Places that catch Exception, each with its reason: see CONTRIBUTING.md."""
 
@@ -221,7 +226,8 @@ def test_imports_go_one_way():
 
 def test_no_two_files_import_each_other():
     there = {module_of(path) for path in modules()}
-    # A file imports its own package's __init__ whenever it is imported; that is Python's doing, not a circle of ours.
+    # A file imports its own package's __init__ whenever it is imported; that is Python's doing, not
+    # a circle of ours.
     imports = {
         module_of(path): {module for module, _ in own_imports(path, there)} - {module_of(path)}
         for path in modules()
@@ -230,7 +236,9 @@ def test_no_two_files_import_each_other():
 
 
 def circles(imports: dict[str, set[str]]) -> list[list[str]]:
-    """Groups of modules that reach each other: what is left when modules that nobody waits for are taken away."""
+    """Groups of modules that reach each other: what is left when modules that nobody waits for are
+    taken away.
+    """
     left = {module: set(others) for module, others in imports.items()}
     while True:
         done = {module for module, others in left.items() if not others & left.keys()}
@@ -323,7 +331,8 @@ def test_exceptions_are_caught_by_name():
 
 
 def test_only_one_lightning_is_used():
-    # lightning.pytorch and pytorch_lightning have separate classes: a callback of one is none of the other.
+    # lightning.pytorch and pytorch_lightning have separate classes: a callback of one is none of
+    # the other.
     uses = {
         name_of(path): [module.split(".")[0] for module, _ in imported(path)] for path in own_code()
     }
@@ -435,7 +444,8 @@ def test_every_module_is_used():
     for path in own_code():
         used |= {name for name, _ in imported(path) if not module_of(path).startswith(name)}
         used |= {name.rpartition(".")[0] for name, _ in imported(path)}
-        # Tables and child processes name a module as a string: "megatron", "tprimat.frameworks.fsdp.loop".
+        # Tables and child processes name a module as a string: "megatron",
+        # "tprimat.frameworks.fsdp.loop".
         strings = {
             node.value
             for node in ast.walk(tree(path))

@@ -1,4 +1,6 @@
-"""Runs that misbehave under `benchmark`: each ends with its whole group, and what it left is kept and shown."""
+"""Runs that misbehave under `benchmark`: each ends with its whole group, and what it left is kept
+and shown.
+"""
 
 from __future__ import annotations
 

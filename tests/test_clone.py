@@ -1,4 +1,6 @@
-"""A stranger's way in: clone, install the analysis tier, run the README's example, then `pip install`."""
+"""A stranger's way in: clone, install the analysis tier, run the README's example, then `pip
+install`.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +100,9 @@ def test_c1_the_readmes_examples_run(clone, python, tmp_path, is_bare):
 
 @pytest.fixture(scope="module")
 def installed(clone, python):
-    """The environment with the package itself, and pandas, in it; the tests that need neither come first."""
+    """The environment with the package itself, and pandas, in it; the tests that need neither come
+    first.
+    """
     said(python, "-m", "pip", "install", "-qq", ".[pandas]", "-c", "constraints.txt", cwd=clone)
     return python
 

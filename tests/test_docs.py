@@ -1,7 +1,9 @@
-"""The pages of docs/: every command in them exists, those marked quick are run, and the site builds.
+"""The pages of docs/: every command in them exists, those marked quick are run, and the site
+builds.
 
-Blocks are marked as in the README (see test_readme.py); `quick: torch` marks one that PyTorch is needed for.
-A ```text block after a block that was run holds lines that the program must have printed.
+Blocks are marked as in the README (see test_readme.py); `quick: torch` marks one that PyTorch is
+needed for. A ```text block after a block that was run holds lines that the program must have
+printed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""How a run ended: one function for logs and recordings, five answers, and the status that follows."""
+"""How a run ended: one function for logs and recordings, five answers, and the status that follows.
+"""
 
 from __future__ import annotations
 

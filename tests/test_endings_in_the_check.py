@@ -1,4 +1,6 @@
-"""The regression check of trainings that end in every way, in six log formats and by three recorders."""
+"""The regression check of trainings that end in every way, in six log formats and by three
+recorders.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,17 @@ RIGHT = {
     ("NaN", 1): AT_BEST,
     ("NaN", RUNS): AT_BEST,
 }
-"""Answer, status without and with --fail-on-inconclusive, and whether it can be a baseline: by ending and runs."""
+"""Answer, status without and with --fail-on-inconclusive, and whether it can be a baseline: by
+ending and runs.
+"""
 
 CAUSES = {"crashed": "out of memory", "NaN": "loss is not a number from step "}
 KEEP = "keep the candidate's results as the next baseline"
 
 BY_THEIR_STEPS = ("torchtitan", "deepspeed")
-"""Formats whose only limit of one's own is the number of steps: with another one it is another configuration."""
+"""Formats whose only limit of one's own is the number of steps: with another one it is another
+configuration.
+"""
 
 
 def held(source, side, folder):

@@ -1,4 +1,6 @@
-"""What a person meets who starts a command: from anywhere, wrongly, too old, without a package, at a fault."""
+"""What a person meets who starts a command: from anywhere, wrongly, too old, without a package, at
+a fault.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def start(*command: object, cwd: Path, **environment: str) -> subprocess.Complet
 
 @pytest.fixture
 def broken_package(tmp_path):
-    """Puts a module that ends with an error before the installed one: broken_package("rich", "1 / 0")."""
+    """Puts a module that ends with an error before the installed one: broken_package("rich", "1 /
+    0").
+    """
 
     def put(name: str, code: str) -> str:
         folder = tmp_path / "broken"
@@ -210,7 +214,9 @@ def clone(tmp_path_factory):
 
 @pytest.fixture
 def own_environment(clone):
-    """Makes .venv of the clone: a link to the environment of this test, or a program that says how it is started."""
+    """Makes .venv of the clone: a link to the environment of this test, or a program that says how
+    it is started.
+    """
     made = clone / ".venv"
 
     def make(*, real: bool) -> None:
@@ -244,7 +250,8 @@ WORDS = {
     sys.platform == "win32", reason="a shell script stands for the environment's Python"
 )
 class TestOwnEnvironment:
-    """README's commands after README's setup: `python3` has no package, the clone's .venv has them."""
+    """README's commands after README's setup: `python3` has no package, the clone's .venv has them.
+    """
 
     @pytest.mark.parametrize("name", COMMANDS)
     def test_c1_every_command_goes_on_there(self, bare_python, clone, own_environment, name):

@@ -1,4 +1,6 @@
-"""The checks of a GPU's first minutes, where there is no GPU: with a stand-in, made-up tools and made-up failures."""
+"""The checks of a GPU's first minutes, where there is no GPU: with a stand-in, made-up tools and
+made-up failures.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +106,9 @@ class FakeTorch:
 
 @pytest.fixture
 def on_a_gpu(report, monkeypatch):
-    """Reports that hold the CPU for an H100, so that the branches for a GPU run; the sizes are small."""
+    """Reports that hold the CPU for an H100, so that the branches for a GPU run; the sizes are
+    small.
+    """
     device_module = sys.modules["gpu_checks.device"]
     monkeypatch.setattr(sys.modules["gpu_checks.compute"], "SIZES", (64,))
     monkeypatch.setattr(sys.modules["gpu_checks.compute"], "COMPARED_SIZE", 64)
@@ -470,7 +474,9 @@ class TestBudget:
 
 
 class TestEnergy:
-    """A training of ten seconds at 600 W between idle times at 70 W, by a counter that is read five times a second."""
+    """A training of ten seconds at 600 W between idle times at 70 W, by a counter that is read five
+    times a second.
+    """
 
     @pytest.fixture
     def samples(self, first_gpu_run):

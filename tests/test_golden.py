@@ -1,4 +1,5 @@
-"""What the product does, against what it did when tests/golden was written: see the README there."""
+"""What the product does, against what it did when tests/golden was written: see the README there.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ ONE_IN = 8
 """So many samples for one that is read here: the smallest, the ninth by size, and so on."""
 SHOWN = 12
 OF_TRAININGS = {"dry_run", "machines", "options"}
-"""Groups whose machines see the packages that are installed: they are recorded with those of requirements.txt."""
+"""Groups whose machines see the packages that are installed: they are recorded with those of
+requirements.txt.
+"""
 
 
 def differences(before, now):

@@ -1,9 +1,10 @@
 """Every `hint:` and `Next:` works when typed: it is taken from what a command prints, and done.
 
-A situation is a command line that prints advice, and how the advice is followed: the words in braces are groups of the
-advice as it was printed. What it asks the user for (RESULT, PRECISION, USD …) is filled in by the table; trainings and
-jobs are dry runs. The same advice may not be printed again. What the golden files and docs show is compared with the
-same patterns, and each option that a text of the package names with the parser of its command.
+A situation is a command line that prints advice, and how the advice is followed: the words in
+braces are groups of the advice as it was printed. What it asks the user for (RESULT, PRECISION, USD
+…) is filled in by the table; trainings and jobs are dry runs. The same advice may not be printed
+again. What the golden files and docs show is compared with the same patterns, and each option that
+a text of the package names with the parser of its command.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class Situation(NamedTuple):
 
     Attributes:
         first: the command line.
-        advice: a pattern of all of the text after `hint:`, `Next:` or `note:`; its groups are used in `then`.
+        advice: a pattern of all of the text after `hint:`, `Next:` or `note:`; its groups are used
+            in `then`.
         then: the command line that follows the advice; {first} is the first one.
         status: with which that ends.
         filled: what stands for the words of the advice that the user is asked for.
@@ -333,7 +335,9 @@ NO_COMMAND = {
     r"check the log and configuration of .+, then import it again": "a file to look at",
     r"pip install -r (?:\S*/)?requirements(?:-analysis)?\.txt": "a download: the file is there, see the test below",
 }
-"""Advice of golden files and docs that names no command of ours, or that can't be followed here, and why."""
+"""Advice of golden files and docs that names no command of ours, or that can't be followed here,
+and why.
+"""
 
 
 def files() -> dict[str, str]:
@@ -388,7 +392,9 @@ def files() -> dict[str, str]:
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """A directory with the files, in which the installed command runs on a terminal that breaks no line."""
+    """A directory with the files, in which the installed command runs on a terminal that breaks no
+    line.
+    """
     for name, text in files().items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -418,7 +424,9 @@ def typed(line: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
 
 
 def advice(output: str) -> list[str]:
-    """Return the texts after `hint:`, `Next:` and `note:` of what a command printed, each in one line."""
+    """Return the texts after `hint:`, `Next:` and `note:` of what a command printed, each in one
+    line.
+    """
     found: list[str] = []
     is_open = False
     for line in output.splitlines():
@@ -479,7 +487,9 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def whole(text: str, others: list[str]) -> str:
-    """Return a text of which a golden file keeps the beginning, with the end of another, by its length and hash."""
+    """Return a text of which a golden file keeps the beginning, with the end of another, by its
+    length and hash.
+    """
     cut = re.fullmatch(r"(.*)… <(\d+) characters, sha256 (\w+)>", text)
     if cut is None:
         return text
@@ -494,7 +504,8 @@ def whole(text: str, others: list[str]) -> str:
 
 
 def installed(pattern: str) -> str:
-    """Return a pattern that takes the words of a clone too: ./benchmark.py for tprimat benchmark."""
+    """Return a pattern that takes the words of a clone too: ./benchmark.py for tprimat benchmark.
+    """
     pattern = pattern.replace("tprimat benchmark", r"(?:tprimat benchmark|\./benchmark\.py)")
     return pattern.replace("tprimat ", "(?:python3 -m )?tprimat ").replace(
         r"(?:(?:python3 -m )?tprimat", "(?:tprimat"
@@ -518,8 +529,8 @@ def test_c1_all_that_is_shown_is_tried_or_names_no_command():
     assert len(texts) > 50
 
 
-# What the package says, from its source: each option in a text belongs to the command that the text names, or to one of
-# those that the folder serves.
+# What the package says, from its source: each option in a text belongs to the command that the text
+# names, or to one of those that the folder serves.
 SERVED = {
     "frameworks": ("benchmark", "run-primus", "primus-config"),
     "measure": ("benchmark", "run-primus"),
@@ -554,7 +565,8 @@ def _text(node: ast.AST) -> str:
 
 
 def _hints() -> Iterator[tuple[Path, int, str]]:
-    """Yield the texts of hint=, of variables called so, and all that name a command with an option."""
+    """Yield the texts of hint=, of variables called so, and all that name a command with an option.
+    """
     for path in sorted((REPOSITORY / "tprimat").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             is_hint = isinstance(node, ast.keyword) and node.arg in ("hint", "advice", "next_step")

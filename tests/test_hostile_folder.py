@@ -1,7 +1,9 @@
-"""Somebody's folder as the current directory: nothing in it is imported, executed or used as configuration.
+"""Somebody's folder as the current directory: nothing in it is imported, executed or used as
+configuration.
 
-It holds logs, and beside them a module of the name of every module there is, which hands on to the real one, settings
-of matplotlib and git, programs, and pipes. Each module and program leaves its name in a file.
+It holds logs, and beside them a module of the name of every module there is, which hands on to the
+real one, settings of matplotlib and git, programs, and pipes. Each module and program leaves its
+name in a file.
 """
 
 from __future__ import annotations
@@ -171,7 +173,8 @@ def ways(
         return ["-m", "tprimat", command], ["-m", "probe"], {"PYTHONPATH": str(REPOSITORY)}
     entry_point = folder.outside / "bin" / "tprimat"
     entry_point.write_text(ENTRY_POINT, encoding="utf-8")
-    # The empty entry at the end is the current directory, where Python looks for what it imports before us.
+    # The empty entry at the end is the current directory, where Python looks for what it imports
+    # before us.
     variables = {"PYTHONPATH": f"{REPOSITORY}{os.pathsep}"}
     return [entry_point, command], [folder.outside / "probe.py"], variables
 

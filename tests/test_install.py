@@ -1,4 +1,6 @@
-"""Requirements and set-up: containers keep what they have, comparing needs no torch, the constraints fit."""
+"""Requirements and set-up: containers keep what they have, comparing needs no torch, the
+constraints fit.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ def container(tmp_path):
 
 
 def to_install(python: Path, *arguments: str) -> dict[str, str]:
-    """What pip would install: name -> version. Raises CalledProcessError, with pip's words, when it can't."""
+    """What pip would install: name -> version. Raises CalledProcessError, with pip's words, when it
+    can't.
+    """
     done = subprocess.run(
         [
             sys.executable,
@@ -175,7 +179,9 @@ class TestSetUp:
 
     @pytest.fixture
     def smi(self, make_venv, monkeypatch):
-        """A Linux machine of a kind of processor, whose nvidia-smi prints this of drivers and compute capabilities."""
+        """A Linux machine of a kind of processor, whose nvidia-smi prints this of drivers and
+        compute capabilities.
+        """
 
         def make(answer, machine="x86_64", system="linux", listed=True):
             def output(command):
@@ -336,7 +342,8 @@ class TestSetUp:
     def test_every_gpu_of_the_catalog_gets_a_build_with_kernels_for_it(
         self, make_venv, smi, driver
     ):
-        # PyTorch's CUDA support matrix, Linux: releases 2.12 and 2.13, and for 12.8 the last one that has it, 2.11.
+        # PyTorch's CUDA support matrix, Linux: releases 2.12 and 2.13, and for 12.8 the last one
+        # that has it, 2.11.
         builds = {
             "cu126": (525, (5.0, 6.0, 7.0, 7.5, 8.0, 8.6, 9.0)),
             "cu128": (570, (7.5, 8.0, 8.6, 9.0, 10.0, 12.0)),

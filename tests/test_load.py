@@ -12,7 +12,8 @@ from tool_modules import load_tool
 @pytest.mark.reliability
 @pytest.mark.parametrize("case", ["results", "page", "steps", "log", "watch", "files", "trace"])
 def test_a_case_keeps_its_bounds(case, tmp_path, repository):
-    # By a small process of its own: what a command takes counts from the size of the process that starts it.
+    # By a small process of its own: what a command takes counts from the size of the process that
+    # starts it.
     words = [
         sys.executable,
         str(repository / "tools" / "load.py"),

@@ -1,4 +1,6 @@
-"""JSON nested without end, wherever JSON from outside is decoded: an error or nothing, never the end of the command."""
+"""JSON nested without end, wherever JSON from outside is decoded: an error or nothing, never the
+end of the command.
+"""
 
 from __future__ import annotations
 

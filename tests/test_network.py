@@ -1,4 +1,6 @@
-"""Nothing is sent anywhere: commands work without a network, and try no connection where there is one."""
+"""Nothing is sent anywhere: commands work without a network, and try no connection where there is
+one.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from tprimat.store import store
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="network namespaces are Linux's")
 SMALL = ("--model", "llama", "--steps", "4", "--telemetry", "on")
 
-# Started with each Python below a command: it notes every address that a socket is connected to or sends to.
+# Started with each Python below a command: it notes every address that a socket is connected to or
+# sends to.
 AUDIT = """
 import os, sys
 def note(event, arguments):
@@ -30,7 +33,9 @@ sys.addaudithook(note)
 
 @pytest.fixture(scope="module")
 def alone():
-    """What starts a command without any network, the loopback device down; skips where that isn't permitted."""
+    """What starts a command without any network, the loopback device down; skips where that isn't
+    permitted.
+    """
     for command in (["unshare", "-n"], ["unshare", "-rn"]):
         if (
             shutil.which("unshare")

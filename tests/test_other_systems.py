@@ -1,4 +1,5 @@
-"""The analysis tier on Windows and macOS: modules that are missing, forms of paths, names of files."""
+"""The analysis tier on Windows and macOS: modules that are missing, forms of paths, names of files.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Patterns for texts that others write: a text twice as long takes twice the work, counted and not timed."""
+"""Patterns for texts that others write: a text twice as long takes twice the work, counted and not
+timed.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,11 @@ codes, parser, fits = pumping.codes, pumping.parser, pumping.fits
 
 
 class Work:
-    """A backtracking matcher as `re` is one, without its shortcuts, that counts the characters it looks at.
+    """A backtracking matcher as `re` is one, without its shortcuts, that counts the characters it
+    looks at.
 
-    With `bound`, more repetitions than so many count as one more: a repeat of up to 400 is as linear as one of up to 4.
+    With `bound`, more repetitions than so many count as one more: a repeat of up to 400 is as
+    linear as one of up to 4.
     """
 
     def __init__(self, pattern: re.Pattern[Any], text: Any, bound: int | None = None) -> None:
@@ -52,7 +56,9 @@ class Work:
         return next(self._ends(nodes, node, place), None) is not None
 
     def _ends(self, nodes: list[Any], node: int, place: int) -> Iterator[int]:
-        """Yield where the nodes from one on may end that begin at a place, in the order in which they are tried."""
+        """Yield where the nodes from one on may end that begin at a place, in the order in which
+        they are tried.
+        """
         if node == len(nodes):
             yield place
             return
@@ -94,7 +100,9 @@ class Work:
     def _repeats(
         self, inner: list[Any], least: int, most: int, place: int, *, lazy: bool
     ) -> Iterator[int]:
-        """Yield the ends of a repeat, the longest or the shortest first; of one of groups, those of every group."""
+        """Yield the ends of a repeat, the longest or the shortest first; of one of groups, those of
+        every group.
+        """
         if len(inner) > 1 or inner[0][0] in (
             codes.BRANCH,
             codes.SUBPATTERN,

@@ -1,4 +1,6 @@
-"""`import tprimat`: load, read_log, compare; their tables and pages; `tprimat export`, which writes the same table."""
+"""`import tprimat`: load, read_log, compare; their tables and pages; `tprimat export`, which writes
+the same table.
+"""
 
 from __future__ import annotations
 

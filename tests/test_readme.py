@@ -1,4 +1,5 @@
-"""The README's commands: run where the README marks them so, and checked against the programs everywhere.
+"""The README's commands: run where the README marks them so, and checked against the programs
+everywhere.
 
 A ```bash block is preceded by a comment that says what becomes of it:
 
@@ -172,7 +173,9 @@ def block_id(block: Block) -> str:
 
 
 def run_block(block: Block, folder: Path, *, python: Path) -> subprocess.CompletedProcess[str]:
-    """Runs a block with bash in a directory, `python3` and the scripts being those of an environment."""
+    """Runs a block with bash in a directory, `python3` and the scripts being those of an
+    environment.
+    """
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
     # Bash stops at the first line that fails, as a person would.
     return subprocess.run(

@@ -58,7 +58,8 @@ def test_a_key_of_several_lines_leaves_as_many():
         ("my_secret=" + "x" * 7, "my_secret=" + "x" * 8),
         ("key: " + "a" * 31, "key: " + "a" * 32),
         ("key: " + "aB3" * 5, "key: " + "aB3" * 5 + "a"),
-        # Parts of more than four characters on average, or of more than three in both cases, are a name's.
+        # Parts of more than four characters on average, or of more than three in both cases, are a
+        # name's.
         ("key: abcdefgh1jklmnop", "key: abcdefg1hijklmn2"),
         ("key: Abcdef1Ghijkl2Mn", "key: Abcdef1Ghijk2Mn3"),
         ("--db-pass x", "--db-pass 1"),
@@ -176,7 +177,8 @@ def test_x0_a_harmless_text_is_unharmed(text):
 
 
 def test_x7_kinds_are_known_by_rows_of_their_own():
-    # Every detector of detect-secrets that isn't one of entropy, of addresses, or of values that have a name.
+    # Every detector of detect-secrets that isn't one of entropy, of addresses, or of values that
+    # have a name.
     named = " ".join(form.source for form in FORMS)
     for kind in (
         "PrivateKey",

@@ -1,4 +1,6 @@
-"""The commands that users of the older tools type, as their documents write them: each is here, with its options."""
+"""The commands that users of the older tools type, as their documents write them: each is here,
+with its options.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ TYPED = {
     "./run_benchmark.sh --disk --batch-size 8 --seq-len 512 --d-model 2048 --nhead 32 "
     "--num-encoder-layers 24 --num-decoder-layers 24 --dim-feedforward 8192": "benchmark",
 }
-"""As the documents write them, and the command of `tprimat` that each starts; `pretrain` is a script of its own."""
+"""As the documents write them, and the command of `tprimat` that each starts; `pretrain` is a
+script of its own.
+"""
 
 NOT_OURS = re.compile(r"run_pretrain\.sh|^(?:chmod|cp|cat|ls|open) ")
 """Primus' own script, and what a shell does with files."""
@@ -73,7 +77,9 @@ NOT_OURS = re.compile(r"run_pretrain\.sh|^(?:chmod|cp|cat|ls|open) ")
 
 @pytest.fixture(scope="module")
 def arguments_of(tmp_path_factory):
-    """What a script in this clone would give to tprimat: a Python that prints its arguments takes the place of ours."""
+    """What a script in this clone would give to tprimat: a Python that prints its arguments takes
+    the place of ours.
+    """
     python = tmp_path_factory.mktemp("bin") / "python"
     python.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     python.chmod(0o755)

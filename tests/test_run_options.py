@@ -1,4 +1,6 @@
-"""The options of `make run`: two setups that differ honestly on any CPU, with runs enough for an interval."""
+"""The options of `make run`: two setups that differ honestly on any CPU, with runs enough for an
+interval.
+"""
 
 from __future__ import annotations
 

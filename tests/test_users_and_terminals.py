@@ -48,7 +48,9 @@ def _warm_up(folder: Path) -> None:
 def said_by(
     user: int, folder: Path, *words: str, umask: int = 0o022, **settings: str
 ) -> tuple[int, str]:
-    """Run a command as another user, in a process that has loaded its parts; return its status and what it prints."""
+    """Run a command as another user, in a process that has loaded its parts; return its status and
+    what it prints.
+    """
     if os.geteuid() != 0:
         pytest.skip("only root may become another user")
     output = folder.parent / f"{folder.name}-said-{user}"
@@ -130,7 +132,8 @@ class TestAnotherUser:
         assert (shared / "output" / "comparison_report.html").stat().st_uid == NOBODY
 
     def test_two_users_in_one_directory(self, shared, log):
-        """Whose umask keeps others out, keeps them out of writing; what one may read, they compare."""
+        """Whose umask keeps others out, keeps them out of writing; what one may read, they compare.
+        """
         shared.chmod(0o777)
         assert (
             said_by(NOBODY, shared, "read", "train.log", "--output-dir", "output")[0]

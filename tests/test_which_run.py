@@ -1,4 +1,6 @@
-"""Which logs are of one training: repetitions are runs of their own, processes of one training are not."""
+"""Which logs are of one training: repetitions are runs of their own, processes of one training are
+not.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def loaded(*names):
 
 
 def megatron(times, begin=BEGIN, zone="", losses=None) -> str:
-    """Return a log of Megatron's with these step times, s; each line has the time of its step's end."""
+    """Return a log of Megatron's with these step times, s; each line has the time of its step's
+    end.
+    """
     now, lines = begin, []
     for step, seconds in enumerate(times, 1):
         now += datetime.timedelta(seconds=seconds)
@@ -105,7 +109,9 @@ class TestRepetitions:
     def test_i8_what_begins_after_another_has_ended_is_another_run(
         self, after, runs, zone, tmp_path
     ):
-        """40 steps of 5 s take 200 s. Times that differ by nothing but the date are of one training until then."""
+        """40 steps of 5 s take 200 s. Times that differ by nothing but the date are of one training
+        until then.
+        """
         (tmp_path / "a.log").write_text(megatron([5.0] * 40, zone=zone))
         (tmp_path / "b.log").write_text(
             megatron([5.0] * 40, BEGIN + datetime.timedelta(seconds=after), zone)
@@ -122,7 +128,9 @@ class TestRepetitions:
         assert len(loaded(tmp_path)[0]) == runs
 
     def test_i8_one_seed_and_one_printed_total_are_no_single_training(self, tmp_path):
-        """LitGPT prints neither dates nor names: the step times differ, which one process prints once."""
+        """LitGPT prints neither dates nor names: the step times differ, which one process prints
+        once.
+        """
         for name, seed in (("a", 1), ("b", 2)):
             (tmp_path / f"{name}.log").write_text(litgpt(varied(seed=seed, seconds=0.5), 20.0))
         assert len(loaded(tmp_path)[0]) == 2

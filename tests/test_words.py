@@ -1,4 +1,6 @@
-"""Plain English in what users read: no page, --help, comparison or text in the code has an expression to avoid."""
+"""Plain English in what users read: no page, --help, comparison or text in the code has an
+expression to avoid.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,9 @@ KEPT = {
     "unknown: the file has the figure alone",
     "whole batches, data included, a mean of a window of them; the first ones are left out",
 }
-"""AMD's and torchtitan's own terms, and step timer scopes of result files, by which a comparison knows equal timers,
-and names of CPUs."""
+"""AMD's and torchtitan's own terms, and step timer scopes of result files, by which a comparison
+knows equal timers, and names of CPUs.
+"""
 
 
 def avoided(text: str) -> list[str]:
@@ -70,7 +73,9 @@ def test_help(command):
 
 
 def texts(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield line and text of each string below a node that is no docstring, with {} for the values in it."""
+    """Yield line and text of each string below a node that is no docstring, with {} for the values
+    in it.
+    """
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Constant) and isinstance(child.value, str):
             yield child.lineno, child.value
@@ -137,7 +142,9 @@ def test_comparisons_of_results(samples, tmp_path):
 
 SAMPLES = REPOSITORY.parent / "shared" / "samples"
 LOGS = sorted(path.name for path in SAMPLES.glob("*/") if path.name not in ("results", "traces"))
-"""Directories of logs by framework; results are compared above, and profiler traces take minutes to reject."""
+"""Directories of logs by framework; results are compared above, and profiler traces take minutes to
+reject.
+"""
 
 
 @pytest.mark.skipif(not LOGS, reason="the directory of real samples does not lie beside this clone")

@@ -156,7 +156,9 @@ class TestSteps:
         ids=["failed", "stopped", "cut off", "NaN"],
     )
     def test_e1_only_what_passed_becomes_the_baseline(self, clone, fields, status, is_first):
-        """In the reusable workflow, which fails for a failure and keeps the rest as a part of the record."""
+        """In the reusable workflow, which fails for a failure and keeps the rest as a part of the
+        record.
+        """
         nights = ["2-1"] if is_first else ["1-1", "2-1"]
         for number in nights:
             how = fields if number == "2-1" else {}

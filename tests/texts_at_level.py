@@ -1,4 +1,6 @@
-"""Prints the texts of reports at a level as JSON: `python texts_at_level.py 0.9` (report/test_confidence.py)."""
+"""Prints the texts of reports at a level as JSON: `python texts_at_level.py 0.9`
+(report/test_confidence.py).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ import sys
 
 from tprimat.analysis import intervals
 
-# Texts that are constants of modules are made from the level, so it is set before these are imported.
+# Texts that are constants of modules are made from the level, so it is set before these are
+# imported.
 intervals.CONFIDENCE = float(sys.argv[1])
 
 import screens

@@ -81,7 +81,8 @@ def measured_once(folder: Path, words: list[str]) -> str:
 def install(monkeypatch, folder: Path) -> None:
     """Make it the only framework, on a CPU, in a directory.
 
-    The file `switch` there says what happens: "broken MICRO RECOMPUTATION PROCESSES", "cut …", "killed …",
+    The file `switch` there says what happens: "broken MICRO RECOMPUTATION PROCESSES", "cut …",
+        "killed …",
     "memory MICRO". Each training adds its label to the file `started`.
     """
     monkeypatch.chdir(folder)

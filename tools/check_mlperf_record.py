@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Compute the speeds and times in published/mlcommons again from clones of the results, without any code of ours.
+"""Compute the speeds and times in published/mlcommons again from clones of the results, without any
+code of ours.
 
     tools/check_mlperf_record.py training_results_v4.1 training_results_v5.0 training_results_v5.1
 
-Only the :::MLLOG lines of each log are read. The speed of a set is all steps of its runs that reached the target, per
-second of their blocks, evaluations left out. The status is 1 if a value is more than 0.2% off or a set has no row.
+Only the :::MLLOG lines of each log are read. The speed of a set is all steps of its runs that
+reached the target, per second of their blocks, evaluations left out. The status is 1 if a value is
+more than 0.2% off or a set has no row.
 """
 
 from __future__ import annotations
@@ -133,7 +135,9 @@ def measure(benchmark: str, logs: list[str], scaling: float, num_gpus: int) -> d
 
 
 def run_of(text: str, benchmark: str) -> dict:
-    """Return what the events of a log say of its run: batch, steps, seconds of training and of the whole."""
+    """Return what the events of a log say of its run: batch, steps, seconds of training and of the
+    whole.
+    """
     events = []
     for match in re.finditer(r":::MLLOG (\{.*)", text):
         try:

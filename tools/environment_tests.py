@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Run tests in environments of their own: without PyTorch, with further frameworks, with older versions of Lightning.
+"""Run tests in environments of their own: without PyTorch, with further frameworks, with older
+versions of Lightning.
 
     environment_tests.py analysis [--oldest]    the analysis tier on the oldest and newest Python here (.venv-3.10, …)
     environment_tests.py frameworks [PYTEST…]   accelerate and DeepSpeed; what is missing fails (.venv-frameworks)
@@ -37,10 +38,14 @@ LIGHTNING_TESTS = (
     "test_ranks.py",
 )
 NOT_SLOW = ("-r", "fE", "-m", "not (slow or reliability or browser or slurm)")
-"""What is marked builds environments, tests signals or needs servers; once, in the main environment, is enough."""
+"""What is marked builds environments, tests signals or needs servers; once, in the main
+environment, is enough.
+"""
 
 NO_HANGS = ("--timeout", "900", "--max-worker-restart", "2")
-"""A test that takes 15 minutes fails. One that ends its worker is repeated, in a new worker, without end."""
+"""A test that takes 15 minutes fails. One that ends its worker is repeated, in a new worker,
+without end.
+"""
 
 LIGHTNING_VERSIONS = ("2.2.5", "2.4.0")
 """The oldest that requirements.txt admits, and the one of NeMo's containers."""
@@ -67,7 +72,9 @@ def made(python: str, folder: Path, *options: str) -> Path | None:
 
 
 def analysis(arguments: list[str]) -> int:
-    """Test the analysis tier on the oldest and the newest Python; a run in which most tests were skipped fails."""
+    """Test the analysis tier on the oldest and the newest Python; a run in which most tests were
+    skipped fails.
+    """
     found = interpreters.find()
     if not found:
         print("error: no Python 3.10 to 3.13 was found: put one on the PATH as python3.10 to python3.13",
@@ -114,7 +121,8 @@ def frameworks(arguments: list[str]) -> int:
         return 2
     # ninja, which DeepSpeed builds with, may lie in this environment alone.
     path = os.pathsep.join([str(python.parent), os.environ.get("PATH", "")])
-    # Two runs at a time, each with a thread a process; each worker gets the next long one when it is done.
+    # Two runs at a time, each with a thread a process; each worker gets the next long one when it
+    # is done.
     workers = ("-n", "2", "--maxschedchunk", "1")
     return pytest(
         python,
@@ -158,7 +166,9 @@ def constraints(version: str, lines: list[str]) -> list[str]:
 
 
 def _with_lightning(version: str) -> Path | None:
-    """Return the Python of an environment with a version, laid over this one; None, with a message, if it can't be."""
+    """Return the Python of an environment with a version, laid over this one; None, with a message,
+    if it can't be.
+    """
     environment = make_venv.Environment(ROOT / f".venv-lightning-{version}", [])
     with tempfile.TemporaryDirectory() as scratch:
         pins = Path(scratch, "constraints.txt")

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Runs the checks that are worth a GPU's first minutes, and leaves one file. Start it by first_gpu_run.sh.
+"""Runs the checks that are worth a GPU's first minutes, and leaves one file. Start it by
+first_gpu_run.sh.
 
-Each check runs in a process of its own with a time limit: what hangs is killed, what fails is recorded, and the
-others still run. The file holds, for each check, what was expected, what was seen, and the raw output of every tool:
-names of the machine, its users' processes and serial numbers too. Look at it before you publish it.
+Each check runs in a process of its own with a time limit: what hangs is killed, what fails is
+recorded, and the others still run. The file holds, for each check, what was expected, what was
+seen, and the raw output of every tool: names of the machine, its users' processes and serial
+numbers too. Look at it before you publish it.
 
-Standard library only; a check that needs a package which isn't installed is skipped: status 1, and the wheel is named.
+Standard library only; a check that needs a package which isn't installed is skipped: status 1, and
+the wheel is named.
 """
 
 from __future__ import annotations
@@ -63,7 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the checks.
 
     Returns:
-        0 when all checks that were asked for ran and none failed, 1 otherwise, 2 without a GPU or for wrong usage.
+        0 when all checks that were asked for ran and none failed, 1 otherwise, 2 without a GPU or
+        for wrong usage.
     """
     arguments = _parser().parse_args(argv)
     if arguments.check:
@@ -101,7 +105,8 @@ def run_all(
         names: of the checks.
         time_limit_s: for all of them; what doesn't fit is skipped.
         dry_run: let the CPU stand in for the GPU.
-        named: whether the user named each of them, so that one with nothing to check here isn't all right.
+        named: whether the user named each of them, so that one with nothing to check here isn't all
+            right.
     """
     started = datetime.datetime.now(datetime.timezone.utc)
     clock = time.monotonic()
@@ -154,7 +159,9 @@ def missing_wheels(entry: dict[str, Any]) -> list[str]:
 
 
 def why_not_run(entry: dict[str, Any], named: bool) -> str | None:
-    """Return why a check that was asked for has not run; None if it has, or there was nothing to check here."""
+    """Return why a check that was asked for has not run; None if it has, or there was nothing to
+    check here.
+    """
     if wheels := missing_wheels(entry):
         return "; ".join(f"the wheel of {name} is missing" for name in wheels)
     seen = [str(finding["seen"]) for finding in entry["findings"] if finding["status"] == SKIPPED]
@@ -235,7 +242,8 @@ def run_in_process(check: Check, report: Report) -> Report:
     """Fill a report; what the check raises is a finding."""
     try:
         if check.needs_gpu:
-            # Raises without one. A context isn't made: it would be memory that a training finds held by others.
+            # Raises without one. A context isn't made: it would be memory that a training finds
+            # held by others.
             _ = report.device
         check.run(report)
     except MissingError as error:

@@ -4,9 +4,10 @@
     tools/fuzz.py --minutes 60
     tools/fuzz.py --seed 7 --first 1234 --inputs 1        one input again, as a finding names it
 
-The inputs are results, bundles, profiler traces, logs and files of every format (those of tools/fuzz_logs.py),
-journals, telemetry, Primus' YAML, tuned configurations and preflights, each damaged and with a secret planted in it.
-Each answer comes from a process of its own with limits of memory and time. A finding is
+The inputs are results, bundles, profiler traces, logs and files of every format (those of
+tools/fuzz_logs.py), journals, telemetry, Primus' YAML, tuned configurations and preflights, each
+damaged and with a secret planted in it. Each answer comes from a process of its own with limits of
+memory and time. A finding is
 
 - a traceback, an internal error, a status that no command promises, or an end by a signal;
 - the planted secret, in what is printed or in a file that is written;
@@ -82,7 +83,9 @@ _BY_THEMSELVES = tuple(
     and word.replace(secret, "").strip("-_.").isidentifier()
     and secret not in redacted(word)
 )
-"""Words that are known as secrets by their own form, wherever they stand, and the secret in each: ghp_… and its …."""
+"""Words that are known as secrets by their own form, wherever they stand, and the secret in each:
+ghp_… and its ….
+"""
 
 _VALUES = (
     None,
@@ -112,7 +115,8 @@ class Input:
     Attributes:
         name: of the file, relative to the working directory.
         content: of it.
-        commands: that may be given it: `{}` is its name; `good.json` and `other.json` lie beside it.
+        commands: that may be given it: `{}` is its name; `good.json` and `other.json` lie beside
+            it.
         beside: further files.
     """
 
@@ -182,7 +186,8 @@ TRACES = (
 
 
 def damaged(rng: random.Random, content: bytes) -> bytes:
-    """Return a whole file with some damage, as tools/fuzz_logs.py does it; one in ten times none."""
+    """Return a whole file with some damage, as tools/fuzz_logs.py does it; one in ten times none.
+    """
     return content if rng.random() < 0.1 else fuzz_logs.damaged(rng, [content], whole=True)
 
 
@@ -418,7 +423,8 @@ KINDS: dict[str, Callable[[random.Random, str, str], Input]] = {
 
 
 def answer(arguments: Sequence[str]) -> int:
-    """Run a command of tprimat, or one of the two that are none: `api FILE` and `telemetry FILE`."""
+    """Run a command of tprimat, or one of the two that are none: `api FILE` and `telemetry FILE`.
+    """
     command, *rest = arguments
     if command == "api":
         try:
@@ -441,7 +447,9 @@ def answer(arguments: Sequence[str]) -> int:
 
 
 def started(arguments: Sequence[str], folder: Path) -> tuple[int, str]:
-    """Run a command in a process of its own; return its wait status (-1: too late) and what it printed."""
+    """Run a command in a process of its own; return its wait status (-1: too late) and what it
+    printed.
+    """
     with (folder / "said").open("wb") as said:
         pid = os.fork()
         if pid == 0:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Damages logs in every way and reads them, for as long as it is told to; keeps the inputs that show a fault.
+"""Damages logs in every way and reads them, for as long as it is told to; keeps the inputs that
+show a fault.
 
 A fault is an exception other than TensorPrimat's own, a result that doesn't read back, another
 reading from blocks than from lines, or more time than the length of the input explains.
@@ -70,7 +71,9 @@ FAULTS = (
     ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, MemoryError, NameError, OSError,
     RuntimeError, StopIteration, TypeError, ValueError, msgspec.MsgspecError, re.error, TensorPrimatError,
 )  # fmt: skip
-"""What no input may lead to. An error of our own is a fault where reading is begun, not where it ends."""
+"""What no input may lead to. An error of our own is a fault where reading is begun, not where it
+ends.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +100,8 @@ BESIDE = ("meta.yaml", "params/max_steps", "hparams.yaml", "files/wandb-metadata
 
 
 def originals(formats: Iterable[str] = ()) -> dict[str, list[bytes]]:
-    """Return what is damaged, by format: synthetic logs and files, and real ones beside the repository, if any.
+    """Return what is damaged, by format: synthetic logs and files, and real ones beside the
+    repository, if any.
 
     `formats` are those that are wanted; all without any.
     """
@@ -117,7 +121,9 @@ def originals(formats: Iterable[str] = ()) -> dict[str, list[bytes]]:
 
 
 def made(rng: random.Random, name: str, logs: Sequence[bytes]) -> bytes:
-    """Return a damaged file of a format. Of one with checksums, records are damaged before they get theirs."""
+    """Return a damaged file of a format. Of one with checksums, records are damaged before they get
+    theirs.
+    """
     if name not in made_files.RECORDS:
         return damaged(
             rng, logs, whole=not (name in LINES or name.startswith("real")) or rng.random() < 0.3

@@ -1,4 +1,6 @@
-"""What tools/record_golden.py runs: the command lines of each golden file, and the runs made up for them."""
+"""What tools/record_golden.py runs: the command lines of each golden file, and the runs made up for
+them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 Case = dict[str, Any]
-"""See main() in golden_worker.py; "name" is its key in the golden file, "machine" where it runs (default: none)."""
+"""See main() in golden_worker.py; "name" is its key in the golden file, "machine" where it runs
+(default: none).
+"""
 
 THOROUGH = ("none", "H100", "MI300X")
 """GPUS on which more options, and all models of each framework, are tried."""
@@ -153,7 +157,9 @@ WRONG = (
 
 
 def options() -> Iterator[Case]:
-    """Yield all options of all commands as argparse holds them, their help, and what wrong usage leads to."""
+    """Yield all options of all commands as argparse holds them, their help, and what wrong usage
+    leads to.
+    """
     lines = [("tprimat", command) for command in COMMANDS] + [(script,) for script in SCRIPTS]
     for line in [*lines, ("tprimat", "benchmark", "--model", "encdec")]:
         yield {**_case("options", *line), "options": True}
@@ -166,7 +172,8 @@ def options() -> Iterator[Case]:
 
 
 def logs(below: Path, link: str, *, every: int = 1) -> Iterator[Case]:
-    """Yield one case for each log or metric file of a directory, and one for each directory read as a whole.
+    """Yield one case for each log or metric file of a directory, and one for each directory read as
+    a whole.
 
     Args:
         below: the directory; its own directories hold the logs.
@@ -208,7 +215,9 @@ def logs(below: Path, link: str, *, every: int = 1) -> Iterator[Case]:
 
 
 def is_log(path: Path) -> bool:
-    """Return whether a file of the samples is one to read: not the lists and answers that we keep beside them."""
+    """Return whether a file of the samples is one to read: not the lists and answers that we keep
+    beside them.
+    """
     answers = ("INDEX.tsv", "truth.json", "kernels.tsv", "README.md")
     return path.name not in answers and "systems" not in path.parts
 
@@ -388,7 +397,8 @@ def made_up(
         seed: of the scatter.
         steps: how many.
         gpu: gpu_info.
-        changes: fields instead of these, or "jump": from the middle on each step takes so much longer.
+        changes: fields instead of these, or "jump": from the middle on each step takes so much
+            longer.
     """
     jump = changes.pop("jump", 1.0)
     times, state = [], seed

@@ -1,4 +1,6 @@
-"""The form of the golden files: compact JSON in which a case may refer to another, and what differs between two."""
+"""The form of the golden files: compact JSON in which a case may refer to another, and what differs
+between two.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from typing import Any
 
 ABSENT = "(absent)"
 SHARE_OF_DIFFERENCE, LOOK_BACK = 0.75, 60
-"""A case is written as another and what differs where that takes less than this share; so many are tried."""
+"""A case is written as another and what differs where that takes less than this share; so many are
+tried.
+"""
 
 
 def to_text(value: Any, indent: str = "") -> str:
@@ -30,7 +34,9 @@ def to_text(value: Any, indent: str = "") -> str:
 
 
 def compressed(found: dict[str, Any]) -> dict[str, Any]:
-    """Write a case that is much like another, of its kind or of its name, as that one's name and what differs."""
+    """Write a case that is much like another, of its kind or of its name, as that one's name and
+    what differs.
+    """
     result: dict[str, Any] = {}
     bases: list[tuple[str, str, dict[str, Any]]] = []
     for kind in sorted(found):
@@ -106,7 +112,9 @@ def _nested(flat: dict[str, Any]) -> Any:
 
 
 def differences(before: Any, now: Any) -> list[str]:
-    """Return the differences between two recordings: a text for each kind, with the places where it occurs."""
+    """Return the differences between two recordings: a text for each kind, with the places where it
+    occurs.
+    """
     places: dict[tuple[str, str], list[str]] = {}
     for place, old, new in _walk(before, now, ""):
         places.setdefault((old, new), []).append(place)

@@ -289,7 +289,9 @@ def build(name: str, folder: Path) -> dict[str, str]:
 
 
 def _clones(folder: Path) -> dict[str, str]:
-    """Write stand-ins for Megatron-LM's, torchtitan's and Primus' directories; return the variables that name them."""
+    """Write stand-ins for Megatron-LM's, torchtitan's and Primus' directories; return the variables
+    that name them.
+    """
     (folder / "Megatron-LM").mkdir()
     (folder / "Megatron-LM" / "pretrain_gpt.py").write_text("")
     (folder / "torchtitan" / "torchtitan" / "config").mkdir(parents=True)

@@ -1,4 +1,6 @@
-"""Takes out of what a command did whatever depends on the machine, the date or versions; long things become digests."""
+"""Takes out of what a command did whatever depends on the machine, the date or versions; long
+things become digests.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ LONGEST_SERIES = 8
 SENTENCES = re.compile(
     r"warnings|reason|status_reason|notes?|headline|brief|why|next|errors|err|out|covers|clock|text"
 )
-"""Fields whose long texts are ours, or quote at most a line: their beginning is kept for the reader of a difference."""
+"""Fields whose long texts are ours, or quote at most a line: their beginning is kept for the reader
+of a difference.
+"""
 
 
 class Normal:
@@ -64,7 +68,9 @@ class Normal:
         return text
 
     def lines(self, text: str) -> list[str]:
-        """Return a console text as lines: tables closed up, and what was broken over several lines in one."""
+        """Return a console text as lines: tables closed up, and what was broken over several lines
+        in one.
+        """
         found: list[str] = []
         # Where a command is broken depends on the lengths of its paths.
         text = re.sub(
@@ -127,7 +133,9 @@ class Normal:
         return self.value(document)
 
     def value(self, value: Any, field: str = "") -> Any:
-        """Return a value of a document: empty parts dropped, numbers to nine digits, long parts as digests."""
+        """Return a value of a document: empty parts dropped, numbers to nine digits, long parts as
+        digests.
+        """
         if isinstance(value, dict):
             if isinstance(value.get("timeline"), list):
                 value = {**value, "timeline": _parts(value["timeline"])}
@@ -162,7 +170,9 @@ class Normal:
 
 
 def _result(run: Any) -> Any:
-    """Return a result without its duplicates: a run is listed again among the runs, a warning among the notes."""
+    """Return a result without its duplicates: a run is listed again among the runs, a warning among
+    the notes.
+    """
     if isinstance(run, dict) and isinstance(run.get("runs"), list):
         for each in (run, *run["runs"]):
             each["notes"] = [note for note in each.get("notes") or () if note["code"] != "text"]
@@ -183,7 +193,9 @@ def _result(run: Any) -> Any:
 
 
 def _ledger(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the ledger of a comparison, a line for a setting; those that neither side states in one."""
+    """Return the ledger of a comparison, a line for a setting; those that neither side states in
+    one.
+    """
     stated = [each for each in rows if any(value is not None for value in each["values"])]
     silent = [f"{each['title']} ({each['standing']})" for each in rows if each not in stated]
     lines = [
@@ -211,7 +223,9 @@ def _sha(value: Any) -> str:
 
 
 def _closed_help(lines: list[str]) -> list[str]:
-    """Return a --help whose lines are joined: where Python breaks them differs between its versions."""
+    """Return a --help whose lines are joined: where Python breaks them differs between its
+    versions.
+    """
     if not lines or not lines[0].startswith("usage:"):
         return lines
     found: list[str] = []
@@ -224,7 +238,9 @@ def _closed_help(lines: list[str]) -> list[str]:
 
 
 def name_environments(found: dict[str, Any]) -> dict[str, str]:
-    """Put a short name in the place of the variables that a shown command sets; return what each stands for."""
+    """Put a short name in the place of the variables that a shown command sets; return what each
+    stands for.
+    """
     names: dict[str, str] = {}
 
     def shorten(match: re.Match[str]) -> str:

@@ -52,7 +52,9 @@ class _Finder(importlib.machinery.PathFinder):
 
 
 def pretend(folder: Path) -> None:
-    """Make this process see the machine's packages, device files and processor instead of the real ones."""
+    """Make this process see the machine's packages, device files and processor instead of the real
+    ones.
+    """
     sys.path.insert(0, str(folder / "packages"))
     sys.path.insert(0, str(REPOSITORY))
     _Finder.only = str(folder / "packages")
@@ -77,7 +79,8 @@ def pretend(folder: Path) -> None:
 
 
 def run(argv: Sequence[str]) -> dict[str, Any]:
-    """Run one command line in this process, as a script of the repository or as `python -m tprimat`.
+    """Run one command line in this process, as a script of the repository or as `python -m
+    tprimat`.
 
     Args:
         argv: a script's path from the repository's root, or "tprimat"; then its arguments.
@@ -112,7 +115,8 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
 
 
 def parsers(argv: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the options of a command as argparse holds them when the command parses its arguments."""
+    """Return the options of a command as argparse holds them when the command parses its arguments.
+    """
     seen: list[argparse.ArgumentParser] = []
     original = argparse.ArgumentParser.parse_known_args
 
@@ -146,10 +150,11 @@ def parsers(argv: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Read cases from standard input as JSON, run them, write what came of them to standard output as JSON.
+    """Read cases from standard input as JSON, run them, write what came of them to standard output
+    as JSON.
 
-    A case is a list of command lines that share a new directory. Its last line's outcome counts, and the
-    JSON files below the directory `collect`; of the others the exit statuses alone.
+    A case is a list of command lines that share a new directory. Its last line's outcome counts,
+    and the JSON files below the directory `collect`; of the others the exit statuses alone.
     """
     work = json.load(sys.stdin)
     folder = Path(work["folder"])

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Compare real sets of ten runs with themselves: all 126 halvings of each of six MLPerf systems, by the product.
+"""Compare real sets of ten runs with themselves: all 126 halvings of each of six MLPerf systems, by
+the product.
 
-Each half is a system of five runs. Of the same machine, at most 7 % of the halvings may come out as significant; with
-one half slowed by three half-widths of the interval, at least 95 % must. 8×B200 and 8×MI355X, five runs each, must
-always differ. There is an interval every time.
+Each half is a system of five runs. Of the same machine, at most 7 % of the halvings may come out as
+significant; with one half slowed by three half-widths of the interval, at least 95 % must. 8×B200
+and 8×MI355X, five runs each, must always differ. There is an interval every time.
 
     tools/halvings.py
 """
@@ -42,7 +43,9 @@ SETS = (
 )
 RUNS = 10
 GIVEN = {"llama2_70b_lora": GivenValues(sequence_length=8192), "llama31_8b": GivenValues()}
-"""By the benchmark in a set's name: logs of the fine-tuning don't state the sequence length, MLPerf's rules do."""
+"""By the benchmark in a set's name: logs of the fine-tuning don't state the sequence length,
+MLPerf's rules do.
+"""
 
 MOST_FALSE, LEAST_FOUND = 0.07, 0.95
 HALF_WIDTHS = 3.0
@@ -72,7 +75,9 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True)
 class SetResult:
-    """What the halvings of a set of ten runs give: as they are, with a half slowed down, and the median half-width."""
+    """What the halvings of a set of ten runs give: as they are, with a half slowed down, and the
+    median half-width.
+    """
 
     same: Outcome
     slowed: Outcome
@@ -111,7 +116,9 @@ def ratio(first: Sequence[Run], second: Sequence[Run]) -> Ratio:
 
 
 def slowed(run: Run, factor: float) -> Run:
-    """Return a run whose every step takes so many times as long, by its timer and by its blocks of training."""
+    """Return a run whose every step takes so many times as long, by its timer and by its blocks of
+    training.
+    """
     times = tuple(None if time is None else time * factor for time in run.step_times)
     timeline = tuple(
         msgspec.structs.replace(entry, duration=entry.duration * factor)
@@ -142,7 +149,9 @@ def half_width(found: Ratio) -> float:
 
 
 def halve(runs: Sequence[Run], halvings: Sequence[Halving]) -> SetResult:
-    """Compare the halves of ten runs, then again with one half slowed by three of the set's median half-widths."""
+    """Compare the halves of ten runs, then again with one half slowed by three of the set's median
+    half-widths.
+    """
     cut = [halves(runs, halving) for halving in halvings]
     same = [ratio(first, second) for first, second in cut]
     width = statistics.median(map(half_width, same))
@@ -154,7 +163,9 @@ def halve(runs: Sequence[Run], halvings: Sequence[Halving]) -> SetResult:
 def between(
     first: Sequence[Run], second: Sequence[Run], halvings: Sequence[Halving], seed: int
 ) -> Outcome:
-    """Compare halves of a set with halves of another: each half of the first with one of the other, drawn by chance."""
+    """Compare halves of a set with halves of another: each half of the first with one of the other,
+    drawn by chance.
+    """
     others = random.Random(seed).sample(halvings, len(halvings))
     pairs = (
         (one, other)

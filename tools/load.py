@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What large inputs cost: wall time, CPU time and peak memory of the command that takes them, a row per case.
+"""What large inputs cost: wall time, CPU time and peak memory of the command that takes them, a row
+per case.
 
-Each case makes its input in a temporary directory, runs a command as a child, and removes the input. Targets are CPU
-seconds, user and system, since other programs on the machine change the wall time; the load average stands beside
-them. The exit status is 1 if a row misses its target.
+Each case makes its input in a temporary directory, runs a command as a child, and removes the
+input. Targets are CPU seconds, user and system, since other programs on the machine change the wall
+time; the load average stands beside them. The exit status is 1 if a row misses its target.
 
     python tools/load.py                    all cases at full size, on an idle machine: 20 minutes, 4 GB of disk space
     python tools/load.py results page       two of them
@@ -74,7 +75,8 @@ class Row(NamedTuple):
 
 
 def command(folder: Path, *words: str | Path, **how: object) -> tuple[str, Usage]:
-    """Run `python -m tprimat` with some words; return the command for a reader, and what it used."""
+    """Run `python -m tprimat` with some words; return the command for a reader, and what it used.
+    """
     shown = " ".join(["tprimat", *(str(word).replace(f"{folder}{os.sep}", "") for word in words)])
     return shown, measure(["-m", "tprimat", *map(str, words)], **how)  # type: ignore[arg-type]
 
@@ -131,7 +133,9 @@ def _opened(folder: Path, line: str, size: str, used: Usage, *, small: bool) -> 
 
 
 def _browsed(report: Path) -> dict[str, float] | None:
-    """Open a page in Chromium; return wall time and CPU time of its thread in s; None without the browser."""
+    """Open a page in Chromium; return wall time and CPU time of its thread in s; None without the
+    browser.
+    """
     browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
     try:
         from selenium import webdriver
@@ -196,7 +200,9 @@ TALK = (
 
 
 def _log(size: int, count: int) -> Iterator[bytes]:
-    """Yield a log of so many bytes and steps, of Megatron-LM, step by step with what is printed between two."""
+    """Yield a log of so many bytes and steps, of Megatron-LM, step by step with what is printed
+    between two.
+    """
     chance = random.Random(5)
     talk: list[bytes] = []
     while sum(map(len, talk)) < max(size // count - len(STEP), 0):
@@ -208,7 +214,8 @@ def _log(size: int, count: int) -> Iterator[bytes]:
 
 
 def log(folder: Path, *, small: bool) -> Iterator[Row]:
-    """Read a sparse log, whose hole is as if its disk had been full; and one as long from a pipe."""
+    """Read a sparse log, whose hole is as if its disk had been full; and one as long from a pipe.
+    """
     size = 100 * MB if small else 50 * GB
     path = folder / "sparse.log"
     first, *rest = _log(MB, 1000)

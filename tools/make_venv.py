@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Make a virtual environment with requirement files and dependency groups installed, with venv and pip only.
+"""Make a virtual environment with requirement files and dependency groups installed, with venv and
+pip only.
 
     make_venv.py --venv .venv --requirements requirements.txt --groups dev
 
@@ -37,9 +38,10 @@ class Build(NamedTuple):
     Attributes:
         torch: its requirement; empty for the one that constraints.txt pins.
         index: the package index that has it; empty for the default one.
-        driver: the least that its CUDA needs: CUDA Toolkit release notes, table of minimum driver versions.
-        kernels: the compute capabilities that it has kernels for, by the kind of processor; they run on later GPUs of
-            their generation too: PyTorch's RELEASE.md, CUDA support matrix.
+        driver: the least that its CUDA needs: CUDA Toolkit release notes, table of minimum driver
+            versions.
+        kernels: the compute capabilities that it has kernels for, by the kind of processor; they
+            run on later GPUs of their generation too: PyTorch's RELEASE.md, CUDA support matrix.
         compiles: whether it can compile kernels for later generations (PTX).
     """
 
@@ -62,8 +64,8 @@ class Build(NamedTuple):
 CUDA_13_DRIVER = 580
 # On Windows the package index has a build without CUDA under this name.
 CUDA_13_INDEX = "https://download.pytorch.org/whl/cu130"
-# The first is the one to have. Only CUDA 12.6 has Volta and older GPUs. Blackwell needs CUDA 12.8, and the last release
-# of torch with a build for that is 2.11.
+# The first is the one to have. Only CUDA 12.6 has Volta and older GPUs. Blackwell needs CUDA 12.8,
+# and the last release of torch with a build for that is 2.11.
 BUILDS = (
     Build("", "", CUDA_13_DRIVER, {
         "x86_64": (7.5, 8.0, 8.6, 9.0, 10.0, 12.0), "aarch64": (8.0, 9.0, 10.0, 11.0, 12.0)
@@ -77,10 +79,11 @@ BUILDS = (
 )  # fmt: skip
 # What that release takes, where constraints.txt pins a later one.
 OLDER_TORCH_TAKES = "setuptools<82"
-# Files of a Jetson's driver, of which nvidia-smi knows little or nothing; DRIVER_FILES of tprimat/machine/gpu.py has
-# them too.
+# Files of a Jetson's driver, of which nvidia-smi knows little or nothing; DRIVER_FILES of
+# tprimat/machine/gpu.py has them too.
 JETSON_FILES = ("/dev/nvhost-gpu", "/dev/nvgpu")
-# Files of the driver itself: a container may have these alone, without nvidia-smi (NVIDIA_DRIVER_CAPABILITIES=compute).
+# Files of the driver itself: a container may have these alone, without nvidia-smi
+# (NVIDIA_DRIVER_CAPABILITIES=compute).
 DEVICE_FILE = "/dev/nvidiactl"
 DRIVER_FILE = "/proc/driver/nvidia/version"
 KFD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")
@@ -176,7 +179,8 @@ class Environment:
             )
             show("and replaces neither torch nor anything that belongs to it")
             self.constraints = self._outer_versions()
-        # Older releases of pip download a package whole to answer a dry run; PyTorch's is gigabytes.
+        # Older releases of pip download a package whole to answer a dry run; PyTorch's is
+        # gigabytes.
         self._pip("install", "--upgrade", "pip", "-c", str(self.constraints))
         if wants_torch and kept is None:
             self._install_torch()
@@ -187,21 +191,24 @@ class Environment:
             )
 
     def lay_over(self, packages: list[str]) -> None:
-        """Create it over the running Python's environment, which has a few packages in other versions.
+        """Create it over the running Python's environment, which has a few packages in other
+        versions.
 
         Args:
-            packages: as pip takes them; what they need beyond themselves is taken from the outer environment
-                where that has it.
+            packages: as pip takes them; what they need beyond themselves is taken from the outer
+                environment where that has it.
         """
         self._create(over_outer=True)
         show(
             f"installing {' '.join(packages)} into {self.folder.name}, over {Path(sys.prefix).name}"
         )
-        # What of the outer environment another version contradicts is nothing that is used in this one.
+        # What of the outer environment another version contradicts is nothing that is used in this
+        # one.
         self._pip("install", "--no-warn-conflicts", *packages, "-c", str(self.constraints))
 
     def _install(self, *options: str) -> None:
-        """Install the requirement files and groups, in one call so that pip resolves them together."""
+        """Install the requirement files and groups, in one call so that pip resolves them together.
+        """
         files = [part for name in self.requirements for part in ("-r", str(ROOT / name))]
         show(
             f"installing {' and '.join([*self.requirements, *self.groups])} into {self.folder.name}"
@@ -251,7 +258,9 @@ class Environment:
         return path
 
     def _install_torch(self) -> None:
-        """Install the one torch of constraints.txt: from TORCH_INDEX_URL, or saying what it will cost."""
+        """Install the one torch of constraints.txt: from TORCH_INDEX_URL, or saying what it will
+        cost.
+        """
         if sys.platform == "darwin" and platform.machine() == "x86_64":
             raise SetupError(
                 "PyTorch has no current build for Macs with an Intel processor: "
@@ -307,11 +316,13 @@ class Environment:
 
 
 def fitting_torch() -> tuple[str, str]:
-    """Return the torch that drives the GPUs with their driver, and the index with that build; no index for the default.
+    """Return the torch that drives the GPUs with their driver, and the index with that build; no
+    index for the default.
 
     Raises SetupError where no build would.
     """
-    # A driver may not know compute_cap, or not state it of this GPU; what it does drive is then of its time.
+    # A driver may not know compute_cap, or not state it of this GPU; what it does drive is then of
+    # its time.
     answer = _smi("driver_version,compute_cap") or _smi("driver_version") or _kernel_driver()
     drivers = [int(each) for each in re.findall(r"^(\d+)\.[\d.]+", answer, re.MULTILINE)]
     instead = f"or for a benchmark of the CPU set TORCH_INDEX_URL={CPU_INDEX}"
@@ -441,9 +452,11 @@ def pinned(name: str) -> str:
 
 
 def group(name: str) -> list[str]:
-    """Return the requirements of a dependency group of pyproject.toml, those of the groups that it includes too.
+    """Return the requirements of a dependency group of pyproject.toml, those of the groups that it
+    includes too.
 
-    Pip before 25.1 has no --group and Python 3.10 no tomllib, so this reads the plain lists that stand there.
+    Pip before 25.1 has no --group and Python 3.10 no tomllib, so this reads the plain lists that
+    stand there.
     """
     text = (
         (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("[dependency-groups]\n")[2]
@@ -462,7 +475,9 @@ def group(name: str) -> list[str]:
 
 
 def outer_gpu_torch() -> str | None:
-    """Return the version of the torch that the running Python has, when it drives a GPU that is here; else None."""
+    """Return the version of the torch that the running Python has, when it drives a GPU that is
+    here; else None.
+    """
     if not (has_nvidia_gpu() or has_amd_gpu()):
         return None
     code = (
@@ -470,7 +485,8 @@ def outer_gpu_torch() -> str | None:
     )
     if not _output([sys.executable, "-c", code]):
         return None
-    # The version by the metadata, which is what pip compares: a build from source may say less in torch itself.
+    # The version by the metadata, which is what pip compares: a build from source may say less in
+    # torch itself.
     return _output(
         [sys.executable, "-c", "from importlib.metadata import version; print(version('torch'))"]
     )
@@ -485,12 +501,16 @@ def has_nvidia_gpu() -> bool:
 
 
 def has_amd_gpu() -> bool:
-    """Return whether the kernel offers an AMD GPU to compute programs; an integrated one counts too."""
+    """Return whether the kernel offers an AMD GPU to compute programs; an integrated one counts
+    too.
+    """
     return Path("/dev/kfd").exists()
 
 
 def has_instinct() -> bool:
-    """Return whether an AMD GPU is here that is made to compute alone, as tprimat/machine/amd.py does."""
+    """Return whether an AMD GPU is here that is made to compute alone, as tprimat/machine/amd.py
+    does.
+    """
     texts = (
         [each.read_text(encoding="utf-8") for each in KFD_NODES.glob("*/properties")]
         if has_amd_gpu()

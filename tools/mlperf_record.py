@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Read the language-model sets of MLPerf Training from clones of its results, and write published/mlcommons.
+"""Read the language-model sets of MLPerf Training from clones of its results, and write
+published/mlcommons.
 
     tools/mlperf_record.py training_results_v4.1 training_results_v5.0 training_results_v5.1
 
-A clone may be bare; its path contains the name of its repository. What is read is its HEAD: the logs of each set,
-scaling.json, the system description, and the configuration files of the submission's code, which are never executed.
-The logs are read as `tprimat read` reads them. Of sets with the same logs the first counts: that of the oldest round,
-then by organization and system. Its note names the others. Nothing is added to the files by hand.
+A clone may be bare; its path contains the name of its repository. What is read is its HEAD: the
+logs of each set, scaling.json, the system description, and the configuration files of the
+submission's code, which are never executed. The logs are read as `tprimat read` reads them. Of sets
+with the same logs the first counts: that of the oldest round, then by organization and system. Its
+note names the others. Nothing is added to the files by hand.
 """
 
 from __future__ import annotations
@@ -76,7 +78,9 @@ BENCHMARKS = {
         "llama", "pretrain", 8192, "log perplexity of 3.3 on C4, from random weights"
     ),
 }
-"""mlcommons/training_policies@d73e20f1 training_rules.adoc (targets), and the README files of mlcommons/training."""
+"""mlcommons/training_policies@d73e20f1 training_rules.adoc (targets), and the README files of
+mlcommons/training.
+"""
 
 COLUMNS = (
     "publisher", "gpu", "model", "task", "precision", "sequence_length", "global_batch_size", "num_gpus", "framework",
@@ -176,7 +180,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def sets_of(clone: Clone) -> list[str]:
-    """Return the directories of the sets by organization, system and benchmark: n8 before n8-POWER."""
+    """Return the directories of the sets by organization, system and benchmark: n8 before n8-POWER.
+    """
     return sorted(
         {path.rpartition("/")[0] for path in clone.files() if SETS.fullmatch(path)},
         key=lambda name: name.split("/"),
@@ -184,7 +189,9 @@ def sets_of(clone: Clone) -> list[str]:
 
 
 def row_of(clone: Clone, name: str) -> tuple[dict[str, str] | None, tuple[object, ...]]:
-    """Return the row of a set, and when its runs began with their minutes; None if the clone lacks one of its logs."""
+    """Return the row of a set, and when its runs began with their minutes; None if the clone lacks
+    one of its logs.
+    """
     organization, _, system, short = name.split("/")
     known = BENCHMARKS[short]
     logs = [
@@ -268,7 +275,9 @@ def row_of(clone: Clone, name: str) -> tuple[dict[str, str] | None, tuple[object
 def speeds(
     runs: Sequence[Run], length: int, batch: int | None, gpu_count: int | None
 ) -> dict[str, str]:
-    """Return the speed over all runs, and of each: all steps per all seconds of their blocks, evaluations left out."""
+    """Return the speed over all runs, and of each: all steps per all seconds of their blocks,
+    evaluations left out.
+    """
     blocks = [account.blocks(run) for run in runs]
     sums = [
         (sum(each.steps for each in found), math.fsum(each.duration for each in found))
@@ -296,9 +305,12 @@ def speeds(
 
 
 def times(runs: Sequence[Run], reached: Sequence[Run]) -> dict[str, str]:
-    """Return the official time to the target, the samples until then, and how the time of the runs is divided."""
+    """Return the official time to the target, the samples until then, and how the time of the runs
+    is divided.
+    """
     systems = compare([Loaded("set", "0" * 8, tuple(runs))]).systems
-    # Runs whose logs state different settings are several systems elsewhere; a score is that of all runs of the set.
+    # Runs whose logs state different settings are several systems elsewhere; a score is that of all
+    # runs of the set.
     found = target(
         dataclasses.replace(
             systems[0], runs=tuple(each for system in systems for each in system.runs)
@@ -322,7 +334,9 @@ def times(runs: Sequence[Run], reached: Sequence[Run]) -> dict[str, str]:
 
 
 def gpu_of(run: Run, description: Mapping[str, object]) -> str:
-    """Return the key of the GPU, from all that is known of it, else from its name alone; else its name as printed."""
+    """Return the key of the GPU, from all that is known of it, else from its name alone; else its
+    name as printed.
+    """
     if gpu := gpus.match(run.gpu_info).gpu:
         return gpu.key
     names = [
@@ -366,7 +380,9 @@ def software_of(settings: Mapping[str, Setting], described: str) -> tuple[str, s
 
 
 def is_of_another_gpu(key: str, version: str) -> bool:
-    """Return whether a release of NVIDIA's PyTorch is stated with an AMD GPU, or one before FIRST_BLACKWELL with it."""
+    """Return whether a release of NVIDIA's PyTorch is stated with an AMD GPU, or one before
+    FIRST_BLACKWELL with it.
+    """
     gpu = next((gpu for gpu in gpus.gpus() if gpu.key == key), None)
     release = _first(r"pytorch (\d\d\.\d\d)\b", version)
     if gpu is None or not release:
@@ -413,10 +429,12 @@ _SIZES = {"nodes": ("DGXNNODES", "NNODES"), "devices": ("DGXNGPU", "GPUS_PER_NOD
 def code_of(
     clone: Clone, name: str, run: Run, description: Mapping[str, object]
 ) -> dict[str, Setting]:
-    """Return what the submission's code states of a set: `precision`, `nemo` if it uses that, and its variables.
+    """Return what the submission's code states of a set: `precision`, `nemo` if it uses that, and
+    its variables.
 
-    The configuration files are those of the set's size, batch and GPU; of these one that the README of the system
-    names, else that is named after the system or lies in its directory. They count if all state the same precision.
+    The configuration files are those of the set's size, batch and GPU; of these one that the README
+    of the system names, else that is named after the system or lies in its directory. They count if
+    all state the same precision.
     """
     organization, _, system, short = name.split("/")
     folder = re.compile(rf"{re.escape(organization)}/benchmarks?/{short}/")
@@ -502,7 +520,9 @@ def vendor_of(run: Run) -> str | None:
 
 
 def evaluate(path: str, texts: Mapping[str, str], depth: int = 3) -> dict[str, Setting]:
-    """Return the variables that a configuration file exports, with those of the files that it sources, in order."""
+    """Return the variables that a configuration file exports, with those of the files that it
+    sources, in order.
+    """
     found: dict[str, Setting] = {}
     for number, line in enumerate(texts[path].splitlines(), 1):
         if depth and (sourced := _SOURCED.match(line)):
@@ -520,7 +540,8 @@ def evaluate(path: str, texts: Mapping[str, str], depth: int = 3) -> dict[str, S
 
 
 def nearest(path: str, others: Iterable[str]) -> list[str]:
-    """Return the paths in a file's directory, else below it, else below the directories above it."""
+    """Return the paths in a file's directory, else below it, else below the directories above it.
+    """
     for folder in Path(path).parents:
         if within := [each for each in others if Path(each).is_relative_to(folder)]:
             return [each for each in within if Path(each).parent == folder] or within
@@ -530,7 +551,9 @@ def nearest(path: str, others: Iterable[str]) -> list[str]:
 def fits(
     path: str, known: Mapping[str, Setting], run: Run, description: Mapping[str, object]
 ) -> bool:
-    """Return whether a configuration may be that of a run, by its size, its batch and the GPU in its name."""
+    """Return whether a configuration may be that of a run, by its size, its batch and the GPU in
+    its name.
+    """
 
     def number(*names: str) -> int | None:
         values = (known[name].value for name in names if name in known)
@@ -560,7 +583,9 @@ def fits(
 
 
 def precision_of(known: Mapping[str, Setting], trainers: Mapping[str, str]) -> Setting | None:
-    """Return the precision that a configuration switches on, or that the trainer near it always has."""
+    """Return the precision that a configuration switches on, or that the trainer near it always
+    has.
+    """
     for name in ("FP4", "FP8"):
         if name in known and known[name].value.lower() in ("true", "1"):
             return known[name]._replace(value=name.lower())
@@ -574,7 +599,9 @@ def precision_of(known: Mapping[str, Setting], trainers: Mapping[str, str]) -> S
 
 
 def precision_source(name: str, run: Run, settings: Mapping[str, Setting]) -> str:
-    """Return where the precision is stated: in the log, in the system description, or a line of the code."""
+    """Return where the precision is stated: in the log, in the system description, or a line of the
+    code.
+    """
     if detail := run.training_config.precision_detail:
         return "system description" if "description" in detail else f"log: {detail}"
     stated = settings.get("precision")

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Print the efficiency of real systems at each size, and how far each size is missed that is projected from the others.
+"""Print the efficiency of real systems at each size, and how far each size is missed that is
+projected from the others.
 
-The tables are those of docs/scaling.md. Logs: MLPerf Training v4.1, v5.0 and v5.1, three systems of several sizes.
+The tables are those of docs/scaling.md. Logs: MLPerf Training v4.1, v5.0 and v5.1, three systems of
+several sizes.
 
     tools/projection_errors.py LOGS
 """

@@ -3,9 +3,10 @@
 
     tools/published_figures.py FIGURES.csv CHECKS.csv
 
-FIGURES.csv has a row for each figure, with the names that its publisher prints; CHECKS.csv has the checks of these rows
-by the number of their line. The files of the repositories that FIGURES.csv cites are written anew, the others stay.
-published_precision.csv beside this program has precisions that stand elsewhere than a figure, with their places.
+FIGURES.csv has a row for each figure, with the names that its publisher prints; CHECKS.csv has the
+checks of these rows by the number of their line. The files of the repositories that FIGURES.csv
+cites are written anew, the others stay. published_precision.csv beside this program has precisions
+that stand elsewhere than a figure, with their places.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ RENAMED = {
     "memory_gb": "memory_gb",
     "time_to_target_s": "time_to_target_seconds",
 }
-"""Columns that are copied, and their names in published/: those of a result wherever it has such a field."""
+"""Columns that are copied, and their names in published/: those of a result wherever it has such a
+field.
+"""
 
 FRAMEWORKS = {
     "megatron-lm": "megatron",
@@ -86,7 +89,9 @@ MISREAD = (
     "hidden 12288, 96 layers",
     "hidden 14336, 72 layers",
 )
-"""Rows whose shape stands on two lines above their table, and was taken from the table before: :769."""
+"""Rows whose shape stands on two lines above their table, and was taken from the table before:
+:769.
+"""
 
 TARGET = re.compile(
     r"record (\d+)(?: of (track \d))?: time to (?:a )?([^;]*? (?:on FineWeb|above [\d.]+)); "
@@ -123,17 +128,22 @@ CORRECTIONS = (
     ),
     ("ColossalAI/README.md", "the table says H200, the text below says B200", "probably B200"),
 )
-"""Of rejected rows: a part of their source, the reason unless the check states it, and the right value."""
+"""Of rejected rows: a part of their source, the reason unless the check states it, and the right
+value.
+"""
 
 DOUBTFUL = (
     r"projection.md@\w+:45[456]$",
     "one node",
     "doubtful: the other values of its column are rejected",
 )
-"""Rows that nothing contradicts but what stands beside them: their source, their note, and what it becomes with it."""
+"""Rows that nothing contradicts but what stands beside them: their source, their note, and what it
+becomes with it.
+"""
 
 MOST = 0.75
-"""Share of the dense peak that no training reaches; the highest one that is credible here is 63%."""
+"""Share of the dense peak that no training reaches; the highest one that is credible here is 63%.
+"""
 
 REJECTED = {
     "publisher error": "copied from the page of another model",
@@ -141,7 +151,9 @@ REJECTED = {
     "stale after correction": "the publisher later corrected this value",
     "publisher inconsistency": "the figures of the row contradict each other or the text beside it",
 }
-"""Why a figure is no reference, by the class of a check that it fails. All but a late correction are contradictions."""
+"""Why a figure is no reference, by the class of a check that it fails. All but a late correction
+are contradictions.
+"""
 
 EXPLAINED = {
     "vision-language model": "the printed TFLOP/s is more than that of the decoder",
@@ -265,7 +277,9 @@ def framework(name: str) -> str:
 def judge(
     row: Mapping[str, str], note: str, checks: Iterable[Mapping[str, str]]
 ) -> tuple[str, str]:
-    """Return whether a row passes (consistent, convention, unchecked, contradiction or rejected), and why not."""
+    """Return whether a row passes (consistent, convention, unchecked, contradiction or rejected),
+    and why not.
+    """
     if "known regression" in note:
         return "rejected", "the publisher names a known regression of this release"
     if "same value as the other" in note:
@@ -291,7 +305,9 @@ def judge(
 
 
 def compared(row: Mapping[str, str], checks: Iterable[Mapping[str, str]]) -> str:
-    """Return what a row's tokens/s need beside the TFLOP/s that it prints, if they contradict each other."""
+    """Return what a row's tokens/s need beside the TFLOP/s that it prints, if they contradict each
+    other.
+    """
     for check in checks:
         if check["check"] == "tflops~tokens" and check["verdict"] not in ("ok", "not checkable"):
             speed = f"{float(row['tokens_per_second_per_gpu']):,.6g} tokens/s"
@@ -302,7 +318,9 @@ def compared(row: Mapping[str, str], checks: Iterable[Mapping[str, str]]) -> str
 
 
 def too_fast(row: Mapping[str, str]) -> str:
-    """Return why a row is implausible if its weights alone need more than MOST of the GPU's peak; else nothing."""
+    """Return why a row is implausible if its weights alone need more than MOST of the GPU's peak;
+    else nothing.
+    """
     share = share_of_peak(row)
     return (
         f"the weights' FLOPs alone would need {share:.0%} of the dense peak" if share > MOST else ""
@@ -310,7 +328,9 @@ def too_fast(row: Mapping[str, str]) -> str:
 
 
 def share_of_peak(row: Mapping[str, str]) -> float:
-    """Return the share of the highest peak that the GPU may have used, which the weights alone need; 0 if unknown."""
+    """Return the share of the highest peak that the GPU may have used, which the weights alone
+    need; 0 if unknown.
+    """
     gpu = next((gpu for gpu in gpus.gpus() if gpu.key == row["gpu"]), None)
     model = models.find(row["model"])
     if gpu is None or model is None or not row["tokens_per_second_per_gpu"] or row["task"] == "rl":

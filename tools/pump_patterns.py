@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Pumps every regular expression of the package with texts that its own parse tree suggests, and times two lengths.
+"""Pumps every regular expression of the package with texts that its own parse tree suggests, and
+times two lengths.
 
-For each repeat that may be long: a text that leads to it, what it repeats, many times, and an end that doesn't fit. A
-pattern whose time grows faster than the text is printed. Times are compared within one call; machines and loads differ.
+For each repeat that may be long: a text that leads to it, what it repeats, many times, and an end
+that doesn't fit. A pattern whose time grows faster than the text is printed. Times are compared
+within one call; machines and loads differ.
 
     tools/pump_patterns.py
     tools/pump_patterns.py --all --length 20000
@@ -46,10 +48,13 @@ WHOLE = tuple(
     f"tprimat.read.{name}"
     for name in ("megatron.line.", "parsing.parsed_log._KINDS", "kineto.json_values.")
 )
-"""Beginnings of the places of patterns that are matched through another name, with all of a text."""
+"""Beginnings of the places of patterns that are matched through another name, with all of a text.
+"""
 
 GROWTH = 3.0
-"""Time of a text twice as long, from which on a pattern counts as superlinear: linear is 2, quadratic is 4."""
+"""Time of a text twice as long, from which on a pattern counts as superlinear: linear is 2,
+quadratic is 4.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,10 +79,11 @@ class Use:
 def uses(
     package: Path = ROOT / "tprimat", only: Callable[[str], bool] = bool
 ) -> tuple[list[Use], list[str]]:
-    """Return the patterns of a package, and the calls of `re` whose pattern is known only when they run.
+    """Return the patterns of a package, and the calls of `re` whose pattern is known only when they
+    run.
 
-    They are what its modules hold after they are imported, and what its functions pass to `re`; of modules alone whose
-    source `only` takes.
+    They are what its modules hold after they are imported, and what its functions pass to `re`; of
+    modules alone whose source `only` takes.
     """
     sources = {path: path.read_text(encoding="utf-8") for path in sorted(package.rglob("*.py"))}
     found: dict[tuple[Any, int], Use] = {}
@@ -123,7 +129,9 @@ def uses(
 
 
 def _method(call: ast.Call) -> str:
-    """Return the name of a function of `re` that is called, or of one that hands its pattern on; "" for another one."""
+    """Return the name of a function of `re` that is called, or of one that hands its pattern on; ""
+    for another one.
+    """
     function = call.func
     if isinstance(function, ast.Name):
         return (
@@ -306,7 +314,9 @@ SHORTEST = 2e-3
 
 
 def growth(use: Use, parts: tuple[str, str, str], length: int) -> tuple[float, float]:
-    """Return the time of a text of a length over that of half of it, the least of three; and the time."""
+    """Return the time of a text of a length over that of half of it, the least of three; and the
+    time.
+    """
     if (whole := seconds(use, parts, length)) < SHORTEST:
         return 0.0, whole
     whole = min(whole, *(seconds(use, parts, length) for _ in range(2)))

@@ -4,8 +4,8 @@
     python tools/record_golden.py --check      compare all of it, write nothing; status 1 for a difference
     python tools/record_golden.py dry_run      these files alone
 
-Only command lines are used, so the files outlive any change of the modules behind them. What depends
-on the machine, the date or versions is left out: see tests/golden/README.md.
+Only command lines are used, so the files outlive any change of the modules behind them. What
+depends on the machine, the date or versions is left out: see tests/golden/README.md.
 """
 
 from __future__ import annotations

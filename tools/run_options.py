@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Prints the options with which `make run` calls ./benchmark.py: on a CPU two setups of Llama, five runs of each."""
+"""Prints the options with which `make run` calls ./benchmark.py: on a CPU two setups of Llama, five
+runs of each.
+"""
 
 from __future__ import annotations
 

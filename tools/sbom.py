@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Writes a software bill of materials (CycloneDX, JSON): what is needed at run time, with versions and licences.
+"""Writes a software bill of materials (CycloneDX, JSON): what is needed at run time, with versions
+and licences.
 
     tools/sbom.py build/sbom.cdx.json
 
-cyclonedx-py (the dependency group `sbom`) describes the packages of this environment. Kept are those that
-requirements.txt leads to; the chart libraries that the package includes are added. The file is validated against
-CycloneDX' schema. Ends with status 1 where a component has no licence, or the file isn't valid.
+cyclonedx-py (the dependency group `sbom`) describes the packages of this environment. Kept are
+those that requirements.txt leads to; the chart libraries that the package includes are added. The
+file is validated against CycloneDX' schema. Ends with status 1 where a component has no licence, or
+the file isn't valid.
 """
 
 from __future__ import annotations
@@ -92,7 +94,8 @@ def chart_libraries() -> list[dict[str, Any]]:
 def completed(
     bom: dict[str, Any], packages: dict[str, set[str]], direct: Iterable[str]
 ) -> dict[str, Any]:
-    """Return a bill of an environment reduced to some packages, with the product itself and what it includes.
+    """Return a bill of an environment reduced to some packages, with the product itself and what it
+    includes.
 
     Args:
         bom: what cyclonedx-py wrote.

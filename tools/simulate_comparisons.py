@@ -1,32 +1,38 @@
 #!/usr/bin/env python3
-"""Simulate comparisons and regression checks: how often the product calls equal systems different, or misses 3%.
+"""Simulate comparisons and regression checks: how often the product calls equal systems different,
+or misses 3%.
 
     python tools/simulate_comparisons.py                             # everything, some 25 minutes on one core
     python tools/simulate_comparisons.py --pairs 50                  # a rough look
     python tools/simulate_comparisons.py --part gate --pairs 1000    # the regression check
     python tools/simulate_comparisons.py --part loss --pairs 1000    # its check of the loss
 
-Parts bias, long and short: step times, pairs of systems and their answers are those of docs/statistics.md, section
-"Slow starts". Part gate: three runs each, of 100 steps, whose means vary by 0.5% from run to run and whose steps vary
-by 1%, with and without a change point of 5% in the middle of every run. Without a change at most 3.5% may end with
-status 1; of regressions of 3% at least 95% must. docs/measurements.md has its table.
+Parts bias, long and short: step times, pairs of systems and their answers are those of
+docs/statistics.md, section "Slow starts". Part gate: three runs each, of 100 steps, whose means
+vary by 0.5% from run to run and whose steps vary by 1%, with and without a change point of 5% in
+the middle of every run. Without a change at most 3.5% may end with status 1; of regressions of 3%
+at least 95% must. docs/measurements.md has its table.
 
-Part single: one run against three or more; of 95% prediction intervals, so many hold the true ratio where the steps of
-the single run vary by more than those of the others. The run means of both vary by 0.5%.
+Part single: one run against three or more; of 95% prediction intervals, so many hold the true ratio
+where the steps of the single run vary by more than those of the others. The run means of both vary
+by 0.5%.
 
-Part fast: one run, or all three of a system, have a first record that lasts 5 to 90% of a step, as where a clock starts
-late. At most 6% of equal pairs may be different.
+Part fast: one run, or all three of a system, have a first record that lasts 5 to 90% of a step, as
+where a clock starts late. At most 6% of equal pairs may be different.
 
-Part logs: one run, or all three of a system, are read from a log in whole seconds, of the time since the start or of
-time stamps, or from one that evaluates at every tenth step that it prints. At most 6% of equal pairs may be different,
-and 95% of true differences of 3% must be found: runs take 10 minutes or more, of which whole seconds settle 0.3%.
+Part logs: one run, or all three of a system, are read from a log in whole seconds, of the time
+since the start or of time stamps, or from one that evaluates at every tenth step that it prints. At
+most 6% of equal pairs may be different, and 95% of true differences of 3% must be found: runs take
+10 minutes or more, of which whole seconds settle 0.3%.
 
-Part split: 2 to 10 runs of one system whose means vary by 0.1 to 3% from run to run, at most 1 of 200 of which may be
-told apart as several systems; then 3 and 3 equally fast runs, compiled and eager, under two labels and of two drivers,
-which must always be. With --samples, what is split of the real logs of each directory is printed too, with the gap.
+Part split: 2 to 10 runs of one system whose means vary by 0.1 to 3% from run to run, at most 1 of
+200 of which may be told apart as several systems; then 3 and 3 equally fast runs, compiled and
+eager, under two labels and of two drivers, which must always be. With --samples, what is split of
+the real logs of each directory is printed too, with the gap.
 
-Part loss: --threshold final_loss, of one run each and of three, 400 losses that fall along a curve. At equal loss at
-most 5% may be worse; a loss 1% above the threshold must be found in 80% of single runs on the same batches.
+Part loss: --threshold final_loss, of one run each and of three, 400 losses that fall along a curve.
+At equal loss at most 5% may be worse; a loss 1% above the threshold must be found in 80% of single
+runs on the same batches.
 """
 
 from __future__ import annotations
@@ -113,7 +119,8 @@ FORMS = {
 
 @dataclasses.dataclass(frozen=True)
 class Start:
-    """A slow start, over at a step, so many times as slow: flat, or fading along a line or a curve."""
+    """A slow start, over at a step, so many times as slow: flat, or fading along a line or a curve.
+    """
 
     last: int
     factor: float
@@ -160,7 +167,8 @@ def run_of(times: np.ndarray, number: int) -> Run:
 
 
 def in_elapsed_seconds(times: np.ndarray, random: np.random.Generator) -> str:
-    """Return LLaMA-Factory's log of these step times: the time since the start, in whole seconds."""
+    """Return LLaMA-Factory's log of these step times: the time since the start, in whole seconds.
+    """
     rows = enumerate(itertools.accumulate(times, initial=float(random.random())))
     known = ((step, str(datetime.timedelta(seconds=int(now)))) for step, now in rows)
     entries = (
@@ -171,7 +179,9 @@ def in_elapsed_seconds(times: np.ndarray, random: np.random.Generator) -> str:
 
 
 def in_whole_seconds(times: np.ndarray, random: np.random.Generator) -> str:
-    """Return Automodel's log of these step times: stamps in whole seconds, and rates that leave out a twelfth."""
+    """Return Automodel's log of these step times: stamps in whole seconds, and rates that leave out
+    a twelfth.
+    """
     start = datetime.datetime(2026, 4, 1) + datetime.timedelta(seconds=float(random.random()))
     ends = itertools.accumulate(times)
     return "".join(
@@ -183,7 +193,9 @@ def in_whole_seconds(times: np.ndarray, random: np.random.Generator) -> str:
 
 
 def evaluating(times: np.ndarray, random: np.random.Generator) -> str:
-    """Return nanoGPT's log of these step times: every tenth is printed, and every hundredth holds an evaluation."""
+    """Return nanoGPT's log of these step times: every tenth is printed, and every hundredth holds
+    an evaluation.
+    """
     spent, lines = float(random.uniform(0.5, 20)) * float(np.mean(times)), []
     for step, time in enumerate(times):
         if step % 100 == 0:
@@ -258,12 +270,16 @@ def print_logs(pairs: int, random: np.random.Generator) -> bool:
 
 
 def answer(times: list[np.ndarray]) -> tuple[Pair, str]:
-    """Return the pair of two systems, the first half of the runs and the second, and the standing of its verdict."""
+    """Return the pair of two systems, the first half of the runs and the second, and the standing
+    of its verdict.
+    """
     return answer_of([run_of(each, number) for number, each in enumerate(times)])
 
 
 def answer_of(runs: list[Run]) -> tuple[Pair, str]:
-    """Return the pair of two systems, the first half of the runs and the second, and the standing of its verdict."""
+    """Return the pair of two systems, the first half of the runs and the second, and the standing
+    of its verdict.
+    """
     comparison = compare(
         [
             Loaded(name, name, part)
@@ -317,7 +333,9 @@ def simulate(
     lengths: tuple[int, int],
     start,
 ) -> Tally:
-    """Return the tally of pairs; `start` draws the slow starts of six runs, given the random numbers and the length."""
+    """Return the tally of pairs; `start` draws the slow starts of six runs, given the random
+    numbers and the length.
+    """
     tally = Tally()
     for _ in range(pairs):
         steps = int(random.integers(lengths[0], lengths[1] + 1))
@@ -365,7 +383,9 @@ def per_run(low, high):
 
 
 def one_fast(random: np.random.Generator, steps: int) -> list[Start]:
-    """Draw a first record of a twentieth to nine tenths of a step for one run, or for each run of one system."""
+    """Draw a first record of a twentieth to nine tenths of a step for one run, or for each run of
+    one system.
+    """
     share, fast = float(random.uniform(0.05, 0.9)), int(random.integers(2 * RUNS))
     alike = RUNS if random.random() < 0.5 else 1
     return [
@@ -381,7 +401,9 @@ def known_end(random: np.random.Generator, steps: int) -> list[Start]:
 def bias(
     kind: str, steps: int, start: Start, runs: int, random: np.random.Generator
 ) -> tuple[float, float]:
-    """Return the bias of the kept mean over so many runs, and the share of the steady steps that is kept."""
+    """Return the bias of the kept mean over so many runs, and the share of the steady steps that is
+    kept.
+    """
     off, kept = [], []
     for _ in range(runs):
         times = noise(kind, steps, random) * start.of(steps)
@@ -459,7 +481,9 @@ def print_short(pairs: int, random: np.random.Generator) -> None:
 
 
 def print_fast(pairs: int, random: np.random.Generator) -> None:
-    """Print the answers for runs of 10 to 60 steps, one of which has a first record that is too short."""
+    """Print the answers for runs of 10 to 60 steps, one of which has a first record that is too
+    short.
+    """
     head = (
         "| noise | between runs | pairs | equal: different | 3%: found | wrong side | too short |"
     )
@@ -530,7 +554,9 @@ SINGLE = (
     ("AR 5%", 300, 10),
     ("x5/100", 300, 10),
 )
-"""Noise and steady steps of the single run, and how many runs of 100 steps with noise of 1% it meets."""
+"""Noise and steady steps of the single run, and how many runs of 100 steps with noise of 1% it
+meets.
+"""
 
 LEAST_COVERED = 0.95
 
@@ -538,7 +564,9 @@ LEAST_COVERED = 0.95
 def single_share(
     pairs: int, random: np.random.Generator, kind: str, steps: int, runs: int
 ) -> float:
-    """Return how often the prediction interval of a single run against several holds the true ratio."""
+    """Return how often the prediction interval of a single run against several holds the true
+    ratio.
+    """
     held = 0
     for _ in range(pairs):
         several = [
@@ -584,8 +612,9 @@ def loss_share(
 ) -> float:
     """Return how often a candidate with so many times the loss is called worse.
 
-    The noise of the losses is of one kind; of batches that all runs share, in the same order, it is four fifths of the
-    variance. By its seed a run's loss has a relative standard deviation of `seeds`.
+    The noise of the losses is of one kind; of batches that all runs share, in the same order, it is
+    four fifths of the variance. By its seed a run's loss has a relative standard deviation of
+    `seeds`.
     """
     curve = 2 + 8 / np.sqrt(1 + np.arange(LOSSES))
 

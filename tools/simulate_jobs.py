@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Simulate training jobs with crashes, requeues, evaluations and checkpoints; compare the accounts of their logs.
+"""Simulate training jobs with crashes, requeues, evaluations and checkpoints; compare the accounts
+of their logs.
 
     tools/simulate_jobs.py [--jobs 200] [--seed 0] [--write FOLDER]
 
-The logs have the form of Megatron or torchtitan; nothing of the package that reads them is used to make them. Prints
-the largest error of each part in percent of a job's wall time, and the jobs that are off by more than 1%.
+The logs have the form of Megatron or torchtitan; nothing of the package that reads them is used to
+make them. Prints the largest error of each part in percent of a job's wall time, and the jobs that
+are off by more than 1%.
 """
 
 from __future__ import annotations

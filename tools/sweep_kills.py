@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Kills sweeps with SIGKILL at random moments, resumes them, and compares what they leave with an unbroken sweep.
+"""Kills sweeps with SIGKILL at random moments, resumes them, and compares what they leave with an
+unbroken sweep.
 
     sweep_kills.py --times 20 --directory DIR
 
-A sweep is three configurations of a tiny Llama, twice each, interleaved. The command, its training or all its
-processes are killed, and the same command goes on with --resume, until the sweep is complete. Then:
+A sweep is three configurations of a tiny Llama, twice each, interleaved. The command, its training
+or all its processes are killed, and the same command goes on with --resume, until the sweep is
+complete. Then:
 
-- each configuration and run of the unbroken sweep is there once, complete, with the same losses, and nothing else;
+- each configuration and run of the unbroken sweep is there once, complete, with the same losses,
+and nothing else;
 - all of them belong to one session;
-- no run that was complete before a kill is gone or changed after it; no process is left, no file is half written.
+- no run that was complete before a kill is gone or changed after it; no process is left, no file is
+half written.
 
 Needs Linux: it looks at /proc. Ends with status 1 when anything of that doesn't hold.
 """
@@ -54,14 +58,18 @@ def current(folder: Path) -> list[Run]:
 
 
 def losses(runs: list[Run]) -> list[tuple[str | None, int | None, str, tuple[float | None, ...]]]:
-    """Return what an unbroken and a resumed sweep have alike: configuration, round, status and losses."""
+    """Return what an unbroken and a resumed sweep have alike: configuration, round, status and
+    losses.
+    """
     return sorted((run.request, run.round, run.status, tuple(run.loss_values)) for run in runs)
 
 
 def kill(folder: Path, whom: str, delays_s: Sequence[float]) -> tuple[bool, list[str]]:
-    """Start or resume a sweep and kill it; return whether it still ran then, and what is wrong after that.
+    """Start or resume a sweep and kill it; return whether it still ran then, and what is wrong
+    after that.
 
-    A command whose training alone was killed goes on to the next one, and is killed after a second delay.
+    A command whose training alone was killed goes on to the next one, and is killed after a second
+    delay.
     """
     before = (
         {key: run for key, run in recorded(folder).items() if run.status == "complete"}

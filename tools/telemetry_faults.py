@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Plant faults in telemetry traces, and check that each leads to its code and no clean trace to any.
+"""Plant faults in telemetry traces, and check that each leads to its code and no clean trace to
+any.
 
-Energies are compared with the power that was planted, and the steps of an event with those of its fault.
+Energies are compared with the power that was planted, and the steps of an event with those of its
+fault.
 
     tools/telemetry_faults.py                      100 traces of each kind; a table
     tools/telemetry_faults.py --count 10
@@ -50,7 +52,9 @@ def each_gpu(change: Edit) -> Callable[[list[Sample], Plan], list[Sample]]:
 
 
 def during(plan: Plan, units: int | None = None, **fields: Any) -> None:
-    """Have fields of the GPUs (of the first `units`) changed while the fault holds; a callable takes the state."""
+    """Have fields of the GPUs (of the first `units`) changed while the fault holds; a callable
+    takes the state.
+    """
 
     def change(gpu: GpuState, at: float, number: int) -> GpuState:
         if not plan.holds(at) or (units is not None and number >= units):
@@ -424,7 +428,9 @@ def _true_energy(run: Run, made: Made) -> float:
 
 
 def _wrong_steps(made: Made, issue: Any) -> str | None:
-    """Return a sentence where an event isn't at the fault's steps, to the distance of two late readings."""
+    """Return a sentence where an event isn't at the fault's steps, to the distance of two late
+    readings.
+    """
     start, end = START + made.plan.from_s, START + made.plan.to_s
     first, late_first = made.steps.steps_between(start, start + 4.5)
     early_last, last = made.steps.steps_between(end - 4.5, end)

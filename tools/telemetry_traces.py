@@ -1,7 +1,9 @@
-"""Draw telemetry traces of runs by chance, for tests and tools without a GPU; telemetry_faults.py plants faults.
+"""Draw telemetry traces of runs by chance, for tests and tools without a GPU; telemetry_faults.py
+plants faults.
 
-A training of several GPUs (or on a CPU) has a warm-up, steps whose power swings, and at times a pause for validation.
-Counters move ten times a second; readings are made once a second, and sometimes late.
+A training of several GPUs (or on a CPU) has a warm-up, steps whose power swings, and at times a
+pause for validation. Counters move ten times a second; readings are made once a second, and
+sometimes late.
 """
 
 from __future__ import annotations

@@ -5,14 +5,16 @@
     torture.py --times 60 --kind encdec --signal SIGKILL
     torture.py --times 500 --kind all
 
-A kind is one of `benchmark.py`, which trains twice (lightning, fsdp, encdec), a training of a user's own (record,
-callback, trainer), a training by a launcher whose log is read (primus, with a stand-in), or a measurement (preflight).
-Each time it is ended by SIGKILL, SIGTERM or SIGINT in one of six phases: start, warm-up, steady, cool-down, writing,
-second run; a kind without a journal at any moment. After each:
+A kind is one of `benchmark.py`, which trains twice (lightning, fsdp, encdec), a training of a
+user's own (record, callback, trainer), a training by a launcher whose log is read (primus, with a
+stand-in), or a measurement (preflight). Each time it is ended by SIGKILL, SIGTERM or SIGINT in one
+of six phases: start, warm-up, steady, cool-down, writing, second run; a kind without a journal at
+any moment. After each:
 
 - no process of it is left within a bound, and no lock is held;
 - every earlier result is there, readable and unchanged;
-- every step and every epoch that stood in the journal stands in a result, which says complete, incomplete or failed;
+- every step and every epoch that stood in the journal stands in a result, which says complete,
+incomplete or failed;
 - every step in the log of a launcher is read from it;
 - after the next command there is neither a journal nor a half file;
 - the next benchmark works: it is the next one to be killed, and every tenth is let through.
@@ -61,7 +63,8 @@ PATIENCE_S = 180.0
 """How long a benchmark may take that nobody kills."""
 
 GONE_S = 40.0
-"""How long what was killed may take to be gone: the grace that a training has, and as much again."""
+"""How long what was killed may take to be gone: the grace that a training has, and as much again.
+"""
 
 POLL_S = 0.002
 MARK = "TPRIMAT_TORTURE"
@@ -76,7 +79,8 @@ class Kind:
 
     Attributes:
         command: what is started, before the folder of the results.
-        module: of the process that trains; none where that is the started one, or isn't to be found.
+        module: of the process that trains; none where that is the started one, or isn't to be
+            found.
         steps: of one training; 0 for a measurement.
         runs: how many results it has at its end.
         journal: whether it keeps one.
@@ -178,7 +182,8 @@ class Plan:
 
 
 def _running_since(pid: int) -> int:
-    """Return when a process started, in ticks since boot; 0 when it has ended with all its threads."""
+    """Return when a process started, in ticks since boot; 0 when it has ended with all its threads.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
@@ -226,7 +231,8 @@ class Victim:
                 if self._mark in file.read_bytes().split(b"\0"):
                     pid = int(file.parent.name)
                     self._started[pid] = _running_since(pid)
-        # While its memory is freed, a killed process has no environment any more, and still holds its locks.
+        # While its memory is freed, a killed process has no environment any more, and still holds
+        # its locks.
         return [
             pid
             for pid, started in self._started.items()
@@ -247,7 +253,9 @@ class Victim:
         return None
 
     def journal(self) -> tuple[int, int, bool]:
-        """Return the steps and epochs in its journal, and whether the result is about to be written."""
+        """Return the steps and epochs in its journal, and whether the result is about to be
+        written.
+        """
         for path in (self._folder / JOURNALS).glob("*.jsonl"):
             with contextlib.suppress(OSError):
                 lines = path.read_bytes().split(b"\n")[:-1]
@@ -308,7 +316,9 @@ class Victim:
                 os.kill(pid, plan.number)
 
     def gone(self) -> dict[int, str]:
-        """Wait for its end; return the processes left after that, and what each runs, in which state."""
+        """Wait for its end; return the processes left after that, and what each runs, in which
+        state.
+        """
         # Where its training alone was killed, the command goes on to the next one.
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(PATIENCE_S)
@@ -332,7 +342,9 @@ _PRINTED = re.compile(r"iteration +(\d+)/.*\n")
 
 
 def recorded(folder: Path) -> dict[str, Run]:
-    """Return all runs below a directory, history too, by fingerprint. Raises UnreadableError for a broken file."""
+    """Return all runs below a directory, history too, by fingerprint. Raises UnreadableError for a
+    broken file.
+    """
     found = []
     for path in sorted(folder.rglob("*.json")):
         if path.name.endswith(".env.json"):
@@ -363,7 +375,8 @@ def look(
     ):
         yield f"status {status}"
     output = victim.output()
-    # An interruption of Python's own start is none of ours, and a user's program shows what interrupted it.
+    # An interruption of Python's own start is none of ours, and a user's program shows what
+    # interrupted it.
     shown = "Traceback" in output and "tprimat" in output
     if (shown and not victim.kind.is_own) or "internal error: " in output:
         yield "a traceback: " + output[-600:]

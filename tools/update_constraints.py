@@ -58,7 +58,8 @@ def main() -> int:
 
 
 def _resolve(python: str) -> dict[str, str]:
-    """Return what pip would install for everything that the repository asks for: name -> version."""
+    """Return what pip would install for everything that the repository asks for: name -> version.
+    """
     with tempfile.TemporaryDirectory() as folder:
         inner = Path(folder, "Scripts/python.exe" if os.name == "nt" else "bin/python")
         subprocess.run([python, "-m", "venv", folder], check=True)
@@ -103,7 +104,9 @@ def _resolve(python: str) -> dict[str, str]:
 
 
 def _lines(name: str, versions: list[str | None]) -> list[str]:
-    """Return one line for each run of Pythons with the same version; None if a Python needs no such package."""
+    """Return one line for each run of Pythons with the same version; None if a Python needs no such
+    package.
+    """
     lines = []
     start = 0
     for end in range(1, len(versions) + 1):
@@ -116,7 +119,9 @@ def _lines(name: str, versions: list[str | None]) -> list[str]:
 
 
 def _marker(start: int, end: int) -> str:
-    """Return the marker of SUPPORTED[start:end]; the newest also stands for those that come after it."""
+    """Return the marker of SUPPORTED[start:end]; the newest also stands for those that come after
+    it.
+    """
     conditions = []
     if start > 0:
         conditions.append(f'python_version >= "{interpreters.SUPPORTED[start]}"')

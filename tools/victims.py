@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Short trainings and measurements for tools/torture.py to kill, each as a user would write or start it.
+"""Short trainings and measurements for tools/torture.py to kill, each as a user would write or
+start it.
 
     victims.py KIND FOLDER [OPTIONS]
 
-FOLDER is the one of the results. The frameworks that have an AMD GPU are stand-ins, on a made-up machine.
+FOLDER is the one of the results. The frameworks that have an AMD GPU are stand-ins, on a made-up
+machine.
 """
 
 from __future__ import annotations
@@ -108,7 +110,9 @@ def trainer(folder: Path) -> None:
 
 
 def primus(folder: Path, *options: str, tree: Path | None = None) -> int:
-    """Train with the stand-in for Primus of the tests, on a made-up MI300X; makes it without `tree`."""
+    """Train with the stand-in for Primus of the tests, on a made-up MI300X; makes it without
+    `tree`.
+    """
     # What is imported here is imported by the command itself elsewhere, which answers Ctrl-C then.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     import primus_tree

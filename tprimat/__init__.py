@@ -1,7 +1,8 @@
 """TensorPrimat: measures and compares the training of language models on NVIDIA and AMD GPUs."""
 
-# `python3 -m tprimat` imports this first, while modules are still looked for in the current directory: only a part of
-# the interpreter is imported here. An old Python, to which __main__ says that it is one, must be able to read it.
+# `python3 -m tprimat` imports this first, while modules are still looked for in the current
+# directory: only a part of the interpreter is imported here. An old Python, to which __main__ says
+# that it is one, must be able to read it.
 import sys
 
 TYPE_CHECKING = False
@@ -30,7 +31,9 @@ def __dir__() -> "list[str]":  # in quotes, since an old Python can't evaluate i
 
 
 class _Package(ModuleType):
-    """The package, in which `compare` stays the function: importing the directory of that name doesn't replace it."""
+    """The package, in which `compare` stays the function: importing the directory of that name
+    doesn't replace it.
+    """
 
     def __setattr__(self, name: str, value: object) -> None:
         if name != "compare" or not isinstance(value, ModuleType):

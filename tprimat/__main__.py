@@ -1,7 +1,7 @@
 """`tprimat <command>`, for those who installed the package; the scripts call the same.
 
-`python3 CLONE/tprimat/__main__.py <command>` is safe in the directory of somebody's logs, where `-m` lets Python itself
-look for modules.
+`python3 CLONE/tprimat/__main__.py <command>` is safe in the directory of somebody's logs, where
+`-m` lets Python itself look for modules.
 """
 
 import os
@@ -31,7 +31,9 @@ FIRST = {
     "compare": "output/",
     "watch": "train.log",
 }
-"""The commands that most people need, with the arguments of an example: `tprimat --help` begins with them."""
+"""The commands that most people need, with the arguments of an example: `tprimat --help` begins
+with them.
+"""
 
 GROUPS = {
     "measure, e.g. tprimat preflight --gpus 8": "benchmark preflight run-primus watch",

@@ -88,7 +88,8 @@ class Results:
 class Comparison:
     """The answer of a comparison, with the values that the command prints.
 
-    Of several models or workloads each has its own answer: `answers`. The properties of a single one raise UsageError
+    Of several models or workloads each has its own answer: `answers`. The properties of a single
+        one raise UsageError
     then.
     """
 
@@ -107,13 +108,17 @@ class Comparison:
 
     @property
     def ratio(self) -> float | None:
-        """Throughput of `faster` / throughput of `slower`, 1 or more; None if they can't be compared."""
+        """Throughput of `faster` / throughput of `slower`, 1 or more; None if they can't be
+        compared.
+        """
         ratio = self._leaders and self._leaders.speedup
         return ratio.value if ratio else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """95% interval of the ratio: a prediction interval with one run against several, None with one run each."""
+        """95% interval of the ratio: a prediction interval with one run against several, None with
+        one run each.
+        """
         ratio = self._leaders and self._leaders.speedup
         return (
             (ratio.low, ratio.high)
@@ -139,7 +144,9 @@ class Comparison:
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
-        """What could change the decision, each with `code`, `severity` and `text`, the weightiest first."""
+        """What could change the decision, each with `code`, `severity` and `text`, the weightiest
+        first.
+        """
         return self._answer.verdict.caveats
 
     def steps(self) -> pandas.DataFrame:
@@ -202,12 +209,14 @@ def _in_python(text: str) -> str:
 
 @_named_arguments()
 def load(*paths: StrPath | Iterable[StrPath]) -> Results:
-    """Load results and logs: files, directories (recursive), globs, bundles; without paths, output/.
+    """Load results and logs: files, directories (recursive), globs, bundles; without paths,
+    output/.
 
     NAME=PATH gives the runs in a path a label.
     A directory's logs are read if it holds no results. Nothing is written.
 
-    Raises UnreadableError for a file that is neither a result nor a log, and UsageError if nothing was found.
+    Raises UnreadableError for a file that is neither a result nor a log, and UsageError if nothing
+    was found.
     """
     return _loaded(paths, NOTHING_GIVEN)
 
@@ -239,11 +248,15 @@ def read_log(
         sequence_length: tokens per sequence, if a log doesn't state them.
         label: a name for the configuration.
         override: use these values also if a log states others.
-        columns: of a CSV or JSON lines file, as {"step": "iteration", "time": "step_time_s"}; see `read --columns`.
-        model_shape: a file with the model's shape, if a log doesn't state it; see `read --model-shape`.
-        pattern: of a text log's lines, as "step {step} .* {time}ms .* loss {loss}"; see `read --pattern`.
+        columns: of a CSV or JSON lines file, as {"step": "iteration", "time": "step_time_s"}; see
+            `read --columns`.
+        model_shape: a file with the model's shape, if a log doesn't state it; see `read
+            --model-shape`.
+        pattern: of a text log's lines, as "step {step} .* {time}ms .* loss {loss}"; see `read
+            --pattern`.
 
-    Raises UnreadableError and UsageError as load() does, and UsageError for a value that contradicts a log.
+    Raises UnreadableError and UsageError as load() does, and UsageError for a value that
+    contradicts a log.
     """
     for name, value in (
         ("num_gpus", num_gpus), ("global_batch_size", global_batch_size), ("sequence_length", sequence_length)
@@ -277,8 +290,8 @@ def compare(
 
     Args:
         sources: what load() or read_log() returned, or paths.
-        reference: the system that all others are compared with, by a part of its name; by default the fastest of
-            another vendor than the fastest one's, else the second fastest.
+        reference: the system that all others are compared with, by a part of its name; by default
+            the fastest of another vendor than the fastest one's, else the second fastest.
         model: compare only this model.
         mode: "best": settings may differ; "same": they may not.
         precision: of runs that don't state it: for all, or by the systems' names.

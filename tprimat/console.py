@@ -1,7 +1,8 @@
 """Console output: as much as requested, as wide and colorful as the terminal allows.
 
---quiet, --verbose and --json mean the same in all commands because all of them print through this module: what
-happens on the way (info, debug, note) and the outcome (summary, record, Output.finish).
+--quiet, --verbose and --json mean the same in all commands because all of them print through this
+module: what happens on the way (info, debug, note) and the outcome (summary, record,
+Output.finish).
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ class Output:
     is_main_process: bool = True
 
     def finish(self, status: int) -> int:
-        """Print the outcome: the results' paths, a line each, or the document for a program. Return the status."""
+        """Print the outcome: the results' paths, a line each, or the document for a program. Return
+        the status.
+        """
         if self.is_main_process and self.verbosity is Verbosity.QUIET:
             for path in dict.fromkeys(self.paths):
                 self.put(plain(path))
@@ -72,7 +75,9 @@ class Output:
         print(for_encoding(text, self.stream.encoding), file=self.stream, flush=True)
 
     def standard_output(self) -> contextlib.AbstractContextManager[object]:
-        """Give the standard output back for a while, to a command that prints an outcome of its own."""
+        """Give the standard output back for a while, to a command that prints an outcome of its
+        own.
+        """
         return contextlib.redirect_stdout(self.stream)
 
 
@@ -83,8 +88,9 @@ _CURRENT: ContextVar[Output | None] = ContextVar("output", default=None)
 def capture_output(level: Verbosity, encoder: Callable[[], Any], **values: Any) -> Iterator[Output]:
     """Make everything that is printed follow the verbosity, until the block ends.
 
-    What others print, such as a framework that runs in this process, leaves the outcome alone: it is dropped with
-    --quiet, and goes to the standard error with --json. The values begin the document for a program.
+    What others print, such as a framework that runs in this process, leaves the outcome alone: it
+    is dropped with --quiet, and goes to the standard error with --json. The values begin the
+    document for a program.
     """
     output = Output(level, sys.stdout, encoder, values)
     token = _CURRENT.set(output)
@@ -136,9 +142,11 @@ def debug(line: str) -> None:
 
 
 def error(line: str, *, see: str | None = None) -> None:
-    """Print a line on the standard error, at any verbosity, and the heading in docs/troubleshooting.md to see.
+    """Print a line on the standard error, at any verbosity, and the heading in
+    docs/troubleshooting.md to see.
 
-    A terminal gets it in lines that end between words, but for a hint, whose command is copied as it is.
+    A terminal gets it in lines that end between words, but for a hint, whose command is copied as
+    it is.
     """
     if see is not None:
         line += f"\nsee:   docs/troubleshooting.md#{see}"
@@ -179,7 +187,9 @@ def summary(line: str) -> None:
 
 
 def warn(line: str) -> None:
-    """Print a warning on the standard error in quiet mode, which doesn't print the account that has it."""
+    """Print a warning on the standard error in quiet mode, which doesn't print the account that has
+    it.
+    """
     if verbosity() is Verbosity.QUIET and current().is_main_process:
         error(f"warning: {plain(line)}")
 
@@ -202,7 +212,8 @@ def record(
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows as lines, each column as wide as its widest cell; the first row is the heading."""
+    """Return rows as lines, each column as wide as its widest cell; the first row is the heading.
+    """
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -21,7 +21,9 @@ SELF_EVIDENT = "wrong-usage"
 
 
 class ExitStatus(enum.IntEnum):
-    """How a command ended, for its caller; the most severe first. Helps and docs name them by these rows."""
+    """How a command ended, for its caller; the most severe first. Helps and docs name them by these
+    rows.
+    """
 
     INTERNAL_ERROR = 70
     USAGE = 2
@@ -65,7 +67,9 @@ class TensorPrimatError(Exception):
         self.args = (self.message,)
 
     def line(self) -> str:
-        """Return what a command prints: the problem, the hint and the page that says more, each on its own line."""
+        """Return what a command prints: the problem, the hint and the page that says more, each on
+        its own line.
+        """
         # Messages quote files and names that others wrote.
         lines = [f"error: {plain(self.problem)}"]
         if self.hint:
@@ -114,7 +118,9 @@ def lacking(*packages: str) -> list[str]:
 
 
 def missing_package(package: str, command: str, purpose: str) -> UsageError:
-    """Return the error for an import that failed, with the command that brings the package as its hint."""
+    """Return the error for an import that failed, with the command that brings the package as its
+    hint.
+    """
     return UsageError(
         f"{purpose} needs the package {package}, which is not installed",
         heading="missing-package",

@@ -18,14 +18,17 @@ LOCK_NAME = ".tprimat.lock"
 LOCK_SECONDS = 60.0
 
 LARGEST_SMALL = 4 << 20
-"""Bytes of a configuration or a record, which take kilobytes; decoded, they may take a hundred times as many."""
+"""Bytes of a configuration or a record, which take kilobytes; decoded, they may take a hundred
+times as many.
+"""
 
 _KINDS = {"p": "a pipe", "s": "a socket", "c": "a device", "b": "a device"}
 """Files that are no plain ones, by the letter that `ls -l` shows."""
 
 
 class _PlainFile(io.FileIO):
-    """A file that is read at once or not at all: /proc/kmsg calls itself a plain one, and has nothing yet.
+    """A file that is read at once or not at all: /proc/kmsg calls itself a plain one, and has
+    nothing yet.
 
     Its readers raise OSError then, where those of io would return None.
     """
@@ -43,7 +46,9 @@ class _PlainFile(io.FileIO):
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """Return a plain file, open for reading. Raises OSError that says so for a pipe, which would block, or a device."""
+    """Return a plain file, open for reading. Raises OSError that says so for a pipe, which would
+    block, or a device.
+    """
     at_once = getattr(os, "O_NONBLOCK", 0)
     raw = _PlainFile(path, "rb", opener=lambda name, flags: os.open(name, flags | at_once))
     file = io.BufferedReader(raw)
@@ -56,7 +61,9 @@ def open_plain(path: Path) -> BinaryIO:
 
 
 def read_plain(path: Path, most: int = LARGEST_SMALL) -> bytes:
-    """Return the content of a plain file of so many bytes at most. Raises OSError for others, as open_plain() does."""
+    """Return the content of a plain file of so many bytes at most. Raises OSError for others, as
+    open_plain() does.
+    """
     with open_plain(path) as file:
         if os.fstat(file.fileno()).st_size > most:
             raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB", str(path))
@@ -64,7 +71,8 @@ def read_plain(path: Path, most: int = LARGEST_SMALL) -> bytes:
 
 
 def unreadable(path: Path | str, error: OSError | ValueError | MemoryError) -> UnreadableError:
-    """Return the error for a file that the operating system can't read, or the memory can't hold."""
+    """Return the error for a file that the operating system can't read, or the memory can't hold.
+    """
     if isinstance(error, MemoryError):
         return UnreadableError(
             path, "reading it needs more memory than there is", heading="unreadable-file"
@@ -82,7 +90,9 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def write_output(path: Path, content: bytes, option: str) -> None:
-    """Write a file that the user named, and its directory. Raises UsageError, with the option that names another."""
+    """Write a file that the user named, and its directory. Raises UsageError, with the option that
+    names another.
+    """
     place = path.parent
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -95,7 +105,8 @@ def write_output(path: Path, content: bytes, option: str) -> None:
 def unwritable(
     path: Path | str, error: OSError, what: str = "can't be written", option: str = "--output-dir"
 ) -> UsageError:
-    """Return the error for what can't be written there, with the option that names another place."""
+    """Return the error for what can't be written there, with the option that names another place.
+    """
     why = f"{what}: {error.strerror or error}"
     return UsageError(
         f"{path}: {why}", hint=f"choose another {option}", heading="unwritable-directory"
@@ -103,7 +114,9 @@ def unwritable(
 
 
 def check_writable(folder: Path, option: str = "--output-dir") -> None:
-    """Refuse a directory that can't take the result, before an hour was spent on it. Raises UsageError."""
+    """Refuse a directory that can't take the result, before an hour was spent on it. Raises
+    UsageError.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -114,7 +127,9 @@ def check_writable(folder: Path, option: str = "--output-dir") -> None:
 
 @contextlib.contextmanager
 def write_temp_beside(path: Path, content: bytes, suffix: str) -> Iterator[str]:
-    """Yield a temporary file with this content and suffix beside another one, flushed to disk, ready to replace it."""
+    """Yield a temporary file with this content and suffix beside another one, flushed to disk,
+    ready to replace it.
+    """
     handle, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=suffix, dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -134,7 +149,9 @@ def write_temp_beside(path: Path, content: bytes, suffix: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Make a directory if there is none, and hold its lock. Raises UsageError if it can't be written meanwhile."""
+    """Make a directory if there is none, and hold its lock. Raises UsageError if it can't be
+    written meanwhile.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with lock_folder(folder):

@@ -13,7 +13,9 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 def python_path() -> str:
-    """Return PYTHONPATH for a child in another directory: a clone that is not installed is found by it alone."""
+    """Return PYTHONPATH for a child in another directory: a clone that is not installed is found by
+    it alone.
+    """
     # An empty entry would be that directory.
     given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     return os.pathsep.join([str(REPOSITORY), *map(os.path.abspath, given)])
@@ -21,10 +23,12 @@ def python_path() -> str:
 
 @contextlib.contextmanager
 def elsewhere() -> Iterator[Path]:
-    """Leave the current directory for a moment, and yield it. Raises OSError if there is no way back.
+    """Leave the current directory for a moment, and yield it. Raises OSError if there is no way
+    back.
 
-    It may be that of somebody's logs. multiprocessing starts its processes there, which import from it, and matplotlib
-    looks there for its settings; in Python's own directory they find neither modules nor settings.
+    It may be that of somebody's logs. multiprocessing starts its processes there, which import from
+    it, and matplotlib looks there for its settings; in Python's own directory they find neither
+    modules nor settings.
     """
     here = Path.cwd()
     os.chdir(here)
@@ -36,7 +40,8 @@ def elsewhere() -> Iterator[Path]:
 
 
 def go_on_in_own_environment(program: Sequence[str]) -> None:
-    """Restart a program, a file with its arguments, in the clone's .venv, unless there is none or this is it.
+    """Restart a program, a file with its arguments, in the clone's .venv, unless there is none or
+    this is it.
 
     In one without its pyvenv.cfg, Python doesn't know that it is there, and would restart for ever.
     """

@@ -1,6 +1,7 @@
 """Text from results and logs, made safe to show. Whoever wrote a result chose it; none is trusted.
 
-plain() alone decides which characters reach a terminal, a plot or a page; a format's own escaping comes on top.
+plain() alone decides which characters reach a terminal, a plot or a page; a format's own escaping
+comes on top.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _ESCAPE_SEQUENCES = re.compile(
 
 _SPACES = {"Zs", "Zl", "Zp", "Cc"}
 _DROPPED = {"Cf", "Cs", "Co", "Cn"}
-"""Format characters turn text around or hide it; surrogates and unassigned ones can't be written."""
+"""Format characters turn text around or hide it; surrogates and unassigned ones can't be written.
+"""
 
 ELLIPSIS = "…"
 
@@ -46,10 +48,11 @@ _ASCII = {
 
 
 def runnable(text: str) -> str:
-    """Return advice with its `tprimat COMMAND`, `./SCRIPT.py` and `-r requirements` as they can be typed here.
+    """Return advice with its `tprimat COMMAND`, `./SCRIPT.py` and `-r requirements` as they can be
+    typed here.
 
-    In a clone's directory its scripts are there, and tprimat is a module of this name. Elsewhere it is the installed
-    command, or the clone's by its path, and does what the scripts do.
+    In a clone's directory its scripts are there, and tprimat is a module of this name. Elsewhere it
+    is the installed command, or the clone's by its path, and does what the scripts do.
     """
     is_script = re.search(
         r"(?:tprimat[/\\]__main__|(?:^|[/\\])(?!__main__)[^/\\]*)\.py$", sys.argv[0]
@@ -74,7 +77,8 @@ def runnable(text: str) -> str:
 
 
 def plain(text: object, limit: int | None = None) -> str:
-    """Return str(value) as one safe line: no control sequences or markup, cut by ended() at limit."""
+    """Return str(value) as one safe line: no control sequences or markup, cut by ended() at limit.
+    """
     text = str(text)
     # What is printable has none of the categories below but letters, digits, signs and the space.
     if not text.isprintable():
@@ -92,7 +96,9 @@ def plain(text: object, limit: int | None = None) -> str:
 
 
 def ended(text: str, limit: int) -> str:
-    """Return text of at most so many characters, cut between two words where it has some: “out of memory on …”."""
+    """Return text of at most so many characters, cut between two words where it has some: “out of
+    memory on …”.
+    """
     if len(text) <= limit:
         return text
     words = text[: limit - 1].rpartition(" ")[0].rstrip()
@@ -131,7 +137,9 @@ def join_names(names: Sequence[str], most: int = 4, word: str = "and") -> str:
 
 
 def each_once(texts: Iterable[tuple[str, str]], every: int) -> list[str]:
-    """Return texts, given with the name that each is of, once after their names; alone those of so many names."""
+    """Return texts, given with the name that each is of, once after their names; alone those of so
+    many names.
+    """
     names_of: dict[str, list[str]] = {}
     for name, text in texts:
         names_of.setdefault(text, []).append(name)
@@ -155,7 +163,9 @@ def by_reason(texts: Sequence[str]) -> list[str]:
 def suggestion(
     name: str, known: Sequence[str], otherwise: str, *, most: int = 1, cutoff: float = 0.6
 ) -> str:
-    """Return which of the known names may be meant by one that isn't known; if none is near, the other text."""
+    """Return which of the known names may be meant by one that isn't known; if none is near, the
+    other text.
+    """
     # Imported here: each --help would pay for it.
     import difflib
 
@@ -168,17 +178,23 @@ def suggestion(
 
 
 def letters_and_digits(name: str) -> str:
-    """Return a name as names of models and GPUs are compared: llama318b of Llama-3.1-8B and of Llama 3.1 8B."""
+    """Return a name as names of models and GPUs are compared: llama318b of Llama-3.1-8B and of
+    Llama 3.1 8B.
+    """
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def is_binary(decoded: str) -> bool:
-    """Return whether what was decoded is no text: it has control characters, and bytes that are no characters."""
+    """Return whether what was decoded is no text: it has control characters, and bytes that are no
+    characters.
+    """
     return "\ufffd" in decoded and re.search("[\x00-\x06\x0e-\x1a\x1c-\x1f]", decoded) is not None
 
 
 def for_encoding(text: str, encoding: str | None) -> str:
-    """Return text with characters that an encoding lacks replaced: × by x, unknown ones by a question mark."""
+    """Return text with characters that an encoding lacks replaced: × by x, unknown ones by a
+    question mark.
+    """
     encoding = encoding or "utf-8"
     try:
         text.encode(encoding)
@@ -191,7 +207,9 @@ def for_encoding(text: str, encoding: str | None) -> str:
 
 
 def _spelled(line: str, encoding: str) -> str:
-    """Return a line with what an encoding lacks spelled out; the gap before a longer word shrinks: columns stay."""
+    """Return a line with what an encoding lacks spelled out; the gap before a longer word shrinks:
+    columns stay.
+    """
     spelled = ""
     for character in line:
         word = (

@@ -1,4 +1,6 @@
-"""The account of a run, percentiles of its steps, what its records cover, and causes of changes: whole answers."""
+"""The account of a run, percentiles of its steps, what its records cover, and causes of changes:
+whole answers.
+"""
 
 from __future__ import annotations
 
@@ -217,7 +219,9 @@ TIMES = tuple(float(1 + at * at % 103) for at in range(99))
     ],
 )
 def test_percentiles_of_steady_steps(runs, times):
-    """By linear interpolation between the sorted times, of which the first is the least and the last the most."""
+    """By linear interpolation between the sorted times, of which the first is the least and the
+    last the most.
+    """
     ordered = sorted(times)
 
     def at(p, least):
@@ -389,7 +393,8 @@ HANDED = (*SLOW, 0.01, 0.02, 6.0, *SLOW)
         ((0.01, 0.02, 6.0, *SLOW), {}, ((1, 2), (3,))),
         ((0.01, 2.0), {}, ((), ())),
         ((), {}, ((), ())),
-        # The usual time is the lower median of the five that follow; at the end of a run, of five before.
+        # The usual time is the lower median of the five that follow; at the end of a run, of five
+        # before.
         ((*SLOW, 0.3, 9.0, 2.0, 9.0, 2.0, 2.0), {}, ((), ())),
         ((*SLOW, 0.3, 9.0, 4.0, 2.0, 9.0, 4.0, 2.0, 2.0), {}, ((7,), (8,))),
         ((2.0, 2.0, 2.0, 9.0, 9.0, 9.0, 0.5), {}, ((7,), ())),

@@ -1,4 +1,5 @@
-"""Where the analysis of a run turns: each limit with a value just below it and one just above it."""
+"""Where the analysis of a run turns: each limit with a value just below it and one just above it.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +64,9 @@ def outliers(time, spread):
 
 
 def unit_of_times(coarse):
-    """The decimal to which step times count as printed, where so many have one digit and the others two."""
+    """The decimal to which step times count as printed, where so many have one digit and the others
+    two.
+    """
     found = summary([2.0] * coarse + [2.01] * (100 - coarse))
     return round(found.rounding * found.performance.avg_step_time_seconds, 3)
 
@@ -197,7 +200,9 @@ def ending_slow(count, slow):
 
 
 def gradual(share, records):
-    """Whether a change by a tenth is one where so many records on either side already take such a share of it."""
+    """Whether a change by a tenth is one where so many records on either side already take such a
+    share of it.
+    """
     off, rest = 0.1 * share, 100 - records
     steps = [1.0] * rest + [1 + off] * records + [1.1 - off] * records + [1.1] * rest
     return changepoints.change_points(np.array(steps)) != []
@@ -211,7 +216,9 @@ def noisy(spread):
 
 
 def overlapping(spread):
-    """Whether a change by 3 % is one where values around both levels overlap, 90 % of the pairs in order at 0.0272."""
+    """Whether a change by 3 % is one where values around both levels overlap, 90 % of the pairs in
+    order at 0.0272.
+    """
     around = spread * ((np.arange(200) * 77 % 200) / 100 - 1)
     return changepoints.change_points(np.concatenate([1.0 + around, 1.03 + around])) != []
 
@@ -250,7 +257,9 @@ def is_settled(values):
 
 
 def with_pauses(height, *, slow, pause, records, values, count):
-    """The start of a run whose slow start has such a height, with a pause of some records in its second half."""
+    """The start of a run whose slow start has such a height, with a pause of some records in its
+    second half.
+    """
     times = [height] * slow + (values * count)[: count - slow]
     times[7 * count // 10 : 7 * count // 10 + records] = [pause] * records
     return warmup.first_steady_index(times)
@@ -392,7 +401,8 @@ def test_an_order_of_runs(ask, below, above):
 
 class TestMedianInterval:
     def test_of_values_that_hardly_depend_on_each_other(self):
-        # 24 values in order, the first half below the median: an autocorrelation of 21/24, of which all is left.
+        # 24 values in order, the first half below the median: an autocorrelation of 21/24, of which
+        # all is left.
         values = [float(each) for each in range(24)]
         found = intervals.within_run_interval(values)
         assert (found.low, found.high) == (0.0, 23.0)
@@ -441,7 +451,8 @@ class TestFloors:
 
 
 def test_a_difference_is_found_with_a_power_of_four_in_five():
-    # Two-sided t at 5 % with 18 degrees of freedom: 2.9605 standard errors (Cohen, table for n = 10: d = 1.325).
+    # Two-sided t at 5 % with 18 degrees of freedom: 2.9605 standard errors (Cohen, table for n =
+    # 10: d = 1.325).
     assert intervals.minimum_detectable_effect(0.01, 10) == pytest.approx(
         math.expm1(1.325 * 0.01), rel=2e-3
     )
@@ -451,7 +462,9 @@ SIZES = [projection.Size(gpus, 8, 1000.0 * gpus**-0.1) for gpus in (1, 2, 4)]
 
 
 def is_credible(batch):
-    """Whether the straight line has a say where the communication form projects; it misses 64 GPUs by a tenth or so."""
+    """Whether the straight line has a say where the communication form projects; it misses 64 GPUs
+    by a tenth or so.
+    """
     seconds = {gpus: 0.2 * batch / gpus + 0.05 * math.log2(gpus) for gpus in (8, 16, 32, 64)}
     sizes = [
         projection.Size(gpus, batch, batch * 4096 / gpus / each, 4096.0)
@@ -462,7 +475,9 @@ def is_credible(batch):
 
 
 def is_credible_below(slope):
-    """Whether the communication form has a say where a straight line projects; it gives too little for 64 GPUs."""
+    """Whether the communication form has a say where a straight line projects; it gives too little
+    for 64 GPUs.
+    """
     found = projection.project(
         [projection.Size(gpus, 8, 1000.0 * gpus**-slope) for gpus in (8, 16, 32, 64)], 256, 8
     )
@@ -584,7 +599,8 @@ def test_a_trace(ask, below, above):
 
 @pytest.mark.parametrize(
     ("runs", "within", "beyond"),
-    # By Student's t the width is 12.7062 ln(factor) with one degree of freedom, and 1.11058 ln(factor) with four.
+    # By Student's t the width is 12.7062 ln(factor) with one degree of freedom, and 1.11058
+    # ln(factor) with four.
     [((1.0,), 1.114, 1.117), ((1.0, 1.0, 1.0, 1.0), 3.47, 3.50)],
 )
 def test_an_interval_that_admits_half_and_twice_the_value_is_none(runs, within, beyond):

@@ -270,7 +270,8 @@ def test_the_search_finds_the_least_sum_of_deviations():
 def test_what_is_not_searched_has_no_change():
     random, skipped, found = np.random.default_rng(10), 0, 0
     for count in random.integers(40, 160, 600):
-        # A second level of two to three percent, which some of its values don't reach, at any place.
+        # A second level of two to three percent, which some of its values don't reach, at any
+        # place.
         split, share = random.integers(10, count - 9), random.uniform(0.5, 1)
         series = 1 + 0.001 * random.standard_normal(count)
         series[split:] += 0.01 * random.uniform(1.9, 3) * (random.random(count - split) < share)

@@ -1,4 +1,6 @@
-"""How others count FLOPs: each convention's formula on small shapes, and what explains a printed figure."""
+"""How others count FLOPs: each convention's formula on small shapes, and what explains a printed
+figure.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def test_heads_and_windows_and_mamba_change_only_their_part():
 
 
 def test_delta_layers_as_attention_and_a_dense_layer_for_a_second_token():
-    """Qwen3.8 27B, in products a token of 8,192 and layer: of delta nets, of attention, and of one layer more."""
+    """Qwen3.8 27B, in products a token of 8,192 and layer: of delta nets, of attention, and of one
+    layer more.
+    """
     width, heads, groups, size = 5120, 24, 4, 256
     delta = width * (2 * 6144 + 2 * 2048 + 2 * 48) + 6144 * width + 4 * 48 * 128 * 128
     attention = width * size * (3 * heads + 2 * groups) + heads * size * 8192
@@ -200,7 +204,9 @@ def further(shape, length=4096):
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_layers_for_several_tokens(count):
-    """Each is a layer more, a projection of two embeddings and a head; parameters don't say how many there are."""
+    """Each is a layer more, a projection of two embeddings and a head; parameters don't say how
+    many there are.
+    """
     shape = changed(LLAMA, num_mtp_layers=count)
     deeper = changed(LLAMA, num_layers=32 + count, num_parameters=None)
     own = 6 * count * (2 * 4096 * 4096 + 4096 * 128_256)

@@ -239,7 +239,8 @@ class TestMemory:
         share = found.values["memory_used_share"]
         assert share.value == pytest.approx(used / 0.85)
         assert share.reason == "allocated on average; the peak is unknown"
-        # How much room is left at the peak is unknown, so there is no advice, and no micro-batch that fits.
+        # How much room is left at the peak is unknown, so there is no advice, and no micro-batch
+        # that fits.
         assert not any("memory" in hint for hint in found.hints)
         assert not {"memory_headroom_gb", "micro_batch_that_fits"} & found.values.keys()
 

@@ -35,8 +35,9 @@ from tprimat.results.telemetry import Telemetry
 H100 = "NVIDIA H100 80GB HBM3"
 LLAMA = shape(num_parameters=8_030_261_248)
 CAUSAL, FULL = 46.638563328, 48.249176064
-"""GFLOP per token of Llama 3.1 8B at 2,048 tokens: 45.028 of the weights, and 12 x 32 x 4096 x 2048 of attention, of
-which half counts if it is causal."""
+"""GFLOP per token of Llama 3.1 8B at 2,048 tokens: 45.028 of the weights, and 12 x 32 x 4096 x 2048
+of attention, of which half counts if it is causal.
+"""
 
 
 def config(**changes):

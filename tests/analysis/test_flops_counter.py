@@ -1,7 +1,7 @@
 """The closed form of FLOPs against torch's own counter, on small models of the real architectures.
 
-The counter is right only with eager attention and eager experts and without recomputation: it counts no
-attention of sdpa on a CPU, no grouped matrix products, and every recomputed one.
+The counter is right only with eager attention and eager experts and without recomputation: it
+counts no attention of sdpa on a CPU, no grouped matrix products, and every recomputed one.
 """
 
 from __future__ import annotations
@@ -122,7 +122,9 @@ def test_the_closed_form_is_what_is_counted(name):
 
 
 def test_a_window_is_masked_by_eager_attention_and_not_left_out():
-    """Eager attention computes all of the matrix; what a window spares is the closed form's word alone."""
+    """Eager attention computes all of the matrix; what a window spares is the closed form's word
+    alone.
+    """
     shape = ModelConfig(**SHAPE, num_query_groups=2, ffn_hidden_size=80)
     all_of_it = flops_per_token(shape, LENGTH, causal=False)
     assert counted(
@@ -138,7 +140,8 @@ def test_a_window_is_masked_by_eager_attention_and_not_left_out():
         ModelConfig(**SHAPE, num_query_groups=2, ffn_hidden_size=80, sliding_window=8), LENGTH
     )
     weights = flops_per_token(shape, LENGTH) - attention[LENGTH]
-    # (8 · 9 / 2 + 24 · 8) / 32 tokens on average are 7.125; causal attention of 8 counts 4, of a window's end 8.
+    # (8 · 9 / 2 + 24 · 8) / 32 tokens on average are 7.125; causal attention of 8 counts 4, of a
+    # window's end 8.
     assert (windowed - weights) / attention[8] == pytest.approx(7.125 / 4)
 
 

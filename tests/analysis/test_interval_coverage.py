@@ -138,7 +138,8 @@ def test_an_interval_covers_what_it_says(coverage, count, window):
 def test_two_equal_systems(coverage):
     for runs in (1, 3, 10):
         found = coverage.two_systems(500, SEED, runs)
-        # Steps are no independent samples of a machine: what takes them for that is wrong most of the time.
+        # Steps are no independent samples of a machine: what takes them for that is wrong most of
+        # the time.
         assert found["pooled steps z"] < 0.7
         assert found["Mann–Whitney on steps"] > 0.6
         if runs > 1:

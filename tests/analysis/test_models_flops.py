@@ -26,7 +26,9 @@ from tprimat.results.run import ModelConfig, Run
     ],
 )
 def test_flops_agree_with_a_counter_and_with_megatron(name, length, full, causal):
-    """GFLOP per token: full as counted by torch's FlopCounterMode, causal as Megatron-LM computes it."""
+    """GFLOP per token: full as counted by torch's FlopCounterMode, causal as Megatron-LM computes
+    it.
+    """
     shape = models.by_name(name).shape
     assert flops_per_token(shape, length, causal=False) / 1e9 == pytest.approx(full, abs=0.0005)
     assert flops_per_token(shape, length) / 1e9 == pytest.approx(causal, abs=0.0005)
@@ -228,7 +230,8 @@ def test_flops_of_an_encoder_decoder_by_hand(causal, attention):
         ffn_hidden_size=16,
         vocab_size=100,
     )
-    # The projections of an attention 2·8·4·(2 + 2), three matrices of 8·16; the decoder attends twice.
+    # The projections of an attention 2·8·4·(2 + 2), three matrices of 8·16; the decoder attends
+    # twice.
     weights = 2 * (256 + 384) + 3 * (2 * 256 + 384) + 800
     assert flops_per_token(shape, 10, causal=causal) == 6 * weights + 12 * 8 * 10 * attention
     assert flops_per_token(msgspec.structs.replace(shape, key_value_lora_rank=4), 10) is None

@@ -119,7 +119,8 @@ OTHER = {"operator": "te::linear", "exposed_seconds": 0.0}
         (traced(work()), 420.0),
         (traced(work(), work(calls=3.0), work("elementwise", part="elementwise", **OTHER)), 1050.0),
         (traced(work(), work(HELPER, 9.0, 5.0, operator="te::linear")), 420.0),
-        # 1% of the time of all products may be of unknown sizes: another operator's, or work that is left out.
+        # 1% of the time of all products may be of unknown sizes: another operator's, or work that
+        # is left out.
         (traced(work(seconds=0.99), work(seconds=0.0099, **OTHER)), 420.0),
         (traced(work(seconds=0.99), work(seconds=0.0101, **OTHER)), None),
         (traced(work(seconds=0.4), work(seconds=0.59), work(seconds=0.0099, **OTHER)), 840.0),

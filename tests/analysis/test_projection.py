@@ -86,7 +86,9 @@ def test_no_interval_is_too_wide_to_be_computed(half):
 
 @pytest.mark.parametrize("form", projection.FORMS)
 def test_intervals_hold_what_they_say(form):
-    """Where the form is right and sizes deviate from it by 2 %, 95 % of the intervals hold the next measurement."""
+    """Where the form is right and sizes deviate from it by 2 %, 95 % of the intervals hold the next
+    measurement.
+    """
     chance = random.Random(1)
     held = 0
     for _ in range(600):
@@ -248,7 +250,9 @@ def test_what_cannot_be_fitted():
 
 
 def test_work_that_explains_all_of_a_step():
-    """Faster than its share of the work: batch / GPUs alone, by least squares on relative deviations."""
+    """Faster than its share of the work: batch / GPUs alone, by least squares on relative
+    deviations.
+    """
     sizes = [Size(8, 64, 100.0, 2.0), Size(16, 64, 105.0, 2.0), Size(32, 64, 111.0, 2.0)]
     rows = np.array([size.batch / size.gpus / size.seconds for size in sizes])
     work = rows.sum() / (rows @ rows)

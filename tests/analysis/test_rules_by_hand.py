@@ -1,4 +1,6 @@
-"""Warm-up, change points and drift against the same rules in plain Python, slowly, over series of many kinds."""
+"""Warm-up, change points and drift against the same rules in plain Python, slowly, over series of
+many kinds.
+"""
 
 from __future__ import annotations
 
@@ -360,7 +362,9 @@ def test_the_unit_of_the_last_decimal(values, unit):
     ("slow", "found"), [(31, [(31, 80)]), (32, [(32, 80)]), (33, [(0, 33), (33, 80)])]
 )
 def test_what_is_left_of_a_warm_up_is_no_segment(slow, found):
-    """Three fast records hide a slow start from its rule; a warm-up takes two fifths of the records at most."""
+    """Three fast records hide a slow start from its rule; a warm-up takes two fifths of the records
+    at most.
+    """
     values = [
         2 * (1.3 if 3 <= at < slow else 1.0) * (1 + 0.01 * math.sin(7 * at)) for at in range(80)
     ]

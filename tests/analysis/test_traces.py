@@ -158,7 +158,8 @@ class TestIdle:
     @pytest.mark.parametrize(
         ("start", "end", "launched", "thread", "causes"),
         [
-            # Launched at 100, when data had been loaded for 5 ns and the host had waited for the GPU for 30.
+            # Launched at 100, when data had been loaded for 5 ns and the host had waited for the
+            # GPU for 30.
             (50, 130, 0, 9, {"idle_data": 5, "idle_synchronisation": 25, "idle_host_launch": 50}),
             # Work starts 30 ns after its launch at the earliest.
             (150, 200, 1, 9, {"idle_host_launch": 30, "idle_other": 20}),
@@ -194,7 +195,9 @@ class TestIdle:
 
 class TestSteps:
     def test_work_belongs_to_the_step_that_launched_it(self):
-        """The GPU is two steps behind: each step lasts from the end of the last one's work to that of its own."""
+        """The GPU is two steps behind: each step lasts from the end of the last one's work to that
+        of its own.
+        """
         trace = MadeTrace()
         trace.kernel("gemm", None, 0, 250)
         for number in range(3):

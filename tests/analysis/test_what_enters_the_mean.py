@@ -1,4 +1,6 @@
-"""Which records count: queued ones, a fast first one, alternating ones, a single slow one, a start that isn't slow."""
+"""Which records count: queued ones, a fast first one, alternating ones, a single slow one, a start
+that isn't slow.
+"""
 
 from __future__ import annotations
 
@@ -248,7 +250,8 @@ def test_t5_its_words():
 def test_t5_what_is_faster_than_the_rest_is_no_slow_start():
     evaluated = [7.4, 7.4, 54.0] * 30
     assert start([7.5] * 25 + evaluated) == 0
-    # Pauses in a tenth of the rest are exceptions, and the start is told as slower than typical records.
+    # Pauses in a tenth of the rest are exceptions, and the start is told as slower than typical
+    # records.
     paused = [7.5] * 25 + ([7.4] * 11 + [54.0]) * 6
     assert start(paused) == 25
     assert any(

@@ -173,7 +173,9 @@ def test_a_summary_that_is_stationary_has_one_segment_without_drift():
 
 
 def test_steps_are_skipped_and_segments_begin_with_the_rest():
-    """The first eight are faster, so that they are no warm-up; without them, another value is the median."""
+    """The first eight are faster, so that they are no warm-up; without them, another value is the
+    median.
+    """
     times = [1.9] * 8 + [2.0, 2.1] * 11
     assert summarize(a_run(times)).skipped == 0
     found = summarize(a_run(times), skip=8)

@@ -17,7 +17,9 @@ GATHER = RangeKind("record_param_comms", collective="all_gather")
 
 
 def timeline(work, steps=(), ranges=(), rank=3) -> Timeline:
-    """Work as (start, launch or None, end, name, device, is_copy), ranges of thread 1 as (start, end, kind); in ns."""
+    """Work as (start, launch or None, end, name, device, is_copy), ranges of thread 1 as (start,
+    end, kind); in ns.
+    """
     rows = enumerate(work)
     made = [
         Work(start, end, name, is_copy, device, 7, index)
@@ -34,7 +36,8 @@ def timeline(work, steps=(), ranges=(), rank=3) -> Timeline:
 
 
 def test_a_whole_trace():
-    """Two steps; a collective half hidden by a product, a copy, and a product that begins in the first step.
+    """Two steps; a collective half hidden by a product, a copy, and a product that begins in the
+    first step.
 
     The GPU is done with the first step at 1,000 and with the second at 2,400.
     """
@@ -72,7 +75,8 @@ def test_a_whole_trace():
                 name="ProfilerStep#1",
                 rank=3,
                 seconds=pytest.approx(1100e-9),
-                # Work starts 40 ns after its launch at the earliest; nothing is launched after the copy.
+                # Work starts 40 ns after its launch at the earliest; nothing is launched after the
+                # copy.
                 parts={
                     "matrix_multiplication": pytest.approx(400e-9),
                     "copies": pytest.approx(300e-9),

@@ -1,4 +1,6 @@
-"""Headless Chromium over its driver. `make test-browser` brings Selenium and says how to get the browser."""
+"""Headless Chromium over its driver. `make test-browser` brings Selenium and says how to get the
+browser.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def browser_programs():
 
 
 class Browser:
-    """A page in the browser: what it shows, and what it asked for and complained of since it was opened."""
+    """A page in the browser: what it shows, and what it asked for and complained of since it was
+    opened.
+    """
 
     def __init__(self, driver) -> None:
         self.driver = driver
@@ -93,7 +97,9 @@ class Browser:
         self.wait("!document.querySelector('details.steps:not([data-filled])')")
 
     def audit(self) -> dict:
-        """Return texts that are too faint and boxes that are too wide for their places, and by how much the page is."""
+        """Return texts that are too faint and boxes that are too wide for their places, and by how
+        much the page is.
+        """
         return self.run((Path(__file__).parent / "audit.js").read_text(encoding="utf-8"))
 
     def charts(self) -> str:
@@ -102,7 +108,9 @@ class Browser:
 
     @contextlib.contextmanager
     def screen(self, width: int, height: int, scheme: str = "light", media: str = ""):
-        """Show the page on a screen of this size, below 500 pixels a phone's; or, with media="print", on paper."""
+        """Show the page on a screen of this size, below 500 pixels a phone's; or, with
+        media="print", on paper.
+        """
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)

@@ -1,4 +1,6 @@
-"""The HTML report in a browser: draws without complaint or network; sliders, prices, switches, downloads, print."""
+"""The HTML report in a browser: draws without complaint or network; sliders, prices, switches,
+downloads, print.
+"""
 
 from __future__ import annotations
 

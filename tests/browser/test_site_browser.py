@@ -1,4 +1,6 @@
-"""The static site in a browser, from file://: filters, address, comparison, prices, links, phone, access."""
+"""The static site in a browser, from file://: filters, address, comparison, prices, links, phone,
+access.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ class Site:
         )
 
     def price(self, gpu, text):
-        """Give the GPU a price in the table of the fastest; return its cost and whether the price is invalid."""
+        """Give the GPU a price in the table of the fastest; return its cost and whether the price
+        is invalid.
+        """
         return self.run(
             f"const row = {BEST}.find(row => row.innerText.includes(arguments[0]));"
             "const field = row.querySelector('[data-price]'); field.value = arguments[1];"

@@ -391,7 +391,8 @@ def test_every_row_is_whole():
         assert (gpu.doubt is not None) == bool(
             {"memory", "conflict"} & set(gpu.evidence.split("+"))
         ), gpu.key
-        # A table of dense peaks: halving the width of a number at most doubles the rate, but for fp4.
+        # A table of dense peaks: halving the width of a number at most doubles the rate, but for
+        # fp4.
         for wide, narrow in (("bf16", "fp8"), ("fp8", "fp4")):
             if gpu.peak_tflops(wide) and gpu.peak_tflops(narrow):
                 assert 1.9 < gpu.peak_tflops(narrow) / gpu.peak_tflops(wide) < 4.1, (

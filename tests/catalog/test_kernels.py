@@ -9,8 +9,8 @@ import pytest
 from tprimat.catalog import kernels
 from tprimat.results.trace import COMMUNICATION, COMPUTATION, IDLE
 
-# What the table by hand calls the categories that it doesn't have: it counts convolutions and the routing of experts
-# as other, quantization and losses by the kind of their kernels.
+# What the table by hand calls the categories that it doesn't have: it counts convolutions and the
+# routing of experts as other, quantization and losses by the kind of their kernels.
 BY_HAND = {
     "convolution": {"other"},
     "routing": {"other"},

@@ -1,4 +1,6 @@
-"""Names that sources use for the models of models.csv, read from their repositories, and names of other models."""
+"""Names that sources use for the models of models.csv, read from their repositories, and names of
+other models.
+"""
 
 from __future__ import annotations
 
@@ -75,8 +77,9 @@ NAMES = {
     "gpt-2-350m": "openai-community/gpt2-medium nvidia/megatron-gpt2-345m",
     "bloom-176b": "bigscience/bloom tr11-176B-ml",
 }
-"""Of Hugging Face, NeMo's recipes and classes, Megatron-Bridge's recipes, files of Primus and MaxText, torchtitan and
-MLPerf."""
+"""Of Hugging Face, NeMo's recipes and classes, Megatron-Bridge's recipes, files of Primus and
+MaxText, torchtitan and MLPerf.
+"""
 
 OTHERS = """
     meta-llama/Llama-3.2-11B-Vision llama3.2_90b llama_8b llama2_34b CodeLlamaConfig7B zebra_llama_8B.yaml
@@ -92,7 +95,9 @@ OTHERS = """
     nemotron3_4b nemotronh_8b
     nvidia/NVIDIA-Nemotron-Nano-9B-v2 bigscience/bloom-7b1 bigscience/bloom-1b7 bigscience/bloom-560m internlm2-7b
 """
-"""Models of these sources that models.csv doesn't have: other sizes, versions, or a part of the layers."""
+"""Models of these sources that models.csv doesn't have: other sizes, versions, or a part of the
+layers.
+"""
 
 
 @pytest.mark.parametrize(
@@ -147,7 +152,8 @@ def test_a_size_in_a_name(text, size):
 
 def test_what_the_flops_of_glm_leave_out_is_documented(repository):
     glm = models.find("glm-5.2").shape
-    # For each of 32 heads of 128: its queries, of the query rank, and its weight; one key for all heads.
+    # For each of 32 heads of 128: its queries, of the query rank, and its weight; one key for all
+    # heads.
     indexer = (
         6
         * glm.num_layers

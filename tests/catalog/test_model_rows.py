@@ -1,4 +1,6 @@
-"""The rows of models.csv: parameters and FLOPs by formulas of the test's own, names, and figures that NVIDIA prints."""
+"""The rows of models.csv: parameters and FLOPs by formulas of the test's own, names, and figures
+that NVIDIA prints.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ TRAINED = {"llama-3.1-8b": "llama", "qwen-2.5-7b": "qwen", "mistral-7b": "mistra
 
 
 def matrices(row: dict[str, str], kind: str) -> list[tuple[int, int, int, int]]:
-    """The matrices of one layer: rows, columns, how many there are and how many of them a token passes."""
+    """The matrices of one layer: rows, columns, how many there are and how many of them a token
+    passes.
+    """
     n = {name: int(value) for name, value in row.items() if value.isdigit()}
     hidden, ups = n["hidden_size"], 1 if row["gated_ffn"] == "false" else 2
     if kind == "-":
@@ -79,7 +83,9 @@ def layers_of(row: dict[str, str]) -> str:
 
 
 def seen(row: dict[str, str], length: int) -> float:
-    """How many tokens a token attends to on average, summed over the layers, by going through all places."""
+    """How many tokens a token attends to on average, summed over the layers, by going through all
+    places.
+    """
     attending = layers_of(row).count("*")
     if not row["sliding_window"]:
         return attending * length / 2
@@ -170,13 +176,15 @@ def test_parameters_are_those_that_are_published(known):
     assert beyond == {"nemotron-3.5-lightning-30b-a3b": 5.26}
 
 
-# What they print is of the model with its layers for further tokens, with another width of Mamba layers, or (at first)
-# with a gated feed-forward part as two matrices: see docs/metrics.md.
+# What they print is of the model with its layers for further tokens, with another width of Mamba
+# layers, or (at first) with a gated feed-forward part as two matrices: see docs/metrics.md.
 OTHER_FORMULA = ("gpt-oss", "nemotron", "glm")
 
 
 def test_flops_are_those_that_nvidia_prints(known):
-    """By TFLOP/s over tokens/s of Megatron-Bridge's tables; those of release 26.04.01 have rounded tokens/s."""
+    """By TFLOP/s over tokens/s of Megatron-Bridge's tables; those of release 26.04.01 have rounded
+    tokens/s.
+    """
     found: dict[str, list[float]] = {}
     for row in csv.DictReader((FACTS / "published_training.csv").open(encoding="utf-8")):
         model = models.find(TRAINED.get(row["model_key"], row["model_key"]))

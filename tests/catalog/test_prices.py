@@ -89,7 +89,8 @@ def test_two_prices_for_one_name_are_refused(typed):
 
 
 def test_a_gpus_name_means_its_systems_whatever_other_tables_call_theirs():
-    # One model's table calls a system by its GPU alone, another one by its precision, and one by what all know.
+    # One model's table calls a system by its GPU alone, another one by its precision, and one by
+    # what all know.
     names, known = (
         ("MI355X", "8×MI355X (FP8)", "micro-batch 2"),
         {"micro-batch 2": "AMD Instinct MI355X, micro-batch 2"},

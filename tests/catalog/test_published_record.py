@@ -1,4 +1,6 @@
-"""The sets of MLPerf among the published results: from small clones, and compared with an independent account."""
+"""The sets of MLPerf among the published results: from small clones, and compared with an
+independent account.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ UNSTATED = re.compile(r".*lowest_numerical.*\n")
 
 
 def logs(count=3, *, lasts=6000, precision=None, failed=0):
-    """Logs of a set: each run somewhat slower than the one before; the precision unless it is left out."""
+    """Logs of a set: each run somewhat slower than the one before; the precision unless it is left
+    out.
+    """
     made = [
         mlperf_log(
             ((12, 12_000 + 10 * number, 900), (6, lasts, 900)),
@@ -240,7 +244,8 @@ class TestClone:
         assert "not in this clone: training_results_v5.1/A/results/b200_n1/llama31_405b" in said
 
     def test_the_first_set_by_path_counts_in_whatever_order_sets_are_read(self, clone, tmp_path):
-        # As text "n8-POWER/" comes before "n8/"; in the newer round an organization comes before that of the older.
+        # As text "n8-POWER/" comes before "n8/"; in the newer round an organization comes before
+        # that of the older.
         texts, code = (
             logs(),
             {"nemo/config_common.sh": "export FP4=True\n", "nemo/config_B200.sh": CONFIG},
@@ -346,7 +351,9 @@ class TestRows:
         ],
     )
     def test_a_row_is_what_the_program_writes(self, name, samples, clone, made):
-        """All that follows from the logs, the scaling factor and the system description, to the last digit."""
+        """All that follows from the logs, the scaling factor and the system description, to the
+        last digit.
+        """
         organization, _, system, _ = name.split("/")[1:]
         about = Path(organization) / "systems" / f"{system}.json"
         root = samples / "mlperf_clock" / "sets" / name[:4]

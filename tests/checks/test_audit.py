@@ -1,4 +1,6 @@
-"""The audit of published figures: each finding on small tables, and the findings in the published ones."""
+"""The audit of published figures: each finding on small tables, and the findings in the published
+ones.
+"""
 
 from __future__ import annotations
 
@@ -175,7 +177,9 @@ def test_conventions_explain_and_mistakes_warn():
 
 
 def test_delta_layers_counted_as_attention():
-    """Qwen3.8 27B at 8,192: 48 of 64 layers are gated delta nets, 119.0e6 products a token; attention takes 155.2e6."""
+    """Qwen3.8 27B at 8,192: 48 of 64 layers are gated delta nets, 119.0e6 products a token;
+    attention takes 155.2e6.
+    """
     qwen = {"model": "Qwen/Qwen3.8-27B", "gpu": "GB200", "sequence_length": 8192.0}
     wrong = row(tokens_per_second_per_gpu=2006.665, tflops_per_gpu=362.530, **qwen)
     assert found(wrong) == [("warning", "formula")]
@@ -189,7 +193,9 @@ def test_delta_layers_counted_as_attention():
     [(0.999, ("unverified", "encoders")), (1.001, ("error", "contradiction"))],
 )
 def test_work_of_encoders_of_images(factor, finding):
-    """A token stands for 9 patches of an image at most, each of which takes 6 FLOPs for each parameter."""
+    """A token stands for 9 patches of an image at most, each of which takes 6 FLOPs for each
+    parameter.
+    """
     gemma = {"model": "google/gemma-4-26B-A4B-it", "task": "sft", "sequence_length": 4096.0}
     decoder, tower = flops_per_token(models.find("gemma-4-26b-a4b").shape, 4096), 6 * 9 * 550e6
     image = row(
@@ -207,7 +213,9 @@ def test_work_of_encoders_of_images(factor, finding):
 
 
 def test_of_packed_rows_a_convention_counts_that_other_rows_of_the_model_show():
-    """One sequence as long as the pack, with full attention: as the publisher's other rows, or a contradiction."""
+    """One sequence as long as the pack, with full attention: as the publisher's other rows, or a
+    contradiction.
+    """
     shown = counting("full attention, without", "llama-3.1-8b", 0.0, 0.0, 0.0)
     packed = dataclasses.replace(shown[0], line=9, task="sft", tokens_per_second_per_gpu=1_100.0)
     packed = dataclasses.replace(
@@ -386,7 +394,9 @@ def figures_of(rows: set[int]) -> list[Figure]:
 
 
 def test_mamba_layers_of_nemotron_3_super_have_twice_its_hidden_size(published):
-    """So that the list's mistake is the right formula: it gives both at the 4,096 tokens of batch, time and rate."""
+    """So that the list's mistake is the right formula: it gives both at the 4,096 tokens of batch,
+    time and rate.
+    """
     shape = models.find("nemotron-3-super-120b-a12b").shape
     assert shape.state_heads * shape.state_head_dim == 128 * 64 == 2 * shape.hidden_size
     for figure in figures_of({340, 343}):
@@ -397,8 +407,9 @@ def test_mamba_layers_of_nemotron_3_super_have_twice_its_hidden_size(published):
 
 
 def test_full_attention_and_recomputation_explain_two_contradictions_of_the_list(published):
-    """A Llama-like 7B at 4,096: 39.64 + 2 x 3.22 GFLOP, and 4/3 of it for a second forward pass, are 61.4; 60.9 is
-    printed."""
+    """A Llama-like 7B at 4,096: 39.64 + 2 x 3.22 GFLOP, and 4/3 of it for a second forward pass,
+    are 61.4; 60.9 is printed.
+    """
     found_in, _, _ = published
     for figure in figures_of({976, 978}):
         per_token = figure.tflops_per_gpu * 1e12 / figure.tokens_per_second_per_gpu
@@ -410,7 +421,9 @@ def test_full_attention_and_recomputation_explain_two_contradictions_of_the_list
 
 
 def test_towers_and_what_the_list_takes_for_one(published):
-    """Rows 303 and 338 may count encoders of images, or a slow first step; 392 counts other kinds of layers."""
+    """Rows 303 and 338 may count encoders of images, or a slow first step; 392 counts other kinds
+    of layers.
+    """
     found_in, _, _ = published
     for line in (303, 338):
         (finding,) = found_in[line]
@@ -679,7 +692,9 @@ def test_a_row_against_itself_and_its_peak(fields, expected):
 
 
 LLAMA = {"tokens_per_second_per_gpu": 1_000.0, "tflops_per_gpu": 70.8}
-"""At 16,384 tokens: 57.91 GFLOP with causal attention and 70.80 with full, of which 45.03 are those of the weights."""
+"""At 16,384 tokens: 57.91 GFLOP with causal attention and 70.80 with full, of which 45.03 are those
+of the weights.
+"""
 LONG = {
     **LLAMA,
     "sequence_length": None,
@@ -738,7 +753,8 @@ def gflop(printed: float, own: str, per_token: str | None = None) -> str:
             {**LLAMA, "tflops_per_gpu": 42.79, "sequence_length": 8192.0},
             ("error", "contradiction", gflop(42.79, "51.47"), "-17% from causal attention"),
         ),
-        # What would make it right, of the shape's own count and of full attention; a distance comes last.
+        # What would make it right, of the shape's own count and of full attention; a distance comes
+        # last.
         (
             {**LLAMA, "tflops_per_gpu": 25.735},
             (
@@ -1033,7 +1049,8 @@ TWO_MATRICES, VOCABULARY = "gated feed-forward layers as two", "a vocabulary of 
 @pytest.mark.parametrize(
     ("others", "packed", "expected"),
     [
-        # A mistake that other rows of the model show: exactly, or within 5% where nothing else explains it.
+        # A mistake that other rows of the model show: exactly, or within 5% where nothing else
+        # explains it.
         ((TWO_MATRICES, "gpt-oss-120b", 4096), 0.0, ("warning", "formula")),
         ((TWO_MATRICES, "gpt-oss-120b", 4096), 0.049, ("warning", "formula")),
         ((TWO_MATRICES, "gpt-oss-120b", 4096), -0.051, ("error", "contradiction")),

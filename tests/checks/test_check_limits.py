@@ -72,7 +72,8 @@ def agreeing(factor):
 
 
 def is_below_entropy(errors, count=20):
-    """Whether a mean so many standard errors below the entropy is found, in a window of 20 records."""
+    """Whether a mean so many standard errors below the entropy is found, in a window of 20 records.
+    """
     losses = [2.0 - errors * 0.01 / math.sqrt(19) + 0.01 * (-1) ** step for step in range(count)]
     return training.below_entropy(trained(losses, data=Data(entropy=2.0))) is not None
 
@@ -172,7 +173,9 @@ def judged(run):
 
 
 def with_rate(factor):
-    """What is found where the printed tokens/s are so many times those of batch, length and step time."""
+    """What is found where the printed tokens/s are so many times those of batch, length and step
+    time.
+    """
     return judged(timed(native_metrics={"tokens_per_second": 64 * 2048 * factor}))
 
 
@@ -208,7 +211,8 @@ def is_gib(used):
 
 
 def is_above_the_peak(share):
-    """Whether products with the weights at such a share of the peak count with attention where packing is unknown.
+    """Whether products with the weights at such a share of the peak count with attention where
+    packing is unknown.
 
     At 65,536 tokens attention alone costs more than the rest of the peak.
     """
@@ -224,7 +228,9 @@ def is_above_the_peak(share):
 
 
 def recorded(*, times=1.0, wall=1.0, ranks="one process", kind="live", start_up=0.0, pauses=()):
-    """The findings on 40 recorded steps whose step times and timeline are 1 s each, both times a factor."""
+    """The findings on 40 recorded steps whose step times and timeline are 1 s each, both times a
+    factor.
+    """
     entries = timeline(start_up, {step: wall * step for step in range(1, 41)}, pauses, 1, 45.0)
     timing = Timing(kind="timer", clock="monotonic", over_ranks=ranks)
     return judged(timed((times,) * 40, timeline=entries, timing=timing, source=Source(kind=kind)))
@@ -236,7 +242,9 @@ CAP, MEMORY = ("error", "above-power-cap"), ("error", "beyond-memory")
 
 
 def prints(factor, *, name="tokens_per_second", noise=0.0, steps=40, since=0):
-    """Whether rates of records times their step times are found to be no work of one batch, from a record on."""
+    """Whether rates of records times their step times are found to be no work of one batch, from a
+    record on.
+    """
     times = tuple(1.0 + step % 5 / 50 for step in range(steps))
     work = [
         1.0 + (factor - 1 if step >= since else 0) + noise * (-1) ** step for step in range(steps)
@@ -283,7 +291,8 @@ def test_x5_what_a_record_prints_of_its_work(ask, below, above):
     ("the same rate, lower", with_rate, (0.9895, WARNING), (0.9905, None)),
     ("a near rate, higher", with_rate, (1.049, WARNING), (1.051, ERROR)),
     ("a near rate, lower", is_read_as_a_share, (0.949, False), (0.951, True)),
-    # The first step may have begun before a pause, so that 40 steps are compared with the wall time of 39 and start-up.
+    # The first step may have begun before a pause, so that 40 steps are compared with the wall time
+    # of 39 and start-up.
     (
         "step times above the wall time",
         lambda times: recorded(times=times),

@@ -355,7 +355,9 @@ def trained(
     memory=None,
     **info,
 ):
-    """A run on 16 GPUs that do so many TFLOP/s each by the FLOPs of the weights and of causal attention."""
+    """A run on 16 GPUs that do so many TFLOP/s each by the FLOPs of the weights and of causal
+    attention.
+    """
     shape = msgspec.structs.replace(LLAMA, trainable_parameters=trainable)
     per_token = flops.flops_per_token(shape, 0 if packing else length)
     config = TrainingConfig(
@@ -513,7 +515,8 @@ def test_no_explanation_leaves_the_rate_above_the_peak(published):
 
 
 def printing(rate, *, recomputation="none", **shape):
-    """Llama 3.1 8B, 16 sequences of 8,192 tokens on 8 GPUs in 2.0 s, with so many TFLOP/s printed."""
+    """Llama 3.1 8B, 16 sequences of 8,192 tokens on 8 GPUs in 2.0 s, with so many TFLOP/s printed.
+    """
     config = TrainingConfig(
         global_batch_size=16, sequence_length=8192, num_gpus=8, recomputation=recomputation
     )
@@ -667,7 +670,9 @@ def test_x5_time_stamps_against_step_times_are_a_finding(code, told):
 
 @pytest.mark.parametrize(("code", "severity"), [(None, "error"), ("stamps-are-clock", "warning")])
 def test_x5_a_rate_of_times_that_are_too_short_is_told_once(code, severity):
-    """An honest timer that leaves out a part of the step prints rates that are too high: they are not impossible."""
+    """An honest timer that leaves out a part of the step prints rates that are too high: they are
+    not impossible.
+    """
     notes = (Note(code, {"share": 1.2, "steps": 40}),) if code else ()
     config = TrainingConfig(global_batch_size=8, sequence_length=1000, num_gpus=8)
     run = made_up(

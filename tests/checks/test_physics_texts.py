@@ -49,7 +49,9 @@ def working(
     shape=LLAMA,
     **info,
 ):
-    """16 GPUs that do so many TFLOP/s each by the FLOPs of the weights and of causal attention, 46.64 per token."""
+    """16 GPUs that do so many TFLOP/s each by the FLOPs of the weights and of causal attention,
+    46.64 per token.
+    """
     sizes = {"global_batch_size": 128, "sequence_length": length, "num_gpus": 16}
     config = TrainingConfig(**sizes, precision=precision, packing=packing)
     time = 8 * 2048 * flops.flops_per_token(LLAMA, 2048) / (tflops * 1e12)
@@ -275,7 +277,9 @@ def test_what_is_not_known_is_not_compared():
     ],
 )
 def test_attention_of_packed_documents(packing, factor, is_told):
-    """45.03 GFLOP without attention, 46.64 with that of 2,048 tokens; without a word of packing, from 90% on."""
+    """45.03 GFLOP without attention, 46.64 with that of 2,048 tokens; without a word of packing,
+    from 90% on.
+    """
     run = working(H100, factor * 989.4, packing=packing)
     assert (told(run)[0][1] == "above-peak") is is_told if packing else True
     if packing is None:
@@ -449,7 +453,9 @@ def test_the_rate_that_a_source_printed(native, gpus, rate):
 
 
 SLOW_FIRST = (9.0, *(1.0,) * 37, 2.0, 4.0)
-"""Steady from the second step on: a mean of 43 / 39 s, of 52 / 40 s with the first; the median is 1 s."""
+"""Steady from the second step on: a mean of 43 / 39 s, of 52 / 40 s with the first; the median is 1
+s.
+"""
 
 
 def printing(rate, times=(1.0,) * 40, config=CONFIG):

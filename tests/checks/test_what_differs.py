@@ -1,4 +1,6 @@
-"""A careless reader: what two runs differ in stands on the first screen, and equal runs aren't called different."""
+"""A careless reader: what two runs differ in stands on the first screen, and equal runs aren't
+called different.
+"""
 
 from __future__ import annotations
 
@@ -276,7 +278,8 @@ def test_equal_pairs_are_clean(name):
 
 @pytest.mark.parametrize(("trained", "is_named"), [(7_504_658_431, True), (7_504_658_432, False)])
 def test_all_parameters_are_trained_that_a_model_multiplies_by(trained, is_named):
-    # Without the look-up of embeddings and the norms: 32 layers and the output layer of Llama 3.1 8B.
+    # Without the look-up of embeddings and the norms: 32 layers and the output layer of Llama 3.1
+    # 8B.
     text = screen(*pair(*of_both("model_config__trainable_parameters", trained, None)))
     assert ("trainable parameters: all vs 7.5B" in text) is is_named
 
@@ -401,7 +404,8 @@ def test_titles_are_told_apart_and_functions_are_bound():
     assert len({setting.title for setting in LEDGER}) == len(LEDGER)
     assert {setting.value for setting in SETTINGS} - {""} == settings.VALUES.keys()
     assert {setting.same for setting in LEDGER} - {""} == settings.SAMES.keys()
-    # Of several fields that are no text together the first that is known counts: a library's name in two builds.
+    # Of several fields that are no text together the first that is known counts: a library's name
+    # in two builds.
     several = {setting.title for setting in SETTINGS if " " in setting.field and not setting.value}
     assert several == {"Triton"}
     assert {setting.part for setting in SETTINGS} - {""} <= {setting.title for setting in LEDGER}

@@ -75,7 +75,9 @@ def test_alike_mistakes_are_one_entry(page, capsys):
 
 
 def test_a_row_that_can_be_right_is_counted_apart_with_both_of_its_causes(page, capsys):
-    """Gemma 4 at 25.0 GFLOP per token of its decoder: 1,000 tokens/s with 31.3 TFLOP/s, in steps of 16 s."""
+    """Gemma 4 at 25.0 GFLOP per token of its decoder: 1,000 tokens/s with 31.3 TFLOP/s, in steps of
+    16 s.
+    """
     header = HEADER.replace("| Model |", "| Model | Task | Step Time |")
     row = "| Gemma 4 26B-A4B | SFT | 16.384 s | DGX-H100 | BF16 | 8 | 32 | 4096 | 1000 | 31.3 |\n"
     assert run("audit", [page(f"{BAD}\n{header}{row}")]) == 4

@@ -769,7 +769,9 @@ class TestTerminal:
 
 
 def test_end_to_end(tmp_path, repository):
-    """The real thing: one model, three steps, through the script at the root, from another directory."""
+    """The real thing: one model, three steps, through the script at the root, from another
+    directory.
+    """
     for package in ("torch", "lightning", "transformers"):
         pytest.importorskip(package)
     done = subprocess.run(

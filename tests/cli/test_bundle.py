@@ -165,7 +165,8 @@ REFUSED = "unpacks to more than logs and results do"
 @pytest.mark.parametrize("more", [0, 1])
 def test_what_an_archive_states_of_a_member_is_bounded(tmp_path, more):
     entry = tarfile.TarInfo("logs/train.log")
-    # The member's own header, that of the comment, and the comment with its length and name, in blocks.
+    # The member's own header, that of the comment, and the comment with its length and name, in
+    # blocks.
     entry.pax_headers = {"comment": "x" * (8192 - 2 * 512 - len("7168 comment=\n") + more)}
     path = archive(tmp_path / "b.tar.gz", (entry, b"step 1\n" * 100_000))
     if not more:

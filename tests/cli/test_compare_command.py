@@ -20,7 +20,8 @@ AMD = {"device": MI300X, "stack": "rocm"}
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    """A directory output/ with two machines' results, and the directory above as the current one."""
+    """A directory output/ with two machines' results, and the directory above as the current one.
+    """
     monkeypatch.chdir(tmp_path)
     save(make_run(), tmp_path / "output" / "nvidia")
     save(make_run(**AMD, step_time=2.4), tmp_path / "output" / "amd")
@@ -99,7 +100,9 @@ class TestOutputs:
         )
 
     def test_results_in_a_directory_that_are_skipped(self, results, capsys):
-        """What probably is a result has a warning; a file of another kind, or one that is read as a log, has none."""
+        """What probably is a result has a warning; a file of another kind, or one that is read as a
+        log, has none.
+        """
         whole = (results / "nvidia" / "benchmark_cuda_llama.json").read_text(encoding="utf-8")
         state = json.dumps(
             {"global_step": 3, "log_history": [{"loss": 1.5, "step": step} for step in (1, 2, 3)]}
@@ -257,7 +260,9 @@ class TestOutputs:
         assert written("nvidia", "new") == report()
 
     def test_c8_what_the_screen_leaves_out_is_shown_alone(self, results, capsys):
-        """The option that the screen names shows all of its lists, and none of the details of --verbose."""
+        """The option that the screen names shows all of its lists, and none of the details of
+        --verbose.
+        """
         for number in range(8):
             save(
                 make_run(step_time=3.2 + number / 9, batch=8 * (number + 1), precision=None),

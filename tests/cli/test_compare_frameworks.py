@@ -16,7 +16,9 @@ from tprimat.store.store import save, save_as
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    """output/ with three frameworks and two models on NVIDIA, one on AMD, and a result of another name."""
+    """output/ with three frameworks and two models on NVIDIA, one on AMD, and a result of another
+    name.
+    """
     monkeypatch.chdir(tmp_path)
     output = tmp_path / "output"
     for short, framework, seconds in (

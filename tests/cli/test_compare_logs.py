@@ -1,4 +1,6 @@
-"""compare with logs in the place of results: files, directories, patterns, bundles, names, and what can't be read."""
+"""compare with logs in the place of results: files, directories, patterns, bundles, names, and what
+can't be read.
+"""
 
 from __future__ import annotations
 
@@ -169,7 +171,9 @@ class TestBundles:
 
     @pytest.mark.parametrize("secret", ["", "HF_TOKEN=hf_abcdefghijklmnop1234567890\n"])
     def test_a_log_that_a_result_was_made_of_is_the_same_run(self, here, secret):
-        """What the user gave for the log is in the result alone, so that the log would be another system."""
+        """What the user gave for the log is in the result alone, so that the log would be another
+        system.
+        """
         log = here / "nv.log"
         log.write_text(secret + log.read_text())
         assert (

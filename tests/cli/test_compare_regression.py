@@ -1,4 +1,6 @@
-"""The compare command as a regression check for CI, and with prices and precisions; the efficiency command."""
+"""The compare command as a regression check for CI, and with prices and precisions; the efficiency
+command.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`convert` and the scripts convert_*.py where nothing is converted: what they refuse, each in one line."""
+"""`convert` and the scripts convert_*.py where nothing is converted: what they refuse, each in one
+line.
+"""
 
 from __future__ import annotations
 

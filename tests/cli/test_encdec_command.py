@@ -1,4 +1,6 @@
-"""`benchmark --model encdec`: when it is meant, what is refused, and a training from the command's own processes."""
+"""`benchmark --model encdec`: when it is meant, what is refused, and a training from the command's
+own processes.
+"""
 
 from __future__ import annotations
 

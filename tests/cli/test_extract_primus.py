@@ -373,7 +373,8 @@ BARE = "".join(
     f"learning rate: 1.0E-05 | global batch size:   128 | lm loss: {10 - n / 10:.6E} |\n"
     for n in range(1, 21)
 )
-"""Lines without the arguments that Megatron prints above them: the model is whatever the user says."""
+"""Lines without the arguments that Megatron prints above them: the model is whatever the user says.
+"""
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen", "mistral"])

@@ -1,4 +1,6 @@
-"""The first commands that somebody types, on stand-ins for the machines of docs/frameworks.md's first table."""
+"""The first commands that somebody types, on stand-ins for the machines of docs/frameworks.md's
+first table.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,8 @@ def test_it_trains_what_the_table_says(row, words, arrive, capsys):
     ]
     assert [line[0] for line in lines] == list(models)
     assert models[0] == "llama"
-    # model, scale, parameters (a number and its unit), precision, batch, micro, sequence, steps, processes
+    # model, scale, parameters (a number and its unit), precision, batch, micro, sequence, steps,
+    # processes
     first = lines[0]
     assert [first[1], *first[4:6]] == [
         request.scale,

@@ -1,4 +1,6 @@
-"""Logs, metric files, results and configurations that are out of all proportion: one answer each, in bounds."""
+"""Logs, metric files, results and configurations that are out of all proportion: one answer each,
+in bounds.
+"""
 
 from __future__ import annotations
 

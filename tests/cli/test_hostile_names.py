@@ -40,7 +40,9 @@ def place(tmp_path, repository, monkeypatch):
 
 
 def said_by(*words: str) -> tuple[int, str]:
-    """The status and the output of a command in a process of its own, whose streams are UTF-8 as a terminal's."""
+    """The status and the output of a command in a process of its own, whose streams are UTF-8 as a
+    terminal's.
+    """
     environment = {
         **os.environ,
         "PYTHONPATH": str(Path(cli.__file__).parents[2]),

@@ -190,7 +190,9 @@ class TestMeasures:
 
 
 class TestOnRocmWithoutLogs:
-    """A GPU that can train trains: with Primus where it is installed and suits, else with the embedded framework."""
+    """A GPU that can train trains: with Primus where it is installed and suits, else with the
+    embedded framework.
+    """
 
     @pytest.fixture
     def rocm(self, tmp_path, monkeypatch):

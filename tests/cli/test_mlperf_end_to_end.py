@@ -1,4 +1,6 @@
-"""Two submissions to MLPerf Training v5.1 of Llama 3.1 8B, ten runs each: read by one command, compared by another."""
+"""Two submissions to MLPerf Training v5.1 of Llama 3.1 8B, ten runs each: read by one command,
+compared by another.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ RUNS = {
 
 @pytest.fixture(scope="module")
 def read(samples, tmp_path_factory):
-    """A directory with both submissions as they are published, and the results that one command makes of them."""
+    """A directory with both submissions as they are published, and the results that one command
+    makes of them.
+    """
     folder = tmp_path_factory.mktemp("mlperf")
     for submitter, names in RUNS.items():
         results = folder / submitter / "results" / "machine" / "llama31_8b"
@@ -103,7 +107,8 @@ def test_the_runs_vary_far_less_than_the_systems_differ(details):
 
 
 def test_time_to_train_is_not_taken_for_speed(details):
-    # 96 to 103 minutes there; it rests on seeds, learning rates and batch as much as on the machines.
+    # 96 to 103 minutes there; it rests on seeds, learning rates and batch as much as on the
+    # machines.
     assert "model quality is not compared: " in details
     assert not re.search(r"time to train", details, re.IGNORECASE)
 

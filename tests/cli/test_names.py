@@ -1,4 +1,6 @@
-"""Names of hosts, users and places: what leaves a machine has pseudonyms for them, and the values stay."""
+"""Names of hosts, users and places: what leaves a machine has pseudonyms for them, and the values
+stay.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""What sessions, searches and imports print as the next step works when typed; test_hints_work.py has the other hints.
+"""What sessions, searches and imports print as the next step works when typed; test_hints_work.py
+has the other hints.
 
-Each row is a situation: the command that prints a line, what of the line is meant to be typed, what is then typed (the
-group of the pattern stands for {}), and the status. A training is shown by --dry-run instead of run.
+Each row is a situation: the command that prints a line, what of the line is meant to be typed, what
+is then typed (the group of the pattern stands for {}), and the status. A training is shown by
+--dry-run instead of run.
 """
 
 from __future__ import annotations
@@ -203,7 +205,8 @@ def here(tmp_path, monkeypatch):
 
 
 def typed(text: str) -> tuple[int, str]:
-    """Run a command as a user types it; the status, and what it prints with wrapped lines joined."""
+    """Run a command as a user types it; the status, and what it prints with wrapped lines joined.
+    """
     words = [word for word in shlex.split(text) if word not in ("python3", "-m", "tprimat")]
     words[0] = PROGRAMS.get(words[0].rpartition("/")[2], words[0])
     stream = io.StringIO()

@@ -1,4 +1,6 @@
-"""Help texts follow the tables; where a parser repeats names of a heavier part, they are compared with it."""
+"""Help texts follow the tables; where a parser repeats names of a heavier part, they are compared
+with it.
+"""
 
 import argparse
 import contextlib
@@ -84,7 +86,8 @@ def test_the_help_begins_with_examples_and_the_options_that_most_people_need(
             ["--ouput-dir", "x"],
             "put Primus' own arguments after --; did you mean --output-dir?",
         ),
-        # An abbreviation stays one where it is not ambiguous; an option that the help hides is not proposed.
+        # An abbreviation stays one where it is not ambiguous; an option that the help hides is not
+        # proposed.
         ("compare", ["--enhancd"], "tprimat compare --help lists the options"),
         ("benchmark", ["--training-line"], "tprimat benchmark --help lists the options"),
     ],

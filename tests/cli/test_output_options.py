@@ -313,7 +313,8 @@ class TestAmounts:
         assert document.get("status", amounts[""].status) == amounts[""].status
 
     def test_quiet_is_less(self, amounts):
-        # A dry run shows similar commands by what differs; alone, for a shell, each of them is whole.
+        # A dry run shows similar commands by what differs; alone, for a shell, each of them is
+        # whole.
         other = amounts["--verbose" if "Nothing was run." in amounts[""].out else ""]
         assert 0 < len(amounts["--quiet"].out.splitlines()) < len(other.out.splitlines())
 

@@ -1,4 +1,6 @@
-"""`preflight` as a command: on a CPU, without torch, with a slow rank among four, and before a benchmark."""
+"""`preflight` as a command: on a CPU, without torch, with a slow rank among four, and before a
+benchmark.
+"""
 
 from __future__ import annotations
 

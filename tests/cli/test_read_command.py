@@ -727,7 +727,9 @@ def test_an_unknown_gpu_is_used_and_asked_about(tmp_path, capsys, gpu, said):
 
 
 class TestTheListingOfAnalyzeExistingLogs:
-    """C16: without paths it shows event files, profiler reports, logs and the results that are here."""
+    """C16: without paths it shows event files, profiler reports, logs and the results that are
+    here.
+    """
 
     @pytest.fixture(autouse=True)
     def _here(self, tmp_path, monkeypatch):

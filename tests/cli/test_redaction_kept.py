@@ -1,4 +1,6 @@
-"""What is kept of a log, and of what a user passes: every figure, and no secret of any form that is known."""
+"""What is kept of a log, and of what a user passes: every figure, and no secret of any form that is
+known.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ GIVEN = ("--gpu", "H200", "--model-name", "llama3.1_8B")
 
 
 def automodel_log(more=lambda step: {}) -> str:
-    """A log of 40 steps of 0.2 s, as Automodel writes it, with more figures in the lines of some."""
+    """A log of 40 steps of 0.2 s, as Automodel writes it, with more figures in the lines of some.
+    """
     rows = [
         {
             **{

@@ -1,4 +1,6 @@
-"""A training by Primus, from the checks to the result: with a stand-in for Primus, and a made-up AMD machine."""
+"""A training by Primus, from the checks to the result: with a stand-in for Primus, and a made-up
+AMD machine.
+"""
 
 from __future__ import annotations
 

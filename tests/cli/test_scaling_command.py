@@ -1,4 +1,6 @@
-"""compare --scaling and project, on real logs of three systems and on the made-up results of the docs."""
+"""compare --scaling and project, on real logs of three systems and on the made-up results of the
+docs.
+"""
 
 from __future__ import annotations
 

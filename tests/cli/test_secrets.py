@@ -1,4 +1,6 @@
-"""Secrets in logs of every compression and encoding, looked for in everything that is written or shown of them."""
+"""Secrets in logs of every compression and encoding, looked for in everything that is written or
+shown of them.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def members(path: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory) -> list[Path]:
-    """A log of each compression and encoding with all secrets; the failure at its end, which is quoted, has two."""
+    """A log of each compression and encoding with all secrets; the failure at its end, which is
+    quoted, has two.
+    """
     zstandard = pytest.importorskip("zstandard")
     folder = tmp_path_factory.mktemp("logs")
     paths = []

@@ -1,4 +1,6 @@
-"""`benchmark` with several values of an option: its plan, what --resume runs, and what is kept of failures."""
+"""`benchmark` with several values of an option: its plan, what --resume runs, and what is kept of
+failures.
+"""
 
 from __future__ import annotations
 

@@ -325,7 +325,9 @@ def test_a_damaged_result_is_named_within_its_bundle(packed, capsys, content):
 
 
 def repacked(packed: Path, *entries: tuple[str, bytes, dict]) -> Path:
-    """A copy of a bundle with members more or other than it had, with attributes of their own, in README.txt too."""
+    """A copy of a bundle with members more or other than it had, with attributes of their own, in
+    README.txt too.
+    """
     path, contents, attributes = packed.with_name("repacked.tar.gz"), members(packed), {}
     for name, content, more in entries:
         contents[name], attributes[name] = content, more
@@ -756,7 +758,9 @@ SHAPED = "".join(f"  {name} ........ {value}\n" for name, value in SHAPE.items()
 
 
 class TestWhatTheUserStated:
-    """Values from source.given can be claimed, never confirmed; nothing else that the submitter writes is believed."""
+    """Values from source.given can be claimed, never confirmed; nothing else that the submitter
+    writes is believed.
+    """
 
     @pytest.fixture
     def packed(self, tmp_path, capsys):
@@ -855,7 +859,8 @@ class TestWhatTheUserStated:
         [
             ({}, "llama3.1_8B", ExitStatus.OK),
             ({"model": "llama3.1_8B"}, "llama3.1_8B", ExitStatus.OK),
-            # Another model's name over this shape; the same, as the importer takes it with --override.
+            # Another model's name over this shape; the same, as the importer takes it with
+            # --override.
             ({"model": "mistral"}, "mistral", ExitStatus.IMPLAUSIBLE),
             ({"model": "mistral", "override": True}, "mistral", ExitStatus.INCONCLUSIVE),
             # A name of one's own for the shape.
@@ -1142,7 +1147,9 @@ class TestTimes:
         [(1.0, 0), (0.985, 0), (0.975, 6), (0.96, 6), (0.9, 4), (1.03, 6), (1.11, 4)],
     )
     def test_x5_printed_tokens_contradict_step_times(self, tmp_path, capsys, factor, status):
-        """64 × 2,048 tokens on 8 GPUs: who shortens times to 0.9 leaves a rate that is 0.9× of what they give."""
+        """64 × 2,048 tokens on 8 GPUs: who shortens times to 0.9 leaves a rate that is 0.9× of what
+        they give.
+        """
 
         def rate(match):
             return f"{match[0]} tokens per GPU (tokens/s/GPU): {16384e3 * factor / float(match[1]):.1f} |"

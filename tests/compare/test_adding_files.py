@@ -47,7 +47,9 @@ def load(samples):
 
 
 def ratio(comparison, files):
-    """The ratio of the systems of two files that are compared in one table, by their ratios to its baseline."""
+    """The ratio of the systems of two files that are compared in one table, by their ratios to its
+    baseline.
+    """
     for group in (group for model in comparison.models for group in model.groups):
         ratios = {id(group.baseline): 1.0}
         ratios |= {id(pair.system): pair.ratio.value for pair in group.pairs if pair.ratio}

@@ -1,4 +1,6 @@
-"""Each caveat in full: its code, its severity and its text, of systems whose values the test states."""
+"""Each caveat in full: its code, its severity and its text, of systems whose values the test
+states.
+"""
 
 from __future__ import annotations
 
@@ -419,7 +421,8 @@ CAPTION = "the result may include warm-up"
             (of(seen("xid"), make_run()), B),
             ("device-errors", "warning", "A: it is xid (in 1 of 2 runs)"),
         ),
-        # Shares of readings count by their number: (0.2 · 30 + 0.8 · 90) / 120; a run without readings doesn't count.
+        # Shares of readings count by their number: (0.2 · 30 + 0.8 · 90) / 120; a run without
+        # readings doesn't count.
         (
             (of(capped(0.2, 30), capped(0.8, 90), capped(0.1, None)), B),
             ("at-power-cap", "info", "clock limited by the power cap (share of readings): A 65%"),
@@ -712,7 +715,9 @@ def test_of_systems(row):
 
 
 def days(*seconds, rates=None, name="A"):
-    """Runs of 400 s each that start at these seconds, with rates that rise by 1 per run unless they are stated."""
+    """Runs of 400 s each that start at these seconds, with rates that rise by 1 per run unless they
+    are stated.
+    """
     start = datetime.datetime(2026, 2, 1, tzinfo=datetime.timezone.utc)
     runs = []
     for number, second in enumerate(seconds):
@@ -752,7 +757,8 @@ THREE = system("B", *[result()] * 3)
         (days(0, 400, 1400, 1800, rates=(100, 101, 110, None)), None),
         (days(0, 1400), None),
         (days(0, 400, 800, 1200, rates=(100, 101, 110, 111)), None),
-        # Welch's t has two degrees of freedom and an error of √0.5: p is 0.01 where the means differ by 7.02.
+        # Welch's t has two degrees of freedom and an error of √0.5: p is 0.01 where the means
+        # differ by 7.02.
         (days(0, 400, 1400, 1800, rates=(100, 101, 106.95, 107.95)), None),
         (
             days(0, 400, 1400, 1800, rates=(100, 101, 107.1, 108.1)),

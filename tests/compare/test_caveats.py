@@ -149,7 +149,8 @@ def test_an_incomplete_run(planned, steps):
     config = msgspec.structs.replace(whole.training_config, max_steps=planned)
     cut = make_run(**AMD, status="incomplete", training_config=config)
     assert caveats(make_run(), cut)["incomplete"].text == f"8×MI300X (BF16): incomplete{steps}"
-    # A run that broke off is not used beside a complete one: slow ones may be those that a time limit ends.
+    # A run that broke off is not used beside a complete one: slow ones may be those that a time
+    # limit ends.
     whole = msgspec.structs.replace(whole, training_config=config)
     text = "8×MI300X (BF16): 1 of 2 runs did not finish and is excluded"
     assert caveats(make_run(), (whole, cut))["incomplete"].text == text
@@ -265,7 +266,9 @@ def test_runs_beside_each_other_have_no_order(apart, are_beside):
 
 
 def sessions(factor=1.04, pause=86_400.0, counts=(3, 3), **fields):
-    """Runs one after another in two sessions, the second of which takes a factor longer, after a break."""
+    """Runs one after another in two sessions, the second of which takes a factor longer, after a
+    break.
+    """
     starts, now, runs = START, 0.0, []
     for session, count in enumerate(counts):
         for number in range(count):

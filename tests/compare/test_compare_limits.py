@@ -63,7 +63,9 @@ def caveats(*groups):
 
 
 def unlike(factor):
-    """Two runs with one label of which one takes so many times as long as the other, and a run of another system."""
+    """Two runs with one label of which one takes so many times as long as the other, and a run of
+    another system.
+    """
     times = (3.0, 3.0 * factor)
     return tuple(
         dated(day, timed([time] * 40, label="x")) for day, time in enumerate(times, 1)
@@ -137,7 +139,9 @@ def test_two_runs_are_few_and_three_are_not():
 
 
 def segment_ratios(levels):
-    """How many ratios of segments are listed of a run with so many levels and one with a single level."""
+    """How many ratios of segments are listed of a run with so many levels and one with a single
+    level.
+    """
     times = [level for level in (1.0, 1.2, 2.4, 2.2, 2.1)[:levels] for _ in range(20)]
     return len(pair_of(timed(times), timed([1.0] * 100, MI300X)).ratio.segments)
 
@@ -150,7 +154,9 @@ def share_a_change(place):
 
 
 def method(rounds):
-    """By which method runs of a session are compared in which two systems took turns in being first."""
+    """By which method runs of a session are compared in which two systems took turns in being
+    first.
+    """
     groups = [
         tuple(
             timed(
@@ -341,7 +347,8 @@ def test_a_range_of_prices_goes_with_the_interval_of_the_speedup():
     (pair,) = found.models[0].pairs
     low, high = pair.speedup.bounds
     assert low < high
-    # A token costs least with the fast one at its lowest price and its largest lead, and the slow one at its highest.
+    # A token costs least with the fast one at its lowest price and its largest lead, and the slow
+    # one at its highest.
     assert cost(found, pair).saving == (
         pytest.approx(1 - 1.1 / (2 * low)),
         pytest.approx(1 - 1 / (3 * high)),
@@ -392,7 +399,8 @@ def test_a_window_needs_its_records(count, name):
     ],
 )
 def test_a_window_has_its_steps(name, steps):
-    # Each step takes as many seconds as its number squared, so that no two windows have the same mean.
+    # Each step takes as many seconds as its number squared, so that no two windows have the same
+    # mean.
     times = [float(step**2) for step in range(1, 141)]
     mean = sum(step**2 for step in steps) / len(steps)
     assert dict(sensitivity(timed([1.0] * 140), timed(times, MI300X)))[name] == pytest.approx(
@@ -553,7 +561,9 @@ def of_day(day, times):
 
 
 def alone(seconds):
-    """The runs of each that would decide where one run each has such a difference from a threshold of 0 %."""
+    """The runs of each that would decide where one run each has such a difference from a threshold
+    of 0 %.
+    """
     return check(of_day(1, [1.0]), of_day(11, [seconds]), "0%").runs_needed
 
 
@@ -565,7 +575,8 @@ def answer(seconds, slower="0%"):
 
 
 def of_memory(factor):
-    """The answer to memory that is the same in every run, and so many times that of the baseline."""
+    """The answer to memory that is the same in every run, and so many times that of the baseline.
+    """
     groups = (
         [
             msgspec.structs.replace(
@@ -594,7 +605,8 @@ def takes_threshold(text):
 
 
 def test_more_runs_are_asked_for_than_there_are():
-    # By its spread the candidate differs from the threshold with two runs of each, but two alone don't show a spread.
+    # By its spread the candidate differs from the threshold with two runs of each, but two alone
+    # don't show a spread.
     before = [1 + 1e-6 * number for number in range(1, 21)]
     found = check(of_day(1, before), of_day(41, [1.009001, 1.011001]), "0%")
     assert (found.answer, found.runs) == ("inconclusive", (20, 2))
@@ -680,7 +692,9 @@ def test_runs_of_one_session_are_of_one_configuration_however_much_they_differ(
 
 
 def pair_of_two(factor, other=4.0):
-    """Two runs, one of which takes so many times as long as the other, and two equal ones of another system."""
+    """Two runs, one of which takes so many times as long as the other, and two equal ones of
+    another system.
+    """
     one = [dated(day, timed([time] * 40)) for day, time in enumerate((3.0, 3.0 * factor), 1)]
     return tuple(one), tuple(dated(day, timed([other] * 40, MI300X)) for day in (1, 2))
 

@@ -1,4 +1,6 @@
-"""From runs to a comparison, step by step and in full: copies, models, systems, groups, titles and notes."""
+"""From runs to a comparison, step by step and in full: copies, models, systems, groups, titles and
+notes.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,8 @@ SUBMITTED = make_run(framework="mlperf", timeline=BLOCK)
             [],
         ),
         ([("a", ROUNDED, ROUNDED)], ["a"], ["a contains the same run twice; counted once"]),
-        # Of one file with another setup: both stay, with a note where losses say that it is the same one.
+        # Of one file with another setup: both stay, with a note where losses say that it is the
+        # same one.
         ([("a", ONE), ("b", COPY_OF_4)], ["a", "b"], [f"b and a {TWICE}"]),
         ([("a", ONE, COPY_OF_4)], ["a", "a"], [f"a and a {TWICE}"]),
         # Few records may be the same by chance.
@@ -87,8 +90,8 @@ SUBMITTED = make_run(framework="mlperf", timeline=BLOCK)
             ["a", "b"],
             [],
         ),
-        # Another model is another measurement. Other losses and another session are of a copy that was edited, unless
-        # the times may be equal by chance.
+        # Another model is another measurement. Other losses and another session are of a copy that
+        # was edited, unless the times may be equal by chance.
         ([("a", ONE), ("b", make_run(model="qwen"))], ["a", "b"], []),
         ([("a", ONE), ("b", make_run(losses=False))], ["a"], [f"b {COPY.format('a')}"]),
         ([("a", ONE), ("b", make_run(session="s", round=1))], ["a"], [f"b {COPY.format('a')}"]),

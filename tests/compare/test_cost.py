@@ -100,7 +100,9 @@ def test_another_count_is_wrong():
 
 
 class TestByHand:
-    """USD per GPU-hour to USD per 10⁹ and 10¹² tokens: made without the package's formulas, from GPU-seconds."""
+    """USD per GPU-hour to USD per 10⁹ and 10¹² tokens: made without the package's formulas, from
+    GPU-seconds.
+    """
 
     @pytest.mark.parametrize(
         ("price", "batch", "length", "gpus", "step_time", "billion"),
@@ -109,9 +111,11 @@ class TestByHand:
             ("1", 1, 1000, 1, 1.0, 277.7778),
             ("2.95", 1, 1000, 1, 1.0, 819.4444),
             ("3.6", 1, 1000, 1, 1.0, 1000.0),
-            # The number of GPUs multiplies the hours: eight GPUs at 8000 tokens per second cost as much as one at 1000.
+            # The number of GPUs multiplies the hours: eight GPUs at 8000 tokens per second cost as
+            # much as one at 1000.
             ("1", 8, 1000, 8, 1.0, 277.7778),
-            # 64 × 2048 = 131,072 tokens in 3.2 s on 8 GPUs: 5,120 tokens/s/GPU, 195,312.5 s = 54.2535 GPU-hours.
+            # 64 × 2048 = 131,072 tokens in 3.2 s on 8 GPUs: 5,120 tokens/s/GPU, 195,312.5 s =
+            # 54.2535 GPU-hours.
             ("2.95", 64, 2048, 8, 3.2, 160.0477),
             ("1.99", 64, 2048, 8, 1.6, 53.9822),
             # 16 × 8192 in 456 ms on 8 GPUs: 35,929.8 tokens/s/GPU, 7.73111 GPU-hours.
@@ -144,12 +148,15 @@ class TestByHand:
 
 
 class TestOutcomes:
-    """The rule as linear forms of the prices, from which the page's script computes the reader's answer."""
+    """The rule as linear forms of the prices, from which the page's script computes the reader's
+    answer.
+    """
 
     @pytest.mark.parametrize(
         ("fast", "slow", "faster_is_cheaper"),
         [
-            # 1.5 to 2 times as fast: cheaper below 1.5 times the price, more expensive above twice the price.
+            # 1.5 to 2 times as fast: cheaper below 1.5 times the price, more expensive above twice
+            # the price.
             ((2.99, 2.99), (2, 2), True),
             ((3, 3), (2, 2), None),
             ((4, 4), (2, 2), None),

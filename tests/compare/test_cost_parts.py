@@ -225,7 +225,8 @@ class TestCost:
             pair_of(B, A, ratio=Ratio(0.5, 0.4, 1 / 1.5)) if turned else pair_of(A, B, ratio=TWICE)
         )
         found = cost(compared(A=(4.0, 5.0), B=(2.0, 3.0)), pair)
-        # At least 1.5 times as fast for 3 instead of 4; at most 2.5 times as fast for 2 instead of 5.
+        # At least 1.5 times as fast for 3 instead of 4; at most 2.5 times as fast for 2 instead of
+        # 5.
         assert (found.cheaper, found.dearer) == (B, A)
         assert found.saving == (pytest.approx(1 - 3 / (4 * 1.5)), pytest.approx(1 - 2 / (5 * 2.5)))
         assert found.break_even_price == (pytest.approx(2 / 2.5), pytest.approx(3 / 1.5))

@@ -1,4 +1,6 @@
-"""Curves of systems of several sizes in full, of rates that the test states: lines, kinds, names, notes, crossovers."""
+"""Curves of systems of several sizes in full, of rates that the test states: lines, kinds, names,
+notes, crossovers.
+"""
 
 from __future__ import annotations
 

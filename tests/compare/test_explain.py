@@ -1,4 +1,6 @@
-"""The difference of two traces: parts that add up, what limits a step, operators and the speed of their products."""
+"""The difference of two traces: parts that add up, what limits a step, operators and the speed of
+their products.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,8 @@ def test_each_cause_of_idle_time_limits_a_step_from_half_of_it(cause, share, lim
         ((1.0, 1.1), ("idle_data", "gpu"), "idle_data"),
         ((1.0, 0.9), ("gpu", "idle_synchronisation"), "idle_synchronisation"),
         ((1.0, 0.9), ("gpu", "idle_other"), "idle_other"),
-        # If the GPU's work limits both, the part that the slower one loses most by; equal ones lose nothing.
+        # If the GPU's work limits both, the part that the slower one loses most by; equal ones lose
+        # nothing.
         ((1.0, 1.1), ("gpu", "gpu"), "attention"),
         ((1.0, 0.9), ("gpu", "gpu"), "normalization"),
         ((1.0, 1.0), ("gpu", "gpu"), "attention"),

@@ -1,4 +1,6 @@
-"""Groups of systems: which did the same work, the baseline, the order, the pairs, and the settings that are shown."""
+"""Groups of systems: which did the same work, the baseline, the order, the pairs, and the settings
+that are shown.
+"""
 
 from __future__ import annotations
 
@@ -185,7 +187,8 @@ def on_common_steps(monkeypatch):
 
 
 def test_on_common_steps_another_system_may_be_the_fastest(on_common_steps):
-    # A is the fastest by all steps, so that B is the baseline; on common steps C is faster than A, and A the second.
+    # A is the fastest by all steps, so that B is the baseline; on common steps C is faster than A,
+    # and A the second.
     on_common_steps({"C": 330.0})
     found = grouped((A, B, C))
     assert (names(found.systems), found.baseline.name) == ("CAB", "A")

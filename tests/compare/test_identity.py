@@ -1,4 +1,6 @@
-"""Which runs are one system: told apart by what is known of them or by their speed, whatever file they are in."""
+"""Which runs are one system: told apart by what is known of them or by their speed, whatever file
+they are in.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The check of the loss: after the same tokens, by the noise within and between runs, and when it has no answer."""
+"""The check of the loss: after the same tokens, by the noise within and between runs, and when it
+has no answer.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +110,8 @@ class TestAnswers:
 
     @pytest.mark.parametrize("batch", [16, 32, 128])
     def test_another_batch_is_compared_after_the_same_tokens(self, batch):
-        # At these steps the loss falls by 0.08% per step: half of the difference of two steps would show.
+        # At these steps the loss falls by 0.08% per step: half of the difference of two steps would
+        # show.
         before, after = (
             run(1, noise=2e-4, steps=176),
             run(2, noise=2e-4, batch=batch, steps=176 * 64 // batch),

@@ -44,7 +44,8 @@ class TestCurve:
                 [-2.0, 2.0, 5.0, 7.0],
                 [0.0, 16.0, 25.0, 35.0],
             ),
-            # One that averages steps is of their middle: 4 steps up to step 4, 2 up to 6, 2 up to 8.
+            # One that averages steps is of their middle: 4 steps up to step 4, 2 up to 6, 2 up to
+            # 8.
             (
                 run_of([4.0, 3.0, 5.0], batch=1, length=2, steps=(4, 6, 8), windows=(4, 2, 2)),
                 [0.0, 6.0, 11.0, 15.0],
@@ -99,7 +100,8 @@ def of(*values, name="A", samples=False, **fields):
 
 
 def integral(values, start, end):
-    """The mean of losses, of a step each that is centred on its number, from one place to another."""
+    """The mean of losses, of a step each that is centred on its number, from one place to another.
+    """
     total = 0.0
     for step, each in enumerate(values):
         total += each * max(0.0, min(step + 0.5, end) - max(step - 0.5, start))

@@ -1,4 +1,6 @@
-"""What an H200 measured (docs/measurements.md), against its files by json alone and another reader of NVML."""
+"""What an H200 measured (docs/measurements.md), against its files by json alone and another reader
+of NVML.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,8 @@ def test_energy_is_that_of_nvmls_counter(folder):
 
 
 def test_mfu_by_hand(folder, found):
-    # 1,004 M weights in products and causal attention over 2,048 tokens in 16 layers of 2,048, forward and backward.
+    # 1,004 M weights in products and causal attention over 2,048 tokens in 16 layers of 2,048,
+    # forward and backward.
     flops = 6 * (1_135_151_104 - 64_128 * 2_048) + 6 * 16 * 2_048 * 2_048
     (system,) = [each for each in found.systems if each.run.framework_config["torch_compile"]]
     (values,) = {
@@ -103,7 +106,8 @@ def test_the_names_say_every_setting_that_differs(folder):
 
 
 def test_the_timer_of_results_that_claim_compilation_in_the_first_step_is_todays(folder):
-    # The loop compiles before its first step, and so do runs that are recorded today: their timer is the same one.
+    # The loop compiles before its first step, and so do runs that are recorded today: their timer
+    # is the same one.
     assert "with compilation" in (folder / "compiled.json").read_text(encoding="utf-8")
     (compiled,) = tprimat.load(folder / "compiled.json").files
     assert {run.timing.covers for run in compiled.runs} == {COVERS}

@@ -183,7 +183,8 @@ class TestAnswers:
         after = rounds(3.2, 2, [each * other for each, other in zip(drift, noise, strict=True)])
         check = one([before], [after], "1%")
         assert (check.answer, check.method) == ("inconclusive", "paired")
-        # Runs vary by 15 %, which a hundred runs would not decide; the differences of the rounds by 1 %.
+        # Runs vary by 15 %, which a hundred runs would not decide; the differences of the rounds by
+        # 1 %.
         assert 5 < check.runs_needed <= 100
 
     def test_several_checks_are_corrected_by_holm(self):

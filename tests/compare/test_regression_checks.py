@@ -1,4 +1,6 @@
-"""Each part of the regression check in full, of systems whose values the test states; intervals by scipy."""
+"""Each part of the regression check in full, of systems whose values the test states; intervals by
+scipy.
+"""
 
 from __future__ import annotations
 
@@ -476,7 +478,8 @@ def test_one_more_run_than_the_side_with_fewer_has_is_asked_for_at_least():
     far = [50.0 + number / 1000 for number in range(4)]
     assert regression._runs_needed(SLOWER, near, far, 0.5, None) == 5
     assert regression._runs_needed(SLOWER, near, far[:2], 0.5, None) == 3
-    # Of nothing, each amount is far from the threshold; and the spread is that of the values themselves.
+    # Of nothing, each amount is far from the threshold; and the spread is that of the values
+    # themselves.
     assert regression._runs_needed(MEMORY, [0.0], [3.0], 3.0, None) == 2
     assert (
         regression._runs_needed(MEMORY, [0.0], [3.0, 3.0, 4.0], 3.0, Difference(3.0, 0.1, 2.0)) == 2

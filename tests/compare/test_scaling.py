@@ -1,4 +1,6 @@
-"""Systems of several sizes as curves: what belongs together, efficiency, where it breaks, cost, crossovers."""
+"""Systems of several sizes as curves: what belongs together, efficiency, where it breaks, cost,
+crossovers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A handful of the simulated slow starts; tools/simulate_comparisons.py has 1,200 pairs of each series."""
+"""A handful of the simulated slow starts; tools/simulate_comparisons.py has 1,200 pairs of each
+series.
+"""
 
 import msgspec
 import numpy as np

@@ -1,4 +1,6 @@
-"""The ratio of two systems' rates, of runs whose rates the test states; intervals by scipy and by hand."""
+"""The ratio of two systems' rates, of runs whose rates the test states; intervals by scipy and by
+hand.
+"""
 
 from __future__ import annotations
 
@@ -138,7 +140,8 @@ def test_what_is_printed_coarsely_needs_more_runs_than_its_spread_says():
 
 @pytest.mark.parametrize(
     ("spread", "is_too_wide"),
-    # An interval of two runs each is 2 · 4.303 · √(s²) wide, of logarithms: log 4 is reached at s = 0.1611.
+    # An interval of two runs each is 2 · 4.303 · √(s²) wide, of logarithms: log 4 is reached at s =
+    # 0.1611.
     [(0.1610, False), (0.1612, True)],
 )
 def test_an_interval_that_says_nothing_is_withheld(spread, is_too_wide):
@@ -167,7 +170,9 @@ def test_an_interval_that_says_nothing_is_withheld(spread, is_too_wide):
 
 
 def rounds(*rates, order=0, session="s", numbers=None, starts=None):
-    """Runs of one session, a round each; of two systems with order 0 and 1 each is first in every second round."""
+    """Runs of one session, a round each; of two systems with order 0 and 1 each is first in every
+    second round.
+    """
     found = []
     for index, rate in enumerate(rates):
         number = (numbers or range(1, 99))[index]

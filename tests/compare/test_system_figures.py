@@ -202,7 +202,8 @@ class TestSystemResult:
     @pytest.mark.parametrize(
         ("steps", "typical", "text"),
         [
-            # The mean over all steps is (10 · 4 + 30 · 2) / 40; the typical block's of the runs 2.0 and 1.0.
+            # The mean over all steps is (10 · 4 + 30 · 2) / 40; the typical block's of the runs 2.0
+            # and 1.0.
             ((10, 30), (2.0, 1.0), f"{OVER_BLOCKS} 2.5 s, in the median block 1.5 s; b"),
             ((10, 30), (2.5, 2.5), None),
         ],
@@ -349,8 +350,8 @@ class TestAligned:
             (([(8, 80), (5, 100)], [(3, 90)]), [[(8, 80), (8, 80)], [(8, 80)]]),
             (([(5, 80)], [(5, 80)]), [[(5, 80)], [(5, 80)]]),
             (([(0, 80)], [(0, 90)]), [[(0, 80)], [(0, 80)]]),
-            # Where a slow start takes more than half of the shortest run, ends stay as they are. A run is cut as far
-            # as its middle.
+            # Where a slow start takes more than half of the shortest run, ends stay as they are. A
+            # run is cut as far as its middle.
             (([(20, 100)], [(3, 40)]), [[(20, 40)], [(20, 40)]]),
             (([(21, 100)], [(3, 40)]), [[(21, 100)], [(20, 40)]]),
         ],
@@ -436,7 +437,8 @@ class TestAligned:
                 window_steps=(width,) * count,
             )
 
-        # Records of 10 steps begin after 40, those of 7 steps at 42 at the earliest, and then those of 10 at 50.
+        # Records of 10 steps begin after 40, those of 7 steps at 42 at the earliest, and then those
+        # of 10 at 50.
         systems = [of(windows(10, 40, 4), name="A"), of(windows(7, 50, 2), name="B")]
         assert bounds(systems) == [[(40, 400)], [(14, 350)]]
         # Without the records that go beyond 350, and again at the next bounds: 50 and 42.

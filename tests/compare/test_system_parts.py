@@ -1,4 +1,6 @@
-"""What a system is, the parts of its name, and when two runs are of one system or one measurement, in full."""
+"""What a system is, the parts of its name, and when two runs are of one system or one measurement,
+in full.
+"""
 
 from __future__ import annotations
 
@@ -303,7 +305,8 @@ def versions(**fields):
             ["fp32", "precision unknown"],
         ),
         ([make_run(**CPU, environment=EPYC)], ["EPYC 9454 48-Core"]),
-        # Packages, then variables, in the order of their names; then keys of a framework, then the date.
+        # Packages, then variables, in the order of their names; then keys of a framework, then the
+        # date.
         ([versions(b="1", a="1"), versions(b="2", a="2")], ["a 1", "a 2"]),
         ([variables(b="1", a="1"), variables(b="2", a="2")], ["a=1", "a=2"]),
         (
@@ -600,7 +603,9 @@ def test_each_power_cap_is_a_system_named_after_it():
 
 @pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
 def test_the_run_that_states_most_of_its_machine_stands_for_a_system(order):
-    """What one run leaves open is known of the others: a difference that it would hide could explain the result."""
+    """What one run leaves open is known of the others: a difference that it would hide could
+    explain the result.
+    """
     unknown = make_run(step_time=3.3)
     known = make_run(environment=Environment(cpu="Xeon"))
     other = make_run(step_time=3.1, environment=Environment(cpu="EPYC"), label="b")

@@ -1,4 +1,5 @@
-"""Time to the target: MLPerf's score, what makes the ratio of two, and steps to a loss elsewhere."""
+"""Time to the target: MLPerf's score, what makes the ratio of two, and steps to a loss elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -173,7 +174,8 @@ class TestRatio:
         steps = (*blocks(4, 1.2), (10, 12_000 + round(1000 * stall), 3_000))
         alone = made("b", [mlperf_log(steps, records=0)])
         factors, compared = ratio(many, alone).factors, speedup.ratio(many, alone)
-        # Speed is of the same runs here and there, but for the mean without the fastest and the slowest run.
+        # Speed is of the same runs here and there, but for the mean without the fastest and the
+        # slowest run.
         assert (factors["speed"].low, factors["speed"].high) == pytest.approx(
             (compared.low, compared.high), rel=0.01
         )

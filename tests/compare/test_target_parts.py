@@ -1,4 +1,6 @@
-"""What runs need to a target, and the ratio of two, in full; of runs whose wall time the test states."""
+"""What runs need to a target, and the ratio of two, in full; of runs whose wall time the test
+states.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Two replayed systems: energy with its interval and cost, what limited or shared one of them, first."""
+"""Two replayed systems: energy with its interval and cost, what limited or shared one of them,
+first.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ def test_each_window_of_both_runs():
     # The baseline takes a second, the system more with each step.
     times = [step**2 / 1000 for step in range(1, 151)]
     one, other = timed([1.0] * 150), timed(times, gpus=4, batch=96)
-    # Per GPU, the system's work is that of 24 sequences and the baseline's of 8: three times as much.
+    # Per GPU, the system's work is that of 24 sequences and the baseline's of 8: three times as
+    # much.
     steps = {
         "all but the first": range(2, 151),
         "steps 35–44": range(35, 45),

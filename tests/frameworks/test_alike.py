@@ -1,7 +1,8 @@
 """The frameworks train alike: the same first loss, the same curve, and the judge says so.
 
-Here a small model in one process; with TPRIMAT_ALL_FRAMEWORKS=1, which tools/environment_tests.py frameworks sets,
-every model at scale tiny, in every framework that a CPU can run, with one and with two processes.
+Here a small model in one process; with TPRIMAT_ALL_FRAMEWORKS=1, which tools/environment_tests.py
+frameworks sets, every model at scale tiny, in every framework that a CPU can run, with one and with
+two processes.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ SMALL = ModelConfig(
 
 @pytest.fixture(scope="module")
 def train(tmp_path_factory):
-    """Trains once for all who ask, in any worker: the run of a model in a framework with so many processes."""
+    """Trains once for all who ask, in any worker: the run of a model in a framework with so many
+    processes.
+    """
     own = tmp_path_factory.getbasetemp()
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
@@ -73,8 +76,9 @@ def train_in(name: str, model: str, processes: int, folder: Path) -> None:
         if ALL
         else {"shape": SMALL, "steps": 10, "sequence_length": 32}
     )
-    # Accumulated in one process, two sequences each in two. With a single one each, rounding alone (a sharded norm
-    # of the gradients is summed in another order) grows to 1.3 % of a loss within sixty steps; so it stays below 0.3 %.
+    # Accumulated in one process, two sequences each in two. With a single one each, rounding alone
+    # (a sharded norm of the gradients is summed in another order) grows to 1.3 % of a loss within
+    # sixty steps; so it stays below 0.3 %.
     wishes = RequestedConfig(num_gpus=processes, global_batch_size=4, micro_batch_size=2, **size)
     request, _ = framework.resolve_config(model, wishes, Device("cpu", 2, None), folder)
     command = framework.launcher.launch(request)
@@ -94,8 +98,8 @@ TRAININGS = [
     for model in (models.names() if ALL else ("llama",))
     for processes in ((2, 1) if ALL else (1,))
 ]
-# Neighbours are tested at the same time. They share no reference, which one would wait for, and not both begin with
-# DeepSpeed, whose first training compiles a part of it.
+# Neighbours are tested at the same time. They share no reference, which one would wait for, and not
+# both begin with DeepSpeed, whose first training compiles a part of it.
 QUESTIONS = [
     (OTHERS[(place + turn) % len(OTHERS)], *training)
     for turn in range(len(OTHERS))

@@ -1,4 +1,6 @@
-"""What makes the training on a GPU fast: the same loss and gradients as the plain model's, by the CPU."""
+"""What makes the training on a GPU fast: the same loss and gradients as the plain model's, by the
+CPU.
+"""
 
 from __future__ import annotations
 
@@ -140,7 +142,8 @@ def no_compiler(monkeypatch):
 
 @pytest.fixture
 def memory(monkeypatch):
-    """A GPU's memory: micro-batches of more sequences run out of it, with checkpointing or without."""
+    """A GPU's memory: micro-batches of more sequences run out of it, with checkpointing or without.
+    """
     tried = []
 
     def limit(

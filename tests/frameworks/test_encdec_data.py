@@ -1,4 +1,6 @@
-"""The batches: every pair once an epoch from shards, never again from memory, however they are shared."""
+"""The batches: every pair once an epoch from shards, never again from memory, however they are
+shared.
+"""
 
 from __future__ import annotations
 

@@ -168,7 +168,8 @@ class TestResult:
         run, _, _ = from_memory
         for index, epoch in enumerate(run.epochs):
             steps = run.step_times[index * 12 : (index + 1) * 12]
-            # What an epoch has beyond its steps is the waiting of all for all; here there is one process.
+            # What an epoch has beyond its steps is the waiting of all for all; here there is one
+            # process.
             assert 0.8 * epoch["wall_time_s"] < sum(steps) < 1.001 * epoch["wall_time_s"]
 
     def test_what_was_run(self, from_memory):

@@ -1,4 +1,6 @@
-"""What every framework plans for the GPUs of data centres, against what the frameworks themselves take."""
+"""What every framework plans for the GPUs of data centres, against what the frameworks themselves
+take.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a launch sets is in the result that is read from its log, and there it is compared or named harmless."""
+"""What a launch sets is in the result that is read from its log, and there it is compared or named
+harmless.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The framework megatron_bridge: choices, command, recipe and callback; a stand-in package trains on the CPU."""
+"""The framework megatron_bridge: choices, command, recipe and callback; a stand-in package trains
+on the CPU.
+"""
 
 from __future__ import annotations
 

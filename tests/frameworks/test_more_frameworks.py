@@ -55,7 +55,9 @@ TITAN_GENERATIONS = {
         Packed("c4"),
     ),
 }
-"""Fields of torchtitan's configuration that were renamed: optimizer, checkpointing, training; and its data set."""
+"""Fields of torchtitan's configuration that were renamed: optimizer, checkpointing, training; and
+its data set.
+"""
 
 CPU = Device("cpu", 4, 24e9)
 H100S = Device("nvd", 8, 85e9, "sm_90")
@@ -341,7 +343,8 @@ class TestTorchtitan:
         ] == [option]
 
     def test_0_1_0_is_refused_with_what_to_do(self, torchtitan_clone, monkeypatch):
-        # It defines its options in torchtitan/config_manager.py, and compiles by --training.compile.
+        # It defines its options in torchtitan/config_manager.py, and compiles by
+        # --training.compile.
         (torchtitan_clone / torchtitan.OPTIONS).unlink()
         monkeypatch.setattr(logged_training, "DRIVER_FILES", {"cuda": ("/",)})
         words = f"older than torchtitan 0.2.0, .*: git -C {re.escape(str(torchtitan_clone))} checkout v0.2.2"

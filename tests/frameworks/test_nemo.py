@@ -99,7 +99,8 @@ class TestResolving:
         [("llama", 32, 128), ("mistral", 32, 512), ("qwen", 32, 32)],
     )
     def test_a_step_without_a_preset_has_few_micro_batches(self, model, batch, published):
-        # 128 sequences take 17 s on eight H100s at 40 % of the peak: too few steps within the time limit.
+        # 128 sequences take 17 s on eight H100s at 40 % of the peak: too few steps within the time
+        # limit.
         request, notes = resolve(model)
         assert request.global_batch_size == batch
         said = f"keeps the global batch of {published}"
@@ -232,7 +233,8 @@ class TestLaunch:
         ],
     )
     def test_cuda_graphs_go_without_expandable_segments(self, monkeypatch, gpu, settings):
-        # Megatron-LM core_v0.15.3, cuda_graphs.py:1062, asserts that the variable has no expandable_segments:True.
+        # Megatron-LM core_v0.15.3, cuda_graphs.py:1062, asserts that the variable has no
+        # expandable_segments:True.
         monkeypatch.delenv(nemo.ALLOCATOR, raising=False)
         request, _ = resolve(where=device(8, 180e9, "sm_100", gpu), settings=settings)
         assert nemo.ALLOCATOR not in nemo.environment(request)
@@ -255,7 +257,8 @@ class TestLaunch:
     def test_nvidias_settings_for_speed_where_it_publishes_some(
         self, monkeypatch, model, gpu, tensor, is_tuned, connections
     ):
-        # PerfEnvPlugin of NeMo 8cfedd7, nemo/lightning/run/plugins.py:347, and scripts/performance/executors.py.
+        # PerfEnvPlugin of NeMo 8cfedd7, nemo/lightning/run/plugins.py:347, and
+        # scripts/performance/executors.py.
         for name in (*nemo.TUNED, "CUDA_DEVICE_MAX_CONNECTIONS"):
             monkeypatch.delenv(name, raising=False)
         architecture = "sm_90" if "H100" in gpu else "sm_100"

@@ -1,4 +1,5 @@
-"""Primus: its installation, its configurations, the plan for a training, what is checked before it."""
+"""Primus: its installation, its configurations, the plan for a training, what is checked before it.
+"""
 
 from __future__ import annotations
 
@@ -491,7 +492,8 @@ class TestPlan:
 
     @pytest.mark.parametrize(("nodes", "minutes"), [(1, None), (2, 7)])
     def test_benchmarks_time_limit_is_for_the_steps(self, tree, nodes, minutes):
-        # The session ends a training on one machine; of several, Megatron does, which counts from its start.
+        # The session ends a training on one machine; of several, Megatron does, which counts from
+        # its start.
         arguments = planned(
             tree, primus_request("llama", time_limit_s=90.0, num_nodes=nodes)
         ).arguments
@@ -675,7 +677,8 @@ class TestChecks:
 
 
 class TestVisibleGpus:
-    """Primus' launchers overwrite HIP_VISIBLE_DEVICES: a training must not take the GPUs of others."""
+    """Primus' launchers overwrite HIP_VISIBLE_DEVICES: a training must not take the GPUs of others.
+    """
 
     @pytest.mark.parametrize("name", ["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"])
     def test_the_allowed_ones_train(self, tree, name):

@@ -1,4 +1,5 @@
-"""Primus' back end torchtitan: its parameters, the plan for a training, what is checked before it."""
+"""Primus' back end torchtitan: its parameters, the plan for a training, what is checked before it.
+"""
 
 from __future__ import annotations
 

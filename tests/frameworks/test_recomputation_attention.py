@@ -14,7 +14,9 @@ CPU = Device("cpu", 2, 16e9)
 
 
 def trained(**requested):
-    """Loss and gradient norm of a micro-batch, the model's description, and forward passes of its first layer."""
+    """Loss and gradient norm of a micro-batch, the model's description, and forward passes of its
+    first layer.
+    """
     torch = pytest.importorskip("torch")
     pytest.importorskip("transformers")
     from tprimat.frameworks.loops import recipe

@@ -15,7 +15,9 @@ GPUS = {gpu.title: gpu for gpu in gpus.gpus()}
 
 
 def expected(gpu, memory_bytes=None, **options):
-    """Return what is calculated for Llama on one GPU of the catalogue, by the default of the embedded training."""
+    """Return what is calculated for Llama on one GPU of the catalogue, by the default of the
+    embedded training.
+    """
     platform = "nvd" if gpu.vendor == "NVIDIA" else "amd"
     device = Device(platform, 1, memory_bytes or 1e9 * gpu.memory_gb, gpu.architecture, gpu.title)
     framework = frameworks.by_name("lightning")
@@ -37,8 +39,9 @@ def test_every_row_has_a_value_that_is_possible(title):
     assert request.global_batch_size % found.micro_batch == 0
 
 
-# By hand, of 16,384 tokens at the scale 1b (1,004 M weights in products, 105 TFLOP per step): products at 90%
-# and attention at 45% of 794 and 668 TFLOP/s sustained, 72 + 10.5 + 52 + 6 GB at 2.85 and 3.98 TB/s.
+# By hand, of 16,384 tokens at the scale 1b (1,004 M weights in products, 105 TFLOP per step):
+# products at 90% and attention at 45% of 794 and 668 TFLOP/s sustained, 72 + 10.5 + 52 + 6 GB at
+# 2.85 and 3.98 TB/s.
 @pytest.mark.parametrize(
     ("title", "milliseconds", "mfu"),
     [("H100 SXM", 206, 0.52), ("MI300X", 221, 0.36)],
@@ -48,7 +51,8 @@ def test_by_hand(title, milliseconds, mfu):
     _, found = expected(GPUS[title])
     assert 1e3 * found.seconds == pytest.approx(milliseconds, rel=0.02)
     assert found.mfu == pytest.approx(mfu, abs=0.01)
-    # 1,135 M parameters of 18 bytes, a context, 8 sequences of 16 layers of 2·(7·2048 + 3·7168) bytes, 1024 logits.
+    # 1,135 M parameters of 18 bytes, a context, 8 sequences of 16 layers of 2·(7·2048 + 3·7168)
+    # bytes, 1024 logits.
     assert found.memory_bytes == pytest.approx(20.4e9 + 1e9 + 18.8e9 + 0.66e9, rel=0.01)
     assert (found.micro_batch, found.recomputes) == (8, False)
 

@@ -106,6 +106,7 @@ def test_the_estimate_is_a_lower_bound_that_recomputation_and_small_batches_lowe
 
     assert needed(micro_batch_size=8) > needed(micro_batch_size=1)
     assert needed(micro_batch_size=8) > needed(micro_batch_size=8, recomputation="full")
-    # 16 layers of 4 × 2048 + 2 × 7168 values in two bytes for each of 2048 tokens, beside 16 bytes a parameter.
+    # 16 layers of 4 × 2048 + 2 × 7168 values in two bytes for each of 2048 tokens, beside 16 bytes
+    # a parameter.
     activations = needed(micro_batch_size=2) - needed(micro_batch_size=1)
     assert activations == pytest.approx(2048 * 16 * (4 * 2048 + 2 * 7168) * 2)

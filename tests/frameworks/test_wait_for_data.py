@@ -24,7 +24,9 @@ ENGINES = {"fsdp": "FullyShard", "deepspeed": "Zero"}
 
 @pytest.fixture
 def slow(monkeypatch):
-    """What each micro-batch of the training really took; the token source is asked for nothing else meanwhile."""
+    """What each micro-batch of the training really took; the token source is asked for nothing else
+    meanwhile.
+    """
     slept, draw = [], TokenSource.in_order
 
     def drawn(self, *arguments):
@@ -62,7 +64,8 @@ def test_a_slow_loader_is_found(name, slow, tmp_path, monkeypatch):
     (path,) = tmp_path.glob("*.json")
     (run,) = store.read(path)
     assert run.steps == tuple(range(1, STEPS + 1))
-    # The first step is in no mean: a loader's start is in it. The Trainer draws a micro-batch ahead.
+    # The first step is in no mean: a loader's start is in it. The Trainer draws a micro-batch
+    # ahead.
     first = MICRO_BATCHES + (name == "transformers")
     took = sum(slow[first:]) / (STEPS - 1)
     # A busy machine lets a loop that was given its data wait for a core.

@@ -23,7 +23,9 @@ RAPL = "/sys/class/powercap/intel-rapl:0"
 
 
 class Machine:
-    """Two CPUs that may be used of three, and processes: pid -> (parent, name, seconds, seconds of exited children)."""
+    """Two CPUs that may be used of three, and processes: pid -> (parent, name, seconds, seconds of
+    exited children).
+    """
 
     def __init__(self):
         self.cpus = [Times(10.0, 0.0, 0.0, 10.0, 0.0, 0.0, 5.0)] * 3

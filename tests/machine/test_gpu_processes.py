@@ -34,7 +34,9 @@ def device(tmp_path, monkeypatch):
 
 @pytest.fixture
 def start(device):
-    """Start a real process, which holds a GPU's file or another one: start(), start(code, "/dev/null")."""
+    """Start a real process, which holds a GPU's file or another one: start(), start(code,
+    "/dev/null").
+    """
     children = []
 
     def begin(code=SLEEP, file=None):

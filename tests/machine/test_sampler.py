@@ -1,4 +1,6 @@
-"""The sampler: a process of its own that the training never waits for, and traces that are played in its place."""
+"""The sampler: a process of its own that the training never waits for, and traces that are played
+in its place.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The lines of a dry run: a command on several, which together are the command, and the time that a plan takes."""
+"""The lines of a dry run: a command on several, which together are the command, and the time that a
+plan takes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What measuring makes of runs that failed, or whose loss is not a number: --resume, --retry-failed, --tune."""
+"""What measuring makes of runs that failed, or whose loss is not a number: --resume,
+--retry-failed, --tune.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Where each setting of a training is from: the user, a result that is matched, the launcher, a default."""
+"""Where each setting of a training is from: the user, a result that is matched, the launcher, a
+default.
+"""
 
 from __future__ import annotations
 

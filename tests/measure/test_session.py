@@ -1,4 +1,6 @@
-"""A session with a framework that writes a log and no result, and what it does with any framework's output."""
+"""A session with a framework that writes a log and no result, and what it does with any framework's
+output.
+"""
 
 from __future__ import annotations
 

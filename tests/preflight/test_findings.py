@@ -1,4 +1,6 @@
-"""What a preflight names: the odd one out by the rule of docs/preflight.md, caps, other programs, differences."""
+"""What a preflight names: the odd one out by the rule of docs/preflight.md, caps, other programs,
+differences.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Three answers that the record must give: docs/publish.md states them, and here they are computed from the data."""
+"""Three answers that the record must give: docs/publish.md states them, and here they are computed
+from the data.
+"""
 
 from __future__ import annotations
 

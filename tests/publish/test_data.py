@@ -1,4 +1,6 @@
-"""The data of a site: by its schema, with the same bytes each time, and each value as its source has it."""
+"""The data of a site: by its schema, with the same bytes each time, and each value as its source
+has it.
+"""
 
 from __future__ import annotations
 
@@ -162,7 +164,9 @@ class TestForm:
 
 class TestToTheEvidence:
     def test_twenty_values_are_those_of_their_rows(self, loaded):
-        """From the data that a page shows to the line of published/ that it names, with a fixed seed."""
+        """From the data that a page shows to the line of published/ that it names, with a fixed
+        seed.
+        """
         columns = loaded["points"]
         rows = [
             row
@@ -180,7 +184,9 @@ class TestToTheEvidence:
             assert shown["url"].startswith(f"https://github.com/{'/'.join(path.split('/')[:2])}/")
 
     def test_rates_of_submissions_are_those_of_their_logs(self, samples, evidence):
-        """Of each set of which there are logs, each log's speed by our own reading is one of the row's rates."""
+        """Of each set of which there are logs, each log's speed by our own reading is one of the
+        row's rates.
+        """
         rows = {
             each.point.source.partition("@")[0]: each.point
             for each in evidence

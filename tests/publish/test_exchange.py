@@ -98,7 +98,9 @@ def test_nothing_is_written_through_a_link(tmp_path):
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("moves", range(13))
 def test_killed_at_any_moment(tmp_path, monkeypatch, moves, is_first):
-    """Between two renames only a new call can restore the site; it does, and files of others are still there."""
+    """Between two renames only a new call can restore the site; it does, and files of others are
+    still there.
+    """
     site = tmp_path / "site"
     if not is_first:
         write(site, "1")

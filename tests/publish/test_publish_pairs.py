@@ -1,4 +1,6 @@
-"""Pairs that are compared ahead: compare's own answer on the same data, and no more pairs than there may be."""
+"""Pairs that are compared ahead: compare's own answer on the same data, and no more pairs than
+there may be.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The static site without a browser: links lead to files and anchors that exist, and hostile names stay text."""
+"""The static site without a browser: links lead to files and anchors that exist, and hostile names
+stay text.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Files of trackers and loggers of our own making, in the form in which they are written: name -> content."""
+"""Files of trackers and loggers of our own making, in the form in which they are written: name ->
+content.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ def text(field_number: int, value: str) -> bytes:
 
 
 def items(values: Mapping[str, object], key: int) -> bytes:
-    """Return values as items of a record of W&B: their key is field 1 in a config, 2 in a history."""
+    """Return values as items of a record of W&B: their key is field 1 in a config, 2 in a history.
+    """
     return b"".join(
         field(1, text(key, name) + text(16, json.dumps(value))) for name, value in values.items()
     )
@@ -78,7 +81,9 @@ def wandb_rows() -> list[dict[str, object]]:
 def wandb_run(
     rows: list[dict[str, object]], *, exit_code: int | None = 0, padding: int = 0
 ) -> bytes:
-    """Return the file of a run; `padding` is the size of a record that is of no interest, before the history."""
+    """Return the file of a run; `padding` is the size of a record that is of no interest, before
+    the history.
+    """
     return wandb_log(wandb_records(rows, exit_code, padding))
 
 

@@ -42,7 +42,8 @@ def processes(draw, most: int) -> list[Process]:
             first = draw(st.integers(2, reached + 1)) if reached > 1 else reached + 1
         told = draw(st.lists(steps, min_size=3, max_size=8))
         numbered = [
-            # The first step of a process takes longer, as it does: it is told from the mean by that.
+            # The first step of a process takes longer, as it does: it is told from the mean by
+            # that.
             Step(first + index, each.ms + 20_000.0 * (not index), *list(vars(each).values())[2:])
             for index, each in enumerate(told)
         ]

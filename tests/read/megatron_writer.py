@@ -1,4 +1,5 @@
-"""Writes Megatron iteration lines, in every shape, with every prefix: what the readers' tests read."""
+"""Writes Megatron iteration lines, in every shape, with every prefix: what the readers' tests read.
+"""
 
 from __future__ import annotations
 

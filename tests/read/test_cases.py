@@ -1,4 +1,6 @@
-"""Small inputs that were read wrongly once, where they lie beside this clone: what a careful reader finds in them."""
+"""Small inputs that were read wrongly once, where they lie beside this clone: what a careful reader
+finds in them.
+"""
 
 from __future__ import annotations
 

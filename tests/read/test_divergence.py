@@ -1,4 +1,6 @@
-"""What a log tells of a training that diverged, also where the framework doesn't print a loss that is NaN."""
+"""What a log tells of a training that diverged, also where the framework doesn't print a loss that
+is NaN.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,9 @@ class TestMegatron:
         )
 
     def test_e2_skipped_iterations(self, tmp_path):
-        """The first ones of FP16 are normal; a training that skips most of its steps, or the last ones, is none."""
+        """The first ones of FP16 are normal; a training that skips most of its steps, or the last
+        ones, is none.
+        """
 
         def skipped(line):
             return line.replace("skipped iterations:   0", "skipped iterations:   1")
@@ -150,7 +154,9 @@ def test_e2_a_loss_that_is_printed_every_tenth_step_is_missing_after_twenty():
 
 
 def test_e2_less_than_several_steps_tell_nothing_of_skipping():
-    """Logs of three steps with FP16, each skipped while the loss scale comes down, are no divergence."""
+    """Logs of three steps with FP16, each skipped while the loss scale comes down, are no
+    divergence.
+    """
     rows = [Health(step, True, False, True) for step in range(1, SEVERAL + 1)]
     assert diverged(rows[:-1], prints_each_loss=True) == ()
     codes = [note.code for note in diverged(rows, prints_each_loss=True)]

@@ -16,7 +16,8 @@ from tprimat.read.parsing import text
 
 @pytest.fixture(scope="module")
 def fuzzer(repository):
-    # By path: a tool is no part of a package, and each directory of tests has a conftest of its own.
+    # By path: a tool is no part of a package, and each directory of tests has a conftest of its
+    # own.
     spec = importlib.util.spec_from_file_location(
         "fuzz_logs", repository / "tools" / "fuzz_logs.py"
     )

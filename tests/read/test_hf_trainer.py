@@ -1,4 +1,5 @@
-"""Hugging Face's Trainer and Axolotl: console dictionaries, trainer_state.json, train_results.json."""
+"""Hugging Face's Trainer and Axolotl: console dictionaries, trainer_state.json, train_results.json.
+"""
 
 import io
 import json
@@ -372,7 +373,9 @@ def test_the_last_record_may_lack_its_bar():
 
 
 def test_bars_that_the_epochs_contradict_are_no_steps():
-    """A log that begins with a record whose own bar was cut off: the bars behind are of the records that follow."""
+    """A log that begins with a record whose own bar was cut off: the bars behind are of the records
+    that follow.
+    """
     rows = [(f"{step / 301:.4f}", step + 10) for step in range(100, 170, 10)]
     (run,) = runs_of_text(with_bars(*rows, total=903))
     assert run.steps != tuple(range(110, 180, 10))
@@ -401,7 +404,8 @@ def test_i3_two_gaps_in_a_paste(bar_first):
 
 
 def test_i3_two_records_with_a_bar_behind_each():
-    """The bars are theirs, or those of the steps before or after: the epochs tell, or nothing does."""
+    """The bars are theirs, or those of the steps before or after: the epochs tell, or nothing does.
+    """
     (run,) = runs_of_text(with_bars(("0.5", 100), ("0.55", 110), total=400))
     assert run.steps == (100, 110)
     (run,) = runs_of_text(with_bars(("0.46", 100), ("0.51", 110), total=400))

@@ -1,4 +1,6 @@
-"""What holds of every run that a reader makes, and what lines of any log tell of libraries, memory and profilers."""
+"""What holds of every run that a reader makes, and what lines of any log tell of libraries, memory
+and profilers.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +45,12 @@ def trained(*, times=1.0, training=100.0, evaluation=(100.0, 10.0), first=1.0):
     [
         (trained(), []),
         (Run(), []),
-        # Parts that overlap: 110 s of parts within 107.93 s and 107.91 s, where 1% and 1 s are rounding.
+        # Parts that overlap: 110 s of parts within 107.93 s and 107.91 s, where 1% and 1 s are
+        # rounding.
         (trained(evaluation=(97.93, 10.0)), []),
         (trained(evaluation=(97.91, 10.0)), ["parts-exceed-wall-time"]),
-        # Steps of 1.0199 s and 1.0201 s, of which 100 take 101.99 s and 102.01 s: 1% and 1 s more than their training.
+        # Steps of 1.0199 s and 1.0201 s, of which 100 take 101.99 s and 102.01 s: 1% and 1 s more
+        # than their training.
         (trained(times=1.0199), []),
         (trained(times=1.0201), ["steps-exceed-training"]),
         # What a first record holds of the start-up is no violation.

@@ -1,4 +1,6 @@
-"""PyTorch profiler traces: real ones against what a careful reading finds, and the ways in which they are written."""
+"""PyTorch profiler traces: real ones against what a careful reading finds, and the ways in which
+they are written.
+"""
 
 from __future__ import annotations
 
@@ -75,11 +77,13 @@ class TestRealTraces:
 
     @pytest.mark.parametrize("name", TRACES)
     def test_steps_agree_with_a_careful_reading(self, name, read_trace, by_hand):
-        """Against truth.json, which has a step's GPU work only: from its first start to its last end.
+        """Against truth.json, which has a step's GPU work only: from its first start to its last
+        end.
 
-        A step here also has the time until its first GPU work, and in a synchronized loop that after its last.
-        So a step whose GPU work lies within its annotation is that annotation (in_window), any other its GPU work
-        (launched_in_step) with the pause before it, which is idle.
+        A step here also has the time until its first GPU work, and in a synchronized loop that
+        after its last. So a step whose GPU work lies within its annotation is that annotation
+        (in_window), any other its GPU work (launched_in_step) with the pause before it, which is
+        idle.
         """
         entry, trace = by_hand[name], read_trace(name)
         expected = entry["steps"] or [{"name": "", "launched_in_step": entry["whole"]}]

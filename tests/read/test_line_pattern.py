@@ -115,7 +115,8 @@ def test_the_suggested_pattern_reads_the_line_that_it_was_made_of(line):
         ("step 1 76.9ms loss 7.96", "step {step} .* {time}ms .* loss {loss}"),
         ("step 1/50 | loss 2.5 | 76.9 ms/step", "step {step} .* loss {loss} .* {time} ms/step"),
         ("step 1, 0.31 s/it", "step {step} .* {time} s/it"),
-        # A time since the start, a part of a step, one of two, one that has no label next to one that has.
+        # A time since the start, a part of a step, one of two, one that has no label next to one
+        # that has.
         ("step 1 76.9s loss 7.96", "step {step} .* loss {loss}"),
         ("step 1 data 3ms loss 7.96", "step {step} .* loss {loss}"),
         ("step 1 3ms 76.9ms loss 7.96", "step {step} .* loss {loss}"),

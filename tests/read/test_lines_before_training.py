@@ -1,4 +1,6 @@
-"""Lines before a training: most reach no reader, and a log reads as if all had reached every reader."""
+"""Lines before a training: most reach no reader, and a log reads as if all had reached every
+reader.
+"""
 
 import random
 import re

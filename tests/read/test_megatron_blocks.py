@@ -62,7 +62,9 @@ def content_of(written: list[str], end: str = "\n") -> bytes:
 def ranks_of(
     count: int, setup: Setup, prefix: str = "coloured", ranks: tuple[int, ...] = (3, 0, 7, 5)
 ) -> list[str]:
-    """The lines of several ranks, each with its own memory, a line of other output between iterations."""
+    """The lines of several ranks, each with its own memory, a line of other output between
+    iterations.
+    """
     written = []
     for text_of_step in lines(
         [Step(number, 500.0 + number % 7) for number in range(1, count + 1)], setup
@@ -165,7 +167,8 @@ class TestBlocks:
         monkeypatch.undo()
         assert len(found[0].steps) == 300
         assert by_lines(content) == [found]
-        # Of 1,200 lines: each spelling once; the first lines of a process, and of conflicts that are said.
+        # Of 1,200 lines: each spelling once; the first lines of a process, and of conflicts that
+        # are said.
         assert len(closely) < 24
 
     def test_tell_figures_that_differ_as_lines_do(self):

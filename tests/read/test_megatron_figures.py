@@ -1,4 +1,6 @@
-"""One iteration line of Megatron with all that is read of it, and the layouts by which further ones are read."""
+"""One iteration line of Megatron with all that is read of it, and the layouts by which further ones
+are read.
+"""
 
 from __future__ import annotations
 

@@ -139,7 +139,8 @@ class TestRoundTrip:
             )
             for index, tenth in enumerate(tenths)
         ]
-        # Between a second step and the mean of both that lie so near each other no stamp can decide.
+        # Between a second step and the mean of both that lie so near each other no stamp can
+        # decide.
         assume(len(made) < 2 or abs(made[0].ms - made[1].ms) > 0.02 * made[0].ms + 2000)
         written = lines(made, setup)
         written = doubled(written, rng) if twice else written
@@ -915,7 +916,8 @@ def plain_line(number, planned=20, batch=32, samples=None):
     ("last", "changes", "counts"),
     [
         (10, {}, [1, 1, 1]),
-        # A training goes on with a longer plan, and with another batch, as long as its plan isn't over.
+        # A training goes on with a longer plan, and with another batch, as long as its plan isn't
+        # over.
         (10, {"planned": 40}, [1, 1, 1]),
         (10, {"batch": 64, "samples": 960}, [1, 1, 1]),
         (10, {"planned": 40, "batch": 64, "samples": 9999}, [1, 2, 2]),

@@ -1,4 +1,6 @@
-"""Megatron's records: their columns, the steps that their times cover, and whether two are of one moment."""
+"""Megatron's records: their columns, the steps that their times cover, and whether two are of one
+moment.
+"""
 
 from __future__ import annotations
 

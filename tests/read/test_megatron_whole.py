@@ -356,7 +356,8 @@ RESTART = (
         ([], []),
         (["x"], []),
         (dump(), [((), (), [])]),
-        # A step again: another attempt. It has the place of the former one, also if its process logs nothing.
+        # A step again: another attempt. It has the place of the former one, also if its process
+        # logs nothing.
         (
             [line(1, at=5), line(2, at=7), line(3, at=9), line(2, at=95), line(4, at=99)],
             [((1, 2, 4), (1, 4, 5), [RESTART.format(4, 2, 2, 3)])],

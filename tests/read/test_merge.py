@@ -1,4 +1,6 @@
-"""Two sources of one training: which one is the result, what it gets of the other, and what is one training at all."""
+"""Two sources of one training: which one is the result, what it gets of the other, and what is one
+training at all.
+"""
 
 from __future__ import annotations
 

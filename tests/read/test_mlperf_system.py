@@ -1,4 +1,6 @@
-"""What describes the machine of an MLPerf log: the description that can be true, and never an error text."""
+"""What describes the machine of an MLPerf log: the description that can be true, and never an error
+text.
+"""
 
 from __future__ import annotations
 

@@ -385,7 +385,9 @@ class TestTimersThatLeaveOutPauses:
     def sampled(
         first: int, every: int = 32, unit: int = BATCH, *, blocks: bool = True, pause: int = 10_000
     ) -> Log:
-        """A log of four blocks of 64 steps of 0.5 s, with a pause in the third that no sampled step sees."""
+        """A log of four blocks of 64 steps of 0.5 s, with a pause in the third that no sampled step
+        sees.
+        """
         log = Log()
         log.setup()
         name = "samples_count" if unit > 1 else "step"
@@ -464,7 +466,8 @@ class TestEarlyBlockEnds:
         late: int = 0,
         evaluation: int = EVALUATION,
     ):
-        """A log of blocks of steps of so many ms, whose stop comes ms early if no record falls on their last step.
+        """A log of blocks of steps of so many ms, whose stop comes ms early if no record falls on
+        their last step.
 
         Every so many steps have a record, which is logged so many steps late.
         """

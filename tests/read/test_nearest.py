@@ -1,4 +1,6 @@
-"""The error of a log that no reader knows: its first line that looks like a step, and the formats like it."""
+"""The error of a log that no reader knows: its first line that looks like a step, and the formats
+like it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Files of tables as rows: their header, their delimiter, their numbers; and the names of files of ranks."""
+"""Files of tables as rows: their header, their delimiter, their numbers; and the names of files of
+ranks.
+"""
 
 from __future__ import annotations
 

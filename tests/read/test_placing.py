@@ -159,7 +159,8 @@ def placed(rows, around, again=()) -> list[tuple]:
             [],
             [(1, 107.0, None), (2, 107.0, None), (3, 107.0, None)],
         ),
-        # The last ones were printed when their steps were over, which is open if others don't show how long these take.
+        # The last ones were printed when their steps were over, which is open if others don't show
+        # how long these take.
         (
             STEPS,
             events(

@@ -1,4 +1,6 @@
-"""What each framework prints under which name, and the value that a result has of it: a row each, none twice."""
+"""What each framework prints under which name, and the value that a result has of it: a row each,
+none twice.
+"""
 
 from __future__ import annotations
 

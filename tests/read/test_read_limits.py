@@ -51,7 +51,9 @@ def steps_of(*lines):
 
 
 def again(after, *, seconds=1.0, factor=1.0):
-    """Whether a step that is printed again so much later is another attempt, or the same of another rank."""
+    """Whether a step that is printed again so much later is another attempt, or the same of another
+    rank.
+    """
     lines = [line(seconds * step, step, seconds) for step in range(20)]
     run = single([*lines, line(19 * seconds + after, 19, seconds * factor, loss=4.81)])
     return (
@@ -77,7 +79,9 @@ def again_unstamped(factor):
 
 
 def by_another_rank(step):
-    """Whether a step that another rank prints after step 19 is another attempt, in a log without times."""
+    """Whether a step that another rank prints after step 19 is another attempt, in a log without
+    times.
+    """
     lines = [
         f"[rank0]:step: {number}  loss: 9.1  memory: 31.0GiB(25%)  tps: 5,000"
         for number in range(10, 20)
@@ -140,7 +144,9 @@ def test_records(ask, below, above):
 
 
 def alike(losses=40, *, factor=1.0, unlike=0, time=1.0, slow=0, runtime=None):
-    """Whether two sources describe one training: some losses differ by a factor, and some step times by another."""
+    """Whether two sources describe one training: some losses differ by a factor, and some step
+    times by another.
+    """
     first = Run(
         **{**series([1.0] * losses), "loss_values": tuple(5 - step / 100 for step in range(losses))}
     )
@@ -208,7 +214,9 @@ def test_a_whole_ratio(ask, below, above):
 
 
 def window(shifted):
-    """The steps that the last of 20 records averages, one in ten steps but for some that come three steps late."""
+    """The steps that the last of 20 records averages, one in ten steps but for some that come three
+    steps late.
+    """
     records = []
     for number in range(20):
         step = 10 * number + 9 + (3 if 5 <= number < 5 + shifted else 0)
@@ -229,7 +237,9 @@ def is_quoted(count):
 
 
 def mlperf_steps(miss=0.0, pauses=0):
-    """A run of MLPerf with a record of every fourth step, whose times miss the wall clock by a share, or at pauses."""
+    """A run of MLPerf with a record of every fourth step, whose times miss the wall clock by a
+    share, or at pauses.
+    """
     log = Log()
     log.setup()
     log.now += 1_000_000
@@ -266,14 +276,17 @@ def is_placed(miss):
 
 
 def pause(seconds):
-    """Whether time is unknown that passes between two records of ten steps of 2 s, in addition to these."""
+    """Whether time is unknown that passes between two records of ten steps of 2 s, in addition to
+    these.
+    """
     stamps = [20.0 * number + (seconds if number > 10 else 0.0) for number in range(1, 21)]
     lines = [iteration(at, 10 * number) for number, at in enumerate(stamps, start=1)]
     return "unknown" in account_of(single(lines)).parts
 
 
 def stretch(seconds):
-    """Whether time is unknown where stamps in whole seconds say that ten steps of 1 s take so long."""
+    """Whether time is unknown where stamps in whole seconds say that ten steps of 1 s take so long.
+    """
     ends = (10.0, 10.0 + seconds, 40.0 + seconds)
     first, second, third = (
         iteration(at, 10 * n, 1.0, resolution="seconds") for n, at in enumerate(ends, start=1)
@@ -287,7 +300,9 @@ def stretch(seconds):
 
 
 def torn(last, times=1):
-    """The end of a line as it is read whose last number is smaller than that of the lines before it."""
+    """The end of a line as it is read whose last number is smaller than that of the lines before
+    it.
+    """
     given = []
     lines = TornLines()
     for number, text in enumerate((*["tokens 8000"] * 3, *[f"tokens {last}"] * times), start=1):
@@ -340,14 +355,18 @@ def repeated(after):
 
 
 def second_of_first(miss):
-    """The second step's time where its line may be the mean with the first one, and stamps miss it by a share."""
+    """The second step's time where its line may be the mean with the first one, and stamps miss it
+    by a share.
+    """
     rest = [iteration(20.0 + 2 * number, number) for number in range(3, 20)]
     lines = [iteration(10.0, 1, 10.0), iteration(10.0 + 2.0 * (1 + miss), 2, 6.0)]
     return single([*lines, *rest]).step_times[1]
 
 
 def second_by(resolution):
-    """The second step's time where coarse stamps fit its own and the mean with the first, and finer ones only one."""
+    """The second step's time where coarse stamps fit its own and the mean with the first, and finer
+    ones only one.
+    """
     rest = [iteration(11.0 + 2 * number, number, resolution=resolution) for number in range(3, 20)]
     lines = [
         iteration(10.0, 1, 3.0, resolution=resolution),

@@ -157,7 +157,9 @@ NOT_CONTINUED = {
 
 
 def continued(log: str, many: int) -> str:
-    """Return a log with more records: its last lines of each form that recurs, with what rises rising further."""
+    """Return a log with more records: its last lines of each form that recurs, with what rises
+    rising further.
+    """
     lines, forms = log.splitlines(), {}
     for at, text_of_line in enumerate(lines):
         forms.setdefault(NUMBER.sub("#", text_of_line), []).append(at)

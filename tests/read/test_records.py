@@ -189,7 +189,8 @@ def test_t7_the_mean_by_whole_seconds_is_that_of_the_steps(apart, seconds, in_wh
     timed = [each for each in found if each.seconds is not None]
     covered = sum(each.window for each in timed)
     mean = sum(each.seconds * each.window for each in timed) / covered
-    # By whole seconds, the ends of the timed steps are off by less than one step each, or by one second.
+    # By whole seconds, the ends of the timed steps are off by less than one step each, or by one
+    # second.
     assert mean == pytest.approx(seconds, abs=(1 + 2 * apart * seconds) / covered)
     if in_whole_seconds:
         # No step is in two windows, and none but the last is in none.

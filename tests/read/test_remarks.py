@@ -1,4 +1,6 @@
-"""Warnings of what records lack, and of values that contradict each other: every sentence, and where it begins."""
+"""Warnings of what records lack, and of values that contradict each other: every sentence, and
+where it begins.
+"""
 
 from __future__ import annotations
 

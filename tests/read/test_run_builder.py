@@ -1,4 +1,5 @@
-"""What makes a Run of records and statements: sizes, shape, model, optimizer, what stays unknown."""
+"""What makes a Run of records and statements: sizes, shape, model, optimizer, what stays unknown.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ SIZES = {"num_gpus": 16, "sequence_length": 512}
              "precision_detail": "x", "recomputation": "full", "packing": True},
             {"strategy_name": "ddp"},
         ),
-        # Replicas are the GPUs that share no layer; each parallelism alone tells that it was stated.
+        # Replicas are the GPUs that share no layer; each parallelism alone tells that it was
+        # stated.
         ({**SIZES, "tensor_model_parallel_size": 4}, {}, SIZES,
          {"tensor_model_parallel_size": 4, "data_parallel_size": 4}),
         ({**SIZES, "pipeline_model_parallel_size": 2}, {}, SIZES,

@@ -1,4 +1,6 @@
-"""Real logs of NeMo-Automodel, MaxText, Megatron-Bridge, and golden values, against a careful reading of each."""
+"""Real logs of NeMo-Automodel, MaxText, Megatron-Bridge, and golden values, against a careful
+reading of each.
+"""
 
 import json
 

@@ -35,7 +35,8 @@ def test_a_real_log_of_torchtitan_is_read_whole(name, samples, truth):
     runs = runs_of(samples / folder / name)
     wrong = check_all(runs, truth(folder)[name])
     if any("the log lacks" in warning for warning in runs[0].warnings):
-        # Their times follow from the time stamps, which that reading left alone; the next test holds them to these.
+        # Their times follow from the time stamps, which that reading left alone; the next test
+        # holds them to these.
         wrong = [each for each in wrong if each != "step_time_s: there should be none"]
     assert wrong == []
     assert decode(encode(as_file([runs[0]]))) == (runs[0],)

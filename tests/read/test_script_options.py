@@ -1,4 +1,6 @@
-"""Options of training scripts in what a log echoes of them: each option, as a command line, a dump and JSON have it."""
+"""Options of training scripts in what a log echoes of them: each option, as a command line, a dump
+and JSON have it.
+"""
 
 from __future__ import annotations
 

@@ -104,7 +104,9 @@ def test_i4_a_rank_that_lags_from_the_first_step_on(lag):
 
 @pytest.mark.parametrize("records", [4, 40])
 def test_i8_a_repetition_of_one_seed_in_one_log(records):
-    """With the same losses, and step times that differ a little: fewer records may be of a rank that lags."""
+    """With the same losses, and step times that differ a little: fewer records may be of a rank
+    that lags.
+    """
     sorter = RecordSequencer()
     for seconds in (1.0, 1.003):
         for step in range(1, records + 1):
@@ -220,7 +222,8 @@ def test_no_record():
             [record(3, 0), record(5, 10), record(7, 20), record(5, 90), record(6, 95)],
             [one([(3, 1), (5, 4), (6, 5)], 6, lost=[(5, 2), (7, 3)], again=[4], warnings=[RESTART.format(4, 5, 5, 7)])],
         ),
-        # So is a step that was there, whenever it comes; one that wasn't was logged late, even before the first.
+        # So is a step that was there, whenever it comes; one that wasn't was logged late, even
+        # before the first.
         (
             [record(3, 0), record(5, 10), record(7, 20), record(5, 21)],
             [one([(3, 1), (5, 4)], 5, lost=[(5, 2), (7, 3)], again=[4], warnings=[RESTART.format(4, 5, 5, 7)])],
@@ -231,7 +234,8 @@ def test_no_record():
             [record(3, 0), record(9, 10), record(5, 90)],
             [one([(3, 1), (5, 3)], 5, lost=[(9, 2)], again=[3], warnings=[RESTART.format(3, 5, 9, 9)])],
         ),
-        # From the first one, or before: another training, unless this one failed and the same started again.
+        # From the first one, or before: another training, unless this one failed and the same
+        # started again.
         ([record(3, 0), record(5, 10), record(3, 90)], [one([(3, 1), (5, 2)], 5), one([(3, 3)], 3)]),
         ([record(3, 0), record(5, 10), record(2, 90)], [one([(3, 1), (5, 2)], 5), one([(2, 3)], 2)]),
         (

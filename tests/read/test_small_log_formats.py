@@ -174,7 +174,8 @@ class TestNanoGpt:
         [
             ((989.44, 991.09, 992.91), (529882, 529000, 528029), 524288),
             ((350.0,), (1497965,), 524288),
-            # Between two multiples of 1,024; with too few digits; with another number of tokens each time.
+            # Between two multiples of 1,024; with too few digits; with another number of tokens
+            # each time.
             ((989.44,), (530382,), None),
             ((9.89, 9.91), (53012, 52906), None),
             ((989.44, 991.09), (529882, 528000), None),

@@ -31,7 +31,8 @@ def told(
     window=1,
     late=None,
 ):
-    """The code of what stamps say of steps whose printed times are `factor` of what they took; None for nothing.
+    """The code of what stamps say of steps whose printed times are `factor` of what they took; None
+    for nothing.
 
     `late`: by how many seconds some lines are written late. `at`: a pause in s after some steps.
     """
@@ -61,7 +62,8 @@ def told(
 
 
 @limits(
-    # 50 steps of 1 s with stamps in whole seconds: 2 s of both ends, 1%, and a tenth of the steps is left out.
+    # 50 steps of 1 s with stamps in whole seconds: 2 s of both ends, 1%, and a tenth of the steps
+    # is left out.
     ("x5 longer", told, (1.03, None), (1.1, BEYOND)),
     ("x5 shorter", told, (0.95, None), (0.9, CLOCK)),
     ("x5 longer, of more steps", lambda factor: told(factor, steps=500), (1.012, None), (1.02, BEYOND)),
@@ -73,7 +75,8 @@ def told(
     ("x5 groups", lambda steps: told(2.0, steps=steps, seconds=5.0), (2, None), (3, CONTRADICT)),
     # 0.2 s is anything from 0.15 to 0.25 s.
     ("x5 printed digits", lambda digits: told(1.1, seconds=0.19, steps=999, digits=digits), (1, None), (2, BEYOND)),
-    # A tenth of the groups may be exceptions: pauses that the log is silent about, or a first line that came late.
+    # A tenth of the groups may be exceptions: pauses that the log is silent about, or a first line
+    # that came late.
     ("x5 silent pauses", lambda n: told(at={8 * k: 60 for k in range(n)}, seconds=5.0), (5, None), (6, CONTRADICT)),
     ("x5 lines that come late", lambda n: told(late={0: n}, seconds=5.0, resolution=1e-3), (0.0, None), (4.0, None)),
 )  # fmt: skip
@@ -181,7 +184,9 @@ TIMES, RATES = (
 
 
 def forged(text: str, factor: float) -> str:
-    """A log with all step times times a factor, the rates to match, and its time stamps left as they are."""
+    """A log with all step times times a factor, the rates to match, and its time stamps left as
+    they are.
+    """
 
     def changed(match: re.Match[str], factor: float) -> str:
         digits, comma = len(match[2].partition(".")[2]), "," if "," in match[2] else ""

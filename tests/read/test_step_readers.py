@@ -1,4 +1,6 @@
-"""The base of readers of a line, an object or a block per step: what each part of it takes from a line."""
+"""The base of readers of a line, an object or a block per step: what each part of it takes from a
+line.
+"""
 
 from __future__ import annotations
 

@@ -121,14 +121,18 @@ class TestSimulatedJobs:
 
 
 def at(moment: str, *, seconds: float, gap: float = 0.0) -> MegatronLog:
-    """A log of 80 steps of 2 s that begins at a time; behind half of them the clock shows so many seconds more."""
+    """A log of 80 steps of 2 s that begins at a time; behind half of them the clock shows so many
+    seconds more.
+    """
     log = MegatronLog()
     log.wait((datetime.datetime.fromisoformat(moment) - BEGIN).total_seconds()).starts()
     return log.steps(1, 40).wait(seconds + gap).steps(41, 80)
 
 
 class TestClocksWithoutAZone:
-    """An hour that wasn't, or was twice, is in no account; step times are those that the log prints."""
+    """An hour that wasn't, or was twice, is in no account; step times are those that the log
+    prints.
+    """
 
     @pytest.mark.parametrize(
         ("moment", "seconds", "why"),
@@ -569,7 +573,9 @@ NEMO = """\
 
 
 def nemo(until: int) -> str:
-    """Return a NeMo log, of whose lines only others than the steps' have times: each tenth step a checkpoint of 5 s."""
+    """Return a NeMo log, of whose lines only others than the steps' have times: each tenth step a
+    checkpoint of 5 s.
+    """
     now, lines = BEGIN + datetime.timedelta(seconds=30), [NEMO]
     for step in range(until):
         now += datetime.timedelta(seconds=2)
@@ -605,7 +611,9 @@ class TestTimesOnOtherLines:
 
     @pytest.mark.parametrize(("late", "unknown"), [(2, {}), (3, {"unknown": 3.0})])
     def test_a_time_that_comes_late_leaves_it_open(self, late, unknown):
-        """By more than a tenth of the steps' time and twice the resolution, where no others show how long they take."""
+        """By more than a tenth of the steps' time and twice the resolution, where no others show
+        how long they take.
+        """
         text = nemo(9) + f"[NeMo I 2026-03-01 12:00:{48 + late} trainer:1] done\n"
         (log,) = read.parse_chunks([text.encode()], "nemo.log")
         found = parts(log.run())
@@ -613,7 +621,9 @@ class TestTimesOnOtherLines:
         assert sum(found.values()) == pytest.approx(48 + late)
 
     def test_megatron_deepspeed_in_blocks(self):
-        """DeepSpeed's line stands before that of the step, whose timer misses a tenth; checkpoints have no times."""
+        """DeepSpeed's line stands before that of the step, whose timer misses a tenth; checkpoints
+        have no times.
+        """
         now, lines = 30.0, [f"[after dataloaders are built] datetime: {BEGIN:%Y-%m-%d %H:%M:%S} "]
         lines.append(
             f"[before the start of training step] datetime: {BEGIN + datetime.timedelta(seconds=30)} "
@@ -650,7 +660,9 @@ class TestTimesOnOtherLines:
 
 
 class TrainerLog:
-    """Writes a log of Hugging Face's Trainer: ten steps take 20 s, after 40 steps each a checkpoint 4 s."""
+    """Writes a log of Hugging Face's Trainer: ten steps take 20 s, after 40 steps each a checkpoint
+    4 s.
+    """
 
     def __init__(self, dated: bool = True) -> None:
         self.now = 0

@@ -1,4 +1,6 @@
-"""The timeline of a log, entry by entry: each kind of event with and without times, restarts, the end."""
+"""The timeline of a log, entry by entry: each kind of event with and without times, restarts, the
+end.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +144,8 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
             ],
         ),
         (rows(*LONG, (8, 60, 185.0, 10.0, 2)), events(), [("training", 0.0, 85.0, 1, 8, 10, None)]),
-        # A timer misses a part of each step; without one the times of the lines tell how long a step takes.
+        # A timer misses a part of each step; without one the times of the lines tell how long a
+        # step takes.
         (
             rows(
                 *[(step, 10 * step, 100.0 + 2.5 * step, 2.0, 1) for step in range(1, 7)],
@@ -181,7 +184,8 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
             ],
         ),
         (rows((5, 10, 150.0)), events(mark("evaluation", "", 4), first=100.0), []),
-        # An event with both of its times, one, or none; with its duration, also a longer one than there is time.
+        # An event with both of its times, one, or none; with its duration, also a longer one than
+        # there is time.
         (
             rows(*PAUSED),
             events(mark("checkpoint", "begins", 21, 104.5), mark("checkpoint", "ends", 22, 111.0)),
@@ -276,7 +280,8 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
                 ("training", 11.0, 4.0, 3, 4, 30, None),
             ],
         ),
-        # Two of them: the known one has its time, and of two unknown ones nothing tells which took it.
+        # Two of them: the known one has its time, and of two unknown ones nothing tells which took
+        # it.
         (
             rows(*PAUSED),
             events(mark("evaluation", "", 21, None, 4.0), mark("checkpoint", "begins", 22)),
@@ -540,7 +545,8 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
                 ("training", 46.0, 12.0, 4, 9, 10, None),
             ],
         ),
-        # Another attempt: from when on no process ran, by the line of its start and the silence before it.
+        # Another attempt: from when on no process ran, by the line of its start and the silence
+        # before it.
         (
             rows(*PLAIN, *AGAIN),
             events(START),
@@ -723,7 +729,8 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
                 ("training", 117.0, 2.0, 6, 6, 90, None),
             ],
         ),
-        # It goes on behind the last record: these steps were saved, up to the checkpoint if it has a time.
+        # It goes on behind the last record: these steps were saved, up to the checkpoint if it has
+        # a time.
         (
             rows(*PLAIN, (9, 60, 206.0, 2.0, 1), (10, 70, 208.0, 2.0, 1)),
             events(START, mark("resume", "", 55, 200.0, None, 8)),
@@ -829,7 +836,8 @@ LATE = mark("start", "begins", 50, 190.0, first=190.0, silence=(121.0, 189.5))
             events(),
             [("start-up", 0.0, 8.0, None, None, None, None), ("training", 8.0, 2.0, 5, 6, 1, None)],
         ),
-        # An event is over when its line says so, and a tenth more than the steps take is none of its.
+        # An event is over when its line says so, and a tenth more than the steps take is none of
+        # its.
         (
             rows(*PLAIN),
             events(mark("checkpoint", "ends", 41, 112.0, 6.0), last=118.0),
@@ -864,7 +872,8 @@ LATE = mark("start", "begins", 50, 190.0, first=190.0, silence=(121.0, 189.5))
             events(mark("checkpoint", "ends", 45, 112.0), START),
             [*DOWN, ("lost", 8.0, 82.0, None, None, None, "down after step 4"), *UP],
         ),
-        # What was going on before the start was no silence; what goes on behind it has nothing to do with that.
+        # What was going on before the start was no silence; what goes on behind it has nothing to
+        # do with that.
         (
             rows(*PAUSED, *AGAIN),
             events(mark("checkpoint", "begins", 21), mark("checkpoint", "begins", 45), LATE),

@@ -1,4 +1,6 @@
-"""Lines torn within a number, in the middle of a log of every format: a number is whole, or it is unknown."""
+"""Lines torn within a number, in the middle of a log of every format: a number is whole, or it is
+unknown.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,8 @@ REST = (
     lambda head, tail: [head + "2026-05-12 03:11:02 INFO saved", tail],
     lambda head, tail: [head + "[rank3]: UserWarning: slow", tail],
 )
-"""What follows the first part of a torn line: the end of the line, or what another process writes."""
+"""What follows the first part of a torn line: the end of the line, or what another process writes.
+"""
 
 
 def values(reader: read.Reader, written: list[str]) -> dict[int, dict[str, float]]:

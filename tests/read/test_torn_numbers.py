@@ -1,4 +1,6 @@
-"""Which number of a line is taken for a part of one: by the lines of its shape, and by those it resembles."""
+"""Which number of a line is taken for a part of one: by the lines of its shape, and by those it
+resembles.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from tprimat.read.parsing.torn import TornLines
 
 
 def shown(*texts: str, whole: bool = True, taken: bool = True) -> list[str]:
-    """The lines as a reader gets them; `whole` is of the last one, `taken` whether the reader takes any."""
+    """The lines as a reader gets them; `whole` is of the last one, `taken` whether the reader takes
+    any.
+    """
     lines, found = TornLines(), []
     for number, text in enumerate(texts, 1):
 

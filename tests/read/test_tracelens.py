@@ -1,4 +1,6 @@
-"""TraceLens' reports: workbooks, directories of CSV files, comparisons, several ranks; and hostile workbooks."""
+"""TraceLens' reports: workbooks, directories of CSV files, comparisons, several ranks; and hostile
+workbooks.
+"""
 
 import io
 import zipfile

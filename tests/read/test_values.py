@@ -34,7 +34,8 @@ def test_commas_stand_between_thousands(printed, known):
 @pytest.mark.parametrize(
     ("above", "below", "whole"),
     [
-        # Two roundings of half a unit: of three digits 49 is told from 48 and 50, of four 499 from 500.
+        # Two roundings of half a unit: of three digits 49 is told from 48 and 50, of four 499 from
+        # 500.
         (("49.0",), ("1.00",), 49), (("50.0",), ("1.00",), None),
         (("499.0",), ("1.000",), 499), (("500.0",), ("1.000",), None),
         (("8.07",), ("1.00",), 8), (("8.09",), ("1.00",), None),

@@ -1,4 +1,6 @@
-"""Records that hold something else than training: evaluations, saves, captures, restarts; and coarse clocks."""
+"""Records that hold something else than training: evaluations, saves, captures, restarts; and
+coarse clocks.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def evened(step):
 
 
 def nanogpt(every, evaluates, took=7.4, evaluation=46.7, last=610):
-    """Every so many iterations are printed, and one in `evaluates` evaluates; its line stands before that iteration."""
+    """Every so many iterations are printed, and one in `evaluates` evaluates; its line stands
+    before that iteration.
+    """
     lines = []
     for step in range(last + 1):
         if step % evaluates == 0:
@@ -67,7 +71,9 @@ TITAN = (
 
 
 def torchtitan(every, last=100):
-    """The profiler's traces are written after step 20, 40, …; a record is the mean of the steps since the last one."""
+    """The profiler's traces are written after step 20, 40, …; a record is the mean of the steps
+    since the last one.
+    """
     now, told, lines = 60.0, 60.0, list(TITAN)
     for step in range(1, last + 1):
         now += 2.0 * evened(step)
@@ -181,7 +187,9 @@ def state(every, evaluates, last=400):
 def test_i4_t6_where_nearly_every_record_holds_an_evaluation_its_stated_time_is_taken_out(
     tmp_path, evaluates
 ):
-    """Of one in five records, those are left out; of all but one, 60 s of an evaluation remain but for 0.1 s."""
+    """Of one in five records, those are left out; of all but one, 60 s of an evaluation remain but
+    for 0.1 s.
+    """
     path = tmp_path / "trainer_state.json"
     path.write_text(json.dumps(state(10, evaluates)))
     (run,) = api.read_log(path).runs
@@ -274,7 +282,9 @@ def test_i4_t6_small_input_of_nanogpt(samples):
 
 
 def impossible(time=30.0, *, passed=5.0, late=0.0, resolution=1.0, count=1):
-    """How many of 40 steps of 5 s can't have lasted `time`, if `passed` s have; the line before was written `late`."""
+    """How many of 40 steps of 5 s can't have lasted `time`, if `passed` s have; the line before was
+    written `late`.
+    """
     bad = {10 + 5 * index for index in range(count)}
     now, rows, times = 0.0, [], {}
     for step in range(40):
@@ -288,7 +298,8 @@ def impossible(time=30.0, *, passed=5.0, late=0.0, resolution=1.0, count=1):
     # Twice 5 s and both resolutions.
     ("t4 longer", impossible, (14.0, 0), (14.1, 1)),
     ("t4 finer stamps", lambda time: impossible(time, resolution=0.0), (10.0, 0), (10.1, 1)),
-    # Stamps are 1 s apart, since the line before was written late, and lies as much further from the one before it.
+    # Stamps are 1 s apart, since the line before was written late, and lies as much further from
+    # the one before it.
     ("t4 a line that came late", lambda late: impossible(passed=1.0 + late, late=late), (11.9, 1), (12.0, 0)),
     ("t4 exceptions", lambda count: impossible(count=count), (4, 4), (5, 0)),
 )  # fmt: skip

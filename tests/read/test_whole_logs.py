@@ -1,7 +1,8 @@
-"""Small files of our own, each with all that is read from it: tests/read/whole_files/NAME, whole_found/NAME.txt.
+"""Small files of our own, each with all that is read from it: tests/read/whole_files/NAME,
+whole_found/NAME.txt.
 
-Each value in them differs from its neighbors, so that none can stand for another unnoticed. UPDATE_GOLDEN=1 writes the
-golden texts, to be looked at.
+Each value in them differs from its neighbors, so that none can stand for another unnoticed.
+UPDATE_GOLDEN=1 writes the golden texts, to be looked at.
 """
 
 from __future__ import annotations

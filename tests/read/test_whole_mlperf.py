@@ -1,4 +1,6 @@
-"""MLPerf logs, with all that is read from them (as in test_whole_logs.py), and the parts of their reader."""
+"""MLPerf logs, with all that is read from them (as in test_whole_logs.py), and the parts of their
+reader.
+"""
 
 from __future__ import annotations
 
@@ -503,7 +505,8 @@ def test_the_first_end_of_a_block_counts():
         ([block(0, stop=(9, {"step": 4})), block(10, stop=(19, {"curr_global_step": 6}))], {}, [(0, 4), (4, 6)]),
         ([block(0, evaluation=(9, {"samples_count": 64})),
           block(10, stop=(19, {"step": 7}), evaluation=(19, {"samples_count": 64}))], {}, [(0, 4), (4, 7)]),
-        # The samples at the start and at the stop, else at the start of the next block or at the end.
+        # The samples at the start and at the stop, else at the start of the next block or at the
+        # end.
         ([block(0, stop=(9, {"samples_count": 48}), samples_count=0)], {}, [(0, 3)]),
         ([block(0, stop=(9, {"samples_count": 0}), samples_count=0), block(10, samples_count=80)], {"last": 112},
          [(0, 5), (5, 7)]),
@@ -635,7 +638,8 @@ def test_a_timeline_from_start_to_stop():
         ("evaluation", 27.5, 2.5, None, None, 11, None),
         ("end", 30.0, 1.5, None, None, 12, None),
     ]
-    # What ranks log with run_start may be stamped up to a second earlier; its block begins with the run then.
+    # What ranks log with run_start may be stamped up to a second earlier; its block begins with the
+    # run then.
     assert entries(marks[:1])[0] == ("unknown", 0.0, 90.0, 1, 10, 5, "holds its evaluation")
     assert entries([mark("block_start", 9.0, first)]) == []
     assert entries(marks, run_start=None) == []

@@ -259,7 +259,8 @@ def test_the_steps_of_megatrons_lines():
     found = bridge(*times, *map(megatron, (7, 8, 9)))
     assert [each[:2] for each in found] == [((7, 8, 9), (2.5, 3.5, 4.5))]
     assert found[0][2] == begins
-    # A line that several ranks print, or one more than there are times: the line next in the order counts.
+    # A line that several ranks print, or one more than there are times: the line next in the order
+    # counts.
     assert bridge(times[0], *map(megatron, (7, 7, 8)), times[1], megatron(9), times[2])[0][:2] == (
         (7, 8, 9),
         (2.5, 3.5, 4.5),

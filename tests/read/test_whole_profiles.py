@@ -118,7 +118,8 @@ def test_a_timeline_is_all_that_matters_of_a_trace():
             (75_000, 80_000, RangeKind("autograd::engine::evaluate_function: MmBackward0")),
             (12_000, 14_000, RangeKind("nccl:all_reduce", collective="allreduce")),
             (72_000, 74_000, RangeKind("torch/optim/adam.py(7): step")),
-            # An optimizer step begins after the backward passes in its closure; the second lies within one.
+            # An optimizer step begins after the backward passes in its closure; the second lies
+            # within one.
             (80_000, 90_000, RangeKind("Optimizer.step#Adam.step")),
             (76_000, 79_000, RangeKind("Optimizer.step#Adam.step")),
         ],
@@ -202,7 +203,9 @@ def test_a_guess_of_a_cut(content, found):
 
 
 def test_guesses_are_few():
-    """Each wrong cut is within an event: one more of them than are tried, and the events must be counted."""
+    """Each wrong cut is within an event: one more of them than are tried, and the events must be
+    counted.
+    """
     for wrong, is_found in ((7, True), (8, False)):
         content = b'{"name": "a"}, {"args": {"x": [{}' + b", {}" * wrong
         assert (events._guess(content) is not None) is is_found

@@ -1,4 +1,6 @@
-"""TensorBoard's and W&B's own files, with all that is read from them (as in test_whole_logs.py), and their parts."""
+"""TensorBoard's and W&B's own files, with all that is read from them (as in test_whole_logs.py),
+and their parts.
+"""
 
 from __future__ import annotations
 

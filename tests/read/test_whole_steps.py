@@ -1,4 +1,6 @@
-"""The steps of dictionaries that don't print them (hf_trainer/steps.py), and the errors of files that are no logs."""
+"""The steps of dictionaries that don't print them (hf_trainer/steps.py), and the errors of files
+that are no logs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Tables of --columns and logs of --pattern, with all that is read from them (as in test_whole_logs.py)."""
+"""Tables of --columns and logs of --pattern, with all that is read from them (as in
+test_whole_logs.py).
+"""
 
 from __future__ import annotations
 

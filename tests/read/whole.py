@@ -1,4 +1,6 @@
-"""All that a reader finds, as a text: every statement with its line and weight, every note, every field of the Run."""
+"""All that a reader finds, as a text: every statement with its line and weight, every note, every
+field of the Run.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,9 @@ NOISE = 70
 
 
 def log_behind_others(content: bytes) -> str:
-    """Writes down what a log of lines holds behind other lines, with its lines counted as if these weren't there."""
+    """Writes down what a log of lines holds behind other lines, with its lines counted as if these
+    weren't there.
+    """
     noise = b"".join(b"noise %d\n" % number for number in range(NOISE))
     return "".join(f"{_moved(line)}\n" for line in log(noise + content).splitlines())
 
@@ -115,5 +119,6 @@ def is_format(name: str, head: bytes) -> bool:
 
 
 def check(name: str, found: str) -> None:
-    """Holds what was found against tests/read/whole_found/<name>, by the rules of golden.check()."""
+    """Holds what was found against tests/read/whole_found/<name>, by the rules of golden.check().
+    """
     golden.check(name, found, Path(__file__).parent / "whole_found")

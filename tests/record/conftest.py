@@ -15,7 +15,9 @@ HAS_LIGHTNING = (
 
 @pytest.fixture(autouse=True)
 def quiet_lightning(monkeypatch):
-    """Keep Lightning's messages out of what tests read, also after NeMo-Run has set up logging in this process."""
+    """Keep Lightning's messages out of what tests read, also after NeMo-Run has set up logging in
+    this process.
+    """
     monkeypatch.setattr(
         logging.root, "handlers", [each for each in logging.root.handlers if not _is_rich(each)]
     )

@@ -99,10 +99,13 @@ print(benchmark_utils.__file__)
 
 @pytest.fixture(params=["PYTHONPATH", "pip install"])
 def importable(request, repository, tmp_path):
-    """The directory in which a script elsewhere finds benchmark_utils: the clone, or where pip installed it."""
+    """The directory in which a script elsewhere finds benchmark_utils: the clone, or where pip
+    installed it.
+    """
     if request.param == "PYTHONPATH":
         return repository
-    # What pyproject.toml builds with; without a network there is no environment of its own to build in.
+    # What pyproject.toml builds with; without a network there is no environment of its own to build
+    # in.
     pytest.importorskip("setuptools", minversion="77")
     clone, site = tmp_path / "tensorprimat", tmp_path / "site"
     clone.mkdir()

@@ -225,7 +225,9 @@ for line in sys.stdin:
 
 @pytest.fixture(scope="module")
 def forks(repository):
-    """A process that has imported Lightning, which takes longer than a training, and forks for each of several."""
+    """A process that has imported Lightning, which takes longer than a training, and forks for each
+    of several.
+    """
     command = [sys.executable, "-c", FORKS]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(

@@ -1,4 +1,6 @@
-"""The journal of a training: written step by step, and turned into a result when its program is gone."""
+"""The journal of a training: written step by step, and turned into a result when its program is
+gone.
+"""
 
 from __future__ import annotations
 
@@ -412,13 +414,16 @@ def seen(path: Path) -> tuple[int, ...]:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs links and pipes")
 class TestOthersFiles:
-    """Reading a directory renames and removes nothing but what a recording of ours has left in it."""
+    """Reading a directory renames and removes nothing but what a recording of ours has left in it.
+    """
 
     OLD = time.time() - 2 * recovery.LEFT_UNNAMED_S
 
     @pytest.fixture
     def elsewhere(self, tmp_path, gone):
-        """A user's directory of data, with a journal that was moved there and the directory's names of ours."""
+        """A user's directory of data, with a journal that was moved there and the directory's names
+        of ours.
+        """
         folder = tmp_path / "elsewhere"
         written(folder, gone, {"run": SETUP}, a_record(1)).rename(folder / "1-abc.jsonl")
         (folder / folders.JOURNALS).rmdir()

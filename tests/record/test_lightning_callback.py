@@ -147,7 +147,8 @@ def test_the_number_and_the_times_of_steps_of_a_resumed_training(
     trainings.fit(
         ours, module, checkpoint=tmp_path / "last.ckpt", batches=6, max_epochs=9, max_steps=11
     )
-    # Into the next epoch: where the interrupted one goes on, Lightning 2.2 and later ones disagree by a batch.
+    # Into the next epoch: where the interrupted one goes on, Lightning 2.2 and later ones disagree
+    # by a batch.
     assert ours.result.steps == (5, 6, 7, 8, 9, 10, 11)
     assert ours.result.step_times == (1.0,) * 7
     assert "resumed: the first step recorded is 5" in ours.result.warnings

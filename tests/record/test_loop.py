@@ -84,7 +84,9 @@ print(ours.result.status)
 
 
 def own_script(folder, repository, script, *arguments: bytes) -> tuple[int, str, list[Run]]:
-    """Run a training script of a name that is no UTF-8 text: its status, what it printed, and the runs it recorded."""
+    """Run a training script of a name that is no UTF-8 text: its status, what it printed, and the
+    runs it recorded.
+    """
     path = folder / os.fsdecode(b"caf\xe9") / os.fsdecode(b"caf\xe9.py")
     try:
         path.parent.mkdir()
@@ -247,8 +249,8 @@ class TestWhatIsRecorded:
             with recorder.paused():
                 pass
             recorder.step(loss=1.0)
-        # Each look at this clock takes a second. From the first step's end to the second one's there are
-        # three, and one of them lies within the pause.
+        # Each look at this clock takes a second. From the first step's end to the second one's
+        # there are three, and one of them lies within the pause.
         assert recorder.result.step_times[1] == 2.0
 
     @pytest.mark.skipif(
@@ -256,7 +258,9 @@ class TestWhatIsRecorded:
     )
     @pytest.mark.parametrize(("slept", "held"), [(600.0, 600.0), (0.0, None)])
     def test_i4_t8_a_suspended_process_is_a_pause(self, record, monkeypatch, slept, held):
-        """A scheduler sends SIGCONT before SIGTERM too: a step that takes no longer has held nothing."""
+        """A scheduler sends SIGCONT before SIGTERM too: a step that takes no longer has held
+        nothing.
+        """
         from tprimat.record import lifecycle
 
         now = [0.0]

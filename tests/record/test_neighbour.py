@@ -1,4 +1,6 @@
-"""A program beside a training on the CPU is named with the time that it used; and no step asks a device's library."""
+"""A program beside a training on the CPU is named with the time that it used; and no step asks a
+device's library.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a trace says of a training: each planted fault leads to its code, energies are right, series are bounded."""
+"""What a trace says of a training: each planted fault leads to its code, energies are right, series
+are bounded.
+"""
 
 from __future__ import annotations
 
@@ -380,7 +382,8 @@ def test_a_recorded_trace_reaches_the_result_and_says_so(tmp_path, monkeypatch, 
         "power cap (500 W of 700 W)"
     ]
     assert run.energy_metrics["power_cap_watts"] == 500.0
-    # Four GPUs were read for one process; where the sampler started late, the first steps lack a reading.
+    # Four GPUs were read for one process; where the sampler started late, the first steps lack a
+    # reading.
     assert run.telemetry.energy_code in ("devices-missing", "no-counter")
     assert REPLAYED in run.warnings
     assert "warning: power cap (500 W of 700 W)" in capfd.readouterr().err

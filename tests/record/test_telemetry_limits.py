@@ -34,7 +34,9 @@ def of_clocks(*clocks):
 
 
 def falls_once(lowest):
-    """Whether a lower clock is told where a single earlier reading lies among those of the lower one."""
+    """Whether a lower clock is told where a single earlier reading lies among those of the lower
+    one.
+    """
     after = [900.0 + each for each in range(12)]
     return "clock-change" in of_clocks([1000.0] * 11 + [lowest] + after)
 
@@ -146,12 +148,14 @@ def test_an_event(ask, below, above):
 
 
 def validity(factor=1.0, *, seconds=40, counted=None, watts=500.0, readings=None, **fields):
-    """The code of the energy of steps between the midst of two readings, of one GPU that draws so many watts.
+    """The code of the energy of steps between the midst of two readings, of one GPU that draws so
+    many watts.
 
     Args:
         factor: of the counter over power times time.
         seconds: of the steps, read once a second from half a second before.
-        counted: seconds of power that the counter has at each reading; by default as many as passed.
+        counted: seconds of power that the counter has at each reading; by default as many as
+            passed.
         readings: of the power; the others have none.
     """
     samples = []

@@ -1,4 +1,6 @@
-"""What our own recorder spends its time on: start-up, steps, pauses and end, live and from a journal."""
+"""What our own recorder spends its time on: start-up, steps, pauses and end, live and from a
+journal.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from tprimat.results.account import Entry
 
 
 def recorded(steps: int = 6, kind: str | None = "evaluation") -> tuple[Recorder, FakeClock]:
-    """A recording of steps of 1 s, with a pause of 5 s after the third that is spent on two things."""
+    """A recording of steps of 1 s, with a pause of 5 s after the third that is spent on two things.
+    """
     clock = FakeClock()
     recorder = Recorder(clock)
     recorder.start()

@@ -1,4 +1,6 @@
-"""The confidence level is one constant: another value of it changes every interval and every text that names it."""
+"""The confidence level is one constant: another value of it changes every interval and every text
+that names it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ TESTS = Path(__file__).resolve().parents[1]
 
 
 def texts(confidence: float) -> dict[str, str]:
-    """Return the texts of a program of its own, as nothing may be imported before the level is set."""
+    """Return the texts of a program of its own, as nothing may be imported before the level is set.
+    """
     result = subprocess.run(
         [sys.executable, TESTS / "texts_at_level.py", str(confidence)],
         capture_output=True,

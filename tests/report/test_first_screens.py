@@ -1,4 +1,6 @@
-"""The first screen: which is faster, by how much, how sure, what could overturn it, what next, in 24 lines of 80."""
+"""The first screen: which is faster, by how much, how sure, what could overturn it, what next, in
+24 lines of 80.
+"""
 
 from __future__ import annotations
 
@@ -301,7 +303,9 @@ def throttled(step_time, code, **fields):
 
 @pytest.mark.parametrize("fastest", [0, 1, 2])
 def test_c6_the_caveats_are_the_same_whichever_system_is_the_baseline(fastest):
-    """One system was throttled, one shared its GPU: each is told whether or not the headline names the system."""
+    """One system was throttled, one shared its GPU: each is told whether or not the headline names
+    the system.
+    """
     times = [2.9, 2.9, 2.9]
     times[fastest] = 1.6
     systems = (
@@ -395,7 +399,8 @@ def test_c14_caveats_give_way_to_the_height_of_a_terminal(over, kept):
 
 @pytest.mark.parametrize(("words", "is_whole"), [(28, True), (29, False)])
 def test_c12_a_caveat_is_cut_between_words_beyond_two_lines(words, is_whole):
-    """Each word and the space after it take five characters: 28 take 140, without the last space."""
+    """Each word and the space after it take five characters: 28 take 140, without the last space.
+    """
     (line, *more) = terminal.write(
         Document(notes(["word " * words], "Caveats", "!", 4, least=2))
     ).splitlines()[1:]

@@ -1,4 +1,6 @@
-"""What the page draws, looks up and computes with: by rule, and as golden files of what people send each other."""
+"""What the page draws, looks up and computes with: by rule, and as golden files of what people send
+each other.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,9 @@ def loaded(paths):
 
 
 def held(result) -> str:
-    """Return the data of a page as text: values by six digits, times by their last one, every sixth window."""
+    """Return the data of a page as text: values by six digits, times by their last one, every sixth
+    window.
+    """
     data = page.data(View(report(result)))
     for run in data["runs"]:
         known = [time for time in run["wall"] if time is not None]

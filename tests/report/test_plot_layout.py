@@ -48,7 +48,8 @@ def named(length, count):
 
 
 def shown(figure):
-    """Return the texts that are drawn, with their boxes in pixels and the axes that they belong to."""
+    """Return the texts that are drawn, with their boxes in pixels and the axes that they belong to.
+    """
     FigureCanvasAgg(figure).draw()
     found = [(text, None) for text in figure.texts]
     found += [(text, None) for legend in figure.legends for text in legend.get_texts()]

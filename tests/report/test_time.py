@@ -1,4 +1,6 @@
-"""--time: what each system's wall time goes to, why one is sooner, and the line on it of the first screen."""
+"""--time: what each system's wall time goes to, why one is sooner, and the line on it of the first
+screen.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,9 @@ def test_without_prices_time_is_as_it_was(made):
 
 
 def explained(steps: int = 100, **parts: float) -> str:
-    """Return --time of two runs of a hundred steps, of which so many have a time; one has these parts of its time."""
+    """Return --time of two runs of a hundred steps, of which so many have a time; one has these
+    parts of its time.
+    """
     entries = [(name.replace("_", "-"), seconds) for name, seconds in parts.items()]
     made = spending(*entries), spending(("training", 120.0), device=MI300X, stack="rocm")
     runs = [
@@ -120,7 +124,8 @@ def test_steps_without_a_wall_time_do_not_explain_a_ratio(steps, is_explained):
 
 
 def test_the_product_is_the_ratio_of_the_times(made):
-    """26.92 s against 41.36 s: 37.53 / 30 over 24.03 / 24 seconds a step, and 30 against 24 steps."""
+    """26.92 s against 41.36 s: 37.53 / 30 over 24.03 / 24 seconds a step, and 30 against 24 steps.
+    """
     text = timed(made)
     time, *factors = map(
         float, re.search(r"(\S+)× = speed (\S+) × samples (\S+) × rest (\S+)", text).groups()

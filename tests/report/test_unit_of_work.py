@@ -1,4 +1,6 @@
-"""If systems are compared in samples, no output has a word about tokens; a cost is that of the amount it names."""
+"""If systems are compared in samples, no output has a word about tokens; a cost is that of the
+amount it names.
+"""
 
 from __future__ import annotations
 

@@ -482,7 +482,8 @@ def runs_with(slow, steps, step_time, **fields):
 
 
 def on_cpu(size, step_time, **fields):
-    """Five runs on a CPU with this micro-batch, as the first measurement of a newcomer makes them."""
+    """Five runs on a CPU with this micro-batch, as the first measurement of a newcomer makes them.
+    """
     factors = (1.0, 1.002, 0.998, 1.001, 0.999)
     runs = repeated(
         step_time, factors, device=None, stack="cpu", gpus=1, label=f"micro{size}", **fields
@@ -698,7 +699,9 @@ def test_logs_without_step_times_are_all_named_with_what_would_record_them():
 
 @pytest.mark.parametrize(("session", "advised"), [("s", False), (None, True)])
 def test_runs_that_are_interleaved_need_not_be(session, advised):
-    """Runs of one session take turns in being first: the trend that both follow cancels in their paired interval."""
+    """Runs of one session take turns in being first: the trend that both follow cancels in their
+    paired interval.
+    """
 
     def rising(step_time, first, **fields):
         return tuple(

@@ -1,4 +1,6 @@
-"""The shell scripts, run as a user runs them: with a stand-in for Primus, in directories with spaces in their names."""
+"""The shell scripts, run as a user runs them: with a stand-in for Primus, in directories with
+spaces in their names.
+"""
 
 from __future__ import annotations
 
@@ -249,7 +251,9 @@ class TestDualComparison:
         assert "identical-config" in report
 
     def test_what_it_compares_is_what_it_has_just_trained(self, place, theirs):
-        """Other planned steps are no other setup; the same times are those of the run that is read again."""
+        """Other planned steps are no other setup; the same times are those of the run that is read
+        again.
+        """
         for iterations in ("30", "40"):
             done = place.run(self.script, str(theirs), TRAIN_ITERS=iterations)
             assert done.returncode in (0, 3, 4), done.stderr
@@ -323,7 +327,9 @@ class TestOthers:
         assert re.search(r"tensor parallel +1 +4", done.stdout)
 
     def test_fix_gpu_memory_asks_before_it_ends_anything(self, place):
-        """Of two processes that a driver's tool names, the caller's own would be ended, and only after a question."""
+        """Of two processes that a driver's tool names, the caller's own would be ended, and only
+        after a question.
+        """
         listed = [
             {
                 "gpu": 0,

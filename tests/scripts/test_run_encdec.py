@@ -1,4 +1,6 @@
-"""run_encdec.sh and run_benchmark.sh: what they start, seen by a Python that only says what it was called with."""
+"""run_encdec.sh and run_benchmark.sh: what they start, seen by a Python that only says what it was
+called with.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
-"""A Slurm of several nodes on this machine, on loopback: Debian's slurm-wlm and munge, everything in one directory.
+"""A Slurm of several nodes on this machine, on loopback: Debian's slurm-wlm and munge, everything
+in one directory.
 
     python tests/slurm/cluster.py FOLDER [NODES]    start it, print what to export; stop it at the end of its input
 
 So it never outlives whoever started it, however that ends: the input's other end is closed then.
 
-Nothing of the system's own is changed: munge has a key and a socket of its own, Slurm a configuration that names both.
+Nothing of the system's own is changed: munge has a key and a socket of its own, Slurm a
+configuration that names both.
 """
 
 from __future__ import annotations
@@ -93,7 +95,9 @@ class Cluster:
         return {"SLURM_CONF": str(self.folder / "slurm.conf")}
 
     def start(self) -> None:
-        """Start everything. Raises RuntimeError where a daemon doesn't come up, after all were stopped."""
+        """Start everything. Raises RuntimeError where a daemon doesn't come up, after all were
+        stopped.
+        """
         try:
             self._start()
         except BaseException:
@@ -136,7 +140,9 @@ class Cluster:
         _run(name, "-f", str(self.folder / "slurm.conf"), *words, env=self.environment)
 
     def stop(self) -> None:
-        """Stop everything, by pid files: jobs first, then the daemons of the nodes, the controller and munge."""
+        """Stop everything, by pid files: jobs first, then the daemons of the nodes, the controller
+        and munge.
+        """
         if (self.folder / "slurmctld.pid").exists():
             with contextlib.suppress(subprocess.SubprocessError, OSError):
                 self.command(
@@ -167,7 +173,8 @@ class Cluster:
                     and process.status() != psutil.STATUS_ZOMBIE
                 ):
                     found.append(process)
-        # Those that supervise steps and scripts hide their environment, and are beside what they supervise.
+        # Those that supervise steps and scripts hide their environment, and are beside what they
+        # supervise.
         for process in list(found):
             with contextlib.suppress(psutil.Error):
                 relatives = [process.parent(), *process.children()]

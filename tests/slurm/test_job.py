@@ -1,4 +1,6 @@
-"""What is submitted, and what is read of it, with Slurm's commands replaced by scripts that print its real answers."""
+"""What is submitted, and what is read of it, with Slurm's commands replaced by scripts that print
+its real answers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Jobs of a real Slurm without a GPU: what they leave, however they end. `make test-slurm` runs it."""
+"""Jobs of a real Slurm without a GPU: what they leave, however they end. `make test-slurm` runs it.
+"""
 
 from __future__ import annotations
 

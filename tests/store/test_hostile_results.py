@@ -142,7 +142,8 @@ def test_deep_nesting_in_a_field(tmp_path, field, opening):
     assert not loads_or_says(tmp_path, content)
 
 
-# The peak of its own memory: what getrusage calls that may be the peak of the process that started it.
+# The peak of its own memory: what getrusage calls that may be the peak of the process that started
+# it.
 READS = """
 import re, sys
 from pathlib import Path
@@ -179,7 +180,8 @@ def test_a_long_training_is_read_within_bounds(tmp_path, repository, count):
     assert done.returncode == 0, done.stderr
     steps, total, peak_kib = map(int, done.stdout.split())
     assert steps == total == count
-    # numpy and scipy are loaded on the way; 40 times the file's size would be out of all proportion.
+    # numpy and scipy are loaded on the way; 40 times the file's size would be out of all
+    # proportion.
     assert peak_kib * 1024 < 250e6 + 40 * path.stat().st_size
 
 

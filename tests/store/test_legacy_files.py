@@ -1,4 +1,6 @@
-"""Real results of an earlier tool: each agrees with a careful reading, and what is wrong in it is said."""
+"""Real results of an earlier tool: each agrees with a careful reading, and what is wrong in it is
+said.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Results of an earlier tool, made for these tests: all forms load, and what is wrong in them is said."""
+"""Results of an earlier tool, made for these tests: all forms load, and what is wrong in them is
+said.
+"""
 
 from __future__ import annotations
 

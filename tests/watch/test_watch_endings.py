@@ -1,4 +1,6 @@
-"""watch ends as `read` says that the training ended: logs between two records, results and journals of recorders."""
+"""watch ends as `read` says that the training ended: logs between two records, results and journals
+of recorders.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,8 @@ ON_A_CPU = (
     "data.pin_memory=false",
     "data.num_workers=0",
 )
-"""What Megatron does without Transformer Engine and without a GPU; and two layers of the recipe's."""
+"""What Megatron does without Transformer Engine and without a GPU; and two layers of the recipe's.
+"""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -40,7 +41,8 @@ def nemo_is_here():
 
 @pytest.fixture(scope="session")
 def command():
-    """Runs one of the commands on the emulated device: command("pretrain_llama.py", "--steps", "3", cwd=...).
+    """Runs one of the commands on the emulated device: command("pretrain_llama.py", "--steps", "3",
+    cwd=...).
 
     With `processes`, under torchrun as a user starts it.
     """

@@ -1,4 +1,5 @@
-"""Trains a request by NeMo-Run's local executor: the recipe is written down here and read by other processes.
+"""Trains a request by NeMo-Run's local executor: the recipe is written down here and read by other
+processes.
 
 run_by_nemo_run.py FOLDER OPTION ...     the options are a Request's
 """

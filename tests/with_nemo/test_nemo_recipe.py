@@ -118,7 +118,8 @@ def test_division_and_graphs_reach_the_recipe(request_of):
 
 @pytest.mark.parametrize("precision", ["bf16", "fp8", "mxfp8"])
 def test_a_tuned_recipe_has_what_nvidias_script_sets(request_of, precision):
-    # set_perf_optimization_configs and set_precision_configs of NeMo 8cfedd7, scripts/performance/helpers.py.
+    # set_perf_optimization_configs and set_precision_configs of NeMo 8cfedd7,
+    # scripts/performance/helpers.py.
     request = request_of(tensor_model_parallel_size=2, context_parallel_size=1)
     recipe = nemo_recipe.build(
         dataclasses.replace(request, vendor_settings=True, precision=precision)

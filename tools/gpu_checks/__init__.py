@@ -26,8 +26,10 @@ class Check:
     Attributes:
         name: what --only takes.
         title: what is checked.
-        half: 1 or 2, each of which fits into ten minutes; 0 for one that runs when it is named alone.
-        expected_s: seconds that it takes on one H100, estimated; the sum of a half leaves a tenth of the limit.
+        half: 1 or 2, each of which fits into ten minutes; 0 for one that runs when it is named
+            alone.
+        expected_s: seconds that it takes on one H100, estimated; the sum of a half leaves a tenth
+            of the limit.
         limit_s: seconds until it is killed.
         run: fills a Report.
         needs_gpu: whether it is pointless without a GPU that torch can use.

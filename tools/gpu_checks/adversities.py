@@ -66,7 +66,9 @@ def held(report: Report) -> None:
 
 
 def killed(report: Report) -> None:
-    """Kill a training with all its processes, and see what the next command and the driver make of it."""
+    """Kill a training with all its processes, and see what the next command and the driver make of
+    it.
+    """
     on_gpu = report.device.stack != "cpu"
     before = free_bytes(report) if on_gpu else 0
     with tempfile.TemporaryDirectory() as name:
@@ -246,7 +248,9 @@ def _arguments(report: Report, folder: Path) -> tuple[str, ...]:
 
 
 def _journaled(folder: Path) -> int:
-    """Return the lines of the journal of a training that is under way; the first few are none of its steps."""
+    """Return the lines of the journal of a training that is under way; the first few are none of
+    its steps.
+    """
     lines = [path.read_bytes().count(b"\n") for path in folder.rglob("*.jsonl*") if path.is_file()]
     return max(lines, default=0)
 

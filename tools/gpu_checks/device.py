@@ -96,7 +96,9 @@ class Device:
 
 
 def find_device(dry_run: bool) -> Device:
-    """Return the device. Raises ModuleNotFoundError without torch, RuntimeError where torch has no GPU."""
+    """Return the device. Raises ModuleNotFoundError without torch, RuntimeError where torch has no
+    GPU.
+    """
     import torch
 
     if not dry_run and not torch.cuda.is_available():

@@ -1,4 +1,6 @@
-"""Memory: do the allocator, the driver and the vendor's tool agree, and does our reader see what was allocated?"""
+"""Memory: do the allocator, the driver and the vendor's tool agree, and does our reader see what
+was allocated?
+"""
 
 from __future__ import annotations
 

@@ -134,7 +134,9 @@ def _draw_w() -> float:
 
 
 class Reading(NamedTuple):
-    """What NVML says at a moment, by time.perf_counter(). Units: s, J since the driver was loaded, MHz."""
+    """What NVML says at a moment, by time.perf_counter(). Units: s, J since the driver was loaded,
+    MHz.
+    """
 
     at: float
     joules: float
@@ -143,7 +145,9 @@ class Reading(NamedTuple):
 
 @contextlib.contextmanager
 def watching(report: Report) -> Iterator[list[Reading]]:
-    """Read NVML five times a second; the list grows within. Empty, after a finding, where NVML can't be read."""
+    """Read NVML five times a second; the list grows within. Empty, after a finding, where NVML
+    can't be read.
+    """
     readings: list[Reading] = []
     stop = threading.Event()
 
@@ -172,7 +176,9 @@ def watching(report: Report) -> Iterator[list[Reading]]:
 
 
 def judge(report: Report, readings: Sequence[Reading], result: Mapping[str, Any]) -> None:
-    """Compare a result's energy and clock of its steady steps with NVML's over the busiest time of that length."""
+    """Compare a result's energy and clock of its steady steps with NVML's over the busiest time of
+    that length.
+    """
     energy, telemetry = result["energy_metrics"], result["telemetry"]
     unknown, count = [*telemetry.get("unknown", ())], telemetry.get("samples") or 0
     report.expect(
@@ -201,7 +207,9 @@ def judge(report: Report, readings: Sequence[Reading], result: Mapping[str, Any]
 
 
 def busiest(readings: Sequence[Reading], seconds: float) -> tuple[float, float] | None:
-    """Return joules and mean clock of the time of that length that took most; None if the readings are shorter."""
+    """Return joules and mean clock of the time of that length that took most; None if the readings
+    are shorter.
+    """
     best, first = None, 0
     for last, reading in enumerate(readings):
         while reading.at - readings[first + 1].at >= seconds if first + 1 <= last else False:

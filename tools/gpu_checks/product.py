@@ -1,4 +1,6 @@
-"""The product's own commands on this machine: what they would start, one training, and options that others accept."""
+"""The product's own commands on this machine: what they would start, one training, and options that
+others accept.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ def plans(report: Report) -> None:
 
 
 def training(report: Report) -> None:
-    """Train the default twice through ./benchmark.py, and look at everything that the result states."""
+    """Train the default twice through ./benchmark.py, and look at everything that the result
+    states.
+    """
     name = _embedded_framework()
     sizes = (
         ("--scale", "tiny", "--steps", "3", "--runs", "1") if report.dry_run else ("--runs", "2")
@@ -106,7 +110,9 @@ def training(report: Report) -> None:
 
 
 def frameworks(report: Report) -> None:
-    """Train a few steps with every framework that can run here, on all GPUs, and look at what the results state."""
+    """Train a few steps with every framework that can run here, on all GPUs, and look at what the
+    results state.
+    """
     all_results = {}
     for framework in internal("FRAMEWORKS"):
         name = framework.name
@@ -136,7 +142,9 @@ def frameworks(report: Report) -> None:
 def _train(
     report: Report, folder: Path, name: str, *arguments: str
 ) -> tuple[Output, list[Any], Output]:
-    """Train through ./benchmark.py; what it prints, the results, and what enhanced_metrics.py makes of them."""
+    """Train through ./benchmark.py; what it prints, the results, and what enhanced_metrics.py makes
+    of them.
+    """
     arguments = ("--framework", name, "--model", "llama", *arguments, "--cooldown", "0")
     output = benchmark(report, *arguments, "--output-dir", str(folder), "--json", timeout_s=300)
     for path in sorted(folder.rglob("*.log")):
@@ -204,7 +212,8 @@ def _judge_result(report: Report, name: str, result: Mapping[str, Any]) -> None:
 
 
 def _judge_mfu(report: Report, output: Output, name: str, low: float, high: float) -> None:
-    """Find the MFU in what enhanced_metrics.py prints for programs; low and high are percentages."""
+    """Find the MFU in what enhanced_metrics.py prints for programs; low and high are percentages.
+    """
     entries = list(_find(_document(output), "mfu"))
     for entry in entries:
         value = entry.get("value") if isinstance(entry, Mapping) else entry
@@ -242,7 +251,9 @@ def _find(document: Any, key: str) -> Iterator[Any]:
 
 
 def profilers(report: Report) -> None:
-    """See whether torch's profiler sees kernels, and whether nsys and rocprofv3 know the options that we pass."""
+    """See whether torch's profiler sees kernels, and whether nsys and rocprofv3 know the options
+    that we pass.
+    """
     device, torch = report.device, report.device.torch
     with report.part("torch's profiler"):
         from torch.profiler import ProfilerActivity, profile
@@ -297,7 +308,9 @@ def _words_after(plan: str, program: str) -> list[str]:
 
 
 def framework_options(report: Report) -> None:
-    """Ask the installed Megatron and torchtitan whether they still accept what we and NeMo give them."""
+    """Ask the installed Megatron and torchtitan whether they still accept what we and NeMo give
+    them.
+    """
     with report.part("megatron-core's get_megatron_optimizer"):
         if not _is_here("megatron.core"):
             raise MissingError("megatron-core isn't installed")
@@ -332,7 +345,9 @@ def framework_options(report: Report) -> None:
 
 
 def _embedded_framework() -> str:
-    """Return the first framework of EMBEDDED that can train here. Raises MissingError where none can."""
+    """Return the first framework of EMBEDDED that can train here. Raises MissingError where none
+    can.
+    """
     reasons = {framework.name: framework.unavailable() for framework in internal("FRAMEWORKS")}
     for name in EMBEDDED:
         if name in reasons and reasons[name] is None:
@@ -341,7 +356,9 @@ def _embedded_framework() -> str:
 
 
 def free_bytes(report: Report) -> int:
-    """Ask another process for the free memory: a context here would be memory that the training finds held."""
+    """Ask another process for the free memory: a context here would be memory that the training
+    finds held.
+    """
     output = report.command(
         [sys.executable, "-c", "import torch; print(torch.cuda.mem_get_info(0)[0])"], timeout_s=60
     )

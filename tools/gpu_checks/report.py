@@ -64,7 +64,9 @@ def no_wheel(module: str) -> MissingError:
 
 
 def internal(name: str) -> Any:
-    """Return an object of INTERNALS. Raises MissingError where a package that it needs isn't installed."""
+    """Return an object of INTERNALS. Raises MissingError where a package that it needs isn't
+    installed.
+    """
     try:
         return getattr(importlib.import_module(INTERNALS[name]), name)
     except ModuleNotFoundError as error:
@@ -101,7 +103,9 @@ class Report:
 
     @property
     def device(self) -> Device:
-        """The GPU or its stand-in. Raises MissingError without torch, RuntimeError where torch has no GPU."""
+        """The GPU or its stand-in. Raises MissingError without torch, RuntimeError where torch has
+        no GPU.
+        """
         if self._device is None:
             try:
                 self._device = find_device(self.dry_run)
@@ -218,7 +222,9 @@ class Report:
         return dataclasses.replace(internal("Host")(), command=run)
 
     def catalog_row(self) -> Any:
-        """Return the catalogue's row of device 0, or None after a finding that says why there is none."""
+        """Return the catalogue's row of device 0, or None after a finding that says why there is
+        none.
+        """
         with self.part("catalogue row of the GPU"):
             match = internal("match")(internal("detect")().gpu_info)
             if match.gpu is None:
@@ -257,7 +263,8 @@ def _communicate(process: subprocess.Popen[str], timeout_s: float) -> Output:
 
 
 def _end(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """End a process group: first asked, so that a training can end its own processes, then killed."""
+    """End a process group: first asked, so that a training can end its own processes, then killed.
+    """
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(OSError):
             os.killpg(process.pid, number)

@@ -1,4 +1,6 @@
-"""Clocks: device events, our recorder, and what recording costs. Nobody has measured any of it on a GPU before."""
+"""Clocks: device events, our recorder, and what recording costs. Nobody has measured any of it on a
+GPU before.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,9 @@ def events(report: Report) -> None:
 
 
 def recorder(report: Report) -> None:
-    """Let our recorder time steps, with losses that change in place and a pause, and compare with wall time."""
+    """Let our recorder time steps, with losses that change in place and a pause, and compare with
+    wall time.
+    """
     device = report.device
     clock = internal("DeviceClock")(device.torch_device, device.cuda)
     scalars = internal("DeviceScalars")(pin=not report.dry_run)
@@ -146,7 +150,9 @@ def recorder(report: Report) -> None:
 
 
 def recording_cost(report: Report) -> None:
-    """Time a loop of one's own bare, recorded and synchronized, interleaved; in tiny steps and in longer ones."""
+    """Time a loop of one's own bare, recorded and synchronized, interleaved; in tiny steps and in
+    longer ones.
+    """
     device = report.device
     rounds, tiny_steps, long_steps = (1, 20, 4) if report.dry_run else (6, 300, 60)
     work = device.work(0.0005 if report.dry_run else 0.01)

@@ -1,4 +1,6 @@
-"""What torch, the driver and the vendor's tools say, raw, and what our parsers and the catalogue make of it."""
+"""What torch, the driver and the vendor's tools say, raw, and what our parsers and the catalogue
+make of it.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +132,9 @@ def _architecture(report: Report, torch: Any, properties: Any) -> None:
 
 
 def tools(report: Report) -> None:
-    """Run the vendor's tools while another process holds memory, and compare our parsers with torch."""
+    """Run the vendor's tools while another process holds memory, and compare our parsers with
+    torch.
+    """
     for package in ("pynvml", "amdsmi"):
         with contextlib.suppress(Exception):
             report.note(
@@ -150,7 +154,9 @@ def tools(report: Report) -> None:
 
 
 def _parsers(report: Report, holder: int) -> None:
-    """Look at what our readers make of the same machine: by the vendor's library, and by the tools alone."""
+    """Look at what our readers make of the same machine: by the vendor's library, and by the tools
+    alone.
+    """
     host = report.host()
     _readers(report, holder, host, "")
     _readers(

@@ -1,4 +1,6 @@
-"""The account of a run: its timeline's entries, with the warm-up taken out of training, as parts that add up."""
+"""The account of a run: its timeline's entries, with the warm-up taken out of training, as parts
+that add up.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ def blocks(run: Run) -> tuple[Entry, ...]:
 def clocks(run: Run) -> tuple[Clock, ...]:
     """Return the clocks that a run's source offers, the one that its speed is stated by first.
 
-    A timer that leaves out steps, or parts of them, is no clock to state a speed by if there is another.
+    A timer that leaves out steps, or parts of them, is no clock to state a speed by if there is
+    another.
     """
     own: tuple[Clock, ...] = ()
     if any(time is not None for time in run.step_times):
@@ -30,7 +33,9 @@ def clocks(run: Run) -> tuple[Clock, ...]:
 
 
 def common_clock(runs: Sequence[Run]) -> Clock | None:
-    """Return the clock to compare runs by: the one that all state their speed by, else one that all have; or None."""
+    """Return the clock to compare runs by: the one that all state their speed by, else one that all
+    have; or None.
+    """
     offered = [each for run in runs if (each := clocks(run))]
     firsts = {each[0] for each in offered}
     if len(firsts) == 1:
@@ -45,7 +50,8 @@ ROUNDING = 1e-5
 
 
 def account(run: Run, first_steady: int | None) -> Account | None:
-    """Return the parts of a run's wall time; None if neither its timeline nor its records have a time.
+    """Return the parts of a run's wall time; None if neither its timeline nor its records have a
+    time.
 
     `first_steady` is the first step after the warm-up; None if no warm-up is taken out.
     """

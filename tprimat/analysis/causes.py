@@ -8,7 +8,9 @@ from tprimat.results.run import Run
 from tprimat.results.telemetry import TelemetryIssue
 
 NEAR_READINGS = 2.0
-"""Readings by which an event may miss the step of a change: it is seen at the next one, and steps are averaged too."""
+"""Readings by which an event may miss the step of a change: it is seen at the next one, and steps
+are averaged too.
+"""
 
 NEAR_STEPS = 2
 """Steps by which a change point may miss the step that changed."""
@@ -30,8 +32,9 @@ LIMITS = frozenset(
 def cause_of_change(run: Run, step: int, before_s: float, after_s: float) -> str | None:
     """Return the event that explains a change of the step time at a step; None if there is none.
 
-    A limit explains a slower speed where it begins and a faster one after it ends, a change of the clock one in its own
-    direction. Of several the first counts: the most severe one is listed first.
+    A limit explains a slower speed where it begins and a faster one after it ends, a change of the
+    clock one in its own direction. Of several the first counts: the most severe one is listed
+    first.
     """
     interval = run.telemetry.interval_seconds or 0.0
     near = NEAR_STEPS + NEAR_READINGS * interval / min(before_s, after_s)

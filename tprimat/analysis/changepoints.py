@@ -1,7 +1,7 @@
 """The change-point rule: records at which the step time of a run changes abruptly and persistently.
 
-A change counts only if it is large, long and certain: see change_points(). It is a note on a run. Which noise it
-was tried on is in docs/statistics.md.
+A change counts only if it is large, long and certain: see change_points(). It is a note on a run.
+Which noise it was tried on is in docs/statistics.md.
 """
 
 from __future__ import annotations
@@ -25,10 +25,14 @@ LEAST_CHANGE = 0.02
 """Minimum relative change; smaller changes are ignored."""
 
 CERTAINTY = 0.001
-"""Largest p value of a change or a drift, by a t test on the medians of batches, which neighbors hardly share."""
+"""Largest p value of a change or a drift, by a t test on the medians of batches, which neighbors
+hardly share.
+"""
 
 ORDERED = 0.9
-"""Share of the pairs of a record before and one after the change that are in the order of the change."""
+"""Share of the pairs of a record before and one after the change that are in the order of the
+change.
+"""
 
 SEARCHED = 10_000
 """Longer series are searched for a change by the medians of blocks first."""
@@ -40,10 +44,11 @@ NEAR = LEAST_RECORDS // 2
 def change_points(series: Values) -> list[int]:
     """Return the indices at which the values, shape (records,), change.
 
-    A split is the one with the least sum of absolute deviations from the two medians. It counts if the medians
-    differ by 2 %, the medians of batches (√n of them) differ with p < 0.001, nine in ten pairs of values across it are
-    in the order of the change, at least half of the change happens within ten records of it, and a straight line
-    describes the values less well: what takes longer is a drift.
+    A split is the one with the least sum of absolute deviations from the two medians. It counts if
+    the medians differ by 2 %, the medians of batches (√n of them) differ with p < 0.001, nine in
+    ten pairs of values across it are in the order of the change, at least half of the change
+    happens within ten records of it, and a straight line describes the values less well: what takes
+    longer is a drift.
     """
     import numpy as np
 
@@ -92,7 +97,9 @@ def _absolute_deviation(series: Values) -> float:
 
 
 def _line_residual(series: Values) -> float:
-    """Return the sum of absolute deviations from a straight line, by Theil and Sen on the medians of blocks."""
+    """Return the sum of absolute deviations from a straight line, by Theil and Sen on the medians
+    of blocks.
+    """
     import numpy as np
 
     blocks = np.array_split(np.arange(len(series)), LEAST_RECORDS)
@@ -110,7 +117,9 @@ def relative_change(*medians: float) -> float:
 
 
 def _ordered_share(before: Values, after: Values) -> float:
-    """Return the share of all pairs of a value before and one after that are in the order of the two medians."""
+    """Return the share of all pairs of a value before and one after that are in the order of the
+    two medians.
+    """
     import numpy as np
 
     low, high = (before, after) if median(before) < median(after) else (after, before)
@@ -118,8 +127,8 @@ def _ordered_share(before: Values, after: Values) -> float:
 
 
 def _best_split(series: Values, least: int) -> int | None:
-    """Return the split with the least sum of absolute deviations from its two medians, at least so many values from
-    either end; None when the series is too short.
+    """Return the split with the least sum of absolute deviations from its two medians, at least so
+    many values from either end; None when the series is too short.
 
     In a series too long to try every split, the medians of blocks are split first. The medians
     on either side are known then, and the two blocks around are searched value by value.
@@ -141,7 +150,9 @@ def _best_split(series: Values, least: int) -> int | None:
 
 
 def _least_split(values: list[float], least: int) -> int:
-    """Return the split with the least sum of absolute deviations, at least so many values from either end."""
+    """Return the split with the least sum of absolute deviations, at least so many values from
+    either end.
+    """
     import numpy as np
 
     before, after = np.array(_deviations(values)), np.array(_deviations(values[::-1]))[::-1]
@@ -154,7 +165,8 @@ def _deviations(values: list[float]) -> list[float]:
     The lower half is kept in one heap and the upper half in another, so that each further value
     costs a logarithm and not a sort.
     """
-    # heapq has the least on top, so the lower half is negated. It holds the median, the upper half as many or one less.
+    # heapq has the least on top, so the lower half is negated. It holds the median, the upper half
+    # as many or one less.
     lower: list[float] = []
     upper: list[float] = []
     sums = [0.0]

@@ -1,7 +1,9 @@
-"""Ways in which others count the FLOPs of a token: what a printed TFLOP/s means, and which formula explains it.
+"""Ways in which others count the FLOPs of a token: what a printed TFLOP/s means, and which formula
+explains it.
 
-Each returns the FLOPs of forward and backward per token from the shape and the sequence length. Some are choices, such
-as full attention; some are mistakes that were seen in formulas of publishers.
+Each returns the FLOPs of forward and backward per token from the shape and the sequence length.
+Some are choices, such as full attention; some are mistakes that were seen in formulas of
+publishers.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from tprimat.results.run import ModelConfig
 
 TOLERANCE = 0.05
 EXACT = 0.01
-"""Relative distance up to which a printed figure follows a formula: with rounding and parts that one of them omits,
-and without."""
+"""Relative distance up to which a printed figure follows a formula: with rounding and parts that
+one of them omits, and without.
+"""
 
 RECOMPUTED = 4 / 3
 """FLOPs with a second forward pass over those without."""
@@ -30,7 +33,8 @@ class Convention:
 
     Attributes:
         name: what it counts, a noun phrase.
-        per_token: FLOPs per token of a shape and a length; None if it doesn't apply to the shape, or is unknown.
+        per_token: FLOPs per token of a shape and a length; None if it doesn't apply to the shape,
+            or is unknown.
         is_mistake: whether its shape is not the model's, so that nobody can mean it.
     """
 
@@ -124,7 +128,8 @@ def _further_tokens(
 ) -> float:
     """Return the FLOPs per token of the layers for multi-token prediction; 0 without any.
 
-    Each has an attention layer, an expert or dense layer, a projection of two embeddings and a head.
+    Each has an attention layer, an expert or dense layer, a projection of two embeddings and a
+    head.
     """
     hidden, vocabulary, count = shape.hidden_size, shape.vocab_size, shape.num_mtp_layers or 0
     experts = "E" if shape.num_experts else "-"
@@ -212,7 +217,9 @@ def adapted(shape: ModelConfig) -> ModelConfig:
 
 
 def matches(per_token: float, shape: ModelConfig, length: int) -> list[Match]:
-    """Return every convention that applies to a shape, the nearest to a number of FLOPs per token first."""
+    """Return every convention that applies to a shape, the nearest to a number of FLOPs per token
+    first.
+    """
     found = list(_matches(per_token, shape, length))
     if shape.trainable_parameters is not None:
         whole = _matches(
@@ -230,11 +237,11 @@ def explanations(
     packed: bool = False,
     tolerance: float = TOLERANCE,
 ) -> list[Match]:
-    """Return the conventions that explain FLOPs per token, the likeliest first: the model's own if it does, else the
-    nearest.
+    """Return the conventions that explain FLOPs per token, the likeliest first: the model's own if
+    it does, else the nearest.
 
-    If packed, the attention may be that of shorter sequences that share a length; another convention is then as near
-    as EXACT.
+    If packed, the attention may be that of shorter sequences that share a length; another
+    convention is then as near as EXACT.
     """
     found = matches(per_token, shape, length)
     close = [match for match in found if abs(match.deviation) <= (EXACT if packed else tolerance)]

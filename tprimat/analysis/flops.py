@@ -7,12 +7,13 @@ heads and n_kv key/value heads of size d, feed-forward size f, vocabulary V and 
     full   = 6 M + 12 L n_q d s                              attention counted as dense s × s
     causal = 6 M +  6 L n_q d s                              what Megatron-LM and NeMo print
 
-Weights that aren't trained (LoRA) need no gradient of their own: 4 M and 2 for each trainable parameter instead of 6 M.
+Weights that aren't trained (LoRA) need no gradient of their own: 4 M and 2 for each trainable
+parameter instead of 6 M.
 
-Weights of other kinds of layers are in catalog/layers.py. A recurrent layer adds its state's products,
-whatever the length. A sliding window W < s
-bounds what a token sees: (W (W + 1) / 2 + (s - W) W) / s tokens on average, in the layers that have it. Layers without
-it may have heads of another size (Gemma 4).
+Weights of other kinds of layers are in catalog/layers.py. A recurrent layer adds its state's
+products, whatever the length. A sliding window W < s bounds what a token sees: (W (W + 1) / 2 + (s
+- W) W) / s tokens on average, in the layers that have it. Layers without it may have heads of
+another size (Gemma 4).
 
 An encoder-decoder (arXiv 1706.03762) of E + L layers, source and target of s tokens each: per token
 of the target, with its token of the source and a = 2 h d (n_q + n_kv),
@@ -43,9 +44,9 @@ def flops_per_token(
 ) -> float | None:
     """Return the model FLOPs of forward and backward for one token; recomputation is never counted.
 
-    If causal, only the half of the attention matrix that a causal model needs counts; with a sequence length of 0
-    the weights alone do. None if a part of the shape is unknown, and for an encoder-decoder with experts or latent
-    attention.
+    If causal, only the half of the attention matrix that a causal model needs counts; with a
+    sequence length of 0 the weights alone do. None if a part of the shape is unknown, and for an
+    encoder-decoder with experts or latent attention.
     """
     found = layers(model)
     if found is None or model.hidden_size is None or model.vocab_size is None:
@@ -68,14 +69,16 @@ def flops_per_token(
 
 
 ADAPTERS = 1
-"""Parameters of adapters of an unstated size: their products, a thousandth of the model's, are not counted."""
+"""Parameters of adapters of an unstated size: their products, a thousandth of the model's, are not
+counted.
+"""
 
 
 def model_shape(run: Run) -> tuple[ModelConfig | None, str | None]:
     """Return the shape that FLOPs are computed from, and a sentence about it or None.
 
-    It is the shape that the result states; or, for a full-size model of the catalog whose result states
-    none, the row's with a sentence that says so; or None and the reason.
+    It is the shape that the result states; or, for a full-size model of the catalog whose result
+    states none, the row's with a sentence that says so; or None and the reason.
     """
     if run.model_config.num_layers is not None:
         return run.model_config, None

@@ -34,10 +34,14 @@ MISSED, MISSED_BY_FEW = 0.03, 0.07
 POWER = 0.8
 
 WIDEST = 4.0
-"""Times its lower bound that the upper bound of a useful interval is at most: from half to twice the value."""
+"""Times its lower bound that the upper bound of a useful interval is at most: from half to twice
+the value.
+"""
 
 LEAST_INDEPENDENT = 8
-"""Independent values below which the error of a series' mean is not known: so few hardly show their autocorrelation."""
+"""Independent values below which the error of a series' mean is not known: so few hardly show their
+autocorrelation.
+"""
 
 Method = Literal["welch", "paired", "prediction", "batches"]
 
@@ -52,7 +56,8 @@ class Interval:
     """An interval around a value of one run, in the unit of the values.
 
     Attributes:
-        about: the quantity that it bounds; a range bounds none, it only states which values occurred.
+        about: the quantity that it bounds; a range bounds none, it only states which values
+            occurred.
         coverage: how often such an interval holds the true value, as simulated; None for a range.
     """
 
@@ -71,9 +76,10 @@ def within_run_interval(
 
     Args:
         values: shape (records,), steady ones, in order of time.
-        steps: shape (records,), how many steps each record averages. The median of records that average several is
-            no step's, so ten of them give batch means, and fewer nothing.
-        resolution: of the clock that the values are differences of: of 5.3 s in whole seconds the median is 5 s.
+        steps: shape (records,), how many steps each record averages. The median of records that
+            average several is no step's, so ten of them give batch means, and fewer nothing.
+        resolution: of the clock that the values are differences of: of 5.3 s in whole seconds the
+            median is 5 s.
     """
     if not values:
         return None
@@ -113,10 +119,11 @@ def _means_of_batches(values: Sequence[float], weights: Sequence[int] | None = N
 
 
 def series_mean(values: Sequence[float]) -> Difference | None:
-    """Return the mean of a series of at least BATCHES values with an error that respects its autocorrelation.
+    """Return the mean of a series of at least BATCHES values with an error that respects its
+    autocorrelation.
 
-    It is that of batch means, which may still be correlated. None if the series never varies, or if its values
-    are worth fewer than LEAST_INDEPENDENT independent ones.
+    It is that of batch means, which may still be correlated. None if the series never varies, or if
+    its values are worth fewer than LEAST_INDEPENDENT independent ones.
     """
     count, found = len(values), run_mean(values)
     # Estimates of so few values are too low by about as much as is added.
@@ -131,8 +138,9 @@ def run_mean(
 ) -> Difference | None:
     """Return the mean of one run's values in time, with its error within that run; None below two.
 
-    The error is that of batch means, or of the values where they are fewer than BATCHES, which may be correlated; and
-    that of both ends of the run's time, which are rounded if the values are differences of a clock of a resolution.
+    The error is that of batch means, or of the values where they are fewer than BATCHES, which may
+    be correlated; and that of both ends of the run's time, which are rounded if the values are
+    differences of a clock of a resolution.
     """
     if len(values) < 2:
         return None
@@ -144,7 +152,9 @@ def run_mean(
 
 
 def _median_interval(values: Sequence[float]) -> Interval:
-    """Return order statistics around the median, with only as many independent values as the autocorrelation leaves."""
+    """Return order statistics around the median, with only as many independent values as the
+    autocorrelation leaves.
+    """
     count = len(values)
     r = min(max(_side_autocorrelation(values), 0.0), 0.9)
     independent = count * (1 - r) / (1 + r)
@@ -172,7 +182,9 @@ def _side_autocorrelation(values: Sequence[float]) -> float:
 
 
 def _autocorrelation(values: Sequence[float], centre: float | None = None) -> float:
-    """Return the lag-1 autocorrelation around a center, by default the mean; 0 if values never vary."""
+    """Return the lag-1 autocorrelation around a center, by default the mean; 0 if values never
+    vary.
+    """
     centre = statistics.fmean(values) if centre is None else centre
     off = [value - centre for value in values]
     total = math.fsum(each * each for each in off)
@@ -189,8 +201,9 @@ class Difference:
         value: the first mean minus the second; of logarithms, the logarithm of their ratio.
         error: its standard error.
         freedom: degrees of freedom of that.
-        method: "welch" compares independent runs, "paired" the runs of each round of one session, "prediction" a
-            single run with several, as if its own system varied as much as theirs does, "batches" parts of a series.
+        method: "welch" compares independent runs, "paired" the runs of each round of one session,
+            "prediction" a single run with several, as if its own system varied as much as theirs
+            does, "batches" parts of a series.
     """
 
     value: float
@@ -210,14 +223,17 @@ class Difference:
         return float(2 * special.stdtr(self.freedom, -abs(self.value - expected) / self.error))
 
     def spread(self, *runs: int) -> float:
-        """Return the standard deviation that so many runs of each system must have for this error."""
+        """Return the standard deviation that so many runs of each system must have for this error.
+        """
         return self.error / math.sqrt(
             2 / runs[0] if self.method == "paired" else sum(1 / count for count in runs)
         )
 
     @property
     def minimum_detectable_effect(self) -> float:
-        """The smallest relative difference, of logarithms, that so many runs of this spread find with 80 % power."""
+        """The smallest relative difference, of logarithms, that so many runs of this spread find
+        with 80 % power.
+        """
         return _detectable(self.error, self.freedom)
 
 
@@ -254,16 +270,19 @@ def difference(
 ) -> Difference | None:
     """Compare two systems by a value of each of their runs, usually the logarithm of its mean rate.
 
-    Steps of one run are no independent samples of a machine: runs vary more than steps do. So each run counts once.
+    Steps of one run are no independent samples of a machine: runs vary more than steps do. So each
+        run counts once.
     Two runs of each give Welch's interval; one against three or more a prediction interval,
-    √((t(n-1) · s)² · (1 + 1/n) + within²). None if there are fewer, or if nothing varies between runs.
+    √((t(n-1) · s)² · (1 + 1/n) + within²). None if there are fewer, or if nothing varies between
+    runs.
 
     Args:
         first: shape (runs,).
         second: shape (runs,).
-        floors: variance of one run's value that rounding alone gives, of either system. Equal rounded values don't
-            make a system certain.
-        within: half the interval within a single run, of which its system's other runs know nothing.
+        floors: variance of one run's value that rounding alone gives, of either system. Equal
+            rounded values don't make a system certain.
+        within: half the interval within a single run, of which its system's other runs know
+            nothing.
     """
     if len(first) > 1 and len(second) > 1:
         return welch(first, second, floors=floors)
@@ -284,7 +303,9 @@ def difference(
 def welch(
     first: Sequence[float], second: Sequence[float], *, floors: tuple[float, float] = (0.0, 0.0)
 ) -> Difference | None:
-    """Return the difference of two means by Welch's t; None below two values of either, or if neither varies."""
+    """Return the difference of two means by Welch's t; None below two values of either, or if
+    neither varies.
+    """
     if min(len(first), len(second)) < 2:
         return None
     parts = [
@@ -303,7 +324,9 @@ def welch(
 
 
 def paired(first: Sequence[float], second: Sequence[float]) -> Difference | None:
-    """Return the mean difference of pairs, shape (rounds,) each; None below two, or if it never varies."""
+    """Return the mean difference of pairs, shape (rounds,) each; None below two, or if it never
+    varies.
+    """
     differences = [one - other for one, other in zip(first, second, strict=True)]
     spread = statistics.stdev(differences) if len(differences) > 1 else 0.0
     if not spread:
@@ -323,7 +346,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def minimum_detectable_effect(spread: float, runs: int) -> float:
-    """Return the smallest relative difference that so many runs of each system, two or more, find with 80 % power.
+    """Return the smallest relative difference that so many runs of each system, two or more, find
+    with 80 % power.
 
     The spread is the relative standard deviation of run means.
     """
@@ -331,7 +355,9 @@ def minimum_detectable_effect(spread: float, runs: int) -> float:
 
 
 def runs_needed(difference: float, spread: float, *, most: int = 100) -> int | None:
-    """Return how many runs of each find a relative difference with 80 % power; None when more than `most`."""
+    """Return how many runs of each find a relative difference with 80 % power; None when more than
+    `most`.
+    """
     # The more runs, the smaller the effect.
     fewer = bisect.bisect_left(
         range(2, most + 1),
@@ -347,14 +373,18 @@ def _detectable(error: float, freedom: float) -> float:
 
 @functools.lru_cache(maxsize=1024)
 def _detectable_errors(freedom: float) -> float:
-    """Return the difference, in standard errors, that is found with 80 % power; nothing is found on its other side."""
+    """Return the difference, in standard errors, that is found with 80 % power; nothing is found on
+    its other side.
+    """
     from scipy import special
 
     return float(special.nctdtrinc(freedom, 1 - POWER, t_quantile(freedom)))
 
 
 def t_quantile(freedom: float, confidence: float | None = None) -> float:
-    """Return the value of Student's t that a two-sided interval reaches to; by default that of CONFIDENCE."""
+    """Return the value of Student's t that a two-sided interval reaches to; by default that of
+    CONFIDENCE.
+    """
     from scipy import special
 
     return float(

@@ -1,11 +1,15 @@
-"""Throughput over the number of GPUs: two forms with two parameters each, their backtest, and a projection.
+"""Throughput over the number of GPUs: two forms with two parameters each, their backtest, and a
+projection.
 
-communication: step time = a · batch / GPUs + b · log2(GPUs), with a, b ≥ 0. The work of a step is divided by the GPUs;
-    the communication that no computation hides grows as the latency of a tree does: log2(GPUs) messages, each of the
-    same cost (Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH, 2005). The
-    bandwidth term of an all-reduce, 2 (GPUs − 1) / GPUs · bytes / bandwidth, hardly changes from eight GPUs on: it
-    can't explain what weak scaling loses, and few sizes can't tell it from the work.
-line: log(throughput per GPU) = a + b · log(GPUs), a straight line in log-log, which knows nothing of the batch.
+communication: step time = a · batch / GPUs + b · log2(GPUs), with a, b ≥ 0. The work of a step is
+divided by the GPUs;
+    the communication that no computation hides grows as the latency of a tree does: log2(GPUs)
+    messages, each of the same cost (Thakur, Rabenseifner, Gropp: Optimization of Collective
+    Communication Operations in MPICH, 2005). The bandwidth term of an all-reduce, 2 (GPUs − 1) /
+    GPUs · bytes / bandwidth, hardly changes from eight GPUs on: it can't explain what weak scaling
+    loses, and few sizes can't tell it from the work.
+line: log(throughput per GPU) = a + b · log(GPUs), a straight line in log-log, which knows nothing
+of the batch.
 """
 
 from __future__ import annotations
@@ -29,7 +33,8 @@ CREDIBLE = 0.10
 """Largest backtest error with which a model may widen the interval."""
 
 FAR = 2.0
-"""From this factor beyond the largest measured size on, a projection is far from what was measured."""
+"""From this factor beyond the largest measured size on, a projection is far from what was measured.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +82,8 @@ class Fit:
         )
 
     def interval(self, gpus: int, batch: int | None, work: float) -> Bounds:
-        """Return the 95 % prediction interval of the rate of another size, by Student's t on logarithms.
+        """Return the 95 % prediction interval of the rate of another size, by Student's t on
+        logarithms.
 
         It needs more sizes than parameters.
         """
@@ -97,10 +103,11 @@ class Projection:
 
     Attributes:
         rate: work per second and GPU.
-        low, high: its 95 % prediction interval, widened to the error of the backtest, and to the other form's rate if
-            that form's backtest is CREDIBLE: which of two good forms goes on is unknown.
-        backtest: by form, how far the largest measured size is missed if it is projected from the others: projected /
-            measured − 1.
+        low, high: its 95 % prediction interval, widened to the error of the backtest, and to the
+            other form's rate if that form's backtest is CREDIBLE: which of two good forms goes on
+            is unknown.
+        backtest: by form, how far the largest measured size is missed if it is projected from the
+            others: projected / measured − 1.
     """
 
     gpus: int
@@ -115,8 +122,9 @@ class Projection:
 def fit(sizes: Sequence[Size], form: Form) -> Fit | None:
     """Return a form fitted by least squares on relative deviations.
 
-    None below two sizes; of the communication form also without a batch, or if no work would be divided.
-    Each size counts once, however many runs it has: sizes differ from a form by more than runs do from each other.
+    None below two sizes; of the communication form also without a batch, or if no work would be
+    divided. Each size counts once, however many runs it has: sizes differ from a form by more than
+    runs do from each other.
     """
     if len(sizes) < PARAMETERS or (
         form == "communication" and any(size.batch is None for size in sizes)
@@ -157,16 +165,20 @@ def fit(sizes: Sequence[Size], form: Form) -> Fit | None:
 
 
 def left_out(sizes: Sequence[Size], gpus: int, form: Form) -> float | None:
-    """Return how far a form that is fitted to the other sizes misses this one: projected / measured − 1."""
+    """Return how far a form that is fitted to the other sizes misses this one: projected / measured
+    − 1.
+    """
     size = next(size for size in sizes if size.gpus == gpus)
     found = fit([each for each in sizes if each is not size], form)
     return None if found is None else found.rate(size.gpus, size.batch, size.work) / size.rate - 1
 
 
 def project(sizes: Sequence[Size], gpus: int, batch: int | None) -> Projection | None:
-    """Return the throughput that measured sizes suggest for another one; None below LEAST, which leave nothing to test.
+    """Return the throughput that measured sizes suggest for another one; None below LEAST, which
+    leave nothing to test.
 
-    The communication form is used if it projects the largest size from the others better than the straight line.
+    The communication form is used if it projects the largest size from the others better than the
+    straight line.
     """
     if len(sizes) < LEAST:
         return None
@@ -192,7 +204,9 @@ def project(sizes: Sequence[Size], gpus: int, batch: int | None) -> Projection |
 
 
 def default_batch(sizes: Sequence[Size], gpus: int) -> int | None:
-    """Return the batch that another size would have: the one that all share, else as many per GPU as the nearest."""
+    """Return the batch that another size would have: the one that all share, else as many per GPU
+    as the nearest.
+    """
     nearest = min(sizes, key=lambda size: abs(math.log(size.gpus / gpus)))
     if nearest.batch is None or len({size.batch for size in sizes}) == 1:
         return nearest.batch

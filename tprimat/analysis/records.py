@@ -1,4 +1,6 @@
-"""Coverage of a run's records: profiled steps, steps whose times are artifacts, total steps, wall time."""
+"""Coverage of a run's records: profiled steps, steps whose times are artifacts, total steps, wall
+time.
+"""
 
 from __future__ import annotations
 
@@ -16,32 +18,41 @@ from tprimat.analysis.warmup import MINIMUM_RECORDS, first_steady_index
 from tprimat.results.run import SERIES, Run
 
 DISPATCHED = 0.1
-"""Share of the time of the steps around it below which a step was only queued on the device, not executed."""
+"""Share of the time of the steps around it below which a step was only queued on the device, not
+executed.
+"""
 
 NEARBY = 5
 """Steps around it that a time is compared with, and most steps that a host hands over at once."""
 
 OTHER = "other_seconds"
-"""The native series of what something else than its steps took of the time of a record, s: an evaluation, a save, a
-start, a suspended process. Such a record counts as long as it is the exception."""
+"""The native series of what something else than its steps took of the time of a record, s: an
+evaluation, a save, a start, a suspended process. Such a record counts as long as it is the
+exception.
+"""
 
 RESOLUTION = "clock_resolution_seconds"
-"""The native value of how fine the clock is that step times are differences of, s; none if it is fine."""
+"""The native value of how fine the clock is that step times are differences of, s; none if it is
+fine.
+"""
 
 LONGER, LONGER_SIGMAS = 0.02, 4.0
-"""How far above the records around it the time of one lies that holds something else: the larger of the two, and two
-resolutions of its clock."""
+"""How far above the records around it the time of one lies that holds something else: the larger of
+the two, and two resolutions of its clock.
+"""
 
 LEAST_PLAIN = 3
 """Records without anything else that the others are compared with."""
 
 
 def dispatch_artefacts(run: Run) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the steps that the host only handed over to the device, and those that took their time too.
+    """Return the steps that the host only handed over to the device, and those that took their time
+    too.
 
-    A host that runs ahead of its device prints milliseconds among seconds, until it has to wait. Faster steps after a
-    slow warm-up are none, nor is anything that our own recorder timed, which waits for the device, or a CPU did, nor
-    steps that alternate: 2 and 30 s where every second one generates, or 0.01 and 9.8 s where every second one waits.
+    A host that runs ahead of its device prints milliseconds among seconds, until it has to wait.
+    Faster steps after a slow warm-up are none, nor is anything that our own recorder timed, which
+    waits for the device, or a CPU did, nor steps that alternate: 2 and 30 s where every second one
+    generates, or 0.01 and 9.8 s where every second one waits.
     """
     if run.platform == "cpu" or _is_ours(run):
         return (), ()
@@ -89,7 +100,9 @@ def dispatch_artefacts(run: Run) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _is_ours(run: Run) -> bool:
-    """Return whether our own recorder timed the steps; older results of Primus have the times of its log."""
+    """Return whether our own recorder timed the steps; older results of Primus have the times of
+    its log.
+    """
     kind = run.source.kind if run.source else None
     return kind == "live" or (kind == "result" and run.framework != "primus")
 
@@ -101,7 +114,8 @@ def longer(
     starts: Collection[int] = (),
     resolution: float = 0.0,
 ) -> dict[int, float]:
-    """Return by how much records take longer than those around them, s over all their steps, by their place.
+    """Return by how much records take longer than those around them, s over all their steps, by
+    their place.
 
     Every 100th step evaluates, and takes 54.1 s among steps of 7.4 s: 46.7 s are the evaluation's.
 
@@ -109,7 +123,8 @@ def longer(
         times: shape (records,), of a step, s.
         windows: shape (records,), steps of each record.
         places: of records beside which something else happened; what isn't longer doesn't hold it.
-        starts: places of records with which a process went on that had ended; the slow ones from there on are longer.
+        starts: places of records with which a process went on that had ended; the slow ones from
+            there on are longer.
         resolution: of the clock that the times are differences of, s.
     """
     begins = sorted(starts)
@@ -138,9 +153,11 @@ def longer(
 
 
 def trained(run: Run) -> Run:
-    """Return the run without the steps that a profiler watched, which slows them, and without what isn't training.
+    """Return the run without the steps that a profiler watched, which slows them, and without what
+    isn't training.
 
-    Records that hold something else are left out where others remain; else what they hold is taken out of their time.
+    Records that hold something else are left out where others remain; else what they hold is taken
+    out of their time.
     """
     run = without(run, run.profiled_steps)
     others = run.native_metrics.get(OTHER)

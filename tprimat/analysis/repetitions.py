@@ -1,7 +1,8 @@
 """Which runs can be repetitions of one system, by their speeds alone.
 
-Runs of one system differ more from each other than the steps within a run do, so intervals within runs say nothing
-here: only a gap that is large, and large beside the range of the runs on both of its sides, tells two systems.
+Runs of one system differ more from each other than the steps within a run do, so intervals within
+runs say nothing here: only a gap that is large, and large beside the range of the runs on both of
+its sides, tells two systems.
 """
 
 from __future__ import annotations
@@ -10,24 +11,29 @@ import itertools
 from collections.abc import Sequence
 
 LEAST_GAP = 0.05
-"""Of two groups of two runs or more: at 3.00 and 3.01 s, and 3.20 and 3.21 s, the nearest runs are 6.3% apart."""
+"""Of two groups of two runs or more: at 3.00 and 3.01 s, and 3.20 and 3.21 s, the nearest runs are
+6.3% apart.
+"""
 
 LEAST_GAP_OF_ONE = 0.2
 """If a group is a single run, of which nobody knows how much it varies."""
 
 RANGES = 4.0
-"""So many times the range within each group the gap must exceed: above, the larger range is 0.33%."""
+"""So many times the range within each group the gap must exceed: above, the larger range is 0.33%.
+"""
 
 
 def cuts(times: Sequence[float]) -> list[tuple[float, float]]:
-    """Return the gaps between groups of runs that run-to-run variation can't explain, the fastest first.
+    """Return the gaps between groups of runs that run-to-run variation can't explain, the fastest
+    first.
 
     Args:
         times: mean step time of each run, s.
 
     Returns:
-        The step times on both sides of each gap, s; of all ways to cut in which each two neighboring groups are apart,
-        those of the one with the most groups. Empty if all may be repetitions.
+        The step times on both sides of each gap, s; of all ways to cut in which each two
+        neighboring groups are apart, those of the one with the most groups. Empty if all may be
+        repetitions.
     """
     ordered = sorted(times)
     gaps = [slow / fast - 1 for fast, slow in itertools.pairwise(ordered)]

@@ -14,7 +14,9 @@ from tprimat.results.run import Run
 
 
 def account_of(run: Run, summary: Summary | None = None) -> Account | None:
-    """Return the parts of a run's wall time, given its summary if that is known; None if nothing has a time."""
+    """Return the parts of a run's wall time, given its summary if that is known; None if nothing
+    has a time.
+    """
     return account(run, (summary or summarize(run)).steady.first_step)
 
 
@@ -22,9 +24,11 @@ PERCENTILES = (50, 90, 99)
 
 
 def percentiles(measured: Iterable[tuple[Run, Summary]]) -> tuple[float | None, ...]:
-    """Return percentiles of the steady step times of all runs, s; empty if a record is of several steps.
+    """Return percentiles of the steady step times of all runs, s; empty if a record is of several
+    steps.
 
-    The p-th one is None below 100 / (100 - p) steps: it would be the longest step, whatever that is.
+    The p-th one is None below 100 / (100 - p) steps: it would be the longest step, whatever that
+    is.
     """
     times = []
     for run, summary in measured:

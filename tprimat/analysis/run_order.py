@@ -29,7 +29,8 @@ class Order:
 
 
 def run_order_trend(means: Sequence[float]) -> Order | None:
-    """Return how runs follow their order, so that their spread is not the machine's; None if they don't.
+    """Return how runs follow their order, so that their spread is not the machine's; None if they
+    don't.
 
     A trend by Mann and Kendall's exact test at 1 %, an alternation by Welch's t of odd against
     even runs at 0.1 %.
@@ -66,7 +67,9 @@ def _alternates(odd: Sequence[float], even: Sequence[float]) -> bool:
 
 
 def _kendall_p(score: int, count: int) -> float:
-    """Return the probability that Kendall's score of so many values in random order is at least this far from zero."""
+    """Return the probability that Kendall's score of so many values in random order is at least
+    this far from zero.
+    """
     if count > EXACT_RUNS:
         deviation = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
         return math.erfc(max(score - 1, 0) / deviation / math.sqrt(2))

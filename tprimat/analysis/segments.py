@@ -28,11 +28,12 @@ DRIFT_RECORDS = 5 * BATCHES
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
-    """Records between two change points, from start until before stop, with the median of their values.
+    """Records between two change points, from start until before stop, with the median of their
+    values.
 
     Attributes:
-        drift: relative change from its beginning to its end, negative if the values fall; None if that is
-            small or may be noise.
+        drift: relative change from its beginning to its end, negative if the values fall; None if
+            that is small or may be noise.
     """
 
     start: int
@@ -68,9 +69,9 @@ def find_segments(values: Sequence[float]) -> tuple[Segment, ...]:
 
 
 def _drift(series: Values) -> float | None:
-    """Return by how much a straight line through the means of ten batches rises or falls from one end of the segment
-    to the other; or, if a ramp too short for that is left at the beginning, by how much its first ten values are
-    off. None if that is below 2 %, or may be noise.
+    """Return by how much a straight line through the means of ten batches rises or falls from one
+    end of the segment to the other; or, if a ramp too short for that is left at the beginning, by
+    how much its first ten values are off. None if that is below 2 %, or may be noise.
     """
     import numpy as np
     from scipy import special
@@ -87,7 +88,8 @@ def _drift(series: Values) -> float | None:
     certain = error == 0 or 2 * special.stdtr(BATCHES - 2, -abs(slope) / error) < CERTAINTY
     if certain and min(first, last) > 0 and relative_change(first, last) >= LEAST_CHANGE:
         return last / first - 1
-    # A ramp at the beginning shows in the medians of the first tens: each comes nearer to what follows.
+    # A ramp at the beginning shows in the medians of the first tens: each comes nearer to what
+    # follows.
     tens = [median(series[low : low + NEAR]) for low in (0, NEAR, 2 * NEAR)] + [median(series)]
     steps = [after / before - 1 for before, after in itertools.pairwise(tens) if before > 0]
     ramp = (

@@ -18,8 +18,9 @@ MAD_TO_SIGMA = 1.4826
 """The standard deviation of normal values over their median absolute deviation."""
 
 LEAST_ALTERNATING, ALTERNATING, SWING = 6, 0.25, 0.1
-"""Fewest values that alternate; how far every second one differs then at most, relative to neighbors; and how far
-neighbors do at least, relative to all."""
+"""Fewest values that alternate; how far every second one differs then at most, relative to
+neighbors; and how far neighbors do at least, relative to all.
+"""
 
 
 def mean(values: Sequence[float], weights: Sequence[int] | None = None) -> float:
@@ -35,8 +36,8 @@ def deviation(values: Sequence[float]) -> float | None:
     """Return the sample standard deviation; None for a single value."""
     if len(values) < 2:
         return None
-    # From the first value on, since the mean of equal ones may be rounded. hypot scales before it squares: a sum of
-    # squares overflows beyond 1e154.
+    # From the first value on, since the mean of equal ones may be rounded. hypot scales before it
+    # squares: a sum of squares overflows beyond 1e154.
     shifted = [value - values[0] for value in values]
     centre = statistics.fmean(shifted)
     return math.hypot(*[value - centre for value in shifted]) / math.sqrt(len(values) - 1)
@@ -53,7 +54,9 @@ def median_index(values: Sequence[float]) -> int:
 
 
 def median(values: Sequence[float] | Values) -> float:
-    """Return the median of one value or more, shape (values,). For a few, numpy.median takes 20 times as long."""
+    """Return the median of one value or more, shape (values,). For a few, numpy.median takes 20
+    times as long.
+    """
     import numpy as np
 
     ordered = np.array(values, dtype=np.float64)
@@ -72,8 +75,8 @@ def robust_sigma(values: Sequence[float] | Values) -> float:
 
 
 def alternates(values: Sequence[float] | Values) -> bool:
-    """Return whether values alternate between two levels: 3.4, 21.1, 3.2, 20.8, …, of a step that generates every
-    second time. Neighbors are 17.7 apart there, every second value 0.3.
+    """Return whether values alternate between two levels: 3.4, 21.1, 3.2, 20.8, …, of a step that
+    generates every second time. Neighbors are 17.7 apart there, every second value 0.3.
     """
     import numpy as np
 
@@ -88,7 +91,9 @@ def alternates(values: Sequence[float] | Values) -> bool:
 
 
 def resolution(values: Iterable[float]) -> float:
-    """Return the unit of the last decimal that any of some printed values has: 0.01 for 1.5 and 1.25."""
+    """Return the unit of the last decimal that any of some printed values has: 0.01 for 1.5 and
+    1.25.
+    """
     # A decimal.Decimal of each takes four times as long.
     printed = (repr(float(value)).partition("e") for value in values)
     return 10.0 ** min(

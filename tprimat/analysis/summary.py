@@ -25,18 +25,24 @@ FINAL_LOSSES = 10
 
 OUTLIER_FRACTION = 0.10
 OUTLIER_SIGMAS = 4.0
-"""A record is an outlier when it lies above its segment's median by both 10 % and four robust sigmas."""
+"""A record is an outlier when it lies above its segment's median by both 10 % and four robust
+sigmas.
+"""
 
 SLOW_RECORD = 1.4
 LEAST_OTHERS = 3
-"""A single record is told where it takes so many times the longest other one, and how many there must be."""
+"""A single record is told where it takes so many times the longest other one, and how many there
+must be.
+"""
 
 ROUNDED = 50
 """Step times that show how coarsely all are printed."""
 
 TYPICAL = 0.01
-"""Share by which the mean over all blocks may differ from the typical block before the block is named that does it, and
-share of the time that a single record takes beyond others before it is, if it isn't the last one."""
+"""Share by which the mean over all blocks may differ from the typical block before the block is
+named that does it, and share of the time that a single record takes beyond others before it is, if
+it isn't the last one.
+"""
 
 NAMED_WARM_UP = 20
 """Steps from which on a slow start is told with its effect."""
@@ -62,7 +68,8 @@ class SegmentMetrics:
         tokens_per_second_per_gpu: from the mean; None if it is unknown or withheld.
         median: step time, s.
         interval: of the step time within this run, s.
-        drift: relative change from the first step to the last, where that is large and certain; else None.
+        drift: relative change from the first step to the last, where that is large and certain;
+            else None.
         cause: of the change of speed at its first step, as telemetry saw it; None if it saw none.
         outliers: records far above the median.
         outlier_share: share of the segment's time that they took beyond the median.
@@ -92,12 +99,17 @@ class Summary:
         clock: what measured the step times; None without any.
         skipped: steps at the beginning that are excluded.
         stop: the last step that counts, from the first recorded one.
-        unsettled: whether the run is still slower at its middle than at its end: too short to compare.
-        unlike_block: the block by which the mean differs most from the typical block, and why; None without blocks.
-        assumed_start: of a run too short to show a longer one, the last step that its start-up may take; else None.
-        within: the mean step time, s, with its error within this run; None of fewer than two records.
+        unsettled: whether the run is still slower at its middle than at its end: too short to
+            compare.
+        unlike_block: the block by which the mean differs most from the typical block, and why; None
+            without blocks.
+        assumed_start: of a run too short to show a longer one, the last step that its start-up may
+            take; else None.
+        within: the mean step time, s, with its error within this run; None of fewer than two
+            records.
         found: the segments of all records, whatever is skipped; None if they weren't looked for.
-        coarseness: by how much the mean may be off since its times are differences of a coarse clock's, relative.
+        coarseness: by how much the mean may be off since its times are differences of a coarse
+            clock's, relative.
     """
 
     steady: Steady
@@ -134,9 +146,11 @@ def summarize(
     Args:
         run: as it was recorded or read.
         clock: what to measure by, one of account.clocks(run); by default its first.
-        skip: steps at the beginning that are excluded at least, as far as its middle; blocks are never cut.
+        skip: steps at the beginning that are excluded at least, as far as its middle; blocks are
+            never cut.
         stop: the last step that counts, from the first recorded one, if ten records or more remain.
-        earlier: a summary of the same run, by any clock and of any steps: its segments aren't looked for again.
+        earlier: a summary of the same run, by any clock and of any steps: its segments aren't
+            looked for again.
     """
     offered = account.clocks(run)
     clock = clock if clock in offered else next(iter(offered), None)
@@ -245,7 +259,8 @@ def summarize(
             for segment in segments
         ],
     )
-    # Of 60 steps of 1 s in whole seconds, either end may be off by 1 s. Printed times of equal steps are rounded alike.
+    # Of 60 steps of 1 s in whole seconds, either end may be off by 1 s. Printed times of equal
+    # steps are rounded alike.
     coarseness = resolution / (mean * sum(windows[start:end]))
     rounding = 2**0.5 * coarseness or stats.resolution(sample[:ROUNDED]) / mean
     unsettled = not segments and len(times) >= warmup.MINIMUM_RECORDS
@@ -270,7 +285,9 @@ def summarize(
 
 
 def _clock_resolution(run: Run) -> float:
-    """Return the resolution of the clock that a run's step times are differences of, s; 0 of a fine one."""
+    """Return the resolution of the clock that a run's step times are differences of, s; 0 of a fine
+    one.
+    """
     known = run.native_metrics.get(records.RESOLUTION)
     return known if isinstance(known, float) else 0.0
 
@@ -299,7 +316,8 @@ def _start(segments: Sequence[Segment], times: Sequence[float]) -> tuple[int, st
     if len(times) >= warmup.MINIMUM_RECORDS:
         # What never settles is least wrong in its second half.
         return len(times) // 2, "second_half"
-    # Too few to tell. A first record that is slower than the others holds the initialization, a fast one is no step.
+    # Too few to tell. A first record that is slower than the others holds the initialization, a
+    # fast one is no step.
     if len(times) > 1 and (times[0] > statistics.median(times[1:]) or warmup.starts_fast(times)):
         return 1, "all_after_first"
     return 0, "all"
@@ -321,7 +339,8 @@ def _from(segments: Sequence[Segment], start: int, times: Sequence[float]) -> tu
 def _of_blocks(run: Run) -> Summary:
     """Return the values of a run by the wall time of its blocks of training.
 
-    All blocks count: a block can't be cut, and what its owner chose to do in one is a part of the training.
+    All blocks count: a block can't be cut, and what its owner chose to do in one is a part of the
+        training.
     """
     blocks = account.blocks(run)
     times, windows = (
@@ -372,7 +391,9 @@ def _of_blocks(run: Run) -> Summary:
 def _unlike_block(
     blocks: Sequence[Entry], times: Sequence[float], mean: float, typical: float
 ) -> str:
-    """Return by which block the mean differs most from the typical block, and what its source says of it."""
+    """Return by which block the mean differs most from the typical block, and what its source says
+    of it.
+    """
     off = [(time - typical) * block.steps for block, time in zip(blocks, times, strict=True)]
     index = max(range(len(off)), key=lambda each: off[each] * math.copysign(1, mean - typical))
     block = blocks[index]
@@ -382,14 +403,18 @@ def _unlike_block(
 
 
 def typical_block_text(mean: float, typical: float, unlike: str) -> str | None:
-    """Return how the mean step time over all blocks differs from the typical block's, s, and why; None if little."""
+    """Return how the mean step time over all blocks differs from the typical block's, s, and why;
+    None if little.
+    """
     if abs(mean / typical - 1) <= TYPICAL:
         return None
     return f"{OVER_BLOCKS} {mean:.4g} s, in the median block {typical:.4g} s; {unlike}"
 
 
 def rounding_variance(summaries: Sequence[Summary]) -> float:
-    """Return the variance of a run's logarithm, on average, that comes from how coarsely its times were printed."""
+    """Return the variance of a run's logarithm, on average, that comes from how coarsely its times
+    were printed.
+    """
     return statistics.fmean(summary.rounding**2 / 12 for summary in summaries) if summaries else 0.0
 
 
@@ -405,7 +430,8 @@ def _named(steps: Sequence[int]) -> str:
 
 
 def _first_covered(index: int, steps: Sequence[int], windows: Sequence[int]) -> int:
-    """Return the first of the steps that a record averages; they end with the record's own number."""
+    """Return the first of the steps that a record averages; they end with the record's own number.
+    """
     return max(steps[index - 1] if index else 0, steps[index] - windows[index]) + 1
 
 
@@ -451,7 +477,9 @@ def _with_causes(run: Run, segments: Sequence[SegmentMetrics]) -> tuple[SegmentM
 
 
 def _no_steady_state(count: int, window: int, last: int) -> str:
-    """Return the warning if so many records, the first of `window` steps, show none; the last excluded step."""
+    """Return the warning if so many records, the first of `window` steps, show none; the last
+    excluded step.
+    """
     if count == 1:
         mean = f" (the mean of {window} steps)" if window > 1 else ""
         return f"only one record{mean}: it may include warm-up"
@@ -475,6 +503,7 @@ def _segment_warnings(segments: tuple[SegmentMetrics, ...]) -> list[str]:
 
 
 def _final_loss(run: Run) -> float | None:
-    """Return the mean of the last losses: more than the last quarter of a short run is of its fall."""
+    """Return the mean of the last losses: more than the last quarter of a short run is of its fall.
+    """
     losses = [loss for loss in run.loss_values if loss is not None]
     return stats.mean(losses[-min(FINAL_LOSSES, max(len(losses) // 4, 1)) :]) if losses else None

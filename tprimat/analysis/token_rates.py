@@ -1,4 +1,5 @@
-"""The tokens of a step, and what gives tokens/s/GPU for a mean step time, or why either is unknown."""
+"""The tokens of a step, and what gives tokens/s/GPU for a mean step time, or why either is unknown.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ RATE_TOLERANCE = 0.05
 """How far the tokens/s that a source printed may lie from batch × sequence / step time."""
 
 ROUNDED = 0.01
-"""How far the tokens of steps may lie apart that a log states by rounded rates and times of equal steps."""
+"""How far the tokens of steps may lie apart that a log states by rounded rates and times of equal
+steps.
+"""
 
 WITHHELD = "no throughput"
 """How a warning begins that says why a rate is withheld."""
@@ -19,7 +22,8 @@ WITHHELD = "no throughput"
 def of(
     run: Run, logged: float | None = None
 ) -> tuple[float | None, Callable[[float], float | None], list[str]]:
-    """Return the tokens of a step, what gives tokens/s/GPU for a mean step time, s, and why either is unknown.
+    """Return the tokens of a step, what gives tokens/s/GPU for a mean step time, s, and why either
+    is unknown.
 
     logged: the mean tokens of a step, of a run whose steps differ in them.
     """
@@ -31,7 +35,9 @@ def of(
 
 
 def logged(run: Run, indices: Sequence[int]) -> list[float]:
-    """Return the tokens that the log states for these records, if no batch says them; empty if any is unknown."""
+    """Return the tokens that the log states for these records, if no batch says them; empty if any
+    is unknown.
+    """
     logged = run.native_metrics.get("tokens_per_step")
     if run.tokens_per_step is not None or logged is None:
         return []
@@ -55,7 +61,8 @@ def _tokens_per_step(run: Run) -> tuple[int | None, list[str]]:
     printed = run.native_metrics.get("tokens_per_second")
     all_after_first = [time for time in run.step_times[1:] if time is not None]
     if isinstance(printed, (int, float)) and all_after_first:
-        # Older results print a rate over all steps after the first, so that is what it is compared with.
+        # Older results print a rate over all steps after the first, so that is what it is compared
+        # with.
         stated = tokens * len(all_after_first) / sum(all_after_first)
         # Fewer tokens are printed if padding isn't counted.
         if printed / stated - 1 > RATE_TOLERANCE:

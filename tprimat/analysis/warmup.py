@@ -13,21 +13,30 @@ if TYPE_CHECKING:
     from tprimat.analysis.stats import Values
 
 MINIMUM_RECORDS = 10
-"""Fewer records show no warm-up: of the first ten steps of a run that warms up for eight, no rule finds it."""
+"""Fewer records show no warm-up: of the first ten steps of a run that warms up for eight, no rule
+finds it.
+"""
 
 WARM_UP_SHARE, SHORTEST_LIMIT, LONGEST_WARM_UP = 0.4, 20, 80
-"""A slow start of up to two fifths of the records is warm-up, but of 80 at most; or of 20, or of LEAST_SHARE of a long
-run. What is too long for that is long enough for a change point: 20 records and LEAST_SHARE."""
+"""A slow start of up to two fifths of the records is warm-up, but of 80 at most; or of 20, or of
+LEAST_SHARE of a long run. What is too long for that is long enough for a change point: 20 records
+and LEAST_SHARE.
+"""
 
 LEVEL_SIGMAS = 1.0
-"""How far above the level of the rest the running median may lie if records belong to it. With less, noise is cut;
-with more, the end of a slow start that fades stays."""
+"""How far above the level of the rest the running median may lie if records belong to it. With
+less, noise is cut; with more, the end of a slow start that fades stays.
+"""
 
 DISTURBED = 0.35
-"""Share of the next LEAST_RECORDS before a cut that may be slow if the slow start is over: disturbances."""
+"""Share of the next LEAST_RECORDS before a cut that may be slow if the slow start is over:
+disturbances.
+"""
 
 PAUSE_SIGMAS, PAUSE_QUANTILE = 15.0, 0.9
-"""How far above its median, and above how many of its values, a record of the rest is one of a pause."""
+"""How far above its median, and above how many of its values, a record of the rest is one of a
+pause.
+"""
 
 UNSETTLED_SIGMAS, UNSETTLED_FRACTION = 2.5, 0.03
 """How far above its end the middle of a run may lie: the larger of the two."""
@@ -39,16 +48,22 @@ LEAST_END = 5
 """Records that tell the level at the end of a run, or a tenth of a longer one."""
 
 LEAST_STARTED, FAST_FRACTION, FAST_SIGMAS = 3, 0.02, 4.0
-"""Fewest records of which the first is told as fast, and how far below the others it lies: the larger of the two."""
+"""Fewest records of which the first is told as fast, and how far below the others it lies: the
+larger of the two.
+"""
 
 EARLY, START_UP = 5, 10.0
-"""Among the first so many records, one that takes so many times as long as any after it belongs to the start-up: 5.4 s
-at step 3, which compiles again, before steps of 0.15 s. A pause that comes again doesn't."""
+"""Among the first so many records, one that takes so many times as long as any after it belongs to
+the start-up: 5.4 s at step 3, which compiles again, before steps of 0.15 s. A pause that comes
+again doesn't.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
 class SteadyState:
-    """The index of the first steady value, the median of the steady ones, and their robust standard deviation."""
+    """The index of the first steady value, the median of the steady ones, and their robust standard
+    deviation.
+    """
 
     start: int
     reference: float
@@ -56,10 +71,12 @@ class SteadyState:
 
 
 def detect_warmup(values: Sequence[float] | Values) -> SteadyState | None:
-    """Find the slow start of a series; None if there are too few values, or if it isn't over by the middle.
+    """Find the slow start of a series; None if there are too few values, or if it isn't over by the
+    middle.
 
-    The cut is the one at or before the middle that minimizes variance / kept count (MSER) on a running median of
-    three. What is no slower than the rest is taken back: neither noise nor a faster part is warm-up.
+    The cut is the one at or before the middle that minimizes variance / kept count (MSER) on a
+    running median of three. What is no slower than the rest is taken back: neither noise nor a
+    faster part is warm-up.
     """
     import numpy as np
 
@@ -79,10 +96,12 @@ def _slow_start(series: Values, smooth: Values, last: int) -> SteadyState:
     slow = smooth[: cut + 1] > reference + LEVEL_SIGMAS * sigma
     counts, places = np.concatenate([[0], np.cumsum(slow[:cut])]), np.arange(cut)
     ends = np.minimum(places + LEAST_RECORDS, cut)
-    # The slow start is over with two records at the level of the rest, and with most of those that follow.
+    # The slow start is over with two records at the level of the rest, and with most of those that
+    # follow.
     over = ~slow[:cut] & ~slow[1:] & (counts[ends] - counts[places] <= DISTURBED * (ends - places))
     start = int(np.argmax(over)) if over.any() else cut
-    # With an evaluation in every third record, 7.5 s before a median of 7.4 s and a mean of 14 s is no slow start.
+    # With an evaluation in every third record, 7.5 s before a median of 7.4 s and a mean of 14 s is
+    # no slow start.
     usual = np.sort(series[start:])[: int(PAUSE_QUANTILE * len(series[start:]))]
     if not start or np.mean(series[:start]) < np.mean(usual):
         start = int(starts_fast(series))
@@ -95,17 +114,20 @@ def _slow_start(series: Values, smooth: Values, last: int) -> SteadyState:
 def first_steady_index(values: Sequence[float] | Values, longest: int | None = None) -> int | None:
     """Return the index of the first value after the warm-up; None if the series never gets over it.
 
-    If more is slow than a warm-up takes, it is a segment of its own, so the warm-up is looked for in it.
+    If more is slow than a warm-up takes, it is a segment of its own, so the warm-up is looked for
+    in it.
 
     Args:
         values: shape (records,), in order of time.
-        longest: how many records a warm-up may take: longest_warm_up() by default, and that of the whole run in a part.
+        longest: how many records a warm-up may take: longest_warm_up() by default, and that of the
+            whole run in a part.
     """
     import numpy as np
 
     series, longest = np.asarray(values, dtype=np.float64), longest or longest_warm_up(len(values))
     if len(series) > MINIMUM_RECORDS and alternates(series):
-        # Means of two show a slow start that the alternation hides. As many fast records stay as slow ones.
+        # Means of two show a slow start that the alternation hides. As many fast records stay as
+        # slow ones.
         start = first_steady_index((series[:-1] + series[1:]) / 2, longest)
         return None if start is None else start + (len(series) - start) % 2
     state = detect_warmup(series)
@@ -123,7 +145,8 @@ def first_steady_index(values: Sequence[float] | Values, longest: int | None = N
 
 
 def starts_fast(values: Sequence[float] | Values) -> bool:
-    """Return whether the first record lies far below all others: 1.7 s before 15 s, where a clock starts late.
+    """Return whether the first record lies far below all others: 1.7 s before 15 s, where a clock
+    starts late.
 
     Of a faster part, the other records lie nearer to the first one than to the rest.
     """
@@ -146,7 +169,9 @@ def longest_warm_up(count: int) -> int:
 
 
 def _running_median(series: Values) -> Values:
-    """Return the median of each value and its neighbors; the first value as it is, the last as the one before."""
+    """Return the median of each value and its neighbors; the first value as it is, the last as the
+    one before.
+    """
     import numpy as np
 
     inner = np.median(np.stack([series[:-2], series[1:-1], series[2:]]), axis=0)
@@ -158,7 +183,8 @@ def _least_variance(smooth: Values, last: int) -> int:
     import numpy as np
 
     rest = smooth[last:]
-    # A pause of several records behind `last` says nothing of the cut, and would hide every slow start.
+    # A pause of several records behind `last` says nothing of the cut, and would hide every slow
+    # start.
     most = max(
         median(rest) + PAUSE_SIGMAS * robust_sigma(rest), float(np.quantile(rest, PAUSE_QUANTILE))
     )

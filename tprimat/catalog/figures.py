@@ -1,7 +1,8 @@
-"""Training figures as others publish them: tables in Markdown, CSV or plain text, and Megatron-Bridge's cards.
+"""Training figures as others publish them: tables in Markdown, CSV or plain text, and
+Megatron-Bridge's cards.
 
-Columns are recognized by their headings. What a row leaves out is taken from its note and from the text above the
-table: the model, the GPU.
+Columns are recognized by their headings. What a row leaves out is taken from its note and from the
+text above the table: the model, the GPU.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Figure:
         fault: why the row can't be read; empty if it can.
         ratio: between two GPUs of the table, for a row that compares them.
         sample_tokens: mean length of a sample, if shorter than the sequence.
-        flops_per_parameter: what its TFLOP/s counts by its own words: 8 with recomputed activations.
+        flops_per_parameter: what its TFLOP/s counts by its own words: 8 with recomputed
+            activations.
         days, target_tokens, target_gpus: a claim: how long so many tokens take on so many GPUs.
     """
 
@@ -133,7 +135,9 @@ LARGEST_FIGURE = 1e18
 """Far above the tokens of any training, 10¹⁴ so far; one over it far below any time in s."""
 LONGEST_HEADING = 100
 LOWEST_LEVEL = 9
-"""Characters of a line above a table that says what the table is about; level of a line without heading signs."""
+"""Characters of a line above a table that says what the table is about; level of a line without
+heading signs.
+"""
 
 _SPEEDS = (
     "tokens_per_second_per_gpu",
@@ -146,7 +150,9 @@ _SPEEDS = (
 
 
 def figures(text: str, name: str = "") -> list[Figure]:
-    """Return the rows of a file that have a figure of speed, or can't be read; none if it has no table of them."""
+    """Return the rows of a file that have a figure of speed, or can't be read; none if it has no
+    table of them.
+    """
     header = text.lstrip("\ufeff").partition("\n")[0]
     if re.search(r"^items:", text, re.MULTILINE):
         found = _card(text.splitlines())
@@ -165,7 +171,9 @@ def figures(text: str, name: str = "") -> list[Figure]:
 
 @functools.lru_cache(maxsize=1024)
 def _candidates(name: str) -> tuple[Gpu, ...]:
-    """Return the GPUs that a name may mean: a row's key, a device's name, or a system's, such as DGX-H100."""
+    """Return the GPUs that a name may mean: a row's key, a device's name, or a system's, such as
+    DGX-H100.
+    """
     words = {word.rstrip("X") for word in re.split(r"[^A-Z0-9]+", name.upper())} - {""}
     keys = tuple(gpu for gpu in gpus.gpus() if gpu.key == name)
     alike = (
@@ -206,7 +214,9 @@ def _columns(cells: Sequence[str]) -> dict[int, str]:
 
 
 def _number(text: str) -> float:
-    """Return a printed number; 0, as if it were missing, for one that no training has, which can't be computed with."""
+    """Return a printed number; 0, as if it were missing, for one that no training has, which can't
+    be computed with.
+    """
     value = float(text.replace(",", ""))
     return value if 1 / LARGEST_FIGURE <= value <= LARGEST_FIGURE else 0.0
 
@@ -228,7 +238,9 @@ def _value(field: str, cell: str, heading: str) -> Any:
 def _figure(
     line: int, table: int, cells: Iterable[tuple[str, str, str]], context: Mapping[str, Any]
 ) -> Figure:
-    """Return a row from its fields, headings and cells, its note, and what the text above the table says."""
+    """Return a row from its fields, headings and cells, its note, and what the text above the table
+    says.
+    """
     fields: dict[str, Any] = {}
     for field, heading, cell in cells:
         if (value := _value(field, cell, heading)) not in (None, ""):
@@ -252,7 +264,9 @@ def _figure(
 def _block(
     rows: Sequence[tuple[int, Sequence[str]]], table: int, context: Mapping[str, Any]
 ) -> Iterator[Figure]:
-    """Yield the rows of a table, whose first one has the headings; or, if those are GPUs, its columns."""
+    """Yield the rows of a table, whose first one has the headings; or, if those are GPUs, its
+    columns.
+    """
     (first, header), *others = rows
     columns = _columns(header)
     if len(columns) < 2 and sum(bool(_candidates(cell)) for cell in header[1:]) > 1:
@@ -278,7 +292,9 @@ def _block(
 
 
 def _tables(lines: Sequence[str]) -> Iterator[Figure]:
-    """Yield the rows of tables in Markdown, and of those in plain text with columns two spaces apart."""
+    """Yield the rows of tables in Markdown, and of those in plain text with columns two spaces
+    apart.
+    """
     said: dict[str, tuple[int, Any]] = {}
     rows: list[tuple[int, Sequence[str]]] = []
     table = 0
@@ -323,7 +339,9 @@ _METRICS = {
 
 
 def _card(lines: Sequence[str]) -> Iterator[Figure]:
-    """Yield the metrics of a model verification card: of items by GPU, each with its status, command and result."""
+    """Yield the metrics of a model verification card: of items by GPU, each with its status,
+    command and result.
+    """
     path: list[tuple[int, str]] = []
     fields: dict[str, Any] = {}
     model, text, start = "", "", 0

@@ -47,7 +47,9 @@ _LACKS = {
 """The precisions that an architecture has no matrix units for."""
 
 OWN_FP8 = ("gfx940", "gfx941", "gfx942")
-"""CDNA 3: its fp8 is not the Open Compute Project's (torch names it float8_e4m3fnuz), and it has no MXFP8."""
+"""CDNA 3: its fp8 is not the Open Compute Project's (torch names it float8_e4m3fnuz), and it has no
+MXFP8.
+"""
 
 _COMPUTED_IN = {"fp4": "fp8", "fp8": "bf16", "bf16": "fp32", "tf32": "fp32"}
 """The next wider precision, in which one is computed that a GPU lacks."""
@@ -92,7 +94,8 @@ throughput; AMD CDNA white papers. Of RDNA torch counts units in pairs."""
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Gpu:
-    """A GPU as its maker describes it; of MI250 and MI250X also the single die, which is one device.
+    """A GPU as its maker describes it; of MI250 and MI250X also the single die, which is one
+    device.
 
     Attributes:
         architecture: sm_90, gfx942, …
@@ -107,9 +110,12 @@ class Gpu:
         link_gb_per_s: to the other GPUs, GB/s of both directions.
         fp32_tflops, …: dense peaks; None for a precision that the GPU lacks, or that nobody states.
         sustained_bf16_tflops: the highest that a matrix product was seen to sustain; None
-            if nobody measured it (https://github.com/stas00/ml-engineering, 2026-08-22, or the row's source).
-        clock_mhz, flops_per_clock: from which bf16 (MI100, V100, T4: fp16) follows, per compute unit.
-        highest_clock_mhz: of a card that its power lets run faster than at the clock of its data sheet.
+            if nobody measured it (https://github.com/stas00/ml-engineering, 2026-08-22, or the
+            row's source).
+        clock_mhz, flops_per_clock: from which bf16 (MI100, V100, T4: fp16) follows, per compute
+            unit.
+        highest_clock_mhz: of a card that its power lets run faster than at the clock of its data
+            sheet.
         evidence: words that the module's head explains, joined by +.
     """
 
@@ -142,7 +148,9 @@ class Gpu:
     source: str
 
     def peak_tflops(self, precision: str | None) -> float | None:
-        """Return the dense peak, TFLOP/s, of a name of PRECISIONS, mxfp8, mxfp4 or nvfp4; None for no value."""
+        """Return the dense peak, TFLOP/s, of a name of PRECISIONS, mxfp8, mxfp4 or nvfp4; None for
+        no value.
+        """
         name = _COUNTED_AS.get(precision or "", precision)
         return getattr(self, f"{name}_tflops") if name in PRECISIONS else None
 
@@ -151,7 +159,9 @@ class Gpu:
         return _COUNTED_AS.get(precision or "", precision) in _LACKS.get(self.architecture, ())
 
     def computes_in(self, precision: str | None) -> str | None:
-        """Return what the matrix products of a precision are computed in: itself, or a wider one if it is lacking."""
+        """Return what the matrix products of a precision are computed in: itself, or a wider one if
+        it is lacking.
+        """
         name = _COUNTED_AS.get(precision or "", precision)
         while name in _LACKS.get(self.architecture, ()):
             name = _COMPUTED_IN[name]
@@ -167,7 +177,9 @@ class Gpu:
         )
 
     def ceiling_tflops(self, precision: str | None) -> float | None:
-        """Return what no product can exceed: the dense peak at the maximum clock; None if there is no value."""
+        """Return what no product can exceed: the dense peak at the maximum clock; None if there is
+        no value.
+        """
         peak = self.peak_tflops(self.computes_in(precision))
         return peak and peak * self.boost
 
@@ -205,7 +217,9 @@ def gpus() -> tuple[Gpu, ...]:
 
 
 def read_table(name: str, row: type[_Row]) -> tuple[_Row, ...]:
-    """Return the rows of a CSV file beside this one whose columns are fields of `row`; an empty cell is a default."""
+    """Return the rows of a CSV file beside this one whose columns are fields of `row`; an empty
+    cell is a default.
+    """
     return read_rows(
         importlib.resources.files("tprimat.catalog").joinpath(name).read_text(encoding="utf-8"), row
     )
@@ -277,7 +291,8 @@ def match(info: GpuInfo) -> Match:
 def short_name(device_name: str | None) -> str:
     """Return a device's name for the labels of tables and plots: never empty, and short.
 
-    Names of the table become its short names (H100, H100 PCIe, MI300X); others lose what says nothing.
+    Names of the table become its short names (H100, H100 PCIe, MI300X); others lose what says
+    nothing.
     """
     if not device_name or not device_name.strip():
         return "unknown"
@@ -291,7 +306,9 @@ def short_name(device_name: str | None) -> str:
 
 
 def suggested(name: str) -> str:
-    """Return advice on an unknown name: the GPU that is likely meant, the nearest ones, or to set the peak."""
+    """Return advice on an unknown name: the GPU that is likely meant, the nearest ones, or to set
+    the peak.
+    """
     known, bare = list(dict.fromkeys(gpu.short_name for gpu in gpus())), _bare(name)
     if _named(bare) or _UNRATED.fullmatch(bare):
         return ""
@@ -301,7 +318,9 @@ def suggested(name: str) -> str:
 
 
 def is_error(device_name: str) -> bool:
-    """Return whether what stands for a device's name is an error text of the tool that was to print it."""
+    """Return whether what stands for a device's name is an error text of the tool that was to print
+    it.
+    """
     return _ERROR.search(device_name) is not None
 
 
@@ -311,7 +330,9 @@ def denies(device_name: str, stack: str | None) -> bool:
 
 
 def vendor(device_name: str) -> str | None:
-    """Return AMD or NVIDIA if one of its brands, or a GPU of the table, is part of a name; else None."""
+    """Return AMD or NVIDIA if one of its brands, or a GPU of the table, is part of a name; else
+    None.
+    """
     name = device_name.lower()
     if row := next((gpu for gpu in gpus() if gpu.short_name == short_name(device_name)), None):
         return row.vendor
@@ -323,7 +344,8 @@ def vendor(device_name: str) -> str | None:
 
 
 def amd_gpus_by_memory(total_gib: float) -> list[Gpu]:
-    """Return the rows of AMD's data-center GPUs that show this much memory, for logs with a total and no name.
+    """Return the rows of AMD's data-center GPUs that show this much memory, for logs with a total
+    and no name.
 
     AMD's drivers show all but some 20 MiB, so that the classes lie far apart.
     """
@@ -337,7 +359,9 @@ def _amd_devices() -> list[Gpu]:
 
 
 def cores(architecture: str | None, compute_units: int | None) -> int | None:
-    """Return CUDA cores or stream processors of a device, or None if its architecture isn't known here."""
+    """Return CUDA cores or stream processors of a device, or None if its architecture isn't known
+    here.
+    """
     per_unit = _CORES_PER_UNIT.get(_plain_architecture(architecture) or "")
     return None if per_unit is None or compute_units is None else per_unit * compute_units
 
@@ -350,7 +374,9 @@ def _named(name: str) -> list[Gpu]:
 
 
 def is_called(gpu: Gpu, name: str) -> bool:
-    """Return whether a row's key, title or short name has the letters and digits of a name: H100 SXM of H100-SXM."""
+    """Return whether a row's key, title or short name has the letters and digits of a name: H100
+    SXM of H100-SXM.
+    """
     return letters_and_digits(name) in map(letters_and_digits, (gpu.key, gpu.title, gpu.short_name))
 
 
@@ -421,7 +447,8 @@ def _objections(gpu: Gpu, info: GpuInfo) -> list[str]:
 def _twins(gpu: Gpu) -> list[Gpu]:
     """Return the rows that differ from one only in the clock (MI350X and MI355X).
 
-    NVIDIA's have none: torch states their maximum clock, the table the one that the data sheet's peak follows from.
+    NVIDIA's have none: torch states their maximum clock, the table the one that the data sheet's
+    peak follows from.
     """
     shape = operator.attrgetter("vendor", "architecture", "compute_units", "memory_gb")
     alike = [other for other in gpus() if gpu.vendor == "AMD" and shape(other) == shape(gpu)]

@@ -1,7 +1,7 @@
 """Which part of a step GPU work belongs to: by the host code that launched it, and by its name.
 
-kernels.csv holds the patterns; the first that fits decides. Kernels of two vendors share no word in their
-names, but the same PyTorch operators launch them: so operators come first and names second.
+kernels.csv holds the patterns; the first that fits decides. Kernels of two vendors share no word in
+their names, but the same PyTorch operators launch them: so operators come first and names second.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ class _Rule:
     """A row of kernels.csv.
 
     Attributes:
-        matched_on: `scope`: any operator or annotation around the launch; `python`: any Python function around it;
-            `operator`: the operators around it, innermost first; `kernel`: the kernel's name; `module`: as `python`,
-            if nothing else fits; `data`, `waiting`: what the host does while the GPU is idle.
+        matched_on: `scope`: any operator or annotation around the launch; `python`: any Python
+            function around it; `operator`: the operators around it, innermost first; `kernel`: the
+            kernel's name; `module`: as `python`, if nothing else fits; `data`, `waiting`: what the
+            host does while the GPU is idle.
         pattern: a regular expression; case doesn't matter.
     """
 
@@ -43,7 +44,9 @@ _COLLECTIVES = (
     ("send_receive", r"send|recv"),
     ("reduce", r"(?<![a-z])_?reduce(?![a-z])"),
 )
-"""Kinds of collectives, by how kernels, operators and NCCL's own records spell them; the first that fits."""
+"""Kinds of collectives, by how kernels, operators and NCCL's own records spell them; the first that
+fits.
+"""
 
 _COLLECTIVE_KERNEL = re.compile(
     r"nccl|rccl|multimem_|cross_device_reduce|(one|two)_shot_all_reduce|deep_ep::|nvshmem|mscclpp|userbuffers_",
@@ -60,13 +63,17 @@ _COPY = re.compile(r"^aten::(copy_|_to_copy)$")
 
 
 def is_python(range_name: str) -> bool:
-    """Return whether a range of the host is a Python function rather than an operator or an annotation."""
+    """Return whether a range of the host is a Python function rather than an operator or an
+    annotation.
+    """
     return _PYTHON.search(range_name) is not None
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def python_matters(function: str) -> bool:
-    """Return whether a Python function tells anything about the work that it launches, or the data that it loads."""
+    """Return whether a Python function tells anything about the work that it launches, or the data
+    that it loads.
+    """
     return any(_part(kind, function) for kind in ("python", "module", "data"))
 
 
@@ -85,7 +92,8 @@ def is_backward(range_name: str) -> bool:
 def steps_optimizer(range_name: str) -> bool:
     """Return whether a range of the host is a whole step of an optimizer.
 
-    It contains the forward and backward pass if the optimizer calls them in a closure, as with Lightning.
+    It contains the forward and backward pass if the optimizer calls them in a closure, as with
+    Lightning.
     """
     return range_name.startswith("Optimizer.step#") or (
         is_python(range_name) and _part("python", range_name) == "optimizer"
@@ -136,7 +144,9 @@ def part_of(
 
 @functools.lru_cache(maxsize=1 << 14)
 def phase_of(ranges: tuple[str, ...]) -> Phase | None:
-    """Return whether work launched within these ranges is of the forward pass, the backward pass or the optimizer."""
+    """Return whether work launched within these ranges is of the forward pass, the backward pass or
+    the optimizer.
+    """
     operators = [each for each in ranges if not is_python(each)]
     if any(_part("scope", each) == "optimizer" for each in operators) or any(
         _part("python", each) == "optimizer" for each in ranges if is_python(each)

@@ -1,6 +1,8 @@
-"""Weights and products of each kind of layer of a model: what its parameters and its FLOPs follow from.
+"""Weights and products of each kind of layer of a model: what its parameters and its FLOPs follow
+from.
 
-With hidden size h, n_q query and n_kv key/value heads of size d, feed-forward width f, m = 3 matrices (2 without gate):
+With hidden size h, n_q query and n_kv key/value heads of size d, feed-forward width f, m = 3
+matrices (2 without gate):
 
     attention, *   2 h d (n_q + n_kv), and h d n_q for an output gate
     latent (MLA)   the projections of its compressions instead
@@ -10,8 +12,8 @@ With hidden size h, n_q query and n_kv key/value heads of size d, feed-forward w
     Mamba-2, M     h (2 n d + 2 g s + n) + n d h, with n heads of size d, g groups, state s
     gated delta, G h (2 n d + 2 g s + 2 n) + n d h, with n value heads of size d, g key heads of size s
 
-Not counted: norms, biases, convolutions of a few taps, positions.
-Sources: Megatron-LM num_floating_point_operations and its mamba and gated-delta parts; the papers of each kind.
+Not counted: norms, biases, convolutions of a few taps, positions. Sources: Megatron-LM
+num_floating_point_operations and its mamba and gated-delta parts; the papers of each kind.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from collections.abc import Callable
 from tprimat.results.run import ModelConfig
 
 KINDS = frozenset("*-EMG")
-"""Letters of a layer pattern, in the order of the table above; those of Megatron's hybrid patterns, which have no F."""
+"""Letters of a layer pattern, in the order of the table above; those of Megatron's hybrid patterns,
+which have no F.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +39,8 @@ class Layers:
         count: how many.
         weights: parameters of one.
         active: multiply-adds of its weights for one token.
-        attended: sizes of query/key and value, of all heads together, that meet each token in its context; 0 without.
+        attended: sizes of query/key and value, of all heads together, that meet each token in its
+            context; 0 without.
         state: multiply-adds of a recurrent state for one token.
     """
 
@@ -47,7 +52,9 @@ class Layers:
 
 
 def layers(shape: ModelConfig) -> dict[str, Layers] | None:
-    """Return the layers of the decoder by kind, a letter of KINDS; None if a part that they need is unknown."""
+    """Return the layers of the decoder by kind, a letter of KINDS; None if a part that they need is
+    unknown.
+    """
     counts = _counts(shape)
     if counts is None or shape.hidden_size is None:
         return None
@@ -124,7 +131,9 @@ def _global_attention(shape: ModelConfig, hidden: int) -> Layers:
 
 
 def _latent_attention(shape: ModelConfig, hidden: int, heads: int, size: int, rank: int) -> Layers:
-    """Return a layer of latent attention; `size` is the part of a query or key head without rotary embedding."""
+    """Return a layer of latent attention; `size` is the part of a query or key head without rotary
+    embedding.
+    """
     rotary, value = _sizes(shape, "rope_head_dim", "value_head_dim")
     query = heads * (size + rotary)
     queries = (
@@ -176,7 +185,8 @@ _OF_KIND: dict[str, Callable[[ModelConfig, int], Layers]] = {
     "F": _global_attention,
     "-": _dense,
     "E": _experts,
-    # Per value of the state: Megatron-LM counts 7 FLOPs of a scan, and 4 products of the delta rule.
+    # Per value of the state: Megatron-LM counts 7 FLOPs of a scan, and 4 products of the delta
+    # rule.
     "M": functools.partial(_recurrent, gates=1, products=3.5),
     "G": functools.partial(_recurrent, gates=2, products=4.0),
 }

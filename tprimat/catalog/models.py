@@ -1,4 +1,6 @@
-"""The models whose shapes are known: a row of models.csv each, and the settings of those that benchmark.py trains."""
+"""The models whose shapes are known: a row of models.csv each, and the settings of those that
+benchmark.py trains.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ class Model:
 
     Attributes:
         name: what a user types, and the last part of a result's name.
-        other_names: of the full-size model, with blanks between, words and numbers apart by hyphens; see `recognize`.
+        other_names: of the full-size model, with blanks between, words and numbers apart by
+            hyphens; see `recognize`.
         shape: the full-size model.
         learned_positions: rows of a table of positions that is trained.
         tower_parameters: parameters of image and audio encoders, not in the shape.
@@ -45,12 +48,16 @@ class Model:
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """Names of the full-size model; its own is one unless it is a family's, which means this model to us alone."""
+        """Names of the full-size model; its own is one unless it is a family's, which means this
+        model to us alone.
+        """
         return (*(() if self.name in _TRAINED else (self.name,)), *self.other_names.split())
 
     @property
     def parameters(self) -> int:
-        """Its parameters, as published to the last one, else those of its matrices; 0 if its shape has no formula."""
+        """Its parameters, as published to the last one, else those of its matrices; 0 if its shape
+        has no formula.
+        """
         tables = self.learned_positions * (self.shape.hidden_size or 0)
         return self.shape.num_parameters or (layers.parameters(self.shape) or -tables) + tables
 
@@ -84,7 +91,9 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str | None) -> Model | None:
-    """Return the row of a name in a result, or None; an alias with nothing beside it is such a name, too."""
+    """Return the row of a name in a result, or None; an alias with nothing beside it is such a
+    name, too.
+    """
     lowered = (name or "").lower()
     row = next((model for model in models() if model.name == lowered), None)
     return row or next(
@@ -98,7 +107,9 @@ def named(name: str | None) -> Model | None:
 
 
 def by_name(name: str) -> Model:
-    """Return the row of a model to train, by what a user typed. Raises UsageError for one that no row has."""
+    """Return the row of a model to train, by what a user typed. Raises UsageError for one that no
+    row has.
+    """
     if (model := find(name.lower())) is not None and model.name in _TRAINED:
         return model
     hint = suggested(name, names(), f"choose from {', '.join(names())}")
@@ -106,13 +117,16 @@ def by_name(name: str) -> Model:
 
 
 def trained_name(text: str) -> str:
-    """Return the name of the model that a user typed, such as llama for Llama-3.1-8B; else the text in lower case."""
+    """Return the name of the model that a user typed, such as llama for Llama-3.1-8B; else the text
+    in lower case.
+    """
     row = find(text.strip())
     return row.name if row else text.strip().lower()
 
 
 def suggested(name: str, known: Sequence[str], otherwise: str) -> str:
-    """Return which of the known names may be meant by one that isn't known; another text if none may be.
+    """Return which of the known names may be meant by one that isn't known; another text if none
+    may be.
 
     Those that begin with it come first: by llama2 llama-2-7b, llama-2-13b or llama-2-70b is meant.
     """
@@ -135,17 +149,21 @@ def advice(name: str) -> str:
 
 
 def of_family(name: str | None) -> tuple[str, ...]:
-    """Return the models of a family such as llama, the one that is trained here first; none for another name."""
+    """Return the models of a family such as llama, the one that is trained here first; none for
+    another name.
+    """
     own = next((model for model in trained() if model.name == (name or "").lower()), None)
     others = (model.name for model in models() if own and model.name.startswith(f"{own.name}-"))
     return (own.aliases[0], *others) if own else ()
 
 
 def recognize(text: str) -> Model | None:
-    """Return the model that a foreign name, such as an experiment's, means by its longest alias; or None.
+    """Return the model that a foreign name, such as an experiment's, means by its longest alias; or
+    None.
 
-    Case and the signs between words and numbers don't count, nor does the point of a version: llama-3.1-8b is
-    Llama31_8B and, as NeMo's class, Llama31Config8B. One with another size, version or number of layers means none.
+    Case and the signs between words and numbers don't count, nor does the point of a version:
+    llama-3.1-8b is Llama31_8B and, as NeMo's class, Llama31Config8B. One with another size, version
+    or number of layers means none.
     """
     lowered = text.lower().replace("config", "-")
     for pattern, model in _patterns():
@@ -164,7 +182,9 @@ def recognize(text: str) -> Model | None:
 
 _VERSION = re.compile(r"[._]\d(?![a-z0-9])")
 _PART = re.compile(r"debug_?model|(?<![a-z0-9])(\d{1,4})[ _-]?layers?(?![a-z])")
-"""The end of another version's name, as in kimi_k2_5; what names a model with only some of the layers."""
+"""The end of another version's name, as in kimi_k2_5; what names a model with only some of the
+layers.
+"""
 
 
 @functools.cache
@@ -197,7 +217,9 @@ _SIZE = re.compile(r"(?:^|[\s_/-])(\d{1,4}(?:\.\d{1,3})?)(b|m)(\d?)(?![a-z0-9])"
 
 
 def denies(name: str | None, shape: ModelConfig) -> bool:
-    """Return whether a shape is known not to be that of the model that a name means, or of the size that it says."""
+    """Return whether a shape is known not to be that of the model that a name means, or of the size
+    that it says.
+    """
     row = named(name)
     count = parameters(shape)
     meant = stated_size(name or "") if row is None else row.parameters
@@ -225,7 +247,9 @@ def stated_size(text: str) -> float | None:
 
 
 def parameters(shape: ModelConfig) -> int | None:
-    """Return the parameters of a shape: as stated, else those of its matrices; None if its parts are unknown."""
+    """Return the parameters of a shape: as stated, else those of its matrices; None if its parts
+    are unknown.
+    """
     return shape.num_parameters or layers.parameters(shape)
 
 
@@ -242,7 +266,9 @@ _REST = tuple(
     for name in SHAPE
     if name not in (*_STATED, *_KINDS, "vocab_size", "sliding_window", "full_attention_layers")
 )
-"""Parts that a source has to state, parts of other kinds of layers, and parts that it may leave out."""
+"""Parts that a source has to state, parts of other kinds of layers, and parts that it may leave
+out.
+"""
 
 
 def with_shape(config: ModelConfig) -> Model | None:
@@ -265,8 +291,8 @@ def with_shape(config: ModelConfig) -> Model | None:
             None in (pair := (getattr(config, name), getattr(shape, name))) or pair[0] == pair[1]
             for name in _REST
         )
-        # Llama 3.1 8B and Mistral 7B differ in the vocabulary alone. Megatron pads it, so a little more than the
-        # row's is the same model.
+        # Llama 3.1 8B and Mistral 7B differ in the vocabulary alone. Megatron pads it, so a little
+        # more than the row's is the same model.
         if (
             same
             and config.vocab_size

@@ -44,11 +44,13 @@ class Price:
 def parse(
     arguments: Sequence[str], names: Sequence[str], known: Mapping[str, str] | None = None
 ) -> tuple[dict[str, Price], list[str]]:
-    """Return the prices of systems by name, from what was typed after --cost, and the names that match no system.
+    """Return the prices of systems by name, from what was typed after --cost, and the names that
+    match no system.
 
     Args:
-        arguments: one price for each name, in their order; or NAME=PRICE for all systems that a part of a name fits. A
-            price is 2.95, or a range 2.20:3.10. Commas separate too, where they don't belong to a name.
+        arguments: one price for each name, in their order; or NAME=PRICE for all systems that a
+            part of a name fits. A price is 2.95, or a range 2.20:3.10. Commas separate too, where
+            they don't belong to a name.
         names: systems, in the order of their files.
         known: by name, all that is known of a system; what a user may call it by if no name fits.
 
@@ -95,7 +97,9 @@ def parse(
 
 
 def _parted(argument: str) -> Iterator[str]:
-    """Yield the words of an argument: `micro-batch 8, eager=2` is one, `H100=2,B200=3` and `2,3` are two each."""
+    """Yield the words of an argument: `micro-batch 8, eager=2` is one, `H100=2,B200=3` and `2,3`
+    are two each.
+    """
     word = ""
     for part in argument.split(","):
         word += f",{part}" if word else part
@@ -118,7 +122,9 @@ def is_price(word: str) -> bool:
 def fitting_names(
     name: str, names: Sequence[str], known: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Return the systems that a part of a name means: whole names, else names, else by all that is known of them."""
+    """Return the systems that a part of a name means: whole names, else names, else by all that is
+    known of them.
+    """
     whole = [each for each in names if _letters(each) == _letters(name)]
     return whole or _fitting(name, {each: each for each in names}) or _fitting(name, known or {})
 
@@ -137,7 +143,8 @@ def _fitting(name: str, texts: Mapping[str, str]) -> list[str]:
 
 
 def _words(text: str) -> str:
-    """Return lower-case words with a space on either side; 8×H100 is two, micro-batch 2 is micro2."""
+    """Return lower-case words with a space on either side; 8×H100 is two, micro-batch 2 is micro2.
+    """
     parted = re.sub(r"\b([0-9]+)[x×](?=\w)", r"\1 ", text.casefold()).replace(
         "micro-batch ", "micro"
     )

@@ -1,6 +1,8 @@
-"""Published throughputs (published/ of the repository, a file for each source), and the one that a run is set beside.
+"""Published throughputs (published/ of the repository, a file for each source), and the one that a
+run is set beside.
 
-docs/metrics.md says which row is the reference of a run. Omitted on purpose: values that only a plot shows.
+docs/metrics.md says which row is the reference of a run. Omitted on purpose: values that only a
+plot shows.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ _TASKS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Speed:
-    """How fast a setup trains, as far as whoever publishes it says: empty or None for what they don't say.
+    """How fast a setup trains, as far as whoever publishes it says: empty or None for what they
+    don't say.
 
     Attributes:
         gpu: key of a row of gpus.csv, or what the publisher prints.
@@ -65,7 +68,8 @@ class Speed:
         framework: what trained, as results name it; with `version` the software.
         system: what a submitter calls the machine.
         date: of the value: a day, a month or a year.
-        tokens_per_second_per_gpu: over all runs; None for a speed in samples, or a time to a target alone.
+        tokens_per_second_per_gpu: over all runs; None for a speed in samples, or a time to a target
+            alone.
         samples_per_second: of all GPUs together.
         printed_tflops_per_gpu: as the publisher prints it, by whatever formula.
         time_to_target_seconds: training until the quality that `target` or the note names.
@@ -103,9 +107,9 @@ class Published(Speed):
         run_rates: the speed of each run, tokens/s/GPU, with spaces between.
         samples_to_target: after which the target is reached.
         num_runs, failed_runs: that were counted, and those of them that missed the target.
-        audit: consistent with what is printed beside it, by our formula or a "convention" that explains the difference;
-            unchecked without a second figure; a "contradiction" between what is printed, or rejected for the reason: no
-            reference then.
+        audit: consistent with what is printed beside it, by our formula or a "convention" that
+            explains the difference; unchecked without a second figure; a "contradiction" between
+            what is printed, or rejected for the reason: no reference then.
         correction: what a rejected row should say, if that is known.
     """
 
@@ -152,7 +156,9 @@ FUNCTIONAL = "functional check"
 
 @functools.cache
 def _by_key() -> dict[tuple[object, ...], list[Published]]:
-    """Return the rows that the audit doesn't reject, by what a reference needs to have in common with a run."""
+    """Return the rows that the audit doesn't reject, by what a reference needs to have in common
+    with a run.
+    """
     found: dict[tuple[object, ...], list[Published]] = {}
     for row in rows():
         if (
@@ -168,12 +174,15 @@ def _by_key() -> dict[tuple[object, ...], list[Published]]:
 
 
 def framework(run: Run) -> str | None:
-    """Return the framework of a run as rows name it; None for logs of MLPerf, which don't name it."""
+    """Return the framework of a run as rows name it; None for logs of MLPerf, which don't name it.
+    """
     return None if run.framework in (None, "mlperf") else run.framework.replace("-", "_")
 
 
 def task(run: Run) -> str:
-    """Return what a run does: lora if its name says so or weights are frozen; else sft, rl or pretrain."""
+    """Return what a run does: lora if its name says so or weights are frozen; else sft, rl or
+    pretrain.
+    """
     words = set(re.split(r"[^a-z]+", (run.model or "").lower()))
     known, shape = models.named(run.model), run.model_config
     total, trained = (
@@ -188,9 +197,11 @@ def task(run: Run) -> str:
 
 
 def of_the_same(run: Run) -> tuple[Published, ...]:
-    """Return the rows of the same GPU, model, task, precision and length; none if one of them is unknown.
+    """Return the rows of the same GPU, model, task, precision and length; none if one of them is
+    unknown.
 
-    Those that the audit rejects or a newer release supersedes are left out, and functional checks if there is another.
+    Those that the audit rejects or a newer release supersedes are left out, and functional checks
+    if there is another.
     """
     config = run.training_config
     known = models.named(run.model)
@@ -217,7 +228,8 @@ def of_the_same(run: Run) -> tuple[Published, ...]:
 
 
 def nearest(run: Run) -> Published | None:
-    """Return the row that a run is set beside; of equally near ones the fastest of the newest month.
+    """Return the row that a run is set beside; of equally near ones the fastest of the newest
+    month.
 
     A day is no reason: the submissions of a round are measured within weeks.
     """
@@ -229,7 +241,8 @@ def nearest(run: Run) -> Published | None:
 
 
 def _distance(row: Published, run: Run) -> float:
-    """Return how far a setup is: a factor of two of GPUs or batch, another framework, other packing count 1 each.
+    """Return how far a setup is: a factor of two of GPUs or batch, another framework, other packing
+    count 1 each.
 
     What is unknown counts as much as what differs.
     """

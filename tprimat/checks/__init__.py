@@ -1,7 +1,9 @@
-"""Checks of results: whether a value is possible, whether the work and whether the training were the same.
+"""Checks of results: whether a value is possible, whether the work and whether the training were
+the same.
 
-The same compute decides whether speeds may be compared (compute.py), the same training whether quality may be
-(training.py). Physics comes before both (physics.py), with what would explain an impossible value (explain.py).
+The same compute decides whether speeds may be compared (compute.py), the same training whether
+quality may be (training.py). Physics comes before both (physics.py), with what would explain an
+impossible value (explain.py).
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ import dataclasses
 from typing import Literal
 
 CONTRADICTION = "contradiction"
-"""The rule of what a source says twice and differently; the headline says so, since a ratio rests on one of the two."""
+"""The rule of what a source says twice and differently; the headline says so, since a ratio rests
+on one of the two.
+"""
 
 Severity = Literal["error", "unverified", "warning", "info"]
 
@@ -20,9 +24,9 @@ class Finding:
     """A result of a check that a reader must know.
 
     Attributes:
-        severity: "error": the value is impossible, and its system is excluded from every ranking and headline;
-            "unverified": it can't be checked until the result states more, and is excluded too; "warning": it stays,
-            with a footnote; "info": it explains.
+        severity: "error": the value is impossible, and its system is excluded from every ranking
+            and headline; "unverified": it can't be checked until the result states more, and is
+            excluded too; "warning": it stays, with a footnote; "info": it explains.
         rule: the check's name, its heading in docs/metrics.md.
         text: one sentence, with the values that it rests on.
         explanations: single corrections that would make the value possible, the best supported

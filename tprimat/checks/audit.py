@@ -1,7 +1,8 @@
-"""Audit of published training figures: what a row says twice and differently, and what it cannot be.
+"""Audit of published training figures: what a row says twice and differently, and what it cannot
+be.
 
-Of each row tokens/s, step time, TFLOP/s and MFU are computed from each other and from the model's shape, compared with
-the dense peak, and with the other rows of the files.
+Of each row tokens/s, step time, TFLOP/s and MFU are computed from each other and from the model's
+shape, compared with the dense peak, and with the other rows of the files.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ CLAIM = 0.1
 PACKED = ("sft", "lora")
 """Tasks whose sequences may be several shorter ones, or padded."""
 CLOSE, SEVERAL = 0.015, 3
-"""Relative distance of two ways of counting that rounding may confuse; from so many rows on, the model's others decide.
+"""Relative distance of two ways of counting that rounding may confuse; from so many rows on, the
+model's others decide.
 """
 TWIN = 0.002
 """Relative distance of the FLOPs per token of two rows by one formula of the same work."""
@@ -42,13 +44,16 @@ LENGTHS = (4096, 2048, 8192)
 LONGEST = 32_768
 """Sequence lengths that are tried where none is stated, and the longest of a bound."""
 TOWER = 6 * 9
-"""Most FLOPs per token and parameter of an image encoder: a token stands for up to 9 patches of an image."""
+"""Most FLOPs per token and parameter of an image encoder: a token stands for up to 9 patches of an
+image.
+"""
 OUTLIER = 3.0
 """Times that a row may be as fast as the other rows of its table with the same model and GPU."""
 SMALLEST = 1e9
 NAMED = (0.75, 1.35)
-"""Parameters from which on embeddings are few, and FLOPs per token over 6 N and 8 N of a name's size, which is rounded:
-attention comes on top."""
+"""Parameters from which on embeddings are few, and FLOPs per token over 6 N and 8 N of a name's
+size, which is rounded: attention comes on top.
+"""
 DIGITS = 4
 """Digits from which on equal values of two configurations are no coincidence."""
 
@@ -102,7 +107,9 @@ def _tokens_per_step(figure: Figure) -> float:
 
 
 def shape_of(figure: Figure) -> ModelConfig | None:
-    """Return the shape that FLOPs follow from; of LoRA with adapters of an unstated size. None if it is unknown."""
+    """Return the shape that FLOPs follow from; of LoRA with adapters of an unstated size. None if
+    it is unknown.
+    """
     row = figure.row
     return (conventions.adapted(row.shape) if figure.task == "lora" else row.shape) if row else None
 
@@ -262,10 +269,12 @@ class _Others:
     """All rows by what is looked up in them: comparing each of 8,000 rows with each takes minutes.
 
     Attributes:
-        preferred: how many rows of a publisher and model each convention explains closely, packed rows aside.
+        preferred: how many rows of a publisher and model each convention explains closely, packed
+            rows aside.
         full: FLOPs per token and place of the full trainings of a publisher and model.
         mtp: rows of a model and task that count multi-token prediction, minus those that don't.
-        partners: by publisher, field (tokens/s or TFLOP/s) and its value, the places of the values of the other field.
+        partners: by publisher, field (tokens/s or TFLOP/s) and its value, the places of the values
+            of the other field.
     """
 
     def __init__(self) -> None:
@@ -408,7 +417,9 @@ def _by_name(figure: Figure, per_token: float) -> Iterator[Finding]:
 
 
 def _joined(figure: Figure, others: _Others) -> list[str]:
-    """Return the two rows that tokens/s and TFLOP/s come from, if another row has each of them alone."""
+    """Return the two rows that tokens/s and TFLOP/s come from, if another row has each of them
+    alone.
+    """
     lines = []
     for field, (value, other) in enumerate(_both(figure)):
         partners = others.partners[figure.publisher, field, value]
@@ -468,7 +479,9 @@ def _copies(figures: Sequence[Figure]) -> dict[int, Finding]:
 
 
 def _claims(figures: Sequence[Figure]) -> dict[int, Finding]:
-    """Return a finding for each claim of days that the rate of its row, or the claims beside it, don't give."""
+    """Return a finding for each claim of days that the rate of its row, or the claims beside it,
+    don't give.
+    """
     tokens = {
         index: figure.days * 86_400 * speed * (figure.target_gpus or figure.gpus)
         for index, figure in enumerate(figures)
@@ -494,7 +507,9 @@ def _claims(figures: Sequence[Figure]) -> dict[int, Finding]:
 
 
 def _outliers(figures: Sequence[Figure]) -> dict[int, Finding]:
-    """Return a finding for each row that is far faster than those beside it, and for each wrong ratio of two rows."""
+    """Return a finding for each row that is far faster than those beside it, and for each wrong
+    ratio of two rows.
+    """
     beside: dict[tuple[object, ...], dict[int, float]] = collections.defaultdict(dict)
     at: dict[str, list[float]] = collections.defaultdict(list)
     found = {}
@@ -517,7 +532,8 @@ def _outliers(figures: Sequence[Figure]) -> dict[int, Finding]:
                 text = f"{max(rates):,.6g} tokens/s/GPU is {max(rates) / min(rates):.3g} times {min(rates):,.6g}, not "
                 found[index] = Finding("error", CONTRADICTION, f"{text}{figure.ratio:.4g}")
     for speeds in beside.values():
-        # For a row that is faster than the median of the others, that is the median without any of the faster ones.
+        # For a row that is faster than the median of the others, that is the median without any of
+        # the faster ones.
         others = sorted(speeds.values())[:-1]
         usual = statistics.median(others) if len(others) > 1 else math.inf
         for index, speed in speeds.items():

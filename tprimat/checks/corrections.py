@@ -23,7 +23,9 @@ FACTORS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128,
 
 @dataclasses.dataclass(frozen=True)
 class KnownConfiguration:
-    """A configuration that a framework ships for a model; `gpu` is part of a device's name, or empty for all."""
+    """A configuration that a framework ships for a model; `gpu` is part of a device's name, or
+    empty for all.
+    """
 
     framework: str
     model: str
@@ -57,7 +59,8 @@ _Correction = tuple[int, str]
 
 
 def tokens_per_step(run: Run, factor: float, unit: str = "tokens/s") -> tuple[str, ...]:
-    """Return the corrections that multiply the work of a step, or the rate, by a factor, the best supported first.
+    """Return the corrections that multiply the work of a step, or the rate, by a factor, the best
+    supported first.
 
     Args:
         run: the run whose printed rate and declared work disagree.
@@ -80,7 +83,9 @@ def tokens_per_step(run: Run, factor: float, unit: str = "tokens/s") -> tuple[st
 
 
 def left_out(run: Run, factor: float, tolerance: float = EXACT) -> Iterator[_Correction]:
-    """Yield which known part of the batch is missing in it, or in the rate: it is exactly the factor."""
+    """Yield which known part of the batch is missing in it, or in the rate: it is exactly the
+    factor.
+    """
     spread, place = run.parallelism_config, "batch" if factor > 1 else "printed rate"
     for size, name in (
         (
@@ -96,8 +101,8 @@ def left_out(run: Run, factor: float, tolerance: float = EXACT) -> Iterator[_Cor
 def above_peak(run: Run, share: float) -> tuple[str, ...]:
     """Return what may be behind a rate above a card's peak.
 
-    The true rate is unknown here, so nothing fits exactly; a text is there if an error of its kind brings the rate
-    below the peak. `share` is the rate as a share of the peak, above one.
+    The true rate is unknown here, so nothing fits exactly; a text is there if an error of its kind
+    brings the rate below the peak. `share` is the rate as a share of the peak, above one.
     """
     config, gpus, causes = run.training_config, run.num_gpus, []
     if config.precision == "fp32":
@@ -122,7 +127,9 @@ def above_peak(run: Run, share: float) -> tuple[str, ...]:
 
 
 def flops_per_step(shape: ModelConfig, length: int, work: float) -> tuple[str, ...]:
-    """Return what may be behind the printed FLOPs of a sequence that aren't those of the shape and length."""
+    """Return what may be behind the printed FLOPs of a sequence that aren't those of the shape and
+    length.
+    """
     others = [each for each in SEQUENCE_LENGTHS if each != length]
     causes = [
         f"sequence length {other} instead of {length}"
@@ -143,8 +150,8 @@ def _fits(correction: float, factor: float) -> bool:
 
 
 def _of_configuration(run: Run, text: str, rank: int, **corrected: int) -> _Correction:
-    """Return a correction, ranked first if a shipped configuration of this framework, model and device has the
-    corrected values and agrees with all else that the run states.
+    """Return a correction, ranked first if a shipped configuration of this framework, model and
+    device has the corrected values and agrees with all else that the run states.
     """
     config = run.training_config
     values = {

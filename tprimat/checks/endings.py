@@ -1,4 +1,6 @@
-"""How a run ended, and at which steps it didn't train, as with a loss of NaN: what decides about a baseline."""
+"""How a run ended, and at which steps it didn't train, as with a loss of NaN: what decides about a
+baseline.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,14 @@ DIVERGED = {
     "grad-norm-not-finite": "gradient norm is not a number",
     "steps-skipped": "the optimizer skips steps",
 }
-"""Codes of notes on a training that diverged, and what each says; the first one that a run has is told."""
+"""Codes of notes on a training that diverged, and what each says; the first one that a run has is
+told.
+"""
 
 
 class Divergence(NamedTuple):
-    """How a training diverged, at which steps, and whether no step after the first one is in order."""
+    """How a training diverged, at which steps, and whether no step after the first one is in order.
+    """
 
     code: str
     first: int
@@ -37,7 +42,9 @@ _KINDS: dict[Status, EndingKind] = {
 
 
 def how_ended(run: Run) -> Ending:
-    """Return how a run ended: the worse of its ending, which results of schema 1 lack, and of its status."""
+    """Return how a run ended: the worse of its ending, which results of schema 1 lack, and of its
+    status.
+    """
     by_status = _KINDS[run.status]
     ending = run.ending or Ending(kind=by_status, cause=run.status_reason)
     is_denied = by_status == "failed" or (by_status == "cut_off" and ending.kind == "finished")
@@ -52,7 +59,9 @@ def is_finished(run: Run) -> bool:
 
 
 def cause_of(run: Run) -> str:
-    """Return what ended a run, with the line that says so, such as “out of memory, line 812”; empty if unknown."""
+    """Return what ended a run, with the line that says so, such as “out of memory, line 812”; empty
+    if unknown.
+    """
     ending = how_ended(run)
     line = f"line {ending.line}" if ending.line else None
     return ", ".join(filter(None, (plain(ending.cause or "", LONGEST_CAUSE), line)))

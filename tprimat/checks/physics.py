@@ -28,19 +28,25 @@ rounding and windows, up to 5 % another window, beyond is another quantity."""
 
 LEAST_RECORDS = 3
 AVERAGED = 1000
-"""Records after the first from which a factor is the same at every one; sequences of a record from which padding is,
-too: it varies with the lengths of texts, whose mean over 128 sequences lies within some 5 %, over 1,000 within 1 %."""
+"""Records after the first from which a factor is the same at every one; sequences of a record from
+which padding is, too: it varies with the lengths of texts, whose mean over 128 sequences lies
+within some 5 %, over 1,000 within 1 %.
+"""
 
 POWER_MARGIN = 1.1
 POWER_SECONDS = 10.0
 """A GPU may exceed its power cap briefly; a ten-second mean above 1.1× the cap is implausible."""
 
 PACKED_SHARE = 0.9
-"""Share of the peak that no training reaches with its weight matmuls only: if it is unknown whether documents
-are packed, so that attention costs less than the sequence length says, attention counts from there on only."""
+"""Share of the peak that no training reaches with its weight matmuls only: if it is unknown whether
+documents are packed, so that attention costs less than the sequence length says, attention counts
+from there on only.
+"""
 
 PRINTED_FLOPS = 0.1
-"""How far beyond every way of counting a printed TFLOP/s may lie: by parts that one counts and another doesn't."""
+"""How far beyond every way of counting a printed TFLOP/s may lie: by parts that one counts and
+another doesn't.
+"""
 
 _TWICE = re.compile(r"can't both be true|^timer mismatch: ")
 """In warnings of a source that says something twice and differently."""
@@ -53,11 +59,14 @@ STAMPS: Mapping[str, tuple[Severity, str]] = {
 """Findings on step times that time stamps of the same source contradict, by the codes of notes."""
 
 DRIFT = 0.02
-"""Share by which what a record prints of its work may differ from the batch, or from that of other records."""
+"""Share by which what a record prints of its work may differ from the batch, or from that of other
+records.
+"""
 
 LEAST_PRODUCTS, ALIKE, MOSTLY = 15, 0.005, 0.9
-"""Records, of which so large a share has nearly the work of the one before: then a rate is of the record's own time. Of
-49 iterations of Primus all have, of packed documents one in five."""
+"""Records, of which so large a share has nearly the work of the one before: then a rate is of the
+record's own time. Of 49 iterations of Primus all have, of packed documents one in five.
+"""
 
 _HALF = ("bf16", "fp16")
 _NARROW = (*_HALF, "fp8", "fp4")
@@ -82,12 +91,15 @@ def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
 
 
 def mfu_doubt(results: Sequence[Finding]) -> str | None:
-    """Return why no MFU is shown: batch, sequence length, shape or time, of which it is made, are contradicted."""
+    """Return why no MFU is shown: batch, sequence length, shape or time, of which it is made, are
+    contradicted.
+    """
     return next((each.text for each in results if each.rule == CONTRADICTION), None)
 
 
 def printed_tokens_per_second(run: Run) -> float | None:
-    """Return the tokens/s over all devices that the source itself printed; None if it printed none."""
+    """Return the tokens/s over all devices that the source itself printed; None if it printed none.
+    """
     if total := _printed(run, "tokens_per_second"):
         return total
     per_gpu = _printed(run, "tokens_per_second_per_gpu")
@@ -105,7 +117,9 @@ def _printed(run: Run, name: str) -> float | None:
 
 
 def _own_flops(run: Run) -> Finding | None:
-    """Compare the printed TFLOP/s with those of batch, sequence, shape and time, and explain a difference."""
+    """Compare the printed TFLOP/s with those of batch, sequence, shape and time, and explain a
+    difference.
+    """
     shape, printed = flops.model_shape(run)[0], run.native_metrics.get("tflops_per_gpu")
     tokens, length = run.tokens_per_step, run.training_config.sequence_length
     if (
@@ -125,7 +139,8 @@ def _own_flops(run: Run) -> Finding | None:
     least, usual = flops.flops_per_token(shape, 0), flops.flops_per_token(shape, length)
     if not work or least is None or usual is None:
         return None
-    # Frameworks count every weight as trained, every layer without a window, and one that predicts a second token.
+    # Frameworks count every weight as trained, every layer without a window, and one that predicts
+    # a second token.
     layers, head = (
         (shape.num_layers or 0) + 1,
         6 * (shape.hidden_size or 0) * (shape.vocab_size or 0),
@@ -159,7 +174,9 @@ def _own_flops(run: Run) -> Finding | None:
 
 
 def _possible(run: Run) -> tuple[Gpu, ...]:
-    """Return what an unnamed GPU may be: AMD's of its memory, or all of its vendor; none if it has a name."""
+    """Return what an unnamed GPU may be: AMD's of its memory, or all of its vendor; none if it has
+    a name.
+    """
     info = run.gpu_info
     if info.device_name or "cpu" in (run.platform, info.software_stack):
         return ()
@@ -175,7 +192,8 @@ def _possible(run: Run) -> tuple[Gpu, ...]:
 
 
 def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[Finding]:
-    """Compare the achieved FLOP/s with what the GPU can do, or the fastest of those that it may be."""
+    """Compare the achieved FLOP/s with what the GPU can do, or the fastest of those that it may be.
+    """
     # That of the fastest segment too: none may be above the peak.
     rates = [summary.performance.tokens_per_second_per_gpu]
     rates += [segment.tokens_per_second_per_gpu for segment in summary.segments]
@@ -198,7 +216,8 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
             else f"more than {title} reaches in any precision ({ceiling:,.0f} TFLOP/s dense)"
         )
         if precision == "fp32" and achieved <= (gpu.ceiling_tflops("tf32") or 0.0):
-            # Frameworks call both FP32, and TF32 is what many compute in unless they are told otherwise.
+            # Frameworks call both FP32, and TF32 is what many compute in unless they are told
+            # otherwise.
             text = f"only possible in TF32, not in the stated FP32: {text}"
             yield Finding(
                 "warning", CONTRADICTION, text, corrections.above_peak(run, achieved / ceiling)
@@ -286,7 +305,8 @@ WEIGHT_BYTES, GRADIENT_BYTES, STATE_BYTES, FROZEN_BYTES = 2.0, 2.0, 2.0, 0.5
 
 
 def _states(run: Run, total: float) -> Iterator[Finding]:
-    """Compare the memory of all GPUs with the least that weights, gradients and optimizer states take.
+    """Compare the memory of all GPUs with the least that weights, gradients and optimizer states
+    take.
 
     Says nothing where some of them may be in the memory of the CPU.
     """
@@ -340,7 +360,9 @@ def _power(run: Run, gpu: Gpu | None) -> Finding | None:
 
 
 def _own_rate(run: Run, summary: Summary) -> Finding | None:
-    """Compare the printed rate with batch × sequence / step time, over every window that it may be of."""
+    """Compare the printed rate with batch × sequence / step time, over every window that it may be
+    of.
+    """
     batch, length = run.training_config.global_batch_size, run.training_config.sequence_length
     printed, work = printed_tokens_per_second(run), run.tokens_per_step
     unit, figure, of = "tokens/s", ",.0f", "batch × sequence length / step time"
@@ -361,7 +383,8 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
         return None
     closest = min(factors, key=lambda name: abs(factors[name] - 1))
     if abs(factors[closest] - 1) > NEAR:
-        # Which window the printed rate is of isn't known; one under which it has an explanation is likelier.
+        # Which window the printed rate is of isn't known; one under which it has an explanation is
+        # likelier.
         closest = next(
             (name for name in factors if corrections.tokens_per_step(run, factors[name], unit)),
             closest,
@@ -378,10 +401,12 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     text += f" ({factor:.3f}× less)" if factor > 1 else ""
     causes = corrections.tokens_per_step(run, factor, unit)
     if any(run.told(code) for code in STAMPS):
-        # Where the stamps are the clock, a rate of the printed times is too high, and that is told already.
+        # Where the stamps are the clock, a rate of the printed times is too high, and that is told
+        # already.
         return Finding("warning", "own-rate", text, causes)
     records = _constant_over(run, *_RATES[unit]) if not run.training_config.packing else 0
-    # Who counts no padding prints fewer tokens than are computed; samples may be of a clock without data wait.
+    # Who counts no padding prints fewer tokens than are computed; samples may be of a clock without
+    # data wait.
     is_sure = unit == "tokens/s" and (factor > 1 or (batch or 0) * max(run.window_steps) < AVERAGED)
     text += f", by the same factor at each of {records} records" if records else ""
     if (records and (is_sure or causes)) or (is_sure and factor > 1):
@@ -397,9 +422,11 @@ _RATES = {
 
 
 def _constant_over(run: Run, *names: str) -> int:
-    """Return after how many records a printed rate is the same work over their times; 0 if the work varies.
+    """Return after how many records a printed rate is the same work over their times; 0 if the work
+    varies.
 
-    Padding varies by more than rounding does. The first record isn't counted: it holds initialization.
+    Padding varies by more than rounding does. The first record isn't counted: it holds
+    initialization.
     """
     rates = next(
         (each for name in names if isinstance(each := run.native_metrics.get(name), tuple)), ()
@@ -413,9 +440,11 @@ def _constant_over(run: Run, *names: str) -> int:
 
 
 def _own_work(run: Run) -> Iterator[Finding]:
-    """Multiply each printed rate by the time of its own step: the work of a step, which one batch size doesn't change.
+    """Multiply each printed rate by the time of its own step: the work of a step, which one batch
+    size doesn't change.
 
-    Where the rate is of another time, or documents are packed, the products are no constant and say nothing.
+    Where the rate is of another time, or documents are packed, the products are no constant and say
+    nothing.
     """
     tokens = run.tokens_per_step if run.training_config.global_batch_size else None
     shares = {
@@ -458,7 +487,9 @@ def _own_work(run: Run) -> Iterator[Finding]:
 
 
 def _own_time(run: Run) -> Finding | None:
-    """Compare the step times of a live run with the wall time of its training: one clock measured both."""
+    """Compare the step times of a live run with the wall time of its training: one clock measured
+    both.
+    """
     entries = [entry for entry in run.timeline if entry.kind != "end"]
     steps, kinds = sum(entry.steps for entry in entries), ("training", "start-up")
     if run.source is None or run.source.kind != "live" or steps != sum(run.window_steps):
@@ -473,7 +504,8 @@ def _own_time(run: Run) -> Finding | None:
     excess = max(
         total - trained - begun, total - trained - (run.step_times[0] or 0.0) * run.window_steps[0]
     )
-    # The longest times of several ranks add up to more than one rank's; a pause after the last step may begin late.
+    # The longest times of several ranks add up to more than one rank's; a pause after the last step
+    # may begin late.
     is_longer = run.timing.over_ranks == "one process" and excess > SAME * trained
     is_shorter = entries[-1].kind == "training" and trained - total > SAME * trained
     text = f"its step times add up to {units.seconds(total)}, but its training took {units.seconds(trained)}"

@@ -1,4 +1,5 @@
-"""Values of the settings: what a row of tprimat.settings names and can't hold itself, by that name."""
+"""Values of the settings: what a row of tprimat.settings names and can't hold itself, by that name.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +24,21 @@ PADDING = 1024
 """Vocabularies that differ by less are one that Megatron padded."""
 
 FLOPS_TOLERANCE = 0.01
-"""Share by which the FLOPs of one model may differ, counted from shapes that state unequally much."""
+"""Share by which the FLOPs of one model may differ, counted from shapes that state unequally much.
+"""
 
 CAP_TOLERANCE = 0.01
-"""Share by which a power cap may lie below what its GPU is built for: drivers report it with decimals."""
+"""Share by which a power cap may lie below what its GPU is built for: drivers report it with
+decimals.
+"""
 
 _RECIPES = (
     {"e4m3", "hybrid"},
     {"delayed", "tensorwise", "rowwise", "blockwise", "mxfp8", "mxfp4", "nvfp4"},
 )
-"""Words of a precision below 16 bits that mean the same in every framework: the format, and how it is scaled."""
+"""Words of a precision below 16 bits that mean the same in every framework: the format, and how it
+is scaled.
+"""
 
 _WORD = re.compile(r"[a-z0-9]+")
 
@@ -55,7 +61,9 @@ def read(setting: Setting, run: Run) -> str | None:
 
 
 def texts(setting: Setting, runs: Sequence[Run]) -> tuple[str | None, ...]:
-    """Return the values of several runs; if one states the setting, an unknown value has its meaning."""
+    """Return the values of several runs; if one states the setting, an unknown value has its
+    meaning.
+    """
     return _stated(setting, tuple(read(setting, run) for run in runs))
 
 
@@ -79,7 +87,8 @@ def rows_of(runs: Sequence[Run]) -> list[tuple[Setting, tuple[str | None, ...]]]
 def of_frameworks(runs: Sequence[Run]) -> list[Setting]:
     """Return a row for each key of framework_config that has none, if the runs' values differ.
 
-    Names of one framework mean nothing in another, so a key that only one states counts within one framework alone.
+    Names of one framework mean nothing in another, so a key that only one states counts within one
+    framework alone.
     """
     keys = sorted({key for run in runs for key in run.framework_config} - _READ)
     more = []
@@ -109,7 +118,8 @@ class _Same:
 
 @functools.lru_cache(maxsize=2)
 def _ledger(same: _Same) -> tuple[str | None, ...]:
-    """Return a run's values of all settings, cached since a baseline is compared with many systems."""
+    """Return a run's values of all settings, cached since a baseline is compared with many systems.
+    """
     found = (read(setting, same.run) for setting in LEDGER)
     return tuple(None if text is None else sys.intern(text) for text in found)
 
@@ -149,7 +159,9 @@ def framework(run: Run) -> str | None:
 
 
 OTHER_MODEL = 1.5
-"""Ratio of parameter counts above which one name stands for two models; some sources leave out the embeddings."""
+"""Ratio of parameter counts above which one name stands for two models; some sources leave out the
+embeddings.
+"""
 
 
 def shape_conflict(one: ModelConfig, other: ModelConfig) -> str | None:
@@ -190,7 +202,9 @@ def _precision(run: Run) -> str | None:
 
 
 def _same_precision(_: Setting, first: Run, second: Run) -> bool:
-    """Whether the precisions agree, and of one framework or a precision with a recipe what it says of them, too."""
+    """Whether the precisions agree, and of one framework or a precision with a recipe what it says
+    of them, too.
+    """
     one, other = first.training_config, second.training_config
     if one.precision is None or other.precision is None:
         return None in (_precision(first), _precision(second)) or _precision(first) == _precision(
@@ -242,7 +256,8 @@ def _flops_per_token(run: Run) -> str | None:
 def _same_flops(_: Setting, first: Run, second: Run) -> bool:
     """Whether a token costs the same, but for what has a row of its own or is rarely stated.
 
-    That is the length of the sequence, trained parameters, padding, and windows or groups that one alone states.
+    That is the length of the sequence, trained parameters, padding, and windows or groups that one
+    alone states.
     """
     one, other = (flops.model_shape(run)[0] for run in (first, second))
     length = first.training_config.sequence_length
@@ -265,7 +280,9 @@ def _same_flops(_: Setting, first: Run, second: Run) -> bool:
 
 
 def _trainable(run: Run) -> str | None:
-    """Return how many parameters are trained; None for all, by the model's number or by those that it multiplies."""
+    """Return how many parameters are trained; None for all, by the model's number or by those that
+    it multiplies.
+    """
     trained, every = run.model_config.trainable_parameters, run.model_config.num_parameters
     shape, _ = flops.model_shape(run)
     if every is None and shape is not None:
@@ -297,7 +314,8 @@ def _letters(value: object) -> str:
 
 
 def _attention(run: Run) -> str | None:
-    # The loops of ours write it only if it isn't their default, and always how they compute the loss on a GPU.
+    # The loops of ours write it only if it isn't their default, and always how they compute the
+    # loss on a GPU.
     is_default = "chunked_cross_entropy" in run.framework_config
     return text_of(run.framework_config.get("attention") or ("sdpa" if is_default else None))
 

@@ -1,6 +1,7 @@
 """Compare the runs of two runs: decides whether quality and time to quality may be compared.
 
-Synthetic data is normal for a test of speed; it is recognized and named, and quality is not compared then.
+Synthetic data is normal for a test of speed; it is recognized and named, and quality is not
+compared then.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ FIRST_LOSS_TOLERANCE = 0.01
 """From one checkpoint and one batch. Our own choice; there is no published value."""
 
 LEAST_STEPS = 20
-"""Steps that losses must cover before their level says what the data are: every training starts at ln V."""
+"""Steps that losses must cover before their level says what the data are: every training starts at
+ln V.
+"""
 
 NEAR_UNIFORM = 0.02
 COLLAPSED_LOSS = 0.1
@@ -44,7 +47,8 @@ class TrainingMatch:
     Attributes:
         same: None if the evidence doesn't decide.
         reasons: one sentence each, with values.
-        agreeing_steps: share of the common steps whose losses lie within 5 % of the second's; None without losses.
+        agreeing_steps: share of the common steps whose losses lie within 5 % of the second's; None
+            without losses.
     """
 
     same: bool | None
@@ -53,7 +57,8 @@ class TrainingMatch:
 
 
 def nature_of_data(run: Run) -> tuple[Nature, str]:
-    """Return what a run was trained on, by name and by its loss curve; with the evidence in words."""
+    """Return what a run was trained on, by name and by its loss curve; with the evidence in words.
+    """
     losses = _losses(run)
     entropy = run.data.entropy
     if entropy is not None:
@@ -168,7 +173,8 @@ def same_training(first: Run, second: Run) -> TrainingMatch:
 
 
 def no_loss_comparison(first: Run, second: Run) -> str | None:
-    """Return why losses after the same tokens say nothing of two programs; None if nothing is known against it.
+    """Return why losses after the same tokens say nothing of two programs; None if nothing is known
+    against it.
 
     How far the losses themselves differ is no reason: that is the question.
     """
@@ -243,7 +249,8 @@ def _learning_rates(first: Run, second: Run) -> str | None:
 
 
 def _end_rates(run: Run) -> Bounds | None:
-    """Return the first and last learning rate, from the series or, if it has no places, as printed."""
+    """Return the first and last learning rate, from the series or, if it has no places, as printed.
+    """
     known = [rate for rate in run.learning_rates if rate is not None]
     first, last = (
         run.native_metrics.get(name) for name in ("first_learning_rate", "last_learning_rate")

@@ -1,4 +1,6 @@
-"""The commands, one file each, main(options) -> exit status; and run(), which scripts and `tprimat COMMAND` call."""
+"""The commands, one file each, main(options) -> exit status; and run(), which scripts and `tprimat
+COMMAND` call.
+"""
 
 from tprimat import current_directory
 
@@ -55,7 +57,9 @@ ALIASES = {"enhanced-metrics": "efficiency"}
 """Older names of commands."""
 
 FIRST_ERROR_S = 3.0
-"""How long torchrun's other processes of a machine wait for the one that prints a user's error, which all meet."""
+"""How long torchrun's other processes of a machine wait for the one that prints a user's error,
+which all meet.
+"""
 
 _ANALYSIS_TIER = {
     "filelock",
@@ -71,7 +75,8 @@ _ANALYSIS_TIER = {
 
 
 def run(command: str, argv: Sequence[str] | None = None, again: Sequence[str] = ()) -> int:
-    """Run a name in COMMANDS with these arguments, or this process's; turn errors into an exit status and lines.
+    """Run a name in COMMANDS with these arguments, or this process's; turn errors into an exit
+    status and lines.
 
     `again` starts this program again: a file and its arguments, of this process if `argv` is None.
     """
@@ -141,7 +146,9 @@ def run(command: str, argv: Sequence[str] | None = None, again: Sequence[str] = 
 
 
 def drop_output(*streams: TextIO) -> None:
-    """Send what streams still hold nowhere, stdout without any; Python would complain again at its end."""
+    """Send what streams still hold nowhere, stdout without any; Python would complain again at its
+    end.
+    """
     for stream in streams or (sys.stdout,):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 

@@ -14,7 +14,8 @@ Main = Callable[[argparse.Namespace], int]
 
 
 def prints_outcome(*lists: str) -> Callable[[Main], Main]:
-    """Make all that a command's main prints follow --quiet, --verbose and --json, and its outcome come last.
+    """Make all that a command's main prints follow --quiet, --verbose and --json, and its outcome
+    come last.
 
     The `lists` are names in the JSON document that are there even if nothing is added to them.
     """

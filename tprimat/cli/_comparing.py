@@ -40,10 +40,11 @@ def load(
 ) -> Inputs:
     """Return the results and logs in files and directories.
 
-    What was named and can't be read is printed; with `shows_unread`, notes on skipped files too. Raises UsageError,
-    with the hint and the option that named them, if there are no results.
+    What was named and can't be read is printed; with `shows_unread`, notes on skipped files too.
+    Raises UsageError, with the hint and the option that named them, if there are no results.
     """
-    # Results have no cycles, and for thousands of them a search after every 700 objects takes 5 to 9% of the time.
+    # Results have no cycles, and for thousands of them a search after every 700 objects takes 5 to
+    # 9% of the time.
     gc.set_threshold(COLLECTED)
     inputs = loader.load(map(str, names), given)
     for error in inputs.errors if inputs.files else inputs.errors[:-1]:
@@ -69,7 +70,8 @@ def load(
 
 
 def show_unread(notes: Sequence[str]) -> None:
-    """Print the notes on skipped logs, on what can't be loaded, on what counts once, and on splits."""
+    """Print the notes on skipped logs, on what can't be loaded, on what counts once, and on splits.
+    """
     for note in by_reason(notes):
         if any(
             part in note for part in (loader.UNREAD, COPIES, TWIN, TOLD_APART)
@@ -78,7 +80,9 @@ def show_unread(notes: Sequence[str]) -> None:
 
 
 def check(given: GivenValues, names: Sequence[str | Path], *inputs: Inputs) -> None:
-    """Raise UsageError if one of the user's values is for no file that was named, or needed by none."""
+    """Raise UsageError if one of the user's values is for no file that was named, or needed by
+    none.
+    """
     files = [file for each in inputs for file in each.files]
     if not any(each.errors for each in inputs):
         known = [*map(str, names), *(file.name for file in files)]
@@ -86,7 +90,8 @@ def check(given: GivenValues, names: Sequence[str | Path], *inputs: Inputs) -> N
 
 
 def result_folders(folder: Path, hint: str) -> list[Path]:
-    """Return the directory of the results; if that is the usual one, also that of the oldest tool, if it is there.
+    """Return the directory of the results; if that is the usual one, also that of the oldest tool,
+    if it is there.
 
     Raises UsageError if there is none.
     """
@@ -101,7 +106,9 @@ def result_folders(folder: Path, hint: str) -> list[Path]:
 
 
 def files_apart(arguments: argparse.Namespace) -> list[str]:
-    """Take the files out of what follows --cost and --precision, which take all words up to the next option."""
+    """Take the files out of what follows --cost and --precision, which take all words up to the
+    next option.
+    """
     files = []
     for name, belongs in (("cost", prices.is_price), ("precision", _is_precision)):
         words = getattr(arguments, name, [])
@@ -116,7 +123,8 @@ def _is_precision(word: str) -> bool:
 
 
 def precisions(words: Sequence[str]) -> Options:
-    """Return the precision after --precision, for all systems or by their names. Raises UsageError."""
+    """Return the precision after --precision, for all systems or by their names. Raises UsageError.
+    """
     hint = f"use one of {', '.join(PRECISIONS)}, or NAME=PRECISION, such as MI355X=fp8"
     if wrong := next((word for word in words if not _is_precision(word)), None):
         raise UsageError(

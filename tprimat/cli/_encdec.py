@@ -93,6 +93,8 @@ def _check_ranks(options: argparse.Namespace, process: Process) -> None:
 
 
 def _check_packages() -> None:
-    """End here, with the command that brings it, if a package is missing; what looks for a GPU goes on without."""
+    """End here, with the command that brings it, if a package is missing; what looks for a GPU goes
+    on without.
+    """
     for package in ("numpy", "torch"):
         importlib.import_module(package)

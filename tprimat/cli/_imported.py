@@ -111,7 +111,9 @@ def show_imported(result: ImportedResult) -> None:
 
 
 def show_table(results: Sequence[ImportedResult]) -> None:
-    """Print a row for each result, as wide as the terminal; the path's end says more than its start."""
+    """Print a row for each result, as wide as the terminal; the path's end says more than its
+    start.
+    """
     rows = [("steps", "step time", "tokens/s/GPU", "format", "status")]
     for each in results:
         steps, name = (
@@ -163,7 +165,9 @@ def _speed(summary: Summary) -> tuple[str, str]:
 def _show(
     title: str, recognised: str, run: Run, rows: Sequence[Row], lines: dict[str, str]
 ) -> None:
-    """Print how the training ended and a line for each row; `lines` has the places of fields in the log."""
+    """Print how the training ended and a line for each row; `lines` has the places of fields in the
+    log.
+    """
     info(plain(f"{title}: {recognised}: {run.status}"))
     if run.status_reason:
         info(f"  reason: {plain(run.status_reason)}")

@@ -28,9 +28,11 @@ MOST_NAMED = 6
 
 
 def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | None:
-    """Read the logs that are here, if that is what a command without options means; return the exit status.
+    """Read the logs that are here, if that is what a command without options means; return the exit
+    status.
 
-    None if a measurement is requested or there is no log. Raises UnreadableError if LLAMA_LOG, … names no file.
+    None if a measurement is requested or there is no log. Raises UnreadableError if LLAMA_LOG, …
+    names no file.
     """
     named = [
         model for model in models.names() if os.environ.get(find_logs.variable(model), "").strip()
@@ -97,7 +99,9 @@ def _show(search: Search, requested: Sequence[str]) -> None:
 
 
 def _logs(search: Search, label: str | None) -> Iterator[tuple[str, GivenValues]]:
-    """Yield each log with its model if the log leaves it open, or the user says which it is; after a blank line."""
+    """Yield each log with its model if the log leaves it open, or the user says which it is; after
+    a blank line.
+    """
     for log in search.logs:
         console.info("")
         is_given = log.stated is None or log.why == find_logs.variable(log.model)

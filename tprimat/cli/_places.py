@@ -17,7 +17,9 @@ MOST_REPORTS = 1000
 
 
 def hashes_of(names: Sequence[str], folder: str) -> list[list[str]]:
-    """Return hashes of what reports in a folder compare: of each path, and of the directories that it is in."""
+    """Return hashes of what reports in a folder compare: of each path, and of the directories that
+    it is in.
+    """
     paths = [Path(link(Path(name), Path(folder))) for name in names]
     return [
         [sha256(os.fsencode(each)).hexdigest()[:16] for each in (path, *path.parents)]
@@ -26,7 +28,9 @@ def hashes_of(names: Sequence[str], folder: str) -> list[list[str]]:
 
 
 def free_number(folder: Path, inputs: Sequence[Sequence[str]]) -> int:
-    """Return the number of the report in a directory in which the reports of other comparisons stay as they are."""
+    """Return the number of the report in a directory in which the reports of other comparisons stay
+    as they are.
+    """
     for number in range(1, MOST_REPORTS):
         pages = [numbered(folder / name, number) for name in FORMATS]
         if not any(page.exists() for page in pages) or _is_of(pages[0], inputs):
@@ -35,7 +39,9 @@ def free_number(folder: Path, inputs: Sequence[Sequence[str]]) -> int:
 
 
 def _is_of(page: Path, inputs: Sequence[Sequence[str]]) -> bool:
-    """Return whether a report in Markdown says that each of its inputs is one of these, or in a directory of these."""
+    """Return whether a report in Markdown says that each of its inputs is one of these, or in a
+    directory of these.
+    """
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, IndexError):
         mark = read_plain(page).decode("utf-8", "replace").rpartition("<!-- compared: ")[2]
         earlier = json.loads(mark.partition(" -->")[0])["inputs"]

@@ -1,4 +1,5 @@
-"""The regression check of `compare`: is a candidate worse than a baseline by more than a threshold?"""
+"""The regression check of `compare`: is a candidate worse than a baseline by more than a threshold?
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ from tprimat.report import regression as report
 _HEADING = "baseline-and-candidate"
 
 NO_BASELINE = "none"
-"""In the place of a baseline: there is none yet, and the answer is whether the candidate can become the first."""
+"""In the place of a baseline: there is none yet, and the answer is whether the candidate can become
+the first.
+"""
 
 
 def is_requested(arguments: argparse.Namespace) -> bool:
@@ -55,7 +58,9 @@ def is_requested(arguments: argparse.Namespace) -> bool:
 
 
 def run(arguments: argparse.Namespace, command: str) -> int:
-    """Compare the candidate with the baseline; return the exit status. `command` makes the same comparison again."""
+    """Compare the candidate with the baseline; return the exit status. `command` makes the same
+    comparison again.
+    """
     try:
         return _run(arguments, command)
     except TensorPrimatError as error:
@@ -96,7 +101,8 @@ def _run(arguments: argparse.Namespace, command: str) -> int:
         texts = {"caveats": report.caveat_texts(check), "next_step": report.next_step(check)}
         console.echo(json_values.dumped({**values, **texts}))
     elif arguments.format == "github":
-        # Nothing else: GitHub takes any line that begins with :: as a command, and names in a table are others' text.
+        # Nothing else: GitHub takes any line that begins with :: as a command, and names in a table
+        # are others' text.
         for line in (
             *map(github.of_error, [*baseline.errors, *candidate.errors]),
             *github.workflow_commands(check),

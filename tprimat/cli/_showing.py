@@ -32,7 +32,9 @@ def show(document: Document, arguments: argparse.Namespace, *, narrowest: int = 
 
 
 def plot_path(folder: Path, name: str) -> Path:
-    """Return the plot of this name in a directory, or the path if it has a directory. Raises UsageError."""
+    """Return the plot of this name in a directory, or the path if it has a directory. Raises
+    UsageError.
+    """
     path = Path(name)
     path = path.with_name(path.name + ".png") if path.name and not path.suffix else path
     if path.suffix.lower() not in PLOT_ENDINGS:

@@ -22,7 +22,8 @@ _ONE = {"gpus": "--gpus", "num_nodes": "--nodes"}
 def configured(options: argparse.Namespace) -> tuple[argparse.Namespace, Tuning | None]:
     """Return the options with those of --config below them, and the search that chose them.
 
-    None if the command overrides any of them: then another configuration is measured than the one that was chosen.
+    None if the command overrides any of them: then another configuration is measured than the one
+        that was chosen.
     """
     if options.config is None:
         return options, None

@@ -53,7 +53,9 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def for_program(argv: Sequence[str]) -> tuple[int, JsonObject]:
-    """Compare for a command that has a document of its own; return the exit status, and what --json would print."""
+    """Compare for a command that has a document of its own; return the exit status, and what --json
+    would print.
+    """
     arguments = options.parser().parse_args(argv)
     arguments.results_dir = arguments.results_dir or "output"
     report, path, status = _compared(arguments)

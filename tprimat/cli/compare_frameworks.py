@@ -1,4 +1,6 @@
-"""compare-frameworks: compare the frameworks in a directory, by model; scripts/compare.py, scripts/nvd_compare.py."""
+"""compare-frameworks: compare the frameworks in a directory, by model; scripts/compare.py,
+scripts/nvd_compare.py.
+"""
 
 from __future__ import annotations
 

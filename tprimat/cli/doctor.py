@@ -1,4 +1,6 @@
-"""`doctor`: what this machine has, what can therefore be run, what is missing and the command that gets it."""
+"""`doctor`: what this machine has, what can therefore be run, what is missing and the command that
+gets it.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def main(options: argparse.Namespace) -> int:
 
 
 def document(diagnosis: Diagnosis) -> Document:
-    """Return a diagnosis: what can train here, the machine, and what is missing; then versions and settings."""
+    """Return a diagnosis: what can train here, the machine, and what is missing; then versions and
+    settings.
+    """
     trains = diagnosis.can_train
     shown: list[Block] = [
         Headline(f"Frameworks that can train here: {', '.join(trains) or 'none'}")

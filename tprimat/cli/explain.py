@@ -1,4 +1,6 @@
-"""explain: split the difference between two step times, from two profiler traces, into parts that add up."""
+"""explain: split the difference between two step times, from two profiler traces, into parts that
+add up.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _traced_run(name: str) -> Run:
-    """Return the run with a trace that a path holds. Raises UnreadableError for none, or several."""
+    """Return the run with a trace that a path holds. Raises UnreadableError for none, or several.
+    """
     inputs = loader.load([name])
     if inputs.errors:
         raise inputs.errors[0]

@@ -18,7 +18,9 @@ FORMATS = {"csv": steps.csv_text, "jsonl": steps.json_lines, "parquet": steps.pa
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Write one row per step. A named file that can't be read doesn't keep the others from being exported."""
+    """Write one row per step. A named file that can't be read doesn't keep the others from being
+    exported.
+    """
     name = next(name for name in FORMATS if getattr(arguments, name))
     target = getattr(arguments, name)
     inputs = _comparing.load(

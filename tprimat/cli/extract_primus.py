@@ -29,7 +29,8 @@ def main(arguments: argparse.Namespace) -> int:
         )
     _check_output(arguments)
     bundle.check(arguments.bundle)
-    # This command has always called the models that benchmark.py trains by the names of their families.
+    # This command has always called the models that benchmark.py trains by the names of their
+    # families.
     given = GivenValues(label=arguments.label, override=arguments.override, trained=True)
     given = given.with_options(arguments.log_values or ())
     paths = inputs.named_files(arguments.log_file)
@@ -44,7 +45,8 @@ def extract(
     output: str | None = None,
     bundle_path: Path | None = None,
 ) -> tuple[ExitStatus, list[Path]]:
-    """Make, save and show logs' results, under their usual names or in the file `output`; return status and files.
+    """Make, save and show logs' results, under their usual names or in the file `output`; return
+    status and files.
 
     A log that can't be read doesn't keep the others from being read.
     """

@@ -1,4 +1,5 @@
-"""`gpu-memory`: list who holds the GPUs' memory; on request, stop the caller's own processes there."""
+"""`gpu-memory`: list who holds the GPUs' memory; on request, stop the caller's own processes there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`primus-config`: what a configuration of Primus really trains, and how that differs from a result."""
+"""`primus-config`: what a configuration of Primus really trains, and how that differs from a
+result.
+"""
 
 from __future__ import annotations
 

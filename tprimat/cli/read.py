@@ -1,4 +1,6 @@
-"""tprimat read (scripts/analyze_existing_logs.py): logs of any framework -> a result file per training."""
+"""tprimat read (scripts/analyze_existing_logs.py): logs of any framework -> a result file per
+training.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ FULL_ACCOUNT = 3
 
 @prints_outcome("results")
 def main(arguments: argparse.Namespace) -> int:
-    """Read logs and write their results. What can't be read doesn't keep the rest from being read."""
+    """Read logs and write their results. What can't be read doesn't keep the rest from being read.
+    """
     bundle.check(arguments.bundle)
     there = []
     if not arguments.paths:
@@ -97,7 +100,8 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _list(files: Sequence[Loaded], written: Collection[Path] = ()) -> int:
-    """Print a line for each result that was here before; those that were written are shown already."""
+    """Print a line for each result that was here before; those that were written are shown already.
+    """
     for file in (each for each in files if Path(each.name).absolute() not in written):
         model = plain(file.runs[0].model or "model unknown")
         info(f"Result:  {plain(file.name)}: {model}, {counted(len(file.runs), 'run')}")
@@ -107,7 +111,9 @@ def _list(files: Sequence[Loaded], written: Collection[Path] = ()) -> int:
 def _unpacked(
     names: Sequence[str], stack: contextlib.ExitStack
 ) -> tuple[list[str], list[TensorPrimatError], Callable[[str], str]]:
-    """Return the names, bundles as unpacked directories; an error for each broken bundle; a function to rename."""
+    """Return the names, bundles as unpacked directories; an error for each broken bundle; a
+    function to rename.
+    """
     places = []
     errors: list[TensorPrimatError] = []
     renames = []
@@ -158,7 +164,9 @@ def _report(batch: LogImport) -> int:
 
 @contextlib.contextmanager
 def _progress(total: int) -> Iterator[Callable[[str], None]]:
-    """Show a progress bar on a terminal, nothing elsewhere; yield what to call when a source is done."""
+    """Show a progress bar on a terminal, nothing elsewhere; yield what to call when a source is
+    done.
+    """
     is_shown = console.verbosity() in (Verbosity.NORMAL, Verbosity.VERBOSE)
     if total < 2 or not sys.stderr.isatty() or not is_shown:
         yield lambda _: None

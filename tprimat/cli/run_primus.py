@@ -1,4 +1,6 @@
-"""`run-primus` (run_primus_*.sh): a training by AMD's Primus, from the checks before it to its result."""
+"""`run-primus` (run_primus_*.sh): a training by AMD's Primus, from the checks before it to its
+result.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ MEASUREMENT_ITERATIONS = 200
 
 @prints_outcome("results")
 def main(options: argparse.Namespace) -> int:
-    """Check, train and read; return the status of the last training, or an ExitStatus if none was started."""
+    """Check, train and read; return the status of the last training, or an ExitStatus if none was
+    started.
+    """
     bundle.check(options.bundle)
     installation = primus_installation.from_environment(os.environ, options.primus_path)
     if problem := installation.problem():

@@ -66,7 +66,9 @@ def main(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _display(arguments: argparse.Namespace, logs: GrowingLogs) -> Iterator[Show]:
-    """Yield a function that shows an update: in place in a terminal, otherwise as a line every minute."""
+    """Yield a function that shows an update: in place in a terminal, otherwise as a line every
+    minute.
+    """
     if arguments.json or arguments.quiet or arguments.verbose or not console.has_progress_bar():
         yield _line_by_line(arguments, logs)
         return

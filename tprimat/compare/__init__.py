@@ -1,7 +1,8 @@
 """Runs -> Comparison: which systems there are, their values, and the ratio of each to a baseline.
 
-Models are never crossed. Speed is compared by tokens/s/GPU between systems that did the same work, whatever their
-batch, precision and number of GPUs. If that can't be done, there is a reason instead of a ratio.
+Models are never crossed. Speed is compared by tokens/s/GPU between systems that did the same work,
+whatever their batch, precision and number of GPUs. If that can't be done, there is a reason instead
+of a ratio.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ __all__ = [
 NOTHING_KNOWN = Options()
 _RANKS = {"finished": 0, "failed": 2}
 _BROKEN_OFF, _UNTIMED = 1, 3
-"""Which runs of a system its values are of, the lowest first: by how they ended, those without step times never."""
+"""Which runs of a system its values are of, the lowest first: by how they ended, those without step
+times never.
+"""
 
 COPIES = "identical step times under different configurations: they are copies of one measurement and cannot be compared"
 """In the note on two files that hold one measurement under two configurations."""
@@ -89,9 +92,10 @@ def compare(
 ) -> Comparison:
     """Compare the systems of each model with each other.
 
-    Systems that did the same work are compared with one of them: the baseline that is named, else the fastest of
-    another vendor than the fastest system's, else the second fastest. Systems that are alone with their work, or have
-    no rate, join the first group, so that a reason is given for each.
+    Systems that did the same work are compared with one of them: the baseline that is named, else
+        the fastest of
+    another vendor than the fastest system's, else the second fastest. Systems that are alone with
+    their work, or have no rate, join the first group, so that a reason is given for each.
 
     Args:
         files: results in the order in which they were named.
@@ -101,8 +105,8 @@ def compare(
         mode: "same" rejects every difference of configuration.
         options: what the user knows and the results don't say. A precision fills in what they leave
             open, for the checks too; the files stay as they are.
-        splits: whether runs of one setup may be several systems, by their script's arguments or their speed. False if
-            the user has said what belongs together, as in a regression check.
+        splits: whether runs of one setup may be several systems, by their script's arguments or
+            their speed. False if the user has said what belongs together, as in a regression check.
 
     Raises:
         UsageError: no system, several systems or no model has the name asked for.
@@ -140,9 +144,11 @@ def compare(
 def systems_of(
     files: Sequence[Loaded], options: Options, remarks: list[str], *, splits: bool = True
 ) -> tuple[list[Loaded], dict[str | None, list[SystemResult]]]:
-    """Return the files under the names that reports show, and by model the systems in them, each on its own clock.
+    """Return the files under the names that reports show, and by model the systems in them, each on
+    its own clock.
 
-    What was counted once, filled in or split is added to the remarks. See compare() for the other arguments.
+    What was counted once, filled in or split is added to the remarks. See compare() for the other
+    arguments.
     """
     by_model: dict[str | None, dict[tuple[object, ...], list[FiledRun]]] = {}
     completed = precision.fill(files, options, remarks)
@@ -183,10 +189,12 @@ def systems_of(
 def _apart(
     results: list[RunResult], remarks: list[str] | None
 ) -> list[tuple[Run, list[RunResult]]]:
-    """Return the runs of one setup by groups that can be repetitions, each with a run that has what it is called by.
+    """Return the runs of one setup by groups that can be repetitions, each with a run that has what
+    it is called by.
 
-    Runs with a label, and those of one session, belong together however much they differ, and two clocks say nothing of
-    each other. Each split is added to the remarks; without remarks nothing is split.
+    Runs with a label, and those of one session, belong together however much they differ, and two
+    clocks say nothing of each other. Each split is added to the remarks; without remarks nothing is
+    split.
     """
     first = results[0].run
     judged = [each for each in results if each.is_valid and not each.summary.unsettled]
@@ -227,7 +235,9 @@ def _step_time(result: RunResult) -> float:
 
 
 def _without_copies(systems: Sequence[SystemResult]) -> list[SystemResult]:
-    """Return the systems; those that hold one measurement under several configurations are excluded."""
+    """Return the systems; those that hold one measurement under several configurations are
+    excluded.
+    """
     holders: dict[tuple[object, ...], dict[SystemResult, str]] = {}
     for system in systems:
         for result in system.valid_runs:
@@ -243,7 +253,9 @@ def _without_copies(systems: Sequence[SystemResult]) -> list[SystemResult]:
 
 
 def _entries(files: Sequence[Loaded], notes: list[str]) -> list[FiledRun]:
-    """Return all runs. A run that the files contain several times, as in a copied file, counts once."""
+    """Return all runs. A run that the files contain several times, as in a copied file, counts
+    once.
+    """
     kept: list[FiledRun] = []
     seen: dict[tuple[object, ...], tuple[str, Run]] = {}
     for file in files:
@@ -253,8 +265,8 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[FiledRun]:
             earlier = seen.get(key)
             if timed:
                 seen.setdefault(key, (file.name, run))
-            # Two trainings of one log may have equal times, since logs round them, but they differ in something else,
-            # unless the times alone identify a run.
+            # Two trainings of one log may have equal times, since logs round them, but they differ
+            # in something else, unless the times alone identify a run.
             is_same = earlier and (
                 earlier[0] != file.name or key[2:] == (TELLING,) or run == earlier[1]
             )
@@ -283,7 +295,9 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[FiledRun]:
 
 
 def _is_copy(run: Run, earlier: Run) -> bool:
-    """Return whether one measurement is of one system, in one file or, of MLPerf, in the submissions of two rounds."""
+    """Return whether one measurement is of one system, in one file or, of MLPerf, in the
+    submissions of two rounds.
+    """
     if same_system(run) == same_system(earlier):
         return True
     kinds = [
@@ -316,7 +330,9 @@ def _of_model(files: Sequence[Loaded], model: str) -> list[Loaded]:
 
 
 def _model(run: Run) -> str | None:
-    """Return the name of a run's model; that of the shape if an earlier import has it under its name in the log."""
+    """Return the name of a run's model; that of the shape if an earlier import has it under its
+    name in the log.
+    """
     row = models.find(run.model)
     if row and models.denies(run.model, run.model_config):
         row = None
@@ -326,7 +342,9 @@ def _model(run: Run) -> str | None:
 
 
 def _names(run: Run) -> tuple[str, ...]:
-    """Return what a run's model may be called: its name, that of its row, and its title in full and in short."""
+    """Return what a run's model may be called: its name, that of its row, and its title in full and
+    in short.
+    """
     model, row = _model(run), models.named(run.model)
     title = title_of(model, run)
     return (
@@ -342,7 +360,9 @@ def _names(run: Run) -> tuple[str, ...]:
 
 
 def _sample_lengths(groups: Iterable[Sequence[FiledRun]]) -> set[int | None]:
-    """Return the sequence lengths, or None, in MLPerf's logs of a benchmark, which fixes them, if not all state one."""
+    """Return the sequence lengths, or None, in MLPerf's logs of a benchmark, which fixes them, if
+    not all state one.
+    """
     lengths = {
         run.training_config.sequence_length
         for runs in groups
@@ -364,8 +384,8 @@ def _run_results(runs: Sequence[FiledRun], sample_lengths: set[int | None]) -> l
         (clock for clock in [*offered, ()][0] if all(clock in each for each in offered)), None
     )
     summaries = [summarize(run, clock) for run, _ in runs]
-    # A run that broke off says less than one that finished, and one that failed less than that: each kind is used only
-    # if there is none of the better ones.
+    # A run that broke off says less than one that finished, and one that failed less than that:
+    # each kind is used only if there is none of the better ones.
     ranks = [
         _UNTIMED
         if summary.performance.avg_step_time_seconds is None
@@ -430,7 +450,9 @@ def _model_comparison(
 def _title_of_work(
     name: str | None, work: Sequence[SystemResult], works: Sequence[Sequence[SystemResult]]
 ) -> str:
-    """Return what a model is called with what tells this work from that of the other groups of systems."""
+    """Return what a model is called with what tells this work from that of the other groups of
+    systems.
+    """
     parts, others = (
         [_title(name, work)],
         [system for other in works if other is not work for system in other],
@@ -461,7 +483,9 @@ MOST_TITLES = 3
 
 
 def title_of(name: str | None, run: Run) -> str:
-    """Return what a run's model of a name is called: by scale or size if it isn't the full one, never as that."""
+    """Return what a run's model of a name is called: by scale or size if it isn't the full one,
+    never as that.
+    """
     title, count = plain(models.title(name)), models.parameters(run.model_config)
     base, _, task = (name or "").lower().rpartition("_")
     words = {"lora": "LoRA", "sft": "fine-tuning"}.get(task)

@@ -41,11 +41,15 @@ DISTURBED_SHARE = 0.05
 """Share of the CPU time in other hands, during a training on the CPU, from which it is named."""
 
 BREAK_S, SURE = 600.0, 0.01
-"""Runs before and after a break of so many seconds that differ at this p value are not runs of one program."""
+"""Runs before and after a break of so many seconds that differ at this p value are not runs of one
+program.
+"""
 
 OUTLIER_SHARE, HELD_SHARE = 0.01, 0.1
-"""Share of a run's steady time that one record may take beyond the median before it is named; share of a GPU's memory
-that other programs may hold before a run: less is a desktop's, or the system's where the memory is shared."""
+"""Share of a run's steady time that one record may take beyond the median before it is named; share
+of a GPU's memory that other programs may hold before a run: less is a desktop's, or the system's
+where the memory is shared.
+"""
 
 OF_ONE = (
     *CODES[:3],
@@ -73,8 +77,8 @@ OF_ONE = (
 def caveats(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> tuple[Caveat, ...]:
     """Return the caveats of systems that are compared in these pairs, each code once.
 
-    What could change the decision comes first, by its effect, then what is good to know. Which those are depends on
-    the systems, never on which of them is the baseline.
+    What could change the decision comes first, by its effect, then what is good to know. Which
+    those are depends on the systems, never on which of them is the baseline.
     """
     found: dict[str, Caveat] = {}
     for code in CODES[:3]:
@@ -103,7 +107,9 @@ def contradictions(system: SystemResult) -> list[Finding]:
 
 
 def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
-    """Yield what telemetry and preflights saw of the machines, each kind with the system and the runs it concerns."""
+    """Yield what telemetry and preflights saw of the machines, each kind with the system and the
+    runs it concerns.
+    """
     for code, kinds in EVENTS.items():
         texts = []
         for system in systems:
@@ -158,7 +164,9 @@ def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
 
 
 def _unlike_variables(system: SystemResult) -> list[str]:
-    """Return the environment variables in which a system's runs differ, except those that select GPUs."""
+    """Return the environment variables in which a system's runs differ, except those that select
+    GPUs.
+    """
     known = [found for each in system.valid_runs if (found := each.run.environment.settings)]
     names = sorted(set().union(*known))
     return [
@@ -269,12 +277,16 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
 
 
 def doubt(system: SystemResult) -> str:
-    """Return why a system passes no check however fast it is; empty if all its runs finished and none diverged."""
+    """Return why a system passes no check however fast it is; empty if all its runs finished and
+    none diverged.
+    """
     return "; ".join(filter(None, (incomplete_text(system), diverged_text(system))))
 
 
 def _of_system(system: SystemResult, *, is_alone: bool) -> Iterator[Caveat]:
-    """Yield what is told of a system whatever the others are; of those that it is told of too there are the names."""
+    """Yield what is told of a system whatever the others are; of those that it is told of too there
+    are the names.
+    """
     if names := _unlike_variables(system):
         yield Caveat(
             "unlike-variables",
@@ -306,7 +318,8 @@ def _of_system(system: SystemResult, *, is_alone: bool) -> Iterator[Caveat]:
 
 
 def incomplete_text(system: SystemResult) -> str:
-    """Return how far a system came of which no run finished, of another how many did not, and the first cause.
+    """Return how far a system came of which no run finished, of another how many did not, and the
+    first cause.
 
     Empty if all runs finished.
     """
@@ -339,7 +352,9 @@ def diverged_text(system: SystemResult) -> str:
 
 
 def _sessions_text(system: SystemResult) -> str:
-    """Return how the runs after the longest break differ from those before; empty if they don't, or without a break."""
+    """Return how the runs after the longest break differ from those before; empty if they don't, or
+    without a break.
+    """
     timed = ((each.run.started, trained_seconds(each.run), each.rate) for each in system.valid_runs)
     known = sorted(
         (began.timestamp(), seconds, rate) for began, seconds, rate in timed if began and rate

@@ -1,4 +1,6 @@
-"""Cheapest system per token, and the break-even price. Prices are the user's; `Price.cost` applies one."""
+"""Cheapest system per token, and the break-even price. Prices are the user's; `Price.cost` applies
+one.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,20 @@ SAME = 0.0005
 """Relative difference below which two are as fast, or cost the same."""
 
 Form = tuple[float, float, float, float]
-"""Factors of the prices of a pair: the faster one's low and high one, the slower one's low and high one."""
+"""Factors of the prices of a pair: the faster one's low and high one, the slower one's low and high
+one.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """Which one costs less per token, as linear forms of the prices: the page's script has no rule of its own.
+    """Which one costs less per token, as linear forms of the prices: the page's script has no rule
+    of its own.
 
     Attributes:
         below_zero: the outcome holds if this form is below zero.
-        savings: the share by which the cheaper one costs less, from and to: 1 minus the quotient of two forms.
+        savings: the share by which the cheaper one costs less, from and to: 1 minus the quotient of
+            two forms.
         break_even: USD per GPU-hour at which the other would cost the same per token, from and to.
     """
 
@@ -42,10 +48,12 @@ class Outcome:
 
 
 def outcomes(low: float, high: float) -> tuple[Outcome, Outcome]:
-    """Return what a speedup between two bounds means in money; if neither outcome holds, cost is a tie.
+    """Return what a speedup between two bounds means in money; if neither outcome holds, cost is a
+    tie.
 
-    Per token the faster one costs at least its low price over the slower one's high price and `high`, relative to the
-    slower one, and at most its high price over the slower one's low price and `low`. A saving below SAME is a tie.
+    Per token the faster one costs at least its low price over the slower one's high price and
+    `high`, relative to the slower one, and at most its high price over the slower one's low price
+    and `low`. A saving below SAME is a tie.
     """
     fast_low, fast_high = (1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0)
     slow_low, slow_high = (0.0, 0.0, low, 0.0), (0.0, 0.0, 0.0, high)
@@ -69,12 +77,12 @@ class PairCost:
     """What the speeds of a pair mean in money. Bounds are those of the speedup.
 
     Attributes:
-        break_even: the faster one's price over the slower one's at which a token costs the same on both; it needs
-            no price.
+        break_even: the faster one's price over the slower one's at which a token costs the same on
+            both; it needs no price.
         outcome: which one costs less per token; None without prices, or if the bounds include both.
         saving: by which share the cheaper one costs less per token; None without it.
-        break_even_price: USD per GPU-hour at which the other would cost the same per token as the cheaper one at its
-            price; None without it.
+        break_even_price: USD per GPU-hour at which the other would cost the same per token as the
+            cheaper one at its price; None without it.
     """
 
     pair: Pair
@@ -104,14 +112,16 @@ def with_prices(
     date: str | None = None,
     ordered: bool = True,
 ) -> Comparison:
-    """Return the comparison with the prices of its systems; its notes end with one on them and any doubts about them.
+    """Return the comparison with the prices of its systems; its notes end with one on them and any
+    doubts about them.
 
     Args:
         comparison: prices without a name belong to its systems in the order of their files.
         arguments: see prices.parse, also for what it raises.
         source: of the prices.
         date: of the prices.
-        ordered: whether the user ordered the files; in a directory each of several prices needs a name.
+        ordered: whether the user ordered the files; in a directory each of several prices needs a
+            name.
     """
     names, systems = comparison.system_names, comparison.systems
     words = [word for argument in arguments for word in argument.split(",")]
@@ -155,7 +165,9 @@ def with_prices(
 
 
 def _file_of(name: str, unnamed: Sequence[RunResult]) -> str | None:
-    """Return a file without a GPU that may be from one of a name: one that says it, else one that says no other."""
+    """Return a file without a GPU that may be from one of a name: one that says it, else one that
+    says no other.
+    """
     every = "|".join(re.escape(row.short_name.split()[0]) for row in gpus.gpus())
     silent = None
     for each in unnamed:
@@ -187,7 +199,9 @@ def efficiencies(comparison: Comparison, system: SystemResult) -> tuple[Efficien
 
 
 def cost(comparison: Comparison, pair: Pair) -> PairCost | None:
-    """Return what the speeds of a pair mean in money; None if these aren't known, or if both have one price."""
+    """Return what the speeds of a pair mean in money; None if these aren't known, or if both have
+    one price.
+    """
     if pair.speedup is None or pair.is_unsettled:
         return None
     low, high = pair.speedup.bounds

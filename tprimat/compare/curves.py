@@ -1,7 +1,9 @@
-"""Systems that differ in the number of GPUs -> curves: throughput, efficiency and cost at each size.
+"""Systems that differ in the number of GPUs -> curves: throughput, efficiency and cost at each
+size.
 
-Sizes of one curve share model, scale, GPU, framework, precision, sequence length and label. The batch may differ: that
-tells strong from weak scaling. If that leaves several setups of one size, the fastest one represents it.
+Sizes of one curve share model, scale, GPU, framework, precision, sequence length and label. The
+batch may differ: that tells strong from weak scaling. If that leaves several setups of one size,
+the fastest one represents it.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from tprimat.settings.rows import IDENTITY, LEDGER
 from tprimat.text import counted, join_names, plain
 
 Kind = Literal["strong", "weak", "mixed", "unknown"]
-"""strong: one global batch; weak: one batch per GPU; mixed: neither; unknown: a size doesn't state its batch."""
+"""strong: one global batch; weak: one batch per GPU; mixed: neither; unknown: a size doesn't state
+its batch.
+"""
 
 BREAK = 0.9
 """Scaling breaks at the first size whose efficiency is below this by its whole interval."""
@@ -108,7 +112,8 @@ class Crossover:
 
     Attributes:
         first, second: the one that is faster per GPU at the smallest of these sizes, and the other.
-        turns: the sizes between which the other one becomes the faster; unmeasured sizes are interpolated.
+        turns: the sizes between which the other one becomes the faster; unmeasured sizes are
+            interpolated.
     """
 
     first: Curve
@@ -250,9 +255,11 @@ def _key(system: SystemResult) -> tuple[object, ...]:
 
 
 def _lines(systems: Sequence[SystemResult]) -> list[list[SystemResult]]:
-    """Return the systems of a key as lines with each size once: all of them, or one line for each batch.
+    """Return the systems of a key as lines with each size once: all of them, or one line for each
+    batch.
 
-    Of several batches per size, lines of one batch (strong) or of one batch per GPU (weak) hold more of the systems.
+    Of several batches per size, lines of one batch (strong) or of one batch per GPU (weak) hold
+    more of the systems.
     """
     if len({system.count for system in systems}) == len(systems):
         return [_fastest(systems)]
@@ -384,7 +391,9 @@ def _length(curve: Curve) -> int | None:
 
 
 def _rate_at(curve: Curve, gpus: int) -> float:
-    """Return the logarithm of the rate per GPU, on the straight lines in log-log between neighbours."""
+    """Return the logarithm of the rate per GPU, on the straight lines in log-log between
+    neighbours.
+    """
     for one, other in itertools.pairwise(curve.sizes):
         if one.gpus <= gpus <= other.gpus:
             share = math.log(gpus / one.gpus) / math.log(other.gpus / one.gpus)

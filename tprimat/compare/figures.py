@@ -61,7 +61,9 @@ def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
 
 
 def _overlap(runs: Sequence[Run]) -> bool:
-    """Return whether a run began before half of another had passed: runs beside each other have no order."""
+    """Return whether a run began before half of another had passed: runs beside each other have no
+    order.
+    """
     if len(runs) < 2:
         return False
     spans = sorted((run.started.timestamp(), trained_seconds(run)) for run in runs if run.started)
@@ -80,7 +82,9 @@ def trained_seconds(run: Run) -> float:
 def _of_typical_block(
     results: Sequence[RunResult], values: Mapping[str, MetricValue]
 ) -> Iterator[str]:
-    """Yield the warning on the typical block, once for all runs; the block is the first run's that differs."""
+    """Yield the warning on the typical block, once for all runs; the block is the first run's that
+    differs.
+    """
     if is_of_blocks(results):
         mean, typical = (values[f"{kind}_step_time_seconds"].value for kind in ("avg", "median"))
         own = (
@@ -95,11 +99,15 @@ def _of_typical_block(
 
 
 AT_CAP = 0.5
-"""Least share of the readings at the power cap, if nobody lowered it, with which a comparison lists a system."""
+"""Least share of the readings at the power cap, if nobody lowered it, with which a comparison lists
+a system.
+"""
 
 
 def share_at_cap(system: SystemResult) -> float:
-    """Return the share of all runs' readings at the power cap; 0 if an event says the cap was lowered."""
+    """Return the share of all runs' readings at the power cap; 0 if an event says the cap was
+    lowered.
+    """
     found = [each.run.telemetry for each in system.valid_runs if each.run.telemetry.samples]
     lowered = any(issue.code == "power-cap" for each in found for issue in each.issues)
     shares = [each.throttle_shares.get("power-cap", 0.0) for each in found]
@@ -109,7 +117,8 @@ def share_at_cap(system: SystemResult) -> float:
 
 
 def longest_step_share(system: SystemResult) -> float:
-    """Return the largest share of a run's steady time that its longest step took beyond the median."""
+    """Return the largest share of a run's steady time that its longest step took beyond the median.
+    """
     shares = [0.0]
     for result in system.valid_runs:
         values = result.summary.performance
@@ -123,7 +132,9 @@ def longest_step_share(system: SystemResult) -> float:
 
 
 PASSES = 3
-"""So often the common steps are looked for: with windows of two lengths they are found at the second time."""
+"""So often the common steps are looked for: with windows of two lengths they are found at the
+second time.
+"""
 
 
 Known = dict[tuple[SystemResult, Clock | None, int, int | None], SystemResult]
@@ -133,10 +144,10 @@ Known = dict[tuple[SystemResult, Clock | None, int, int | None], SystemResult]
 def aligned(systems: Sequence[SystemResult], known: Known | None = None) -> list[SystemResult]:
     """Return systems with values that can be compared: of one clock, and of the same steps.
 
-    The clock is one that all their runs have; if there is none, each keeps its own. The steps are those after the
-    latest slow start of any run, up to the end of the shortest one, so that a pause or a checkpoint counts in all of
-    them or in none. What is excluded is compared with nothing, so each keeps its values then. `known` caches summaries
-    of the first system.
+    The clock is one that all their runs have; if there is none, each keeps its own. The steps are
+    those after the latest slow start of any run, up to the end of the shortest one, so that a pause
+    or a checkpoint counts in all of them or in none. What is excluded is compared with nothing, so
+    each keeps its values then. `known` caches summaries of the first system.
     """
     if any(system.exclusion for system in systems):
         return list(systems)
@@ -144,14 +155,15 @@ def aligned(systems: Sequence[SystemResult], known: Known | None = None) -> list
     of = [known, *[None] * (len(systems) - 1)]
     if clock is not None:
         systems = [_summarized(*each, clock) for each in zip(systems, of, strict=True)]
-    # If records are windows of steps, the bounds move to the next records: of one system, and then of the others.
+    # If records are windows of steps, the bounds move to the next records: of one system, and then
+    # of the others.
     before = None
     for _ in range(PASSES):
         summaries = [result.summary for system in systems for result in system.valid_runs]
         skip = max((each.skipped for each in summaries), default=0)
         stop = min((each.stop for each in summaries if each.stop), default=0)
-        # The slow start of a long run may end where a short run does: they have no steps in common then. And a speed
-        # that changes counts with all that it becomes.
+        # The slow start of a long run may end where a short run does: they have no steps in common
+        # then. And a speed that changes counts with all that it becomes.
         has_common = 2 * skip <= stop and all(len(each.segments) <= 1 for each in summaries)
         # A run that can't be cut so far stays as it is.
         if (skip, stop) == before:
@@ -229,7 +241,8 @@ OVER_RUNS: dict[str, Callable[[Sequence[float], Sequence[int]], float]] = {
     "lowest": lambda values, _: min(values),
     "mean": lambda values, _: statistics.fmean(values),
     "median": lambda values, _: statistics.median(values),
-    # The ratio of two systems is that of their geometric means, and tokens / step time is throughput over runs too.
+    # The ratio of two systems is that of their geometric means, and tokens / step time is
+    # throughput over runs too.
     "geometric mean": lambda values, _: statistics.geometric_mean(values),
     "all seconds over all steps": stats.mean,
     "all steps over all seconds": statistics.harmonic_mean,
@@ -240,7 +253,8 @@ OVER_RUNS: dict[str, Callable[[Sequence[float], Sequence[int]], float]] = {
 def is_of_blocks(results: Sequence[RunResult]) -> bool:
     """Return whether all runs are timed by the wall time of training.
 
-    Such runs are as long as they need to a target, and what happens late in one counts by its steps.
+    Such runs are as long as they need to a target, and what happens late in one counts by its
+    steps.
     """
     return bool(results) and all(result.summary.clock == "blocks" for result in results)
 

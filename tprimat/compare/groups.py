@@ -1,4 +1,6 @@
-"""The systems of a model -> groups that did the same work, each with its baseline, pairs and caveats."""
+"""The systems of a model -> groups that did the same work, each with its baseline, pairs and
+caveats.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,11 @@ from tprimat.text import plain
 
 
 def by_work(systems: Sequence[SystemResult]) -> list[list[SystemResult]]:
-    """Return the systems that have a rate and did the same work, two or more together, the most first.
+    """Return the systems that have a rate and did the same work, two or more together, the most
+    first.
 
-    A system that leaves its shape open belongs to each work that it may have done. So the systems with which another
-    one is compared never depend on what else there is.
+    A system that leaves its shape open belongs to each work that it may have done. So the systems
+    with which another one is compared never depend on what else there is.
     """
     rated = list(filter(_is_rated, systems))
     kinds = {_work(system): system for system in rated}
@@ -49,7 +52,9 @@ def _work(system: SystemResult) -> tuple[object, ...]:
 
 
 def evidence(group: Group) -> tuple[bool, int, int]:
-    """Return how much an answer rests on: whether there is one, and how many systems and runs are compared."""
+    """Return how much an answer rests on: whether there is one, and how many systems and runs are
+    compared.
+    """
     compared = group.compared
     runs = sum(len(system.valid_runs) for system in compared)
     return group.leaders is not None and not group.leaders.is_unsettled, len(compared), runs
@@ -62,10 +67,12 @@ def group_of(
     mode: Mode,
     title: str,
 ) -> Group:
-    """Compare systems that did the same work with a baseline, and say why others can't be compared with it.
+    """Compare systems that did the same work with a baseline, and say why others can't be compared
+    with it.
 
-    Each pair is compared on the clock and the steps that its two systems share, so that no third one changes a ratio.
-    On these another system may be the fastest than by the rates of all steps: then another baseline is tried.
+    Each pair is compared on the clock and the steps that its two systems share, so that no third
+    one changes a ratio. On these another system may be the fastest than by the rates of all steps:
+    then another baseline is tried.
     """
     found = {}
     by_rate = sorted(work, key=lambda system: (system.is_unsettled, -(system.value(RATE) or 0.0)))
@@ -123,7 +130,9 @@ def group_of(
 
 
 def _default_baseline(ranked: Sequence[SystemResult]) -> SystemResult:
-    """Return the fastest system of another vendor than the first one's; without such a system the second one."""
+    """Return the fastest system of another vendor than the first one's; without such a system the
+    second one.
+    """
     first, *others = ranked
     rivals = (
         each
@@ -136,7 +145,9 @@ def _default_baseline(ranked: Sequence[SystemResult]) -> SystemResult:
 def _ranked(
     systems: Sequence[SystemResult], baseline: SystemResult, found: Mapping[SystemResult, Pair]
 ) -> list[SystemResult]:
-    """Return the systems that are compared, the fastest first and those that are too short last; none without any."""
+    """Return the systems that are compared, the fastest first and those that are too short last;
+    none without any.
+    """
     ratios = {key: each.ratio.value for key, each in found.items() if each.ratio}
     places = {baseline: (baseline.is_unsettled, -1.0)}
     places |= {key: (found[key].is_unsettled, -ratio) for key, ratio in ratios.items()}
@@ -147,7 +158,9 @@ def _ranked(
 def _on_other_clocks(
     own: Sequence[SystemResult], shown: Sequence[SystemResult]
 ) -> Iterator[Caveat]:
-    """Yield which systems are shown by another clock than their own, since what they are compared with has no such."""
+    """Yield which systems are shown by another clock than their own, since what they are compared
+    with has no such.
+    """
     texts = []
     for alone, here in zip(own, shown, strict=True):
         clocks = [{run.summary.clock for run in each.valid_runs} for each in (alone, here)]

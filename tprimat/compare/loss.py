@@ -1,4 +1,6 @@
-"""Losses of baseline and candidate after the same tokens: by how much they differ, and how certain that is."""
+"""Losses of baseline and candidate after the same tokens: by how much they differ, and how certain
+that is.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,14 @@ class Losses(NamedTuple):
 
 
 def losses(matched: Pair, transform: Callable[[float], float]) -> Losses:
-    """Return the losses of a pair over the last tokens that all of its runs trained on; or why there are none.
+    """Return the losses of a pair over the last tokens that all of its runs trained on; or why
+    there are none.
 
-    The error is the larger one of two: between runs, from their means; and within runs, from the series of differences
-    at the same tokens, in which the fall of the curve cancels, as the noise of equal batches does. If one run of a
-    system leaves the first unknown, the second has ASSUMED_SPREAD added. `transform` is the logarithm, for a relative
-    difference, or the value itself.
+    The error is the larger one of two: between runs, from their means; and within runs, from the
+        series of differences
+    at the same tokens, in which the fall of the curve cancels, as the noise of equal batches does.
+    If one run of a system leaves the first unknown, the second has ASSUMED_SPREAD added.
+    `transform` is the logarithm, for a relative difference, or the value itself.
     """
     import numpy as np
 
@@ -100,9 +104,11 @@ def losses(matched: Pair, transform: Callable[[float], float]) -> Losses:
 
 
 def _curve(result: RunResult) -> tuple[list[float], list[float]] | str:
-    """Return the integral of a run's loss: tokens, rising, and the sum up to each of them; or why there is none.
+    """Return the integral of a run's loss: tokens, rising, and the sum up to each of them; or why
+    there is none.
 
-    A loss is of the weights before its step; one that averages several steps, of those in their middle.
+    A loss is of the weights before its step; one that averages several steps, of those in their
+    middle.
     """
     run = result.run
     work = run.training_config.global_batch_size if result.per_sample else run.tokens_per_step

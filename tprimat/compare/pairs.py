@@ -60,7 +60,9 @@ def _unlike_runs(system: SystemResult) -> str | None:
 
 
 def _same_run(*systems: SystemResult) -> str | None:
-    """Return that a log was read twice, with other values of the user, and is compared with itself; else None."""
+    """Return that a log was read twice, with other values of the user, and is compared with itself;
+    else None.
+    """
     one, other = (
         {
             (measurement(run), frozenset(file.sha256 for file in run.source.files)): each.file
@@ -82,7 +84,8 @@ def _other_configuration(config_diff: ConfigDiff, mode: Mode) -> str | None:
 
 
 def _different_models(one: Run, other: Run) -> str | None:
-    """Return why the two trained something that can't be compared per token; None if they can be."""
+    """Return why the two trained something that can't be compared per token; None if they can be.
+    """
     if conflict := shape_conflict(one.model_config, other.model_config):
         return f"the models differ in shape ({conflict})"
     scales = {one.scale, other.scale}
@@ -95,7 +98,9 @@ def _different_models(one: Run, other: Run) -> str | None:
 
 
 def _untimed(*systems: SystemResult, and_unexplained: bool = False) -> str:
-    """Return why systems have no valid step times; empty if all have, or their sources don't say why."""
+    """Return why systems have no valid step times; empty if all have, or their sources don't say
+    why.
+    """
     untimed = [
         each
         for each in systems
@@ -106,7 +111,9 @@ def _untimed(*systems: SystemResult, and_unexplained: bool = False) -> str:
 
 
 def different_work(one: SystemResult, other: SystemResult) -> str | None:
-    """Return why two systems did different work for a token, or a sample if these are compared; else None."""
+    """Return why two systems did different work for a token, or a sample if these are compared;
+    else None.
+    """
     lengths = [each.run.training_config.sequence_length for each in (one, other)]
     if one.per_sample != other.per_sample or (lengths[0] != lengths[1] and not one.per_sample):
         return f"workload mismatch: sequence length {lengths[0] or 'unknown'} vs {lengths[1] or 'unknown'}"
@@ -114,7 +121,9 @@ def different_work(one: SystemResult, other: SystemResult) -> str | None:
 
 
 def _no_ratio(baseline: SystemResult, system: SystemResult) -> str | None:
-    """Return why there is no ratio of throughputs. Step times are never compared: steps differ in work."""
+    """Return why there is no ratio of throughputs. Step times are never compared: steps differ in
+    work.
+    """
     lacking: dict[str, list[str]] = {}
     for each in (baseline, system):
         if each.value(RATE) is None:
@@ -131,7 +140,8 @@ def _no_ratio(baseline: SystemResult, system: SystemResult) -> str | None:
 
 
 def _why_no_rate(system: SystemResult) -> str:
-    """Return in brackets why a system has no rate, with a space before; empty if that is unknown."""
+    """Return in brackets why a system has no rate, with a space before; empty if that is unknown.
+    """
     if system.per_sample:
         sizes = {
             "batch size": system.run.training_config.global_batch_size,

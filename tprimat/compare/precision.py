@@ -16,9 +16,11 @@ from tprimat.text import plain
 
 
 def fill(files: Sequence[Loaded], options: Options, notes: list[str]) -> Sequence[Loaded]:
-    """Return the files with the precision of each run that leaves it open, as far as the user states it.
+    """Return the files with the precision of each run that leaves it open, as far as the user
+    states it.
 
-    Notes say where it was filled in. Raises UsageError for a name that fits no system, or several precisions for one.
+    Notes say where it was filled in. Raises UsageError for a name that fits no system, or several
+    precisions for one.
     """
     if options.precision is None and not options.precisions:
         return files

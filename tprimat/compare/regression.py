@@ -1,7 +1,8 @@
 """Is a candidate worse than a baseline by more than a threshold? For CI.
 
-Each metric of each setup is worse, within its threshold, or inconclusive. The intervals are those of the comparison:
-each run counts once, two-sided at intervals.CONFIDENCE, with Holm's correction over all metrics and setups.
+Each metric of each setup is worse, within its threshold, or inconclusive. The intervals are those
+of the comparison: each run counts once, two-sided at intervals.CONFIDENCE, with Holm's correction
+over all metrics and setups.
 """
 
 from __future__ import annotations
@@ -65,11 +66,13 @@ class Check:
         low, high: its interval at CONFIDENCE, by this method; None with too few runs.
         p: of a true change exactly as large as the threshold; None with too few runs.
         p_adjusted: the same after Holm's correction for all checks, which decides.
-        runs_needed: runs of each that would decide; None if it is decided, or if none up to a hundred would.
+        runs_needed: runs of each that would decide; None if it is decided, or if none up to a
+            hundred would.
         pair: what is compared; None if the candidate lacks it.
         advice: what to do next, if the answer alone doesn't tell.
         basis: steps or tokens that its values use; empty for those of each run's own steady state.
-        doubt: why it can't pass: a run of a side did not finish, or its loss is not a number; empty for none.
+        doubt: why it can't pass: a run of a side did not finish, or its loss is not a number; empty
+            for none.
     """
 
     model: str
@@ -94,7 +97,9 @@ class Check:
 
     @property
     def excess(self) -> float | None:
-        """How far the change is beyond the threshold: 0 or more if it is worse; None if it is unknown."""
+        """How far the change is beyond the threshold: 0 or more if it is worse; None if it is
+        unknown.
+        """
         if self.threshold is None or self.change is None:
             return None
         return (self.change - self.threshold.limit) * (-1 if self.threshold.falls else 1)
@@ -141,7 +146,9 @@ class RegressionCheck:
 
     @property
     def why_no_baseline(self) -> str | None:
-        """Why the candidate's results can't be the next baseline; None if they can: only what passed is one."""
+        """Why the candidate's results can't be the next baseline; None if they can: only what
+        passed is one.
+        """
         if self.is_partial:
             return "a file that was named could not be read"
         return next(
@@ -160,17 +167,19 @@ def check_regression(
     options: Options = NOTHING_KNOWN,
     fail_on_inconclusive: bool = False,
 ) -> RegressionCheck:
-    """Compare candidates with baselines of the same model and setup; machine and software may differ.
+    """Compare candidates with baselines of the same model and setup; machine and software may
+    differ.
 
-    Thresholds are those of threshold.parse(). Without a baseline the answer is whether the candidate can become one.
-    See compare() for the other arguments.
+    Thresholds are those of threshold.parse(). Without a baseline the answer is whether the
+    candidate can become one. See compare() for the other arguments.
     """
     remarks = list(notes)
     if all(each.metric.name != RATE for each in thresholds):
         remarks.append("throughput is not checked: --max-slowdown does")
     files = precision.fill([*baseline, *candidate], options, remarks)
     halves = files[: len(baseline)], files[len(baseline) :]
-    # What belongs together is stated here: a fast night among the baseline's is no system of its own.
+    # What belongs together is stated here: a fast night among the baseline's is no system of its
+    # own.
     sets = [compare(half, model=model, splits=False) for half in halves]
     for kind, each in zip(("baseline", "candidate"), sets, strict=True):
         # In which unit each set alone would be compared says nothing here.
@@ -231,7 +240,9 @@ def check_regression(
 
 
 def _comparable(systems: Sequence[SystemResult]) -> Sequence[SystemResult]:
-    """Return the systems, or one that gives the reason if they can't be compared since nothing names their model."""
+    """Return the systems, or one that gives the reason if they can't be compared since nothing
+    names their model.
+    """
     run = systems[0].run
     return systems[:1] if run.model is None and run.model_config.num_layers is None else systems
 
@@ -241,8 +252,8 @@ def _matched_pairs(
 ) -> Iterator[tuple[SystemResult, SystemResult | None, str | None]]:
     """Return (baseline, candidate) pairs, or the reason why there is no candidate.
 
-    Where each has one system, these are compared, whatever differs. Where there are several, only those with the
-    same setup are, software and versions aside.
+    Where each has one system, these are compared, whatever differs. Where there are several, only
+    those with the same setup are, software and versions aside.
     """
     for system in systems:
         same = [other for other in others if _key(other.run) == _key(system.run)]
@@ -259,14 +270,18 @@ def _matched_pairs(
 
 
 def _key(run: Run) -> tuple[object, ...]:
-    """Return the parts of a setup that must be equal. A new version of the software changes none of them."""
+    """Return the parts of a setup that must be equal. A new version of the software changes none of
+    them.
+    """
     return tuple(setting.of(run) for setting in IDENTITY)
 
 
 def _of_one_unit(system: SystemResult, other: SystemResult) -> list[SystemResult]:
-    """Return the two with rates in tokens; in samples if these are of one length though it is unknown.
+    """Return the two with rates in tokens; in samples if these are of one length though it is
+    unknown.
 
-    So are those of MLPerf, and those of steps with the same batch: the work of a step is the same then.
+    So are those of MLPerf, and those of steps with the same batch: the work of a step is the same
+    then.
     """
     configs = [each.run.training_config for each in (system, other)]
     is_mlperf = {run.run.framework for each in (system, other) for run in each.runs} == {"mlperf"}
@@ -288,7 +303,9 @@ def _of_one_unit(system: SystemResult, other: SystemResult) -> list[SystemResult
 
 
 def _common_steps(own: Sequence[SystemResult], cut: Sequence[SystemResult]) -> str:
-    """Return which steps the speeds of systems use once they are cut to common ones; empty if nothing is cut."""
+    """Return which steps the speeds of systems use once they are cut to common ones; empty if
+    nothing is cut.
+    """
     before, after = (
         [result.summary.steady for each in of for result in each.valid_runs] for of in (own, cut)
     )
@@ -369,7 +386,8 @@ def _failed(kind: str, system: SystemResult) -> str:
 
 
 def _check(check: Check, matched: Pair, threshold: Threshold, steps: str) -> Check:
-    """Return a check with its interval and p value, which are decided on when all checks are known."""
+    """Return a check with its interval and p value, which are decided on when all checks are known.
+    """
     systems, metric = (matched.baseline, matched.system), threshold.metric.name
     if metric == RATE and matched.system.per_sample:
         threshold = dataclasses.replace(threshold, metric=_SAMPLES)
@@ -442,7 +460,9 @@ def _check(check: Check, matched: Pair, threshold: Threshold, steps: str) -> Che
 
 
 def _decided(checks: Sequence[Check]) -> list[Check]:
-    """Return the checks with their answers. With several, Holm's correction keeps one false alarm in twenty for all."""
+    """Return the checks with their answers. With several, Holm's correction keeps one false alarm
+    in twenty for all.
+    """
     tested = [check for check in checks if check.p is not None]
     corrected = dict(
         zip(map(id, tested), intervals.holm([check.p or 0.0 for check in tested]), strict=True)
@@ -492,7 +512,9 @@ def _runs_needed(
     change: float,
     difference: Difference | None,
 ) -> int | None:
-    """Return the runs of each, more than there are, that would distinguish a change like this from the threshold."""
+    """Return the runs of each, more than there are, that would distinguish a change like this from
+    the threshold.
+    """
     mean, counts = statistics.fmean(baseline), (len(baseline), len(candidate))
     spreads = [
         statistics.stdev(each) / abs(statistics.fmean(each))
@@ -504,7 +526,8 @@ def _runs_needed(
     if not threshold.percent:
         distance = distance / mean if mean else math.inf
     if difference is not None:
-        # What widens its error, such as rounded values, counts too; and of pairs, how much these vary.
+        # What widens its error, such as rounded values, counts too; and of pairs, how much these
+        # vary.
         known = difference.spread(*counts) / (1.0 if threshold.percent or not mean else abs(mean))
         spread = known if difference.method == "paired" else max(spread, known)
     needed = intervals.runs_needed(abs(distance), spread, most=MOST_RUNS)

@@ -1,4 +1,6 @@
-"""Comparison: what results say of the systems in them. Data classes only; compare/__init__.py builds them."""
+"""Comparison: what results say of the systems in them. Data classes only; compare/__init__.py
+builds them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ from tprimat.text import plain
 RATE = "tokens_per_second_per_gpu"
 
 DOUBTFUL_SPREAD, UNLIKE = 1.25, 2.0
-"""Spreads of runs of one system: from the first on it is told, from the second on they are not of one configuration."""
+"""Spreads of runs of one system: from the first on it is told, from the second on they are not of
+one configuration.
+"""
 
 SAMPLES_RATE = "samples_per_second_per_gpu"
 """Compare in samples/s/GPU: MLPerf logs of one benchmark, one without a sequence length."""
@@ -82,7 +86,9 @@ class Caveat:
 
 @dataclasses.dataclass(frozen=True)
 class MetricValue:
-    """A value of a system: mean, highest or lowest over so many runs (see over_runs), and their range if several."""
+    """A value of a system: mean, highest or lowest over so many runs (see over_runs), and their
+    range if several.
+    """
 
     value: float
     min: float | None
@@ -120,10 +126,11 @@ class SystemResult(System):
 
     @property
     def segments(self) -> tuple[SegmentMetrics, ...]:
-        """The segments of a single run whose speed changes; of several runs, those that most of them share; else none.
+        """The segments of a single run whose speed changes; of several runs, those that most of
+        them share; else none.
 
-        One disturbed run among several is a part of what varies. The same change in more than half of the runs, and in
-        two at least, is a property of the system.
+        One disturbed run among several is a part of what varies. The same change in more than half
+        of the runs, and in two at least, is a property of the system.
         """
         changed = [result for result in self.valid_runs if len(result.summary.segments) > 1]
         for result in changed:
@@ -173,7 +180,9 @@ class SystemResult(System):
 
     @property
     def is_one_session(self) -> bool:
-        """Whether one session measured all runs that count, in one configuration however much they differ."""
+        """Whether one session measured all runs that count, in one configuration however much they
+        differ.
+        """
         return (
             len({result.run.session or number for number, result in enumerate(self.valid_runs)})
             == 1
@@ -201,7 +210,9 @@ class SystemResult(System):
 
     @functools.cached_property
     def run(self) -> Run:
-        """The run that states most of its machine: it stands for the setup, which all runs of a system share."""
+        """The run that states most of its machine: it stands for the setup, which all runs of a
+        system share.
+        """
         return max((result.run for result in self.valid_runs or self.runs), key=known_of_machine)
 
     @property
@@ -255,7 +266,8 @@ class SegmentRatio:
 
     Attributes:
         value: the system's rate over the baseline's.
-        system_steps, baseline_steps: of the segment, such as 3–160; None for a system whose speed doesn't change.
+        system_steps, baseline_steps: of the segment, such as 3–160; None for a system whose speed
+            doesn't change.
     """
 
     value: float
@@ -269,16 +281,17 @@ class Ratio:
 
     Attributes:
         value: the system's rate over the baseline's, each the geometric mean over its runs.
-        low, high: bounds of its 95 % confidence interval; None with a single run of each, or one and two.
+        low, high: bounds of its 95 % confidence interval; None with a single run of each, or one
+            and two.
         method: how they were found: see intervals.Difference.
         minimum_detectable_effect: relative difference that so many runs detect with 80 % power.
-        runs_needed: runs of each that would confirm the difference; None if it is significant, or if no number
-            up to a hundred would.
-        segments: one for each pair of segments, if a system's speed changes (SystemResult.segments). Of many
-            pairs the least and the largest.
+        runs_needed: runs of each that would confirm the difference; None if it is significant, or
+            if no number up to a hundred would.
+        segments: one for each pair of segments, if a system's speed changes
+            (SystemResult.segments). Of many pairs the least and the largest.
         is_too_wide: whether it has no interval because that would be wider than intervals.WIDEST.
-        unresolved: without an interval, the relative difference up to which the clocks of both logs can't tell it from
-            none; 0 beyond that.
+        unresolved: without an interval, the relative difference up to which the clocks of both logs
+            can't tell it from none; 0 beyond that.
     """
 
     value: float
@@ -293,7 +306,9 @@ class Ratio:
 
     @property
     def bounds(self) -> Bounds:
-        """The least and most that it may be: its interval; without one by its segments; else twice the value."""
+        """The least and most that it may be: its interval; without one by its segments; else twice
+        the value.
+        """
         if self.low is not None and self.high is not None:
             return self.low, self.high
         return min(self.estimates), max(self.estimates)
@@ -330,7 +345,8 @@ class Pair:
         config_diff: every setting that costs time, side by side.
         training: whether it was the same training.
         sensitivity: the ratio under the windows of steps that other tools use, by their names.
-        clocks: what measured the step times of the system and of the baseline: several if no clock is common to all.
+        clocks: what measured the step times of the system and of the baseline: several if no clock
+            is common to all.
         is_short: whether a run of either is too short to have a steady speed.
     """
 
@@ -346,12 +362,15 @@ class Pair:
 
     @property
     def is_unsettled(self) -> bool:
-        """Whether the ratio says nothing: a run is too short to have a steady speed, or few runs differ too much."""
+        """Whether the ratio says nothing: a run is too short to have a steady speed, or few runs
+        differ too much.
+        """
         return self.is_short or self.lacks is not None
 
     @property
     def lacks(self) -> Literal["steps", "runs"] | None:
-        """What there is too little of if the interval would be too wide to say anything; else None."""
+        """What there is too little of if the interval would be too wide to say anything; else None.
+        """
         too_wide = self.ratio is not None and self.ratio.is_too_wide
         return None if not too_wide else "steps" if self.steps[0] < SHORT else "runs"
 
@@ -406,13 +425,15 @@ class Group:
 
     Attributes:
         systems: the fastest first; those that are not compared last.
-        baseline: what the others are compared with: the one that was asked for, else the fastest of another vendor than
-            the fastest system's, else the second fastest.
+        baseline: what the others are compared with: the one that was asked for, else the fastest of
+            another vendor than the fastest system's, else the second fastest.
         pairs: one for each system but the baseline, in their order.
-        leaders: the pair of the fastest system; if that is the baseline, of the fastest of another vendor, or of the
-            second fastest. None if none are compared.
-        caveats: what could overturn the answer, or should be known with it, by its effect on the decision.
-        runner_up: the fastest system compared with the second fastest one; None if that is the baseline.
+        leaders: the pair of the fastest system; if that is the baseline, of the fastest of another
+            vendor, or of the second fastest. None if none are compared.
+        caveats: what could overturn the answer, or should be known with it, by its effect on the
+            decision.
+        runner_up: the fastest system compared with the second fastest one; None if that is the
+            baseline.
         title: the model, with what tells the work of these systems from that of other groups.
     """
 
@@ -433,7 +454,9 @@ class Group:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ModelComparison:
-    """All systems that trained one model; `short_title` omits the parameters of a scaled-down model."""
+    """All systems that trained one model; `short_title` omits the parameters of a scaled-down
+    model.
+    """
 
     model: str | None
     title: str
@@ -456,7 +479,8 @@ class Comparison:
     """What the results say, model by model.
 
     Attributes:
-        shared: what all systems have in common of what a system is: GPU, label, framework, stack, scale.
+        shared: what all systems have in common of what a system is: GPU, label, framework, stack,
+            scale.
         notes: about the results as a whole: what was skipped, counted once, or kept apart.
         files: what it rests on.
         system_names: each once, in the order of the files: prices without a name are in this order.

@@ -1,4 +1,6 @@
-"""Caveats of what systems are set to: precision, sources of values, timers, batches, tuning, and what differs."""
+"""Caveats of what systems are set to: precision, sources of values, timers, batches, tuning, and
+what differs.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,9 @@ LONGEST_CLAUSE = 44
 LONGEST_VALUE = 60
 LONGEST_LIST, LONGEST_NOTE = 78, 48
 MOST_VALUES = 4
-"""Characters of a setting's value, of a warning's settings, and of a note's (each one line of a screen), which has
-values only where they are short; values of a setting."""
+"""Characters of a setting's value, of a warning's settings, and of a note's (each one line of a
+screen), which has values only where they are short; values of a setting.
+"""
 
 SCOPES = {
     "data wait": "whole step with data wait",
@@ -50,7 +53,9 @@ def some_names(names: Sequence[str], systems: int) -> str:
 
 
 def of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iterator[Caveat]:
-    """Yield what is unlike or uncertain in the settings of systems that are compared in these pairs."""
+    """Yield what is unlike or uncertain in the settings of systems that are compared in these
+    pairs.
+    """
     on_gpu = [system for system in systems if system.run.platform != "cpu"]
     precisions = {system.name: system.run.training_config.precision for system in on_gpu}
     if unknown := [name for name, precision in precisions.items() if precision is None]:
@@ -148,7 +153,9 @@ def _of_work(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
 
 
 def _of_tuning(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
-    """Yield how much each system was tuned, if any was; settings of another device are no tuning of this one."""
+    """Yield how much each system was tuned, if any was; settings of another device are no tuning of
+    this one.
+    """
     efforts = {}
     trials = {}
     for system in systems:
@@ -184,7 +191,8 @@ def _brief(covers: str) -> str:
 def _of_config_diffs(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iterator[Caveat]:
     """Yield what differs: a warning of what can explain the result, and a note of the rest.
 
-    Values are in the order of the systems, the fastest first, as in the table below which they stand.
+    Values are in the order of the systems, the fastest first, as in the table below which they
+    stand.
     """
     places = {system: place for place, system in enumerate(systems)}
     explaining: dict[str, dict[int, str]] = {}
@@ -247,7 +255,9 @@ def _versus(values: dict[int, str]) -> str:
 
 
 def _apart(first: str, second: str) -> tuple[str, str]:
-    """Return the parts of two lists that the other one lacks; the whole if one has no part of its own."""
+    """Return the parts of two lists that the other one lacks; the whole if one has no part of its
+    own.
+    """
     # What stands in brackets is no part of its own.
     parts = [re.split(r", (?![^(]*\))", text) for text in (first, second)]
     own = [", ".join(part for part in parts[i] if part not in parts[1 - i]) for i in (0, 1)]

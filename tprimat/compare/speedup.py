@@ -1,4 +1,5 @@
-"""The ratio of two systems' rates: by the means of their runs, and by segments if a speed changes."""
+"""The ratio of two systems' rates: by the means of their runs, and by segments if a speed changes.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +24,11 @@ PAIRED_ROUNDS = 4
 def ratio(baseline: SystemResult, system: SystemResult) -> Ratio | None:
     """Return how many times as fast as the baseline a system is; None if a rate is missing.
 
-    The ratio is of the systems' rates (figures.over_runs), its interval of the geometric means of the runs. Change
-    points and drift never take its interval away: they are part of what varies from run to run. A run that is still
-    starting up does: its doubt is no variation. So does an interval that is too wide to say anything: one
-    that excludes that both are equally fast says that.
+    The ratio is of the systems' rates (figures.over_runs), its interval of the geometric means of
+    the runs. Change points and drift never take its interval away: they are part of what varies
+    from run to run. A run that is still starting up does: its doubt is no variation. So does an
+    interval that is too wide to say anything: one that excludes that both are equally fast says
+    that.
     """
     if not system.speeds or not baseline.speeds:
         return None
@@ -63,7 +65,9 @@ def ratio(baseline: SystemResult, system: SystemResult) -> Ratio | None:
 
 
 def interval(found: Difference) -> Bounds | None:
-    """Return the bounds of a ratio, given the difference of logarithms; None if they are too wide to say anything."""
+    """Return the bounds of a ratio, given the difference of logarithms; None if they are too wide
+    to say anything.
+    """
     low, high = map(math.exp, found.interval())
     return None if low <= 1 <= high and intervals.is_too_wide(math.log(high / low)) else (low, high)
 
@@ -79,10 +83,12 @@ def difference(
     metric: str = RATE,
     transform: Callable[[float], float] = math.log,
 ) -> Difference | None:
-    """Return the difference of a metric of two systems' runs, by default of its logarithm; None with too few runs.
+    """Return the difference of a metric of two systems' runs, by default of its logarithm; None
+    with too few runs.
 
-    Welch's t decides; with four or more rounds of one session, in which the two took turns in being first, the paired
-    differences of the rounds do: drift over time then affects both systems equally.
+    Welch's t decides; with four or more rounds of one session, in which the two took turns in being
+    first, the paired differences of the rounds do: drift over time then affects both systems
+    equally.
     """
     rounds = _rounds(system, baseline)
     if len(rounds) >= PAIRED_ROUNDS:
@@ -102,7 +108,9 @@ def difference(
 
 
 def within(*systems: Sequence[RunResult]) -> float:
-    """Return half the interval within the only run of one of two systems, of the logarithm of its rate; else 0."""
+    """Return half the interval within the only run of one of two systems, of the logarithm of its
+    rate; else 0.
+    """
     single = [results[0].summary.within for results in systems if len(results) == 1]
     return max((math.log(each.interval()[1] / each.value) for each in single if each), default=0.0)
 
@@ -110,7 +118,9 @@ def within(*systems: Sequence[RunResult]) -> float:
 def values(
     results: Sequence[RunResult], metric: str, transform: Callable[[float], float] = float
 ) -> list[float]:
-    """Return a metric of each run that has one, transformed; if that is the logarithm, of those above zero."""
+    """Return a metric of each run that has one, transformed; if that is the logarithm, of those
+    above zero.
+    """
     known = (result.rate if metric == RATE else result.value(metric) for result in results)
     return [
         transform(value)
@@ -122,7 +132,8 @@ def values(
 def _rounds(
     system: Sequence[RunResult], baseline: Sequence[RunResult]
 ) -> list[tuple[RunResult, RunResult]]:
-    """Return the runs of each round of a session that measured all runs of both, the two in alternating order.
+    """Return the runs of each round of a session that measured all runs of both, the two in
+    alternating order.
 
     None unless every run belongs to that session.
     """
@@ -151,7 +162,9 @@ def steps(segment: SegmentMetrics) -> str:
 
 
 def _by_segment(baseline: SystemResult, system: SystemResult) -> tuple[SegmentRatio, ...]:
-    """Return the ratio of each segment of one system to each of the other; none if neither changes its speed."""
+    """Return the ratio of each segment of one system to each of the other; none if neither changes
+    its speed.
+    """
     if not system.segments and not baseline.segments:
         return ()
     found = [
@@ -176,6 +189,8 @@ def _segment_speeds(system: SystemResult) -> list[tuple[str | None, float]]:
 
 
 def kind_of_device(systems: Sequence[SystemResult]) -> str:
-    """Return what a rate is of and a system has one or several of: a GPU, a process on a CPU, or a device of either."""
+    """Return what a rate is of and a system has one or several of: a GPU, a process on a CPU, or a
+    device of either.
+    """
     on_cpu = {system.run.platform == "cpu" for system in systems}
     return "GPU" if True not in on_cpu else "process" if False not in on_cpu else "device"

@@ -1,4 +1,6 @@
-"""Explain why a step takes longer on one system: the difference of two traces, split into parts that add up."""
+"""Explain why a step takes longer on one system: the difference of two traces, split into parts
+that add up.
+"""
 
 from __future__ import annotations
 
@@ -30,22 +32,30 @@ LIMITING_SHARE = 0.5
 """Share of the step from which idle time or communication, not a kernel, is what limits it."""
 
 UNEQUAL = 2 * products.UNKNOWN_SHARE
-"""From this relative difference of the matrix products' FLOPs on, two traces don't do the same work."""
+"""From this relative difference of the matrix products' FLOPs on, two traces don't do the same
+work.
+"""
 
 HOST_SHARE = 0.8
 """Share of the step from which idle time in both traces makes a comparison one of hosts."""
 
 UNIFORM, LARGE = 0.25, 0.02
-"""How far, relative to the mean change, those of kinds of computation with this share of the step may differ."""
+"""How far, relative to the mean change, those of kinds of computation with this share of the step
+may differ.
+"""
 
 PRESENT, ABSENT = 0.05, 0.1
-"""Share of the computation from which a kind is part of a model, and share of that below which another has none."""
+"""Share of the computation from which a kind is part of a model, and share of that below which
+another has none.
+"""
 
 
 _VENDORS = re.compile(
     r"(?<![a-z])(cudnn|miopen|mkldnn|thnn)_(?=conv)|(?<=_)(flash|efficient|cudnn|fused)_(?=attention)"
 )
-"""What tells one vendor's operator from another's that does the same, such as aten::miopen_convolution."""
+"""What tells one vendor's operator from another's that does the same, such as
+aten::miopen_convolution.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +100,9 @@ class Traced:
 
     @property
     def limit(self) -> Limit:
-        """What limits the step: the largest cause of idle time, or communication, if either takes half of it."""
+        """What limits the step: the largest cause of idle time, or communication, if either takes
+        half of it.
+        """
         parts = mean_parts(self.trace.steps)
         whole = sums(parts)
         if whole["idle"] >= LIMITING_SHARE * self.seconds:
@@ -108,8 +120,8 @@ class Achieved:
 
     Attributes:
         tflops, terabytes_per_s: achieved; bytes count each matrix once.
-        of_peak, of_bandwidth: shares of the card's dense peak in that precision, and of its memory bandwidth; None
-            if these are unknown, as for fp32, which may have run as tf32.
+        of_peak, of_bandwidth: shares of the card's dense peak in that precision, and of its memory
+            bandwidth; None if these are unknown, as for fp32, which may have run as tf32.
     """
 
     tflops: float
@@ -163,7 +175,8 @@ class Bar:
 
     Attributes:
         before, after: mean seconds in each trace.
-        interval: 95 % interval of the difference over steps, or ranks; None with a single step or rank.
+        interval: 95 % interval of the difference over steps, or ranks; None with a single step or
+            rank.
         operators: behind it, those that differ most first.
     """
 
@@ -206,15 +219,18 @@ class Explanation:
 
     @property
     def unequal_work(self) -> float | None:
-        """FLOPs of the second's matrix products over those of the first, if they differ; else None."""
+        """FLOPs of the second's matrix products over those of the first, if they differ; else None.
+        """
         first, second = self.products
         return second / first if first and second and abs(second / first - 1) > UNEQUAL else None
 
     @property
     def other_kind(self) -> tuple[str, tuple[float, float]] | None:
-        """A part that only one of the models has, with its shares of the computation in both traces; else None.
+        """A part that only one of the models has, with its shares of the computation in both
+        traces; else None.
 
-        What no rule recognizes may be that part too. Products of known and equal size are the same work.
+        What no rule recognizes may be that part too. Products of known and equal size are the same
+        work.
         """
         if None not in self.products:
             return None
@@ -233,7 +249,9 @@ class Explanation:
 
     @property
     def uniform(self) -> float | None:
-        """By which factor all computation takes longer in the second trace, where it is one on the same GPU."""
+        """By which factor all computation takes longer in the second trace, where it is one on the
+        same GPU.
+        """
         large = [
             bar
             for bar in self.bars
@@ -258,8 +276,9 @@ class Explanation:
     def first_look(self) -> Bar | None:
         """The part to look at first.
 
-        That is the idle time or communication that limits a step. If GPU work limits both, it is the computation
-        in which the slower of the two loses most; if it loses none, the part that differs most.
+        That is the idle time or communication that limits a step. If GPU work limits both, it is
+        the computation in which the slower of the two loses most; if it loses none, the part that
+        differs most.
         """
         slower, limit = (1, self.limits[1]) if self.delta >= 0 else (0, self.limits[0])
         for each in (limit, *self.limits):
@@ -271,7 +290,9 @@ class Explanation:
 
 
 def traced(run: Run, name: str) -> Traced | None:
-    """Return a run with a trace as one of the two; None without one, and if its steps take no time: it is damaged."""
+    """Return a run with a trace as one of the two; None without one, and if its steps take no time:
+    it is damaged.
+    """
     if run.trace is None or sum(step.seconds for step in run.trace.steps) < SHORTEST_STEP * (
         len(run.trace.steps) or 1
     ):
@@ -305,7 +326,8 @@ def is_limited(part: str, limit: Limit) -> bool:
 
 
 def _by_unit(steps: Sequence[TracedStep], part: str | None = None) -> list[float]:
-    """Return a part, or the whole, of each step as the mean over its ranks; of a single step, of each rank.
+    """Return a part, or the whole, of each step as the mean over its ranks; of a single step, of
+    each rank.
 
     The ranks of a step wait for each other, so that they are no independent values.
     """

@@ -1,7 +1,8 @@
 """Systems of a comparison: which runs each holds, its name, and the settings in which they differ.
 
-A system is GPU, count, framework, stack, scale and label, in one setup on one kind of machine: runs whose batch,
-precision, software or power cap differ are systems of their own, so that they are never averaged.
+A system is GPU, count, framework, stack, scale and label, in one setup on one kind of machine: runs
+whose batch, precision, software or power cap differ are systems of their own, so that they are
+never averaged.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ TELLING = None
 """What the identity of a measurement ends with if no other has it by chance."""
 
 LEAST_DIFFERENT = 3
-"""Different step times without which equal ones, such as a second each, identify nothing, unless losses do."""
+"""Different step times without which equal ones, such as a second each, identify nothing, unless
+losses do.
+"""
 
 _TRADE_WORDS = re.compile(
     r"\((?:R|TM|tm)\)|\bNVIDIA\b|\bAMD\b|\bInstinct\b|\bCPU\b|\bProcessor\b|@ [\d.]+ ?GHz"
@@ -46,7 +49,9 @@ _MACHINE = tuple(
     for row in LEDGER
     if row.optional and row.field.rpartition(".")[0] in ("environment", "energy_metrics")
 )
-"""Settings of a machine that can explain a result, but for environment variables, which caveats.py names."""
+"""Settings of a machine that can explain a result, but for environment variables, which caveats.py
+names.
+"""
 
 _VERSIONS = (r"\d+\.\d+", r"\d[^+\s]*", r"\d.*")
 """How much of a version a name has, the shortest first: 2.6, 2.6.0a0, 2.6.0a0+gitfc899bf."""
@@ -88,7 +93,9 @@ def short_device(name: str) -> str:
 
 
 def device_name(name: str) -> str:
-    """Return what names a device if no other is near: a GPU's short name in the catalog, such as H100."""
+    """Return what names a device if no other is near: a GPU's short name in the catalog, such as
+    H100.
+    """
     gpu = gpus.match(GpuInfo(device_name=name)).gpu
     return gpu.short_name if gpu else short_device(name)
 
@@ -99,7 +106,8 @@ def same_system(run: Run) -> tuple[object, ...]:
 
 
 def parted(entries: Sequence[FiledRun]) -> list[list[FiledRun]]:
-    """Split the runs of one setup, each with its file, by the settings of their machines that can explain a result.
+    """Split the runs of one setup, each with its file, by the settings of their machines that can
+    explain a result.
 
     If two runs differ in a setting, those that don't state it are a part of their own.
     """
@@ -123,11 +131,13 @@ def known_of_machine(run: Run) -> int:
 
 
 def measurement(run: Run) -> tuple[object, ...]:
-    """Return the identity of a measurement: two runs with the same one are copies, whatever else their files say.
+    """Return the identity of a measurement: two runs with the same one are copies, whatever else
+    their files say.
 
-    Step times up to the 20th different one identify a run, also one that was read while it was written: then the
-    identity is their hash and TELLING. Fewer may be equal by chance, since logs round them: then losses, session,
-    round and, if there are few records or all are alike, the timestamp belong to it.
+    Step times up to the 20th different one identify a run, also one that was read while it was
+    written: then the identity is their hash and TELLING. Fewer may be equal by chance, since logs
+    round them: then losses, session, round and, if there are few records or all are alike, the
+    timestamp belong to it.
     """
     different: set[float | None] = {None}
     for place, time in enumerate(run.step_times, 1):
@@ -142,20 +152,25 @@ def measurement(run: Run) -> tuple[object, ...]:
 
 
 def occasion(run: Run) -> tuple[object, ...] | None:
-    """Return what no other run has, whatever its step times: start, timeline and losses; None if unknown."""
+    """Return what no other run has, whatever its step times: start, timeline and losses; None if
+    unknown.
+    """
     own = run.timestamp, run.timeline, hash(tuple(run.loss_values)), run.session, run.round
     return own if all(own[:2]) else None
 
 
 def are_disjoint(parts: Sequence[Collection[object]]) -> bool:
-    """Return whether nothing is in two of several collections, each of which has everything once."""
+    """Return whether nothing is in two of several collections, each of which has everything once.
+    """
     return sum(map(len, parts)) == len(set().union(*parts))
 
 
 def called(groups: Sequence[Sequence[tuple[str, int]]]) -> list[str]:
-    """Return what groups of runs are called in which nothing known differs, by the file and the number of each run.
+    """Return what groups of runs are called in which nothing known differs, by the file and the
+    number of each run.
 
-    That is the directory or the file of each, such as `old` and `new`; runs of one file by their numbers in it.
+    That is the directory or the file of each, such as `old` and `new`; runs of one file by their
+    numbers in it.
     """
     files = [list(dict.fromkeys(file for file, _ in group)) for group in groups]
     runs = [[f"run {number} of {file}" for file, number in group] for group in groups]
@@ -175,11 +190,13 @@ def _numbered(runs: Sequence[int]) -> str:
 
 
 def name_systems(models: Mapping[str | None, Sequence[Run]]) -> dict[str | None, list[System]]:
-    """Return the systems of each model, with the shortest names that distinguish them; one run of each is given.
+    """Return the systems of each model, with the shortest names that distinguish them; one run of
+    each is given.
 
-    The GPU is in all names if it differs in any model, and so is a label. A name has other parts only if another
-    system of its model would fit it without them; but if a setting that can explain a result distinguishes systems, all
-    such settings that differ are in their names. Configurations that differ in nothing that has a title are numbered.
+    The GPU is in all names if it differs in any model, and so is a label. A name has other parts
+    only if another system of its model would fit it without them; but if a setting that can explain
+    a result distinguishes systems, all such settings that differ are in their names. Configurations
+    that differ in nothing that has a title are numbered.
     """
     runs = [run for group in models.values() for run in group]
     always = [part for part in (_GPU, _LABEL) if len({_part_text(part, run) for run in runs}) > 1]
@@ -244,7 +261,9 @@ def _counted(name: str, count: int | None, short: Callable[[str], str] = device_
 
 
 def _software(run: Run, index: int, version: str) -> str | None:
-    """Return the name and version of a part of the software that a log calls its framework: NeMo 24.09, ROCm 6.4."""
+    """Return the name and version of a part of the software that a log calls its framework: NeMo
+    24.09, ROCm 6.4.
+    """
     stated = plain(run.environment.versions.get("framework", "")).split(", ")[index:]
     if not stated or not stated[0]:
         return None
@@ -254,7 +273,9 @@ def _software(run: Run, index: int, version: str) -> str | None:
 
 
 def _swept(run: Run) -> str | None:
-    """Return in words the setting that a run's label states as sweeps and --tune do: micro-batch 2 for micro2."""
+    """Return in words the setting that a run's label states as sweeps and --tune do: micro-batch 2
+    for micro2.
+    """
     for row in LEDGER:
         if len(row.tuned) > len("{}") and run.label == row.tuned.format(value := read(row, run)):
             return row.words(value) if value else None
@@ -284,7 +305,9 @@ def _precision_detail(run: Run) -> str | None:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A part that a name may have: its title, how it is read from a run, and the wording of its value, if any."""
+    """A part that a name may have: its title, how it is read from a run, and the wording of its
+    value, if any.
+    """
 
     title: str
     read: Callable[[Run], str | None]
@@ -343,7 +366,9 @@ _TELLING = (
     Part("precision detail", _precision_detail),
     _SCALE,
 )
-"""What tells systems apart, in order of how well a reader knows it; then their packages, then the date."""
+"""What tells systems apart, in order of how well a reader knows it; then their packages, then the
+date.
+"""
 
 _DATE = Part("date", lambda run: text_of(run.timestamp[:10]) if run.timestamp else None)
 
@@ -357,7 +382,9 @@ _DECISIVE = {
     if row.named and row.configured and (row.tuned or row.role == "explains")
 }
 _DECISIVE -= {"precision"}
-"""Titles of settings that can explain a result: a name with only one of two would present that one as the cause."""
+"""Titles of settings that can explain a result: a name with only one of two would present that one
+as the cause.
+"""
 
 
 def _part_text(part: Part, run: Run) -> str | None:
@@ -372,7 +399,9 @@ def _part_text(part: Part, run: Run) -> str | None:
 
 
 def _telling_parts(runs: Sequence[Run], always: Sequence[Part]) -> list[Sequence[Part]]:
-    """Return for each run the parts of its name: those that all have, and the fewest that tell it from its like."""
+    """Return for each run the parts of its name: those that all have, and the fewest that tell it
+    from its like.
+    """
     packages = sorted({name for run in runs for name in run.environment.versions} - {"framework"})
     versions = [Part(name, functools.partial(_version, name=name)) for name in packages]
     variables = sorted({name for run in runs for name in run.environment.settings})

@@ -1,7 +1,9 @@
-"""Time to the target: what a training needs to a quality, or to its end, and what makes the ratio of two.
+"""Time to the target: what a training needs to a quality, or to its end, and what makes the ratio
+of two.
 
-Of MLPerf's logs the target is the benchmark's, and the score of a set of runs follows its rule (docs/metrics.md;
-mlcommons/logging, result_summarizer.py and rcp_checker.py). Of other logs it is a training loss that the user names.
+Of MLPerf's logs the target is the benchmark's, and the score of a set of runs follows its rule
+(docs/metrics.md; mlcommons/logging, result_summarizer.py and rcp_checker.py). Of other logs it is a
+training loss that the user names.
 """
 
 from __future__ import annotations
@@ -30,11 +32,14 @@ AVERAGED = 10
 """Records whose mean loss must reach the target: single ones are lower by chance."""
 
 UNTIMED = 0.1
-"""Share of the printed steps by which those with a wall time may differ where speed and samples explain a ratio."""
+"""Share of the printed steps by which those with a wall time may differ where speed and samples
+explain a ratio.
+"""
 
 Need = Mapping[str, float]
-"""What a run needs to the target: seconds, steps, samples, tokens; training: seconds of it without the rest, warm-up
-included; seconds of the other parts of its account, by name."""
+"""What a run needs to the target: seconds, steps, samples, tokens; training: seconds of it without
+the rest, warm-up included; seconds of the other parts of its account, by name.
+"""
 
 _PARTS = {
     "time": ("seconds", None),
@@ -58,7 +63,8 @@ class Target:
         scaling: factor of scaling.json beside MLPerf's logs; None without it.
         official_minutes: MLPerf's score; None if the runs are no submission.
         notes: what these don't mean.
-        is_to_target: whether the runs are of a benchmark with a target, or to the user's loss; else to their ends.
+        is_to_target: whether the runs are of a benchmark with a target, or to the user's loss; else
+            to their ends.
     """
 
     loss: float | None
@@ -76,8 +82,9 @@ class TargetRatio:
     """How much sooner than the baseline a system is at the target, and why.
 
     Attributes:
-        factors: by name, above 1 if the system needs less, with 95 % intervals if there are some. `time` is the
-            product of `speed`, `samples` and `rest`, and `official` that of `time` and `normalisation`.
+        factors: by name, above 1 if the system needs less, with 95 % intervals if there are some.
+            `time` is the product of `speed`, `samples` and `rest`, and `official` that of `time`
+            and `normalisation`.
         reason: why there are none, or that of the time alone; None if there are.
         notes: what they don't mean.
     """
@@ -88,7 +95,9 @@ class TargetRatio:
 
 
 def target(system: SystemResult, loss: float | None = None) -> Target | None:
-    """Return what a system's runs need to a training loss, or without one to MLPerf's target; None if none does."""
+    """Return what a system's runs need to a training loss, or without one to MLPerf's target; None
+    if none does.
+    """
     name = benchmark(system.run)
     if loss is None and name is None:
         return None
@@ -127,7 +136,9 @@ def target(system: SystemResult, loss: float | None = None) -> Target | None:
 def ratio(
     baseline: SystemResult, system: SystemResult, loss: float | None = None
 ) -> TargetRatio | None:
-    """Return how much sooner a system is at the target than the baseline; None if there is no target."""
+    """Return how much sooner a system is at the target than the baseline; None if there is no
+    target.
+    """
     one, other = target(baseline, loss), target(system, loss)
     if loss is not None and (reason := _unlike_losses(baseline.run, system.run)):
         return TargetRatio({}, reason)
@@ -155,7 +166,9 @@ def ratio(
 
 
 def spent(system: SystemResult) -> Target | None:
-    """Return what a system's runs need to MLPerf's target, else to their end; None if no source has a clock."""
+    """Return what a system's runs need to MLPerf's target, else to their end; None if no source has
+    a clock.
+    """
     needs = tuple(_spent(each) for each in system.runs)
     known = tuple(filter(None, needs))
     is_live = any(result.run.source and result.run.source.kind == "live" for result in system.runs)
@@ -168,7 +181,9 @@ def spent(system: SystemResult) -> Target | None:
 
 
 def times(pair: Pair, loss: float | None = None) -> TargetRatio | None:
-    """Return the ratio of the times of a pair's systems; without a target to the end of as many steps; else None."""
+    """Return the ratio of the times of a pair's systems; without a target to the end of as many
+    steps; else None.
+    """
     found = ratio(pair.baseline, pair.system, loss)
     one, other = spent(pair.baseline), spent(pair.system)
     if found is not None or one is None or other is None:
@@ -235,7 +250,9 @@ def _factors(
 
 
 def _mean(needs: Sequence[Need]) -> Need:
-    """Return the mean over runs; a part of the time that a run has not is zero, other values must be known of all."""
+    """Return the mean over runs; a part of the time that a run has not is zero, other values must
+    be known of all.
+    """
     names = dict.fromkeys(name for need in needs for name in need)
     known = [name for name in names if name in PARTS or all(name in need for need in needs)]
     return {name: statistics.fmean(need.get(name, 0.0) for need in needs) for name in known}
@@ -289,7 +306,9 @@ def _to_loss(result: RunResult, loss: float) -> Need | None:
 
 
 def _unlike_losses(one: Run, other: Run) -> str | None:
-    """Return why a loss of one run isn't the same quality as that of another; None if data and vocabulary agree."""
+    """Return why a loss of one run isn't the same quality as that of another; None if data and
+    vocabulary agree.
+    """
     if (name := benchmark(one)) and name == benchmark(other):
         return None
     for run in (one, other):

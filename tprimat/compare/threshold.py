@@ -22,14 +22,18 @@ CHECKED = tuple(
     for metric in metrics.METRICS
     if metric.name != "steps_per_second"
 )
-"""Metrics that can be checked. The loss is that after the same tokens, not at the end: see compare.loss."""
+"""Metrics that can be checked. The loss is that after the same tokens, not at the end: see
+compare.loss.
+"""
 
 _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(%?)")
 
 
 @dataclasses.dataclass(frozen=True)
 class Threshold:
-    """How much worse a metric may become: not negative, in percent of the baseline or in the metric's unit."""
+    """How much worse a metric may become: not negative, in percent of the baseline or in the
+    metric's unit.
+    """
 
     metric: Metric
     percent: bool
@@ -37,12 +41,16 @@ class Threshold:
 
     @property
     def falls(self) -> bool:
-        """Whether worse is less; of metrics without a better direction, such as memory, more is worse."""
+        """Whether worse is less; of metrics without a better direction, such as memory, more is
+        worse.
+        """
         return self.metric.better == "higher"
 
     @property
     def limit(self) -> float:
-        """The worst change that passes: candidate over baseline, or minus it for one in the metric's unit."""
+        """The worst change that passes: candidate over baseline, or minus it for one in the
+        metric's unit.
+        """
         sign = -1 if self.falls else 1
         return 1 + sign * self.amount / 100 if self.percent else sign * self.amount
 
@@ -59,7 +67,8 @@ class Threshold:
 
 
 def parse(slower: str | None, others: Sequence[str]) -> tuple[Threshold, ...]:
-    """Return the thresholds of a check: those that are named, that of throughput per GPU first; it alone if none is.
+    """Return the thresholds of a check: those that are named, that of throughput per GPU first; it
+    alone if none is.
 
     Args:
         slower: the text after --max-slowdown, such as 3%; None is 0% if there are no others.

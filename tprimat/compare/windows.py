@@ -13,7 +13,9 @@ from tprimat.results.run import Run
 
 
 class Window(NamedTuple):
-    """A rule that picks the steps that count, and who uses it. `pick` returns no times for a run that is too short."""
+    """A rule that picks the steps that count, and who uses it. `pick` returns no times for a run
+    that is too short.
+    """
 
     name: str
     source: str
@@ -39,8 +41,8 @@ def sensitivity(
 ) -> tuple[tuple[str, float], ...]:
     """The ratio of throughputs by each window that both runs are long enough for.
 
-    Above 1 if the system is faster; of samples if these are compared. Empty if a rate is unknown, a record
-    averages steps, or not all steps are timed.
+    Above 1 if the system is faster; of samples if these are compared. Empty if a rate is unknown, a
+    record averages steps, or not all steps are timed.
     """
     work = []
     for run in (baseline, system):

@@ -16,7 +16,9 @@ _PREFERRED = ("megatron_bridge", "nemo", "primus", "lightning", "transformers", 
 
 
 def _rows() -> Iterator[Framework]:
-    """Yield each Framework that the __init__.py of a directory here defines; these files import nothing heavy."""
+    """Yield each Framework that the __init__.py of a directory here defines; these files import
+    nothing heavy.
+    """
     folders = sorted(found.name for found in pkgutil.iter_modules(__path__) if found.ispkg)
     for folder in dict.fromkeys((*_PREFERRED, *folders)):
         defined = vars(importlib.import_module(f"{__name__}.{folder}"))
@@ -24,7 +26,9 @@ def _rows() -> Iterator[Framework]:
 
 
 FRAMEWORKS: tuple[Framework, ...] = tuple(_rows())
-"""Where no framework is named, the first is used that can run here, may be used unnamed, and suits the request."""
+"""Where no framework is named, the first is used that can run here, may be used unnamed, and suits
+the request.
+"""
 
 ALL = "all"
 GROUPS = {
@@ -36,7 +40,9 @@ GROUPS = {
 
 
 def by_name(name: str) -> Framework:
-    """Return the row of a name, in which a dash may stand for an underscore. Raises UsageError for an unknown name."""
+    """Return the row of a name, in which a dash may stand for an underscore. Raises UsageError for
+    an unknown name.
+    """
     rows = {_plain(framework.name): framework for framework in FRAMEWORKS}
     if _plain(name) not in rows:
         known = [*(each.name for each in FRAMEWORKS), *GROUPS]
@@ -50,7 +56,9 @@ def _plain(name: str) -> str:
 
 
 def names() -> tuple[str, ...]:
-    """Return what a user can type for a framework, for help: a group once, with its first and last member."""
+    """Return what a user can type for a framework, for help: a group once, with its first and last
+    member.
+    """
     texts = {
         member: f"{group} (or {members[0]} to {members[-1].removeprefix(group)})"
         for group, members in GROUPS.items()
@@ -62,7 +70,8 @@ def names() -> tuple[str, ...]:
 
 
 def several(name: str | None) -> tuple[str, ...] | None:
-    """Return the names that a user's words mean, if they may be more than one; None for a single framework.
+    """Return the names that a user's words mean, if they may be more than one; None for a single
+    framework.
 
     `all` stays as it is: which those are depends on what can run.
     """
@@ -74,7 +83,9 @@ def several(name: str | None) -> tuple[str, ...] | None:
 
 
 def none_can_train(reasons: str) -> UsageError:
-    """Return the error if no framework can train: missing packages, if those are what to do something about."""
+    """Return the error if no framework can train: missing packages, if those are what to do
+    something about.
+    """
     if absent := lacking(*REQUIRED):
         return missing_package(absent[0], INSTALL, "training")
     return UsageError(reasons, heading="no-framework")
@@ -87,10 +98,11 @@ def choose(
     to_show: bool = False,
     suits: Callable[[Framework], bool] = lambda framework: True,
 ) -> Framework:
-    """Return the framework of a name, or the first that can run here and suits; if none suits, the first.
+    """Return the framework of a name, or the first that can run here and suits; if none suits, the
+    first.
 
-    With `to_show` nothing will be run, so that one which only can't run here may be used. Raises UsageError if
-    none can be used; it lists those that can.
+    With `to_show` nothing will be run, so that one which only can't run here may be used. Raises
+    UsageError if none can be used; it lists those that can.
     """
     reasons = {framework.name: framework.unavailable() for framework in FRAMEWORKS}
     able = [framework for framework in FRAMEWORKS if reasons[framework.name] is None]

@@ -11,7 +11,9 @@ from tprimat.frameworks.request import Device
 
 STEPS_ON_CPU = 60
 STEPS_ON_GPU = 200
-"""Intervals within one run have their nominal coverage from some 200 steps on; a CPU takes too long for that many."""
+"""Intervals within one run have their nominal coverage from some 200 steps on; a CPU takes too long
+for that many.
+"""
 
 SEED = 1234
 """Megatron's own default, and that of NeMo's recipes."""
@@ -25,7 +27,9 @@ FIRST_WITH_BF16 = 80
 
 
 def precision(device: Device) -> str:
-    """Return the fastest precision of a GPU that trains like fp32; fp32 on a CPU, since few compute bf16."""
+    """Return the fastest precision of a GPU that trains like fp32; fp32 on a CPU, since few compute
+    bf16.
+    """
     if device.platform == "cpu":
         return PRECISION_ON_CPU
     return PRECISION_ON_GPU if has_bf16(device) else PRECISION_WITHOUT_BF16

@@ -1,4 +1,6 @@
-"""The interface of a framework: a row of data in its directory, and the Launcher in the directory's launch.py."""
+"""The interface of a framework: a row of data in its directory, and the Launcher in the directory's
+launch.py.
+"""
 
 from __future__ import annotations
 
@@ -30,18 +32,22 @@ REQUIRED = ("torch", "lightning", "transformers")
 """Packages that INSTALL brings."""
 
 OUR_TOKENS, OUR_PAIRS = "markov", "pairs"
-"""Data that loops of ours train on: the tokens that all built-in frameworks share, and the encoder-decoder's."""
+"""Data that loops of ours train on: the tokens that all built-in frameworks share, and the
+encoder-decoder's.
+"""
 
 
 class Launcher(abc.ABC, Generic[AnyRequest]):
-    """How a framework trains. The default is loops.launch.Loop; a class in the directory's launch.py overrides it.
+    """How a framework trains. The default is loops.launch.Loop; a class in the directory's
+    launch.py overrides it.
 
     Attributes:
         logged: whether a training is measured by its log.
         full_size_only: whether it trains no other scale than the full one.
         plans_anywhere: whether it can show what it would run on a machine if it can't.
         profiles: whether a profiler can watch it: its training calls loops/profiled.py.
-        start_s: estimated time on a GPU before the first step, s: imports, weight initialization, compilation.
+        start_s: estimated time on a GPU before the first step, s: imports, weight initialization,
+            compilation.
         resolver: class that chooses what the user doesn't set: resolve.Resolver, or one of its own.
     """
 
@@ -65,11 +71,14 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
         return PreflightResult()
 
     def prepare(self, request: AnyRequest, say: Callable[[str], None]) -> AnyRequest:
-        """Make what all runs of a request need, such as data; return the request that they are started with."""
+        """Make what all runs of a request need, such as data; return the request that they are
+        started with.
+        """
         return request
 
     def start(self, request: AnyRequest, machine: Machine, log: Path) -> Launch:
-        """Return the command of the training of a log, once what belongs beside the log is written."""
+        """Return the command of the training of a log, once what belongs beside the log is written.
+        """
         return self.launch(request)
 
     def log_name(self, request: AnyRequest, moment: str) -> str:
@@ -77,7 +86,9 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
         return f"{Path(self.result_name(request)).stem}_{moment}{request.node_suffix}"
 
     def latest_log(self, request: AnyRequest) -> str | None:
-        """Return the file beside the results that is always a copy of the newest log; None for none, and a logs/."""
+        """Return the file beside the results that is always a copy of the newest log; None for
+        none, and a logs/.
+        """
         return None
 
     @abc.abstractmethod
@@ -85,7 +96,9 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
         """Return the name of the result file, as far as it is known before the training."""
 
     def introduce(self, request: AnyRequest) -> list[str]:
-        """Return lines about a request in the place of its row in the table of all; none for the row."""
+        """Return lines about a request in the place of its row in the table of all; none for the
+        row.
+        """
         return []
 
     def figures(self, run: Run, summary: Summary) -> list[tuple[str, str]]:
@@ -97,8 +110,9 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
 class Framework:
     """A framework that can train, as a row: what --help and the documentation say of it.
 
-    Its directory is named after it, up to a dash. It holds `loop.py`, the training's program if that is ours, and
-    `launch.py` with LAUNCHER, an instance of its Launcher, if that isn't loops.launch.Loop.
+    Its directory is named after it, up to a dash. It holds `loop.py`, the training's program if
+    that is ours, and `launch.py` with LAUNCHER, an instance of its Launcher, if that isn't
+    loops.launch.Loop.
 
     Attributes:
         name: what a user types, and what a result states.
@@ -107,10 +121,11 @@ class Framework:
         precisions: in which it trains.
         packages: that it needs.
         automatic_on: platforms on which it may be used when no framework is named.
-        division: whether it divides a model over GPUs: as options request it, only as a result to match has it, or not.
+        division: whether it divides a model over GPUs: as options request it, only as a result to
+            match has it, or not.
         data: what it trains on by default, as a result states it.
-        recomputes: how much of the activations it recomputes if the user can't choose; None if a configuration
-            of its own decides, as it does on the optimizer.
+        recomputes: how much of the activations it recomputes if the user can't choose; None if a
+            configuration of its own decides, as it does on the optimizer.
         room: its directory if that isn't named after it.
     """
 
@@ -133,7 +148,9 @@ class Framework:
 
     @property
     def embedded(self) -> bool:
-        """Whether model and tokens are ours (loops/recipe.py), so that recomputation and attention are settings."""
+        """Whether model and tokens are ours (loops/recipe.py), so that recomputation and attention
+        are settings.
+        """
         return self.data == OUR_TOKENS
 
     @property

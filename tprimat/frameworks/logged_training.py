@@ -1,6 +1,8 @@
-"""Frameworks with their own training program, in a clone that a variable points to; measured by their logs.
+"""Frameworks with their own training program, in a clone that a variable points to; measured by
+their logs.
 
-They initialize the weights and use data of their own. To add one, write a directory like megatron/ and a log format.
+They initialize the weights and use data of their own. To add one, write a directory like megatron/
+and a log format.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ class Clone:
     def launch(
         self, request: Request, launcher: list[str], words: list[str], environment: dict[str, str]
     ) -> Launch:
-        """Return the command: torchrun with its own options, one process a GPU, and the program with its options."""
+        """Return the command: torchrun with its own options, one process a GPU, and the program
+        with its options.
+        """
         argv = (sys.executable, *torchrun(request), *launcher, *words)
         return Launch(argv, {"PYTHONUNBUFFERED": "1", **environment}, self.folder())
 

@@ -27,8 +27,9 @@ _OTHER_ARCHITECTURES = {
 def requested_config(run: Run, named: object, framework: Framework) -> tuple[str, RequestedConfig]:
     """Return the model and the setup of a result, as the request for a training here.
 
-    `named` is the result's file, for messages. How the model was divided is matched if the framework can.
-    Raises NotComparableError if the result doesn't state enough, or describes a model that can't be built.
+    `named` is the result's file, for messages. How the model was divided is matched if the
+    framework can. Raises NotComparableError if the result doesn't state enough, or describes a
+    model that can't be built.
     """
     model = (
         models.find(run.model)
@@ -47,7 +48,8 @@ def requested_config(run: Run, named: object, framework: Framework) -> tuple[str
 
 
 def _taken(setting: Setting, run: Run, framework: Framework) -> Any:
-    """Return a setting of a result as a training here can have it; None if it is unknown or can't."""
+    """Return a setting of a result as a training here can have it; None if it is unknown or can't.
+    """
     value = setting.of(run)
     if setting.request in DIVISION:
         return value if framework.division != "none" else None
@@ -88,7 +90,9 @@ def _problem(run: Run, model: Model | None, framework: Framework) -> str | None:
 
 
 def check_precision(run: Run, named: object, framework: Framework) -> None:
-    """Raise UsageError for a result in a precision that the framework doesn't train in, or that isn't stated."""
+    """Raise UsageError for a result in a precision that the framework doesn't train in, or that
+    isn't stated.
+    """
     precision = run.training_config.precision
     if precision not in framework.precisions:
         states = (
@@ -146,5 +150,7 @@ def differences(
 
 
 def spelled(value: object) -> str:
-    """Return a setting of an optimizer as it is compared: Megatron's "adam" is AdamW, with decoupled weight decay."""
+    """Return a setting of an optimizer as it is compared: Megatron's "adam" is AdamW, with
+    decoupled weight decay.
+    """
     return re.sub("^adam$", "adamw", str(value).lower())

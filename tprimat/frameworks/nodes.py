@@ -1,4 +1,6 @@
-"""Which of several machines this is, and where their processes meet: by Slurm's variables, or by torchrun's."""
+"""Which of several machines this is, and where their processes meet: by Slurm's variables, or by
+torchrun's.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +15,26 @@ PORT = "29500"
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """This node of a training: its number, from 0, and the rendezvous HOST:PORT of all nodes, as in a request."""
+    """This node of a training: its number, from 0, and the rendezvous HOST:PORT of all nodes, as in
+    a request.
+    """
 
     rank: int
     rendezvous: str
 
 
 def of_training(rendezvous: str, number: int) -> str:
-    """Return where a session's training meets, counted from 0: so that a late machine doesn't join the next one."""
+    """Return where a session's training meets, counted from 0: so that a late machine doesn't join
+    the next one.
+    """
     address, _, port = rendezvous.rpartition(":")
     return f"{address}:{int(port) + number}"
 
 
 def this_node(environ: Environ, count: int) -> Node:
-    """Return which of `count` machines this is. Raises UsageError if the environment doesn't say so."""
+    """Return which of `count` machines this is. Raises UsageError if the environment doesn't say
+    so.
+    """
     in_step = "SLURM_STEP_ID" in environ
     rank, number = ("SLURM_NODEID", "SLURM_STEP_NUM_NODES") if in_step else ("NODE_RANK", "NNODES")
     stated = environ.get(number, "").strip() or str(count)

@@ -1,4 +1,5 @@
-"""Profilers of the steps after the measured ones: what each needs, the command around it, its traces.
+"""Profilers of the steps after the measured ones: what each needs, the command around it, its
+traces.
 
 Nothing is imported and nothing started here; loops/profiled.py opens and closes the window.
 """
@@ -29,7 +30,8 @@ class Program:
         origin: how it gets on a machine.
         options: words between its name and the training's command.
         newest: that of the options which older releases lack; None if all have them all.
-        trace: path of what it leaves: a file or a directory. Here and in the options, {prefix} is where traces go.
+        trace: path of what it leaves: a file or a directory. Here and in the options, {prefix} is
+            where traces go.
     """
 
     platform: Platform
@@ -45,8 +47,8 @@ PROGRAMS = {
         platform="nvd",
         name="nsys",
         origin="it comes with CUDA's toolkit, and with NVIDIA's containers",
-        # Without an end of its own nsys ends the training together with the range. By default it shows a CUDA graph,
-        # which NeMo uses on Blackwell, as one block without its kernels.
+        # Without an end of its own nsys ends the training together with the range. By default it
+        # shows a CUDA graph, which NeMo uses on Blackwell, as one block without its kernels.
         options="profile --capture-range=cudaProfilerApi --capture-range-end=stop --kill=none --trace=cuda,nvtx "
         "--cuda-graph-trace=node --sample=none --cpuctxsw=none --output={prefix}",
         trace="{prefix}.nsys-rep",
@@ -55,7 +57,8 @@ PROGRAMS = {
         platform="amd",
         name="rocprofv3",
         origin="it comes with ROCm",
-        # The regions are selected by ROCTx calls, which --runtime-trace watches too (--marker-trace).
+        # The regions are selected by ROCTx calls, which --runtime-trace watches too
+        # (--marker-trace).
         options="--runtime-trace --selected-regions --output-format=pftrace --output-directory={prefix} --",
         trace="{prefix}",
         newest="--selected-regions",
@@ -75,7 +78,8 @@ FOLDER = "profile"
 def check(request: Request, framework: Framework, *, torchrun: bool, dry_run: bool) -> None:
     """Raise UsageError if a request's profiler can't profile its training.
 
-    `torchrun` says that the user has started the processes, `dry_run` that the profiler's program needn't be here.
+    `torchrun` says that the user has started the processes, `dry_run` that the profiler's program
+    needn't be here.
     """
     kind, problem = request.profile, None
     program = PROGRAMS.get(kind or "")

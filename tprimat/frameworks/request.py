@@ -24,10 +24,14 @@ DATA = (MOCK, TOKENS)
 """What NeMo can train on: its own random tokens, or our token source in Megatron's indexed form."""
 
 RECOMPUTATION = ("none", "full")
-"""How much of a layer's forward pass is computed again in the backward pass, instead of kept in memory."""
+"""How much of a layer's forward pass is computed again in the backward pass, instead of kept in
+memory.
+"""
 
 ATTENTION = ("sdpa", "eager")
-"""Attention of the built-in frameworks' models, by transformers' names: torch's fused kernels, or plain products."""
+"""Attention of the built-in frameworks' models, by transformers' names: torch's fused kernels, or
+plain products.
+"""
 
 EMBEDDED = {"recomputation": RECOMPUTATION, "attention": ATTENTION}
 """Settings that the built-in frameworks alone take, and what they take."""
@@ -38,7 +42,8 @@ USER, LAUNCHER, TUNE, DEFAULT = "user", "launcher", "--tune", "default"
 TORCH, NSYS, ROCPROF = "torch", "nsys", "rocprof"
 TRACED = 3
 WINDOW = 1 + TRACED
-"""Steps that are profiled, after those that are measured; in the first the profiler itself starts."""
+"""Steps that are profiled, after those that are measured; in the first the profiler itself starts.
+"""
 
 PROFILERS = {
     TORCH: "PyTorch's own: a Chrome trace with memory",
@@ -57,7 +62,8 @@ class Request:
     Attributes:
         framework, model: names in FRAMEWORKS and in models.py.
         scale: a name in scales.py, or its OTHER if `shape` says it all.
-        precision, data, profile: one of PRECISIONS, DATA and PROFILERS; no data if the framework has one kind only.
+        precision, data, profile: one of PRECISIONS, DATA and PROFILERS; no data if the framework
+            has one kind only.
         steps: optimizer steps.
         global_batch_size, micro_batch_size: sequences.
         sequence_length: tokens.
@@ -72,15 +78,17 @@ class Request:
         result_node: which of them makes the result.
         rendezvous: HOST:PORT where the processes of several machines meet.
         cuda_graphs: whether the framework records a step's kernels and plays them back.
-        vendor_settings: whether the settings that the framework's vendor publishes for speed are applied.
+        vendor_settings: whether the settings that the framework's vendor publishes for speed are
+            applied.
         settings: fields of the framework's own recipe, each as path=value.
         compiled: whether torch.compile makes its kernels; False for eager PyTorch.
-        finds_micro_batch: whether the training takes the largest micro-batch that fits instead of micro_batch_size.
+        finds_micro_batch: whether the training takes the largest micro-batch that fits instead of
+            micro_batch_size.
         recipe: name of the framework's own recipe, if it has several for a model.
         recomputation, attention: one of RECOMPUTATION and ATTENTION, if the framework takes them.
         max_connections: queues of a GPU to the host if communication overlaps computation.
-        origins: where settings are from, by field; the others are the framework's defaults. None if nobody knows.
-            No part of the training.
+        origins: where settings are from, by field; the others are the framework's defaults. None if
+            nobody knows. No part of the training.
     """
 
     BATCH_OPTION: ClassVar[str] = "--micro-batch-size"
@@ -200,7 +208,9 @@ class Request:
 
     @property
     def all_steps(self) -> int:
-        """Optimizer steps that run: `steps`, which are measured, and those that a profiler watches after them."""
+        """Optimizer steps that run: `steps`, which are measured, and those that a profiler watches
+        after them.
+        """
         return self.steps + (WINDOW if self.profile else 0)
 
     def training_config(self, **known: Any) -> TrainingConfig:
@@ -225,11 +235,13 @@ class Request:
 
 
 class RequestedConfig:
-    """The user's options for a training, under the names that a Request has for them; None if not given.
+    """The user's options for a training, under the names that a Request has for them; None if not
+    given.
 
-    They are the rows of settings that have an option of `benchmark`. `shape` is that of a result which is to be
-    matched, `preset` a name under which a framework keeps defaults; `eager` says that nothing is compiled; `origins`
-    names where values are from that aren't the user's own options.
+    They are the rows of settings that have an option of `benchmark`. `shape` is that of a result
+    which is to be matched, `preset` a name under which a framework keeps defaults; `eager` says
+    that nothing is compiled; `origins` names where values are from that aren't the user's own
+    options.
     """
 
     DEFAULTS: ClassVar[FieldValues] = {
@@ -279,14 +291,18 @@ class Device:
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """A command that runs a training, in a directory, with variables beyond those of this process's environment."""
+    """A command that runs a training, in a directory, with variables beyond those of this process's
+    environment.
+    """
 
     argv: tuple[str, ...]
     env: dict[str, str]
     cwd: Path
 
     def environment(self) -> dict[str, str]:
-        """Return what to set beyond this process's environment; torchrun and NeMo-Run start in other directories."""
+        """Return what to set beyond this process's environment; torchrun and NeMo-Run start in
+        other directories.
+        """
         return {**self.env, "PYTHONPATH": python_path()}
 
     def shell_line(self) -> str:
@@ -301,7 +317,9 @@ class Launch:
 
 @dataclasses.dataclass(frozen=True)
 class PreflightResult:
-    """What a framework's checks say before a training: why it would fail, with what to do, and what may go wrong."""
+    """What a framework's checks say before a training: why it would fail, with what to do, and what
+    may go wrong.
+    """
 
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

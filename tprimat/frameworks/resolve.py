@@ -26,8 +26,9 @@ from tprimat.units import GB, gigabytes
 
 BLACKWELL = 100
 FIRST_WITH = {"fp8": 89, "mxfp8": BLACKWELL, "nvfp4": BLACKWELL}
-"""Compute capability × 10: NVIDIA GPUs before sm_89 (Ada) have no fp8 matrix units, those before Blackwell no block
-scaling."""
+"""Compute capability × 10: NVIDIA GPUs before sm_89 (Ada) have no fp8 matrix units, those before
+Blackwell no block scaling.
+"""
 
 _FIELDS = {field.name for field in dataclasses.fields(Request) if field.compare}
 
@@ -37,10 +38,12 @@ class Resolver:
 
     Attributes:
         requested, device: what the user asked for, and what trains; prepare() may replace them.
-        row: where micro-batch and sequence length come from if the user leaves them open: of choose_defaults().
+        row: where micro-batch and sequence length come from if the user leaves them open: of
+            choose_defaults().
         full_size: whether the model is trained at full size if the user leaves its scale open.
         compiles: whether torch.compile makes the training's kernels on a GPU.
-        finds_micro_batch: whether it takes the largest micro-batch that fits a GPU: it calls loops/compile_and_fit.py.
+        finds_micro_batch: whether it takes the largest micro-batch that fits a GPU: it calls
+            loops/compile_and_fit.py.
         replica: what messages call a replica of the model.
         notes: what the user should know of the choices.
     """
@@ -64,7 +67,9 @@ class Resolver:
         self.notes: list[str] = []
 
     def resolve(self, output_dir: Path) -> Request:
-        """Return the request with every choice made. Raises UsageError if the framework can't train that."""
+        """Return the request with every choice made. Raises UsageError if the framework can't train
+        that.
+        """
         self.prepare()
         self.check_embedded()
         precision = self.precision()
@@ -105,7 +110,9 @@ class Resolver:
         return self.complete(Request(**choices), shape)
 
     def check_embedded(self) -> None:
-        """Raise UsageError if a setting that the built-in frameworks alone take was requested of another one."""
+        """Raise UsageError if a setting that the built-in frameworks alone take was requested of
+        another one.
+        """
         name = next((name for name in EMBEDDED if getattr(self.requested, name) is not None), None)
         if name is not None and not self.framework.embedded:
             raise UsageError(
@@ -179,7 +186,9 @@ class Resolver:
         return scale, scales.shape(self.model, scale)
 
     def default_scale(self) -> Scale:
-        """Return the size if the user leaves it open: one for all GPUs that hold it, the smallest for a CPU."""
+        """Return the size if the user leaves it open: one for all GPUs that hold it, the smallest
+        for a CPU.
+        """
         if self.full_size:
             return scales.by_name(scales.FULL)
         if self.device.platform == "cpu":
@@ -204,14 +213,18 @@ class Resolver:
         return self.requested.num_gpus or on_each * (self.requested.num_nodes or 1)
 
     def recomputes(self, needed: float) -> bool:
-        """Return whether a model that takes so many bytes of a GPU, without activations, can recompute these to fit."""
+        """Return whether a model that takes so many bytes of a GPU, without activations, can
+        recompute these to fit.
+        """
         room = (self.device.free_bytes or 0.0) * (1 - scales.LEAST_SPARE)
         return self.finds_micro_batch and self.device.platform != "cpu" and needed <= room
 
     def bytes_per_parameter(self) -> float:
-        """Return the memory of one GPU for weights, gradients and the optimizer's states, without activations.
+        """Return the memory of one GPU for weights, gradients and the optimizer's states, without
+        activations.
 
-        Products in half precision take copies of the weights: half_linear's, or autocast's until the backward pass.
+        Products in half precision take copies of the weights: half_linear's, or autocast's until
+            the backward pass.
         """
         has_copies = self.device.platform != "cpu" and self.precision() in ("bf16", "fp16")
         return scales.BYTES_PER_PARAMETER + 2 * has_copies
@@ -346,7 +359,8 @@ def check_memory(
 ) -> str:
     """Return what a model takes, in words. Raises UsageError if the device is known to have less.
 
-    `needed` are bytes of one GPU, or of the machine on a CPU, without activations; `advice` returns what would fit.
+    `needed` are bytes of one GPU, or of the machine on a CPU, without activations; `advice` returns
+    what would fit.
     """
     what = f"{named} takes {gigabytes(needed / GB)} for {use}"
     if device.free_bytes is not None and needed > device.free_bytes:

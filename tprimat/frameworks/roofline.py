@@ -1,7 +1,9 @@
-"""What a GPU should reach in the training that is our own program, calculated from its data sheet before it trains.
+"""What a GPU should reach in the training that is our own program, calculated from its data sheet
+before it trains.
 
-Each kind of work takes its FLOPs or bytes over a rate that GPUs of its kind sustain. Launch gaps, throttling, overlap
-and communication are not included: a measurement well below it has a cause to look for. docs/frameworks.md has a table.
+Each kind of work takes its FLOPs or bytes over a rate that GPUs of its kind sustain. Launch gaps,
+throttling, overlap and communication are not included: a measurement well below it has a cause to
+look for. docs/frameworks.md has a table.
 """
 
 from __future__ import annotations
@@ -16,29 +18,41 @@ from tprimat.frameworks.scales import BYTES_PER_PARAMETER
 from tprimat.units import seconds
 
 PRODUCTS, ATTENDED = 0.9, 0.45
-"""Of the matrix product that a GPU sustains at best, the share of a training's products and of fused attention."""
+"""Of the matrix product that a GPU sustains at best, the share of a training's products and of
+fused attention.
+"""
 
 SUSTAINED, BANDWIDTH = {"NVIDIA": 0.75, "AMD": 0.6}, {"NVIDIA": 0.85, "AMD": 0.75}
-"""Share of its peak that a GPU sustains at best, if nobody measured it, and of its data sheet's bandwidth."""
+"""Share of its peak that a GPU sustains at best, if nobody measured it, and of its data sheet's
+bandwidth.
+"""
 
 HIDDEN_BYTES, WIDTH_BYTES = 64, 20
-"""Memory traffic of the other compiled kernels of a layer, forward and backward, for each value of the hidden state and
-of the feed-forward part of a token."""
+"""Memory traffic of the other compiled kernels of a layer, forward and backward, for each value of
+the hidden state and of the feed-forward part of a token.
+"""
 
 LOGIT_BYTES, UPDATE_BYTES, FIRST_GRADIENT_BYTES, GRADIENT_BYTES = 10, 46, 5, 16
-"""Of a logit; of a parameter in clipping, AdamW and the BF16 copies, for the gradients of a single micro-batch, and of
-each of several that are added up."""
+"""Of a logit; of a parameter in clipping, AdamW and the BF16 copies, for the gradients of a single
+micro-batch, and of each of several that are added up.
+"""
 
 CONTEXT_BYTES, COPY_BYTES = 1e9, 2
-"""Memory of the driver's context and the libraries' workspaces; and of a parameter's copy that compiled layers take."""
+"""Memory of the driver's context and the libraries' workspaces; and of a parameter's copy that
+compiled layers take.
+"""
 
 EAGER_HIDDEN, EAGER_WIDTH = 11, 6
 COMPILED_HIDDEN, COMPILED_WIDTH = 7, 3
-"""Half-precision values that a layer keeps for the backward pass, for each of the hidden state and of the feed-forward
-part of a token: autograd's saved tensors, counted on a CPU. An H200 allocates 39.9 GB compiled, as calculated."""
+"""Half-precision values that a layer keeps for the backward pass, for each of the hidden state and
+of the feed-forward part of a token: autograd's saved tensors, counted on a CPU. An H200 allocates
+39.9 GB compiled, as calculated.
+"""
 
 CARD_BYTES, SPARE, LOGITS_AT_ONCE = 1.06e9, 0.03, 1024
-"""Bytes of a card for each GB of its label, the share that no allocation can use, tokens of the loss at a time."""
+"""Bytes of a card for each GB of its label, the share that no allocation can use, tokens of the
+loss at a time.
+"""
 
 
 class Expected(NamedTuple):
@@ -66,7 +80,8 @@ class Expected(NamedTuple):
 
 
 def expected(request: Request, gpu: Gpu, held_bytes: float = 0.0) -> Expected | None:
-    """Return what a GPU should reach where the training suits itself to it; None elsewhere, and for an unknown peak.
+    """Return what a GPU should reach where the training suits itself to it; None elsewhere, and for
+    an unknown peak.
 
     `held_bytes` of its memory belong to other processes.
     """

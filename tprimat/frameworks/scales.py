@@ -31,13 +31,15 @@ SPARE = 0.2
 """Share of a device's memory that is left to activations, logits and the allocator."""
 
 LEAST_SPARE = 0.1
-"""What is enough of it if activations are recomputed if need be. Those of Llama at scale 1b, 2048 tokens, take
-4.3 GB (autograd's saved tensors counted on a CPU), so a card of 24 GB recomputes them."""
+"""What is enough of it if activations are recomputed if need be. Those of Llama at scale 1b, 2048
+tokens, take 4.3 GB (autograd's saved tensors counted on a CPU), so a card of 24 GB recomputes them.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """A size: what a full-size model's widths are divided by, and how a training of it is, unless the user says.
+    """A size: what a full-size model's widths are divided by, and how a training of it is, unless
+    the user says.
 
     Attributes:
         depth: number of layers; None for the full-size model's, divided by depth_share.
@@ -90,8 +92,10 @@ SCALES = (
 """From the smallest to the largest. On a CPU of two cores a step of `tiny` takes some 0.1 s."""
 
 COMMON = "1b"
-"""Trained on every GPU that holds it, unless the user says otherwise, so that results compare: some 10⁹ parameters,
-whose states take 17 to 20 GB, so that a card of 24 GB holds them, in layers wide enough for the largest GPUs."""
+"""Trained on every GPU that holds it, unless the user says otherwise, so that results compare: some
+10⁹ parameters, whose states take 17 to 20 GB, so that a card of 24 GB holds them, in layers wide
+enough for the largest GPUs.
+"""
 
 LARGEST = "largest"
 """What a user types for the largest scale that fits."""
@@ -136,9 +140,10 @@ def shape(model: Model, scale: Scale) -> ModelConfig:
 def parameters(model: Model, config: ModelConfig) -> int:
     """Return how many weights a shape of this model has.
 
-    Per layer: queries and output h × n_q d each, keys and values h × n_kv d each (Qwen 2 with biases
-    on queries, keys and values), three SwiGLU matrices h × f, two norms; and the embedding, the last
-    norm, and the output matrix unless it is the embedding.
+    Per layer: queries and output h × n_q d each, keys and values h × n_kv d each (Qwen 2 with
+        biases
+    on queries, keys and values), three SwiGLU matrices h × f, two norms; and the embedding, the
+    last norm, and the output matrix unless it is the embedding.
     """
     layers, hidden, heads, groups, width, vocabulary = _sizes(config)
     head_dim = config.head_dim or hidden // heads
@@ -152,8 +157,8 @@ def parameters(model: Model, config: ModelConfig) -> int:
 def bytes_sharded(processes: int) -> float:
     """Return the bytes of a parameter on each GPU if FSDP2 shards weights and AdamW's states.
 
-    Until the last micro-batch of a step, whose backward pass reduces them, it adds gradients up unsharded, in fp32. As
-    much is in use before sharding: the model is built whole.
+    Until the last micro-batch of a step, whose backward pass reduces them, it adds gradients up
+    unsharded, in fp32. As much is in use before sharding: the model is built whole.
     """
     return 4 + 12 / processes
 
@@ -161,7 +166,8 @@ def bytes_sharded(processes: int) -> float:
 def largest_that_fits(
     model: Model, memory_bytes: float, needed: Callable[[ModelConfig], float]
 ) -> Scale:
-    """Return the largest scale that leaves SPARE of a device's memory free; the smallest one if none does.
+    """Return the largest scale that leaves SPARE of a device's memory free; the smallest one if
+    none does.
 
     `needed` returns the bytes that a shape takes of it.
     """

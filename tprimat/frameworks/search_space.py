@@ -1,8 +1,9 @@
-"""Search space of --tune: the settings of a framework that change its speed and not its work, as far as they fit.
+"""Search space of --tune: the settings of a framework that change its speed and not its work, as
+far as they fit.
 
-The global batch and the sequence length stay as they are, so that each setting trains the same steps; gradient
-accumulation follows from the micro-batch. Precision is varied only if several are requested: it changes what is
-learnt, not only how fast.
+The global batch and the sequence length stay as they are, so that each setting trains the same
+steps; gradient accumulation follows from the micro-batch. Precision is varied only if several are
+requested: it changes what is learnt, not only how fast.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ OPTIONS = {request: setting.option for request, setting in _TUNED.items()}
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """A setting that is within the space, what is requested with it, and the request for a full training."""
+    """A setting that is within the space, what is requested with it, and the request for a full
+    training.
+    """
 
     setting: Setting
     requested: RequestedConfig
@@ -48,7 +51,8 @@ class Space:
 
     Attributes:
         knobs: the values of each setting that has several.
-        excluded: names of settings that can't be trained, with the reason, such as an estimate of the memory.
+        excluded: names of settings that can't be trained, with the reason, such as an estimate of
+            the memory.
     """
 
     framework: Framework
@@ -58,7 +62,9 @@ class Space:
     excluded: Mapping[str, str]
 
     def request(self, candidate: Candidate, output_dir: Path, **changes: Any) -> Request:
-        """Return the request for a training of a setting in another directory, with changes such as other steps."""
+        """Return the request for a training of a setting in another directory, with changes such as
+        other steps.
+        """
         requested = candidate.requested.but(**changes)
         return self.framework.resolve_config(
             candidate.request.model, requested, self.device, output_dir
@@ -84,10 +90,11 @@ def space_of(
     output_dir: Path,
     micro_batches: Sequence[int] = (),
 ) -> Space:
-    """Return the space of a model. Raises UsageError if not even the untuned configuration can be trained.
+    """Return the space of a model. Raises UsageError if not even the untuned configuration can be
+    trained.
 
-    A setting that was requested is not varied. Of precisions, two or more are; of micro-batches, those or, if none
-    is given, all that divide the batch.
+    A setting that was requested is not varied. Of precisions, two or more are; of micro-batches,
+    those or, if none is given, all that divide the batch.
     """
     default, _ = framework.resolve_config(model, requested, device, output_dir)
     knobs = _knobs(framework, requested, precisions, default)
@@ -143,11 +150,13 @@ def space_of(
 def memory_at_least(
     framework: Framework, request: Request, requested: RequestedConfig, device: Device
 ) -> float:
-    """Return bytes that a training surely takes of one GPU: weights, gradients, states and activations that are kept.
+    """Return bytes that a training surely takes of one GPU: weights, gradients, states and
+    activations that are kept.
 
-    Of each layer the residual stream is kept, and without recomputation queries, keys, values, the attention's output
-    and the two halves of the gated feed-forward part, in the precision of the products. Everything else (norms, the
-    logits, the allocator) comes on top, so that this excludes only what can't fit.
+    Of each layer the residual stream is kept, and without recomputation queries, keys, values, the
+    attention's output and the two halves of the gated feed-forward part, in the precision of the
+    products. Everything else (norms, the logits, the allocator) comes on top, so that this excludes
+    only what can't fit.
     """
     shape = shape_of(request)
     resolver = framework.resolver(request.model, requested, device)
@@ -174,7 +183,9 @@ def memory_at_least(
 def _knobs(
     framework: Framework, requested: RequestedConfig, precisions: Sequence[str], default: Request
 ) -> dict[str, tuple[str | int | bool, ...]]:
-    """Return the values to try of each setting that the framework has and the user left open; the default's first."""
+    """Return the values to try of each setting that the framework has and the user left open; the
+    default's first.
+    """
     knobs: dict[str, tuple[str | int | bool, ...]] = {}
     if len(precisions) > 1:
         knobs["precision"] = tuple(precisions)

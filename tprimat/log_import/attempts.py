@@ -1,4 +1,6 @@
-"""Logs of several attempts at one training, each in a file of its own -> one run, with what was lost between them."""
+"""Logs of several attempts at one training, each in a file of its own -> one run, with what was
+lost between them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from tprimat.text import plain
 
 
 def joined(runs: Sequence[ImportedRun]) -> tuple[list[ImportedRun], list[tuple[str, str]]]:
-    """Return the runs of a directory with their attempts joined, and each file that was, with the one it joins."""
+    """Return the runs of a directory with their attempts joined, and each file that was, with the
+    one it joins.
+    """
     kept: list[ImportedRun] = []
     files = []
     for each in sorted(runs, key=lambda each: (each.began or (0.0, None))[0]):
@@ -35,7 +39,9 @@ def joined(runs: Sequence[ImportedRun]) -> tuple[list[ImportedRun], list[tuple[s
 
 
 def _goes_on(former: ImportedRun, later: ImportedRun) -> bool:
-    """Return whether a log is of another attempt at a training, which begins at a step that this one has done."""
+    """Return whether a log is of another attempt at a training, which begins at a step that this
+    one has done.
+    """
     one, other, resumed = former.run, later.run, later.resumed
     if (
         resumed is None
@@ -112,7 +118,9 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
 
 
 def _timelines(former: ImportedRun, later: ImportedRun) -> tuple[Entry, ...]:
-    """Return the timelines of two attempts as one, with what was lost; none if one of them has no clock."""
+    """Return the timelines of two attempts as one, with what was lost; none if one of them has no
+    clock.
+    """
     one, other = former.run.timeline, later.run.timeline
     if (
         not (blocks(former.run) and blocks(later.run))

@@ -46,12 +46,15 @@ Members = dict[str, bytes]
 
 ENDINGS = (".tar.gz", ".tgz", ".zip")
 MOST_MEMBERS, MOST_VALUES = 10_000, 2_000_000
-"""Files, and values of a result, which is decoded at once: some 60 bytes each. 10⁵ steps have a quarter as many."""
+"""Files, and values of a result, which is decoded at once: some 60 bytes each. 10⁵ steps have a
+quarter as many.
+"""
 MOST_LEVELS = 100
 """Directories in one another. Before Python 3.12 a thousand can't be listed, nor removed again."""
 LARGEST_HEADER, LARGEST_HEADERS, LARGEST_DIRECTORY = 8 << 10, 16 << 20, 2 << 20
-"""Bytes of what a tar archive states of a member (a path takes 4096; tarfile may take their square), and of all, and
-of what a zip states of all, which zipfile keeps twenty times as large."""
+"""Bytes of what a tar archive states of a member (a path takes 4096; tarfile may take their
+square), and of all, and of what a zip states of all, which zipfile keeps twenty times as large.
+"""
 
 _GZIP = b"\x1f\x8b"
 _COMPRESSED = re.compile(r"\.(?:gz|bz2|xz|zst)$")
@@ -76,10 +79,11 @@ def check(path: Path | None) -> None:
 
 
 def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[str, list[str]]:
-    """Write a bundle; return what was done, and what is not in the bundle or changed in it, a line each.
+    """Write a bundle; return what was done, and what is not in the bundle or changed in it, a line
+    each.
 
-    The ending of `path` says how it is packed. Logs may be compressed; the record of a start beside one goes with it.
-    Raises UsageError if it can't be written.
+    The ending of `path` says how it is packed. Logs may be compressed; the record of a start beside
+    one goes with it. Raises UsageError if it can't be written.
     """
     check(path)
     members: Members = {}
@@ -128,7 +132,9 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
 
 
 def write_and_report(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> None:
-    """Write a bundle and say so, and at any verbosity what is not in it. Args and raises as of write()."""
+    """Write a bundle and say so, and at any verbosity what is not in it. Args and raises as of
+    write().
+    """
     done, left_out = write(path, results, logs)
     for line in left_out:
         console.info(f"note: {line}")
@@ -146,10 +152,12 @@ def is_packed(path: Path) -> bool:
 def unpacked(
     path: Path, odd: list[str] | None = None
 ) -> Iterator[tuple[Path, Callable[[str], str]]]:
-    """Unpack a bundle for a while; yield the directory, and what puts the bundle's name in its place in a text.
+    """Unpack a bundle for a while; yield the directory, and what puts the bundle's name in its
+    place in a text.
 
-    With a list for `odd`, its environment is unpacked too, and the list gets the names of links, devices and programs.
-    Errors within name the bundle too. Raises UnreadableError for what is no archive, or unpacks to more than logs do.
+    With a list for `odd`, its environment is unpacked too, and the list gets the names of links,
+    devices and programs. Errors within name the bundle too. Raises UnreadableError for what is no
+    archive, or unpacks to more than logs do.
     """
     with tempfile.TemporaryDirectory() as temporary:
         # Below the bundle's own path: options for some of several logs name a part of it.
@@ -221,7 +229,9 @@ def _too_large(path: Path) -> UnreadableError:
 
 
 def place_of(name: str, folder: Path) -> Path:
-    """Return where a member of an archive is written: below the directory, whatever its name says, on any system."""
+    """Return where a member of an archive is written: below the directory, whatever its name says,
+    on any system.
+    """
     parts = [
         part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in ("/", "..")
     ]
@@ -230,7 +240,8 @@ def place_of(name: str, folder: Path) -> Path:
 
 
 def _members(path: Path, room: int) -> Iterator[tuple[str, Iterator[bytes] | None, bool]]:
-    """Yield each member of an archive: name, content in pieces if it is a plain file, and whether it is more than data.
+    """Yield each member of an archive: name, content in pieces if it is a plain file, and whether
+    it is more than data.
 
     A program, by its mode, is; so are links and devices.
     """
@@ -285,7 +296,8 @@ class _Zip(io.BufferedReader):
 class _Tar:
     """A decompressed tar archive that is read forward and no further than `room`.
 
-    A header states its own length, and tarfile reads it at once: `header` is what was read of it so far.
+    A header states its own length, and tarfile reads it at once: `header` is what was read of it so
+        far.
     """
 
     def __init__(self, path: Path, stream: IO[bytes], room: int) -> None:
@@ -312,7 +324,9 @@ class _Tar:
             yield piece
 
     def seek(self, position: int) -> int:
-        """Go forward to a position. Raises ReadError for an earlier one, which a wrong header names."""
+        """Go forward to a position. Raises ReadError for an earlier one, which a wrong header
+        names.
+        """
         if position < self._position:
             raise tarfile.ReadError("its members overlap")
         while self._position < position and self._next(min(CHUNK, position - self._position)):
@@ -328,12 +342,16 @@ class _Tar:
 
 
 def bare(name: str) -> str:
-    """Return the name of a log, which may be a path of any system, without the ending of its compression."""
+    """Return the name of a log, which may be a path of any system, without the ending of its
+    compression.
+    """
     return _COMPRESSED.sub("", re.split(r"[\\/]", name)[-1])
 
 
 def log_names(run: Run) -> frozenset[str]:
-    """Return the names of the logs of a run as a bundle is unpacked to, without the number after equal names."""
+    """Return the names of the logs of a run as a bundle is unpacked to, without the number after
+    equal names.
+    """
     files = run.source.files if run.source else ()
     names = (place_of(bare(file.path), Path()).name for file in files)
     return frozenset(re.sub(r"^([^.]*?)_\d+(?=\.|$)", r"\1", name) for name in names)
@@ -347,8 +365,8 @@ def _redacted(content: bytes) -> bytes:
 def _copy(log: Path) -> bytes:
     """Return a log as far as it is read, decompressed and without secrets, its lines in UTF-8.
 
-    Raises TensorPrimatError for one that can't be read, for one of a binary format with a secret in it, and for one
-    that would read otherwise: a figure may never be lost.
+    Raises TensorPrimatError for one that can't be read, for one of a binary format with a secret in
+    it, and for one that would read otherwise: a figure may never be lost.
     """
     content = b"".join(Log(str(log)).chunks())
     if read.file_format_of(content[: read.HEAD]) is None:
@@ -379,7 +397,9 @@ def _environment(runs: Iterable[Run]) -> bytes:
 
 
 def _without_names(members: Members, names: Names, known: Hosts) -> tuple[Members, list[str]]:
-    """Return the members with pseudonyms, and which logs are left out, a line each: those that would read otherwise."""
+    """Return the members with pseudonyms, and which logs are left out, a line each: those that
+    would read otherwise.
+    """
     left_out = []
     plain = {
         name: gzip.decompress(each) if each.startswith(_GZIP) else each
@@ -419,7 +439,9 @@ def json_without_names(content: bytes, names: Names) -> bytes:
 
 
 def _json_changed(content: bytes, change: Callable[[Any], Any]) -> bytes:
-    """Return a result, or what else is JSON, whose texts were changed: in JSON as such one may end within another."""
+    """Return a result, or what else is JSON, whose texts were changed: in JSON as such one may end
+    within another.
+    """
     with contextlib.suppress(ValueError):
         file = msgspec.json.decode(content, type=ResultFile)
         return content if (changed := change(file)) is file else encode(changed)
@@ -432,7 +454,9 @@ def _json_changed(content: bytes, change: Callable[[Any], Any]) -> bytes:
 
 
 def _values(content: bytes) -> str:
-    """Return what a log states of settings and steps, to compare (NaN equals NaN); nothing if it has no training."""
+    """Return what a log states of settings and steps, to compare (NaN equals NaN); nothing if it
+    has no training.
+    """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "log")
         file.write_bytes(content)
@@ -478,7 +502,9 @@ def _packed(path: Path, members: Members) -> bytes:
 
 
 def _free(name: str, members: Members) -> str:
-    """Return a name that no member has, on systems that ignore case too: results of two directories may share one."""
+    """Return a name that no member has, on systems that ignore case too: results of two directories
+    may share one.
+    """
     name = for_encoding(name, "utf-8")
     stem, dot, ending = name.partition(".")
     names = itertools.chain(

@@ -1,5 +1,5 @@
-"""Convert parsed logs and the user's values to runs, with what lies beside a log: the record of a Primus or
-Megatron training's start, the description of an MLPerf system.
+"""Convert parsed logs and the user's values to runs, with what lies beside a log: the record of a
+Primus or Megatron training's start, the description of an MLPerf system.
 """
 
 from __future__ import annotations
@@ -59,16 +59,19 @@ NEAREST = 3
 """Models of a family that an error lists."""
 SCALING = "scaling.json"
 SYSTEM_LEVELS = 5
-"""How many directories up `systems` is looked for: results/<system>/<benchmark>/<directory of a run>/result.txt."""
+"""How many directories up `systems` is looked for: results/<system>/<benchmark>/<directory of a
+run>/result.txt.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
 class GivenValues:
     """Values from the user for a log: used if it leaves them open, or in any case with `override`.
 
-    `columns` says which column of a table or part of a line is what, by mapped.VALUES. `by_file` has values for
-    some of several logs: part of a path or a label, field, value. `trained`: the model is one of benchmark.py's.
-    `training`: which one of a text that holds several, by its number or its heading; None for all.
+    `columns` says which column of a table or part of a line is what, by mapped.VALUES. `by_file`
+    has values for some of several logs: part of a path or a label, field, value. `trained`: the
+    model is one of benchmark.py's. `training`: which one of a text that holds several, by its
+    number or its heading; None for all.
     """
 
     model: str | None = None
@@ -86,7 +89,9 @@ class GivenValues:
     training: str | None = None
 
     def with_options(self, values: Iterable[tuple[str, str, Any]]) -> GivenValues:
-        """Return these values and those of options, each (part of a log's path or label, option, value)."""
+        """Return these values and those of options, each (part of a log's path or label, option,
+        value).
+        """
         field_of = {option: field for field, (option, _) in _OPTIONS.items()}
         named = [(file, field_of[option], value) for file, option, value in values]
         if several := next(
@@ -127,7 +132,8 @@ class GivenValues:
     def read_again(cls, stated: StatedValues) -> GivenValues:
         """Return the values of a source.given, without a shape.
 
-        Raises msgspec.ValidationError for wrong types, UsageError for columns or a pattern that can't be.
+        Raises msgspec.ValidationError for wrong types, UsageError for columns or a pattern that
+        can't be.
         """
         values = {field: stated[field] for field in (*_OPTIONS, "override") if field in stated}
         texts = msgspec.convert(
@@ -139,7 +145,9 @@ class GivenValues:
         )
 
     def check(self, paths: Iterable[str], runs: Collection[tuple[str, Run]] = ()) -> None:
-        """Raise UsageError if a value is for none of these files, or each run (with its file) states another."""
+        """Raise UsageError if a value is for none of these files, or each run (with its file)
+        states another.
+        """
         fitting = {each for path in paths for each in self._for(path)}
         for each in self.by_file:
             if each not in fitting:
@@ -181,7 +189,8 @@ NOTHING_GIVEN = GivenValues()
 def _comparable(path: str) -> str:
     """Return a path, or a part of one, in the form in which two of them are compared.
 
-    On Windows case and the kind of slash don't count; macOS gives accents apart from their letters, unlike keyboards.
+    On Windows case and the kind of slash don't count; macOS gives accents apart from their letters,
+    unlike keyboards.
     """
     return os.path.normcase(unicodedata.normalize("NFC", path))
 
@@ -210,7 +219,8 @@ class ImportedRun:
 def extract(log: Log, given: GivenValues) -> list[ImportedRun]:
     """Return the runs of a log, with the record of their start if that is beside it.
 
-    Raises UnreadableError if it has no training, UsageError if a given value contradicts it and `override` is not set.
+    Raises UnreadableError if it has no training, UsageError if a given value contradicts it and
+    `override` is not set.
     """
     logs = read.parse_chunks(log.chunks(), log.name)
     titles = [f"{log.name}, training {number} of {len(logs)}" for number in range(1, len(logs) + 1)]
@@ -222,7 +232,8 @@ def extract(log: Log, given: GivenValues) -> list[ImportedRun]:
 
 
 def with_start(trainings: list[ImportedRun], log: Log) -> list[ImportedRun]:
-    """Return the runs of a log with what the record of their start, if beside it, and their machine add.
+    """Return the runs of a log with what the record of their start, if beside it, and their machine
+    add.
 
     Raises UnreadableError for a record that can't be read.
     """
@@ -252,7 +263,8 @@ def imported(
     *,
     structured: bool = False,
 ) -> ImportedRun:
-    """Return a training with the files that it comes from, warnings of how they were read, and the given values.
+    """Return a training with the files that it comes from, warnings of how they were read, and the
+    given values.
 
     Raises UsageError when one contradicts the log and `override` is not set.
     """
@@ -306,7 +318,8 @@ def imported(
 
 
 def _with_directory_model(run: Run, path: str) -> Run:
-    """Return a run, whose log states neither model nor shape, with the model that the log's directory is named after.
+    """Return a run, whose log states neither model nor shape, with the model that the log's
+    directory is named after.
 
     Such a directory is amd-logs/llama or nvi-logs/qwen25_7b_test_fp8.
     """
@@ -362,7 +375,8 @@ def _checked(run: Run, given: GivenValues, name: str) -> Run:
 
 
 def with_inferred_gpu(run: Run) -> Run:
-    """Return a run, whose GPU its log doesn't name, with that of this machine where the log was written here.
+    """Return a run, whose GPU its log doesn't name, with that of this machine where the log was
+    written here.
 
     Otherwise with the only AMD GPU of so much memory; unchanged if there are several.
     """
@@ -447,7 +461,8 @@ def completed(run: Run, given: GivenValues) -> Run:
 
 
 def _of_family(name: str | None, run: Run, given: GivenValues) -> list[str]:
-    """Return the warning where only a family's name, given by the user, determines the shape of a run.
+    """Return the warning where only a family's name, given by the user, determines the shape of a
+    run.
 
     Raises UsageError where the name need not be that of a model that benchmark.py trains.
     """
@@ -513,11 +528,13 @@ def agrees(name: str, value: Any, stated: Any) -> bool:
 
 
 def with_system(run: Run, log: Path) -> Run:
-    """Return an MLPerf run with what its path and the files of its submission say; any other run unchanged.
+    """Return an MLPerf run with what its path and the files of its submission say; any other run
+    unchanged.
 
-    scaling.json lies beside the logs of a set and normalizes their score. Of the system descriptions one is taken: a
-    directory `systems` is looked for beside the log and in the directories above; a description may lie beside the
-    log itself too. Which file belongs to the log follows from the names alone, and nothing is taken if several may.
+    scaling.json lies beside the logs of a set and normalizes their score. Of the system
+    descriptions one is taken: a directory `systems` is looked for beside the log and in the
+    directories above; a description may lie beside the log itself too. Which file belongs to the
+    log follows from the names alone, and nothing is taken if several may.
     """
     if run.framework != "mlperf":
         return run

@@ -30,7 +30,9 @@ MOST_LOOKS = 100
 MOST_FILES = 5000
 _DEEPEST = 4
 EARLIER_FOLDERS = ("amd-logs", "nvi-logs")
-"""Directories in which an earlier tool kept profiler reports and event files, one directory for each model."""
+"""Directories in which an earlier tool kept profiler reports and event files, one directory for
+each model.
+"""
 
 _WORKSPACE = Path("/workspace")
 _NO_LOGS = ("checkpoints", "tensorboard", "wandb", "pre_trainer", "torch_profiler")
@@ -39,7 +41,9 @@ _NO_LOGS = ("checkpoints", "tensorboard", "wandb", "pre_trainer", "torch_profile
 
 @dataclasses.dataclass(frozen=True)
 class LocalLog:
-    """A log for a model, and why; `stated` is what it calls its model, `modified` in s since the epoch."""
+    """A log for a model, and why; `stated` is what it calls its model, `modified` in s since the
+    epoch.
+    """
 
     path: Path
     model: str
@@ -50,7 +54,9 @@ class LocalLog:
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """One log for each model found, reasons for those that were not used, and the directories that were searched."""
+    """One log for each model found, reasons for those that were not used, and the directories that
+    were searched.
+    """
 
     logs: tuple[LocalLog, ...]
     skipped: tuple[str, ...]
@@ -59,7 +65,9 @@ class Search:
 
 @dataclasses.dataclass(frozen=True)
 class _LogProbe:
-    """The models of a log's runs, those that it states and those that it only names; or why it is no log."""
+    """The models of a log's runs, those that it states and those that it only names; or why it is
+    no log.
+    """
 
     stated: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
@@ -72,8 +80,8 @@ def variable(model: str) -> str:
 
 
 def folders(working: Path, output: Path, clone: Path, environ: Environ) -> dict[Path, bool]:
-    """Return the directories to search for logs, with whether those below count too: the working one, the results' one,
-    this clone and Primus'.
+    """Return the directories to search for logs, with whether those below count too: the working
+    one, the results' one, this clone and Primus'.
     """
     own = (
         working,
@@ -93,7 +101,8 @@ def folders(working: Path, output: Path, clone: Path, environ: Environ) -> dict[
 
 
 def search(models: Sequence[str], where: Mapping[Path, bool], environ: Environ) -> Search:
-    """Look for the newest log of each model in folders(); LLAMA_LOG and its like go before all else.
+    """Look for the newest log of each model in folders(); LLAMA_LOG and its like go before all
+    else.
 
     Raises UnreadableError if an environment variable names a file that isn't there.
     """
@@ -144,9 +153,11 @@ class _Searcher:
         self._probe = functools.cache(_read_head)
 
     def nearest(self, model: str, files: Mapping[Path, float], *, by_name: bool) -> LocalLog | None:
-        """Return the newest file that is a log of a model, else the newest of a related model, such as a smaller one.
+        """Return the newest file that is a log of a model, else the newest of a related model, such
+        as a smaller one.
 
-        With `by_name` all files have the model in their name, which decides if a log doesn't state its model.
+        With `by_name` all files have the model in their name, which decides if a log doesn't state
+        its model.
         """
         nearest = None
         relative = None
@@ -176,7 +187,9 @@ class _Searcher:
 
 
 def _why_skipped(probe: _LogProbe, model: str, related: str | None, *, by_name: bool) -> str | None:
-    """Return why a log is not the one of a model; None for other files under names that say nothing."""
+    """Return why a log is not the one of a model; None for other files under names that say
+    nothing.
+    """
     called = ", ".join(probe.stated or probe.named)
     if not by_name:
         of_model = f"a {called} run" if called else "does not state its model"

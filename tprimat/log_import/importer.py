@@ -24,7 +24,9 @@ from tprimat.store.naming import file_name
 from tprimat.text import plain
 
 TWIN = "counted once, as another log of the training in"
-"""Why a log is skipped whose name doesn't say that it is of another process: repetitions are never as alike."""
+"""Why a log is skipped whose name doesn't say that it is of another process: repetitions are never
+as alike.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +50,8 @@ class LogImport:
     Attributes:
         results: what was saved.
         skipped: files that hold no training, or one that another source describes better.
-        errors: why sources that the user named could not be read, hints, and headings of docs/troubleshooting.md.
+        errors: why sources that the user named could not be read, hints, and headings of
+            docs/troubleshooting.md.
     """
 
     def __init__(
@@ -98,7 +101,9 @@ class LogImport:
             self._on_result(result)
 
     def _result_path(self, run: Run, title: str) -> Path:
-        """Return a unique result path: the usual name, or with the source added, then its hash, then a number."""
+        """Return a unique result path: the usual name, or with the source added, then its hash,
+        then a number.
+        """
         stem = file_name(run).removesuffix(".json")
         source = Path(title.partition(" (")[0])
         parts = [
@@ -121,7 +126,8 @@ class LogImport:
 def merged(
     waiting: list[ImportedRun], skipped: list[SkippedFile], *, ranks: bool = True
 ) -> list[ImportedRun]:
-    """Return the runs of a directory, each once: the structured source's, completed from the others.
+    """Return the runs of a directory, each once: the structured source's, completed from the
+    others.
 
     If `ranks` is not set, logs of several ranks stay apart unless their step times are the same.
 

@@ -31,25 +31,35 @@ CHUNK = 1 << 18
 """Read size, bytes."""
 
 LARGEST_WHOLE, HEAD, TAIL = 64_000_000, 4_000_000, 12_000_000
-"""Bytes of a log that is read again whenever it grows, in some 10 s; and what is read of a larger one."""
+"""Bytes of a log that is read again whenever it grows, in some 10 s; and what is read of a larger
+one.
+"""
 
 LOOK_AHEAD = 512
-"""Bytes that are looked at to recognize a compressed file. More than this is read past their buffer, uncopied."""
+"""Bytes that are looked at to recognize a compressed file. More than this is read past their
+buffer, uncopied.
+"""
 
 HASHED_ASIDE = 32 << 20
 """Bytes of a file after which a thread of its own hashes it."""
 
 HASHED_AT_ONCE = 8 << 20
-"""Bytes that this thread takes at once. Before each it waits some 5 ms for the interpreter, longer than a
-chunk takes to be read: hashed singly, they would be hashed one after the other with the reading."""
+"""Bytes that this thread takes at once. Before each it waits some 5 ms for the interpreter, longer
+than a chunk takes to be read: hashed singly, they would be hashed one after the other with the
+reading.
+"""
 
 UNPACKED_FREELY = 1 << 26
 MOST_TIMES = 100
-"""A compressed file may unpack to so many bytes, or to so many times its own size if that is more. The
-text of logs is packed to a tenth of its size or so; what goes beyond this was made to fill a machine."""
+"""A compressed file may unpack to so many bytes, or to so many times its own size if that is more.
+The text of logs is packed to a tenth of its size or so; what goes beyond this was made to fill a
+machine.
+"""
 
 LARGEST_DICTIONARY = 130 << 20
-"""Bytes that a decompressor may take. xz -9 needs 65 MiB, zstd --ultra as much as this; a header can state 4 GiB."""
+"""Bytes that a decompressor may take. xz -9 needs 65 MiB, zstd --ultra as much as this; a header
+can state 4 GiB.
+"""
 
 
 def named_files(names: Sequence[str]) -> list[str]:
@@ -87,7 +97,9 @@ def named_files(names: Sequence[str]) -> list[str]:
 
 
 def read_small(path: Path) -> bytes | None:
-    """Return what a small file beside a log holds; None if it can't be read. It is cut after CHUNK bytes."""
+    """Return what a small file beside a log holds; None if it can't be read. It is cut after CHUNK
+    bytes.
+    """
     try:
         with files.open_plain(path) as stream:
             return stream.read(CHUNK)
@@ -100,9 +112,11 @@ class Log:
 
     Attributes:
         name: for messages.
-        end: bytes of a plain file that is being written, faster perhaps than it is read. Beyond them nothing is read,
-            and of more than LARGEST_WHOLE the whole lines of the first HEAD and the last TAIL. None for all of it.
-        cut: why a compressed file could not be read to its end, or None; known after the last chunk.
+        end: bytes of a plain file that is being written, faster perhaps than it is read. Beyond
+            them nothing is read, and of more than LARGEST_WHOLE the whole lines of the first HEAD
+            and the last TAIL. None for all of it.
+        cut: why a compressed file could not be read to its end, or None; known after the last
+            chunk.
     """
 
     def __init__(self, path: str, end: int | None = None) -> None:
@@ -118,7 +132,8 @@ class Log:
     def chunks(self) -> Generator[bytes]:
         """Yield the content of the file, decompressed, as it is.
 
-        Raises UnreadableError if it can't be opened or read, UsageError if its compression needs a package.
+        Raises UnreadableError if it can't be opened or read, UsageError if its compression needs a
+        package.
         """
         if self.path == STANDARD_INPUT:
             if sys.stdin is None or sys.stdin.isatty():
@@ -191,7 +206,9 @@ class Log:
 
 
 FAULTS: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error, lzma.LZMAError)
-"""Of decompressors. BadGzipFile is an OSError without a number; bz2 has no class of its own and raises such, too."""
+"""Of decompressors. BadGzipFile is an OSError without a number; bz2 has no class of its own and
+raises such, too.
+"""
 
 
 def decompressed(raw: Any, name: str) -> Any:
@@ -226,7 +243,9 @@ class Chunks(io.RawIOBase):
 
 
 def is_handed_over(path: str, mode: int) -> bool:
-    """Return whether a name is an open pipe, as the shell's <(…) gives it; a named one may never be written to."""
+    """Return whether a name is an open pipe, as the shell's <(…) gives it; a named one may never be
+    written to.
+    """
     return stat.S_ISFIFO(mode) and path.startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/"))
 
 

@@ -1,4 +1,6 @@
-"""What a bundle holds besides its values: files that are more than data, and secrets and names left in them."""
+"""What a bundle holds besides its values: files that are more than data, and secrets and names left
+in them.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,16 @@ _LOG_NAME = re.compile(
     r"|(?:[oe]|rank_?)?\d{1,19}))$|\.tfevents\.[\w.-]{1,99}$",
     re.IGNORECASE,
 )
-"""How the names of logs end before they are packed; any other one may be what a system runs or shows."""
+"""How the names of logs end before they are packed; any other one may be what a system runs or
+shows.
+"""
 _RUNS = re.compile(r"\s*(?:#!|<(?:!doctype|html|head|body|script|svg|\?))", re.IGNORECASE)
 
 
 def kinds(folder: Path) -> dict[str, str]:
-    """Return the kind of each file of an unpacked bundle, one of KINDS, or what is wrong with it. Nothing is run."""
+    """Return the kind of each file of an unpacked bundle, one of KINDS, or what is wrong with it.
+    Nothing is run.
+    """
     return {file.relative_to(folder).as_posix(): _kind(file) for file in _files(folder)}
 
 
@@ -59,7 +65,9 @@ def _kind(file: Path) -> str:
 
 
 def private(folder: Path) -> Iterator[str]:
-    """Yield the secrets in each file, and the names with the files that have them first, which --bundle replaces."""
+    """Yield the secrets in each file, and the names with the files that have them first, which
+    --bundle replaces.
+    """
     names = hosts.names(lambda name: name if PSEUDONYM.fullmatch(name) else "node-?")
     names.keeps_devices = False
     for file in _files(folder):

@@ -46,7 +46,9 @@ class Inputs:
     unread: list[tuple[set[str], str]] = dataclasses.field(default_factory=list)
 
     def status(self, status: ExitStatus) -> ExitStatus:
-        """Return the exit status of a command that would exit with `status` had all names been read."""
+        """Return the exit status of a command that would exit with `status` had all names been
+        read.
+        """
         return most_severe((status, *(error.status for error in self.errors)))
 
 
@@ -57,15 +59,17 @@ def load(
     *,
     hides: bool = True,
 ) -> Inputs:
-    """Load results and logs: files, directories (recursive), globs, bundles, and - for standard input.
+    """Load results and logs: files, directories (recursive), globs, bundles, and - for standard
+    input.
 
-    NAME=PATH gives all runs in a path the label NAME; FILE#2 or FILE#HEADING is one training of a text that holds
-    several. Logs next to results are read, except
-    those imported into these results, those written by benchmark.py, and those that a training script with results
-    there may have written.
+    NAME=PATH gives all runs in a path the label NAME; FILE#2 or FILE#HEADING is one training of a
+    text that holds several. Logs next to results are read, except those imported into these
+    results, those written by benchmark.py, and those that a training script with results there may
+    have written.
 
-    A `given` value is used if a log leaves it open. `jobs` processes read logs, one per CPU if None; other processes
-    import the caller's main module. If `hides`, names are replaced, unless --include-host keeps them.
+    A `given` value is used if a log leaves it open. `jobs` processes read logs, one per CPU if
+    None; other processes import the caller's main module. If `hides`, names are replaced, unless
+    --include-host keeps them.
     """
     inputs = Inputs(hides=hides)
     # A training's files may be named one after the other.
@@ -105,7 +109,9 @@ def load(
 
 
 def keys(run: Run, is_packed: bool) -> set[tuple[object, ...]]:
-    """Return what a run has in common with the result that was made of its log: the steps, and hashes or names."""
+    """Return what a run has in common with the result that was made of its log: the steps, and
+    hashes or names.
+    """
     hashes = frozenset(file.sha256 for file in run.source.files) if run.source else frozenset()
     return {
         (each, tuple(run.steps)) for each in (hashes, is_packed and bundle.log_names(run)) if each
@@ -113,9 +119,11 @@ def keys(run: Run, is_packed: bool) -> set[tuple[object, ...]]:
 
 
 def _without_evidence(files: Iterable[Loaded], inputs: Inputs) -> Iterator[Loaded]:
-    """Yield files without the runs of logs that results among them were made of: they are the same runs.
+    """Yield files without the runs of logs that results among them were made of: they are the same
+    runs.
 
-    Such a log has the hash that the result states. The copy in a bundle has the name, as verify finds it.
+    Such a log has the hash that the result states. The copy in a bundle has the name, as verify
+    finds it.
     """
     packed = not inputs.hides
     known = {
@@ -138,7 +146,8 @@ def _without_evidence(files: Iterable[Loaded], inputs: Inputs) -> Iterator[Loade
 
 
 def _hidden(file: Loaded, inputs: Inputs, *, are_results: bool = False) -> Loaded:
-    """Return what was loaded with pseudonyms for the machines in its directory, unless names stay."""
+    """Return what was loaded with pseudonyms for the machines in its directory, unless names stay.
+    """
     if not inputs.hides:
         return file
     known = hosts.of_process(Path(file.name).parent)
@@ -157,7 +166,9 @@ def _has_pseudonym(run: Run) -> bool:
 
 
 def _told_apart(files: list[Loaded]) -> list[Loaded]:
-    """Return files whose pseudonyms of machines, which count in one directory, differ for several directories."""
+    """Return files whose pseudonyms of machines, which count in one directory, differ for several
+    directories.
+    """
     folder_of = {
         file.name: str(Path(file.name).absolute().parent)
         for file in files
@@ -193,7 +204,9 @@ def _apart(word: str) -> tuple[str | None, str]:
 
 
 def _selected(path: str) -> tuple[str, str | None]:
-    """Return the text and the number or heading in FILE#2; the path and None if that is itself a file."""
+    """Return the text and the number or heading in FILE#2; the path and None if that is itself a
+    file.
+    """
     for found in re.finditer(r"(?<!\.json)#(?=.)", "" if os.path.lexists(path) else path):
         if Path(path[: found.start()]).is_file():
             return path[: found.start()], path[found.end() :]
@@ -237,7 +250,9 @@ _OF_A_MEASUREMENT = re.compile(r"_\d{8}_\d{6}\w{0,99}\.(?:log|trace\.json\.gz|me
 """How the name of a log or trace of benchmark.py ends."""
 
 _OF_RUNS = {"primus", "nemo", "megatron_bridge", "automodel", "slurm"}
-"""Directories next to results of benchmark.py into which its jobs and the frameworks that it starts write."""
+"""Directories next to results of benchmark.py into which its jobs and the frameworks that it starts
+write.
+"""
 
 MOST_PATTERNS = 3
 """Directories with unread logs that a note names."""

@@ -1,4 +1,6 @@
-"""Runs of recorders that are still going on, in a directory of results: their journals say how far they are."""
+"""Runs of recorders that are still going on, in a directory of results: their journals say how far
+they are.
+"""
 
 from __future__ import annotations
 

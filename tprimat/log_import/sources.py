@@ -1,7 +1,7 @@
 """Find the log sources in files and directories, and read them, in several processes if that pays.
 
-A source is a log, or the files of a directory that belong to one training. Sources are read in their own
-processes, so results are plain data.
+A source is a log, or the files of a directory that belong to one training. Sources are read in
+their own processes, so results are plain data.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ LONGEST_PAGE = 1 << 23
 """Bytes of a file whose trainings are named by the headings above them: a paste or a page."""
 
 IN_MEMORY = 1 << 26
-"""Bytes of a compressed or piped file that are held in memory before a temporary file takes them."""
+"""Bytes of a compressed or piped file that are held in memory before a temporary file takes them.
+"""
 
 MOST_BESIDE = 2000
 """Files that are read beside a source: each parameter of an MLflow run is one."""
@@ -73,7 +74,9 @@ _CODE = re.compile(
     r"\.(?:py|pyc|ipynb|sh|js|ts|c|cc|cpp|cu|h|md|rst|html?|tsv|png|jpe?g|gif|svg|pdf|so|o)$",
     re.IGNORECASE,
 )
-"""Names of files that a directory holds beside logs: left alone there, and read when they are named."""
+"""Names of files that a directory holds beside logs: left alone there, and read when they are
+named.
+"""
 
 RESULT = "already a result; pass it to compare_results.py"
 """Why such a file is no log."""
@@ -93,7 +96,8 @@ class LogSource:
         group: the directory whose sources may describe one training twice.
         named: whether the user named it, rather than a directory that holds it.
         size: bytes; None for a pipe.
-        growing: whether it is being written, so that a log of lines is read as far as `size`, a large one in part.
+        growing: whether it is being written, so that a log of lines is read as far as `size`, a
+            large one in part.
     """
 
     paths: tuple[str, ...]
@@ -123,16 +127,19 @@ class SkippedFile:
 
 
 Outcome = list[ImportedRun] | tuple[str, str | None, str]
-"""What was read from a source: its runs; or why there are none, a hint, and the heading of docs/troubleshooting.md."""
+"""What was read from a source: its runs; or why there are none, a hint, and the heading of
+docs/troubleshooting.md.
+"""
 
 
 def log_sources(
     names: Sequence[str], known: Collection[str] = ()
 ) -> tuple[list[LogSource], list[SkippedFile], list[TensorPrimatError]]:
-    """Return the log sources in files and directories, in the order of the names, and within a directory by path.
+    """Return the log sources in files and directories, in the order of the names, and within a
+    directory by path.
 
-    The `known` files are ignored. The second list has what is skipped in directories, the third an error for each name
-    that doesn't exist.
+    The `known` files are ignored. The second list has what is skipped in directories, the third an
+    error for each name that doesn't exist.
     """
     sources = {}
     skipped = []
@@ -178,7 +185,9 @@ def log_sources(
 
 
 def _source(path: Path, *, named: bool) -> tuple[object, LogSource]:
-    """Return a file as a source, after a key that all files of its training share. Raises UnreadableError."""
+    """Return a file as a source, after a key that all files of its training share. Raises
+    UnreadableError.
+    """
     try:
         status = path.stat()
     except OSError as error:
@@ -247,7 +256,9 @@ def _why_no_log(path: Path, head: bytes) -> str | None:
 def read_sources(
     sources: list[LogSource], jobs: int | None, given: GivenValues = NOTHING_GIVEN
 ) -> Iterator[tuple[LogSource, Outcome]]:
-    """Yield each source with its outcome, in order; `jobs` are read at a time, one for each CPU if it is None."""
+    """Yield each source with its outcome, in order; `jobs` are read at a time, one for each CPU if
+    it is None.
+    """
     workers = min(jobs or os.cpu_count() or 1, len(sources))
     is_piped = any(source.size is None for source in sources)
     pool = None
@@ -263,7 +274,8 @@ def read_sources(
         return
     waiting: deque[tuple[LogSource, concurrent.futures.Future[Outcome]]] = deque()
     try:
-        # A few more than there are workers: what has been read waits in memory until its turn comes.
+        # A few more than there are workers: what has been read waits in memory until its turn
+        # comes.
         for source in sources:
             with elsewhere():  # it may start a process
                 waiting.append((source, pool.submit(read_source, source, given)))
@@ -276,7 +288,9 @@ def read_sources(
 
 
 def _pool(workers: int) -> concurrent.futures.ProcessPoolExecutor | None:
-    """Return processes that read, and import nothing from the current directory; None if the system lets none start."""
+    """Return processes that read, and import nothing from the current directory; None if the system
+    lets none start.
+    """
     try:
         with elsewhere() as here:
             # A forked process would inherit locks of whatever the parent runs at the time.
@@ -287,7 +301,9 @@ def _pool(workers: int) -> concurrent.futures.ProcessPoolExecutor | None:
 
 
 def _begin(folder: Path) -> None:
-    """Go to the directory of the logs, and end when the parent is killed: this worker would wait for ever."""
+    """Go to the directory of the logs, and end when the parent is killed: this worker would wait
+    for ever.
+    """
     os.chdir(folder)
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -364,7 +380,8 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
 def _named(
     found: list[ImportedRun], names: Sequence[str | None], given: GivenValues
 ) -> list[ImportedRun]:
-    """Return the trainings under their names in the source, or the one that FILE#2 or FILE#HEADING selects.
+    """Return the trainings under their names in the source, or the one that FILE#2 or FILE#HEADING
+    selects.
 
     Raises UsageError if there is no such training.
     """

@@ -1,4 +1,6 @@
-"""Verify a bundle: recompute the values of its results from its logs, and check what its publication needs."""
+"""Verify a bundle: recompute the values of its results from its logs, and check what its
+publication needs.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +53,13 @@ NO_SPEED = "no-speed"
 CLAIMED = "claimed-times"
 """The rule of a finding on step times that the time stamps of their log contradict."""
 UNSTAMPED = "step times are only claimed: the log has no time stamps, or none in a known form"
-"""The reason why the step times of a log without known time stamps are not checked: it may be honest, or forged."""
+"""The reason why the step times of a log without known time stamps are not checked: it may be
+honest, or forged.
+"""
 CONFIRMED = 0.1
-"""Share of the printed time by which, with 2 s, the time between the stamps may be another one: pauses, rounding."""
+"""Share of the printed time by which, with 2 s, the time between the stamps may be another one:
+pauses, rounding.
+"""
 MISSING, CHANGED, ADDED = "is missing", "was changed after it was packed", "is not in README.txt"
 """What became of a file since a bundle was packed: the end of a sentence about it."""
 MOST_STATED = 100
@@ -85,10 +91,12 @@ class VerifiedRun:
         result: the result's file name.
         number: of the run in it, from 1.
         log: the log that its steps were read from again; None if the bundle holds none that has it.
-        original: whether that log has the hash that the result states: it was packed as it is; None without a log.
+        original: whether that log has the hash that the result states: it was packed as it is; None
+            without a log.
         values: how many were compared.
         findings: what is impossible, contradicts itself, or can't be checked.
-        unsupported: settings and metrics that the log doesn't state, such as a GPU from the command line.
+        unsupported: settings and metrics that the log doesn't state, such as a GPU from the command
+            line.
         unchecked: what nothing in the log confirms or contradicts, in words.
     """
 
@@ -108,7 +116,8 @@ class Verification:
     """The outcome of checking a bundle.
 
     Attributes:
-        changed: files whose content is not that which the bundle's README.txt lists, or which only one of both has.
+        changed: files whose content is not that which the bundle's README.txt lists, or which only
+            one of both has.
         private: the secrets and names left in it, by file.
         foreign: files that are more than data, or that no bundle has, each with what it is.
         files: the number of files of each kind.
@@ -173,10 +182,11 @@ def _as_json(given: StatedValues) -> str:
 
 
 def _read(folder: Path, given: str) -> tuple[list[ImportedRun], list[Run]]:
-    """Return the trainings in the logs of a bundle, and all runs in these, with the values of a source.given as JSON.
+    """Return the trainings in the logs of a bundle, and all runs in these, with the values of a
+    source.given as JSON.
 
-    There are none for values that can't be. What a result was made of lay in one directory or in several, which a
-    bundle doesn't say.
+    There are none for values that can't be. What a result was made of lay in one directory or in
+    several, which a bundle doesn't say.
     """
     found, _, _ = sources.log_sources([*map(str, folder.rglob("logs"))])
     try:
@@ -222,7 +232,9 @@ def _verified(
     hashes: Collection[str],
     consoles: Sequence[float],
 ) -> Iterator[VerifiedRun]:
-    """Yield the runs of a result; `logs` are those that the bundle's logs give with the values of a source.given."""
+    """Yield the runs of a result; `logs` are those that the bundle's logs give with the values of a
+    source.given.
+    """
     runs = store.read(path)
     file = None
     try:
@@ -252,7 +264,8 @@ def _verified(
             compared.append(_top_level(file))
         source, claims = run.source or Source(kind="log"), list[Difference]()
         mean = summary.performance.avg_step_time_seconds
-        # Of several runs each has a console; another version may cut other steps, and three decimals are printed.
+        # Of several runs each has a console; another version may cut other steps, and three
+        # decimals are printed.
         if source.kind == "live" and mean and consoles and mean < 0.99 * min(consoles) - 0.001:
             compared.append(Difference("mean step time", mean, min(consoles), "its console"))
         # Which column or part of a line is what, no log says.
@@ -289,8 +302,8 @@ def _verified(
                 )
             # Who submits can leave out of a result what contradicts it.
             findings += [each for each in _findings(log, summarize(log)) if each not in findings]
-        # A result of schema 1 says which values the user set, not to what. A directory may have named the model, and a
-        # copy has none.
+        # A result of schema 1 says which values the user set, not to what. A directory may have
+        # named the model, and a copy has none.
         is_named = original is False and log and log.model_config.num_layers
         of_user = {_place(name) for name in (*source.overrides, *(["model"] if is_named else []))}
         open_ = [
@@ -330,7 +343,8 @@ def _findings(run: Run, summary: Summary) -> list[Finding]:
 def _confirms_times(log: Run) -> bool:
     """Return whether the time between the stamps of a log is that of its steps.
 
-    Lines that a buffer wrote at the end have one stamp, which says nothing. A log without stamps has no timeline.
+    Lines that a buffer wrote at the end have one stamp, which says nothing. A log without stamps
+    has no timeline.
     """
     spans = [each for each in log.timeline if each.kind == "training" and each.steps]
     if not spans or log.timing.kind == "stamps" or not any(log.step_times):
@@ -352,7 +366,8 @@ def _confirms_times(log: Run) -> bool:
 
 
 def _top_level(file: ResultFile) -> Difference | None:
-    """Compare what stands at the top level, for readers that know nothing of `runs`, with the runs."""
+    """Compare what stands at the top level, for readers that know nothing of `runs`, with the runs.
+    """
 
     def values(run: ResultFile | RecordedRepetition) -> list[object]:
         # Each has its own warnings too.
@@ -366,7 +381,9 @@ def _top_level(file: ResultFile) -> Difference | None:
 
 
 def _log_of(run: Run, logs: Sequence[Run]) -> Run | None:
-    """Return what was read from the log of a run: the training most like it of those in logs of its name."""
+    """Return what was read from the log of a run: the training most like it of those in logs of its
+    name.
+    """
     same = [log for log in logs if bundle.log_names(run) & bundle.log_names(log)]
     return min(
         same, key=lambda log: sum(each is not None for each in _with_log(run, log)), default=None
@@ -378,9 +395,11 @@ def _name(log: Run) -> str:
 
 
 def _with_log(run: Run, log: Run, *, original: bool = True) -> Iterator[Difference | None]:
-    """Yield None for each value that a run and its log share, and a difference for each that the log has otherwise.
+    """Yield None for each value that a run and its log share, and a difference for each that the
+    log has otherwise.
 
-    What the log lacks is _unsupported(). Lines, and the words of a cause, are not those of a log that was changed.
+    What the log lacks is _unsupported(). Lines, and the words of a cause, are not those of a log
+    that was changed.
     """
     name = _name(log)
     # What decides is compared where the log has none, too.
@@ -431,7 +450,9 @@ def _with_log(run: Run, log: Run, *, original: bool = True) -> Iterator[Differen
 
 
 def _stated(run: Run) -> dict[str, object]:
-    """Return all that a run states, by field; its series, files and stated values are compared on their own."""
+    """Return all that a run states, by field; its series, files and stated values are compared on
+    their own.
+    """
     fields = {
         name: getattr(run, name)
         for name in run.__struct_fields__
@@ -447,7 +468,9 @@ def _stated(run: Run) -> dict[str, object]:
 
 
 def _values(value: object, *names: str) -> Iterator[tuple[str, object]]:
-    """Yield the known values in a field of a run, such as 8 for training_config.num_gpus, and "llama" for run.model."""
+    """Yield the known values in a field of a run, such as 8 for training_config.num_gpus, and
+    "llama" for run.model.
+    """
     if isinstance(value, msgspec.Struct):
         value = msgspec.structs.asdict(value)
     if isinstance(value, dict):
@@ -469,7 +492,8 @@ def _short(value: object, other: object) -> object:
 def _claimed(run: Run, bare: Run, log: Run) -> Iterator[Difference]:
     """Yield what the user stated although the log, as it is read without that, says something else.
 
-    What needed --override is among the overrides of the log as it is read with it; a model's name may not need it.
+    What needed --override is among the overrides of the log as it is read with it; a model's name
+    may not need it.
     """
     given = extract.GivenValues.read_again(run.source.given if run.source else {})
     for name in dict.fromkeys((*(log.source.overrides if log.source else ()), "model")):
@@ -484,9 +508,11 @@ def _place(option: str) -> str:
 
 
 def _unsupported(run: Run, bare: Run, log: Run) -> tuple[str, ...]:
-    """Return the fields that a result states and its log, as it is read without the user's values, doesn't.
+    """Return the fields that a result states and its log, as it is read without the user's values,
+    doesn't.
 
-    Nothing in the bundle confirms them, nor words that are others than those of the log read with these values.
+    Nothing in the bundle confirms them, nor words that are others than those of the log read with
+    these values.
     """
     stored, stated, again = map(_stated, (run, bare, log))
     changed = {name for name in _OPEN if stored.get(name) != again.get(name)}

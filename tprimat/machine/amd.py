@@ -1,8 +1,10 @@
-"""AMD's GPUs: read from the amdgpu driver's files, through the library amdsmi, or through amd-smi and rocm-smi.
+"""AMD's GPUs: read from the amdgpu driver's files, through the library amdsmi, or through amd-smi
+and rocm-smi.
 
-The files come first if they state a value: the kernel fixes their form and units (docs.kernel.org, gpu/amdgpu/),
-while those of amdsmi changed between releases of ROCm. Processes are known to amdsmi and the tools alone. ROCm brings
-amdsmi (rocm.docs.amd.com/projects/amdsmi); the package of that name on PyPI is not AMD's.
+The files come first if they state a value: the kernel fixes their form and units (docs.kernel.org,
+gpu/amdgpu/), while those of amdsmi changed between releases of ROCm. Processes are known to amdsmi
+and the tools alone. ROCm brings amdsmi (rocm.docs.amd.com/projects/amdsmi); the package of that
+name on PyPI is not AMD's.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ SOURCES = "amdsmi, the driver's files and amd-smi"
 _PCI = "/sys/bus/pci/devices"
 _KFD = "/sys/class/kfd/kfd/topology/nodes"
 _TWO_DIES = ("0x7408", "0x740c")
-"""PCI device numbers of MI250X and MI250, of whose two dies one counts the energy of both (libdrm's amdgpu.ids)."""
+"""PCI device numbers of MI250X and MI250, of whose two dies one counts the energy of both (libdrm's
+amdgpu.ids).
+"""
 
 _RESIDENCIES = {
     "ppt_residency_acc": "power-cap",
@@ -38,13 +42,19 @@ _RESIDENCIES = {
     "hbm_thm_residency_acc": "thermal",
     "prochot_residency_acc": "hardware-slowdown",
 }
-"""Counters of gpu_metrics, which count together with its accumulation_counter while a limit holds (MI300 and later)."""
+"""Counters of gpu_metrics, which count together with its accumulation_counter while a limit holds
+(MI300 and later).
+"""
 
 _INDEPENDENT_BITS = {0xFFFF: "power-cap", 0xFFFF << 16: "power-cap", 0xFFFF << 32: "thermal"}
-"""Bits of gpu_metrics' indep_throttle_status (MI200 and earlier): power, current, temperature (kgd_pp_interface.h)."""
+"""Bits of gpu_metrics' indep_throttle_status (MI200 and earlier): power, current, temperature
+(kgd_pp_interface.h).
+"""
 
 _BITS = struct.Struct("<xxBB108xQ")
-"""The driver's file gpu_metrics of these GPUs, gpu_metrics_v1_3: its revision, 1 and 3, and the bits."""
+"""The driver's file gpu_metrics of these GPUs, gpu_metrics_v1_3: its revision, 1 and 3, and the
+bits.
+"""
 
 _LEAST_RESIDENCY = 0.05
 """Share of the time since the last reading from which a limit counts as held."""
@@ -57,13 +67,16 @@ class _Amdsmi(VendorLibrary):
 
 
 def states(host: Host) -> tuple[GpuState, ...]:
-    """Return all GPUs in the order of their PCI addresses; none if neither driver nor amdsmi answers."""
+    """Return all GPUs in the order of their PCI addresses; none if neither driver nor amdsmi
+    answers.
+    """
     with _Amdsmi(host) as smi:
         return _known_states(host, smi)
 
 
 def processes(host: Host) -> tuple[GpuProcess, ...] | None:
-    """Return the processes that hold memory, in the order of their GPUs; None if nothing answers."""
+    """Return the processes that hold memory, in the order of their GPUs; None if nothing answers.
+    """
     # rocm-smi doesn't state on which GPU a process runs.
     for read in (_library_processes, _amd_smi_processes, _rocm_smi_processes):
         if (listed := read(host)) is not None:
@@ -78,13 +91,17 @@ def driver_version(host: Host) -> str | None:
 
 
 def peak_clock_mhz(host: Host) -> float | None:
-    """Return the maximum clock of this machine's GPUs if they agree, MHz: older torch doesn't state it."""
+    """Return the maximum clock of this machine's GPUs if they agree, MHz: older torch doesn't state
+    it.
+    """
     clocks = {int(node.get("max_engine_clk_fcompute", 0)) for node in _gpu_nodes(host)}
     return float(clocks.pop()) if len(clocks) == 1 and 0 not in clocks else None
 
 
 def has_instinct(host: Host) -> bool:
-    """Return whether one of the GPUs is made to compute alone (gfx908, gfx90a, gfx94x, gfx950), no desktop's."""
+    """Return whether one of the GPUs is made to compute alone (gfx908, gfx90a, gfx94x, gfx950), no
+    desktop's.
+    """
     versions = [int(node.get("gfx_target_version", 0)) for node in _gpu_nodes(host)]
     return any(version in (90008, 90010) or 90400 <= version < 100000 for version in versions)
 
@@ -99,7 +116,9 @@ def _gpu_nodes(host: Host) -> Iterator[Mapping[str, str]]:
 
 
 def partition(host: Host) -> str | None:
-    """Return the compute and memory partition of this machine's GPUs, such as SPX/NPS1; None if they differ."""
+    """Return the compute and memory partition of this machine's GPUs, such as SPX/NPS1; None if
+    they differ.
+    """
     found = set()
     for path in host.path(_PCI).glob("*/current_compute_partition"):
         names = [
@@ -111,7 +130,9 @@ def partition(host: Host) -> str | None:
 
 
 class Reader:
-    """Reads the GPUs at these PCI addresses: the driver's files, with what only amdsmi knows; or else amd-smi."""
+    """Reads the GPUs at these PCI addresses: the driver's files, with what only amdsmi knows; or
+    else amd-smi.
+    """
 
     def __init__(self, host: Host, ids: Sequence[str]) -> None:
         self._host, self._ids = host, ids
@@ -201,7 +222,9 @@ def _counted(before: Values, after: Values, name: str) -> float | None:
 
 
 def _first_number(values: Values, *names: str) -> float | None:
-    """Return the first of these that is a number: what the firmware doesn't state is "N/A", or all ones."""
+    """Return the first of these that is a number: what the firmware doesn't state is "N/A", or all
+    ones.
+    """
     for name in names:
         value = values.get(name)
         if (
@@ -214,7 +237,9 @@ def _first_number(values: Values, *names: str) -> float | None:
 
 
 def _known_states(host: Host, smi: VendorLibrary) -> tuple[GpuState, ...]:
-    """Return all GPUs in the order of their PCI addresses, by the driver's files or else by the library."""
+    """Return all GPUs in the order of their PCI addresses, by the driver's files or else by the
+    library.
+    """
     addresses = sorted(path.parent.name for path in host.path(_PCI).glob("*/mem_info_vram_total"))
     cards = [
         each for each in addresses if (host.read(f"{_PCI}/{each}/vendor") or "").strip() == "0x1002"
@@ -242,8 +267,9 @@ _FILES: Mapping[str, tuple[float, str]] = {
     "pcie_width": (1, "current_link_width"),
     "pcie_width_max": (1, "max_link_width"),
 }
-"""Fields of GpuState: the factor to their unit, and the driver's file, or the one that counts unless it is empty or 0
-and the one to read then; {} is the directory of the sensors."""
+"""Fields of GpuState: the factor to their unit, and the driver's file, or the one that counts
+unless it is empty or 0 and the one to read then; {} is the directory of the sensors.
+"""
 
 
 def _driver_state(host: Host, index: int, address: str) -> GpuState:

@@ -1,8 +1,9 @@
-"""The CPUs that a training may use, read again and again: time by program, hypervisor, stalls, frequency, energy.
+"""The CPUs that a training may use, read again and again: time by program, hypervisor, stalls,
+frequency, energy.
 
-Times are the system's counters (/proc/stat, /proc/pressure, control group), so what lies between two readings is exact
-to a tick of 10 ms, however seldom one reads. Energy is RAPL's, which Intel's and AMD's CPUs have; kernels since 5.10
-let only root read it.
+Times are the system's counters (/proc/stat, /proc/pressure, control group), so what lies between
+two readings is exact to a tick of 10 ms, however seldom one reads. Energy is RAPL's, which Intel's
+and AMD's CPUs have; kernels since 5.10 let only root read it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ Readings = dict[str, float]
 """What each of several counters or programs has, by name."""
 
 SCAN_SHARE = 0.002
-"""Of one CPU's time: so much may it cost to find out which process used the CPUs. 100 processes take some 6 ms."""
+"""Of one CPU's time: so much may it cost to find out which process used the CPUs. 100 processes
+take some 6 ms.
+"""
 
 MOST_PROGRAMS = 16
 
@@ -33,15 +36,19 @@ _STALLS = {"cpu": "some", "memory": "full", "io": "full"}
 
 
 class CpuState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The CPUs that may be used, as the system counts them; seconds and joules count up from an unknown start.
+    """The CPUs that may be used, as the system counts them; seconds and joules count up from an
+    unknown start.
 
     Attributes:
         total_s, busy_s, stolen_s: time of all of them; in use; taken by the hypervisor.
-        own_s: used by the training and by what it starts; None in readings that don't look at processes.
-        programs: used since the first reading by the processes of others that used most, by name and number.
+        own_s: used by the training and by what it starts; None in readings that don't look at
+            processes.
+        programs: used since the first reading by the processes of others that used most, by name
+            and number.
         stalled_s: time in which tasks waited for cpu, memory or io, on the whole machine.
         held_back_s: time in which the control group had used up its quota.
-        energy_j, energy_range_j: of each package and its memory, and where the counter starts again.
+        energy_j, energy_range_j: of each package and its memory, and where the counter starts
+            again.
     """
 
     total_s: float = 0.0
@@ -57,7 +64,9 @@ class CpuState(msgspec.Struct, frozen=True, omit_defaults=True):
     energy_range_j: Readings = {}
 
     def share_of_others(self, before: CpuState) -> float:
-        """Return the share of the time since another reading that other programs used; both must know own_s."""
+        """Return the share of the time since another reading that other programs used; both must
+        know own_s.
+        """
         used = self.busy_s - before.busy_s - (self.own_s or 0.0) + (before.own_s or 0.0)
         return max(used, 0.0) / (self.total_s - before.total_s)
 
@@ -67,7 +76,8 @@ class CpuState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CpuReader:
-    """Reads the CPUs that this process may use. The process `root` and its children are the training's own.
+    """Reads the CPUs that this process may use. The process `root` and its children are the
+    training's own.
 
     Attributes:
         unknown: what can't be read, and why.
@@ -81,7 +91,9 @@ class CpuReader:
         self._packages = self._find_packages()
 
     def read(self, *, last: bool = False) -> CpuState | None:
-        """Return the counters now; None if the system states none. The last reading looks at the processes too."""
+        """Return the counters now; None if the system states none. The last reading looks at the
+        processes too.
+        """
         try:
             total, busy, stolen = _seconds()
         except (OSError, RuntimeError, LookupError, AttributeError):
@@ -109,7 +121,8 @@ class CpuReader:
         )
 
     def _scan(self) -> tuple[float | None, Readings]:
-        """Return the time used by the training so far, and by other programs since the first look."""
+        """Return the time used by the training so far, and by other programs since the first look.
+        """
         began = time.process_time()
         attributes = ["ppid", "name", "cpu_times", "create_time"]
         processes = {
@@ -155,7 +168,9 @@ class CpuReader:
         return stalls
 
     def _held_back_s(self) -> float | None:
-        """Return the time of the group that was held back most, of this process's and those above it."""
+        """Return the time of the group that was held back most, of this process's and those above
+        it.
+        """
         known = []
         for words in control_groups(self._host, "cpu", "cpu.stat"):
             counters = dict(zip(words[::2], words[1::2], strict=False))
@@ -166,10 +181,13 @@ class CpuReader:
         return max(known, default=None)
 
     def _find_packages(self) -> list[tuple[str, str]]:
-        """Return names and files of the counters: the packages, and their memory if that isn't part of them."""
+        """Return names and files of the counters: the packages, and their memory if that isn't part
+        of them.
+        """
         self._ranges: Readings = {}
         found, refused = [], False
-        # AMD's CPUs are under this name too. intel-rapl-mmio:0 is a second view of the same package.
+        # AMD's CPUs are under this name too. intel-rapl-mmio:0 is a second view of the same
+        # package.
         for path in sorted(self._host.path(_POWERCAP).glob("intel-rapl:*")):
             base = f"{_POWERCAP}/{path.name}"
             name = (self._host.read(f"{base}/name") or "").strip()

@@ -1,4 +1,6 @@
-"""GPUs and their processes: the rows that every vendor's module fills, and the helpers that both share."""
+"""GPUs and their processes: the rows that every vendor's module fills, and the helpers that both
+share.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ DRIVER_FILES: Mapping[SoftwareStack, tuple[str, ...]] = {
     "cuda": ("/dev/nvidiactl", "/dev/nvhost-gpu", "/dev/nvgpu", WSL),
     "rocm": ("/dev/kfd", WSL),
 }
-"""What the drivers make while a GPU is there: Jetsons' too, and Windows' in its Linux, for a GPU of any vendor."""
+"""What the drivers make while a GPU is there: Jetsons' too, and Windows' in its Linux, for a GPU of
+any vendor.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +31,8 @@ class Device:
         partition: which part of a GPU it is (MIG slice, CPX partition, …); None for a whole one.
         id: what tells it from all others, as GpuState.id does; empty if torch doesn't state it.
         memory_held_gb: what others held when this was read.
-        is_integrated: whether its memory is the system's and its driver states nothing of it (GB10, Jetson).
+        is_integrated: whether its memory is the system's and its driver states nothing of it (GB10,
+            Jetson).
     """
 
     index: int
@@ -48,12 +53,15 @@ class GpuState(msgspec.Struct, frozen=True, omit_defaults=True):
         clock_mhz, clock_max_mhz: of the compute units, now and at most.
         partitioned: whether it is cut into parts (MIG).
         id: the UUID without GPU- (NVIDIA) or the PCI address (AMD); lower case.
-        utilization_percent: share of the time in which at least one kernel ran, as the vendor defines it.
-        power_w: the newest reading; power_is_average: whether it averages the time since the last one (False: it
-            covers a part of the time only, as on A100 and H100; None: unknown).
+        utilization_percent: share of the time in which at least one kernel ran, as the vendor
+            defines it.
+        power_w: the newest reading; power_is_average: whether it averages the time since the last
+            one (False: it covers a part of the time only, as on A100 and H100; None: unknown).
         energy_j: counter of the energy; energy_range_j: where it starts again.
-        counter_is_shared: whether one of the dies of a package counts the energy of both (MI250, MI250X).
-        throttle: why the clock is low: power-cap, thermal, hardware-slowdown, power-brake, clock-setting, sync-boost.
+        counter_is_shared: whether one of the dies of a package counts the energy of both (MI250,
+            MI250X).
+        throttle: why the clock is low: power-cap, thermal, hardware-slowdown, power-brake,
+            clock-setting, sync-boost.
         ecc_corrected, ecc_uncorrected, retired_pages, pcie_replays, link_errors: counters.
         pcie_width, pcie_width_max: lanes.
         xids: NVIDIA's codes of errors since the last reading.
@@ -121,7 +129,9 @@ class GpuProcess:
 
 
 class VendorLibrary:
-    """A vendor's Python library, ready to be asked until the block ends; without one, its answers are None."""
+    """A vendor's Python library, ready to be asked until the block ends; without one, its answers
+    are None.
+    """
 
     name: ClassVar[str]
     error: ClassVar[str]
@@ -134,8 +144,8 @@ class VendorLibrary:
             try:
                 getattr(self.module, self.start)()
             except (getattr(self.module, self.error, OSError), OSError, AttributeError):
-                # OSError: from ROCm 7.14 on, amdsmi can be imported without its shared object. AttributeError: another
-                # package of the name.
+                # OSError: from ROCm 7.14 on, amdsmi can be imported without its shared object.
+                # AttributeError: another package of the name.
                 self.module = None
 
     def __enter__(self) -> VendorLibrary:
@@ -153,5 +163,6 @@ class VendorLibrary:
             # Older releases of pynvml give strings as bytes.
             return answer.decode(errors="replace") if isinstance(answer, bytes) else answer
         except (getattr(self.module, self.error), AttributeError, TypeError, UnicodeDecodeError):
-            # Older releases lack functions and arguments; newer ones decode names, which may be in any encoding.
+            # Older releases lack functions and arguments; newer ones decode names, which may be in
+            # any encoding.
             return None

@@ -1,7 +1,8 @@
 """The processes on this machine's GPUs, of all users; and how to stop the caller's own.
 
-A number that a driver states may belong to another container, where it means another process. So nothing is stopped
-that doesn't itself have a GPU open, that isn't the caller's, or that is no longer the process that was listed.
+A number that a driver states may belong to another container, where it means another process. So
+nothing is stopped that doesn't itself have a GPU open, that isn't the caller's, or that is no
+longer the process that was listed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ _DEVICES = (
 
 
 def list_processes(host: Host) -> tuple[GpuProcess, ...] | None:
-    """Return the processes on all GPUs, in the order of their GPUs; None if no vendor's library or tool answers."""
+    """Return the processes on all GPUs, in the order of their GPUs; None if no vendor's library or
+    tool answers.
+    """
     for vendor in (nvidia, amd):
         held = vendor.processes(host)
         if held is not None:
@@ -60,7 +63,8 @@ def terminate(
     send: Callable[[int, int], None] = os.kill,
     grace_period_s: float = 10.0,
 ) -> tuple[GpuProcess, ...]:
-    """Terminate processes, and kill those that still run after the grace period; return those that outlive even that.
+    """Terminate processes, and kill those that still run after the grace period; return those that
+    outlive even that.
 
     Each is checked by can_terminate() before each signal, and reported in a line.
     """

@@ -1,6 +1,7 @@
 """GPU memory that other processes hold, and which processes they are.
 
-It is read before a training starts, and handed over to it: the training's own memory would be in the way.
+It is read before a training starts, and handed over to it: the training's own memory would be in
+the way.
 """
 
 from __future__ import annotations
@@ -28,15 +29,18 @@ HELD_SHARE = 0.01
 """Share of a device's memory in the hands of others from which it is not free for a run."""
 
 LEAST_WARNED_GB, SYSTEM_SHARE = 1.0, 0.1
-"""From where on a run is warned of it: more than a desktop takes, GB; or than the system takes of memory that it shares
-with the GPU, as a share."""
+"""From where on a run is warned of it: more than a desktop takes, GB; or than the system takes of
+memory that it shares with the GPU, as a share.
+"""
 
 VARIABLE = "TPRIMAT_MEMORY_HELD"
-"""The environment variable with what others hold of each GPU, GB by `index:id`, null for unknown: from the process that
-starts a training to the training."""
+"""The environment variable with what others hold of each GPU, GB by `index:id`, null for unknown:
+from the process that starts a training to the training.
+"""
 
 _READ: Figures = {}
-"""What this process has read before it held memory itself, for those that it starts, and for later."""
+"""What this process has read before it held memory itself, for those that it starts, and for later.
+"""
 
 OWN_CONTEXT_GB = 1.0
 """What this process's own context may take, GB: some 0.3 to 0.8 on today's GPUs. If only torch
@@ -48,8 +52,9 @@ def with_held_memory(
 ) -> tuple[tuple[Device, ...], list[str]]:
     """Return the devices with what others hold of their memory, and warnings about what is unknown.
 
-    What the process that started this one has read holds. Else the vendor's own values are best, read before this
-    process has a context: all of it then belongs to others (or to the driver). torch's value counts its own context.
+    What the process that started this one has read holds. Else the vendor's own values are best,
+    read before this process has a context: all of it then belongs to others (or to the driver).
+    torch's value counts its own context.
     """
     handed = {}
     with contextlib.suppress(msgspec.MsgspecError):
@@ -163,7 +168,9 @@ def _key(device: Device) -> str:
 
 
 def _seen_by_torch(torch: Any, device: Device) -> float | None:
-    """Return what torch sees in use beyond its own allocations, GB; None if it is no more than a context."""
+    """Return what torch sees in use beyond its own allocations, GB; None if it is no more than a
+    context.
+    """
     try:
         free, total = torch_build.memory_info(torch.cuda, device.index)
     except RuntimeError:

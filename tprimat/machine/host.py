@@ -1,4 +1,6 @@
-"""This machine as its operating system describes it to a Host: CPU, memory, container, versions, settings; no GPU."""
+"""This machine as its operating system describes it to a Host: CPU, memory, container, versions,
+settings; no GPU.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,8 @@ _SETTING = re.compile(
 )
 _NO_SETTING = re.compile(
     r".*_(VERSION|HOME|ROOT|LOGS|LOG_LEVEL|CACHE_DIR|ARCH_LIST)"
-    # Of a machine, an account or a service: NCCL_COMM_ID and NCCL_RAS_ADDR are addresses, NCCL_HOSTID is a name.
+    # Of a machine, an account or a service: NCCL_COMM_ID and NCCL_RAS_ADDR are addresses,
+    # NCCL_HOSTID is a name.
     r"|.*_(COMM_ID|HOST_?(ID|NAME)?|HOSTS|ADDR(ESS)?|URL|URI|ENDPOINT|SERVER|USER(NAME)?|ACCOUNT|EMAIL|NODELIST|SESSION_ID)"
 )
 
@@ -68,7 +71,9 @@ def is_emulated() -> bool:
 
 
 def run_bounded(argv: Sequence[str]) -> str | None:
-    """Return what a command prints, or None if it is missing, fails, or takes longer than COMMAND_SECONDS."""
+    """Return what a command prints, or None if it is missing, fails, or takes longer than
+    COMMAND_SECONDS.
+    """
     try:
         quiet: dict[str, Any] = {
             "stdin": subprocess.DEVNULL,
@@ -100,7 +105,8 @@ def package_folders(name: str) -> list[Path]:
 
 def vendor_library(name: str) -> Any | None:
     """Import pynvml or amdsmi; None if it isn't installed or can't load the vendor's library."""
-    # amdsmi looks for its library in the current directory too, which may be that of somebody's logs.
+    # amdsmi looks for its library in the current directory too, which may be that of somebody's
+    # logs.
     if os.path.lexists("libamd_smi.so"):
         return None
     rocm = str(Path(os.environ.get("ROCM_PATH", "/opt/rocm"), ROCM_LIBRARIES))
@@ -117,7 +123,9 @@ def vendor_library(name: str) -> Any | None:
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """Where facts are read: environment, files below a root, commands, packages, vendors' libraries; or a test's."""
+    """Where facts are read: environment, files below a root, commands, packages, vendors'
+    libraries; or a test's.
+    """
 
     environ: Environ = dataclasses.field(default_factory=lambda: os.environ)
     root: Path = Path("/")
@@ -157,7 +165,9 @@ def cpu_name(host: Host) -> str | None:
 
 
 def cpu_threads(host: Host) -> int | None:
-    """Return how many threads this process may run at once: its affinity, cut to its control group's quota."""
+    """Return how many threads this process may run at once: its affinity, cut to its control
+    group's quota.
+    """
     # Only Linux has affinities, hence the name is looked up.
     affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
     allowed = len(affinity(0)) if affinity else os.cpu_count()
@@ -173,7 +183,8 @@ def cpu_threads(host: Host) -> int | None:
 
 
 def cpu_instructions(host: Host) -> tuple[str, ...] | None:
-    """Return those of CPU_INSTRUCTIONS that the CPU has, or None if the system doesn't state them."""
+    """Return those of CPU_INSTRUCTIONS that the CPU has, or None if the system doesn't state them.
+    """
     if flags := _stated(r"^(?:flags|Features)\s*:\s*(.+)$", host.read("/proc/cpuinfo")):
         return tuple(name for name in CPU_INSTRUCTIONS if name in flags.split())
     if sys.platform == "darwin" and platform.machine() == "arm64":
@@ -191,12 +202,16 @@ def memory_gb() -> float:
 
 
 def available_bytes() -> int:
-    """Return what programs could have of the machine's memory now, with what the page cache would give back."""
+    """Return what programs could have of the machine's memory now, with what the page cache would
+    give back.
+    """
     return int(psutil.virtual_memory().available)
 
 
 def memory_limit_gb(host: Host) -> float | None:
-    """Return what the control group (a container, a Slurm job) may use, GB of 10⁹ bytes; None if unbounded."""
+    """Return what the control group (a container, a Slurm job) may use, GB of 10⁹ bytes; None if
+    unbounded.
+    """
     levels = control_groups(host, "memory", "memory.max", "memory.limit_in_bytes")
     limit = min((int(word) for words in levels for word in words if word.isdigit()), default=None)
     # The first version of control groups says "unbounded" with a number near 2⁶³.
@@ -204,7 +219,9 @@ def memory_limit_gb(host: Host) -> float | None:
 
 
 def free_space(folder: Path) -> tuple[float | None, Path]:
-    """Return the free space of a directory, GB (None if unknown), and the existing directory that it is in."""
+    """Return the free space of a directory, GB (None if unknown), and the existing directory that
+    it is in.
+    """
     where = next(
         each for each in (folder, *folder.absolute().parents) if each.is_dir() or not each.name
     )
@@ -222,7 +239,9 @@ def operating_system(host: Host) -> str:
 
 
 def container(host: Host) -> str | None:
-    """Return the kind of container that this runs in, with its image if one is stated; None outside of any."""
+    """Return the kind of container that this runs in, with its image if one is stated; None outside
+    of any.
+    """
     podman = host.read("/run/.containerenv")
     apptainer = (
         host.environ.get("APPTAINER_CONTAINER") or host.environ.get("SINGULARITY_CONTAINER") or ""
@@ -260,7 +279,9 @@ def container(host: Host) -> str | None:
 
 
 def commit(host: Host, repository: Path) -> str | None:
-    """Return a clone's git commit, ending in -dirty with local changes; None if it is no clone or git is missing."""
+    """Return a clone's git commit, ending in -dirty with local changes; None if it is no clone or
+    git is missing.
+    """
     if not (repository / ".git").exists():
         return None
     # A clone that is mounted into a container belongs to another user, which git would refuse.

@@ -1,7 +1,8 @@
-"""NVIDIA's GPUs: read through NVML (the package nvidia-ml-py), and where that fails through nvidia-smi.
+"""NVIDIA's GPUs: read through NVML (the package nvidia-ml-py), and where that fails through
+nvidia-smi.
 
-NVML makes no CUDA context. Its functions and units: docs.nvidia.com/deploy/nvml-api; what nvidia-smi
-prints: `nvidia-smi --help-query-gpu`.
+NVML makes no CUDA context. Its functions and units: docs.nvidia.com/deploy/nvml-api; what
+nvidia-smi prints: `nvidia-smi --help-query-gpu`.
 """
 
 from __future__ import annotations
@@ -56,11 +57,15 @@ _ASKED = {
     "pcie_width": ("nvmlDeviceGetCurrPcieLinkWidth", ()),
     "pcie_width_max": ("nvmlDeviceGetMaxPcieLinkWidth", ()),
 }
-"""Fields of GpuState that NVML has as they are, and what it is asked: a function, and numbers for the GPU's own sensor,
-the memory's clock, and the kind of error, counted since the driver was loaded."""
+"""Fields of GpuState that NVML has as they are, and what it is asked: a function, and numbers for
+the GPU's own sensor, the memory's clock, and the kind of error, counted since the driver was
+loaded.
+"""
 
 _PARTLY_SAMPLED = re.compile(r"\b(A100|A800|H100|H800|H200|H20|GH200)\b")
-"""GPUs whose power readings cover about a quarter of the time (Yang et al., arXiv 2312.02741: A100 and H100)."""
+"""GPUs whose power readings cover about a quarter of the time (Yang et al., arXiv 2312.02741: A100
+and H100).
+"""
 
 _LINK_COUNTERS = tuple(
     f"NVML_FI_DEV_NVLINK_{kind}_ERROR_COUNT_TOTAL" for kind in ("CRC_FLIT", "REPLAY", "RECOVERY")
@@ -91,7 +96,9 @@ def states(host: Host) -> tuple[GpuState, ...]:
 
 
 def processes(host: Host, *, graphics: bool = False) -> tuple[GpuProcess, ...] | None:
-    """Return the processes that compute, and by NVML those that draw, in the order of their GPUs; None: no answer."""
+    """Return the processes that compute, and by NVML those that draw, in the order of their GPUs;
+    None: no answer.
+    """
     kinds = ("Compute", "Graphics") if graphics else ("Compute",)
     with _Nvml(host) as nvml:
         by_device = [

@@ -16,7 +16,9 @@ MIN_SHARE = 0.01
 
 
 def cached_share(files: Sequence[Path]) -> float | None:
-    """Return the share of the files' pages that is in the page cache, 0 … 1; None if that isn't known."""
+    """Return the share of the files' pages that is in the page cache, 0 … 1; None if that isn't
+    known.
+    """
     if sys.platform != "linux":
         return None
     import numpy as np
@@ -24,7 +26,8 @@ def cached_share(files: Sequence[Path]) -> float | None:
     mincore = ctypes.CDLL(None, use_errno=True).mincore
     pages = cached = 0
     for path in files:
-        # For a file that this user can't write, the system reports every page as cached, true or not.
+        # For a file that this user can't write, the system reports every page as cached, true or
+        # not.
         if not os.access(path, os.W_OK) or not path.stat().st_size:
             return None
         # A private mapping, since ctypes takes the address of writable memory only.

@@ -1,7 +1,8 @@
 """Detect the platform (CUDA, ROCm or CPU), the devices, and memory held by others.
 
-Never fails: what is unknown is None, with a reason among the warnings. Leaves no CUDA context behind if the
-vendor's library or tool answers: the process that only starts runs takes no memory from them.
+Never fails: what is unknown is None, with a reason among the warnings. Leaves no CUDA context
+behind if the vendor's library or tool answers: the process that only starts runs takes no memory
+from them.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Machine:
         gpu_info: the first device and how many there are; without a GPU, the CPU.
         devices: the GPUs; empty without any.
         warnings: doubtful or unknown facts, and why.
-        unusable_gpu: why torch can't train on a GPU that is here and that nobody has hidden; None for no such GPU.
+        unusable_gpu: why torch can't train on a GPU that is here and that nobody has hidden; None
+            for no such GPU.
     """
 
     platform: Platform
@@ -56,7 +58,9 @@ class Machine:
 
 
 def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
-    """Return what this machine trains on, seen through another torch (None: without torch) or host if given."""
+    """Return what this machine trains on, seen through another torch (None: without torch) or host
+    if given.
+    """
     host = host or Host()
     warnings = []
     if torch is INSTALLED:
@@ -79,7 +83,9 @@ def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
 
 
 def states(host: Host) -> tuple[GpuState, ...]:
-    """Return the state of all GPUs of this machine, without torch, NVIDIA's first; none if no driver answers."""
+    """Return the state of all GPUs of this machine, without torch, NVIDIA's first; none if no
+    driver answers.
+    """
     return (*nvidia.states(host), *amd.states(host))
 
 
@@ -95,14 +101,18 @@ def refreshed(machine: Machine, host: Host | None = None) -> Machine:
 
 
 def held_by_others(machine: Machine, host: Host | None = None) -> str | None:
-    """Return the warning before a run when other processes hold device memory; None if they hold next to none."""
+    """Return the warning before a run when other processes hold device memory; None if they hold
+    next to none.
+    """
     return held_memory.held_memory_warning(machine.devices, machine.platform, host or Host())
 
 
 def _devices(
     torch: Any, stack: SoftwareStack, host: Host
 ) -> tuple[tuple[Device, ...], list[str], bool]:
-    """Return the GPUs that torch can use, warnings, and whether there are any for it, usable or not."""
+    """Return the GPUs that torch can use, warnings, and whether there are any for it, usable or
+    not.
+    """
     if stack == "cpu":
         signs = signs_of_gpus(stack, host)
         return (), _why_no_gpu(torch, stack, signs, host), _has_gpu(stack, signs, host)
@@ -151,10 +161,11 @@ def _device_warnings(devices: Sequence[Device]) -> Iterator[str]:
 
 
 def signs_of_gpus(stack: SoftwareStack, host: Host) -> dict[SoftwareStack, str]:
-    """Return what shows that GPUs are here, for each stack that drives them: a driver's file, or else what lists them.
+    """Return what shows that GPUs are here, for each stack that drives them: a driver's file, or
+    else what lists them.
 
-    What isn't certain counts for the stack that torch is built for: Windows' file, which any GPU has, and an AMD GPU
-    without a driver's file, which may be the one that is part of a CPU.
+    What isn't certain counts for the stack that torch is built for: Windows' file, which any GPU
+    has, and an AMD GPU without a driver's file, which may be the one that is part of a CPU.
     """
     wsl = host.path("/usr/lib/wsl/lib")
     absent = {"cuda": wsl.exists() and not (wsl / "libcuda.so.1").exists(), "rocm": stack != "rocm"}
@@ -224,7 +235,9 @@ def _hiding(stack: str, host: Host) -> str | None:
 
 
 def _has_gpu(stack: SoftwareStack, signs: Iterable[SoftwareStack], host: Host) -> bool:
-    """Return whether there are GPUs to train on; without a ROCm build AMD's may be part of a CPU, but for Instincts."""
+    """Return whether there are GPUs to train on; without a ROCm build AMD's may be part of a CPU,
+    but for Instincts.
+    """
     wanted = {"rocm": stack == "rocm" or amd.has_instinct(host), "cuda": stack != "rocm"}
     return any(wanted[name] and _hiding(name, host) is None for name in signs)
 

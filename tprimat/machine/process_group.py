@@ -2,8 +2,8 @@
 
 Three things hold them together, since each alone leaves a gap. A process group, which one call
 reaches. A mark in the environment, which finds those that left the group: torchrun puts each of its
-workers into a session of its own. And a watchdog, a small shell that does nothing until this process
-is gone: whoever kills the command that started a training doesn't leave it running.
+workers into a session of its own. And a watchdog, a small shell that does nothing until this
+process is gone: whoever kills the command that started a training doesn't leave it running.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _DEAD = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 GONE_SECONDS = 15.0
 """How long to wait for a killed leader. Nothing stops one that a driver holds in the kernel."""
 
-# The child itself sends the watchdog its number, before it becomes the command: there is no moment at
-# which it runs unwatched.
+# The child itself sends the watchdog its number, before it becomes the command: there is no moment
+# at which it runs unwatched.
 _START = 'echo $$ >&0; exec "$@" </dev/null'
 
 _WATCHDOG = """
@@ -57,7 +57,8 @@ done
 
 
 class ProcessGroup:
-    """A command that has been started, and its descendants. Raises UsageError when it can't be started.
+    """A command that has been started, and its descendants. Raises UsageError when it can't be
+    started.
 
     Should this process be gone by then, the grace period lies between SIGTERM and SIGKILL.
     """

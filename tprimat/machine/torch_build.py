@@ -43,14 +43,18 @@ def stack_of(torch: Any) -> SoftwareStack:
 
 
 def platform_of_gpus(torch: Any) -> Platform:
-    """Return the platform of the GPUs that this torch sees, in a build for none too: one may be emulated."""
+    """Return the platform of the GPUs that this torch sees, in a build for none too: one may be
+    emulated.
+    """
     return "amd" if torch.version.hip else "nvd"
 
 
 def device_of(
     torch: Any, stack: SoftwareStack, index: int, properties: Any, peak_clock_mhz: float | None
 ) -> Device:
-    """Return a GPU from what torch.cuda.get_device_properties() states, and its peak clock if torch states none."""
+    """Return a GPU from what torch.cuda.get_device_properties() states, and its peak clock if torch
+    states none.
+    """
     units = getattr(properties, "multi_processor_count", None)
     clock = getattr(properties, "clock_rate", None)
     architecture = f"sm_{properties.major}{properties.minor}"
@@ -76,7 +80,9 @@ def device_of(
 
 
 def memory_info(cuda: Any, device: Any) -> tuple[int, int]:
-    """Return free and total memory of a device, bytes, by torch.cuda; what the page cache would give back is free."""
+    """Return free and total memory of a device, bytes, by torch.cuda; what the page cache would
+    give back is free.
+    """
     free, total = cuda.mem_get_info(device)
     if getattr(cuda.get_device_properties(device), "is_integrated", False):
         free = max(free, min(total, available_bytes()))
@@ -84,7 +90,8 @@ def memory_info(cuda: Any, device: Any) -> tuple[int, int]:
 
 
 def without_kernels(torch: Any, properties: Sequence[Any]) -> str | None:
-    """Return which GPU a CUDA build of torch has no kernels for, and what to do; None if it has them, or is silent.
+    """Return which GPU a CUDA build of torch has no kernels for, and what to do; None if it has
+    them, or is silent.
 
     Binaries (sm_…) run on later GPUs of their generation too, PTX (compute_…) on all later ones.
     """
@@ -105,9 +112,11 @@ def without_kernels(torch: Any, properties: Sequence[Any]) -> str | None:
 
 
 def versions(torch: Any, stack: str, host: Host) -> dict[str, str]:
-    """Return the versions of torch's libraries: cuDNN and NCCL, or MIOpen and RCCL, which have the same names there.
+    """Return the versions of torch's libraries: cuDNN and NCCL, or MIOpen and RCCL, which have the
+    same names there.
 
-    ROCm's hipBLASLt and AOTriton have theirs in the names of their files: libhipblaslt.so.1.0.60402.
+    ROCm's hipBLASLt and AOTriton have theirs in the names of their files:
+    libhipblaslt.so.1.0.60402.
     """
     libraries = {"torch": str(torch.__version__)}
     if stack == "rocm":
@@ -138,7 +147,8 @@ def versions(torch: Any, stack: str, host: Host) -> dict[str, str]:
 
 
 def _dnn_version(number: int, stack: str) -> str:
-    """Return 9.1.0 of 90100 (cuDNN from 9 on), 8.9.7 of 8907 (before), 3.5.0 of 3005000 (MIOpen)."""
+    """Return 9.1.0 of 90100 (cuDNN from 9 on), 8.9.7 of 8907 (before), 3.5.0 of 3005000 (MIOpen).
+    """
     thousand, hundred = (
         (1_000_000, 1_000)
         if stack == "rocm"

@@ -1,7 +1,8 @@
-"""A session in a Slurm job: the runs that it has started, and the results of an earlier attempt of the job.
+"""A session in a Slurm job: the runs that it has started, and the results of an earlier attempt of
+the job.
 
-Slurm may requeue a job, after a preemption or the failure of a node. The next attempt is the same session: its
-complete runs stand, the interrupted one stays as that, and what is missing is run.
+Slurm may requeue a job, after a preemption or the failure of a node. The next attempt is the same
+session: its complete runs stand, the interrupted one stays as that, and what is missing is run.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ class Training(msgspec.Struct, frozen=True):
 
 
 def session_of(environ: Environ) -> str | None:
-    """Return the name of the session of a job, the same in all its attempts and on all its nodes; None outside."""
+    """Return the name of the session of a job, the same in all its attempts and on all its nodes;
+    None outside.
+    """
     job = environ.get("SLURM_JOB_ID") if JOB in environ else None
     return f"slurm-{job}" if job else None
 
@@ -62,7 +65,9 @@ def is_another(environ: Environ) -> bool:
 
 
 def begin(folder: Path, number: int, request: Request, log: Path, **known: Any) -> None:
-    """Note that a training begins, with further fields of a Training. Raises UsageError if that can't be written."""
+    """Note that a training begins, with further fields of a Training. Raises UsageError if that
+    can't be written.
+    """
     plain = Request(
         **{field.name: getattr(request, field.name) for field in dataclasses.fields(Request)}
     )
@@ -97,7 +102,9 @@ def runs_of(session: str, output_dir: Path) -> list[StoredRun]:
 
 
 def is_of(run: Run, number: int, request: Request) -> bool:
-    """Return whether a session's run is that of a request in a round; requests of one model have labels that differ."""
+    """Return whether a session's run is that of a request in a round; requests of one model have
+    labels that differ.
+    """
     same = (run.framework, run.model, run.label) == (
         request.framework,
         request.model,
@@ -121,7 +128,9 @@ def failed(request: Request, why: str | None, /, **known: Any) -> Run:
 
 
 def close(session: str, output_dir: Path, ended: Ending) -> list[StoredRun]:
-    """Write results for runs of a session whose job has ended, with how it did; return all its runs."""
+    """Write results for runs of a session whose job has ended, with how it did; return all its
+    runs.
+    """
     recovery.recover(output_dir, ended=session)
     return [with_reason(run, path, ended) for run, path in runs_of(session, output_dir)]
 

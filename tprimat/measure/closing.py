@@ -33,7 +33,8 @@ MOST_NAMES = 3
 def results(
     plan: Plan, groups: Sequence[Group], files: Sequence[Path], without: str = "failed"
 ) -> None:
-    """Print a row for each request and who is faster, as compare_results.py has it: of all runs in the files.
+    """Print a row for each request and who is faster, as compare_results.py has it: of all runs in
+    the files.
 
     A run that left no result has the status `without`.
     """
@@ -113,7 +114,8 @@ def _beside_calculated(
 
 
 def _answer(comparison: Comparison) -> None:
-    """Print which system is faster, by how much and how sure that is, if there are two to compare."""
+    """Print which system is faster, by how much and how sure that is, if there are two to compare.
+    """
     if any(len(group.systems) > 1 for model in comparison.models for group in model.groups):
         console.info("")
         found = document.on_screen(report(comparison))
@@ -122,9 +124,11 @@ def _answer(comparison: Comparison) -> None:
 
 
 def findings(plan: Plan, groups: Sequence[Group]) -> list[str]:
-    """Return what should be known of the runs beyond the plan's notes, each text once and with the runs it concerns.
+    """Return what should be known of the runs beyond the plan's notes, each text once and with the
+    runs it concerns.
 
-    These are the recorder's warnings and failed checks; with --verbose, all warnings and notes of the results.
+    These are the recorder's warnings and failed checks; with --verbose, all warnings and notes of
+    the results.
     """
     verbose = console.verbosity() in (Verbosity.VERBOSE, Verbosity.JSON)
     concerned: dict[str, list[str]] = {}

@@ -53,7 +53,9 @@ class Diagnosis:
 
 
 def diagnose(output: Path, host: Host | None = None, machine: Machine | None = None) -> Diagnosis:
-    """Examine the machine, or a host and what a training would find there; and the disk that holds the output."""
+    """Examine the machine, or a host and what a training would find there; and the disk that holds
+    the output.
+    """
     host = host or Host()
     machine = machine or platforms.detect(host=host)
     gpus = platforms.states(host)

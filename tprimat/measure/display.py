@@ -38,9 +38,11 @@ NARROWEST_BAR = 10
 
 
 def show(plan: Plan, results: Sequence[Path]) -> None:
-    """Print what would be run and the result files; the commands are the outcome of a dry run, at any verbosity.
+    """Print what would be run and the result files; the commands are the outcome of a dry run, at
+    any verbosity.
 
-    A command that differs from the first one in values alone, such as --model=qwen, is shown by them.
+    A command that differs from the first one in values alone, such as --model=qwen, is shown by
+    them.
     """
     first: list[str] = []
     for number, (request, result) in enumerate(zip(plan.requests, results, strict=True), 1):
@@ -157,10 +159,11 @@ def shows_lines(plan: Plan) -> bool:
 def following(
     title: str, request: Request, *, lines: bool, rest: Callable[[float], float] = lambda _: 0.0
 ) -> Iterator[tuple[OnLine, OnMessage]]:
-    """Show a training; yields what to call with each line of its output, and with each message of progress.
+    """Show a training; yields what to call with each line of its output, and with each message of
+    progress.
 
-    With `lines` its own lines are shown, otherwise, on a terminal, a bar with the time left. `rest` takes the seconds
-    of this run and returns those of the runs after it.
+    With `lines` its own lines are shown, otherwise, on a terminal, a bar with the time left. `rest`
+    takes the seconds of this run and returns those of the runs after it.
     """
     if lines:
         console.info(f"\n{title}")
@@ -201,7 +204,9 @@ def following(
 
 
 def pace_of(message: Step, request: Request, room: int, left_s: float) -> str:
-    """Return the text beside the bar: as much as there is room for, in columns, without what matters least."""
+    """Return the text beside the bar: as much as there is room for, in columns, without what
+    matters least.
+    """
     parts = []
     if message.average:
         rate = (
@@ -224,14 +229,18 @@ def pace_of(message: Step, request: Request, room: int, left_s: float) -> str:
 
 
 def time_left(message: Step, limit_s: float | None) -> float:
-    """Return how long a training will go on, at its mean pace so far and at most to its time limit. Units: s."""
+    """Return how long a training will go on, at its mean pace so far and at most to its time limit.
+    Units: s.
+    """
     average = message.average or 0.0
     left = (message.max_steps - message.step) * average
     return left if limit_s is None else max(0.0, min(left, limit_s - message.step * average))
 
 
 def outcome(title: str, run: Run, summary: Summary, left_s: float = 0.0) -> str:
-    """Return one line on a training that has ended and left a result, with the time that the others will take."""
+    """Return one line on a training that has ended and left a result, with the time that the others
+    will take.
+    """
     pace = f"{units.seconds(summary.performance.avg_step_time_seconds)}/step"
     rate = f"{units.number(summary.performance.tokens_per_second, 0)} tokens/s"
     more: list[str] = [run.status] if run.status != "complete" else []
@@ -264,7 +273,9 @@ def print_table(rows: Sequence[Mapping[str, str]]) -> None:
 
 
 def _settings(plan: Plan, request: Request) -> Iterator[tuple[Setting, object, str]]:
-    """Yield what a user can choose of a training, its value, and where that is from; nothing if nobody knows."""
+    """Yield what a user can choose of a training, its value, and where that is from; nothing if
+    nobody knows.
+    """
     takes_all = plan.framework_of(request).embedded
     for row in SETTINGS if request.origins is not None else ():
         is_taken = (

@@ -33,8 +33,8 @@ class Output:
 
     Args:
         streams: each with what is called with its lines, or None.
-        log: takes all of it up to `limit` characters; unbuffered, as what a full disk refuses must not come back at
-            its closing.
+        log: takes all of it up to `limit` characters; unbuffered, as what a full disk refuses must
+            not come back at its closing.
 
     Attributes:
         trouble: why the log holds no more, in a few words; None if it does.

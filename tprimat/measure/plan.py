@@ -42,15 +42,20 @@ class Plan:
         output_dir: directory of results and logs, as the user named it.
         runs: of each configuration.
         bundle: file for results and logs together; None for none.
-        limit_s: seconds after which a training is stopped; None to derive it from the request's time limit.
+        limit_s: seconds after which a training is stopped; None to derive it from the request's
+            time limit.
         stops_at_failure: whether nothing more is run after a training that failed.
         tuning: how the configuration was chosen that --config brings; None if it wasn't.
-        arguments: of the command, which the results keep so that it can be repeated; None for another command's.
+        arguments: of the command, which the results keep so that it can be repeated; None for
+            another command's.
         advice: warning for too short runs; None for the default one.
-        resumes: whether what the output directory holds of it isn't run again, except what was interrupted.
+        resumes: whether what the output directory holds of it isn't run again, except what was
+            interrupted.
         retries_failed: whether what failed is run again then.
-        keeps_failures: whether a training that failed before it could write a result leaves one all the same.
-        training_lines: whether what the runs print is shown; None: where no progress bar can be drawn.
+        keeps_failures: whether a training that failed before it could write a result leaves one all
+            the same.
+        training_lines: whether what the runs print is shown; None: where no progress bar can be
+            drawn.
     """
 
     frameworks: tuple[Framework, ...]
@@ -77,7 +82,9 @@ class Plan:
         )
 
     def name_of(self, request: Request) -> str:
-        """Return what messages call a request: with its label if nothing else tells it from another."""
+        """Return what messages call a request: with its label if nothing else tells it from
+        another.
+        """
         name = self._usual_name(request)
         alike = [each for each in self.requests if self._usual_name(each) == name]
         return f"{name}, {request.label}" if len(alike) > 1 and request.label else name
@@ -100,9 +107,9 @@ class Plan:
     def order(self) -> Iterator[tuple[int, int]]:
         """Yield runs as (number of the run, index of the request): AB BA AB, model by model.
 
-        One run of each configuration comes before the next of any, so that whatever drifts with time, such as the
-        temperature, meets all alike. The frameworks and precisions of a model change places from run to run, since
-        whichever comes second finds the machine warmer.
+        One run of each configuration comes before the next of any, so that whatever drifts with
+        time, such as the temperature, meets all alike. The frameworks and precisions of a model
+        change places from run to run, since whichever comes second finds the machine warmer.
         """
         for run in range(1, self.runs + 1):
             for model in dict.fromkeys(request.model for request in self.requests):
@@ -123,7 +130,8 @@ def device_of(machine: Machine) -> Device:
         return Device(
             "cpu", machine.environment.cpu_threads or 1, min(limits) * GB if limits else None
         )
-    # If the GPUs differ, the smallest bounds what each of them can hold, and the fullest what is free.
+    # If the GPUs differ, the smallest bounds what each of them can hold, and the fullest what is
+    # free.
     sizes = [(each.info.total_memory_gb, each.memory_held_gb or 0.0) for each in machine.devices]
     known = [
         (size * GB, held * GB)
@@ -146,7 +154,9 @@ def plan_for(
     notes: Iterable[str],
     **settings: Any,
 ) -> Plan:
-    """Return the plan of a command on this platform: its requests, what its options say of a session, and settings."""
+    """Return the plan of a command on this platform: its requests, what its options say of a
+    session, and settings.
+    """
     default = 0.0 if platform == "cpu" else COOLDOWN_ON_GPU
     return Plan(
         frameworks=(framework,),
@@ -161,7 +171,9 @@ def plan_for(
 
 
 def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine) -> Plan:
-    """Return what the options of `benchmark` mean for a framework. Raises UsageError for what it can't do."""
+    """Return what the options of `benchmark` mean for a framework. Raises UsageError for what it
+    can't do.
+    """
     if machine.unusable_gpu and framework.on_cpu:
         raise UsageError(
             machine.unusable_gpu,
@@ -207,7 +219,8 @@ def _resolved(
     names: Sequence[str],
     requested: RequestedConfig,
 ) -> list[tuple[Request, tuple[str, ...]]]:
-    """Return the request of each model, precision and micro-batch, with what is to be noted of it."""
+    """Return the request of each model, precision and micro-batch, with what is to be noted of it.
+    """
     node, output_dir, resolved = this_node(options), Path.cwd() / options.output_dir, []
     for name in names:
         precisions = options.precision or (requested.precision,)
@@ -234,7 +247,8 @@ def _resolved(
 
 
 def this_node(options: argparse.Namespace) -> Node | None:
-    """Return which machine of several this is; None for one, and where torchrun has started the processes.
+    """Return which machine of several this is; None for one, and where torchrun has started the
+    processes.
 
     Raises UsageError if the environment doesn't say so.
     """
@@ -244,7 +258,8 @@ def this_node(options: argparse.Namespace) -> Node | None:
 
 
 def choose_framework(options: argparse.Namespace, machine: Machine) -> Framework:
-    """Return the framework that the options name, or the one that trains what they request on this machine.
+    """Return the framework that the options name, or the one that trains what they request on this
+    machine.
 
     Raises UsageError if it can't run here.
     """
@@ -271,7 +286,8 @@ def choose_framework(options: argparse.Namespace, machine: Machine) -> Framework
 
 
 def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: Machine) -> Plan:
-    """Return one plan for several frameworks, or `all` that can run here: for each model, all that can train it.
+    """Return one plan for several frameworks, or `all` that can run here: for each model, all that
+    can train it.
 
     Raises UsageError where a named framework can't train that, or none can.
     """
@@ -332,7 +348,8 @@ def merged(plans: Sequence[Plan], notes: Iterable[str] = ()) -> Plan:
 
 
 def given_options(options: argparse.Namespace) -> FieldValues:
-    """Return the options as fields of a RequestedConfig; precisions, which may be several, aside."""
+    """Return the options as fields of a RequestedConfig; precisions, which may be several, aside.
+    """
     names = RequestedConfig.DEFAULTS.keys() & vars(options).keys()
     given = {name: getattr(options, name) for name in sorted(names - {"precision"})}
     # Of several micro-batches each makes a request of its own.
@@ -355,7 +372,9 @@ def given_options(options: argparse.Namespace) -> FieldValues:
 def requested_config(
     options: argparse.Namespace, device: Device, framework: Framework, notes: list[str]
 ) -> tuple[tuple[str, ...], RequestedConfig]:
-    """Return models and settings: the options override the result to match; adds what is not as there to the notes."""
+    """Return models and settings: the options override the result to match; adds what is not as
+    there to the notes.
+    """
     nemo_options.check(framework.name, framework.divides, options)
     stated = given_options(options)
     if options.match is None:

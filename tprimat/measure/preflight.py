@@ -1,4 +1,6 @@
-"""Run a preflight: start a process per device, collect their measurements, measure the disk, write the file."""
+"""Run a preflight: start a process per device, collect their measurements, measure the disk, write
+the file.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ from tprimat.text import plain
 from tprimat.units import GB
 
 START_S = 240.0
-"""What the processes may take beyond the measurements: importing torch, loading libraries, a slow CPU."""
+"""What the processes may take beyond the measurements: importing torch, loading libraries, a slow
+CPU.
+"""
 
 CHUNK = 1 << 24
 SPARE_SHARE = 0.1
@@ -57,7 +61,9 @@ def measure(machine: Machine, processes: int, output_dir: Path, *, quick: bool) 
 def measure_here(
     process: Process, platform: Platform, output_dir: Path, *, quick: bool
 ) -> PreflightFile | None:
-    """Measure the device of this process, one of those that torchrun has started; None in all but the first."""
+    """Measure the device of this process, one of those that torchrun has started; None in all but
+    the first.
+    """
     if process.is_first:
         files.check_writable(output_dir)
     began = time.monotonic()

@@ -1,4 +1,6 @@
-"""Run the command of a launch, in a process group that never outlives it: its environment, its log, its end."""
+"""Run the command of a launch, in a process group that never outlives it: its environment, its log,
+its end.
+"""
 
 from __future__ import annotations
 
@@ -64,12 +66,14 @@ def run(
 ) -> ProcessResult:
     """Run a command to its end.
 
-    All that it prints goes to the log; lines of its standard output and messages of progress are also handed on.
-    Libraries warn on the standard error, if they can be left alone. When this process is interrupted the child is
-    asked to end, and killed with its whole group after the grace, in which it can write its result, or at once on a
-    second Ctrl-C. After limit_s it counts as hung; None means no limit. Raises UsageError when the program can't be
-    started or the log can't be written; one that is there must be empty. The variables are set for the child and are
-    no part of the command that the log shows. Once `stops` returns True, the child is asked to end too.
+    All that it prints goes to the log; lines of its standard output and messages of progress are
+    also handed on. Libraries warn on the standard error, if they can be left alone. When this
+    process is interrupted the child is asked to end, and killed with its whole group after the
+    grace, in which it can write its result, or at once on a second Ctrl-C. After limit_s it counts
+    as hung; None means no limit. Raises UsageError when the program can't be started or the log
+    can't be written; one that is there must be empty. The variables are set for the child and are
+    no part of the command that the log shows. Once `stops` returns True, the child is asked to end
+    too.
     """
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -127,7 +131,8 @@ class _Child:
                 status = self._group.status()
                 if status is None and limit_s is not None and time.monotonic() - started > limit_s:
                     overdue = True
-                # A script dies of a signal and leaves torchrun, which alone can end its workers in good order.
+                # A script dies of a signal and leaves torchrun, which alone can end its workers in
+                # good order.
                 if signals or overdue or (status or 0) < 0 or stops():
                     self._terminate(at_once=len(signals) > 1)
         finally:
@@ -139,7 +144,9 @@ class _Child:
         )
 
     def _is_running(self) -> bool:
-        """Return whether the child is to be waited for; or its group, where it was terminated or died of a signal."""
+        """Return whether the child is to be waited for; or its group, where it was terminated or
+        died of a signal.
+        """
         if self._killed_at is not None and time.monotonic() - self._killed_at > GONE_SECONDS:
             return False  # It survived SIGKILL: stuck in the kernel, in a driver that hangs.
         status = self._group.status()
@@ -152,7 +159,8 @@ class _Child:
         now = time.monotonic()
         if self._terminated_at is None:
             self._terminated_at = now
-            # The leader alone at first: one of its workers that is killed under it looks like a failure.
+            # The leader alone at first: one of its workers that is killed under it looks like a
+            # failure.
             self._group.terminate_leader()
             return
         waited = now - self._terminated_at

@@ -1,4 +1,6 @@
-"""A measurement session: the runs of one command, by any framework, shown, or run in turn and summed up."""
+"""A measurement session: the runs of one command, by any framework, shown, or run in turn and
+summed up.
+"""
 
 from __future__ import annotations
 
@@ -60,8 +62,8 @@ class Session:
         files: result files, each once, in the order in which they were first written.
         failures: runs that ended in any other way than by their last step.
         interrupted: whether the user has ended it.
-        status: of the process that trained last, as a shell says it; TRAINING_FAILED if that ended well and left
-            no complete run, INTERRUPTED if the user ended the session after it.
+        status: of the process that trained last, as a shell says it; TRAINING_FAILED if that ended
+            well and left no complete run, INTERRUPTED if the user ended the session after it.
     """
 
     def __init__(
@@ -86,7 +88,9 @@ class Session:
         self._durations: list[float] = []
 
     def is_ready(self) -> bool:
-        """Return whether the frameworks' checks find nothing that a training would fail on; print what they find."""
+        """Return whether the frameworks' checks find nothing that a training would fail on; print
+        what they find.
+        """
         errors = []
         warnings: list[str] = []
         for request in self._requests:
@@ -103,7 +107,9 @@ class Session:
         return not errors
 
     def run(self) -> None:
-        """Run one training after the other. Raises UsageError if results or what they need can't be written."""
+        """Run one training after the other. Raises UsageError if results or what they need can't be
+        written.
+        """
         for index, request in enumerate(self._requests):
             if request.platform != "cpu":
                 shared_memory.check(request.gpus_per_node)
@@ -211,7 +217,9 @@ class Session:
         console.info(f"Next:    {command}")
 
     def _earlier(self) -> list[StoredRun]:
-        """Return the runs of earlier attempts of this job; one node makes results of what they left."""
+        """Return the runs of earlier attempts of this job; one node makes results of what they
+        left.
+        """
         if not attempt.is_another(os.environ):
             return []
         folder = self._requests[0].output_dir
@@ -220,7 +228,9 @@ class Session:
         return attempt.close(self._id, folder, Ending(kind="stopped", cause=attempt.REQUEUED))
 
     def _is_done(self, index: int, repetition: int, earlier: list[StoredRun]) -> bool:
-        """Return whether an earlier attempt of this job has done a training, and take its run if so."""
+        """Return whether an earlier attempt of this job has done a training, and take its run if
+        so.
+        """
         complete = (each for each in earlier if each[0].status == "complete")
         found = next(
             (
@@ -360,7 +370,9 @@ class Session:
     def _follow(
         self, framework: Framework, index: int, log: Path, title: str
     ) -> tuple[ProcessResult, list[Saved]]:
-        """Run one training and show it; how its process ended, and the results that it says it wrote."""
+        """Run one training and show it; how its process ended, and the results that it says it
+        wrote.
+        """
         request = self._requests[index]
         saved = []
         is_stopped = False
@@ -381,7 +393,8 @@ class Session:
                 if isinstance(message, Step):
                     is_stopped = is_stopped or self._stops(message)
                     if framework.launcher.logged and request.num_nodes == 1:
-                        # As in the loops that keep it themselves, from the beginning of the first step on.
+                        # As in the loops that keep it themselves, from the beginning of the first
+                        # step on.
                         spent_s, steps = message.step_time or 0.0, message.max_steps
                         limit = limit or TimeLimit(
                             steps, request.time_limit_s, 1, bool, time.monotonic, spent_s
@@ -446,7 +459,9 @@ class Session:
         return summary
 
     def _variables(self, index: int) -> dict[str, str]:
-        """Return what tells a run, by its environment, the fields of its result that only the command knows."""
+        """Return what tells a run, by its environment, the fields of its result that only the
+        command knows.
+        """
         known = Known(self._digests[index], self._plan.tuning, self._plan.arguments)
         return {
             progress.SESSION: f"{self._id}/{self._round}",
@@ -454,7 +469,8 @@ class Session:
         }
 
     def _keep_failure(self, index: int, why: str | None) -> None:
-        """Write the result of a training that failed before it could, so that --resume knows of it."""
+        """Write the result of a training that failed before it could, so that --resume knows of it.
+        """
         request = self._requests[index]
         info = msgspec.structs.replace(self._machine.gpu_info, device_count=request.num_gpus)
         run = attempt.failed(request, why, gpu_info=info, **progress.given(self._variables(index)))
@@ -479,7 +495,8 @@ class Session:
             self.failures += self._plan.stops_at_failure
 
     def _rest_s(self, seconds: float) -> float:
-        """Return how long the runs after the current one will take, if that takes so many seconds."""
+        """Return how long the runs after the current one will take, if that takes so many seconds.
+        """
         each = statistics.fmean([*self._durations, seconds])
         return self._left * (each + self._plan.cooldown_s)
 
@@ -497,7 +514,9 @@ class Session:
 
 
 def _with_process(run: Run, path: Path, child: ProcessResult) -> StoredRun:
-    """Add to a run that ended without a cause how its process did, which neither its log nor its journal can know."""
+    """Add to a run that ended without a cause how its process did, which neither its log nor its
+    journal can know.
+    """
     if not child.status or run.ending is None or run.ending.kind != "cut_off":
         return run, path
     status, reason, ending = outcome.of_process(
@@ -520,8 +539,8 @@ def show(plan: Plan, machine: Machine) -> None:
 def measure(plan: Plan, machine: Machine) -> tuple[ExitStatus, list[Path]]:
     """Run the runs of a plan; the exit status and the result files.
 
-    Of the tasks of a Slurm step, which print into one log, the first one prints, and its status counts: it sees each
-    training fail too.
+    Of the tasks of a Slurm step, which print into one log, the first one prints, and its status
+    counts: it sees each training fail too.
     """
     first = plan.requests[0]
     is_first = (

@@ -1,4 +1,6 @@
-"""The shared memory through which the processes of several GPUs talk, of which a container has 64 MB by default."""
+"""The shared memory through which the processes of several GPUs talk, of which a container has 64
+MB by default.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,18 @@ PATH = "/dev/shm"
 
 LEAST_MB = 128.0
 EACH_MB = 32.0
-"""What each GPU's process may take, MB of 10⁶ bytes: NCCL makes segments of 9.6 MB there, one for each neighbor and
-direction, and loaders hand their micro-batches over. Docker and Kubernetes give a container 64 MiB."""
+"""What each GPU's process may take, MB of 10⁶ bytes: NCCL makes segments of 9.6 MB there, one for
+each neighbor and direction, and loaders hand their micro-batches over. Docker and Kubernetes give a
+container 64 MiB.
+"""
 
 HINT = "start the container with --ipc=host, or with --shm-size=8g"
 
 
 def problem(host: Host, gpus: int) -> str | None:
-    """Return what is wrong with this machine's shared memory for so many GPUs that train together; None: nothing."""
+    """Return what is wrong with this machine's shared memory for so many GPUs that train together;
+    None: nothing.
+    """
     folder, needed = host.path(PATH), max(LEAST_MB, EACH_MB * gpus)
     free = free_space(folder)[0] if gpus > 1 and folder.is_dir() else None
     if free is None or free * GB >= needed * 1e6:

@@ -1,4 +1,6 @@
-"""Sweeps: the combinations of options with several values, the runs of a plan that exist, and those that are left."""
+"""Sweeps: the combinations of options with several values, the runs of a plan that exist, and those
+that are left.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,14 @@ SWEPT = ("num_nodes", "gpus")
 """Options whose values are planned separately: the defaults of a training depend on them."""
 
 STILL_ENDING_S = 40.0
-"""How long a training may take to end whose session was killed: twice the grace that it has to write its result."""
+"""How long a training may take to end whose session was killed: twice the grace that it has to
+write its result.
+"""
 
 START_S, SEQUENCE_S = 10.0, 0.05
-"""Of a run of a tiny model on a CPU: start-up, and a sequence of a step, for a rough duration. Two threads of an EPYC
-take 69 ms for a step of two sequences."""
+"""Of a run of a tiny model on a CPU: start-up, and a sequence of a step, for a rough duration. Two
+threads of an EPYC take 69 ms for a step of two sequences.
+"""
 
 _OF_A_SESSION = {"output_dir", "node_index", "result_node", "rendezvous", "origins"}
 """Fields of a request that are no part of the configuration: another session has others."""
@@ -84,8 +89,11 @@ def of_options(plan: Plan, options: argparse.Namespace) -> Plan:
 
 
 def digest(request: Request, machine: Machine) -> str:
-    """Return the digest of a requested configuration: a hash of its settings and the device, without its directory."""
-    # Defaults say nothing: a field that a later version adds leaves the digests of earlier results alone.
+    """Return the digest of a requested configuration: a hash of its settings and the device,
+    without its directory.
+    """
+    # Defaults say nothing: a field that a later version adds leaves the digests of earlier results
+    # alone.
     fields = (field for field in dataclasses.fields(Request) if field.name not in _OF_A_SESSION)
     stated = [
         (each.name, value)
@@ -112,7 +120,8 @@ def recover(folder: Path, digests: Collection[str]) -> None:
 
 
 def found(plan: Plan, machine: Machine) -> dict[Key, list[Found]]:
-    """Return the runs of each request of a plan in its directory: the latest first, complete ones before others.
+    """Return the runs of each request of a plan in its directory: the latest first, complete ones
+    before others.
 
     More than one if the whole plan was measured again.
     """
@@ -132,7 +141,9 @@ def found(plan: Plan, machine: Machine) -> dict[Key, list[Found]]:
 
 
 def result_files(plan: Plan, machine: Machine) -> list[Path]:
-    """Return the result file of each request of a plan, as its runs will write them; parts of a name may be unknown."""
+    """Return the result file of each request of a plan, as its runs will write them; parts of a
+    name may be unknown.
+    """
     planned: dict[Path, tuple[Run, ...]] = {}
     paths = []
     for request in plan.requests:
@@ -152,7 +163,8 @@ def result_files(plan: Plan, machine: Machine) -> list[Path]:
 
 
 def is_done(run: Run, *, retries_failed: bool) -> bool:
-    """Return whether a training isn't to be repeated: an interrupted one is, a failed one if that is requested.
+    """Return whether a training isn't to be repeated: an interrupted one is, a failed one if that
+    is requested.
 
     One whose loss is not a number has failed.
     """
@@ -162,7 +174,8 @@ def is_done(run: Run, *, retries_failed: bool) -> bool:
 
 
 def introduce(plan: Plan, machine: Machine, runs: Mapping[Key, Sequence[Found]]) -> None:
-    """Print how many runs a plan has, how many are done, and the time and GPU hours of the others."""
+    """Print how many runs a plan has, how many are done, and the time and GPU hours of the others.
+    """
     digests = [digest(request, machine) for request in plan.requests]
     order = list(plan.order())
     left = [

@@ -1,4 +1,6 @@
-"""Runs whose processes the user's torchrun has started: this process is one of them, and trains itself."""
+"""Runs whose processes the user's torchrun has started: this process is one of them, and trains
+itself.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from tprimat.store import store
 
 
 def train_nemo(plan: Plan, machine: Machine) -> int:
-    """Train with NeMo in this process; the exit status. Raises UsageError for more than one training."""
+    """Train with NeMo in this process; the exit status. Raises UsageError for more than one
+    training.
+    """
     if len(plan.requests) * plan.runs > 1:
         raise UsageError(
             "torchrun starts a single run: use one --model and --runs 1", heading="nemo-options"

@@ -1,4 +1,6 @@
-"""The files of a training: its log, the copy of the newest log, and its result, which the training or its log makes."""
+"""The files of a training: its log, the copy of the newest log, and its result, which the training
+or its log makes.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,8 @@ def recover(request: Request, earlier: set[str]) -> StoredRun | None:
 
 
 def log_path(framework: Framework, request: Request) -> Path:
-    """Make a new log: beside the results if a copy of the newest is kept there, else in a directory of logs.
+    """Make a new log: beside the results if a copy of the newest is kept there, else in a directory
+    of logs.
 
     Raises UsageError if it can't be written.
     """
@@ -75,7 +78,8 @@ def log_path(framework: Framework, request: Request) -> Path:
 
 
 def last_words(log: Path, tail: Iterable[str]) -> list[str]:
-    """Return the lines that say what went wrong: those that begin with `error: `, then the last ones.
+    """Return the lines that say what went wrong: those that begin with `error: `, then the last
+    ones.
 
     torchrun reports on several processes at length; the first error of the failed one matters.
     """
@@ -90,7 +94,9 @@ def last_words(log: Path, tail: Iterable[str]) -> list[str]:
 
 
 def keep_latest(log: Path, latest: Path) -> None:
-    """Copy a log, and the record of its start, to the names that are always those of the newest training."""
+    """Copy a log, and the record of its start, to the names that are always those of the newest
+    training.
+    """
     for source, target in (
         (log, latest),
         (start_record.path_for(log), start_record.path_for(latest)),
@@ -108,7 +114,9 @@ def keep_latest(log: Path, latest: Path) -> None:
 
 
 def read_back(saved: list[Saved]) -> StoredRun | None:
-    """Return the run that a training says it wrote, and the file that holds it now; others write to that file too."""
+    """Return the run that a training says it wrote, and the file that holds it now; others write to
+    that file too.
+    """
     last = next((each for each in reversed(saved) if each.fingerprint), saved[-1])
     path = Path(last.path)
     if last.fingerprint is not None:
@@ -117,7 +125,9 @@ def read_back(saved: list[Saved]) -> StoredRun | None:
 
 
 def follower(on_line: OnLine, on_step: OnMessage) -> OnLine:
-    """Return what reads each line of a running training: it hands the line on, and Megatron's iterations as steps."""
+    """Return what reads each line of a running training: it hands the line on, and Megatron's
+    iterations as steps.
+    """
     last = 0
     times = []
 
@@ -147,9 +157,11 @@ def read_log(
     succeeded: bool,
     complete: Callable[[Run], Run],
 ) -> StoredRun | None:
-    """Read a log and write its results; the last run, or None, with an error, if it holds no training.
+    """Read a log and write its results; the last run, or None, with an error, if it holds no
+    training.
 
-    `succeeded` says whether the training's process did; `complete` adds what no log states to a Run.
+    `succeeded` says whether the training's process did; `complete` adds what no log states to a
+    Run.
     """
     try:
         for training in log_extract.extract(Log(str(log)), GivenValues(label=request.label)):

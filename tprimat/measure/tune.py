@@ -1,4 +1,6 @@
-"""The search of --tune: short trials of a model's settings by optuna, and the best few confirmed by full runs."""
+"""The search of --tune: short trials of a model's settings by optuna, and the best few confirmed by
+full runs.
+"""
 
 from __future__ import annotations
 
@@ -52,11 +54,13 @@ RUNS = 3
 """Of each finalist, if the user doesn't say."""
 
 _ASKED = 20
-"""How often optuna is asked for a setting that wasn't tried, before the next untried one is taken."""
+"""How often optuna is asked for a setting that wasn't tried, before the next untried one is taken.
+"""
 
 
 class Tuner:
-    """The search for a model's fastest configuration; trials and confirmation take up to `budget_s` seconds.
+    """The search for a model's fastest configuration; trials and confirmation take up to `budget_s`
+    seconds.
 
     Attributes:
         interrupted: whether the user has ended it.
@@ -88,7 +92,8 @@ class Tuner:
         self._study = self._optuna.create_study(sampler=sampler, pruner=pruner)
 
     def run(self) -> Path | None:
-        """Search, confirm, write the file of the configuration and return it; None if the user interrupts it.
+        """Search, confirm, write the file of the configuration and return it; None if the user
+        interrupts it.
 
         Raises TrainingFailedError if no setting can be trained.
         """
@@ -140,7 +145,9 @@ class Tuner:
                 console.debug(line)
 
     def _note_untried(self, reason: str | None) -> None:
-        """Print how many settings were not tried: for a reason, or as the budget is too short, and which would do."""
+        """Print how many settings were not tried: for a reason, or as the budget is too short, and
+        which would do.
+        """
         total, tried = len(self._space.candidates), len(self._tried)
         if reason is None:
             enough_s = total * self._elapsed_s / tried / SEARCH_SHARE
@@ -151,7 +158,9 @@ class Tuner:
         )
 
     def _candidates(self) -> Iterator[tuple[Candidate, Any]]:
-        """Yield each setting once, with optuna's trial: the untuned one first, then as optuna chooses."""
+        """Yield each setting once, with optuna's trial: the untuned one first, then as optuna
+        chooses.
+        """
         waiting = {candidate.name: candidate for candidate in self._space.candidates}
         if self._default.setting.keys() != self._space.knobs.keys():
             # The training chooses a value itself, which is none of optuna's choices.
@@ -241,7 +250,9 @@ class Tuner:
         return [each for name in names for each in self._space.candidates if each.name == name]
 
     def _confirm(self, finalists: list[Candidate]) -> Session:
-        """Measure the finalists in full, interleaved; fewer of them, or fewer runs, if the budget ends before."""
+        """Measure the finalists in full, interleaved; fewer of them, or fewer runs, if the budget
+        ends before.
+        """
         runs = self._plan.runs if self._plan.runs > 1 else RUNS
         wanted = runs * len(finalists)
         left = self._budget_s - self._elapsed_s
@@ -302,7 +313,9 @@ class Tuner:
         return self._write(next(each for each in finalists if each.name == best.name), confirmed)
 
     def _write(self, chosen: Candidate | None, confirmed: Sequence[Confirmed]) -> Path:
-        """Write the file of the configuration; as long as none is chosen, the trials beside their results."""
+        """Write the file of the configuration; as long as none is chosen, the trials beside their
+        results.
+        """
         excluded = [
             Trial(name=name, setting={}, status="excluded", reason=reason)
             for name, reason in self._space.excluded.items()
@@ -334,7 +347,8 @@ class Tuner:
 class _Pruning:
     """Reports a trial's steps to optuna, and ends it if optuna says so.
 
-    At a third and two thirds of the steps, which all trials reach, so that they are compared at the same ones.
+    At a third and two thirds of the steps, which all trials reach, so that they are compared at the
+    same ones.
     """
 
     def __init__(self, steps: int, trial: Any) -> None:
@@ -406,7 +420,9 @@ def _optuna() -> Any:
 
 
 def tune(plans: Sequence[tuple[Plan, Space]], machine: Machine, budget_s: float) -> ExitStatus:
-    """Search the space of each model, with the same budget each; print the file of each configuration."""
+    """Search the space of each model, with the same budget each; print the file of each
+    configuration.
+    """
     written = []
     status = ExitStatus.OK
     for plan, space in plans:

@@ -82,7 +82,8 @@ def options_of(request: Request, setting: Setting) -> dict[str, str | bool]:
 
 
 def write(config: TunedConfig, path: Path, *, keeps_earlier: bool) -> None:
-    """Write a configuration; an earlier one of its name may be kept in history/. Raises UsageError."""
+    """Write a configuration; an earlier one of its name may be kept in history/. Raises UsageError.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         content = msgspec.json.format(msgspec.json.encode(config), indent=2) + b"\n"
@@ -95,7 +96,9 @@ def write(config: TunedConfig, path: Path, *, keeps_earlier: bool) -> None:
 
 
 def read(path: Path) -> TunedConfig:
-    """Return the configuration of a file. Raises UnreadableError, and UsageError for anything else in it."""
+    """Return the configuration of a file. Raises UnreadableError, and UsageError for anything else
+    in it.
+    """
     try:
         config = msgspec.json.decode(files.read_plain(path), type=TunedConfig)
     except (OSError, ValueError, RecursionError) as error:

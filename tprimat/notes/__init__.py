@@ -1,6 +1,8 @@
-"""Note: what is known or doubted about a result, as a code with fields. Its words are in catalogue.py.
+"""Note: what is known or doubted about a result, as a code with fields. Its words are in
+catalogue.py.
 
-A note is made where a thing is known. Code decides by codes and fields, and never looks into a sentence.
+A note is made where a thing is known. Code decides by codes and fields, and never looks into a
+sentence.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ from typing import Annotated
 import msgspec
 
 TEXT = "text"
-"""The code of a sentence that has no code of its own: of an older file, or of code that still writes sentences."""
+"""The code of a sentence that has no code of its own: of an older file, or of code that still
+writes sentences.
+"""
 
 NoteValue = str | bool | int | float | None | tuple[int | float | str, ...]
 

@@ -11,8 +11,9 @@ from typing import Literal
 from tprimat.notes import TEXT, Note
 
 Severity = Literal["decisive", "warning", "info"]
-"""Decisive: the result can't be used without it, `!` on the first screen. Warning: shown where there is room.
-Info: it explains."""
+"""Decisive: the result can't be used without it, `!` on the first screen. Warning: shown where
+there is room. Info: it explains.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,8 +141,8 @@ ROWS = {
 def words(note: Note) -> str:
     """Return the sentence of a note, without a full stop.
 
-    A note of a newer version, or one that somebody wrote by hand, may have another code or other fields: it is shown
-    as its code and its values.
+    A note of a newer version, or one that somebody wrote by hand, may have another code or other
+    fields: it is shown as its code and its values.
     """
     if row := ROWS.get(note.code):
         try:

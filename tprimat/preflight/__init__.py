@@ -1,1 +1,3 @@
-"""What the devices of this machine sustain, measured before a benchmark: one process for each device."""
+"""What the devices of this machine sustain, measured before a benchmark: one process for each
+device.
+"""

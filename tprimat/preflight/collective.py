@@ -14,7 +14,9 @@ from tprimat.results.preflight import AllReduce
 from tprimat.units import GB
 
 TIMEOUT_S = 300.0
-"""How long the processes wait for each other; loading a GPU's libraries takes a minute on a slow disk."""
+"""How long the processes wait for each other; loading a GPU's libraries takes a minute on a slow
+disk.
+"""
 
 MOST_CALLS = 200
 
@@ -54,7 +56,8 @@ class Peers:
         return values
 
     def leave(self) -> None:
-        """Leave together: one that goes while another still talks to it ends that one with SIGABRT."""
+        """Leave together: one that goes while another still talks to it ends that one with SIGABRT.
+        """
         if self._dist is not None:
             self._dist.barrier()
             self._dist.destroy_process_group()
@@ -68,9 +71,11 @@ def backend_of(device: Any) -> str:
 
 
 def all_reduce(peers: Peers, device: Any, sizes: Sequence[int], seconds: float) -> list[AllReduce]:
-    """Time all-reduces of fp32 sums over all processes, for about so many seconds each; to be called by all of them.
+    """Time all-reduces of fp32 sums over all processes, for about so many seconds each; to be
+    called by all of them.
 
-    Bus bandwidth is counted as nccl-tests counts it (NVIDIA/nccl-tests, doc/PERFORMANCE.md): what each link carries.
+    Bus bandwidth is counted as nccl-tests counts it (NVIDIA/nccl-tests, doc/PERFORMANCE.md): what
+    each link carries.
     """
     import torch
     import torch.distributed as dist

@@ -1,4 +1,6 @@
-"""Findings of a preflight: what slows benchmarks on this machine, or makes devices or machines differ."""
+"""Findings of a preflight: what slows benchmarks on this machine, or makes devices or machines
+differ.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +12,28 @@ from tprimat.results.preflight import SLOW, WRONG_SUM, Finding, PreflightFile
 from tprimat.text import join_names
 
 SLOW_SHARE = 0.05
-"""Below the median of the other devices: GPUs of one kind differ by some 2 to 3% (a leeway, not measured here)."""
+"""Below the median of the other devices: GPUs of one kind differ by some 2 to 3% (a leeway, not
+measured here).
+"""
 
 SLOW_MADS = 3.0
-"""And below it by so many robust standard deviations (1.4826 MAD) of the other devices, and standard errors in time."""
+"""And below it by so many robust standard deviations (1.4826 MAD) of the other devices, and
+standard errors in time.
+"""
 
 MOST_ON_CPU = 0.5
-"""On a CPU other programs may hit any of the processes: a process must be slower by more than their share of the CPU
-time, or by this much if they took more."""
+"""On a CPU other programs may hit any of the processes: a process must be slower by more than their
+share of the CPU time, or by this much if they took more.
+"""
 
 DROPPED = 0.05
-"""Of a GPU's rate, from the first to the last quarter of its time, from which heat or power limits are named."""
+"""Of a GPU's rate, from the first to the last quarter of its time, from which heat or power limits
+are named.
+"""
 
 BUSY_SHARE = 0.05
-"""Of the CPU time, taken by other programs or the hypervisor; a comparison warns from there on too."""
+"""Of the CPU time, taken by other programs or the hypervisor; a comparison warns from there on too.
+"""
 
 CLOCK_SHARE = 0.05
 
@@ -50,9 +60,10 @@ def odd_ones_out(
         errors: shape (devices,), the standard error of each rate, relative to it.
         least: share of the median.
 
-    A device is too slow when it is below the median of the others by more than the least share, by more than
-    SLOW_MADS robust standard deviations of the others' rates, and SLOW_MADS times the largest error. Of two devices
-    the slower one is named, though the other may be the odd one; of more, none if that holds for half of them.
+    A device is too slow when it is below the median of the others by more than the least share, by
+    more than SLOW_MADS robust standard deviations of the others' rates, and SLOW_MADS times the
+    largest error. Of two devices the slower one is named, though the other may be the odd one; of
+    more, none if that holds for half of them.
     """
     odd = {}
     for index, rate in enumerate(rates):

@@ -1,4 +1,6 @@
-"""The operations that are timed: matrix products, memory copies and triads, copies between host and device."""
+"""The operations that are timed: matrix products, memory copies and triads, copies between host and
+device.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,11 @@ class Kernel:
 
 
 def product(device: Any, precision: str, m: int, n: int, k: int) -> Kernel:
-    """Return a matrix product of normally distributed values: on zeros a GPU draws less power and clocks higher.
+    """Return a matrix product of normally distributed values: on zeros a GPU draws less power and
+    clocks higher.
 
-    Raises RuntimeError or AttributeError if this torch or device lacks the precision. Sets torch's precision of
-    fp32 products if the precision is fp32 or tf32.
+    Raises RuntimeError or AttributeError if this torch or device lacks the precision. Sets torch's
+    precision of fp32 products if the precision is fp32 or tf32.
     """
     import torch
 
@@ -53,7 +56,9 @@ def bytes_of(precision: str, m: int, n: int, k: int) -> int:
 
 
 def fp8_multiply(device: Any) -> tuple[Callable[[Any, Any], Any], Any]:
-    """Return the product of two fp8 matrices, of which the second is transposed, and the type of their elements."""
+    """Return the product of two fp8 matrices, of which the second is transposed, and the type of
+    their elements.
+    """
     import torch
 
     is_own = torch.version.hip and torch.cuda.get_device_properties(device).gcnArchName.startswith(
@@ -73,8 +78,8 @@ def fp8_multiply(device: Any) -> tuple[Callable[[Any, Any], Any], Any]:
 def streams(device: Any, size: int) -> dict[str, Kernel]:
     """Return STREAM's copy (a = b) and triad (a = b + s·c) of fp32 arrays of so many bytes.
 
-    Bytes are counted as STREAM counts them (J. D. McCalpin, www.cs.virginia.edu/stream): what a cache reads before it
-    writes is not.
+    Bytes are counted as STREAM counts them (J. D. McCalpin, www.cs.virginia.edu/stream): what a
+    cache reads before it writes is not.
     """
     import torch
 

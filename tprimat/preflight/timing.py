@@ -1,4 +1,6 @@
-"""Rates of an operation that is repeated for seconds, in windows, so that heat and noise are visible."""
+"""Rates of an operation that is repeated for seconds, in windows, so that heat and noise are
+visible.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def call_seconds(kernel: Kernel, clock: Clock) -> float:
 
 
 def repeat(kernel: Kernel, clock: Clock, seconds: float) -> list[float]:
-    """Repeat an operation for so many seconds; return the rate of each window, in its work per second."""
+    """Repeat an operation for so many seconds; return the rate of each window, in its work per
+    second.
+    """
     # At least LEAST_WINDOWS, also of a short time.
     calls = max(1, round(min(WINDOW_S, seconds / LEAST_WINDOWS) / call_seconds(kernel, clock)))
     marks, total = [clock.mark()], 0.0
@@ -51,7 +55,8 @@ def repeat(kernel: Kernel, clock: Clock, seconds: float) -> list[float]:
         for _ in range(calls):
             kernel.run()
         marks.append(clock.mark())
-        # The window before is timed while this one is queued, so that a GPU doesn't wait for its host.
+        # The window before is timed while this one is queued, so that a GPU doesn't wait for its
+        # host.
         if len(marks) > 2:
             seconds_of_window = elapsed(clock, *marks[-3:-1])
             rates.append(kernel.work * calls / seconds_of_window)

@@ -2,9 +2,9 @@
 
     python -m tprimat.preflight.worker OUTPUT.json PLATFORM [quick]
 
-All processes measure at the same time, as they would train: their devices share power, cooling and buses. The first
-one writes what all have measured. Barriers and answers travel through gloo, so that a GPU is first touched after the
-first process of each machine has read who else holds it.
+All processes measure at the same time, as they would train: their devices share power, cooling and
+buses. The first one writes what all have measured. Barriers and answers travel through gloo, so
+that a GPU is first touched after the first process of each machine has read who else holds it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ class Measured(msgspec.Struct, frozen=True):
 def measure(
     process: Process, platform: Platform, plan: Plan, say: Say = lambda _: None
 ) -> Measured | None:
-    """Measure this process's device among those of all; return what all have measured in the first process alone."""
+    """Measure this process's device among those of all; return what all have measured in the first
+    process alone.
+    """
     peers = Peers(process)
     machine, node = None, None
     # torchrun has started all processes of this machine.
@@ -114,7 +116,9 @@ def measure(
 
 
 def platform_here() -> Platform:
-    """Return the platform by what torch says alone: eight processes that ask the drivers take seconds."""
+    """Return the platform by what torch says alone: eight processes that ask the drivers take
+    seconds.
+    """
     import torch
 
     return torch_build.platform_of_gpus(torch) if torch.cuda.is_available() else "cpu"
@@ -189,13 +193,16 @@ class _Worker:
         """Return the highest rate of a shape, and whether larger ones would take too long."""
         kernel = kernels.product(self._device, precision, *shape)
         seconds = call_seconds(kernel, self._clock)
-        # The next larger shape takes up to eight times as long; a slow CPU would be at it for minutes.
+        # The next larger shape takes up to eight times as long; a slow CPU would be at it for
+        # minutes.
         if seconds > self._plan.product_s / 8:
             return kernel.work / seconds, True
         return max(repeat(kernel, self._clock, self._plan.probe_s)), False
 
     def _sustain(self, name: str, kernel: Kernel | None, seconds: float) -> None:
-        """Repeat an operation at the same time as all others do; one that can't waits with them all the same."""
+        """Repeat an operation at the same time as all others do; one that can't waits with them all
+        the same.
+        """
         self._peers.barrier()
         if kernel is None:
             return
@@ -204,7 +211,8 @@ class _Worker:
             self._rates[name] = rate_of(rates, kernel.shape)
 
     def _read_under_load(self, kernel: Kernel | None) -> None:
-        """Read the states of the machine's GPUs, in its first process, while all of them compute."""
+        """Read the states of the machine's GPUs, in its first process, while all of them compute.
+        """
         self._peers.barrier()
         if kernel is None:
             return
@@ -237,7 +245,9 @@ class _Worker:
 
 
 def _read_node() -> tuple[Machine, NodePreflight]:
-    """Return this machine, and what of it may slow a benchmark; before any process has touched a GPU."""
+    """Return this machine, and what of it may slow a benchmark; before any process has touched a
+    GPU.
+    """
     host = Host()
     machine = platforms.detect(host=host)
     processes = gpu_processes.list_processes(host) if machine.devices else ()

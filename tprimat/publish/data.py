@@ -1,4 +1,6 @@
-"""The data of a site: record.js for its pages, and for everybody record.json with its schema, and record.csv."""
+"""The data of a site: record.js for its pages, and for everybody record.json with its schema, and
+record.csv.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ UNKNOWN = "not stated"
 
 
 def write(record: Record, tables: Mapping[str, Any], folder: Path) -> None:
-    """Write the data of a site below its folder: a record, and its object by values(). Raises UsageError."""
+    """Write the data of a site below its folder: a record, and its object by values(). Raises
+    UsageError.
+    """
     encoded = msgspec.json.encode(tables)
     # No text of a result ends the script that it is in.
     script = b"window.RECORD = " + encoded.replace(b"<", b"\\u003c") + b";\n"
@@ -51,9 +55,11 @@ def write(record: Record, tables: Mapping[str, Any], folder: Path) -> None:
 
 
 def values(record: Record, made: str) -> JsonObject:
-    """Return the object of record.json: points by columns, pairs and changes as rows, and what their keys mean.
+    """Return the object of record.json: points by columns, pairs and changes as rows, and what
+    their keys mean.
 
-    `made` is the day, YYYY-MM-DD; `newest` the date of the newest point, `mlperf_rounds` those that the record has.
+    `made` is the day, YYYY-MM-DD; `newest` the date of the newest point, `mlperf_rounds` those that
+    the record has.
     """
     columns = {name: [_finite(getattr(point, name)) for point in record.points] for name in COLUMNS}
     columns["source_key"] = [source_key(point) for point in record.points]
@@ -88,7 +94,9 @@ def source_key(point: Point) -> str:
 
 
 def _ids(points: Iterable[Point]) -> list[str]:
-    """Return a name for each point that stays as it is when others are added: of its setup, note and source."""
+    """Return a name for each point that stays as it is when others are added: of its setup, note
+    and source.
+    """
     used: dict[str, int] = {}
     found = []
     for point in points:
@@ -99,7 +107,9 @@ def _ids(points: Iterable[Point]) -> list[str]:
 
 
 def _gpus(keys: Iterable[str]) -> JsonObject:
-    """Return each GPU with its title, vendor, color and page; those of the table have its short names."""
+    """Return each GPU with its title, vendor, color and page; those of the table have its short
+    names.
+    """
     table = {gpu.key: gpu for gpu in hardware.gpus()}
     titles, vendors = {}, {}
     for key in sorted({*keys}):
@@ -119,7 +129,9 @@ def _gpus(keys: Iterable[str]) -> JsonObject:
 
 
 def _titled(folder: str, titles: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return each key with its title and the file of its page, which no other key or the list of pages has."""
+    """Return each key with its title and the file of its page, which no other key or the list of
+    pages has.
+    """
     found = {}
     used = {"index"}
     # As a script lists them, which has keys like 910 first and by their size.
@@ -149,7 +161,9 @@ def _rounded(value: Any) -> Any:
 
 
 def csv_of(record: Record) -> bytes:
-    """Return the points as CSV with a header; what is unknown is empty, and rates have spaces between."""
+    """Return the points as CSV with a header; what is unknown is empty, and rates have spaces
+    between.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)

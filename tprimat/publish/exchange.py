@@ -1,4 +1,6 @@
-"""Exchange a site for a new one: killed or out of space, a call leaves the old site, and two calls don't mix."""
+"""Exchange a site for a new one: killed or out of space, a call leaves the old site, and two calls
+don't mix.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,9 @@ from tprimat.errors import UsageError
 from tprimat.files import LOCK_NAME, locked, open_plain
 
 STAGING = ".tprimat-site"
-"""The directory within a site that has the new one until it is complete: on the same file system, even if the site is
-a mount point or the working directory."""
+"""The directory within a site that has the new one until it is complete: on the same file system,
+even if the site is a mount point or the working directory.
+"""
 
 INDEX = "index.html"
 
@@ -23,7 +26,9 @@ _HEAD = 2000
 
 
 def check(folder: Path) -> None:
-    """Raise UsageError for a directory that has files, but no site, nor what a killed call left of one."""
+    """Raise UsageError for a directory that has files, but no site, nor what a killed call left of
+    one.
+    """
     names = {each.name for each in folder.iterdir()} if folder.is_dir() else {STAGING}
     # A link leads out of the directory; a call makes none of this name.
     has_staging = STAGING in names and not (folder / STAGING).is_symlink()
@@ -37,9 +42,11 @@ def check(folder: Path) -> None:
 
 @contextlib.contextmanager
 def exchanged(folder: Path) -> Iterator[Path]:
-    """Yield a directory to write a site to; put it in the place of the earlier site, whose other files stay.
+    """Yield a directory to write a site to; put it in the place of the earlier site, whose other
+    files stay.
 
-    Raises UsageError for a directory that is no site, can't be written, or is being written by another program.
+    Raises UsageError for a directory that is no site, can't be written, or is being written by
+    another program.
     """
     new, old = folder / STAGING / "new", folder / STAGING / "old"
     check(folder)
@@ -52,8 +59,8 @@ def exchanged(folder: Path) -> Iterator[Path]:
                 new.mkdir()
                 yield new
                 _keep(folder, new)
-                # The page that makes it a site comes last: until then the old one can be restored. Without one it comes
-                # first, and the next call knows the rest by it.
+                # The page that makes it a site comes last: until then the old one can be restored.
+                # Without one it comes first, and the next call knows the rest by it.
                 has_old = os.path.lexists(folder / INDEX)
                 for entry in sorted(
                     new.iterdir(), key=lambda each: (each.name == INDEX) == has_old
@@ -65,7 +72,8 @@ def exchanged(folder: Path) -> Iterator[Path]:
             finally:
                 _restore(folder)
     except RecursionError:
-        # Before Python 3.12 os.walk() and rmtree() call themselves for each directory within another.
+        # Before Python 3.12 os.walk() and rmtree() call themselves for each directory within
+        # another.
         problem = f"{folder}: directories in it are nested too deeply"
         raise UsageError(
             problem, hint="choose another --output-dir", heading="not-a-site"
@@ -73,7 +81,9 @@ def exchanged(folder: Path) -> Iterator[Path]:
 
 
 def _restore(folder: Path) -> None:
-    """Put back what a call moved that was killed or failed, unless its site is complete; remove the rest."""
+    """Put back what a call moved that was killed or failed, unless its site is complete; remove the
+    rest.
+    """
     new, old = folder / STAGING / "new", folder / STAGING / "old"
     if (folder / STAGING).is_symlink():
         (folder / STAGING).unlink()

@@ -1,4 +1,6 @@
-"""Points compared ahead of time, by the rules of compare: same work, several runs of each, one clock."""
+"""Points compared ahead of time, by the rules of compare: same work, several runs of each, one
+clock.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ MOST_RESULT_PAIRS = 1_000
 
 
 def speed(point: Point) -> float | None:
-    """Return the figure by which points compare: per GPU in tokens/s, else in samples/s, else targets per second."""
+    """Return the figure by which points compare: per GPU in tokens/s, else in samples/s, else
+    targets per second.
+    """
     if point.tokens_per_second_per_gpu:
         return point.tokens_per_second_per_gpu
     if point.samples_per_second and point.num_gpus:
@@ -41,10 +45,11 @@ def unit(point: Point) -> str:
 
 
 def compared(one: Evidence, other: Evidence) -> tuple[float, Difference | None] | None:
-    """Return how many times as fast as the other a point is, and the difference of the logarithms over their runs.
+    """Return how many times as fast as the other a point is, and the difference of the logarithms
+    over their runs.
 
-    None if compare would refuse the two, or one has no speed; no difference if one is a single run, or too little
-    is known to have an interval.
+    None if compare would refuse the two, or one has no speed; no difference if one is a single run,
+    or too little is known to have an interval.
     """
     if one.system and other.system:
         found = pair(*aligned([other.system, one.system]))
@@ -70,7 +75,9 @@ def compared(one: Evidence, other: Evidence) -> tuple[float, Difference | None] 
 
 
 def pairs(evidence: Sequence[Evidence]) -> tuple[PointPair, ...]:
-    """Return the pairs that have an interval, of the fastest points of each kind of work first, up to MOST_PAIRS."""
+    """Return the pairs that have an interval, of the fastest points of each kind of work first, up
+    to MOST_PAIRS.
+    """
     ranked = [
         (rank, one, other)
         for group in places(evidence, _work).values()

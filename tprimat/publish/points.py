@@ -38,7 +38,9 @@ LONGEST = 300
 """Characters of a text from a result."""
 
 LONGEST_READ = 10 * LONGEST
-"""Characters of it that are searched for secrets and names: both are longer than what replaces them."""
+"""Characters of it that are searched for secrets and names: both are longer than what replaces
+them.
+"""
 
 _SOURCE = re.compile(r"([\w.-]+/[\w.-]+)/([^@]+)@([0-9a-f]{7,40})(?::(\d+))?")
 _RENDERED = (".md", ".mdx", ".rst")
@@ -47,7 +49,9 @@ _RENDERED = (".md", ".mdx", ".rst")
 _WORK = re.compile(
     r"doubtful|functional check|tokendrop|with(?:out)? MTP|\b(?:GRPO|DAPO)\b|\bOn policy|\d-step Off"
 )
-"""In the notes of published rows: what changes the work of a token, or why a speed is no measure of it."""
+"""In the notes of published rows: what changes the work of a token, or why a speed is no measure of
+it.
+"""
 
 _PACKED = re.compile(rf"({'|'.join(map(re.escape, ENDINGS))})/.*")
 
@@ -89,7 +93,9 @@ def result_points(files: Sequence[Loaded], remarks: list[str]) -> list[Evidence]
 def without_published(
     own: Sequence[Evidence], known: Sequence[Evidence], remarks: list[str]
 ) -> list[Evidence]:
-    """Return one's own points without published submissions that were read again, which the remarks count."""
+    """Return one's own points without published submissions that were read again, which the remarks
+    count.
+    """
     speeds = {speed for each in known for speed in _speeds(each.point)}
     found = [
         each for each in own if each.point.publisher == OWN or not _speeds(each.point) & speeds
@@ -135,7 +141,9 @@ def _of_row(row: Published) -> Evidence | None:
 
 
 def _speed(row: Published) -> tuple[float | None, str]:
-    """Return tokens/s/GPU as published, or from what is, and how; of pretraining only, whose batches are full."""
+    """Return tokens/s/GPU as published, or from what is, and how; of pretraining only, whose
+    batches are full.
+    """
     length, gpus = row.sequence_length, row.num_gpus
     if row.tokens_per_second_per_gpu or not length or not gpus or row.task != "pretrain":
         return row.tokens_per_second_per_gpu, ""
@@ -174,7 +182,9 @@ def _mark(row: Published) -> Mark:
 
 
 def address(source: str) -> str:
-    """Return where a source can be read: a line of a file, or a directory; empty for a source of another form."""
+    """Return where a source can be read: a line of a file, or a directory; empty for a source of
+    another form.
+    """
     found = _SOURCE.fullmatch(source)
     if found is None:
         return ""
@@ -209,7 +219,8 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
     if system.spread >= DOUBTFUL_SPREAD and not system.is_one_session:
         notes.append(f"runs differ {system.spread:.2f}×")
     sources = [result.run.source for result in system.runs]
-    # Steps are computed from if they were measured here, or come from named logs that say what the values rest on.
+    # Steps are computed from if they were measured here, or come from named logs that say what the
+    # values rest on.
     is_read = all(
         each and (each.kind == "live" or (each.files and not each.overrides)) for each in sources
     )
@@ -255,7 +266,8 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
 
 
 def _configuration(*stated: object) -> str:
-    """Return micro-batch and parallelism, as far as a row or the sections of a result state them."""
+    """Return micro-batch and parallelism, as far as a row or the sections of a result state them.
+    """
     sizes = [
         (label, getattr(each, name, None))
         for name, label in published.SIZES.items()
@@ -274,7 +286,9 @@ def _short(text: object) -> str:
 
 
 def _public(text: str | None) -> str:
-    """Return a text that results keep as it was given, without secrets and names of any form that is known."""
+    """Return a text that results keep as it was given, without secrets and names of any form that
+    is known.
+    """
     names = hosts.names(lambda name: name if PSEUDONYM.fullmatch(name) else "node")
     return _short(redacted(names.text(names.learn(plain(text or "", LONGEST_READ)))))
 
@@ -308,7 +322,9 @@ def _software(run: Run) -> str:
 
 
 def _files(system: SystemResult) -> str:
-    """Return the result file or log of a system, of several what their names begin with; of a bundle the bundle."""
+    """Return the result file or log of a system, of several what their names begin with; of a
+    bundle the bundle.
+    """
     names = dict.fromkeys(_PACKED.sub(r"\1", result.file) for result in system.runs)
     shown = list(dict.fromkeys(shown_paths(map(os.path.abspath, names)).values()))
     begin = os.path.commonprefix(shown)  # noqa: RUF071 - a glob may begin with a part of a name
@@ -324,7 +340,9 @@ def _files(system: SystemResult) -> str:
 def places(
     evidence: Sequence[Evidence], key: Callable[[Evidence], object]
 ) -> dict[object, list[int]]:
-    """Return the places of the points of each key, in their order; those whose key is None are left out."""
+    """Return the places of the points of each key, in their order; those whose key is None are left
+    out.
+    """
     found: dict[object, list[int]] = {}
     for place, each in enumerate(evidence):
         if (of := key(each)) is not None:

@@ -32,10 +32,14 @@ class Point(Speed):
     """A training speed, or a time to a target, of one setup on one date.
 
     Attributes:
-        configuration: micro-batch and parallelism, as far as they are stated: micro-batch 1, TP 2, PP 4, EP 8.
-        work: the publisher's words that set the work of a token apart, such as On policy or functional check.
-        clock: what measured the speed, as in a result: blocks, timer, stamps, …; empty if the publisher doesn't say.
-        tflops_per_gpu: by the formula of results, so that points of all sources compare; None without a known shape.
+        configuration: micro-batch and parallelism, as far as they are stated: micro-batch 1, TP 2,
+            PP 4, EP 8.
+        work: the publisher's words that set the work of a token apart, such as On policy or
+            functional check.
+        clock: what measured the speed, as in a result: blocks, timer, stamps, …; empty if the
+            publisher doesn't say.
+        tflops_per_gpu: by the formula of results, so that points of all sources compare; None
+            without a known shape.
         rates: of each run where they are known, in the unit of the speed per GPU.
         low, high: confidence interval over the runs; None with a single run.
         mark: how the value was checked.
@@ -75,10 +79,10 @@ class Change:
 
     Attributes:
         before, after: places of the points in the record.
-        ratio: of the later speed to the earlier one; `low` and `high` are None if a point is a single run: run-to-run
-            variation is unknown.
-        is_found: whether it holds for all series together (Holm); None between two machines of different names, whose
-            software isn't all that differs.
+        ratio: of the later speed to the earlier one; `low` and `high` are None if a point is a
+            single run: run-to-run variation is unknown.
+        is_found: whether it holds for all series together (Holm); None between two machines of
+            different names, whose software isn't all that differs.
     """
 
     before: int

@@ -1,4 +1,6 @@
-"""Points of one series over time, and the changes between them, found by the rules of the regression check."""
+"""Points of one series over time, and the changes between them, found by the rules of the
+regression check.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +15,23 @@ from tprimat.publish.record import REJECTED, Change
 
 
 def series(evidence: Sequence[Evidence]) -> list[list[int]]:
-    """Return the places of the points of each series with several dates, or rounds of submissions, in time.
+    """Return the places of the points of each series with several dates, or rounds of submissions,
+    in time.
 
-    A series is of one publisher, GPU, number of GPUs, model, task, precision, length and batch, on one clock: two
-    publishers have two machines; one publisher changes software and configuration, and sometimes the machine. Times to
-    a target are of one target, whatever the precision, batch and length; results of one's own are of one label. Of
-    several points of a date or round the fastest stands for it: they are of several machines, or of one that was tuned.
-    A value that is rejected, or lacks the date or one of these, is in none.
+    A series is of one publisher, GPU, number of GPUs, model, task, precision, length and batch, on
+    one clock: two publishers have two machines; one publisher changes software and configuration,
+    and sometimes the machine. Times to a target are of one target, whatever the precision, batch
+    and length; results of one's own are of one label. Of several points of a date or round the
+    fastest stands for it: they are of several machines, or of one that was tuned. A value that is
+    rejected, or lacks the date or one of these, is in none.
     """
     found = []
     for group in places(evidence, _key).values():
         fastest = {}
         for place in sorted(group, key=lambda place: speed(evidence[place].point) or 0.0):
             point = evidence[place].point
-            # A submission's dates are those of its runs: its occasion is the repository of its round.
+            # A submission's dates are those of its runs: its occasion is the repository of its
+            # round.
             occasion = point.source.split("/")[1] if point.clock and point.url else point.date
             fastest[occasion] = place
         if len(fastest) > 1:
@@ -37,8 +42,9 @@ def series(evidence: Sequence[Evidence]) -> list[list[int]]:
 def changes(evidence: Sequence[Evidence]) -> tuple[Change, ...]:
     """Return the changes between successive points of all series, each once.
 
-    One is found if it is significant at 5% after Holm's correction for all that may be found; that takes several runs
-    of both points. Between two machines of different names it stays open: they may differ on the same software.
+    One is found if it is significant at 5% after Holm's correction for all that may be found; that
+    takes several runs of both points. Between two machines of different names it stays open: they
+    may differ on the same software.
     """
     every = [
         (before, after, *answer)

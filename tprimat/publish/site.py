@@ -1,7 +1,9 @@
-"""A record -> a static site that opens from file://: an index with a script, other pages without one.
+"""A record -> a static site that opens from file://: an index with a script, other pages without
+one.
 
-Values come from others, so every text is escaped by the templates, an address is a link only if it is one of the web,
-and the pages' policy allows the site's own files alone: no inline script or style.
+Values come from others, so every text is escaped by the templates, an address is a link only if it
+is one of the web, and the pages' policy allows the site's own files alone: no inline script or
+style.
 """
 
 from __future__ import annotations
@@ -111,7 +113,9 @@ class Row:
 
     @property
     def work(self) -> str:
-        """Task, sequence length and what else sets the work apart: rows that differ in them did different work."""
+        """Task, sequence length and what else sets the work apart: rows that differ in them did
+        different work.
+        """
         task, length = TASKS.get(self.point.task, self.point.task), self.point.sequence_length
         stated = f"{length:,} tokens per sequence" if length else "sequence length not stated"
         return ", ".join(filter(None, [task, stated, self.point.work]))
@@ -171,7 +175,9 @@ class Series:
 
     @property
     def caveats(self) -> list[str]:
-        """What else differs between the oldest and the newest row, and whether there is no interval."""
+        """What else differs between the oldest and the newest row, and whether there is no
+        interval.
+        """
         first, last = self.rows[0].point, self.rows[-1].point
         system = (
             f"system {first.system or UNKNOWN} → {last.system or UNKNOWN}"
@@ -195,7 +201,8 @@ class Series:
 
 
 def write(record: Record, tables: Mapping[str, Any], folder: Path) -> None:
-    """Write the pages and what they need into the folder of a site: a record, and its object by data.values().
+    """Write the pages and what they need into the folder of a site: a record, and its object by
+    data.values().
 
     The folder is made if it isn't there. Raises UsageError if a file can't be written.
     """
@@ -302,7 +309,8 @@ def _value(point: Point) -> tuple[str, str, float]:
 
 
 def _best(rows: Iterable[Row], of: str) -> dict[tuple[str, str], list[Row]]:
-    """Return the fastest rows that aren't rejected, by their work and unit, the work of most rows first.
+    """Return the fastest rows that aren't rejected, by their work and unit, the work of most rows
+    first.
 
     For a model they are those of each GPU and precision, for a GPU those of each model.
     """
@@ -384,7 +392,9 @@ def _words(record: Record, repeats: Sequence[int]) -> markupsafe.Markup:
 
 
 def _repeats(rows: Iterable[Row], gpus: Mapping[str, Mapping[str, str]]) -> list[int]:
-    """Return for each GPU how many with more results have its color: their bars are plain, its own is hatched."""
+    """Return for each GPU how many with more results have its color: their bars are plain, its own
+    is hatched.
+    """
     colors = [each["color"] for each in gpus.values()]
     ranked = [number for number, _ in Counter(row.number for row in rows).most_common()]
     same = [[other for other in ranked if colors[other] == color] for color in colors]
@@ -392,7 +402,9 @@ def _repeats(rows: Iterable[Row], gpus: Mapping[str, Mapping[str, str]]) -> list
 
 
 def _colors(gpus: Iterable[Mapping[str, str]], repeats: Iterable[int]) -> str:
-    """Return a class for each GPU, by its number, with its color on a light and on a dark ground, and its hatching."""
+    """Return a class for each GPU, by its number, with its color on a light and on a dark ground,
+    and its hatching.
+    """
     light = [f".gpu-{number}{{--gpu:{each['color']}}}" for number, each in enumerate(gpus)]
     dark = [f".gpu-{number}{{--gpu:{each['dark']}}}" for number, each in enumerate(gpus)]
     lines = "repeating-linear-gradient({}deg,#000 0 3px,#0004 3px 6px)".format

@@ -1,9 +1,8 @@
 """Readers of training logs: lines -> runs. One file per log format, one directory per family.
 
-A file here is found by what it defines, nothing lists it: a class `Reader` reads a log format line by line, a tuple
-`FILE_FORMATS` holds formats of whole files.
-Readers neither open files nor print: tprimat.log_import.inputs opens a log, text.lines() makes lines
-of its bytes.
+A file here is found by what it defines, nothing lists it: a class `Reader` reads a log format line
+by line, a tuple `FILE_FORMATS` holds formats of whole files. Readers neither open files nor print:
+tprimat.log_import.inputs opens a log, text.lines() makes lines of its bytes.
 """
 
 from __future__ import annotations
@@ -55,7 +54,9 @@ _OTHERS = (
 
 
 def parse_lines(lines: Iterable[Line], name: str) -> list[ParsedLog]:
-    """Return the runs that a log holds, in its order. Raises UnreadableError, with its name, for none."""
+    """Return the runs that a log holds, in its order. Raises UnreadableError, with its name, for
+    none.
+    """
     feeder = new_feeder()
     feeder.feed_lines(lines)
     return parsed_logs(feeder, name)
@@ -78,7 +79,8 @@ def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
     """Return the runs of a log that was fed completely."""
     by_format = feeder.finish()
     if feeder.document:
-        # Notes on logs quote a line or two of them; what a notebook or a service keeps of a log is longer.
+        # Notes on logs quote a line or two of them; what a notebook or a service keeps of a log is
+        # longer.
         by_format = [
             (
                 name,

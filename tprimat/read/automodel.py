@@ -1,19 +1,21 @@
 """Reader of NeMo-Automodel: its training.jsonl, and its console.
 
-    {"step": 0, "epoch": 0, "timestamp": "2026-04-01T16:05:18.695Z", "loss": 4.95, "grad_norm": 4094.0, "lr": 0.0001,
-    "mem": 47.7, "tps": 1124.6, "tps_per_gpu": 140.5, "mfu": 0.28, "num_tokens_per_step": 40419,
-    "num_label_tokens": 15802}
+    {"step": 0, "epoch": 0, "timestamp": "2026-04-01T16:05:18.695Z", "loss": 4.95, "grad_norm":
+    4094.0, "lr": 0.0001, "mem": 47.7, "tps": 1124.6, "tps_per_gpu": 140.5, "mfu": 0.28,
+    "num_tokens_per_step": 40419, "num_label_tokens": 15802}
 
-    2026-04-01 16:05:18 | INFO | … | step 0 | epoch 0 | loss 4.9566 | grad_norm 4094.0308 | lr 1.00e-04 |
-    mem 47.74 GiB | tps 1124.68(140.58/gpu) | num_label_tokens 15802
+    2026-04-01 16:05:18 | INFO | … | step 0 | epoch 0 | loss 4.9566 | grad_norm 4094.0308 | lr
+    1.00e-04 | mem 47.74 GiB | tps 1124.68(140.58/gpu) | num_label_tokens 15802
 
-tps counts the tokens of all ranks without the padding at the end of sequences. tps_per_gpu is tps divided by data and
-context parallelism only: with tensor or pipeline parallelism it is too high by their product. Steps count from 0, and a
-step has as many tokens as its batch happens to have, so that no batch size × sequence length describes it.
+tps counts the tokens of all ranks without the padding at the end of sequences. tps_per_gpu is tps
+divided by data and context parallelism only: with tensor or pipeline parallelism it is too high by
+their product. Steps count from 0, and a step has as many tokens as its batch happens to have, so
+that no batch size × sequence length describes it.
 
-native_metrics: `tokens_per_second`, `tokens_per_second_per_gpu` (as printed), `tokens_per_second_per_gpu_corrected`
-(where the number of GPUs is known), `mfu_percent`, `tokens_per_step`, `label_tokens_per_step`, `memory_allocated_gb`
-(peak of rank 0 since the record before).
+native_metrics: `tokens_per_second`, `tokens_per_second_per_gpu` (as printed),
+`tokens_per_second_per_gpu_corrected` (where the number of GPUs is known), `mfu_percent`,
+`tokens_per_step`, `label_tokens_per_step`, `memory_allocated_gb` (peak of rank 0 since the record
+before).
 """
 
 from __future__ import annotations
@@ -69,7 +71,9 @@ _STATEMENTS = statements(
 
 @dataclasses.dataclass
 class AutomodelRun(RunBuilder):
-    """Builder of the Run of one NeMo-Automodel training; `ratio` is printed tokens per second over those per GPU."""
+    """Builder of the Run of one NeMo-Automodel training; `ratio` is printed tokens per second over
+    those per GPU.
+    """
 
     ratio: int | None = None
 

@@ -1,7 +1,9 @@
-"""Reader of DLLogger's JSON, as NVIDIA's NeMo recipes write it: one object a line, or spread over lines.
+"""Reader of DLLogger's JSON, as NVIDIA's NeMo recipes write it: one object a line, or spread over
+lines.
 
-    DLLL {"timestamp": "1727463426.98", "datetime": "2024-09-27 18:57:06.98", "type": "LOG", "step": 47,
-    "data": {"reduced_train_loss": 7.89, "train_step_timing in s": 25.1, "consumed_samples": 98304}}
+    DLLL {"timestamp": "1727463426.98", "datetime": "2024-09-27 18:57:06.98", "type": "LOG", "step":
+    47, "data": {"reduced_train_loss": 7.89, "train_step_timing in s": 25.1, "consumed_samples":
+    98304}}
 
 Steps count from 0.
 """

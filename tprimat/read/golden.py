@@ -3,11 +3,13 @@
     {"lm loss": {"start_step": 1, "end_step": 25, "step_interval": 1, "values": {"1": 12.59661, …}},
      "iteration-time": {…, "values": {"1": "nan", "2": 8.5543, …}}, "mem-max-allocated-bytes": {…}}
 
-    {"0": {"lm loss": 11.89415, "elapsed time per iteration (ms)": 53048.6, "GPU utilization": 1.0}, …,
+    {"0": {"lm loss": 11.89415, "elapsed time per iteration (ms)": 53048.6, "GPU utilization": 1.0},
+    …,
      "alloc": 81.904, "max_alloc": 93.2}
 
-The first comes from Megatron-LM: sampled TensorBoard scalars, missing ones as the text nan; steps count
-from 1. The second comes from Megatron-Bridge: "GPU utilization" is TFLOP/s per GPU, steps count from 0.
+The first comes from Megatron-LM: sampled TensorBoard scalars, missing ones as the text nan; steps
+count from 1. The second comes from Megatron-Bridge: "GPU utilization" is TFLOP/s per GPU, steps
+count from 0.
 """
 
 from __future__ import annotations
@@ -133,7 +135,9 @@ def _of_megatron(document: Mapping[str, Any]) -> list[ParsedLog]:
 
 
 def _points(scalar: Any) -> list[tuple[int, float]]:
-    """Return steps and finite values of one scalar, in either form: by step, or a list from the first step on."""
+    """Return steps and finite values of one scalar, in either form: by step, or a list from the
+    first step on.
+    """
     if not isinstance(scalar, dict):
         return []
     values = scalar.get("values")

@@ -1,4 +1,5 @@
-"""Reader of litgpt's console. Its iterations are micro-batches; “(step)” marks those that end an optimizer step.
+"""Reader of litgpt's console. Its iterations are micro-batches; “(step)” marks those that end an
+optimizer step.
 
     Epoch 1 | iter 2 step 1 | loss train: 1.660, val: n/a | iter time: 548.72 ms (step)
 
@@ -51,7 +52,8 @@ class Reader(StepReader):
         if iteration <= self._last:
             self._iterations, self._incomplete = {}, False
         elif self._last and iteration > self._last + 1:
-            # Only every so many iterations is logged, or a line is torn: the sum would be of other iterations.
+            # Only every so many iterations is logged, or a line is torn: the sum would be of other
+            # iterations.
             self._incomplete = True
         self._last = iteration
         self._count += 1

@@ -1,11 +1,12 @@
 """Reader of LLaMA-Factory's trainer_log.jsonl.
 
-{"current_steps": 10, "total_steps": 120, "loss": 1.99, "lr": 5e-05, "epoch": 0.1, "percentage": 8.33,
-"elapsed_time": "0:00:50", "remaining_time": "0:09:10", "throughput": 4021.5, "total_tokens": 201075}
+{"current_steps": 10, "total_steps": 120, "loss": 1.99, "lr": 5e-05, "epoch": 0.1, "percentage":
+8.33, "elapsed_time": "0:00:50", "remaining_time": "0:09:10", "throughput": 4021.5, "total_tokens":
+201075}
 
-Its step times follow from elapsed_time. throughput is the mean since the start, of all GPUs and of the tokens without
-padding, and only there with include_num_input_tokens_seen. Source: LogCallback in
-src/llamafactory/train/callbacks.py of hiyouga/LLaMA-Factory.
+Its step times follow from elapsed_time. throughput is the mean since the start, of all GPUs and of
+the tokens without padding, and only there with include_num_input_tokens_seen. Source: LogCallback
+in src/llamafactory/train/callbacks.py of hiyouga/LLaMA-Factory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Reader of tables whose columns the user maps (--columns), and of text lines that the user describes (--pattern).
+"""Reader of tables whose columns the user maps (--columns), and of text lines that the user
+describes (--pattern).
 
 tprimat read metrics.csv --columns step=iteration,time=step_time_s,loss=nll
 tprimat read train.log --pattern 'step {step} .* {time}ms .* loss {loss}'
@@ -37,7 +38,9 @@ VALUES = {
     "tokens_per_second": "tokens_per_second",
     "tokens_per_second_per_gpu": "tokens_per_second_per_gpu",
 }
-"""What a column can be, and its name in a record: `time` of a step in s, `elapsed` since the start in s."""
+"""What a column can be, and its name in a record: `time` of a step in s, `elapsed` since the start
+in s.
+"""
 
 TIMING = Timing(
     clock="unknown: the user chose the column",
@@ -55,13 +58,16 @@ _GAP = re.compile(r"(?:\\s\+)?\\\.\\\*(?:\\s\+)?")
 
 
 class LinePattern(dict[str, str]):
-    """The columns of text lines, each with its own name, and a regular expression for each piece between two .*"""
+    """The columns of text lines, each with its own name, and a regular expression for each piece
+    between two .*
+    """
 
     stamp: Stamp | None = None
     """Of the last line that rows() yielded."""
 
     def __init__(self, text: str) -> None:
-        """Parse a text such as 'step {step} .* {time}ms': there, and after (ms), the time is in milliseconds.
+        """Parse a text such as 'step {step} .* {time}ms': there, and after (ms), the time is in
+        milliseconds.
 
         A space is any white space.
 
@@ -88,12 +94,15 @@ class LinePattern(dict[str, str]):
         ]
 
     def rows(self, part: InputFile) -> Iterator[tuple[int, Mapping[str, str]]]:
-        """Yield the values of the lines that have all of them, with their line; what others tell is in `causes`."""
+        """Yield the values of the lines that have all of them, with their line; what others tell is
+        in `causes`.
+        """
         self.causes = FailureReasons()
         for line in lines(iter(lambda: part.stream.read(1 << 16), b"")):
             found, end, text = list[str](), 0, line.text[:LONGEST]
             for piece in self._pieces:
-                # Each piece is looked for after the one before it, once: the time stays linear in the line's length.
+                # Each piece is looked for after the one before it, once: the time stays linear in
+                # the line's length.
                 if (match := piece.search(text, end)) is None:
                     self.causes.feed(line.number, text)
                     break
@@ -118,7 +127,8 @@ _LABELS = re.compile(
 
 
 def suggested(text: str) -> str:
-    """Return a pattern for lines such as this one; empty if no step and other value is found in it."""
+    """Return a pattern for lines such as this one; empty if no step and other value is found in it.
+    """
     pieces, matches = dict[str, str](), [*_LABELS.finditer(text[:LONGEST])]
     times = [match for match in matches if match["time"] or match["bare"]]
     for match in matches:
@@ -170,7 +180,9 @@ STATED = ("columns", "pattern")
 
 
 def stated(named: ColumnNames | None) -> dict[str, bool | int | str]:
-    """Return the text of the option that maps these columns, as source.given has it; the inverse of given()."""
+    """Return the text of the option that maps these columns, as source.given has it; the inverse of
+    given().
+    """
     if isinstance(named, LinePattern):
         return {"pattern": named.text}
     return (
@@ -181,7 +193,9 @@ def stated(named: ColumnNames | None) -> dict[str, bool | int | str]:
 
 
 def _check(option: str, values: Sequence[str], needed: str) -> None:
-    """Raise UsageError for unknown or repeated values, and where the step or any other value is missing."""
+    """Raise UsageError for unknown or repeated values, and where the step or any other value is
+    missing.
+    """
     for value in values:
         if value not in VALUES:
             raise _wrong(f"{option}: unknown value {value!r}")
@@ -202,7 +216,8 @@ def file_format(named: ColumnNames) -> FileFormat:
 
 
 def _read(part: InputFile, named: ColumnNames) -> list[ParsedLog]:
-    """Return the runs of a table: where steps begin again, a log's rules say whether that is another one.
+    """Return the runs of a table: where steps begin again, a log's rules say whether that is
+    another one.
 
     Raises ValueError if it lacks a column, or has no row with a step.
     """
@@ -256,7 +271,9 @@ def _built(training: LoggedTraining, named: ColumnNames, cause: Cause | None = N
 
 
 def _rows(part: InputFile, needed: Iterable[str]) -> Iterator[tuple[int, Mapping[str, object]]]:
-    """Yield rows by column, with their line; cells of a nested object have dotted names. Raises ValueError."""
+    """Yield rows by column, with their line; cells of a nested object have dotted names. Raises
+    ValueError.
+    """
     first = part.stream.read(1 << 12).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     part.stream.seek(0)
     rows: Iterable[tuple[int, Mapping[str, object]]] = (

@@ -3,13 +3,14 @@
     completed step: 49, seconds: 5.018, TFLOP/s/device: 107.127, Tokens/s/device: 6529.527,
     total_weights: 16777216, loss: 10.172
 
-Each line is one step, timed on the host while the device works on: the first steps after the compilation may look
-absurdly fast, and what they left waiting shows in later ones. Tokens count padding; total_weights counts targets that
-are none. TFLOPs are model FLOPs, without recomputation. Steps count from 0 in MaxText and from 1 in runs after it (DPO,
-SFT): they are kept as printed, but for a log that has a step 0.
+Each line is one step, timed on the host while the device works on: the first steps after the
+compilation may look absurdly fast, and what they left waiting shows in later ones. Tokens count
+padding; total_weights counts targets that are none. TFLOPs are model FLOPs, without recomputation.
+Steps count from 0 in MaxText and from 1 in runs after it (DPO, SFT): they are kept as printed, but
+for a log that has a step 0.
 
-native_metrics: `tflops_per_gpu`, `tokens_per_second_per_gpu`, `samples_per_second_per_gpu`, `target_tokens`,
-`perplexity`, each if it is printed.
+native_metrics: `tflops_per_gpu`, `tokens_per_second_per_gpu`, `samples_per_second_per_gpu`,
+`target_tokens`, `perplexity`, each if it is printed.
 """
 
 from __future__ import annotations

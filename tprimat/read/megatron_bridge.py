@@ -2,8 +2,8 @@
 
     Step Time : 11.65s GPU utilization: 1158.1MODEL_TFLOP/s/GPU
 
-Rank 0 prints this, without a step; Megatron's own line comes from the last rank, and so may stand in
-another file, or be glued to it. If both are in one log, Megatron's line is the record, with its
+Rank 0 prints this, without a step; Megatron's own line comes from the last rank, and so may stand
+in another file, or be glued to it. If both are in one log, Megatron's line is the record, with its
 time in tenths of a millisecond, and this one gives the TFLOPs.
 """
 

@@ -36,7 +36,9 @@ RENAMED = {
     ("megatron", "deepspeed"): "deepspeed",
     ("megatron", "megatron_bridge"): "megatron_bridge",
 }
-"""Megatron's lines under DeepSpeed's engine come from Megatron-DeepSpeed, beside Bridge's lines from Bridge."""
+"""Megatron's lines under DeepSpeed's engine come from Megatron-DeepSpeed, beside Bridge's lines
+from Bridge.
+"""
 
 _PARTS = (
     "training_config",
@@ -55,8 +57,9 @@ LOSS_DIGITS = 5e-4
 """Share by which a loss of four printed digits may be off."""
 
 SAME_MEAN = 5e-3
-"""Share by which the step times of one training differ between two clocks, or between processes that wait for each
-other: 2.000 and 2.009 s."""
+"""Share by which the step times of one training differ between two clocks, or between processes
+that wait for each other: 2.000 and 2.009 s.
+"""
 
 FARTHEST_ZONE = 14 * 3600.0
 """s that a local time may be off from UTC."""
@@ -66,7 +69,8 @@ def merge_logs(by_reader: Sequence[tuple[str, Sequence[ParsedLog]]]) -> list[Par
     """Return the runs of one log, each once, from what the reader of each log format found."""
     by_name = {name: list(logs) for name, logs in by_reader}
     if any(name not in ("megatron", "mlperf") and logs for name, logs in by_name.items()):
-        # A dump of arguments in Megatron's form, without an iteration line, is of the other one's training.
+        # A dump of arguments in Megatron's form, without an iteration line, is of the other one's
+        # training.
         by_name["megatron"] = [each for each in by_name.get("megatron", ()) if each.steps]
     for name, hosts in INSIDE.items():
         host = next((host for host in hosts if by_name.get(host)), None)
@@ -112,7 +116,9 @@ def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) ->
 
 
 def fill_gaps(run: Run, other: Run, origin: str) -> Run:
-    """Return a run completed from another source of the same training, whose name is `origin` in the warning."""
+    """Return a run completed from another source of the same training, whose name is `origin` in
+    the warning.
+    """
     changes: FieldValues = {
         "notes": run.notes or other.notes,
         "native_metrics": {**_aligned_metrics(run, other), **run.native_metrics},
@@ -162,10 +168,12 @@ Clocks = tuple[Moment | None, Moment | None]
 def same_training(
     one: Run, other: Run, *, ranks: bool = False, dated: Clocks = (None, None)
 ) -> bool:
-    """Return whether two sources describe one training, by their losses, their step times or the total time.
+    """Return whether two sources describe one training, by their losses, their step times or the
+    total time.
 
-    Those of two `ranks` may have step times as far apart as those in one log. Two sources of one format are written
-    by one program, which prints a step once: unless they are of ranks, their figures are the same.
+    Those of two `ranks` may have step times as far apart as those in one log. Two sources of one
+    format are written by one program, which prints a step once: unless they are of ranks, their
+    figures are the same.
     """
     if _one_after_the_other(one, other, dated):
         return False
@@ -199,10 +207,12 @@ def same_training(
 
 
 def together(one: Run, other: Run, dated: Clocks) -> bool:
-    """Return whether two logs were written at the same time by processes that wait for each other in each step.
+    """Return whether two logs were written at the same time by processes that wait for each other
+    in each step.
 
-    Processes of one training slow down in the same steps. Two trainings that are started together with one seed don't:
-    the times of one step are then as far apart as those of two neighboring steps.
+    Processes of one training slow down in the same steps. Two trainings that are started together
+    with one seed don't: the times of one step are then as far apart as those of two neighboring
+    steps.
     """
     first, second = dated
     if (
@@ -222,7 +232,8 @@ def together(one: Run, other: Run, dated: Clocks) -> bool:
 
 
 def _one_after_the_other(one: Run, other: Run, dated: Clocks) -> bool:
-    """Return whether one training began after the other had ended; False where the times are unknown.
+    """Return whether one training began after the other had ended; False where the times are
+    unknown.
 
     Logs begin by clocks whose offset from UTC may be stated in one of them alone.
     """

@@ -7,8 +7,8 @@ meta.yaml             start_time in ms, status (3: finished, 4: failed, 5: kille
 run_id,key,value,step,timestamp
 69c1732aabb5,loss,1.99,1,1700000001500
 
-Source: mlflow/store/tracking/file_store.py and convertMetricsToCsv in MetricsPlotPanel.tsx of mlflow/mlflow; checked
-with directories of version 3.17.2.
+Source: mlflow/store/tracking/file_store.py and convertMetricsToCsv in MetricsPlotPanel.tsx of
+mlflow/mlflow; checked with directories of version 3.17.2.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ Point = tuple[str, str, str, str]
 
 
 def _run_folder(path: str) -> str:
-    """Return the directory of the run of a metric's file; a metric `train/loss` is in a directory of its own."""
+    """Return the directory of the run of a metric's file; a metric `train/loss` is in a directory
+    of its own.
+    """
     parents = PurePath(path).parents
     return str(next((parent.parent for parent in parents if parent.name == "metrics"), parents[0]))
 
@@ -59,7 +61,9 @@ def _points(parts: Sequence[InputFile]) -> Iterator[Point]:
 
 
 def _rows(points: Iterator[Point]) -> list[tuple[int, dict[str, object]]]:
-    """Return a row per step, the last value counts. Raises ValueError if there are values, but no steps."""
+    """Return a row per step, the last value counts. Raises ValueError if there are values, but no
+    steps.
+    """
     rows: dict[int, dict[str, object]] = {}
     several = False
     for name, value, printed, time in points:

@@ -1,11 +1,13 @@
 """Reader of ms-swift's logging.jsonl.
 
-{"loss": 1.1, "grad_norm": 0.9, "learning_rate": 1e-05, "memory(GiB)": 30.2, "train_speed(iter/s)": 0.2012,
-"epoch": 0.01, "global_step/max_steps": "5/60", "percentage": "8.33%", "elapsed_time": "25s", …}
+{"loss": 1.1, "grad_norm": 0.9, "learning_rate": 1e-05, "memory(GiB)": 30.2, "train_speed(iter/s)":
+0.2012, "epoch": 0.01, "global_step/max_steps": "5/60", "percentage": "8.33%", "elapsed_time":
+"25s", …}
 
-Megatron-SWIFT calls the step `iteration`; newer versions print `train_speed(s/it)`. It is the mean since the start,
-from which the elapsed time follows with more digits. Source: swift/trainers/patcher.py, the callback print.py of
-swift/megatron, and the log in docs/source_en/BestPractices/Metax-support.md of modelscope/ms-swift.
+Megatron-SWIFT calls the step `iteration`; newer versions print `train_speed(s/it)`. It is the mean
+since the start, from which the elapsed time follows with more digits. Source:
+swift/trainers/patcher.py, the callback print.py of swift/megatron, and the log in
+docs/source_en/BestPractices/Metax-support.md of modelscope/ms-swift.
 """
 
 from __future__ import annotations

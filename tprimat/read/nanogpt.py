@@ -71,7 +71,8 @@ _LLM_C_EARLY = re.compile(
 )
 _EVALUATED = re.compile(rf"^(?:.{{0,60}}\s)?s:\d{{1,12}} tel:{_NUMBER}")
 _FORMS = {
-    # With a text that each of its lines has: to search for a pattern takes many times as long as for a text.
+    # With a text that each of its lines has: to search for a pattern takes many times as long as
+    # for a text.
     "iter": ("iter ", _ITER),
     "modded": ("step:", _MODDED),
     "llm.c": ("s:", _LLM_C),
@@ -249,7 +250,8 @@ class Reader(StepReader):
         state(self.stated, "max_steps", count(figures.pop("max_steps", None)), text, line.number)
         record = Record(int(figures.pop("step")), line.number, window=1)
         for name, printed in figures.items():
-            # The first ones of nanoGPT, and all of llm.c on an unknown GPU, are -100 %: there is none.
+            # The first ones of nanoGPT, and all of llm.c on an unknown GPU, are -100 %: there is
+            # none.
             if name != "mfu_percent" or not str(printed).startswith("-"):
                 record.put(name, printed)
         if self._form == "modded":
@@ -280,7 +282,8 @@ class Reader(StepReader):
 
 
 def tokens_of(records: Sequence[Record]) -> int | None:
-    """Return the tokens of a step that the printed times and rates of all records leave; None for none or several.
+    """Return the tokens of a step that the printed times and rates of all records leave; None for
+    none or several.
 
     Times are rounded to 0.01 ms, rates rounded or cut to a whole number.
     """

@@ -19,7 +19,9 @@ from tprimat.read.parsing.values import count, state, whole_ratio
 from tprimat.text import counted
 
 LEAST_SHARE = 0.99
-"""Tokens of all GPUs over those of one: rates that are printed with two digits or more don't give less."""
+"""Tokens of all GPUs over those of one: rates that are printed with two digits or more don't give
+less.
+"""
 
 
 class Reader(BlockReader):

@@ -1,6 +1,7 @@
 """Reader of torchtune's log file (DiskLogger).
 
-    Step 33 | loss:1.54 lr:9.9e-05 tokens_per_second_per_gpu:101.2 peak_memory_alloc:10.2 grad_norm:0.8
+    Step 33 | loss:1.54 lr:9.9e-05 tokens_per_second_per_gpu:101.2 peak_memory_alloc:10.2
+    grad_norm:0.8
 
 Its tokens are those that count in the loss: no padding, and no masked prompt.
 """
@@ -23,7 +24,8 @@ class Reader(StepReader):
 
     name = "torchtune"
     signs = ("Step ",)
-    # Tokens without padding and masked ones are no measure of the work that batch and sequence give.
+    # Tokens without padding and masked ones are no measure of the work that batch and sequence
+    # give.
     rate = None
     timing = Timing(
         clock="host clock of torchtune's recipe",

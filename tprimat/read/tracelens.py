@@ -1,4 +1,5 @@
-"""Reader of TraceLens' reports of a trace: a workbook, or a directory of CSV files; of one rank or more, or compared.
+"""Reader of TraceLens' reports of a trace: a workbook, or a directory of CSV files; of one rank or
+more, or compared.
 
 What is taken is where the time goes: computation, exposed communication, copies and idle time
 (gpu_timeline), by category (ops_summary_by_category), by kernel (kernel_summary) and by collective
@@ -39,7 +40,9 @@ TIMING = Timing(
 )
 
 LARGEST_WORKBOOK, MOST_TAGS = 1 << 26, 1_000_000
-"""Bytes of all parts of a workbook, unpacked, and XML tags, which openpyxl may keep. Reports have 10 MB and 200,000."""
+"""Bytes of all parts of a workbook, unpacked, and XML tags, which openpyxl may keep. Reports have
+10 MB and 200,000.
+"""
 
 MOST_PACKED = 200
 """Times that a part may grow when it is unpacked; what spreadsheets hold grows 5 to 20 times."""
@@ -58,14 +61,17 @@ _PARTS = {
     "total_comm_time": "communication",
     "total_memcpy_time": "copies",
 }
-"""Rows of gpu_timeline. Computation, exposed parts and idle time add up to the total; the last two overlap these."""
+"""Rows of gpu_timeline. Computation, exposed parts and idle time add up to the total; the last two
+overlap these.
+"""
 
 Table = dict[str, dict[str, dict[str, float]]]
 """Side -> kind (time, category, kernel, collective) -> name -> seconds."""
 
 
 class Sheet(NamedTuple):
-    """A kind of sheet, the column of names, those that times may have, and the unit of these in s."""
+    """A kind of sheet, the column of names, those that times may have, and the unit of these in s.
+    """
 
     kind: str
     names: str

@@ -1,4 +1,6 @@
-"""Histories of experiment trackers (W&B, MLflow): rows of metrics, and what runs and frameworks call them."""
+"""Histories of experiment trackers (W&B, MLflow): rows of metrics, and what runs and frameworks
+call them.
+"""
 
 from __future__ import annotations
 
@@ -70,9 +72,11 @@ def values_of(row: Row) -> dict[str, object]:
 
 
 def trainings_of(rows: Iterable[tuple[int, Row]]) -> list[LoggedTraining]:
-    """Return the runs in a history, from its rows with their lines (0: none), in the order of the file.
+    """Return the runs in a history, from its rows with their lines (0: none), in the order of the
+    file.
 
-    Step times that no row holds are differences of the time since the start. Raises ValueError if there is no step.
+    Step times that no row holds are differences of the time since the start. Raises ValueError if
+    there is no step.
     """
     logged = []
     for line, row in rows:
@@ -93,7 +97,8 @@ def trainings_of(rows: Iterable[tuple[int, Row]]) -> list[LoggedTraining]:
     )
     clock = ELAPSED if any(ELAPSED in clocks for _, _, _, clocks in training_rows) else WALL_TIME
     numbers = [steps[_COUNTER] for _, steps, _, _ in logged if _COUNTER in steps]
-    # A tracker that is told no step counts its rows: one of an evaluation is no step of the training.
+    # A tracker that is told no step counts its rows: one of an evaluation is no step of the
+    # training.
     counts_rows = column == _COUNTER and all(
         later - earlier in (0, 1) for earlier, later in pairwise(numbers)
     )
@@ -134,7 +139,9 @@ def _set_times(training: LoggedTraining, clock: str) -> None:
 
 
 def parsed(training: LoggedTraining, tracker: str, form: str, **known: Any) -> ParsedLog:
-    """Return a training from a form of a tracker's files; `known` holds further attributes of a RunBuilder."""
+    """Return a training from a form of a tracker's files; `known` holds further attributes of a
+    RunBuilder.
+    """
     records = training.ordered()
     training.last = records[-1]
     return RunBuilder(

@@ -1,15 +1,16 @@
-"""Reader of verl's console, of reinforcement learning and of fine-tuning: a line of metrics per step.
+"""Reader of verl's console, of reinforcement learning and of fine-tuning: a line of metrics per
+step.
 
 (TaskRunner pid=4455) step:1 - actor/pg_loss:0.011 - actor/lr:1e-06 - perf/total_num_tokens:812345 -
-perf/time_per_step:40.010 - perf/throughput:2538.2 - timing_s/gen:20.5 - timing_s/step:40.010
-step:1 - train/loss:1.21 - train/lr(1e-3):0.01 - train/time(s):3.21
-step:1 - train/loss:1.21 - train/grad_norm:0.5 - train/lr:1e-05 - train/mfu:0.31 - train/global_tokens:65536
+perf/time_per_step:40.010 - perf/throughput:2538.2 - timing_s/gen:20.5 - timing_s/step:40.010 step:1
+- train/loss:1.21 - train/lr(1e-3):0.01 - train/time(s):3.21 step:1 - train/loss:1.21 -
+train/grad_norm:0.5 - train/lr:1e-05 - train/mfu:0.31 - train/global_tokens:65536
 
-perf/throughput is total_num_tokens / (time_per_step × GPUs): the number of GPUs follows from it. A step of
-reinforcement learning has as many tokens as its answers are long, so that no batch size × sequence length describes
-it; the parts of its time are in the result's breakdown. Newer fine-tuning prints no time. Source:
-verl/trainer/ppo/metric_utils.py, verl/trainer/sft_trainer.py and verl/utils/logger/aggregate_logger.py of
-volcengine/verl, and a console of a PPO training.
+perf/throughput is total_num_tokens / (time_per_step × GPUs): the number of GPUs follows from it. A
+step of reinforcement learning has as many tokens as its answers are long, so that no batch size ×
+sequence length describes it; the parts of its time are in the result's breakdown. Newer fine-tuning
+prints no time. Source: verl/trainer/ppo/metric_utils.py, verl/trainer/sft_trainer.py and
+verl/utils/logger/aggregate_logger.py of volcengine/verl, and a console of a PPO training.
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
-"""Reader of CSV exports of Weights & Biases: the history of a run, and the data of a chart with a column per run.
+"""Reader of CSV exports of Weights & Biases: the history of a run, and the data of a chart with a
+column per run.
 
-_step,_runtime,_timestamp,train/loss,train/learning_rate,train/global_step 0,11.5,1700000001.5,1.99,1e-05,1
+_step,_runtime,_timestamp,train/loss,train/learning_rate,train/global_step
+0,11.5,1700000001.5,1.99,1e-05,1
 
-"Step","h100-run - train/step_time","h100-run - train/step_time__MIN","h100-run - train/step_time__MAX"
-"1","0.52","0.52","0.52"
+"Step","h100-run - train/step_time","h100-run - train/step_time__MIN","h100-run -
+train/step_time__MAX" "1","0.52","0.52","0.52"
 
-A history without a step time of its own gives step times as differences of _runtime, s since the start of the run.
+A history without a step time of its own gives step times as differences of _runtime, s since the
+start of the run.
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
 """Reader of a W&B run's own file, wandb/offline-run-*/run-*.wandb, without the wandb package.
 
-It begins with “:W&B”, and is a log of records in blocks of 32 KiB, as in LevelDB: CRC-32 (4 bytes), length (2), kind
-(1: whole; 2, 3, 4: first, middle, last part), content, a protocol buffer Record. Of a Record these fields are read:
+It begins with “:W&B”, and is a log of records in blocks of 32 KiB, as in LevelDB: CRC-32 (4 bytes),
+length (2), kind (1: whole; 2, 3, 4: first, middle, last part), content, a protocol buffer Record.
+Of a Record these fields are read:
 
     2 history: 1 item (1 key, 2 nested_key, 16 value_json), 2 step (1 num)
     5 config: 1 update (as item), 2 remove   17 run: 4 config, 8 display_name, 17 start_time (1 seconds)
     18 exit: 1 exit_code   26 environment: 12 host, 24 gpu_nvidia (1 name), 26 gpu_amd (8 series)
 
-A run that is killed leaves a part of a record; what follows damage is read from the next block on. Source:
-wandb/proto/wandb_internal.proto and core/pkg/leveldb of wandb/wandb; checked with files of versions 0.17.9 and 0.31.0.
+A run that is killed leaves a part of a record; what follows damage is read from the next block on.
+Source: wandb/proto/wandb_internal.proto and core/pkg/leveldb of wandb/wandb; checked with files of
+versions 0.17.9 and 0.31.0.
 """
 
 from __future__ import annotations
@@ -90,7 +92,9 @@ def _text(values: list[Any]) -> str:
 
 @functools.lru_cache(4096)
 def _name(keys: bytes) -> str:
-    """Return the name in the keys of an item, dotted if it is nested; a history repeats them in each row."""
+    """Return the name in the keys of an item, dotted if it is nested; a history repeats them in
+    each row.
+    """
     fields = fields_of(keys)
     return ".".join(key.decode("utf-8", "replace") for key in fields[2, 2]) or _text(fields[1, 2])
 

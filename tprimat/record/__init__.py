@@ -29,7 +29,8 @@ def offered(name: str) -> Any:
     doesn't catch it, Python prints error and hint instead of a traceback.
     """
     try:
-        # record imports torch only when it is entered, and would fail there in the midst of a script.
+        # record imports torch only when it is entered, and would fail there in the midst of a
+        # script.
         importlib.import_module("torch")
         return getattr(importlib.import_module(OFFERED[name]), name)
     except ModuleNotFoundError as failure:

@@ -1,7 +1,8 @@
 """Clocks for the recorder, and how a tensor's value reaches the host without stopping a GPU.
 
-On a CPU the work is done when the call returns, and the host's clock is enough. On a GPU the host runs
-ahead, so an event in the device's queue marks a step's end; torch.cuda is the interface of ROCm too.
+On a CPU the work is done when the call returns, and the host's clock is enough. On a GPU the host
+runs ahead, so an event in the device's queue marks a step's end; torch.cuda is the interface of
+ROCm too.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ class DeviceClock:
 
     @staticmethod
     def wait(stamp: Any, timeout_s: float | None) -> bool:
-        """Wait for the event without a bound, or poll it within one; return whether the device has passed it."""
+        """Wait for the event without a bound, or poll it within one; return whether the device has
+        passed it.
+        """
         if timeout_s is None:
             stamp.synchronize()
             return True
@@ -98,7 +101,9 @@ class HostScalars:
 
 
 class DeviceScalars:
-    """Copies in the order of the stream, so that nothing waits; `pin` uses pinned memory, which needs a GPU."""
+    """Copies in the order of the stream, so that nothing waits; `pin` uses pinned memory, which
+    needs a GPU.
+    """
 
     at_once = False
 

@@ -1,4 +1,6 @@
-"""Console lines of a training that records itself: what is recorded, steps if requested, what came of it."""
+"""Console lines of a training that records itself: what is recorded, steps if requested, what came
+of it.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ PRINTED_MEAN = re.compile(r"^(?:Avg Step Time|Step): +(\d+\.\d+) ?(m?)s\b", re.M
 
 
 def end(platform: Platform, run: Run, summary: Summary, path: Path | None, runs: int) -> list[str]:
-    """Return what a training came to, after its last step; its result is in a file with so many runs, if in any."""
+    """Return what a training came to, after its last step; its result is in a file with so many
+    runs, if in any.
+    """
     figures, memory, steady = summary.performance, run.memory_metrics, summary.steady
     reason = f": {plain(run.status_reason)}" if run.status_reason else ""
     lines = [

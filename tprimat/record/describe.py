@@ -1,4 +1,5 @@
-"""What the adapters read of a training before its first step, for the Run that it shows of itself."""
+"""What the adapters read of a training before its first step, for the Run that it shows of itself.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +48,11 @@ def parameter_dtypes(module: Any) -> list[str]:
 
 
 def is_compiled(module: Any) -> bool | None:
-    """Return whether torch.compile() has a module, or one in it; None if it is unknown or something else was compiled.
+    """Return whether torch.compile() has a module, or one in it; None if it is unknown or something
+    else was compiled.
 
-    torch.compile(module) wraps it, module.compile() marks it, and Lightning unwraps it and keeps how it was called.
+    torch.compile(module) wraps it, module.compile() marks it, and Lightning unwraps it and keeps
+    how it was called.
     """
     if not hasattr(module, "modules"):
         return None

@@ -18,7 +18,8 @@ from tprimat.results.run import STACKS, Platform
 def platform_of(device: Any, torch: Any, stated: Platform | None) -> Platform:
     """Return the platform of the torch.device that a training runs on.
 
-    Raises UsageError for a device that can't be measured, and where the user named another platform.
+    Raises UsageError for a device that can't be measured, and where the user named another
+    platform.
     """
     if device.type not in ("cuda", "cpu"):
         raise UsageError(
@@ -40,7 +41,9 @@ def platform_of(device: Any, torch: Any, stated: Platform | None) -> Platform:
 def restrict_to_devices(
     machine: Machine, platform: Platform, device: Any, processes: int
 ) -> Machine:
-    """Return the detected machine restricted to the devices of this training: one for each process on GPUs."""
+    """Return the detected machine restricted to the devices of this training: one for each process
+    on GPUs.
+    """
     if platform != "cpu":
         own = [each for each in machine.devices if each.index == (device.index or 0)]
         info = msgspec.structs.replace(

@@ -16,7 +16,9 @@ DEFAULTS = ("output", "results")
 
 
 def with_journals(arguments: Iterable[str]) -> list[Path]:
-    """Return the results directories, default ones and a command's arguments, with journals or unfinished files."""
+    """Return the results directories, default ones and a command's arguments, with journals or
+    unfinished files.
+    """
     folders = {}
     for text in (*DEFAULTS, *arguments):
         name = text.partition("=")[2] if text.startswith("-") else text
@@ -25,7 +27,8 @@ def with_journals(arguments: Iterable[str]) -> list[Path]:
             path = Path(name)
             folder = path.parent if path.is_file() else path
             if name and folder.is_dir():
-                # One directory a machine is how people collect results. What a link leads to wasn't named.
+                # One directory a machine is how people collect results. What a link leads to wasn't
+                # named.
                 below = (
                     each for each in folder.glob(f"*/{JOURNALS}") if not each.parent.is_symlink()
                 )

@@ -1,7 +1,9 @@
-"""The crash-recovery journal of a training: one line per step, written as it happens, beside the results.
+"""The crash-recovery journal of a training: one line per step, written as it happens, beside the
+results.
 
-Nothing is forced to the disk: what was written outlives the program, whatever ends it, and a power cut costs some
-seconds. The result replaces the journal; recover() turns a journal whose program is gone into a result.
+Nothing is forced to the disk: what was written outlives the program, whatever ends it, and a power
+cut costs some seconds. The result replaces the journal; recover() turns a journal whose program is
+gone into a result.
 
     {"journal": 1, "owner": {…}}      whose it is
     {"run": {…}}                      the configuration, without records; again when more is known: the last one counts
@@ -49,7 +51,8 @@ class Update(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         epoch: another finished one.
-        native_metrics, breakdown, warnings: replace the earlier ones; None if they were not computed.
+        native_metrics, breakdown, warnings: replace the earlier ones; None if they were not
+            computed.
     """
 
     epoch: Figures
@@ -59,7 +62,8 @@ class Update(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Journal:
-    """Write the journal of one training; none if `folder` is None. Never raises, so that no journal error stops a run.
+    """Write the journal of one training; none if `folder` is None. Never raises, so that no journal
+    error stops a run.
 
     Attributes:
         trouble: why it can't be written; None while it can.

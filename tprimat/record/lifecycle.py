@@ -1,7 +1,9 @@
-"""The lifecycle of a recording: one training from before its first step to its result, in any framework.
+"""The lifecycle of a recording: one training from before its first step to its result, in any
+framework.
 
-The adapter of a framework translates its hooks into start, step_end, pause, resume, lap and end, and describes
-the training. Clock, memory, journal, SIGTERM, the other ranks' times, console lines and the result are here.
+The adapter of a framework translates its hooks into start, step_end, pause, resume, lap and end,
+and describes the training. Clock, memory, journal, SIGTERM, the other ranks' times, console lines
+and the result are here.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ TIMEOUT_S = 5.0
 """How long to wait for the last times of a failed or interrupted training; its GPU may hang."""
 
 METRICS_SHARE = 0.05
-"""Of the time of a training: so much may the metrics take that the journal gets at the ends of epochs."""
+"""Of the time of a training: so much may the metrics take that the journal gets at the ends of
+epochs.
+"""
 
 STEPS_OF_A_LINE = 10
 """Steps after which memory is read, and a line printed where lines are wanted."""
@@ -56,7 +60,9 @@ STEPS_OF_A_LINE = 10
 OnStep = Callable[
     [int, "int | None", "float | None", "float | None", "float | None", "float | None"], None
 ]
-"""Called with (step, steps requested, its time, mean time after the first step, loss, memory); in s and GB."""
+"""Called with (step, steps requested, its time, mean time after the first step, loss, memory); in s
+and GB.
+"""
 
 _RECORDINGS = itertools.count()
 
@@ -78,7 +84,8 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class Recording:
-    """One training, from before its first step to its result. Steps before start() or after end() are ignored.
+    """One training, from before its first step to its result. Steps before start() or after end()
+    are ignored.
 
     Args:
         process: with the device that it trains on; the first process writes.
@@ -86,7 +93,8 @@ class Recording:
         covers: the scope of the step timer.
         absent: why a value is unknown that no step brought; see StepValues.
         warnings: returns the adapter's own warnings for a Run.
-        amend: completes this process's records at the end with values that arrived after their steps.
+        amend: completes this process's records at the end with values that arrived after their
+            steps.
         complete: adds what only the adapter knows to each Run.
 
     Attributes:
@@ -95,7 +103,8 @@ class Recording:
         pause, resume: mark time that belongs to no step.
         step: number of the last finished step.
         batch_varies: set by the adapter if the steps are not of one global batch.
-        is_ending, has_ended: whether the result is being written, or is written (on the first process).
+        is_ending, has_ended: whether the result is being written, or is written (on the first
+            process).
         run, path: the result at the end, and its file; None on other processes than the first.
         sampler: reads the machine while the steps run, on the first process.
         measured_until: the last step that counts if others follow that a profiler watches.
@@ -173,7 +182,9 @@ class Recording:
             self._journal.add(run=self._run_so_far())
 
     def start(self, shown: Run, *, step: int = 0) -> None:
-        """Start the first step, after `step` steps that were done before, whose setup was detected as `run`."""
+        """Start the first step, after `step` steps that were done before, whose setup was detected
+        as `run`.
+        """
         self._shown, self._timestamp = shown, _now()
         self.step = self.first_step = step
         if self.process.rank == 0:
@@ -192,7 +203,9 @@ class Recording:
         self.recorder.start(step)
 
     def step_end(self, step: int, values: Values, learning_rate: float | None = None) -> None:
-        """End a step, as far as the host sees; see Recorder.step_end. The learning rate is by default the noted one."""
+        """End a step, as far as the host sees; see Recorder.step_end. The learning rate is by
+        default the noted one.
+        """
         rate, self.values.rate = self.values.rate, None
         self.recorder.step_end(step, values, rate if learning_rate is None else learning_rate)
         self.step = step
@@ -206,7 +219,9 @@ class Recording:
         self.measured_until = self.step
 
     def epoch_end(self, epoch: Figures) -> None:
-        """Journal an epoch that has ended, with the metrics so far unless computing them took too much of the time."""
+        """Journal an epoch that has ended, with the metrics so far unless computing them took too
+        much of the time.
+        """
         if self._journal.path is None or os.getpid() != self._owner:
             return
         now, update = time.monotonic(), Update(epoch)
@@ -219,8 +234,8 @@ class Recording:
     def end(self, outcome: Outcome, *, regular: bool = False) -> None:
         """Write the result, once; again only if writing it was interrupted.
 
-        An end is regular if the training reaches it by itself, as all its processes then do. Only then does this wait
-        for the device as long as it takes, and gather the ranks' times.
+        An end is regular if the training reaches it by itself, as all its processes then do. Only
+        then does this wait for the device as long as it takes, and gather the ranks' times.
         """
         if self.has_ended or self.is_ending or os.getpid() != self._owner:
             return
@@ -258,7 +273,8 @@ class Recording:
             self._journal.remove()
 
     def _terminate(self) -> bool:
-        """Write the result before SIGTERM ends the process; False if it is being written already."""
+        """Write the result before SIGTERM ends the process; False if it is being written already.
+        """
         if self.is_ending:
             return False
         self.end(TERMINATED)
@@ -281,7 +297,9 @@ class Recording:
         return ranks.gather(records, self.recorder.laps, self._name, rank, world_size, node)
 
     def _take(self, record: Record) -> None:
-        """Journal a step with its time, and report it if due; a step that doesn't count is only recorded."""
+        """Journal a step with its time, and report it if due; a step that doesn't count is only
+        recorded.
+        """
         if os.getpid() != self._owner or (
             self.measured_until is not None and record.step > self.measured_until
         ):
@@ -380,7 +398,9 @@ class Recording:
         return readable(self._with_suspensions(self._complete(run)))
 
     def _with_suspensions(self, run: Run) -> Run:
-        """Return the run with how long its process was suspended within a step: no time of the step."""
+        """Return the run with how long its process was suspended within a step: no time of the
+        step.
+        """
         places = {bisect.bisect_left(run.steps, step) for step in self.suspensions.steps} - {
             len(run.steps)
         }
@@ -399,7 +419,9 @@ class Recording:
         )
 
     def _mean_step(self) -> Figures:
-        """Return the mean of this process's measured steps after the first, in parts; empty if no wait is known."""
+        """Return the mean of this process's measured steps after the first, in parts; empty if no
+        wait is known.
+        """
         recorder, last = self.recorder, self.measured_until
         known = [
             (record.window, record.window * record.seconds, recorder.waits[record.step])
@@ -415,7 +437,9 @@ class Recording:
         return {name: round_figure(value) for name, value in parts.items()}
 
     def _timeline(self) -> tuple[Entry, ...]:
-        """Return what this process has spent its time on: the steps are those that this process saw end."""
+        """Return what this process has spent its time on: the steps are those that this process saw
+        end.
+        """
         now, began, recorder = self.clock.host_ns() / 1e9, self.recorder.started_s, self.recorder
         created = self._created_ns / 1e9
         if not began:
@@ -440,7 +464,8 @@ class Recording:
         # From here on an interruption must not have it written a second time.
         self.has_ended = self.path is not None
         journal = self._journal
-        # A temporary directory may be gone with its container: what only a lock kept out is saved by the next command.
+        # A temporary directory may be gone with its container: what only a lock kept out is saved
+        # by the next command.
         is_elsewhere = self.path is not None and self.path.parent != self._options.output_dir
         if self.path is None or (is_elsewhere and journal.trouble is None):
             journal.close()
@@ -465,7 +490,8 @@ class Recording:
             events = (
                 issue.sentence for issue in run.telemetry.issues if issue.severity == "warning"
             )
-            # What no step brought is unknown in the result, with the reason: the speed is none the worse for it.
+            # What no step brought is unknown in the result, with the reason: the speed is none the
+            # worse for it.
             unknown = self.values.warnings(has_steps=self.step > self.first_step)
             texts = dict.fromkeys((*events, *summary.warnings, *run.sentences))
             messages = [

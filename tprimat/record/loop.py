@@ -1,6 +1,7 @@
 """record(): time a custom training loop.
 
-    with benchmark_utils.record(model="mine", global_batch_size=8, sequence_length=2048) as recorder:
+    with benchmark_utils.record(model="mine", global_batch_size=8, sequence_length=2048) as
+    recorder:
         for batch in data:
             ...
             optimizer.step()
@@ -45,7 +46,8 @@ ABSENT = {
 
 
 class LoopRecorder(Benchmark):
-    """Recorder of a custom loop: enter it with `with`, and call its step() at the end of each optimizer step.
+    """Recorder of a custom loop: enter it with `with`, and call its step() at the end of each
+    optimizer step.
 
     What is neither stated nor visible stays unknown, with the reason: without the batch and the
     sequence there are step times and no throughput in tokens; without the model's shape no FLOPs.
@@ -65,7 +67,8 @@ class LoopRecorder(Benchmark):
             trace that could be read afterwards.
         precision_detail: the same in your own words.
         framework: name of the training framework; part of the file's name.
-        global_batch_size, micro_batch_size, sequence_length, model_config, log_every, label, setup, quiet, on_step:
+        global_batch_size, micro_batch_size, sequence_length, model_config, log_every, label, setup,
+        quiet, on_step:
             those of Benchmark.
 
     Raises UsageError, one line, for an argument that is wrong.
@@ -171,7 +174,8 @@ class LoopRecorder(Benchmark):
                 the mean counts. A tensor on a GPU is read later.
             learning_rate: that it used; by default that of the `optimizer` given to record().
             grad_norm: norm of the whole gradient before clipping, a tensor or a number.
-            window: steps since the last call, of which the record is the mean: for steps too many to record each.
+            window: steps since the last call, of which the record is the mean: for steps too many
+                to record each.
         """
         recording = self._recording
         if recording is None or recording.has_ended:
@@ -190,7 +194,9 @@ class LoopRecorder(Benchmark):
         )
 
     def lap(self) -> None:
-        """Mark a step's first backward pass (optional): it shows which of several processes the others wait for."""
+        """Mark a step's first backward pass (optional): it shows which of several processes the
+        others wait for.
+        """
         self._recorder.lap()
 
     @property
@@ -201,7 +207,9 @@ class LoopRecorder(Benchmark):
 
     @contextlib.contextmanager
     def paused(self, kind: Literal["evaluation", "checkpoint"] | None = None) -> Iterator[None]:
-        """Exclude the block from all steps: validation, saving, sampling; the account of the run has it by its kind."""
+        """Exclude the block from all steps: validation, saving, sampling; the account of the run
+        has it by its kind.
+        """
         self._recorder.pause(kind)
         try:
             yield
@@ -290,7 +298,9 @@ record = LoopRecorder
 
 
 def current_process(device: Any) -> Process:
-    """Return this process by torch.distributed if it is set up, else by what torchrun and its like set."""
+    """Return this process by torch.distributed if it is set up, else by what torchrun and its like
+    set.
+    """
     import torch.distributed as dist
 
     if dist.is_available() and dist.is_initialized():

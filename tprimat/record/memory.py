@@ -54,7 +54,9 @@ class ProcessMemory:
         """Do nothing: the system keeps the peak of a process's whole life."""
 
     def sample(self) -> None:
-        """Read the resident memory. Not at a step's end: a reading costs more than the rest of the recorder's step."""
+        """Read the resident memory. Not at a step's end: a reading costs more than the rest of the
+        recorder's step.
+        """
         now = time.monotonic()
         if now - self._read_at >= FRESH_S:
             self._read_at = now
@@ -70,7 +72,8 @@ class ProcessMemory:
 
 
 class DeviceMemory:
-    """Memory of torch's allocator, and memory in use on the whole device (of type cuda, also on ROCm).
+    """Memory of torch's allocator, and memory in use on the whole device (of type cuda, also on
+    ROCm).
 
     Attributes:
         warnings: what could not be read, and why.
@@ -101,7 +104,8 @@ class DeviceMemory:
         """Read the allocator's host-side counters; the GPU is not queried."""
         if not self._allocator_tells:
             return
-        # The nested form: the flat one, which memory_allocated() reads too, costs several times as much.
+        # The nested form: the flat one, which memory_allocated() reads too, costs several times as
+        # much.
         stats = self._cuda.memory.memory_stats_as_nested_dict(self._device)
         for readings, name in (
             (self._allocated, "allocated_bytes"),

@@ -1,7 +1,8 @@
-"""The machines of a training on several: each states itself in a file, and the result holds them all.
+"""The machines of a training on several: each states itself in a file, and the result holds them
+all.
 
-A file on the share rather than a message: frameworks that are measured by their log run no code of ours that could
-send a message.
+A file on the share rather than a message: frameworks that are measured by their log run no code of
+ours that could send a message.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def state(folder: Path, rank: int, machine: Machine, environ: Environ) -> None:
 
 
 def described(environ: Environ) -> tuple[tuple[Node, ...], list[str]]:
-    """Return the machines of the training of this environment, in their order, and what is wrong with them.
+    """Return the machines of the training of this environment, in their order, and what is wrong
+    with them.
 
     None for a training on one machine.
     """
@@ -54,7 +56,9 @@ def described(environ: Environ) -> tuple[tuple[Node, ...], list[str]]:
 
 
 def read(folder: Path, count: int) -> tuple[tuple[Node, ...], list[str]]:
-    """Return what `count` machines state in a directory, and warnings on different and on missing ones."""
+    """Return what `count` machines state in a directory, and warnings on different and on missing
+    ones.
+    """
     nodes = []
     for rank in range(count):
         # By its name: a listing of a directory on a share may be old.
@@ -110,7 +114,9 @@ def variables(count: int, folder: Path) -> dict[str, str]:
 
 
 def folder_of(environ: Environ, output_dir: Path, rendezvous: str | None) -> Path:
-    """Return the directory that all machines of a session share: the job's, or one named after their rendezvous."""
+    """Return the directory that all machines of a session share: the job's, or one named after
+    their rendezvous.
+    """
     job = environ.get("TPRIMAT_JOB")
     return (
         Path(job) / "nodes"

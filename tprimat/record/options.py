@@ -1,4 +1,6 @@
-"""What record() and the callbacks share: their arguments, validated before training costs anything, and results."""
+"""What record() and the callbacks share: their arguments, validated before training costs anything,
+and results.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +56,8 @@ class Benchmark:
     ) -> None:
         """Take the arguments of a measurement.
 
-        What is stated here overrides `setup`, and both override the trainer's configuration. Sizes that nobody states
-        stay unknown: then there are step times, and no throughput in tokens.
+        What is stated here overrides `setup`, and both override the trainer's configuration. Sizes
+        that nobody states stay unknown: then there are step times, and no throughput in tokens.
 
         Args:
             output_dir: directory of the result file.
@@ -65,14 +67,16 @@ class Benchmark:
             global_batch_size: sequences per optimizer step, over all devices.
             micro_batch_size: sequences per forward pass of one replica.
             sequence_length: tokens per sequence.
-            model_config: the model's shape, as a transformers configuration, a ModelConfig or a dict.
-            log_every: a line is printed every so many steps, and memory is read that often if reading it costs; None
-                for no lines, and ten steps.
+            model_config: the model's shape, as a transformers configuration, a ModelConfig or a
+                dict.
+            log_every: a line is printed every so many steps, and memory is read that often if
+                reading it costs; None for no lines, and ten steps.
             label: a name for this setup; stored, shown, and added to the file's name.
             setup: a Run without records that holds whatever else the caller knows.
             quiet: print nothing but errors.
-            on_step: called on the first process with (step, steps requested, time in s, mean time after the first step,
-                loss, newest reading of the memory in GB), as soon as a step's time is known.
+            on_step: called on the first process with (step, steps requested, time in s, mean time
+                after the first step, loss, newest reading of the memory in GB), as soon as a step's
+                time is known.
 
         Raises UsageError, one line, for an argument that is wrong.
         """
@@ -149,11 +153,15 @@ class Benchmark:
         return ()
 
     def completed(self, run: Run) -> Run:
-        """Return the run with what a subclass knows of it beyond this class; called before each writing."""
+        """Return the run with what a subclass knows of it beyond this class; called before each
+        writing.
+        """
         return run
 
     def watch(self, loader: Any) -> Any:
-        """Have a loader's iterators mark how long the training waits for each batch; return the loader."""
+        """Have a loader's iterators mark how long the training waits for each batch; return the
+        loader.
+        """
         kind = type(loader)
         loader.__class__ = type(
             kind.__name__, (kind,), {"__iter__": lambda each: self._drawn(kind.__iter__(each))}
@@ -171,7 +179,9 @@ class Benchmark:
             yield batch
 
     def _begin(self, process: Process, **adapter: Any) -> Recording:
-        """Begin the recording of a training, and forget an earlier one; see Recording for the adapter's part."""
+        """Begin the recording of a training, and forget an earlier one; see Recording for the
+        adapter's part.
+        """
         self._recording = None
         with self._errors():
             recording = Recording(

@@ -19,7 +19,8 @@ OUT_OF_MEMORY = "out of memory"
 
 _OUT_OF_MEMORY = re.compile(
     r"out.?of.?memory|can(?:'|no)t allocate memory|not enough memory|bad_alloc|\bMemoryError\b"
-    # The libraries of CUDA and ROCm, Transformer Engine for cuBLAS, rocBLAS; the last one is NCCL's and RCCL's.
+    # The libraries of CUDA and ROCm, Transformer Engine for cuBLAS, rocBLAS; the last one is NCCL's
+    # and RCCL's.
     r"|alloc(?:ation)?_?failed|resource allocation failed|status_memory_error|failed to (?:cuda|hip) .{0,200}alloc",
     re.IGNORECASE,
 )
@@ -48,14 +49,18 @@ KILLED = outcome_of(
 
 
 def stopped_by(reason: str | None) -> Outcome:
-    """Return the outcome of a training that has done its steps, or that was ended early on purpose, for a reason."""
+    """Return the outcome of a training that has done its steps, or that was ended early on purpose,
+    for a reason.
+    """
     return _ended("finished", reason)
 
 
 def of_end(done: int, planned: int | None, stop_reason: str | None, cause: str) -> Outcome:
-    """Return the outcome of a loop that ran to its end, after `done` steps of those planned, if bounded.
+    """Return the outcome of a loop that ran to its end, after `done` steps of those planned, if
+    bounded.
 
-    With a stop_reason it was stopped early on purpose and counts as complete; else `cause` says why steps are missing.
+    With a stop_reason it was stopped early on purpose and counts as complete; else `cause` says why
+    steps are missing.
     """
     asked = Cause("stopped", stop_reason) if stop_reason is not None else None
     ending = ending_of(done, planned, ended=planned is None or stop_reason is not None, asked=asked)
@@ -65,9 +70,11 @@ def of_end(done: int, planned: int | None, stop_reason: str | None, cause: str) 
 
 
 def is_out_of_memory(error: BaseException | str) -> bool:
-    """Return whether an error, or a text that tells of one, means that memory ran out: a GPU's or the machine's.
+    """Return whether an error, or a text that tells of one, means that memory ran out: a GPU's or
+    the machine's.
 
-    torch has a class for its own allocator alone; the driver, libraries and compilers say it in other errors' texts.
+    torch has a class for its own allocator alone; the driver, libraries and compilers say it in
+    other errors' texts.
     """
     return bool(
         _OUT_OF_MEMORY.search(
@@ -99,7 +106,9 @@ def of_exception(exception: BaseException, *, terminated: bool) -> Outcome:
 
 
 def of_trainer(trainer: Any) -> Outcome:
-    """Return the outcome of a Lightning trainer whose loop ran to its end: complete, unless cut short."""
+    """Return the outcome of a Lightning trainer whose loop ran to its end: complete, unless cut
+    short.
+    """
     done, planned, epochs = trainer.global_step, trainer.max_steps, trainer.max_epochs
     all_epochs = bool(epochs and 0 < epochs <= trainer.current_epoch)
     if planned is None or planned < 1 or done >= planned:
@@ -122,7 +131,9 @@ def of_trainer(trainer: Any) -> Outcome:
 
 
 def _asked_stop(trainer: Any) -> str | None:
-    """Return which of Lightning's callbacks has ended a training as its user asked; None if none of them did."""
+    """Return which of Lightning's callbacks has ended a training as its user asked; None if none of
+    them did.
+    """
     for callback in getattr(trainer, "callbacks", ()):
         if getattr(callback, "stopped_epoch", 0):
             return "early stopping"
@@ -164,7 +175,9 @@ def of_process(
 
 
 def of_log(run: Run, requested_steps: int, *, succeeded: bool) -> Outcome:
-    """Return the outcome of a training whose log was read as `run`; `succeeded` by its process's exit status."""
+    """Return the outcome of a training whose log was read as `run`; `succeeded` by its process's
+    exit status.
+    """
     ending = run.ending or ending_of(ended=run.status == "complete")
     if run.status != "complete":
         return Outcome(run.status, run.status_reason, ending)
@@ -177,7 +190,9 @@ def of_log(run: Run, requested_steps: int, *, succeeded: bool) -> Outcome:
 
 
 def why_stopped(*, interrupted: bool, overdue: bool, limit_s: float | None) -> str | None:
-    """Return the error for the log of a training that its parent process ended; None if it ended by itself."""
+    """Return the error for the log of a training that its parent process ended; None if it ended by
+    itself.
+    """
     if overdue:
         return f"killed: ran longer than {units.duration(limit_s)}"
     return "interrupted by the user" if interrupted else None

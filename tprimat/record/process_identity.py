@@ -1,7 +1,8 @@
 """The process that writes a journal, and whether it still runs.
 
-Process IDs are reused, and have no meaning on another machine or in another container. So a journal states its owner by
-more than that, and its owner holds a lock on it, which the system releases when a process ends, however it ends.
+Process IDs are reused, and have no meaning on another machine or in another container. So a journal
+states its owner by more than that, and its owner holds a lock on it, which the system releases when
+a process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from pathlib import Path
 import msgspec
 
 STRANGERS_WAIT_S = 24 * 3600.0
-"""How long a journal of another machine, whose processes nobody here can see, must have been still."""
+"""How long a journal of another machine, whose processes nobody here can see, must have been still.
+"""
 
 _PROC = Path("/proc")
 
@@ -51,7 +53,8 @@ def current_process() -> ProcessIdentity:
 def started_at(pid: int) -> int | None:
     """Return when a process started, in ticks since boot; None if no such process still runs.
 
-    Not by psutil, whose create_time() follows the clock of the day, which may be set while a training runs.
+    Not by psutil, whose create_time() follows the clock of the day, which may be set while a
+    training runs.
     """
     try:
         # The name, in brackets, may hold anything.
@@ -62,7 +65,9 @@ def started_at(pid: int) -> int | None:
 
 
 def has_exited(owner: ProcessIdentity, handle: int) -> bool:
-    """Return whether the owner that an open journal states has certainly exited; take the journal's lock if so."""
+    """Return whether the owner that an open journal states has certainly exited; take the journal's
+    lock if so.
+    """
     here = current_process()
     same_boot = owner.boot is not None and owner.boot == here.boot
     if same_boot and owner.namespace == here.namespace and owner.started is not None:
@@ -81,8 +86,8 @@ def has_exited(owner: ProcessIdentity, handle: int) -> bool:
 def lock(handle: int) -> bool:
     """Take the lock of an open file; return whether nobody else has it.
 
-    A child doesn't inherit it: a training's workers may outlive it. The system releases it when this
-    process closes the file, also by another handle.
+    A child doesn't inherit it: a training's workers may outlive it. The system releases it when
+    this process closes the file, also by another handle.
     """
     try:
         import fcntl

@@ -76,7 +76,9 @@ def session_of(environ: Environ) -> tuple[str | None, int | None]:
 
 
 def given(environ: Environ) -> FieldValues:
-    """Return the fields of a Run that the session which started this process's training knows, by name."""
+    """Return the fields of a Run that the session which started this process's training knows, by
+    name.
+    """
     session, number = session_of(environ)
     known = Known()
     with contextlib.suppress(msgspec.MsgspecError):

@@ -1,8 +1,10 @@
-"""The processes of a training: which one this is, and the step times of all, gathered at the regular end.
+"""The processes of a training: which one this is, and the step times of all, gathered at the
+regular end.
 
-A step takes as long as it takes the slowest process. The times travel through the key-value store that
-torch.distributed keeps beside its process group, and in no collective: a process that has died or never comes costs the
-first one a bounded wait, and the training's own communication is not touched.
+A step takes as long as it takes the slowest process. The times travel through the key-value store
+that torch.distributed keeps beside its process group, and in no collective: a process that has died
+or never comes costs the first one a bounded wait, and the training's own communication is not
+touched.
 """
 
 from __future__ import annotations
@@ -122,8 +124,8 @@ class Times(msgspec.Struct, frozen=True):
     """The step times of one process, s.
 
     Attributes:
-        until_backward: median time from a step's start to its first backward pass: where a process doesn't yet wait
-            for the others.
+        until_backward: median time from a step's start to its first backward pass: where a process
+            doesn't yet wait for the others.
         node: name of its machine.
     """
 
@@ -136,7 +138,8 @@ class Times(msgspec.Struct, frozen=True):
 class Gathered(NamedTuple):
     """Records of a whole training, with the times that count, and which ranks' times those are.
 
-    `until_backward` holds the longest time before a backward pass of each machine's ranks, s, by its name.
+    `until_backward` holds the longest time before a backward pass of each machine's ranks, s, by
+    its name.
     """
 
     records: Sequence[Record]
@@ -153,10 +156,12 @@ def gather(
     world_size: int,
     node: str = "",
 ) -> Gathered:
-    """Return the training's records with the longest time of each step; every process calls it at the regular end.
+    """Return the training's records with the longest time of each step; every process calls it at
+    the regular end.
 
-    Records and laps are this process's; a lap is the time from a step's start to its backward pass, s. `training` is a
-    name that all processes share; `node` is the name of this node, empty if all processes are on one.
+    Records and laps are this process's; a lap is the time from a step's start to its backward pass,
+    s. `training` is a name that all processes share; `node` is the name of this node, empty if all
+    processes are on one.
     """
     store = open_store()
     if store is None:
@@ -220,7 +225,9 @@ def alone(records: Sequence[Record], world_size: int, why: str) -> Gathered:
 
 
 def open_store() -> Any:
-    """Return the torch.distributed.Store of the default process group; None if there is no such group."""
+    """Return the torch.distributed.Store of the default process group; None if there is no such
+    group.
+    """
     import torch.distributed as dist
 
     if not dist.is_available() or not dist.is_initialized():

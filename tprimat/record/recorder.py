@@ -22,10 +22,14 @@ from tprimat.results.fields import LARGEST_VALUE, SHORTEST_STEP
 from tprimat.results.run import SERIES
 
 DISAGREEMENT = 0.01
-"""Fraction by which the sum of the clock's times may differ from the host's before they are doubtful."""
+"""Fraction by which the sum of the clock's times may differ from the host's before they are
+doubtful.
+"""
 
 NEGLIGIBLE_S = 1e-3
-"""A difference below this says nothing: waiting for a device takes up to some tenths of a millisecond."""
+"""A difference below this says nothing: waiting for a device takes up to some tenths of a
+millisecond.
+"""
 
 NAMED_STEPS = 5
 """How many steps a warning names before it only counts them."""
@@ -57,33 +61,38 @@ class Record(NamedTuple):
     grad_norm: float | None
 
 
-# Plain tuples, as a step makes several and named ones take several times as long to make:
-# of a mark, its stamp, whether the time after it belongs to a step, and for a step's end the step,
-# how many steps it stands for, its learning rate and its values; a point within a step has no step and stands for one,
-# with what it is in the place of the values, if a pause has what it is for;
+# Plain tuples, as a step makes several and named ones take several times as long to make: of a
+# mark, its stamp, whether the time after it belongs to a step, and for a step's end the step, how
+# many steps it stands for, its learning rate and its values; a point within a step has no step and
+# stands for one, with what it is in the place of the values, if a pause has what it is for;
 _Mark = tuple[Any, bool, "int | None", int, "float | None", Any]
-# of how far the marks were taken in, the last mark, the seconds of the step in progress, those since the start, pauses
-# included, and those that the step has waited for data, None before the first wait.
+# of how far the marks were taken in, the last mark, the seconds of the step in progress, those
+# since the start, pauses included, and those that the step has waited for data, None before the
+# first wait.
 _Position = tuple[_Mark, float, float, "float | None"]
 
 _LAP, _ASKED, _GIVEN = "lap", "asked for data", "given data"
 
 
 NANOSECONDS = 9
-"""Decimals of a step time, s: no clock is finer, and what a sum of floats adds beyond them was not measured."""
+"""Decimals of a step time, s: no clock is finer, and what a sum of floats adds beyond them was not
+measured.
+"""
 
 
 class Recorder:
     """Converts step ends to records; `sink` is called with each, in order, as soon as it is known.
 
-    What has not started or has finished takes no marks; laps are taken if the training has several processes.
+    What has not started or has finished takes no marks; laps are taken if the training has several
+    processes.
 
     Attributes:
         records: so far.
         warnings: doubts about the times.
         not_finite: steps whose loss or gradient norm is NaN or infinite.
         laps: of steps in which lap() was called, the time from the step's start to there, s.
-        waits: by the last step of each record, how long its steps waited for data, s; none if the loop shows none.
+        waits: by the last step of each record, how long its steps waited for data, s; none if the
+            loop shows none.
         ends: by step, the time from the start to its end, pauses included, s.
         pauses: that are over.
     """
@@ -136,7 +145,8 @@ class Recorder:
     def start(self, step: int = 0) -> None:
         """Start the training after `step` steps: 0, or more if it is resumed."""
         mark = (self._clock.mark(), True, None, 0, None, NOTHING)
-        # The device may still be at work on what came before; from here on the two clocks count the same time.
+        # The device may still be at work on what came before; from here on the two clocks count the
+        # same time.
         self._clock.wait(mark[0], None)
         self._started_ns = self._clock.host_ns()
         self._last_step = step
@@ -156,7 +166,9 @@ class Recorder:
             self._marks.append((self._clock.mark(), True, None, 0, None, NOTHING))
 
     def lap(self) -> None:
-        """Mark a point within the step; `laps` gets the time from the step's start to its first one."""
+        """Mark a point within the step; `laps` gets the time from the step's start to its first
+        one.
+        """
         if self._takes_laps and self._running and self._lapped != self._last_step + 1:
             self._lapped = self._last_step + 1
             self._mark_within(_LAP)
@@ -168,8 +180,9 @@ class Recorder:
     def take_data(self) -> None:
         """Mark that the host has the batch.
 
-        What counts is how long the device stood idle for lack of data, not how long the host slept: while a GPU is
-        still busy with the step before, both marks lie behind that work and next to each other.
+        What counts is how long the device stood idle for lack of data, not how long the host slept:
+        while a GPU is still busy with the step before, both marks lie behind that work and next to
+        each other.
         """
         self._mark_within(_GIVEN)
 

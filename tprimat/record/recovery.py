@@ -55,7 +55,9 @@ class _Line(msgspec.Struct):
 
 
 class Recovered(NamedTuple):
-    """The outcome of recovering a journal: a line for the user, the run and its file if any, the journal's name."""
+    """The outcome of recovering a journal: a line for the user, the run and its file if any, the
+    journal's name.
+    """
 
     line: str
     run: Run | None = None
@@ -64,9 +66,11 @@ class Recovered(NamedTuple):
 
 
 def names(folder: Path) -> set[str]:
-    """Return the file names of the journals in a directory of results: of plain files with names as Journal gives them.
+    """Return the file names of the journals in a directory of results: of plain files with names as
+    Journal gives them.
 
-    Links, pipes and other files there belong to others, and so does what a link of the directory's name leads to.
+    Links, pipes and other files there belong to others, and so does what a link of the directory's
+    name leads to.
     """
     place = folder / JOURNALS
     if place.is_symlink():
@@ -83,7 +87,9 @@ def names(folder: Path) -> set[str]:
 
 
 def running(folder: Path, requests: Collection[str]) -> bool:
-    """Return whether a directory has a journal of one of these requested configurations, by their digests."""
+    """Return whether a directory has a journal of one of these requested configurations, by their
+    digests.
+    """
     for name in names(folder):
         if Path(name).suffix not in (SUFFIX, CLAIMED):
             continue
@@ -96,9 +102,11 @@ def running(folder: Path, requests: Collection[str]) -> bool:
 
 
 def recover(folder: Path, ended: str | None = None) -> list[Recovered]:
-    """Convert a directory's abandoned journals to results, and remove what killed writers have left.
+    """Convert a directory's abandoned journals to results, and remove what killed writers have
+    left.
 
-    Never raises: unrecoverable journals are reported and kept. Those of an `ended` session are abandoned on whatever
+    Never raises: unrecoverable journals are reported and kept. Those of an `ended` session are
+        abandoned on whatever
     machine their owner was: Slurm has ended it.
     """
     recovered = []
@@ -121,17 +129,21 @@ def recover(folder: Path, ended: str | None = None) -> list[Recovered]:
 
 
 def _is_begun(path: Path) -> bool:
-    """Return whether a file is empty or begins as a journal does: what is left of one whose training was killed."""
+    """Return whether a file is empty or begins as a journal does: what is left of one whose
+    training was killed.
+    """
     with files.open_plain(path) as file:
         return file.read(len(_BEGINNING)) == _BEGINNING[: os.fstat(file.fileno()).st_size]
 
 
 def read(content: bytes, *, is_living: bool = False) -> tuple[Run, bool] | None:
-    """Return the Run of a journal, and whether the training itself had finished it; None if nothing was recorded.
+    """Return the Run of a journal, and whether the training itself had finished it; None if nothing
+    was recorded.
 
     One whose training `is_living` has not ended.
 
-    A last line that was cut is skipped, and so is everything after a broken line: a power cut leaves zeros.
+    A last line that was cut is skipped, and so is everything after a broken line: a power cut
+    leaves zeros.
 
     Raises ValueError for what is no journal of this version.
     """
@@ -186,7 +198,8 @@ def read(content: bytes, *, is_living: bool = False) -> tuple[Run, bool] | None:
 
 
 def so_far(path: Path) -> Run | None:
-    """Return the run of a journal whose training goes on, or was killed; None if it has no steps yet.
+    """Return the run of a journal whose training goes on, or was killed; None if it has no steps
+    yet.
 
     Raises OSError and ValueError for what is no journal.
     """
@@ -276,7 +289,8 @@ def _is_abandoned(path: Path, file: IO[bytes], ended: str | None) -> bool:
             _session(file) == ended is not None and lock(file.fileno())
         )
     except (ValueError, RecursionError):
-        # A power cut may have taken the first line, which is written before the journal gets its name.
+        # A power cut may have taken the first line, which is written before the journal gets its
+        # name.
         gone = lock(file.fileno())
     return gone and os.fstat(file.fileno()).st_ino == path.stat().st_ino
 

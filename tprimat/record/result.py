@@ -24,7 +24,8 @@ COVERS = (
 
 
 def contradictions(known: Run, shown: Run) -> list[str]:
-    """Return a warning for each size that the caller states otherwise than the training shows it."""
+    """Return a warning for each size that the caller states otherwise than the training shows it.
+    """
     sections = (
         (known.training_config, shown.training_config),
         (known.model_config, shown.model_config),
@@ -40,7 +41,8 @@ def contradictions(known: Run, shown: Run) -> list[str]:
 
 
 def setup_of(known: Run, shown: Run, module: object, machine: Machine) -> Run:
-    """Return a Run without what was measured: what the caller knows, else what the training shows of itself.
+    """Return a Run without what was measured: what the caller knows, else what the training shows
+    of itself.
 
     The module gives a model its name.
     """
@@ -67,7 +69,9 @@ def setup_of(known: Run, shown: Run, module: object, machine: Machine) -> Run:
 
 
 def write(run: Run, summary: Summary, folder: Path) -> tuple[store.Saved | None, list[str]]:
-    """Write the result, if necessary to a temporary directory; return where, and the lines to print as errors."""
+    """Write the result, if necessary to a temporary directory; return where, and the lines to print
+    as errors.
+    """
     try:
         saved = store.save(run, folder, summary)
     except TensorPrimatError as first:

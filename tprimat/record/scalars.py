@@ -38,7 +38,8 @@ class StepValues:
         """Return what reads a step's loss and gradient norm later; on a CPU, read them at once.
 
         Args:
-            losses: of its micro-batches, each as take() has kept it; with a None among them the step has no loss.
+            losses: of its micro-batches, each as take() has kept it; with a None among them the
+                step has no loss.
             grad_norm: of the whole gradient, before clipping, kept in the same way.
             scale: what the mean of the losses is multiplied by.
         """
@@ -66,7 +67,8 @@ class StepValues:
         return self._scalars.copy(value.detach() if is_tensor else value)
 
     def note_rate(self, optimizer: Any) -> None:
-        """Note the learning rate of an optimizer's first parameters, if none is known of this step."""
+        """Note the learning rate of an optimizer's first parameters, if none is known of this step.
+        """
         if self.rate is None:
             rate = optimizer.param_groups[0]["lr"]
             if type(rate) is float:
@@ -93,7 +95,8 @@ class StepValues:
     ) -> tuple[float | None, float | None]:
         read = self._scalars.read
         loss = None
-        # The usual case first. By identity: to compare a tensor with None takes longer than to read it.
+        # The usual case first. By identity: to compare a tensor with None takes longer than to read
+        # it.
         if len(losses) == 1:
             loss = None if losses[0] is None else read(losses[0]) * scale
         elif losses and all(each is not None for each in losses):

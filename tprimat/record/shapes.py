@@ -49,11 +49,14 @@ _FURTHER = {
     "state_groups": ("n_groups", "linear_num_key_heads"),
     "num_mtp_layers": ("num_nextn_predict_layers",),
 }
-"""Fields that only models with experts, latent attention or recurrent layers have, and transformers' names for them."""
+"""Fields that only models with experts, latent attention or recurrent layers have, and
+transformers' names for them.
+"""
 
 
 def model_config_of(config: Any) -> ModelConfig:
-    """Return the shape that the argument model_config states: a ModelConfig, a transformers configuration, or a dict.
+    """Return the shape that the argument model_config states: a ModelConfig, a transformers
+    configuration, or a dict.
 
     Raises UsageError for anything else, and for a dict with a field that nobody knows.
     """
@@ -76,7 +79,8 @@ def model_config_of(config: Any) -> ModelConfig:
 
 
 def of_file(path: str | Path) -> ModelConfig:
-    """Return the shape in a file: a configuration of transformers, or fields of a ModelConfig, as JSON.
+    """Return the shape in a file: a configuration of transformers, or fields of a ModelConfig, as
+    JSON.
 
     Raises UsageError for a file that can't be read or states no shape.
     """
@@ -102,7 +106,9 @@ _SHAPE_HINT = (
 
 
 def of_module(module: Any) -> ModelConfig | None:
-    """Return the shape that a module's own configuration states: its `config`, or that of a module in it."""
+    """Return the shape that a module's own configuration states: its `config`, or that of a module
+    in it.
+    """
     children = module.children() if callable(getattr(module, "children", None)) else ()
     for owner in (module, *children):
         shape = of_config(getattr(owner, "config", None))
@@ -112,7 +118,9 @@ def of_module(module: Any) -> ModelConfig | None:
 
 
 def of_config(config: Any) -> ModelConfig | None:
-    """Return the shape that a transformers or Megatron configuration states; None for other objects."""
+    """Return the shape that a transformers or Megatron configuration states; None for other
+    objects.
+    """
     if isinstance(getattr(config, "num_hidden_layers", None), int):
         fields = _TRANSFORMERS
     elif isinstance(getattr(config, "num_layers", None), int) and hasattr(
@@ -126,7 +134,9 @@ def of_config(config: Any) -> ModelConfig | None:
 
 
 def with_parameters(shape: ModelConfig | None, module: Any) -> ModelConfig:
-    """Return a shape with the numbers of a module's parameters; for processes that hold the whole model each."""
+    """Return a shape with the numbers of a module's parameters; for processes that hold the whole
+    model each.
+    """
     count = sum(each.numel() for each in module.parameters())
     frozen = sum(each.numel() for each in module.parameters() if not each.requires_grad)
     trainable = (count - frozen) or None if frozen else None
@@ -136,7 +146,8 @@ def with_parameters(shape: ModelConfig | None, module: Any) -> ModelConfig:
 
 
 def name_of(shape: ModelConfig, module: Any) -> str:
-    """Return a name for a model without one: the full-size model of this very shape, or its class."""
+    """Return a name for a model without one: the full-size model of this very shape, or its class.
+    """
     known = models.with_shape(shape)
     return known.name if known else type(module).__name__
 
@@ -219,7 +230,9 @@ def _with_experts(value_of: Any, kind: str, layers: int) -> FieldValues:
 
 
 def _unbounded(value_of: Any, kind: Any, layers: int) -> int | None:
-    """Return how many layers see the whole sequence if others have a window; None if that is unknown."""
+    """Return how many layers see the whole sequence if others have a window; None if that is
+    unknown.
+    """
     if types := value_of("layer_types"):
         if "sliding_attention" not in types:
             return layers
@@ -239,7 +252,9 @@ def _unbounded(value_of: Any, kind: Any, layers: int) -> int | None:
 
 
 def _window(value: Any) -> int | None:
-    """Return the attention window: Transformers has a number, Megatron a pair (left, right), -1 for unbounded."""
+    """Return the attention window: Transformers has a number, Megatron a pair (left, right), -1 for
+    unbounded.
+    """
     size = value[0] if isinstance(value, (tuple, list)) and value else value
     return size if isinstance(size, int) and size > 0 else None
 

@@ -1,4 +1,5 @@
-"""Signals: write the result before SIGTERM ends the process; note in which steps it was suspended."""
+"""Signals: write the result before SIGTERM ends the process; note in which steps it was suspended.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ class _Watch:
 
 
 class SigcontWatch(_Watch):
-    """Notes the step that is under way when a suspended process goes on: after SIGSTOP, or Ctrl-Z and fg.
+    """Notes the step that is under way when a suspended process goes on: after SIGSTOP, or Ctrl-Z
+    and fg.
 
     Args:
         step: returns its number.
@@ -73,8 +75,8 @@ class SigtermWatch(_Watch):
     """Watches for SIGTERM while a training runs, and passes it on to an earlier handler.
 
     Args:
-        write_result: called if the signal would end the process at once; returns False if the result
-            is being written already, and release() follows.
+        write_result: called if the signal would end the process at once; returns False if the
+            result is being written already, and release() follows.
 
     Attributes:
         received: whether the signal came.

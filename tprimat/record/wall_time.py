@@ -1,4 +1,5 @@
-"""The timeline of a recording: what its process spent its time on, from its beginning to its end."""
+"""The timeline of a recording: what its process spent its time on, from its beginning to its end.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ from tprimat.results.account import Entry, EntryKind
 
 
 class Pause(NamedTuple):
-    """A pause of the steps: from when to when, s since the first step began, and what it is for if that is known."""
+    """A pause of the steps: from when to when, s since the first step began, and what it is for if
+    that is known.
+    """
 
     begin: float
     end: float
@@ -25,8 +28,8 @@ def timeline(
 ) -> tuple[Entry, ...]:
     """Return the entries of a recording; `start_up` is the time before its first step, s.
 
-    `ends` has the end of each record by its last step, s since the first step began; it and the pauses ascend. `until`
-    is the end of the recording; None if unknown.
+    `ends` has the end of each record by its last step, s since the first step began; it and the
+    pauses ascend. `until` is the end of the recording; None if unknown.
     """
     entries: list[Entry] = []
     now, step = -start_up, first_step - 1

@@ -1,7 +1,8 @@
 """What is taken out of text that others wrote: secrets are removed, names replaced.
 
-A log has a secret if somebody passes it on a command line, or prints the environment or a configuration. It names
-machines, users, directories and addresses all the time; what leaves a machine has pseudonyms for them.
+A log has a secret if somebody passes it on a command line, or prints the environment or a
+configuration. It names machines, users, directories and addresses all the time; what leaves a
+machine has pseudonyms for them.
 
 Logs are parsed as they are, so that no figure is lost, and what is kept of them is redacted.
 """

@@ -1,12 +1,13 @@
 # ruff: noqa: E501 - a row of a table is a line
 """The forms of secrets in text, a row each. Data alone: secrets.py looks for them.
 
-Which kinds there are is known from gitleaks (config/gitleaks.toml at b58d3f10) and detect-secrets (plugins at 5e141933),
-whose rule a row names as its source; the source "logs" stands for what logs and commands of trainings have besides. The
-patterns are our own.
+Which kinds there are is known from gitleaks (config/gitleaks.toml at b58d3f10) and detect-secrets
+(plugins at 5e141933), whose rule a row names as its source; the source "logs" stands for what logs
+and commands of trainings have besides. The patterns are our own.
 
-In an example the secret stands between « and ». What a program draws is written <hex:40>, <mixed:36>, <lower:20>,
-<upper:16> or <digits:12>, so that no file of this repository looks as if it had one.
+In an example the secret stands between « and ». What a program draws is written <hex:40>,
+<mixed:36>, <lower:20>, <upper:16> or <digits:12>, so that no file of this repository looks as if it
+had one.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ class SecretForm(NamedTuple):
 
     Attributes:
         marks: with | between them and in lower case; the pattern begins with one of them.
-        pattern: the last group that matches is the secret. One called `drawn` is a secret only if nobody writes such a
-            word by hand.
+        pattern: the last group that matches is the secret. One called `drawn` is a secret only if
+            nobody writes such a word by hand.
         harmless: a text that only looks like one.
     """
 
@@ -39,7 +40,8 @@ class IssuedForm(NamedTuple):
     """A form of secrets that whoever issues them begins with letters of their own.
 
     Attributes:
-        prefixes: these letters, with blanks between them; with none the pattern is that of a whole word.
+        prefixes: these letters, with blanks between them; with none the pattern is that of a whole
+            word.
         pattern: what follows a prefix, which is the secret.
         harmless: as in SecretForm.
     """
@@ -53,7 +55,8 @@ class IssuedForm(NamedTuple):
 
 
 _QUOTE = r"(?:\\*[\"'`])?"
-# The end of a line, and the prefix of the next one, such as [rank0] or 12:00:01 |, if a launcher sets any.
+# The end of a line, and the prefix of the next one, such as [rank0] or 12:00:01 |, if a launcher
+# sets any.
 _NEXT_LINE = r"[ \t]{0,60}\r?\n(?:[^\n]{0,80}?[\])|:>][ \t])?"
 _IS = "|".join(
     (
@@ -63,7 +66,8 @@ _IS = "|".join(
         rf"[ \t]{{0,60}}:[ \t]{{0,60}}(?:[>|][-+\d]{{0,2}})?{_NEXT_LINE}[ \t]{{1,60}}(?=\S{{1,9999}}[ \t]{{0,60}}\r?$)",
         # api_key: str = "…"
         r"[ \t]{0,60}:[ \t]{0,60}(?:str|string|secretstr)[ \t]{0,60}=[ \t]{0,60}",
-        # API_KEY=…, "api_key": "…", api_key ..... …, | api_key | …, <apiKey>…, os.environ["API_KEY"] = "…"
+        # API_KEY=…, "api_key": "…", api_key ..... …, | api_key | …, <apiKey>…,
+        # os.environ["API_KEY"] = "…"
         r"\]?[ \t]{0,60}(?:[=-]>|:?={1,3}|:|[|│┃]|\.{3,99}(?!\.))[ \t]{0,60}|>(?=[^\s<]|<!\[cdata)",
         # ("api_key", "…")
         r"(?<=[\"'`]),\s{0,20}(?=\\*[\"'`](?!value))",
@@ -71,7 +75,8 @@ _IS = "|".join(
         rf"%3[ad]|>{_NEXT_LINE}[ \t]{{0,60}}(?=[^\s<]{{1,999}}\s{{0,60}}</)",
     )
 )
-# Some("…"), b'…', f'…', &anchor …, !!str …, <![CDATA[…]]>, {"value": "…"}, \"\"\" and a backslash before the next line.
+# Some("…"), b'…', f'…', &anchor …, !!str …, <![CDATA[…]]>, {"value": "…"}, \"\"\" and a backslash
+# before the next line.
 _OPENED = (
     r"secretstr\(|some\(|[bfru]{1,2}(?=[\"'])|<!\[cdata\[|\{[ ]{0,9}\\*[\"']value\\*[\"'][ ]{0,9}:[ ]{0,9}|&[\w-]{1,60}[ ]{1,9}(?=\S)"
     r"|!{1,2}\w{1,30}[ ]{1,9}(?=\S)|(?:\"\"\"|'''|\\)\r?\n[ \t]{0,60}"
@@ -113,7 +118,9 @@ def _behind(word: str, owners: str, signs: str = "[-_. ]") -> str:
 
 
 def _named(word: str) -> str:
-    """Return a pattern for a setting whose name ends in a word, behind that of an owner or not, and for its value."""
+    """Return a pattern for a setting whose name ends in a word, behind that of an owner or not, and
+    for its value.
+    """
     owned = rf"(?:{_behind(word, _OWNERS)}|{_behind(word, _OWNERS, '')})(?:[-_]?(?:data|value|b64|base64))?(?![a-z])"
     upper = rf"(?-i:(?<=_){word.upper()}(?![A-Za-z]))"
     digits = rf"(?-i:{_behind(word.upper(), _OWNERS.upper(), '_')}=){_DIGITS}"
@@ -269,7 +276,9 @@ SECRET_FORMS = tuple(
             "using «EZAK<mixed:54>»", "4b1d2c", "gitleaks easypost-api-token, gitlab-rrt, clickhouse-cloud-api-secret-key"),
     )
 )  # fmt: skip
-"""By name, by program or by letters of their own that stand anywhere. Keep the marks few: each is looked for in all."""
+"""By name, by program or by letters of their own that stand anywhere. Keep the marks few: each is
+looked for in all.
+"""
 
 _REST = r"[\w.~+/=-]{16,}"
 ISSUED_FORMS = tuple(
@@ -347,4 +356,6 @@ ISSUED_FORMS = tuple(
         ("Authress", "", r"(?:sc|ext|scauth|authress)_[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.acc[_-][\w-]{10,32}\.[\w+/=-]{30,}", "«sc_<lower:10>.<lower:4>.acc-<lower:12>.<mixed:40>»", "ext_modules.cuda", "gitleaks authress-service-client-access-key"),
     )
 )  # fmt: skip
-"""Words that are looked at where letters and digits are in one another: their number costs nothing elsewhere."""
+"""Words that are looked at where letters and digits are in one another: their number costs nothing
+elsewhere.
+"""

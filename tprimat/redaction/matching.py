@@ -22,7 +22,9 @@ def compiled(rule: str) -> re.Pattern[str]:
 
 
 def matches(text: str, rules: Iterable[tuple[str, str]]) -> Iterator[re.Match[str]]:
-    """Yield where rules match. Each begins with its mark, in lower case, or some of BEFORE characters earlier."""
+    """Yield where rules match. Each begins with its mark, in lower case, or some of BEFORE
+    characters earlier.
+    """
     # As long as the text: only of this letter the small one has two characters.
     lower = text.replace("İ", "I").lower()
     for mark, rule in rules:
@@ -44,7 +46,9 @@ def matches(text: str, rules: Iterable[tuple[str, str]]) -> Iterator[re.Match[st
 
 
 def replaced(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
-    """Return a text with others in place of parts of it, of which some may lie in others; its lines stay as many."""
+    """Return a text with others in place of parts of it, of which some may lie in others; its lines
+    stay as many.
+    """
     shown = 0
     parts = []
     for start, end, new in sorted(spans, key=lambda span: (span[0], -span[1])):

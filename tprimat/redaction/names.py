@@ -1,4 +1,6 @@
-"""Names of machines, users, places and addresses in text that others wrote: pseudonyms stand for them."""
+"""Names of machines, users, places and addresses in text that others wrote: pseudonyms stand for
+them.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,14 @@ PlacedName = tuple[int, int, str, str]
 """A name in a text: its beginning, its end, its kind, and itself."""
 
 INCLUDE_HOST = "TPRIMAT_INCLUDE_HOST"
-"""The environment variable that --include-host sets to 1, for this command and the trainings that it starts."""
+"""The environment variable that --include-host sets to 1, for this command and the trainings that
+it starts.
+"""
 
 PSEUDONYM = re.compile(r"(?:\S+/)?node-[1-9]\d*")
-"""What stands for a machine's name, behind the directory in which it counts if a comparison has several."""
+"""What stands for a machine's name, behind the directory in which it counts if a comparison has
+several.
+"""
 
 _NOBODY = re.compile(
     r"admin|jovyan|local|localhost|nobody|nodes?|none|null|root|runner|true|false|ubuntu|unknown|user|\W*|\d*"
@@ -33,7 +39,9 @@ _COMMON = (
     " models nccl nemo nvidia out output primus python qwen rank rocm run runs server slurm start step steps system"
     " tensor test the time token tokens torch train training users warning with work worker workspace"
 )
-"""Words that a log may have anywhere: a name like them is replaced only where it is known to be one."""
+"""Words that a log may have anywhere: a name like them is replaced only where it is known to be
+one.
+"""
 
 _OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
@@ -133,7 +141,8 @@ _LISTED = re.compile(r"([A-Za-z][\w.-]*)(?:\[([\d,-]+)\])?")
 
 
 def _machines(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the names in a list with commas, and first and last number of ranges behind one: gpu-[17-18,20],login1.
+    """Yield the names in a list with commas, and first and last number of ranges behind one:
+    gpu-[17-18,20],login1.
 
     A range is not expanded: [1-99999] in a hundred places would be ten million names.
     """
@@ -144,7 +153,8 @@ def _machines(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 class Names:
-    """Replaces names by pseudonyms, each by the same wherever it is met, and counts what it replaced.
+    """Replaces names by pseudonyms, each by the same wherever it is met, and counts what it
+    replaced.
 
     Args:
         number: returns the pseudonym of a machine.
@@ -165,7 +175,9 @@ class Names:
         self._given: dict[str, dict[str, str]] = collections.defaultdict(dict)
 
     def replaced(self) -> str:
-        """Return how many different hosts, users, paths, addresses and devices were replaced, in words."""
+        """Return how many different hosts, users, paths, addresses and devices were replaced, in
+        words.
+        """
         counts = (
             counted(len(names), _TITLES.get(kind, kind))
             for kind, names in self._given.items()
@@ -174,7 +186,9 @@ class Names:
         return ", ".join(counts) or "nothing"
 
     def learn(self, text: str, kind: str = "") -> str:
-        """Collect the names in a text, or one of a kind, to replace them wherever they are; return the text."""
+        """Collect the names in a text, or one of a kind, to replace them wherever they are; return
+        the text.
+        """
         for each, name in [(kind, text)] if kind else [found[2:] for found in _names_in(text)]:
             if each in ("host", "user", "address"):
                 self._learn(each, name.strip("."))
@@ -241,7 +255,9 @@ class Names:
             )
 
     def path(self, text: str) -> str:
-        """Return words with tabs between them, of which some may be paths, relative or without directories."""
+        """Return words with tabs between them, of which some may be paths, relative or without
+        directories.
+        """
         words = text.split("\t")
         shown = relative_words(words)
         self._given["path"].update(
@@ -278,7 +294,9 @@ def names_stay() -> bool:
 
 
 def shown_paths(paths: Iterable[str]) -> dict[str, str]:
-    """Return how others see each of several paths: absolute ones relative, or with what of them tells them apart."""
+    """Return how others see each of several paths: absolute ones relative, or with what of them
+    tells them apart.
+    """
     shown = {path: path for path in paths}
     whole = [path for path in shown if os.path.isabs(path) and not names_stay()]  # noqa: PTH117 - it is a text
     for parts in range(1, 99):
@@ -289,7 +307,9 @@ def shown_paths(paths: Iterable[str]) -> dict[str, str]:
 
 
 def relative_words(words: Iterable[str]) -> list[str]:
-    """Return words of a command, of which some may be absolute paths or have one after =, without their directories."""
+    """Return words of a command, of which some may be absolute paths or have one after =, without
+    their directories.
+    """
     parts = [word.rpartition("=") for word in words]
     is_path = re.compile(r"/|~|\\\\|[A-Za-z]:[\\/]")
     return [
@@ -299,7 +319,8 @@ def relative_words(words: Iterable[str]) -> list[str]:
 
 
 def relative(path: str, parts: int = 1) -> str:
-    """Return a path relative to the working directory if it is below it, else the last parts of it."""
+    """Return a path relative to the working directory if it is below it, else the last parts of it.
+    """
     folder = os.path.join(os.getcwd(), "")  # noqa: PTH109, PTH118 - a text is compared, with its separator
     if path.startswith(folder) and len(path) > len(folder) > 1:
         return path[len(folder) :]

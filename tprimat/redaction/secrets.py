@@ -1,4 +1,6 @@
-"""Secrets in text that others wrote: removed by the table of their forms, whatever stands around them."""
+"""Secrets in text that others wrote: removed by the table of their forms, whatever stands around
+them.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,8 @@ def redacted_start(text: str, length: int) -> str:
 
 
 def _of_forms(text: str) -> Spans:
-    """Yield where the forms are, and the lines with which a secret goes on: base64 that is folded."""
+    """Yield where the forms are, and the lines with which a secret goes on: base64 that is folded.
+    """
     seen = set()
     for match in matches(text, _RULES):
         start, end = match.span(match.lastindex or 0)
@@ -92,7 +95,9 @@ _BELOW = re.compile(
 
 
 def _is_drawn(word: str) -> bool:
-    """Return whether a program drew a word: aB3xK9qP2mZ7, while Llama3InstructBase has longer parts."""
+    """Return whether a program drew a word: aB3xK9qP2mZ7, while Llama3InstructBase has longer
+    parts.
+    """
     longest = max(re.findall(r"[A-Za-z0-9]+", word), key=len, default="")
     parts = re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", longest)
     most = 4.0 if longest.lower() == longest or longest.upper() == longest else 3.0
@@ -108,14 +113,16 @@ _REST = re.compile(r"[\w.~+/=-]*")
 _ISSUER = re.compile(
     r"(?!\w*(?:sha|md5|commit|hash|digest|rev|uuid))[A-Za-z][A-Za-z0-9]{0,23}(?:[_.~-][A-Za-z0-9]{1,12}){0,3}[_.~-]"
 )
-# Hexadecimal ones are versions, and the name of a kernel has words and sizes: fmhaSm100aKernel_Bfloat16PagedKvCausal
-# PersistentContext, 128x64.
+# Hexadecimal ones are versions, and the name of a kernel has words and sizes:
+# fmhaSm100aKernel_Bfloat16PagedKvCausal PersistentContext, 128x64.
 _NO_TOKEN = re.compile(r"[0-9a-f]+|[A-Za-z]+|.{1,23}")
 _OF_A_NAME = re.compile(r"\dx\d{1,4}x\d|\d\dx\d\d|(?:[A-Z][a-z]{3}[a-zA-Z0-9]{0,40}?){4}")
 
 
 def _issued(text: str) -> Spans:
-    """Yield where a word is that nobody writes by hand, behind its issuer's letters: dop_v1_…, glrt-…, npm_…, SG.…."""
+    """Yield where a word is that nobody writes by hand, behind its issuer's letters: dop_v1_…,
+    glrt-…, npm_…, SG.….
+    """
     done = 0
     for match in _LONG.finditer(text):
         start = match.start(1)
@@ -153,7 +160,9 @@ _KEY_LINE = re.compile(
 
 
 def _key_bodies(text: str) -> Spans:
-    """Yield the lines of private keys, behind prefixes and below headers such as Proc-Type, among lines of others."""
+    """Yield the lines of private keys, behind prefixes and below headers such as Proc-Type, among
+    lines of others.
+    """
     for begin in _KEY_BEGINS.finditer(text):
         most = begin.end() + LARGEST_KEY
         end = _KEY_ENDS.search(text, begin.end(), most)
@@ -177,7 +186,9 @@ _TOKEN_CELL = re.compile(r"(?=[A-Za-z-]*\d)(?=[\d-]*[A-Za-z])[\w-]{8,}")
 
 
 def _columns(text: str) -> Spans:
-    """Yield the cells below the header of a column that has secrets. A token may be a word of a vocabulary."""
+    """Yield the cells below the header of a column that has secrets. A token may be a word of a
+    vocabulary.
+    """
     seen: set[int] = set()
     for name in matches(text, [(mark, mark) for mark in _COLUMNS] if "\n" in text else ()):
         # The marks one after the other: a table of the second may stand before one of the first.
@@ -206,7 +217,8 @@ def _columns(text: str) -> Spans:
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Return whether a variable of the environment may hold a secret, by its name or by its value."""
+    """Return whether a variable of the environment may hold a secret, by its name or by its value.
+    """
     stated = f"{name}={value}"
     return (
         bool(_NAME.search(name) or re.search(r"[0-9a-fA-F]{32}", value))

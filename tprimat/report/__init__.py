@@ -15,7 +15,9 @@ class Sources:
 
 @dataclasses.dataclass(frozen=True)
 class Plot:
-    """The plot of a comparison: its path from the report's directory; png, svg or pdf; and its content."""
+    """The plot of a comparison: its path from the report's directory; png, svg or pdf; and its
+    content.
+    """
 
     link: str
     kind: str
@@ -26,5 +28,6 @@ FORMATS = {
     "comparison_report.md": "tprimat.report.markdown",
     "comparison_report.html": "tprimat.report.page",
 }
-"""The files that `compare` writes, and the module of each with its render(report, sources, plot) -> bytes; report is a
-verdict.Report, plot a Plot or None."""
+"""The files that `compare` writes, and the module of each with its render(report, sources, plot) ->
+bytes; report is a verdict.Report, plot a Plot or None.
+"""

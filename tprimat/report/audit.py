@@ -30,7 +30,9 @@ _TITLES = {
 
 
 def document(audited: Sequence[Audited]) -> Document:
-    """Return what contradicts, the gravest first and alike findings of a model together, then counts."""
+    """Return what contradicts, the gravest first and alike findings of a model together, then
+    counts.
+    """
     wrong = [row for row in audited if row.findings and row.findings[0].severity != "info"]
     groups: dict[object, list[Audited]] = {}
     for row in sorted(wrong, key=lambda row: (row.findings[0].severity, row.findings[0].rule)):

@@ -64,7 +64,8 @@ class Headline:
     Attributes:
         certainty: how sure it is, and on what it rests.
         context: what it is about, above it on a screen.
-        alone: the sentence for where nothing above it says what it is about; empty if it is the same.
+        alone: the sentence for where nothing above it says what it is about; empty if it is the
+            same.
     """
 
     text: str
@@ -105,7 +106,9 @@ class Notes:
 
 @dataclasses.dataclass(frozen=True)
 class NextSteps:
-    """What makes the answer better, the most useful step first; the first screen has that one alone."""
+    """What makes the answer better, the most useful step first; the first screen has that one
+    alone.
+    """
 
     texts: Sequence[str]
 
@@ -118,12 +121,14 @@ class Table:
         header: titles of the columns.
         rows: cells, as many as titles.
         right_from: index of the first column that is aligned to the right.
-        caption: what the table is, on the page, for readers without the surrounding text (screen readers).
+        caption: what the table is, on the page, for readers without the surrounding text (screen
+            readers).
         ids: anchors of the rows on the page; empty for a row without one.
         many: whether each row is a system, with a name that may be long.
         hidden: indices of columns that the first screen leaves out.
         most: how many rows the first screen has; None for all.
-        is_cut: whether the last column gets the room that the others leave on a screen, and its texts are cut to it.
+        is_cut: whether the last column gets the room that the others leave on a screen, and its
+            texts are cut to it.
     """
 
     header: Sequence[Content]
@@ -157,7 +162,8 @@ Block = Heading | Headline | Paragraph | Notes | NextSteps | Table | Image | Scr
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-    """What is said about a comparison, a scaling, an explanation or a check, made once for every way of writing it.
+    """What is said about a comparison, a scaling, an explanation or a check, made once for every
+    way of writing it.
 
     Attributes:
         screen: the blocks of the first screen, the answer first.
@@ -178,7 +184,9 @@ def pieces(content: Content) -> tuple[Inline, ...]:
 
 
 def text_of(content: Content) -> str:
-    """Return a line without its markup, and without the numbers of footnotes, which only the page has."""
+    """Return a line without its markup, and without the numbers of footnotes, which only the page
+    has.
+    """
     known = (piece for piece in pieces(content) if not isinstance(piece, Marks))
     return "".join(piece if isinstance(piece, str) else piece.text for piece in known)
 

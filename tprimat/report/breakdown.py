@@ -1,4 +1,6 @@
-"""Where the time goes, of two runs or more side by side: from trace reports, or a framework's own timers."""
+"""Where the time goes, of two runs or more side by side: from trace reports, or a framework's own
+timers.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ _NOTES = {"report": _TRACED, "trace": _PROFILED, "timers": _TIMED}
 
 
 def breakdowns(model: ModelComparison, caption: str = "") -> list[tuple[Table, str]]:
-    """Return tables of the runs with a breakdown by the same means, each with a note; none for fewer than two runs."""
+    """Return tables of the runs with a breakdown by the same means, each with a note; none for
+    fewer than two runs.
+    """
     found = []
     for kind, note in _NOTES.items():
         names, runs = _named(model, (kind,))
@@ -75,7 +79,9 @@ def _kind(run: Run) -> str:
 def _named(
     model: ModelComparison, kinds: Sequence[str], needed: str | None = None
 ) -> tuple[list[str], list[Run]]:
-    """Return names and runs. Each run is a column: traces seldom state their GPU, so two systems may look like one."""
+    """Return names and runs. Each run is a column: traces seldom state their GPU, so two systems
+    may look like one.
+    """
     found = [
         (system.name, number, result)
         for system in model.systems
@@ -140,7 +146,9 @@ def _origin(result: RunResult) -> str:
 
 
 def shares(model: ModelComparison) -> tuple[list[str], list[tuple[str, list[float | None]]]]:
-    """Return the names of the runs with trace reports, and in % each part that adds up to the total."""
+    """Return the names of the runs with trace reports, and in % each part that adds up to the
+    total.
+    """
     names, runs = _named(model, ("report", "trace"), needed="total")
     parts = []
     for part in ADDING_UP:

@@ -1,4 +1,6 @@
-"""What a pair costs, in words: as text, and as pieces that the page's script completes with the reader's prices."""
+"""What a pair costs, in words: as text, and as pieces that the page's script completes with the
+reader's prices.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ _BRIEF_TIE = "no significant difference in cost per {noun} between {faster} and 
 def cost_sentence(found: PairCost, prices: Mapping[str, Price], beside: Sequence[str] = ()) -> str:
     """Return which system costs less per token, and the break-even price.
 
-    A sentence beside a table of these systems has no prices, and names as short as tell the systems apart.
+    A sentence beside a table of these systems has no prices, and names as short as tell the systems
+    apart.
     """
     values = _names(found)
     faster, slower = found.pair.faster.name, found.pair.slower.name
@@ -55,9 +58,11 @@ def cost_sentence(found: PairCost, prices: Mapping[str, Price], beside: Sequence
 
 
 def forms(found: PairCost) -> JsonObject:
-    """Return the sentences in pieces, each with the linear form of the prices that it holds below zero.
+    """Return the sentences in pieces, each with the linear form of the prices that it holds below
+    zero.
 
-    A piece is a text or the slot of a value; see Outcome for the forms. The first sentence that holds is the answer.
+    A piece is a text or the slot of a value; see Outcome for the forms. The first sentence that
+    holds is the answer.
     """
     names = _names(found)
     every = [
@@ -83,7 +88,9 @@ def _names(found: PairCost) -> dict[str, str]:
 
 
 def _break_even(found: PairCost, prices: Mapping[str, Price]) -> str:
-    """Return the sentence without both prices; a break-even is in USD if one of the two has a price."""
+    """Return the sentence without both prices; a break-even is in USD if one of the two has a
+    price.
+    """
     names, (low, high), form = _names(found), found.break_even, _NO_PRICE
     bounds = [f"{low:.2f}×", f"{high:.2f}×"]
     if price := prices.get(names["slower"]):
@@ -101,13 +108,16 @@ def _break_even(found: PairCost, prices: Mapping[str, Price]) -> str:
 
 
 def _text(outcome: Outcome, form: str = _CHEAPER) -> str:
-    """Return the sentence of an outcome in this form, with the faster and the slower system in their places."""
+    """Return the sentence of an outcome in this form, with the faster and the slower system in
+    their places.
+    """
     cheaper, dearer = ("faster", "slower") if outcome.faster_is_cheaper else ("slower", "faster")
     return form.replace("{cheaper", f"{{{cheaper}").replace("{dearer", f"{{{dearer}")
 
 
 def _pieces(sentence: str, known: Mapping[str, str]) -> list[str | dict[str, str]]:
-    """Return a sentence in pieces: its texts, the known values of its slots, and the other slots."""
+    """Return a sentence in pieces: its texts, the known values of its slots, and the other slots.
+    """
     pieces = enumerate(re.split(r"{(\w+)}", sentence))
     return [known.get(each, {"slot": each}) if number % 2 else each for number, each in pieces]
 

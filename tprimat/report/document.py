@@ -1,4 +1,6 @@
-"""Comparison -> a document: the answer first, then the values behind it. The page shows some of its sections."""
+"""Comparison -> a document: the answer first, then the values behind it. The page shows some of its
+sections.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,9 @@ EFFICIENCY = (
 
 
 def of(report: Report, sources: Sources, *, plot: bool) -> Document:
-    """Return all that a file says of a report, with the place of its plot: the answer, then the values behind it."""
+    """Return all that a file says of a report, with the place of its plot: the answer, then the
+    values behind it.
+    """
     report = report.shortened(MOST_SYSTEMS)
     titles = ", ".join(model.title for model in report.comparison.models)
     screen: list[Block] = [Heading(1, f"Comparison: {titles} · {report.systems}")]
@@ -99,7 +103,9 @@ def of(report: Report, sources: Sources, *, plot: bool) -> Document:
 
 
 def on_screen(report: Report, *, verbose: bool = True) -> Document:
-    """Return what a terminal shows of a report: the answer on one screen; with --verbose all values."""
+    """Return what a terminal shows of a report: the answer on one screen; with --verbose all
+    values.
+    """
     if report.scaling is not None:
         return scaling.document(report)
     details = [*first_screen.others(report), *sections(report)] if verbose else []
@@ -297,7 +303,9 @@ def _details(model: ModelComparison) -> Iterator[Block]:
 
 
 def evidence(comparison: Comparison) -> Iterator[Block]:
-    """Yield what a comparison rests on: files with their digests, and what the checks and readers say of the runs."""
+    """Yield what a comparison rests on: files with their digests, and what the checks and readers
+    say of the runs.
+    """
     yield from files(comparison)
     for model in comparison.models:
         used = [
@@ -312,7 +320,9 @@ def evidence(comparison: Comparison) -> Iterator[Block]:
 
 
 def judgements(model: ModelComparison) -> Iterator[Block]:
-    """Yield what the checks found, each once with the systems that it is about; docs/metrics.md explains the rules."""
+    """Yield what the checks found, each once with the systems that it is about; docs/metrics.md
+    explains the rules.
+    """
     found: dict[Finding, list[str]] = {}
     for system in model.systems:
         for finding in system.findings:
@@ -342,7 +352,9 @@ _CONFIGURATIONS = {
 
 
 def _comparisons(pairs: Iterable[Pair]) -> Iterator[Block]:
-    """Yield the pairs with the lines of each; a line that most of them share is yielded once, below."""
+    """Yield the pairs with the lines of each; a line that most of them share is yielded once,
+    below.
+    """
     found = [compared(pair) for pair in pairs]
     often = Counter(line for _, lines in found for line in lines)
     shared = [line for line, count in often.items() if count > max(1, len(found) / 2)]
@@ -388,7 +400,8 @@ def compared(pair: Pair) -> tuple[str, list[str]]:
 
 
 def _runs(group: Group) -> Iterator[Block]:
-    """Yield a table of the runs; values that are the same in all runs are above it, not in columns."""
+    """Yield a table of the runs; values that are the same in all runs are above it, not in columns.
+    """
     rows = []
     for system in group.systems:
         untimed = [rates.untimed(system)] * 3

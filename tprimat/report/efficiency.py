@@ -21,7 +21,9 @@ from tprimat.units import UNKNOWN
 
 @dataclasses.dataclass(frozen=True)
 class EfficiencyTable:
-    """The efficiency of one system; nothing, and the reason, for one that is excluded or has no step times."""
+    """The efficiency of one system; nothing, and the reason, for one that is excluded or has no
+    step times.
+    """
 
     name: str
     model: str
@@ -57,7 +59,9 @@ _KEPT = tuple(
     and row.role != "harmless"
     and not row.field.startswith(("gpu_info.", "environment.", "energy_metrics."))
 )
-"""What two runs have alike whose memory tells what a micro-batch takes: the work and how it is done."""
+"""What two runs have alike whose memory tells what a micro-batch takes: the work and how it is
+done.
+"""
 
 
 def micro_batches(comparison: Comparison) -> list[str]:

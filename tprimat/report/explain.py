@@ -70,7 +70,8 @@ SAME_WORK = "profile the same model with the same batch on both (benchmark.py ha
 
 
 def of_model(model: ModelComparison) -> Explanation | None:
-    """Explain why the slower system of a model is slower; None if not exactly two systems have traces.
+    """Explain why the slower system of a model is slower; None if not exactly two systems have
+    traces.
 
     If the comparison has no answer, as of traces alone, the order is that of the systems.
     """
@@ -86,7 +87,9 @@ def of_model(model: ModelComparison) -> Explanation | None:
 
 
 def brief(explanation: Explanation) -> str:
-    """Return in one sentence, without its period, where the time goes; or that it went into different work."""
+    """Return in one sentence, without its period, where the time goes; or that it went into
+    different work.
+    """
     if work := different_work(explanation):
         return work
     found = reasons(explanation)
@@ -95,7 +98,9 @@ def brief(explanation: Explanation) -> str:
 
 
 def headline(explanation: Explanation) -> str:
-    """Return which step is faster, and by how much, as a sentence without its period; or why that isn't said."""
+    """Return which step is faster, and by how much, as a sentence without its period; or why that
+    isn't said.
+    """
     if work := different_work(explanation):
         return f"Not compared: {work}"
     faster, slower = sorted((explanation.before, explanation.after), key=lambda each: each.seconds)
@@ -112,7 +117,9 @@ def headline(explanation: Explanation) -> str:
 
 
 def different_work(explanation: Explanation) -> str | None:
-    """Return how the work of both traces differs, or that they are one; None if it is the same, or may be."""
+    """Return how the work of both traces differs, or that they are one; None if it is the same, or
+    may be.
+    """
     names, ratio = (explanation.before.name, explanation.after.name), explanation.unequal_work
     if explanation.before.trace == explanation.after.trace:
         return f"{join_names(names)} are the same trace"
@@ -132,7 +139,9 @@ def different_work(explanation: Explanation) -> str | None:
 
 
 def reasons(explanation: Explanation) -> list[str]:
-    """Return in a sentence each where either is slower, or what limits the steps instead of GPU work."""
+    """Return in a sentence each where either is slower, or what limits the steps instead of GPU
+    work.
+    """
     names, limits = (explanation.before.name, explanation.after.name), explanation.limits
     if "gpu" not in limits:
         which = {
@@ -161,7 +170,9 @@ def reasons(explanation: Explanation) -> list[str]:
 
 
 def look_first(explanation: Explanation) -> str | None:
-    """Return what to look at first, a sentence without its period; None if the traces have no parts, or other work."""
+    """Return what to look at first, a sentence without its period; None if the traces have no
+    parts, or other work.
+    """
     bar = explanation.first_look
     if bar is None or not explanation.is_comparable:
         return None
@@ -184,7 +195,8 @@ def look_first(explanation: Explanation) -> str | None:
 
 
 def speeds(explanation: Explanation, operator: Operator) -> str:
-    """Return how fast an operator's matrix products ran in both traces; empty for another operator."""
+    """Return how fast an operator's matrix products ran in both traces; empty for another operator.
+    """
     named = zip(
         (explanation.before.name, explanation.after.name),
         operator.achieved(explanation),
@@ -194,7 +206,9 @@ def speeds(explanation: Explanation, operator: Operator) -> str:
 
 
 def operator_title(operator: Operator) -> str:
-    """Return an operator's name with the size of its matrix product, or the shape of its first input."""
+    """Return an operator's name with the size of its matrix product, or the shape of its first
+    input.
+    """
     name = operator.name.removeprefix("aten::")
     if not (operator.before or operator.after)[0].operator:
         return shortened(kernel_title(operator.name), 40)
@@ -213,7 +227,9 @@ def pair_title(operator: Operator) -> str:
 
 
 def document(explanation: Explanation) -> Document:
-    """Return the difference, its parts in order of effect, and what to look at first; then the operators behind it."""
+    """Return the difference, its parts in order of effect, and what to look at first; then the
+    operators behind it.
+    """
     look = look_first(explanation)
     caution = notes(caveats(explanation), marks="!")
     advice: list[Block] = [Paragraph(f"Start with: {look}")] if look else []
@@ -305,7 +321,9 @@ def details(explanation: Explanation) -> Iterator[tuple[Table, str]]:
 
 
 def _kernels(explanation: Explanation, operator: Operator) -> str:
-    """Return an operator's kernels, if they say more than its name, and the speed of its matrix products."""
+    """Return an operator's kernels, if they say more than its name, and the speed of its matrix
+    products.
+    """
     pair = pair_title(operator)
     named = "" if operator_title(operator).startswith(pair) else pair
     return "; ".join(filter(None, (named, speeds(explanation, operator))))
@@ -347,7 +365,9 @@ def values(explanation: Explanation) -> JsonObject:
 
 
 def waterfall(explanation: Explanation) -> JsonObject:
-    """Return the bars of a waterfall from one step time to the other, ms: where each begins and how long it is."""
+    """Return the bars of a waterfall from one step time to the other, ms: where each begins and how
+    long it is.
+    """
     small = SMALL * max(explanation.before.seconds, explanation.after.seconds)
     shown = [bar for bar in explanation.bars if abs(bar.delta) >= small]
     rest = sum(bar.delta for bar in explanation.bars if abs(bar.delta) < small)

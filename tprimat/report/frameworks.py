@@ -145,13 +145,16 @@ def _name(system: SystemResult) -> str:
     name = plain(system.name)
     framework = system.framework or ""
     parts = [tables.FRAMEWORKS.get(part, part) for part in name.split(", ")]
-    # If the GPU alone distinguishes the systems, the framework is named all the same: the table is about it.
+    # If the GPU alone distinguishes the systems, the framework is named all the same: the table is
+    # about it.
     title = tables.FRAMEWORKS.get(framework, plain(framework))
     return ", ".join(parts if title in parts or not title else [title, *parts])
 
 
 def _total_time(system: SystemResult) -> str:
-    """Return the longest of the runs' wall times: nobody states whether they ran one after the other."""
+    """Return the longest of the runs' wall times: nobody states whether they ran one after the
+    other.
+    """
     times = [result.summary.performance.total_time_seconds for result in system.valid_runs]
     known = [time for time in times if time is not None]
     if not known:

@@ -1,4 +1,5 @@
-"""RegressionCheck -> workflow commands of GitHub Actions: one annotation per check, at the log or result it rests on.
+"""RegressionCheck -> workflow commands of GitHub Actions: one annotation per check, at the log or
+result it rests on.
 
 https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
 """
@@ -12,7 +13,9 @@ from tprimat.text import plain
 
 
 def workflow_commands(found: RegressionCheck) -> list[str]:
-    """Return a workflow command for each check, the most severe first, as GitHub shows ten of each level."""
+    """Return a workflow command for each check, the most severe first, as GitHub shows ten of each
+    level.
+    """
     levels = {
         "within": "notice",
         "inconclusive": "error" if found.fail_on_inconclusive else "warning",
@@ -30,7 +33,8 @@ def of_error(error: TensorPrimatError) -> str:
 
 
 def _place(check: Check) -> dict[str, str]:
-    """Return the log of the candidate's first run, with the line of its first steady step; of a live run the result.
+    """Return the log of the candidate's first run, with the line of its first steady step; of a
+    live run the result.
 
     If the baseline alone is excluded, as its values can't be true, it is the baseline's.
     """
@@ -49,7 +53,9 @@ def _place(check: Check) -> dict[str, str]:
 
 
 def _command(level: str, title: str, text: str, place: dict[str, str]) -> str:
-    """Return one line. The text comes from results and logs: it must neither end the line nor add a property."""
+    """Return one line. The text comes from results and logs: it must neither end the line nor add a
+    property.
+    """
     properties = {"title": title, **place}
     shown = ",".join(
         f"{name}={_escaped(value).replace(':', '%3A').replace(',', '%2C')}"

@@ -1,4 +1,6 @@
-"""Comparisons and runs as plain values for --json: what the tables show, unrounded, with every reason."""
+"""Comparisons and runs as plain values for --json: what the tables show, unrounded, with every
+reason.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def dumped(values: Mapping[str, Any]) -> str:
 
 
 def plain(values: Mapping[str, Any]) -> JsonObject:
-    """Return values as JSON has them: None for infinity and NaN; a record is a dictionary of its fields."""
+    """Return values as JSON has them: None for infinity and NaN; a record is a dictionary of its
+    fields.
+    """
     return _finite(msgspec.to_builtins(values))  # type: ignore[no-any-return]
 
 
@@ -42,7 +46,9 @@ def _finite(value: Any) -> Any:
 
 
 def fields(record: object, *names: str) -> JsonObject:
-    """Return fields of a record by name; `name=path.to.it` is one of its parts, None if a part of it is None."""
+    """Return fields of a record by name; `name=path.to.it` is one of its parts, None if a part of
+    it is None.
+    """
     found = {}
     for each in names:
         name, _, path = each.partition("=")
@@ -55,7 +61,9 @@ def fields(record: object, *names: str) -> JsonObject:
 
 
 def comparison_values(report: Report) -> JsonObject:
-    """Return a comparison with the efficiency of its systems. Speedups are the system's rate over the baseline's."""
+    """Return a comparison with the efficiency of its systems. Speedups are the system's rate over
+    the baseline's.
+    """
     comparison = report.comparison
     models = []
     for model in comparison.models:
@@ -75,7 +83,9 @@ def comparison_values(report: Report) -> JsonObject:
 
 
 def run_values(run: Run, path: Path | str | None) -> JsonObject:
-    """Return a run by the names of the result file, without its series, and the path of its result if there is one."""
+    """Return a run by the names of the result file, without its series, and the path of its result
+    if there is one.
+    """
     summary = summarize(run)
     return {
         "path": None if path is None else str(path),

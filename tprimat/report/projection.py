@@ -53,7 +53,8 @@ def of(curve: Curve, gpus: int, batch: int | None) -> CurveProjection | None:
 def document(
     projections: Sequence[CurveProjection], found: Scaling, *, verbose: bool = False
 ) -> Document:
-    """Return each projection: its throughput, how well the forms project the measured sizes, and what is doubtful.
+    """Return each projection: its throughput, how well the forms project the measured sizes, and
+    what is doubtful.
 
     Several projections are short unless verbose.
     """
@@ -96,7 +97,8 @@ def headline(each: CurveProjection) -> str:
 
 
 def rounded(value: float) -> str:
-    """Return a projected value with three digits: more would claim what a projection doesn't know."""
+    """Return a projected value with three digits: more would claim what a projection doesn't know.
+    """
     return f"{float(f'{value:.3g}'):,.15g}"
 
 

@@ -1,4 +1,6 @@
-"""Sentences that compare a system with the nearest published result of the same GPU, model, task, precision, length."""
+"""Sentences that compare a system with the nearest published result of the same GPU, model, task,
+precision, length.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ CLOSE = 97
 
 
 def beside(model: ModelComparison) -> list[str]:
-    """Return a sentence for each system with a published result of the same; none for an excluded system."""
+    """Return a sentence for each system with a published result of the same; none for an excluded
+    system.
+    """
     return [
         _sentence(system, row, speed)
         for system in model.systems
@@ -77,7 +81,9 @@ def _differing(system: SystemResult, row: published.Published) -> dict[str, str]
 
 
 def _gap(system: SystemResult, differing: list[str]) -> str:
-    """Return what explains a gap: what the result shows to be different, else what the cause often is."""
+    """Return what explains a gap: what the result shows to be different, else what the cause often
+    is.
+    """
     run = system.run
     cap, default = (run.energy_metrics.get(f"power_{name}_watts") for name in ("cap", "default"))
     known = [

@@ -27,7 +27,9 @@ WIDE = 0.2
 
 
 def bounds_of(system: SystemResult) -> Bounds | None:
-    """Return the interval between runs; None if it is unknown: of one run, or of few that differ too much."""
+    """Return the interval between runs; None if it is unknown: of one run, or of few that differ
+    too much.
+    """
     rates = system.speeds
     between = intervals.between_run_interval(
         rates, rounding_variance([each.summary for each in system.valid_runs])
@@ -43,7 +45,9 @@ def counted_records(result: RunResult) -> list[bool]:
 
 
 def final_losses(systems: Sequence[SystemResult], form: str = ".4g") -> list[str]:
-    """Return each system's loss at the end, with its step and tokens if the systems differ in these."""
+    """Return each system's loss at the end, with its step and tokens if the systems differ in
+    these.
+    """
     places = []
     for system in systems:
         steps, work = loss_ends(system), system.run.tokens_per_step
@@ -55,7 +59,9 @@ def final_losses(systems: Sequence[SystemResult], form: str = ".4g") -> list[str
 
 
 def loss_ends(system: SystemResult) -> list[int]:
-    """Return the last step with a loss; if it differs between the system's runs, the lowest and the highest one."""
+    """Return the last step with a loss; if it differs between the system's runs, the lowest and the
+    highest one.
+    """
     series = (zip(each.run.steps, each.run.loss_values, strict=True) for each in system.valid_runs)
     ends = [
         steps[-1] for each in series if (steps := [step for step, loss in each if loss is not None])
@@ -81,7 +87,8 @@ class Work(NamedTuple):
 
 
 def work_of(systems: Iterable[SystemResult]) -> Work:
-    """Return tokens; samples if these are compared, since no system's cost per token is known then."""
+    """Return tokens; samples if these are compared, since no system's cost per token is known then.
+    """
     if any(system.per_sample for system in systems):
         return Work("sample", "10⁶ samples", 1e6)
     return Work("token", "10⁹ tokens", 1e9)

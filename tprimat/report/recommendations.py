@@ -32,13 +32,17 @@ _OF_ONE_TIME = {
 
 
 def next_steps(group: Group) -> tuple[str, ...]:
-    """Return what would make the result more certain, in the order of the caveats that it would remove."""
+    """Return what would make the result more certain, in the order of the caveats that it would
+    remove.
+    """
     results = [result for system in group.systems for result in system.runs]
     return tuple(dict.fromkeys(for_runs(text, results) for text in _next_steps(group)))
 
 
 def for_runs(text: str, results: Sequence[RunResult]) -> str:
-    """Return a next step with the arguments of the command that measured the runs; without a command if none did."""
+    """Return a next step with the arguments of the command that measured the runs; without a
+    command if none did.
+    """
     runs = [result.run for result in results]
     if not runs or (found := _COMMAND.search(text)) is None:
         return text
@@ -65,7 +69,9 @@ def for_runs(text: str, results: Sequence[RunResult]) -> str:
 
 
 def _repeated(result: RunResult, options: Sequence[str]) -> str | None:
-    """Return the command that measured a run, with these options instead of its own; None if ./benchmark.py didn't."""
+    """Return the command that measured a run, with these options instead of its own; None if
+    ./benchmark.py didn't.
+    """
     run, folder = result.run, result.file.rpartition("/")[0]
     is_own = run.source is not None and (
         run.source.kind == "log" or (run.source.kind == "live" and not run.session)
@@ -77,7 +83,8 @@ def _repeated(result: RunResult, options: Sequence[str]) -> str | None:
     if any(word.startswith("--output-dir") for word in run.arguments or ()):
         # The stored path may be only the last part of an absolute one.
         options = ["--output-dir", folder or "DIR", *options]
-    # A result without its command is of an earlier version, or of a job: --match then brings what it was.
+    # A result without its command is of an earlier version, or of a job: --match then brings what
+    # it was.
     return command(("--match", "RESULT") if run.arguments is None else run.arguments, options)
 
 
@@ -200,13 +207,17 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
 
 
 def _set_precision(names: Sequence[str]) -> str:
-    """Return how to set the precision of systems that don't report it; of several, for which to do so."""
+    """Return how to set the precision of systems that don't report it; of several, for which to do
+    so.
+    """
     whose = shlex.quote(names[0]) if len(names) == 1 else "NAME"
     return f"set the precision if you know it: --precision {whose}=PRECISION"
 
 
 def _equal_batches(compared: Sequence[Pair]) -> Iterator[str]:
-    """Yield with which batch one system would do the other's steps, if its GPUs and micro-batch can divide that."""
+    """Yield with which batch one system would do the other's steps, if its GPUs and micro-batch can
+    divide that.
+    """
     for pair in compared:
         for system, other in ((pair.system, pair.baseline), (pair.baseline, pair.system)):
             config, gpus = system.run.training_config, system.run.num_gpus
@@ -254,7 +265,9 @@ _CALLBACKS = {"hf_trainer": "TrainerBenchmarkCallback", "lightning": "BenchmarkC
 
 
 def _callback(system: SystemResult) -> str | None:
-    """Return what would record the step times that a log doesn't have; None if it has them, or nothing would."""
+    """Return what would record the step times that a log doesn't have; None if it has them, or
+    nothing would.
+    """
     is_logged = system.value("avg_step_time_seconds") is not None or system.run.status == "failed"
     return None if is_logged else _CALLBACKS.get(system.run.framework or "")
 

@@ -40,13 +40,16 @@ _WORDS = {
 
 
 def _lead(found: RegressionCheck) -> Answer:
-    """Return the answer of the headline: a regression, which nothing may hide, or the most severe."""
+    """Return the answer of the headline: a regression, which nothing may hide, or the most severe.
+    """
     answers = {check.answer for check in found.checks}
     return "worse" if "worse" in answers else next(answer for answer in _WORDS if answer in answers)
 
 
 def verdict(found: RegressionCheck) -> str:
-    """Return the answer in one line: a regression with its change, and why other checks fail; or the most severe."""
+    """Return the answer in one line: a regression with its change, and why other checks fail; or
+    the most severe.
+    """
     answers, first = [check.answer for check in found.checks], _lead(found)
     if len(answers) > 1:
         text = f"{_WORDS[first][0]} ({answers.count(first)} of {len(answers)} checks)"
@@ -118,7 +121,9 @@ def sentences(found: RegressionCheck) -> list[tuple[Check, str, str]]:
 
 
 def next_step(found: RegressionCheck) -> str:
-    """Return the next step, by the check of the headline, with the commands that measured what it is for."""
+    """Return the next step, by the check of the headline, with the commands that measured what it
+    is for.
+    """
     text = _next_step(found)
     rivals = [
         each
@@ -159,7 +164,9 @@ def _next_step(found: RegressionCheck) -> str:
 
 
 def document(found: RegressionCheck) -> Document:
-    """Return the check: the answer, what is checked, a row for each check with a change, doubts, and what to do now."""
+    """Return the check: the answer, what is checked, a row for each check with a change, doubts,
+    and what to do now.
+    """
     answer, (header, *rows) = Heading(3, verdict(found)), _table(found)
     screen: list[Block] = [answer, *map(Paragraph, _subject(found))]
     reasons = _reasons(
@@ -186,7 +193,9 @@ def summary(found: RegressionCheck, command: str) -> bytes:
 
 
 def _changes(matched: Pair) -> dict[str, str]:
-    """Return what changed below the program: GPU, driver, precision, each with a text that has both values."""
+    """Return what changed below the program: GPU, driver, precision, each with a text that has both
+    values.
+    """
     values: dict[str, Sequence[str | None]] = {
         "GPU": [
             system.gpu and short_device(system.gpu) for system in (matched.baseline, matched.system)
@@ -226,7 +235,9 @@ def caveat_texts(found: RegressionCheck) -> list[str]:
 
 
 def _reasons(found: RegressionCheck, *answers: Answer, is_named: bool = False) -> list[str]:
-    """Return why checks have these answers, in their order; without the setup if it is named above them."""
+    """Return why checks have these answers, in their order; without the setup if it is named above
+    them.
+    """
     checks = [check for answer in answers for check in found.checks if check.answer == answer]
     return [
         plain(": ".join(filter(None, (_where(check, is_named=is_named), check.text))))
@@ -248,7 +259,9 @@ def _change(check: Check) -> str:
 
 
 def _table(found: RegressionCheck) -> list[list[str]]:
-    """Return the header and a row for each check with a change; with several answers, in sections that have a title."""
+    """Return the header and a row for each check with a change; with several answers, in sections
+    that have a title.
+    """
     checks = [check for check in found.checks if check.change is not None]
     models = len({check.model for check in checks}) > 1
     runs = len({check.runs for check in checks}) > 1
@@ -291,7 +304,9 @@ def _row(check: Check, *, models: bool, runs: bool) -> list[str]:
 
 
 def _amount(check: Check, change: float) -> str:
-    """Return a change of the check's metric, or a bound of it; in percent with the same decimals for all three."""
+    """Return a change of the check's metric, or a bound of it; in percent with the same decimals
+    for all three.
+    """
     if check.threshold is None or not check.threshold.percent:
         return f"{change:+.3g}"
     values = (check.change, check.low, check.high)

@@ -106,7 +106,9 @@ def prices(comparison: Comparison, found: Scaling) -> list[str]:
 
 
 def document(report: Report) -> Document:
-    """Return the scaling: the efficiency of each curve, prices, crossovers and caveats; then every size."""
+    """Return the scaling: the efficiency of each curve, prices, crossovers and caveats; then every
+    size.
+    """
     found, comparison = report.scaling, report.comparison
     assert found is not None
     if not found.curves:

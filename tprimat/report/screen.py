@@ -1,4 +1,6 @@
-"""Comparison -> the blocks of its first screen: who is faster, by how much, how sure that is, and what to do next."""
+"""Comparison -> the blocks of its first screen: who is faster, by how much, how sure that is, and
+what to do next.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +37,19 @@ MOST_ROWS = 20
 """Systems or models in a table; --verbose and the report have all."""
 
 FEW_ROWS, FEW_CAVEATS, FEW_EXCLUDED, MOST_OTHERS, FEW_ANSWERS = 4, 2, 2, 3, 2
-"""Of a screen with several answers: systems in its table, caveats, reasons for systems that aren't compared, and other
-results. Models of which none has an answer, up to which each is shown with its reasons."""
+"""Of a screen with several answers: systems in its table, caveats, reasons for systems that aren't
+compared, and other results. Models of which none has an answer, up to which each is shown with its
+reasons.
+"""
 
 COLUMN, LONGEST_RATIO = 16, 20
 """Characters of a name that shares a line with many columns, and of two names above a ratio."""
 
 
 def blocks(report: Report) -> Iterator[Block]:
-    """Yield the first answer and a row for each other one; one answer if two systems trained several models."""
+    """Yield the first answer and a row for each other one; one answer if two systems trained
+    several models.
+    """
     comparison, answers = report.comparison, report.answers
     if report.headline:
         context = [f"{len(comparison.models)} models", tables.shared(comparison)]
@@ -153,7 +159,9 @@ def _models_table(answers: Sequence[Answer]) -> Table:
 
 
 def _short_names(systems: Sequence[SystemResult]) -> dict[str, str]:
-    """Return a name for each system: its GPU's first word if no other system's is the same, else its own."""
+    """Return a name for each system: its GPU's first word if no other system's is the same, else
+    its own.
+    """
     words = {
         system.name: device_name(system.gpu).split()[0] if system.gpu else system.name
         for system in systems
@@ -163,7 +171,9 @@ def _short_names(systems: Sequence[SystemResult]) -> dict[str, str]:
 
 
 def _group_table(comparison: Comparison, group: Group, most: int) -> Iterator[Block]:
-    """Yield the table of a group: two systems as columns, else as rows of so many systems, with the baseline's."""
+    """Yield the table of a group: two systems as columns, else as rows of so many systems, with the
+    baseline's.
+    """
     # What money buys takes the room of what the peak would allow.
     rows = [
         row
@@ -198,7 +208,8 @@ def _group_table(comparison: Comparison, group: Group, most: int) -> Iterator[Bl
     first, *more = rows
     ratios = {pair.system: tables.versus(pair) for pair in group.pairs}
     for pair in group.pairs:
-        # The baseline's rate is on the clock of the headline: on another one a ratio isn't that of two rates beside it.
+        # The baseline's rate is on the clock of the headline: on another one a ratio isn't that of
+        # two rates beside it.
         if pair.ratio and group.leaders and pair.clocks != group.leaders.clocks:
             ratios[pair.system] += f" ({' vs '.join(pair.clocks)})"
     cells = [
@@ -235,7 +246,9 @@ def _shared_count(group: Group) -> int | None:
 
 
 def _shown(group: Group, most: int) -> set[int]:
-    """Return the places of the systems in the table of a screen: those that are compared, if any are."""
+    """Return the places of the systems in the table of a screen: those that are compared, if any
+    are.
+    """
     compared = set(group.compared)
     places = [
         index
@@ -251,7 +264,9 @@ def _shown(group: Group, most: int) -> set[int]:
 def _costs(
     comparison: Comparison, answers: Sequence[Answer], *, is_brief: bool = False
 ) -> Iterator[Block]:
-    """Yield which system costs least per token, if there are prices; in brief below a table that has them."""
+    """Yield which system costs least per token, if there are prices; in brief below a table that
+    has them.
+    """
     if comparison.prices:
         texts = verdict.cost_texts(comparison, answers, is_brief=is_brief)
         yield from (Paragraph(text if is_brief else f"Cost: {text}.", DETAIL) for text in texts)
@@ -284,7 +299,9 @@ def timed(report: Report) -> Document:
 
 
 def _where_time_goes(answer: Answer) -> Iterator[Block]:
-    """Yield in a sentence why the slower system is slower; if there is no answer, all that is known of the time."""
+    """Yield in a sentence why the slower system is slower; if there is no answer, all that is known
+    of the time.
+    """
     explanation = explain.of_model(answer.model)
     if answer.group.leaders is None:
         if explanation is not None:
@@ -295,7 +312,9 @@ def _where_time_goes(answer: Answer) -> Iterator[Block]:
 
 
 def time_tables(model: ModelComparison, *, kernels: bool) -> Iterator[Block]:
-    """Yield where the time of a step goes, of runs that have a breakdown, with or without single kernels."""
+    """Yield where the time of a step goes, of runs that have a breakdown, with or without single
+    kernels.
+    """
     for table, note in breakdowns(model):
         header = ["Where the time goes", *table.header[1:]]
         rows = [row for row in table.rows if kernels or not str(row[0]).startswith("kernel")]
@@ -336,7 +355,9 @@ def _closing(
 
 
 def caveats(answers: Sequence[Answer]) -> dict[str, Caveat]:
-    """Return the caveats by their texts, each with the models if it isn't of all, the weightiest first."""
+    """Return the caveats by their texts, each with the models if it isn't of all, the weightiest
+    first.
+    """
     titles: dict[tuple[str, str], list[str]] = {}
     found: dict[tuple[str, str], Caveat] = {}
     for answer in answers:

@@ -120,7 +120,9 @@ def data_frame(comparison: Comparison) -> pandas.DataFrame:
 
 
 def csv_text(comparison: Comparison) -> bytes:
-    """Return the table as CSV with a header; what is unknown is empty. page.js writes the page's in the same way."""
+    """Return the table as CSV with a header; what is unknown is empty. page.js writes the page's in
+    the same way.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(each.name for each in COLUMNS)
@@ -129,7 +131,9 @@ def csv_text(comparison: Comparison) -> bytes:
 
 
 def no_formula(value: Any) -> Any:
-    """Return a value that a spreadsheet takes for no formula: a text that begins like one gets an apostrophe."""
+    """Return a value that a spreadsheet takes for no formula: a text that begins like one gets an
+    apostrophe.
+    """
     return (
         f"'{value}"
         if isinstance(value, str) and value.startswith(tuple("=+-@\t\r＝＋－＠"))

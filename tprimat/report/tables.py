@@ -74,7 +74,9 @@ STACKS = ("cuda", "rocm", "cpu")
 
 
 def shared(comparison: Comparison, systems: Sequence[SystemResult] = ()) -> str:
-    """Return what all systems share but neither their names nor the model's say, with the MLPerf round of `systems`."""
+    """Return what all systems share but neither their names nor the model's say, with the MLPerf
+    round of `systems`.
+    """
     runs = [system.run for system in systems or comparison.systems]
     if runs and all(run.platform == "cpu" and run.scale not in (None, "full") for run in runs):
         return "on a CPU (to try the tool, not to judge GPUs)"
@@ -116,7 +118,9 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A quantity of all systems of a group, with its unit; on the first screen a short title for a narrow column."""
+    """A quantity of all systems of a group, with its unit; on the first screen a short title for a
+    narrow column.
+    """
 
     title: str
     cells: tuple[Cell, ...]
@@ -132,7 +136,8 @@ def grid(
 ) -> Table:
     """A table of rows, with the systems side by side, or below each other if there are many.
 
-    `cell` returns the content for a row and the number of a system, by default the text of the row's cell.
+    `cell` returns the content for a row and the number of a system, by default the text of the
+    row's cell.
     """
     systems = range(len(names))
     if len(names) <= BESIDE:
@@ -143,7 +148,9 @@ def grid(
 
 
 def texts(names: Sequence[str], rows: Sequence[Row]) -> Table:
-    """Return a table of texts: few systems side by side; of many, each value once with the systems that have it."""
+    """Return a table of texts: few systems side by side; of many, each value once with the systems
+    that have it.
+    """
     if len(names) <= BESIDE:
         return dataclasses.replace(grid(names, rows), right_from=99)
     lines = []
@@ -202,7 +209,9 @@ PREDICTED = "†"
 
 
 def versus(pair: Pair) -> str:
-    """Return a system's rate over the baseline's, with its interval; marked if that is a prediction interval."""
+    """Return a system's rate over the baseline's, with its interval; marked if that is a prediction
+    interval.
+    """
     if pair.ratio is None:
         return "excluded" if pair.system.exclusion else "not compared"
     return speedup_text(pair.ratio) + PREDICTED * (pair.ratio.method == "prediction")
@@ -291,13 +300,17 @@ def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
 
 
 def _metrics_of(group: Group) -> list[Metric]:
-    """Return the metrics of efficiency; if samples are compared, without those of tokens, which not all have."""
+    """Return the metrics of efficiency; if samples are compared, without those of tokens, which not
+    all have.
+    """
     per_sample = any(system.per_sample for system in group.systems)
     return [metric for metric in efficiency.METRICS if not per_sample or "token" not in metric.name]
 
 
 def mismatch_rows(group: Group) -> list[Row]:
-    """Return what keeps two systems from being compared: the work of a step, and how many steps are recorded."""
+    """Return what keeps two systems from being compared: the work of a step, and how many steps are
+    recorded.
+    """
     differing = {entry.title for pair in group.pairs for entry in pair.config_diff.of("blocking")}
     if not differing or any(system.exclusion for system in group.systems):
         return []
@@ -315,7 +328,9 @@ def _texts(values: Sequence[int | str | None]) -> tuple[Cell, ...]:
 
 
 def _short(got: Value | None, name: str, price: Price | None, peak: str) -> str:
-    """Return a value of the first screen without its interval; what a range of prices costs as a range."""
+    """Return a value of the first screen without its interval; what a range of prices costs as a
+    range.
+    """
     if got is None or (value := got.value) is None:
         return units.UNKNOWN
     if name == "tokens_per_joule" and got.low is not None and got.high is not None:
@@ -381,7 +396,9 @@ def _no_within(system: SystemResult) -> str:
 
 
 def between(system: SystemResult) -> str:
-    """Half the width of the interval between runs, relative, or its bounds if it is wide; nothing for one run."""
+    """Half the width of the interval between runs, relative, or its bounds if it is wide; nothing
+    for one run.
+    """
     bounds = bounds_of(system)
     if bounds is None:
         # Of several runs it is wider than intervals.WIDEST, from half to twice the value.
@@ -398,7 +415,8 @@ def efficiency_rows(comparison: Comparison, group: Group) -> list[Row]:
     def text(values: Mapping[str, Value], name: str) -> str:
         value = values.get(name)
         if value is not None and "dollar" not in name and "joule" not in name:
-            # Costs and energies have intervals of their own; that of the others is the speed's, which stands above.
+            # Costs and energies have intervals of their own; that of the others is the speed's,
+            # which stands above.
             value = Value(value.value)
         return figure(value)
 
@@ -434,7 +452,9 @@ def _outliers(system: SystemResult) -> str | None:
 
 
 def memory_rows(group: Group) -> list[Row]:
-    """Each kind of memory that a system has a figure of. The kinds are never compared with each other."""
+    """Each kind of memory that a system has a figure of. The kinds are never compared with each
+    other.
+    """
     return _rows(group, *((each.title, _gigabytes_of(each.name)) for each in MEMORY))
 
 

@@ -1,4 +1,6 @@
-"""Time as blocks of a report: what each system needs to the target or to its end, where it goes, why one is sooner."""
+"""Time as blocks of a report: what each system needs to the target or to its end, where it goes,
+why one is sooner.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ _RATIOS = (
 )
 
 ALL_TRAINING = 0.95
-"""Share of the wall time that is training, warm-up included; below it the first screen has a line on time."""
+"""Share of the wall time that is training, warm-up included; below it the first screen has a line
+on time.
+"""
 
 LEAST_SHARE = 0.0005
 """Share of the wall time that a part must reach in a system to have a row: below it, it is 0.0%."""
@@ -78,7 +82,9 @@ def document(report: Report) -> Document:
 
 
 def line(group: Group) -> Iterator[Block]:
-    """Yield the first screen's line on time: if a target is logged, or much of the time is not training."""
+    """Yield the first screen's line on time: if a target is logged, or much of the time is not
+    training.
+    """
     known = _known(group)
     if len(group.systems) != 2 or len(known) < 2:
         return
@@ -106,7 +112,9 @@ def heading(comparison: Comparison) -> tuple[str, str]:
 
 
 def blocks(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
-    """Yield tables of what the systems of each group need, of the ratios, and of the parts of each run."""
+    """Yield tables of what the systems of each group need, of the ratios, and of the parts of each
+    run.
+    """
     loss = comparison.options.target_loss
     for group in model.groups:
         known, ratios = _known(group, loss), _ratios(group, loss)
@@ -130,7 +138,8 @@ def blocks(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
 
 
 def _known(group: Group, loss: float | None = None) -> Known:
-    """Return what the systems need whose times are known; of two, first the one that a ratio is of."""
+    """Return what the systems need whose times are known; of two, first the one that a ratio is of.
+    """
     systems = (
         [group.pairs[0].system, group.pairs[0].baseline]
         if len(group.systems) == 2 and group.pairs
@@ -189,7 +198,9 @@ def _product(ratio: TargetRatio, digits: int = 3) -> str:
 
 
 def _needs(group: Group, known: Known, ratios: Mapping[str, TargetRatio]) -> Table:
-    """Return the parts of each system's time, and what else it needs; of two with the baseline's over the other's."""
+    """Return the parts of each system's time, and what else it needs; of two with the baseline's
+    over the other's.
+    """
     every, (unit, seconds) = list(known.values()), _time_unit(known)
     wholes = [each.mean.get("seconds", 0.0) for each in every]
     parts = [parts_of(each.mean) for each in every]
@@ -271,7 +282,9 @@ def _factor(factor: Value | None) -> str:
 
 
 def accounts(group: Group) -> list[tuple[str, str, Account]]:
-    """Return the account of each run whose source has a clock, with the names of its system and file."""
+    """Return the account of each run whose source has a clock, with the names of its system and
+    file.
+    """
     runs = ((system.name, result) for system in group.systems for result in system.runs)
     found = [(name, result.file, account_of(result.run, result.summary)) for name, result in runs]
     return [

@@ -1,4 +1,6 @@
-"""Writes documents for a terminal. Color only repeats what words say; rich gets texts, never markup."""
+"""Writes documents for a terminal. Color only repeats what words say; rich gets texts, never
+markup.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,19 @@ GAPS = (3, 2, 1)
 """Columns between two columns of a table: the first with which it fits a line, else the last."""
 
 MOST_BESIDE = 4
-"""Columns of a table whose texts may take several lines; of more, those that don't fit stand in a table below."""
+"""Columns of a table whose texts may take several lines; of more, those that don't fit stand in a
+table below.
+"""
 
 LEAST_NAME = 16
-"""Columns to which the first column gives way, its names in several lines, before a table is divided."""
+"""Columns to which the first column gives way, its names in several lines, before a table is
+divided.
+"""
 
 SCREEN = 22
-"""Lines of a first screen: a terminal has 24, and the names of the reports follow below a blank line."""
+"""Lines of a first screen: a terminal has 24, and the names of the reports follow below a blank
+line.
+"""
 
 LONGEST_NOTE, LONGEST_CAVEAT = 180, 140
 """Characters of an entry on the first screen, and of one of a list that gives way: two lines."""
@@ -57,14 +65,18 @@ def write(
 
 
 def _shorter(part: blocks.Block, over: int) -> blocks.Block:
-    """Return a list that gives way with so many entries less, down to its least; any other block as it is."""
+    """Return a list that gives way with so many entries less, down to its least; any other block as
+    it is.
+    """
     if not isinstance(part, blocks.Notes) or part.most is None or part.least is None:
         return part
     return dataclasses.replace(part, most=max(min(part.most, len(part.entries)) - over, part.least))
 
 
 class _Terminal:
-    """Collects what is to be printed, each line at most so wide; with escape sequences only if there may be color."""
+    """Collects what is to be printed, each line at most so wide; with escape sequences only if
+    there may be color.
+    """
 
     def __init__(self, width: int, color: bool, verbosity: Verbosity, all_with: str) -> None:
         from rich.console import Console
@@ -98,7 +110,9 @@ class _Terminal:
         )
 
     def add(self, parts: Sequence[blocks.Block]) -> None:
-        """Add blocks, with a blank line between two of which the second doesn't go on with the first."""
+        """Add blocks, with a blank line between two of which the second doesn't go on with the
+        first.
+        """
         shown = [part for part in parts if not isinstance(part, blocks.Image)]
         for number, part in enumerate(shown):
             if number and not self._is_quiet and not _goes_on(shown[number - 1], part):
@@ -134,7 +148,9 @@ class _Terminal:
         self._console.print(Padding(Text(plain(runnable(text)), style=style), (0, 0, 0, indent)))
 
     def _heading(self, part: blocks.Heading) -> None:
-        """Add a heading: the title between two rules, one of a section above one, a smaller one alone."""
+        """Add a heading: the title between two rules, one of a section above one, a smaller one
+        alone.
+        """
         rule = {1: "=", 2: "-"}.get(part.level)
         if part.level == 1:
             self._line("=" * self._width)
@@ -185,7 +201,9 @@ class _Terminal:
         self._console.print(grid)
 
     def _table(self, part: blocks.Table) -> None:
-        """Add a table: of many columns, what doesn't fit a line follows as tables with the same first column."""
+        """Add a table: of many columns, what doesn't fit a line follows as tables with the same
+        first column.
+        """
         from rich.cells import cell_len
 
         kept = [
@@ -226,7 +244,9 @@ class _Terminal:
             self._line(f"{len(part.rows) - part.most} more with {self._all_with}", indent=2)
 
     def _least(self, rows: Sequence[Sequence[str]], *, narrow: bool = False) -> list[int]:
-        """Return the least widths of columns: titles may take several lines, texts of the first column if they must."""
+        """Return the least widths of columns: titles may take several lines, texts of the first
+        column if they must.
+        """
         from rich.cells import cell_len
 
         least = [
@@ -242,7 +262,9 @@ class _Terminal:
         return sum(widths) + GAPS[-1] * (len(widths) - 1) <= self._width
 
     def _columns(self, rows: Sequence[Sequence[str]], rights: Sequence[bool]) -> None:
-        """Add the columns of a table, the first row above a rule; the widest give way if there is no room."""
+        """Add the columns of a table, the first row above a rule; the widest give way if there is
+        no room.
+        """
         from rich import box
         from rich.cells import cell_len
         from rich.table import Table
@@ -263,7 +285,8 @@ class _Terminal:
         )
         room = max(self._width - gap * between, len(widths))
         while sum(widths) > room:
-            # rich itself lets a table grow beyond the line. The widest give way first, titles before figures.
+            # rich itself lets a table grow beyond the line. The widest give way first, titles
+            # before figures.
             spare = [
                 width if width > floor else 0 for width, floor in zip(widths, least, strict=True)
             ]
@@ -301,7 +324,9 @@ def _goes_on(before: blocks.Block, part: blocks.Block) -> bool:
 
 
 def _some(rows: Sequence[list[str]], most: int | None) -> Sequence[list[str]]:
-    """Return the header and so many rows: the first and the last ones, with a mark if others are left out."""
+    """Return the header and so many rows: the first and the last ones, with a mark if others are
+    left out.
+    """
     if most is None or len(rows) - 1 <= most:
         return rows
     half = most // 2
@@ -309,7 +334,9 @@ def _some(rows: Sequence[list[str]], most: int | None) -> Sequence[list[str]]:
 
 
 def _cut(text: str, room: int) -> str:
-    """Return a text, or a pair with “vs”, cut at the ends of its names, which begin with what tells most."""
+    """Return a text, or a pair with “vs”, cut at the ends of its names, which begin with what tells
+    most.
+    """
     if room < LEAST_ROOM:
         return ""
     first, versus, second = text.partition(" vs ")

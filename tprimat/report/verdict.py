@@ -42,7 +42,9 @@ _WORDS = re.compile(
     r"(?:micro-batch|batch|gradient|tensor|pipeline|context|expert|data|multi-token|optimizer|learning|weight|no|full"
     r"|selective|training|run|seed|driver) (?!is )"
 )
-"""How a name of a system begins that is plain English; labels, packages and identifiers keep their spelling."""
+"""How a name of a system begins that is plain English; labels, packages and identifiers keep their
+spelling.
+"""
 
 DOUBLE = 2.0
 """From this speedup on a sentence says “2.0× as fast”; below, by how many percent faster."""
@@ -53,14 +55,16 @@ class Verdict:
     """The answer for a group of systems.
 
     Attributes:
-        headline: one sentence without its period: which system is faster, and by how much; or why that isn't said.
-        certainty: the speedup with its interval, and the runs that it rests on; empty if nothing is compared.
+        headline: one sentence without its period: which system is faster, and by how much; or why
+            that isn't said.
+        certainty: the speedup with its interval, and the runs that it rests on; empty if nothing is
+            compared.
         excluded: the systems that are not compared, a sentence for each reason.
         caveats: what could overturn it, the weightiest first.
         next_steps: what would make it better, the most useful first.
-        standing: "significant", "preliminary" (two runs of a system), "none" (no significant difference),
-            "unknown" (run-to-run variation), "unsettled" (too little to compare), "excluded" (nothing could be
-            compared) or "single" (one system).
+        standing: "significant", "preliminary" (two runs of a system), "none" (no significant
+            difference), "unknown" (run-to-run variation), "unsettled" (too little to compare),
+            "excluded" (nothing could be compared) or "single" (one system).
     """
 
     headline: str
@@ -87,7 +91,9 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What every report shows: a comparison, answers in the order of models and groups, and scaling if asked for."""
+    """What every report shows: a comparison, answers in the order of models and groups, and scaling
+    if asked for.
+    """
 
     comparison: Comparison
     answers: tuple[Answer, ...]
@@ -95,7 +101,9 @@ class Report:
 
     @property
     def headline(self) -> str:
-        """One headline for two systems that trained several models; empty if each group has its own."""
+        """One headline for two systems that trained several models; empty if each group has its
+        own.
+        """
         groups = [answer.group for answer in self.answers]
         if len(groups) < 2 or not all(
             len(group.systems) == 2 and group.leaders for group in groups
@@ -108,7 +116,9 @@ class Report:
 
     @property
     def systems(self) -> str:
-        """The names of the systems for a title, those of the first answer first: the fastest, and who is beside it."""
+        """The names of the systems for a title, those of the first answer first: the fastest, and
+        who is beside it.
+        """
         every = (system for answer in self.answers for system in answer.model.systems)
         names = list(dict.fromkeys(plain(system.name) for system in every))
         return " vs ".join(names) if len(names) < 3 else join_names(names, 3)
@@ -120,7 +130,9 @@ class Report:
         return Report(comparison, (dataclasses.replace(answer, model=model),))
 
     def shortened(self, most: int) -> Report:
-        """Return the report with at most so many systems of each group: the fastest, and the baseline."""
+        """Return the report with at most so many systems of each group: the fastest, and the
+        baseline.
+        """
         shown = {
             group: _first(group, most) for model in self.comparison.models for group in model.groups
         }
@@ -212,14 +224,18 @@ def _verdict(group: Group, elsewhere: Collection[str]) -> Verdict:
 
 
 def _contradicted(pairs: Sequence[Pair]) -> str:
-    """Return whose own values contradict each other, for the end of a headline; empty if nobody's do."""
+    """Return whose own values contradict each other, for the end of a headline; empty if nobody's
+    do.
+    """
     systems = [system for pair in pairs for system in (pair.faster, pair.slower)]
     names = dict.fromkeys(system.name for system in systems if contradictions(system))
     return f"; but values of {join_names(list(names))} contradict each other" if names else ""
 
 
 def _headline(group: Group, pair: Pair) -> tuple[str, str, str]:
-    """Return the headline for the leaders of a group, their ratio with its interval, and how sure it is."""
+    """Return the headline for the leaders of a group, their ratio with its interval, and how sure
+    it is.
+    """
     ratio, system, baseline = pair.ratio, pair.system, pair.baseline
     assert ratio is not None
     first, second = len(system.valid_runs), len(baseline.valid_runs)
@@ -296,7 +312,9 @@ def _rank(group: Group, baseline: SystemResult) -> str:
 
 
 def _ranked(group: Group, pair: Pair, rank: str) -> str:
-    """Return how much faster than the baseline a system is, and the fastest one than the second fastest."""
+    """Return how much faster than the baseline a system is, and the fastest one than the second
+    fastest.
+    """
     assert pair.ratio is not None
     second = group.runner_up
     text = f"{_gain(pair.system, pair.baseline, pair.ratio.estimates)}{rank}"
@@ -312,7 +330,9 @@ def _ranked(group: Group, pair: Pair, rank: str) -> str:
 
 
 def _assumed_start(pair: Pair) -> int | None:
-    """Return the last step that the start-up of either's runs may take if they are too short to show it."""
+    """Return the last step that the start-up of either's runs may take if they are too short to
+    show it.
+    """
     runs = (*pair.system.valid_runs, *pair.baseline.valid_runs)
     return min(
         (each for run in runs if (each := run.summary.assumed_start) is not None), default=None
@@ -330,7 +350,9 @@ def _gain(
 
 
 def gain(values: Sequence[float], per: str) -> str:
-    """Return a ratio, or the span of several, as the words between two systems, such as "14% faster per GPU than"."""
+    """Return a ratio, or the span of several, as the words between two systems, such as "14% faster
+    per GPU than".
+    """
     low, high = min(values), max(values)
     if high <= 1 - SAME:
         return f"{span([f'{100 * (1 - value):.{0 if low <= 0.9 else 1}f}' for value in (high, low)])}% slower{per} than"
@@ -344,7 +366,8 @@ def gain(values: Sequence[float], per: str) -> str:
 
 
 def _changes(pair: Pair) -> str:
-    """Return where the speed of two systems changes, if no interval says by how much runs differ."""
+    """Return where the speed of two systems changes, if no interval says by how much runs differ.
+    """
     changes = [
         f"{system.name} {'sped up' if after.mean < before.mean else 'slowed down'} at step {after.first_step}"
         for system in (pair.system, pair.baseline)
@@ -459,7 +482,9 @@ def speedup_text(ratio: Ratio | None) -> str:
 
 
 def _with_bounds(value: float, low: float, high: float) -> tuple[str, str, str]:
-    """Return a ratio and its bounds as text, with as many decimals as it takes to distinguish the bounds."""
+    """Return a ratio and its bounds as text, with as many decimals as it takes to distinguish the
+    bounds.
+    """
     digits = next((digits for digits in (2, 3) if f"{low:.{digits}f}" != f"{high:.{digits}f}"), 4)
     if high - low < 0.02:
         digits = max(digits, 3)
@@ -471,7 +496,8 @@ def _with_bounds(value: float, low: float, high: float) -> tuple[str, str, str]:
 def cost_texts(
     comparison: Comparison, answers: Sequence[Answer], *, is_brief: bool = False
 ) -> list[str]:
-    """Return which system costs least per token in each answer; one sentence if it is the same in several models.
+    """Return which system costs least per token in each answer; one sentence if it is the same in
+    several models.
 
     A brief text has no prices.
     """
@@ -497,7 +523,9 @@ def cost_texts(
 
 
 def _cost_text(comparison: Comparison, group: Group, is_brief: bool) -> str:
-    """Return which leader of a group costs less per token, and which other system costs least; empty if unknown."""
+    """Return which leader of a group costs less per token, and which other system costs least;
+    empty if unknown.
+    """
     if group.leaders is None or group.leaders.is_unsettled:
         return ""
     pairs = {pair.system.name: pair for pair in group.pairs if pair.ratio}

@@ -1,4 +1,6 @@
-"""Time: what a step time is, where the wall time of a run went as its source gives it, and the parts of that."""
+"""Time: what a step time is, where the wall time of a run went as its source gives it, and the
+parts of that.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,19 @@ from tprimat.results.fields import LONGEST_STEP, Count, Section
 EntryKind = Literal["start-up", "training", "evaluation", "checkpoint", "lost", "end", "unknown"]
 
 PARTS = ("start-up", "warm-up", "training", "evaluation", "checkpoint", "lost", "end", "unknown")
-"""Parts of a run's wall time, in the order of reports. Warm-up is the part of training that the warm-up rule finds."""
+"""Parts of a run's wall time, in the order of reports. Warm-up is the part of training that the
+warm-up rule finds.
+"""
 
 Timer = Literal["timer", "sampled", "partial", "stamps"]
 """What the times of records are.
 
     timer: the framework's own timer, over every step
     sampled: its timer too, over one step in several; pauses between them are left out
-    partial: means of blocks of steps, or a timer that leaves out a part of the steps, such as the start of each block
-    stamps: the time between records; evaluations and checkpoints that the source doesn't tell of are included
+    partial: means of blocks of steps, or a timer that leaves out a part of the steps, such as the
+        start of each block
+    stamps: the time between records; evaluations and checkpoints that the source doesn't tell of
+        are included
 """
 
 Clock = Literal[Timer, "blocks"]
@@ -44,7 +50,8 @@ class Timing(Section, frozen=True, kw_only=True):
     over_ranks: Annotated[str | None, "max over ranks, or the timed rank"] = None
 
     def __post_init__(self) -> None:
-        # Earlier results say this of loops that compile before their first step, too; the timer is the same.
+        # Earlier results say this of loops that compile before their first step, too; the timer is
+        # the same.
         covers = self.covers and self.covers.replace(
             ", with compilation;", ", with any compilation in it;"
         )
@@ -82,7 +89,8 @@ class Account:
 
     Attributes:
         parts: seconds by part, in the order of PARTS; only the parts that the source has.
-        before: seconds before the start, outside of the parts: the initialization before MLPerf's run_start.
+        before: seconds before the start, outside of the parts: the initialization before MLPerf's
+            run_start.
         waiting: seconds of training in which the loop waited for data; None if it doesn't show.
         is_whole: whether the source has a clock, so that the parts add up to the wall time.
     """

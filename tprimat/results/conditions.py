@@ -1,4 +1,6 @@
-"""The conditions under which a run was measured: other use of its CPUs, and what its machine reached before."""
+"""The conditions under which a run was measured: other use of its CPUs, and what its machine
+reached before.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ class Disturbance(Section, frozen=True, kw_only=True):
 
 
 class Preflight(Section, frozen=True, kw_only=True):
-    """What `tprimat preflight` measured on this machine before the run; medians over the devices."""
+    """What `tprimat preflight` measured on this machine before the run; medians over the devices.
+    """
 
     timestamp: Annotated[
         str | None, "when it was measured, ISO 8601 with offset; null without a preflight"

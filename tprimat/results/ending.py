@@ -1,4 +1,6 @@
-"""How a run ended. Status says whether all requested steps were recorded; the ending says why no more were."""
+"""How a run ended. Status says whether all requested steps were recorded; the ending says why no
+more were.
+"""
 
 from __future__ import annotations
 

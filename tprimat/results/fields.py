@@ -1,6 +1,7 @@
 """Building blocks of result fields: numbers with bounds, groups of fields.
 
-A field's description, the text in its Annotated[...], is for the JSON Schema and docs/result-file.md.
+A field's description, the text in its Annotated[...], is for the JSON Schema and
+docs/result-file.md.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=F
         }
 
     def over(self: AnySection, other: AnySection) -> AnySection:
-        """Return another group of this kind, overridden field by field by the values that this one states."""
+        """Return another group of this kind, overridden field by field by the values that this one
+        states.
+        """
         stated = {name: value for name, value in self.known().items() if value not in ((), {})}
         return msgspec.structs.replace(other, **stated)

@@ -1,4 +1,6 @@
-"""How a run ended, decided in one place for logs and for recordings, and the status that follows from it."""
+"""How a run ended, decided in one place for logs and for recordings, and the status that follows
+from it.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,17 @@ STATUS: dict[EndingKind, Status] = {
     "cut_off": "incomplete",
     "running": "incomplete",
 }
-"""The status that follows from an ending, unless steps are missing from its source for another reason."""
+"""The status that follows from an ending, unless steps are missing from its source for another
+reason.
+"""
 
 
 class Cause(NamedTuple):
     """What ended a training before its last step, or seems to.
 
     Attributes:
-        kind: failed for an exception, a signal or an exit code; stopped for a limit of the scheduler or a request from
-            outside; None for what is only the last thing that was said.
+        kind: failed for an exception, a signal or an exit code; stopped for a limit of the
+            scheduler or a request from outside; None for what is only the last thing that was said.
         text: in the words of its source.
         line: of the log that states it.
     """
@@ -57,8 +61,8 @@ def ending_of(
 ) -> Ending:
     """Return how a training ended.
 
-    A training that has done its steps is finished, whatever happened afterwards: a process group that fails to shut
-    down at step 120 of 120 has cost nothing.
+    A training that has done its steps is finished, whatever happened afterwards: a process group
+    that fails to shut down at step 120 of 120 has cost nothing.
 
     Args:
         done: its last step, counted from 1.

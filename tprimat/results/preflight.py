@@ -1,4 +1,6 @@
-"""The preflight file: what the devices of a machine sustained before a benchmark, and what may slow it."""
+"""The preflight file: what the devices of a machine sustained before a benchmark, and what may slow
+it.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,15 @@ from tprimat.units import round_figure
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """The rates of one operation that a device repeats for some time; TFLOP/s of products, GB/s of data.
+    """The rates of one operation that a device repeats for some time; TFLOP/s of products, GB/s of
+    data.
 
     Attributes:
         median, mean, best: over windows of equal work.
-        error: standard error of the median, relative to it: 1.25 robust standard deviations of the windows / √windows.
-        drop: by how much the last quarter of the time was below the first, relative; heat lowers clocks.
+        error: standard error of the median, relative to it: 1.25 robust standard deviations of the
+            windows / √windows.
+        drop: by how much the last quarter of the time was below the first, relative; heat lowers
+            clocks.
         shape: of the product, as m×n×k.
     """
 
@@ -91,7 +96,9 @@ class AllReduce(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Disk(msgspec.Struct, frozen=True, kw_only=True):
-    """Rates of writing a file to the output directory, with fsync, and reading it, not from the page cache; GB/s."""
+    """Rates of writing a file to the output directory, with fsync, and reading it, not from the
+    page cache; GB/s.
+    """
 
     bytes: Natural
     write_gb_per_s: NonNegative | None = None
@@ -143,7 +150,9 @@ class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def operations(self) -> list[str]:
-        """The operations that at least one device has a rate for, in the order in which they were measured."""
+        """The operations that at least one device has a rate for, in the order in which they were
+        measured.
+        """
         return list(dict.fromkeys(name for device in self.devices for name in device.rates))
 
     def typical(
@@ -154,7 +163,8 @@ class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):
         return statistics.median(known) if known else None
 
     def label(self, device: DevicePreflight) -> str:
-        """Return a device's name among the others: its number, and its host if there are several."""
+        """Return a device's name among the others: its number, and its host if there are several.
+        """
         is_cpu = self.platform == "cpu"
         number = f"rank {device.rank}" if is_cpu else f"GPU {device.local_rank}"
         return (

@@ -119,7 +119,8 @@ def runs_of(file: ResultFile) -> tuple[Run, ...]:
 
 
 def stored_notes(run: Run) -> JsonObject:
-    """Return the fields `warnings` and `notes` of a run as a file has them: every sentence, and every note.
+    """Return the fields `warnings` and `notes` of a run as a file has them: every sentence, and
+    every note.
 
     A warning that has no code yet is a note too, so that a reader of the file needs `notes` alone.
     """
@@ -137,7 +138,9 @@ def _without_stored_texts(run: Run) -> Run:
 
 
 def _shared(value: Any) -> Any:
-    """Return one object for equal values: thousands of loaded runs share their machine and count their steps alike."""
+    """Return one object for equal values: thousands of loaded runs share their machine and count
+    their steps alike.
+    """
     is_series = isinstance(value, tuple) and 0 < len(value) <= LONGEST_SHARED
     if isinstance(value, msgspec.Struct) or (
         is_series and not isinstance(value[-1], (float, msgspec.Struct))
@@ -174,12 +177,15 @@ _redacted = functools.lru_cache(1 << 12)(redacted)
 
 
 def without_secrets(value: Kind) -> Kind:
-    """Return a run, or any value in one, without what looks like a secret; the same object if nothing does."""
+    """Return a run, or any value in one, without what looks like a secret; the same object if
+    nothing does.
+    """
     return _changed(value, lambda _: _redacted)
 
 
 def readable(value: Kind) -> Kind:
-    """Return a run, or any value in one, with question marks for bytes that are no UTF-8; the same object without such.
+    """Return a run, or any value in one, with question marks for bytes that are no UTF-8; the same
+    object without such.
 
     Arguments, paths and variables may have them, such as a name in Latin-1. JSON can't.
     """
@@ -199,7 +205,8 @@ _STATED = (
 
 
 def without_names(value: Kind, names: Names) -> Kind:
-    """Return a run, or any value in one, with pseudonyms and without directories; the same object if it has no names.
+    """Return a run, or any value in one, with pseudonyms and without directories; the same object
+    if it has no names.
 
     What was trained, on what and how stays as it is.
     """
@@ -222,7 +229,9 @@ _NUMBERS = (int, float)
 
 
 def _changed(value: Kind, change: Callable[[str], Change | None], field: str = "") -> Kind:
-    """Return a value in a run whose texts were changed, each by the change of its field, if there is one."""
+    """Return a value in a run whose texts were changed, each by the change of its field, if there
+    is one.
+    """
     new: Any = value
     to = change(field)
     if to is None or value is None:
@@ -289,8 +298,9 @@ _ENTRY = frozenset(Entry.__struct_fields__)
 
 
 def _dump(value: Any, depth: int) -> str:
-    """Return JSON with two-space indents in which a list of plain values stays on one line: a series of
-    500 steps is then one line, and a diff of two results shows which series changed. So does an entry of the timeline.
+    """Return JSON with two-space indents in which a list of plain values stays on one line: a
+    series of 500 steps is then one line, and a diff of two results shows which series changed. So
+    does an entry of the timeline.
     """
     inner, outer = "  " * (depth + 1), "  " * depth
     if isinstance(value, dict) and value and value.keys() != _ENTRY:

@@ -53,10 +53,14 @@ VENDORS: dict[Platform, str] = {"nvd": "NVIDIA", "amd": "AMD"}
 
 MODEL_FROM_DIRECTORY = "model from the name of the log's directory"
 FROM_NAMES = "inferred from the names of the platform and of the log's files"
-"""How warnings begin if the model or the GPUs come from names of directories or files, not from the log."""
+"""How warnings begin if the model or the GPUs come from names of directories or files, not from the
+log.
+"""
 
 FROM_DESCRIPTION = "system description"
-"""How precision_detail begins where the log doesn't state the precision and MLPerf's system description does."""
+"""How precision_detail begins where the log doesn't state the precision and MLPerf's system
+description does.
+"""
 
 
 StatedValues = dict[str, bool | int | str]
@@ -136,7 +140,9 @@ class Environment(Section, frozen=True, kw_only=True):
 
     @property
     def lacks_bf16(self) -> bool:
-        """Whether the CPU is known to have no instructions for bf16, which it then computes in software."""
+        """Whether the CPU is known to have no instructions for bf16, which it then computes in
+        software.
+        """
         return self.cpu_instructions is not None and not BF16_INSTRUCTIONS.intersection(
             self.cpu_instructions
         )
@@ -285,7 +291,9 @@ class Data(Section, frozen=True, kw_only=True):
 
 
 class MemoryMetrics(Section, frozen=True, kw_only=True):
-    """Measured memory only; allocated, reserved and device memory are never compared with each other."""
+    """Measured memory only; allocated, reserved and device memory are never compared with each
+    other.
+    """
 
     avg_memory_allocated_gb: Annotated[
         NonNegative | None, "mean at step ends, by torch's allocator"
@@ -484,7 +492,9 @@ class RunRecord(_Series, frozen=True, kw_only=True):
 
 
 class Run(RunRecord, frozen=True, kw_only=True):
-    """One training. Raises ValueError if series differ in length, steps don't rise, or a number is not finite."""
+    """One training. Raises ValueError if series differ in length, steps don't rise, or a number is
+    not finite.
+    """
 
     platform: Annotated[Platform | None, "nvd, amd or cpu"] = None
     framework: Annotated[str | None, "nemo, primus, lightning, megatron, …"] = None
@@ -520,7 +530,9 @@ class Run(RunRecord, frozen=True, kw_only=True):
         return next((words(note) for note in self.notes if note.code == code), None)
 
     def account(self) -> Account | None:
-        """Return where the wall time went; None if neither the timeline nor the records have a time."""
+        """Return where the wall time went; None if neither the timeline nor the records have a
+        time.
+        """
         return self.accountant() if self.accountant is not None else None
 
     @property
@@ -539,11 +551,15 @@ RECORD_FIELDS = RunRecord.__struct_fields__
 SETUP_FIELDS = tuple(name for name in Run.__struct_fields__ if name not in RECORD_FIELDS)
 
 RUN_VALUES = ("max_steps", "seed")
-"""Fields of training_config in which repetitions may differ: 60 or 100 steps, and seeds, are of one speed."""
+"""Fields of training_config in which repetitions may differ: 60 or 100 steps, and seeds, are of one
+speed.
+"""
 
 
 def setup_key(run: Run) -> bytes:
-    """Return what two runs must share to be in one file: the setup and the software's versions, but for RUN_VALUES."""
+    """Return what two runs must share to be in one file: the setup and the software's versions, but
+    for RUN_VALUES.
+    """
     setup = {name: getattr(run, name) for name in SETUP_FIELDS}
     setup["training_config"] = msgspec.structs.replace(
         run.training_config, **dict.fromkeys(RUN_VALUES)
@@ -554,7 +570,9 @@ def setup_key(run: Run) -> bytes:
 
 
 def finite(values: Iterable[float | None]) -> tuple[float | None, ...]:
-    """Return a series with None for values that are not finite or beyond LARGEST_VALUE; the caller warns of them."""
+    """Return a series with None for values that are not finite or beyond LARGEST_VALUE; the caller
+    warns of them.
+    """
     return tuple(
         value if value is not None and abs(value) <= LARGEST_VALUE else None for value in values
     )

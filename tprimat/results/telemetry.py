@@ -11,11 +11,15 @@ LONGEST_SERIES = 512
 """Entries of a series on the step axis; a longer training has more steps in each."""
 
 VALID_ENERGY = ("measured", "counter-wrapped", "partly-sampled", "unverified", "from-power")
-"""Values of `energy_code` with which there is an energy, the surest first; docs/telemetry.md explains all."""
+"""Values of `energy_code` with which there is an energy, the surest first; docs/telemetry.md
+explains all.
+"""
 
 
 class TelemetryIssue(Section, frozen=True, kw_only=True):
-    """An event on the machine that may explain a step time or reduce the validity of the measurement."""
+    """An event on the machine that may explain a step time or reduce the validity of the
+    measurement.
+    """
 
     code: Annotated[str, "kind of event, such as power-cap; docs/telemetry.md lists them"]
     text: Annotated[str, "the event in words, without its steps"]
@@ -46,7 +50,9 @@ class TelemetryIssue(Section, frozen=True, kw_only=True):
 
 
 class Telemetry(Section, frozen=True, kw_only=True):
-    """Readings of devices and CPU during a training, from drivers and the system; no step waits for them."""
+    """Readings of devices and CPU during a training, from drivers and the system; no step waits for
+    them.
+    """
 
     interval_seconds: Annotated[Positive | None, "time between two readings, mean, s"] = None
     samples: Annotated[Natural | None, "readings from the first to the last step"] = None

@@ -15,21 +15,28 @@ COMPUTATION = (
     "matrix_multiplication", "attention", "convolution", "normalisation", "softmax", "elementwise", "loss", "embedding",
     "optimizer", "quantisation", "reduction", "routing", "other",
 )  # fmt: skip
-"""Categories of computation. `quantisation` includes casts, `elementwise` copies that a kernel makes, `routing` is that
-of mixture-of-experts models, `other` is what no rule recognizes."""
+"""Categories of computation. `quantisation` includes casts, `elementwise` copies that a kernel
+makes, `routing` is that of mixture-of-experts models, `other` is what no rule recognizes.
+"""
 
 KINDS = (("convolution",), ("routing",), ("matrix_multiplication",), ("attention", "softmax"))
-"""Parts that belong to a model, however it is implemented; attention may be products with a softmax."""
+"""Parts that belong to a model, however it is implemented; attention may be products with a
+softmax.
+"""
 
 COPIES = "copies"
-"""The part of what the copy engines do: copies between host and device or within a device, and buffer clears."""
+"""The part of what the copy engines do: copies between host and device or within a device, and
+buffer clears.
+"""
 
 COMMUNICATION = "communication_"
 """How the part of a collective begins; its kind follows, such as all_reduce."""
 
 IDLE = ("idle_host_launch", "idle_data", "idle_synchronisation", "idle_other")
-"""Causes of idle time: the host had not launched the next work yet; it was loading or preparing data; it was waiting
-for the GPU; anything else, such as the gaps between kernels that were already queued."""
+"""Causes of idle time: the host had not launched the next work yet; it was loading or preparing
+data; it was waiting for the GPU; anything else, such as the gaps between kernels that were already
+queued.
+"""
 
 Phase = Literal["forward", "backward", "optimizer"]
 

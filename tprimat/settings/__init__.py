@@ -1,8 +1,9 @@
 """What a training can choose, or in what two runs can differ: a row each.
 
-Imports nothing of ours, so that options, launchers, readers and checks can all use the rows. What a row can't hold,
-such as a value made of several fields, is named in the row and bound where it is computed: see checks/settings.py.
-What a framework does with a setting that was left open is decided by its Resolver.
+Imports nothing of ours, so that options, launchers, readers and checks can all use the rows. What a
+row can't hold, such as a value made of several fields, is named in the row and bound where it is
+computed: see checks/settings.py. What a framework does with a setting that was left open is decided
+by its Resolver.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import operator
 from typing import Any, Literal, NamedTuple
 
 Role = Literal["forbids", "explains", "differs", "harmless"]
-"""What a difference means: "forbids": other work per token, so that speeds don't compare; "explains": it can explain
-the result, so the reader is warned with both values; "differs": another configuration, which is listed; "harmless": it
-costs no time, or is what is compared, and is listed for information."""
+"""What a difference means: "forbids": other work per token, so that speeds don't compare;
+"explains": it can explain the result, so the reader is warned with both values; "differs": another
+configuration, which is listed; "harmless": it costs no time, or is what is compared, and is listed
+for information.
+"""
 
 Within = Literal["any", "device", "framework"]
 Kind = Literal["count", "number", "seed", "word", "name", "file"]
@@ -37,15 +40,16 @@ _DICTIONARIES = ("framework_config.", "energy_metrics.", "environment.versions."
 
 
 class Setting(NamedTuple):
-    """A setting of a training, or of the machine that it ran on. No dataclass: every --help imports this.
+    """A setting of a training, or of the machine that it ran on. No dataclass: every --help imports
+    this.
 
-    Several fields or names stand in one text, with blanks between them; the first name is the one that is launched,
-    the others are older or other spellings in logs.
+    Several fields or names stand in one text, with blanks between them; the first name is the one
+    that is launched, the others are older or other spellings in logs.
 
     Attributes:
         title: what a table shows.
-        field: where it lives in a Run: timing.clock. Several fields make one text; a name that ends in * stands
-            for all that begin so.
+        field: where it lives in a Run: timing.clock. Several fields make one text; a name that ends
+            in * stands for all that begin so.
         called: its key, if that isn't the last word of the first field.
         part: title of the row that shows this one; "" if it has a line of its own.
         label: how that row shows it, with {} for the value; "" if it doesn't.
@@ -54,13 +58,14 @@ class Setting(NamedTuple):
         unit: of the field, in words.
         null: what an unknown value means; "" if it means just that.
         role: what a difference means.
-        within: two runs for which a difference can explain anything: any two, or only those on one device or of one
-            framework. Between others it is listed.
-        configured: whether it is a part of a training's configuration. Machine and software, which are what is
-            compared, and what follows from other settings are not.
+        within: two runs for which a difference can explain anything: any two, or only those on one
+            device or of one framework. Between others it is listed.
+        configured: whether it is a part of a training's configuration. Machine and software, which
+            are what is compared, and what follows from other settings are not.
         essential: without it nobody knows whether two systems did the same work or timed the same
             thing, so it is listed even if none states it.
-        identity: whether another value makes another system, as new software and what is tuned don't.
+        identity: whether another value makes another system, as new software and what is tuned
+            don't.
         named: whether a system may be called by it.
         phrase: how it is then called, with {} for the value; "" for title and value.
         optional: whether it is left out if neither states it, since few frameworks do.
@@ -71,11 +76,13 @@ class Setting(NamedTuple):
         least: the least whole number that the option takes.
         requested: the field of a Request, if that isn't the key.
         matched: whether --match takes it over.
-        tuned: its part of a candidate's name in a search by --tune, with {} for the value; "" if none varies it.
+        tuned: its part of a candidate's name in a search by --tune, with {} for the value; "" if
+            none varies it.
         kind: of its value in a log: a count from 1, a number, a seed from 0, a word or a name.
         megatron, torchtitan: its argument, which a launch takes and a log prints.
         megatron_log: an argument that only a log prints.
-        nemo, megatron_bridge, automodel: fields of its recipe, by their paths; all of them are launched.
+        nemo, megatron_bridge, automodel: fields of its recipe, by their paths; all of them are
+            launched.
         scripts: options of training scripts, of transformers' Trainer and others.
         hparams: entries of Lightning's hparams.yaml.
         transformers: its entry in a model's configuration.
@@ -160,6 +167,8 @@ def value_of(run: Any, field: str) -> Any:
 
 @functools.cache
 def _path(field: str) -> tuple[Any, str | None]:
-    """Return what gets a field, and None; or what gets the dictionary that it is a key of, and the key."""
+    """Return what gets a field, and None; or what gets the dictionary that it is a key of, and the
+    key.
+    """
     part = next((each for each in _DICTIONARIES if field.startswith(each)), "")
     return operator.attrgetter(part[:-1] or field), field.removeprefix(part) if part else None

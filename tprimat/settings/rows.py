@@ -222,7 +222,8 @@ SETTINGS = (
 # fmt: on
 """In display order. GPU and label come from the system name.
 
-Every other key of framework_config is a setting of its own, whose title is the key: see checks.settings.rows_of.
+Every other key of framework_config is a setting of its own, whose title is the key: see
+checks.settings.rows_of.
 """
 
 RECIPES = ("nemo", "megatron_bridge", "automodel")
@@ -235,7 +236,9 @@ IDENTITY = tuple(setting for setting in SETTINGS if setting.identity)
 """Those that two measurements of one system agree in, with its GPU and its label."""
 
 NOT_CONFIGURED = frozenset(setting.title for setting in LEDGER if not setting.configured)
-"""Titles of machine and software, which are what is compared, and of what follows from other settings."""
+"""Titles of machine and software, which are what is compared, and of what follows from other
+settings.
+"""
 
 HARMLESS = {
     "model_config.source": "says where the shape is from",
@@ -294,7 +297,8 @@ def by_key(key: str) -> Setting:
 
 
 def launched(column: Column, run: Any, *, but: Collection[str] = ()) -> dict[str, Any]:
-    """Return the arguments by which a framework trains what a Run describes: its known values by their names.
+    """Return the arguments by which a framework trains what a Run describes: its known values by
+    their names.
 
     `but` are keys of settings that the framework has, but under other values than those of a Run.
     """
@@ -303,7 +307,8 @@ def launched(column: Column, run: Any, *, but: Collection[str] = ()) -> dict[str
         known = getattr(row, column).split()
         value = row.of(run) if known else None
         if value is not None:
-            # A recipe has the value in all of its fields; of an option's names the others are of other releases.
+            # A recipe has the value in all of its fields; of an option's names the others are of
+            # other releases.
             found |= dict.fromkeys(known if column in RECIPES else known[:1], value)
     return found
 

@@ -132,7 +132,9 @@ def state(job_id: str) -> JobState | None:
 
 
 def queue_position(job_id: str) -> tuple[int, int] | None:
-    """Return a waiting job's place in the queue of its partition, from 1, and how many wait there; None: unknown."""
+    """Return a waiting job's place in the queue of its partition, from 1, and how many wait there;
+    None: unknown.
+    """
     status, out, _ = _run("squeue", "-h", "-j", job_id, "-o", "%P")
     if status or not out.strip():
         return None
@@ -145,7 +147,9 @@ def queue_position(job_id: str) -> tuple[int, int] | None:
 
 
 def gpus_of_a_node(partition: str | None) -> int | None:
-    """Return the GPUs of a partition's nodes, the fewest of them; 0 for none, None if Slurm can't be asked."""
+    """Return the GPUs of a partition's nodes, the fewest of them; 0 for none, None if Slurm can't
+    be asked.
+    """
     where = ("-p", partition) if partition else ()
     try:
         status, out, _ = _run("sinfo", "-h", "-o", "%P %G", *where)
@@ -162,7 +166,8 @@ def gpus_of_a_node(partition: str | None) -> int | None:
 
 
 def _of_scontrol(text: str) -> JobState:
-    # The last job of the answer is the one that was asked for; an array's tasks come each on its line.
+    # The last job of the answer is the one that was asked for; an array's tasks come each on its
+    # line.
     values = dict(
         re.findall(r"(?:^|\s)([A-Za-z]+)=(\S*)", text.splitlines()[-1] if text.strip() else "")
     )

@@ -1,4 +1,6 @@
-"""What has become of a job, from the queue to its end, and then a result of every training that it began."""
+"""What has become of a job, from the queue to its end, and then a result of every training that it
+began.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def until_the_end(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> ExitStatus:
-    """Print the course of a job until it is over, and collect its results; Ctrl-C leaves the job alone."""
+    """Print the course of a job until it is over, and collect its results; Ctrl-C leaves the job
+    alone.
+    """
     shown: list[str] = []
     last_s = float("-inf")
     try:
@@ -113,7 +117,8 @@ def course(job: Job, state: JobState) -> list[str]:
 
 
 def ending(job: Job, state: JobState | None) -> str:
-    """Return how a job ended: as Slurm says, or, if it has forgotten the job, as its script noted."""
+    """Return how a job ended: as Slurm says, or, if it has forgotten the job, as its script noted.
+    """
     if state is not None:
         return state.ending
     notes = [note for note in job.notes() if note[0] == job.job_id]
@@ -176,7 +181,9 @@ def _collect_ended(job: Job, ended: Ending, how: str, *, succeeded: bool) -> Exi
 
 
 def _result_of(job: Job, training: Training, ended: Ending) -> StoredRun | None:
-    """Return the result of a training that left none: of its log, or of nothing but what it was to be."""
+    """Return the result of a training that left none: of its log, or of nothing but what it was to
+    be.
+    """
     request, log = _request(training), Path(training.log)
     known = {
         "session": job.session,

@@ -1,4 +1,6 @@
-"""The directory of a job, below the output directory: its script, its log, what it has begun, and which job it is."""
+"""The directory of a job, below the output directory: its script, its log, what it has begun, and
+which job it is.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,9 @@ def make_folder(output_dir: Path) -> Path:
 
 
 def find(name: str, output_dir: Path) -> Job:
-    """Return a job by its id, or by its directory. Raises UsageError if there is none, or several have that id."""
+    """Return a job by its id, or by its directory. Raises UsageError if there is none, or several
+    have that id.
+    """
     if not name.isdecimal():
         return _read(Path(name))
     jobs = []

@@ -13,7 +13,9 @@ from tprimat.measure.attempt import JOB
 from tprimat.slurm.settings import SlurmJob
 
 NAME, LOG, STATE = "job.sh", "job.log", "state"
-"""Files of a job's directory: its script, what it prints, and what the script itself notes of its course."""
+"""Files of a job's directory: its script, what it prints, and what the script itself notes of its
+course.
+"""
 
 _BODY = """\
 
@@ -94,7 +96,9 @@ def text(
 
 
 def is_for_apptainer(image: str) -> bool:
-    """Return whether apptainer is to run an image: a file, or an address with a scheme, as only it takes them."""
+    """Return whether apptainer is to run an image: a file, or an address with a scheme, as only it
+    takes them.
+    """
     return (
         image.endswith(".sif")
         or re.match(r"(docker|oras|library|(docker|oci)-archive|oci)://", image) is not None

@@ -63,7 +63,9 @@ def given(options: argparse.Namespace) -> str | None:
 
 
 def read(path: Path) -> dict[str, str]:
-    """Return the values of a file. Raises UsageError for one that can't be read, or a name that isn't known."""
+    """Return the values of a file. Raises UsageError for one that can't be read, or a name that
+    isn't known.
+    """
     try:
         text = files.read_plain(path).decode()
     except (OSError, UnicodeDecodeError) as error:

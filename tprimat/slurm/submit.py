@@ -1,4 +1,6 @@
-"""Submit a benchmark as a job, or show its script. What trains is decided on the nodes, and needn't be here."""
+"""Submit a benchmark as a job, or show its script. What trains is decided on the nodes, and needn't
+be here.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ from tprimat.text import runnable
 def submit(options: argparse.Namespace) -> int:
     """Submit a job for each number of nodes and GPUs, or show the scripts; the exit status.
 
-    All other configurations of a sweep share the job's nodes and are interleaved there. Raises UsageError if
-    something is wrong, or Slurm refuses.
+    All other configurations of a sweep share the job's nodes and are interleaved there. Raises
+    UsageError if something is wrong, or Slurm refuses.
     """
     points = list(sweep.points(options))
     is_several = any((point.num_nodes or 1) > 1 for point in points)
@@ -46,7 +48,9 @@ def submit(options: argparse.Namespace) -> int:
 
 
 def _job(options: argparse.Namespace) -> tuple[SlurmJob, int | None]:
-    """Return where a job runs, and the GPUs of each node. Raises UsageError where something is wrong."""
+    """Return where a job runs, and the GPUs of each node. Raises UsageError where something is
+    wrong.
+    """
     for name in (
         (frameworks.several(options.framework) or (options.framework,)) if options.framework else ()
     ):
@@ -108,7 +112,8 @@ def _submit(options: argparse.Namespace, job: SlurmJob, on_each: int | None) -> 
 
 
 def _gpus_per_node(options: argparse.Namespace, partition: str | None, nodes: int) -> int | None:
-    """Return the GPUs to ask for on each node; None for all that an exclusive node has, or if it has none.
+    """Return the GPUs to ask for on each node; None for all that an exclusive node has, or if it
+    has none.
 
     Raises UsageError if those of all nodes can't be shared out evenly.
     """

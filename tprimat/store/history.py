@@ -1,4 +1,6 @@
-"""Directories of results: replaced ones in history/, leftovers of killed writers, and all files but these."""
+"""Directories of results: replaced ones in history/, leftovers of killed writers, and all files but
+these.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ UNFINISHED = ".result.part"
 
 
 def files_below(folder: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
-    """Yield the files in a directory and below, by name; hidden ones, history/ and autotune/ are skipped.
+    """Yield the files in a directory and below, by name; hidden ones, history/ and autotune/ are
+    skipped.
 
     A link to a directory is followed once, unless it leads to one of its parents.
     """
@@ -37,7 +40,8 @@ def files_below(folder: Path, on_error: Callable[[OSError], None]) -> Iterator[P
 
     left = [folder]
     while left:
-        # One directory at a time: before Python 3.12 os.walk() calls itself for each one that lies in another.
+        # One directory at a time: before Python 3.12 os.walk() calls itself for each one that lies
+        # in another.
         for parent, folders, names in itertools.islice(os.walk(left.pop(), onerror=on_error), 1):
             shown = sorted(
                 name
@@ -49,7 +53,9 @@ def files_below(folder: Path, on_error: Callable[[OSError], None]) -> Iterator[P
 
 
 def keep_in_history(path: Path) -> Path:
-    """Link a result under a second name in history/, so that it may be replaced under its own. Return that name."""
+    """Link a result under a second name in history/, so that it may be replaced under its own.
+    Return that name.
+    """
     stem = f"{path.stem}_{datetime.datetime.fromtimestamp(path.stat().st_mtime):%Y%m%d_%H%M%S}"
     target = path.parent / HISTORY / f"{stem}.json"
     target.parent.mkdir(exist_ok=True)
@@ -78,13 +84,17 @@ def clear_unfinished(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what killed writers have left behind. Takes the lock of the directory, which a writer holds, as given."""
+    """Remove what killed writers have left behind. Takes the lock of the directory, which a writer
+    holds, as given.
+    """
     for left in (*unfinished(folder), *unfinished(folder / HISTORY)):
         left.unlink(missing_ok=True)
 
 
 def unfinished(folder: Path) -> list[Path]:
-    """Return what killed writers have left in a directory; nothing of one that is a link in a directory of results."""
+    """Return what killed writers have left in a directory; nothing of one that is a link in a
+    directory of results.
+    """
     if folder.name == HISTORY and folder.is_symlink():
         return []
     return [

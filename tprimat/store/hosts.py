@@ -1,7 +1,8 @@
-"""Pseudonyms of the machines whose results a directory has: node-1, node-2, … in the order in which they came.
+"""Pseudonyms of the machines whose results a directory has: node-1, node-2, … in the order in which
+they came.
 
-A file beside the results says which machine has which number: a salt, and a hash with it of each machine's name. It
-has no name, and no bundle has it.
+A file beside the results says which machine has which number: a salt, and a hash with it of each
+machine's name. It has no name, and no bundle has it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ FILE = ".tprimat.hosts"
 
 
 class Hosts:
-    """The pseudonyms of machines in a directory: new ones are kept if its lock is held, else they last a process."""
+    """The pseudonyms of machines in a directory: new ones are kept if its lock is held, else they
+    last a process.
+    """
 
     def __init__(self, folder: Path, *, is_locked: bool = False) -> None:
         self._folder, self._is_locked = folder, is_locked
@@ -70,8 +73,9 @@ class Hosts:
                     files.read_plain(self._folder / FILE), type=tuple[str, list[str]]
                 )
         if self._found is None:
-            # Machines of results that lost their file, or came without it, keep their numbers. A directory has results
-            # of some thousand machines at most; a foreign result may say node-999999999, which would be a list of 8 GB.
+            # Machines of results that lost their file, or came without it, keep their numbers. A
+            # directory has results of some thousand machines at most; a foreign result may say
+            # node-999999999, which would be a list of 8 GB.
             numbers = [0]
             for path in self._folder.glob("*.json"):
                 with contextlib.suppress(OSError):
@@ -85,7 +89,9 @@ class Hosts:
 
 @functools.cache
 def of_process(folder: Path) -> Hosts:
-    """Return the pseudonyms in a directory that nothing is written to; results moved to history/ are of the same."""
+    """Return the pseudonyms in a directory that nothing is written to; results moved to history/
+    are of the same.
+    """
     return Hosts(folder.parent if folder.name == HISTORY else folder)
 
 
@@ -95,7 +101,9 @@ def _words(field: bytes) -> list[str]:
 
 
 def names(number: Callable[[str], str], runs: Iterable[Run] = ()) -> Names:
-    """Return the pseudonyms for names in these runs and in texts about them, by the numbers of their machines."""
+    """Return the pseudonyms for names in these runs and in texts about them, by the numbers of
+    their machines.
+    """
     words = {
         word
         for run in runs
@@ -110,7 +118,9 @@ def names(number: Callable[[str], str], runs: Iterable[Run] = ()) -> Names:
 
 
 def hidden(value: Kind, known: Hosts, *, are_results: bool = False) -> Kind:
-    """Return a run, or what is to be said of one, with pseudonyms, unless names stay; results may have some."""
+    """Return a run, or what is to be said of one, with pseudonyms, unless names stay; results may
+    have some.
+    """
     number = known.number_unless_given if are_results else known.number
     return (
         value

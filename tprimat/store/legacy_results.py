@@ -1,4 +1,5 @@
-"""Result files without `schema_version`: those of an earlier tool, read with a warning for every doubt.
+"""Result files without `schema_version`: those of an earlier tool, read with a warning for every
+doubt.
 
 Three forms are known, each one JSON object that holds the times of the steps:
 
@@ -40,15 +41,18 @@ from tprimat.text import plain
 from tprimat.units import gib_to_gb, round_figure
 
 TOLERANCE = 0.001
-"""How far a printed value may lie from the one that the steps give; the printed ones are rounded."""
+"""How far a printed value may lie from the one that the steps give; the printed ones are rounded.
+"""
 
 LONGEST_TEXT = 200
 
 
 def decode(content: bytes, name: str) -> tuple[Run, ...]:
-    """Return the one run of a file of an earlier tool; its name stands for what the file itself doesn't state.
+    """Return the one run of a file of an earlier tool; its name stands for what the file itself
+    doesn't state.
 
-    Raises msgspec.DecodeError for what is not JSON, and ValidationError, which names the field, for what is no result.
+    Raises msgspec.DecodeError for what is not JSON, and ValidationError, which names the field, for
+    what is no result.
     """
     parsed = schema.parse(content)
     if not isinstance(parsed, dict) or not (
@@ -76,7 +80,9 @@ class _LegacyFile:
         self.printed = self._printed_values()
 
     def run(self) -> Run:
-        """Return the run, with all warnings. Raises msgspec.ValidationError for values that can't be."""
+        """Return the run, with all warnings. Raises msgspec.ValidationError for values that can't
+        be.
+        """
         stated = self.stated
         if (
             stated.step_times
@@ -371,7 +377,9 @@ class _LegacyFile:
             self._warn(f"unused fields of the file: {names}")
 
     def _known_of(self, group: str, kind: type[msgspec.Struct], **derived: Any) -> JsonObject:
-        """Return the fields that a kind of group has, as the file states them or as they were derived."""
+        """Return the fields that a kind of group has, as the file states them or as they were
+        derived.
+        """
         stated = {**msgspec.structs.asdict(getattr(self.stated, group)), **derived}
         return {
             name: self._known(f"{group}.{name}", value)
@@ -380,7 +388,9 @@ class _LegacyFile:
         }
 
     def _known(self, name: str, value: Any) -> Any:
-        """Return a text, a count or an amount; None, with its name among the missing fields, if it can't be one."""
+        """Return a text, a count or an amount; None, with its name among the missing fields, if it
+        can't be one.
+        """
         if isinstance(value, str):
             value = plain(value, LONGEST_TEXT)
             if value.lower() in schema.UNKNOWN_WORDS:

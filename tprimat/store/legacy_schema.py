@@ -1,4 +1,6 @@
-"""The files of an earlier tool: fields, vocabulary and file names. legacy_results.py makes a Run of it."""
+"""The files of an earlier tool: fields, vocabulary and file names. legacy_results.py makes a Run of
+it.
+"""
 
 from __future__ import annotations
 
@@ -53,11 +55,14 @@ LOG_TIMING = Timing(
 _Integer = Annotated[int, msgspec.Meta(ge=-LARGEST_COUNT, le=LARGEST_COUNT)]
 
 _TEXTS = ("name", "stack", "version", "precision", "strategy")
-"""Ends of the names of fields that are texts; amounts end in _gb, and all others are whole numbers."""
+"""Ends of the names of fields that are texts; amounts end in _gb, and all others are whole numbers.
+"""
 
 
 def _group(name: str, fields: str) -> tuple[str, Any, Any]:
-    """Return a field that is a group of others, None if a form lacks one; one of a wrong type is an error."""
+    """Return a field that is a group of others, None if a form lacks one; one of a wrong type is an
+    error.
+    """
     kinds = {
         each: str if each.endswith(_TEXTS) else float if each.endswith("_gb") else _Integer
         for each in fields.split()
@@ -94,7 +99,8 @@ Result: Any = msgspec.defstruct(
             "strategy_name tensor_model_parallel_size pipeline_model_parallel_size context_parallel_size "
             "expert_model_parallel_size data_parallel_size gradient_accumulation_steps",
         ),
-        # On NVIDIA read from torch at the ends of steps; on AMD what a Primus log prints for the whole device.
+        # On NVIDIA read from torch at the ends of steps; on AMD what a Primus log prints for the
+        # whole device.
         _group(
             "memory_metrics",
             "avg_memory_allocated_gb peak_memory_allocated_gb avg_memory_reserved_gb peak_memory_reserved_gb",
@@ -136,7 +142,8 @@ def from_name(name: str) -> Named:
         platform, model = match.groups()
         if _TIME_OF_WRITING.fullmatch(model):
             return Named(PLATFORMS[platform])
-        # Names with a model are of the time when NVIDIA was measured through NeMo and AMD through Primus.
+        # Names with a model are of the time when NVIDIA was measured through NeMo and AMD through
+        # Primus.
         return Named(
             PLATFORMS[platform], {"cuda": "nemo", "rocm": "primus"}.get(platform), model_name(model)
         )

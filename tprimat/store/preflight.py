@@ -1,4 +1,6 @@
-"""Preflight files in a directory of results: one for each machine, replaced by the next preflight there."""
+"""Preflight files in a directory of results: one for each machine, replaced by the next preflight
+there.
+"""
 
 from __future__ import annotations
 
@@ -44,10 +46,12 @@ def read(path: Path) -> PreflightFile | None:
 
 
 def latest(folder: Path, host: str | None, ids: Sequence[str], processes: int) -> Preflight:
-    """Return what the result of a training keeps of the preflight of its machine; nothing if there is none.
+    """Return what the result of a training keeps of the preflight of its machine; nothing if there
+    is none.
 
-    The ids are those of the GPUs that train there (Device.id), each empty if unknown; none on a CPU. There,
-    processes share the cores, so a preflight counts only with the same number of processes.
+    The ids are those of the GPUs that train there (Device.id), each empty if unknown; none on a
+    CPU. There, processes share the cores, so a preflight counts only with the same number of
+    processes.
     """
     # Of an earlier version, or with --include-host, under its own name.
     names = [] if host is None else [hosts.Hosts(folder).known(host) or host, host]

@@ -54,20 +54,29 @@ LARGEST_FILE = 1 << 30
 """Bytes; 10⁶ steps take some 0.1 GB. A larger file is no result."""
 
 MOST_OBJECTS, MOST_VALUES = 300_000, 20_000_000
-"""A run has some 35 objects; an empty one of 3 bytes takes 600 in memory. 10⁶ steps have some 5 million values."""
+"""A run has some 35 objects; an empty one of 3 bytes takes 600 in memory. 10⁶ steps have some 5
+million values.
+"""
 
 LONGEST_BASE = 150
-"""Characters of a usual name that are kept if something is added, so that file systems take the whole."""
+"""Characters of a usual name that are kept if something is added, so that file systems take the
+whole.
+"""
 
 SIGNS, SIGNED_WITHIN = (b'"schema_version"', b'"performance_metrics"'), 8000
-"""Texts of which a result has one in its first bytes: by them a result that can't be loaded is still recognized."""
+"""Texts of which a result has one in its first bytes: by them a result that can't be loaded is
+still recognized.
+"""
 
 SURELY_THE_SAME = 3
-"""Equal records with so many different times, all values equal to the last digit, belong to one run."""
+"""Equal records with so many different times, all values equal to the last digit, belong to one
+run.
+"""
 
 
 class Saved(NamedTuple):
-    """The result file with so many runs, the new path of the file that was in the way, and whether the run was there.
+    """The result file with so many runs, the new path of the file that was in the way, and whether
+    the run was there.
 
     In the way is what is no result, and under a name from the user a result of another setup.
     """
@@ -174,10 +183,10 @@ def _places(path: Path) -> Iterator[Path]:
 def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[str]]:
     """Read files, and directories with all below them except history/.
 
-    Return them in the order of the arguments and within a directory by name, and a warning for each file in a directory
-    that is neither a result nor a preflight. What vanishes from a directory meanwhile counts as never there. A broken
-    file that was named itself raises UnreadableError. The runs' long series are packed, so that thousands of results
-    fit into memory.
+    Return them in the order of the arguments and within a directory by name, and a warning for each
+    file in a directory that is neither a result nor a preflight. What vanishes from a directory
+    meanwhile counts as never there. A broken file that was named itself raises UnreadableError. The
+    runs' long series are packed, so that thousands of results fit into memory.
     """
     loaded: dict[str, Loaded] = {}
     shared: dict[object, object] = {}
@@ -217,14 +226,16 @@ def _packed(file: Loaded, shared: dict[object, object]) -> Loaded:
             series = getattr(run, name)
             msgspec.structs.force_setattr(run, name, shared.setdefault(series, series))
         for name in ("step_times", "loss_values", "learning_rates", "grad_norms"):
-            # One with unknown values stays a tuple. The run is as frozen as before: nobody else has it yet.
+            # One with unknown values stays a tuple. The run is as frozen as before: nobody else has
+            # it yet.
             with contextlib.suppress(TypeError):
                 msgspec.structs.force_setattr(run, name, array.array("d", getattr(run, name)))
     return file
 
 
 def save(run: Run, folder: Path, summary: Summary | None = None) -> Saved:
-    """Write a run, with its summary if the caller has it, to its file in a directory; earlier runs of it stay.
+    """Write a run, with its summary if the caller has it, to its file in a directory; earlier runs
+    of it stay.
 
     The file has the usual name; if that is taken by another setup, what differs is added to it.
 
@@ -274,7 +285,8 @@ def _write(path: Path, file: ResultFile, *, keeps: bool = False) -> Path | None:
 
 
 def amend(path: Path, mark: str, **changes: Any) -> Run | None:
-    """Change fields of a run, by its fingerprint, which they don't affect; None if it isn't there any more.
+    """Change fields of a run, by its fingerprint, which they don't affect; None if it isn't there
+    any more.
 
     Raises UsageError when the file can't be written.
     """
@@ -292,7 +304,8 @@ def amend(path: Path, mark: str, **changes: Any) -> Run | None:
 
 
 def withdraw(path: Path, marks: Collection[str]) -> None:
-    """Remove runs by their fingerprints from a result file, which is gone if it has no other; history/ keeps it.
+    """Remove runs by their fingerprints from a result file, which is gone if it has no other;
+    history/ keeps it.
 
     Raises UsageError when the directory can't be written.
     """
@@ -307,7 +320,8 @@ def withdraw(path: Path, marks: Collection[str]) -> None:
 
 
 def planned_place(usual: Path, run: Run, planned: dict[Path, tuple[Run, ...]]) -> Path:
-    """Return the file that a run which isn't measured yet will be written to, after those that are planned; add it.
+    """Return the file that a run which isn't measured yet will be written to, after those that are
+    planned; add it.
 
     It has no versions and no times yet: a file is its own if the runs in it have its request.
     """
@@ -322,7 +336,9 @@ def _place(
     is_own: Callable[[tuple[Run, ...], Run], bool],
     planned: Mapping[Path, tuple[Run, ...]] = {},
 ) -> tuple[Path, tuple[Run, ...]]:
-    """Return the first path, from the usual one on, that has no runs or whose runs a run may join, and those runs."""
+    """Return the first path, from the usual one on, that has no runs or whose runs a run may join,
+    and those runs.
+    """
     path, suffix = with_its_case(usual), ""
     while taken := planned.get(path) or _runs_in(path):
         if is_own(taken, run):
@@ -345,7 +361,9 @@ def _shares_its_file(one: Run, other: Run) -> bool:
 
 
 def with_its_case(path: Path) -> Path:
-    """Return the file that is there under a name, or under one that differs in case alone: elsewhere both are one."""
+    """Return the file that is there under a name, or under one that differs in case alone:
+    elsewhere both are one.
+    """
     if path.exists():
         return path
     same = (
@@ -357,12 +375,15 @@ def with_its_case(path: Path) -> Path:
 
 
 def _base(path: Path) -> str:
-    """Return the usual name of a result as far as the others of its name have it, to which something is added."""
+    """Return the usual name of a result as far as the others of its name have it, to which
+    something is added.
+    """
     return path.stem[:LONGEST_BASE]
 
 
 def as_file(runs: Sequence[Run], known: Mapping[int, Summary] | None = None) -> ResultFile:
-    """Return the result file of runs of one setup, in the order in which they were made; raise ValueError for several.
+    """Return the result file of runs of one setup, in the order in which they were made; raise
+    ValueError for several.
 
     Summaries that are known, by the id of their run, are not computed again.
     """
@@ -429,7 +450,9 @@ def _runs_to_join(path: Path, run: Run) -> tuple[Run, ...]:
 
 
 def _joined(earlier: tuple[Run, ...], run: Run) -> tuple[tuple[Run, ...], bool]:
-    """Return earlier runs with a new one, and whether it was among them: a log that is read again is no second run."""
+    """Return earlier runs with a new one, and whether it was among them: a log that is read again
+    is no second run.
+    """
     same = next((index for index, each in enumerate(earlier) if _same_training(each, run)), None)
     if same is None:
         return (*earlier, run), False
@@ -439,7 +462,9 @@ def _joined(earlier: tuple[Run, ...], run: Run) -> tuple[tuple[Run, ...], bool]:
 
 
 def _same_training(first: Run, second: Run) -> bool:
-    """Return whether two runs are the same one, read twice: from one file, a copy, or a log that has grown."""
+    """Return whether two runs are the same one, read twice: from one file, a copy, or a log that
+    has grown.
+    """
     if not first.source or not second.source:
         return False
     hashes = [[file.sha256 for file in run.source.files] for run in (first, second) if run.source]

@@ -1,7 +1,8 @@
 """Results that were read from a log by rules that have changed since.
 
-A result keeps what the reader found when it was written, and states no version of it. Only files of schema 1 are surely
-older than these rules; which of them the rules change shows in the result itself.
+A result keeps what the reader found when it was written, and states no version of it. Only files of
+schema 1 are surely older than these rules; which of them the rules change shows in the result
+itself.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ CHANGED = 0.005
 """Share by which a step time must differ to be told."""
 
 UNREAD = 0.05
-"""Share of the training that must belong to no part of a run, or to its start-up, such as one block of twenty.
+"""Share of the training that must belong to no part of a run, or to its start-up, such as one block
+of twenty.
 
 In MLPerf's logs it is 0.02% at most, in a run of seconds 3%.
 """
@@ -36,13 +38,17 @@ def with_doubt(run: Run) -> Run:
 
 
 def _rounds_to_seconds(run: Run) -> bool:
-    """Return whether steps of less than a second were read as such of one, and the others as steps without a time."""
+    """Return whether steps of less than a second were read as such of one, and the others as steps
+    without a time.
+    """
     times = run.step_times
     return None in times[1:] and 1.0 in times and statistics.median(filter(None, times)) == 1.0
 
 
 def _misses(run: Run) -> bool:
-    """Return whether training without a block_start, early ends of blocks or printed tokens were not read."""
+    """Return whether training without a block_start, early ends of blocks or printed tokens were
+    not read.
+    """
     if "grpo" in (run.model or "").lower():
         return run.training_config.sequence_length is not None
     parts = [entry for entry in run.timeline if entry.start >= 0 and entry.kind != "start-up"]

@@ -1,6 +1,7 @@
 """Logs that are still being written: a file, a directory with all below it, or a pipe.
 
-A loop of one's own writes no log: the directory of its results has its journal while it runs, then its result.
+A loop of one's own writes no log: the directory of its results has its journal while it runs, then
+its result.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from tprimat.store import store
 from tprimat.store.history import files_below
 
 TOGETHER_S = 60.0
-"""Logs of a directory that were written within so many seconds of the newest belong to the training that runs."""
+"""Logs of a directory that were written within so many seconds of the newest belong to the training
+that runs.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,16 +44,18 @@ class Version:
 class GrowingLogs:
     """Logs that are read again whenever they have grown.
 
-    What a rotated log held before is kept in a temporary file, to which all that follows is added; so is what comes
-    from a pipe.
+    What a rotated log held before is kept in a temporary file, to which all that follows is added;
+    so is what comes from a pipe.
 
     Args:
         name: a file, a directory, or - for the standard input.
         given: values that the logs leave open.
 
     Attributes:
-        ended: whether nothing can follow: the pipe was closed, or the training has written its result.
-        problem, heading: why there is no training in the logs so far, and where docs/troubleshooting.md says more.
+        ended: whether nothing can follow: the pipe was closed, or the training has written its
+            result.
+        problem, heading: why there is no training in the logs so far, and where
+            docs/troubleshooting.md says more.
         notes: what happened to the log, since they were last taken.
 
     Raises UnreadableError if there is no such file or directory.
@@ -88,7 +93,9 @@ class GrowingLogs:
         return max((version.written for version in self._versions.values()), default=None)
 
     def has_grown(self) -> bool:
-        """Look at the files; return whether one is new, has grown or was replaced since the last look."""
+        """Look at the files; return whether one is new, has grown or was replaced since the last
+        look.
+        """
         before, self._versions = self._versions, dict(self._look())
         if not self._is_folder and not self._is_pipe and (then := before.get(self.name)):
             if (now := self._versions.get(self.name)) is None:
@@ -101,7 +108,9 @@ class GrowingLogs:
         return self._versions != before
 
     def read(self) -> list[ImportedRun]:
-        """Return the runs in the logs, those that run last; none of a log without a training so far."""
+        """Return the runs in the logs, those that run last; none of a log without a training so
+        far.
+        """
         if self._spool is not None:
             found = [
                 sources.LogSource(
@@ -132,7 +141,9 @@ class GrowingLogs:
         return runs
 
     def running(self, runs: list[ImportedRun]) -> list[ImportedRun]:
-        """Return the logs that were written with the newest: the ranks of one training, if there are several."""
+        """Return the logs that were written with the newest: the ranks of one training, if there
+        are several.
+        """
         last = runs[-1].run
         if _is_live(runs[-1]):
             return runs[-1:]
@@ -210,7 +221,9 @@ class GrowingLogs:
         self.ended = True
 
     def _take_rotated(self, then: Version) -> None:
-        """Keep what the log held before it was renamed, or copied and emptied; else say that it is lost."""
+        """Keep what the log held before it was renamed, or copied and emptied; else say that it is
+        lost.
+        """
         path = Path(self.name)
         siblings = {
             each: _version(each)

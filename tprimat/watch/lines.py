@@ -27,8 +27,8 @@ def screen(
 ) -> list[str]:
     """Return what is shown of a training, a line each.
 
-    `quiet_s` is the time since the last step, s, if the training continues; `until` is the share of the mean to which
-    the interval must fall, if the watch waits for that.
+    `quiet_s` is the time since the last step, s, if the training continues; `until` is the share of
+    the mean to which the interval must fall, if the watch waits for that.
     """
     run, config = state.run, state.run.training_config
     device = run.gpu_info.device_name
@@ -145,7 +145,9 @@ def _mean(state: State) -> str:
 
 
 def _percentiles(state: State) -> str:
-    """Return percentiles of the steady step times; if records are of several steps, that they are unknown."""
+    """Return percentiles of the steady step times; if records are of several steps, that they are
+    unknown.
+    """
     found = percentiles([(state.run, state.summary)])
     if not found:
         return (
@@ -160,7 +162,9 @@ def _percentiles(state: State) -> str:
 
 
 def _time(state: State) -> str:
-    """Return the time since the start and what it went to, the longest part first; empty without a clock."""
+    """Return the time since the start and what it went to, the longest part first; empty without a
+    clock.
+    """
     account = account_of(state.run, state.summary)
     if account is None or not account.is_whole or not account.whole:
         return ""
@@ -185,7 +189,9 @@ def _interval(state: State, until: float | None) -> str:
 
 
 def _width(state: State) -> str:
-    """Return the interval, after a change of speed with the mean of the same steps; empty without an interval."""
+    """Return the interval, after a change of speed with the mean of the same steps; empty without
+    an interval.
+    """
     if state.half_width is None or state.present is None:
         return ""
     width = f"±{percent(state.half_width)} within this run"

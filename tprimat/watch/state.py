@@ -32,11 +32,13 @@ class State:
     Attributes:
         recent_s: median step time of the last records, s.
         mfu: percent; None if GPU, model or rate are unknown.
-        pair: the comparison with the baseline, which comes first; None without one, or if they can't be compared.
+        pair: the comparison with the baseline, which comes first; None without one, or if they
+            can't be compared.
         pair_problem: why they can't.
         caveats: what is doubtful in its values, and what could overturn the comparison.
         implausible: why its values can't be true, if so.
-        ranks: step times of the logs of one training, s, by the names of the logs; empty for a single log.
+        ranks: step times of the logs of one training, s, by the names of the logs; empty for a
+            single log.
     """
 
     run: Run
@@ -75,7 +77,8 @@ class State:
 
     @property
     def cause(self) -> str | None:
-        """The error that its log names, if any, with its line; the training may go on all the same."""
+        """The error that its log names, if any, with its line; the training may go on all the same.
+        """
         # Before the first step the status of a log says failed, which no line of it does.
         ending = self.run.ending or how_ended(self.run)
         if ending.kind not in ("failed", "stopped") or ending.cause is None:
@@ -121,7 +124,8 @@ class State:
 
     @property
     def slowdown(self) -> float | None:
-        """How much lower the throughput is than the baseline's, without one than in the fastest segment so far.
+        """How much lower the throughput is than the baseline's, without one than in the fastest
+        segment so far.
 
         0.1 for 10% lower; below zero if it is higher. None before a steady state.
         """
@@ -135,7 +139,9 @@ class State:
 def state_of(
     run: Run, alike: Sequence[tuple[str, Run]] = (), baseline: Sequence[Loaded] = ()
 ) -> State:
-    """Return the state of a training; `alike` are the runs of all its ranks' logs. It is compared with the baseline."""
+    """Return the state of a training; `alike` are the runs of all its ranks' logs. It is compared
+    with the baseline.
+    """
     summary = summarize(run)
     findings = physics.findings(run, summary)
     options = efficiency.Options(doubt=physics.mfu_doubt(findings))
@@ -161,7 +167,9 @@ def _recent(run: Run) -> float | None:
 
 
 def _compared(state: State, baseline: Sequence[Loaded]) -> State:
-    """Return a state with the comparison as it would be if the run ended now; else with why there is none."""
+    """Return a state with the comparison as it would be if the run ended now; else with why there
+    is none.
+    """
     # An incomplete run isn't compared; that this one isn't over is said with its ratio.
     ended = msgspec.structs.replace(
         state.run, status="complete", status_reason=None, ending=None, label=WATCHED

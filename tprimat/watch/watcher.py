@@ -29,7 +29,8 @@ class Conditions:
 
     Attributes:
         until: share of the mean to which the within-run interval narrows.
-        max_slowdown: share of the throughput that may be lost, against the baseline or the fastest segment so far.
+        max_slowdown: share of the throughput that may be lost, against the baseline or the fastest
+            segment so far.
         max_stall_s: seconds without a step.
     """
 
@@ -63,9 +64,11 @@ def watch(
     clock: Callable[[], float] = time.time,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Update]:
-    """Yield an update after each look at the logs, until the training or a condition ends the watch.
+    """Yield an update after each look at the logs, until the training or a condition ends the
+    watch.
 
-    `clock` returns seconds since the epoch. The training is compared with the results of the baseline.
+    `clock` returns seconds since the epoch. The training is compared with the results of the
+    baseline.
     """
     watcher = _Watcher(logs, baseline, conditions or Conditions(), clock)
     while True:

@@ -1,4 +1,5 @@
-"""Lets NeMo's recipes train on a processor, for tests only: on PYTHONPATH, it is run as every Python starts.
+"""Lets NeMo's recipes train on a processor, for tests only: on PYTHONPATH, it is run as every
+Python starts.
 
 What is named cuda is done on the CPU, and what NeMo gives a kernel of Transformer Engine to do is
 done by torch. Times of such a training mean nothing, which is why it works only together with
@@ -113,7 +114,9 @@ def emulate_generators(module) -> None:
 
 
 def emulate_mock_data(module) -> None:
-    """Gives the data the mask that torch's attention needs: MockDataModule passes the wish for it as the seed."""
+    """Gives the data the mask that torch's attention needs: MockDataModule passes the wish for it
+    as the seed.
+    """
     plain = module._MockGPTDataset.__init__
 
     def with_mask(

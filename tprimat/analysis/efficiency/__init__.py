@@ -1,7 +1,7 @@
 """Efficiency of a run: MFU, memory, energy, cost, time to train.
 
-A function with its row each in table.py. Every metric is computed from the mean speed of all runs of a setup, with
-its interval carried through; what can't be given has its reason.
+A function with its row each in table.py. Every metric is computed from the mean speed of all runs
+of a setup, with its interval carried through; what can't be given has its reason.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def of_runs(
 ) -> Efficiency:
     """Return the values of the runs of one configuration, of the mean of their speeds.
 
-    Several runs have the interval between them; a single one has that within it, if it kept one speed.
-    `samples` are their rates in samples/s/GPU if these are compared; else empty.
+    Several runs have the interval between them; a single one has that within it, if it kept one
+    speed. `samples` are their rates in samples/s/GPU if these are compared; else empty.
     """
 
     def mean(rates: Sequence[float | None]) -> Value:
@@ -74,7 +74,8 @@ def of_runs(
 
 
 def largest_micro_batch(first: Run, second: Run) -> tuple[int | None, str]:
-    """Return the largest micro-batch that fits, on the line through two measured ones, and what it rests on.
+    """Return the largest micro-batch that fits, on the line through two measured ones, and what it
+    rests on.
 
     None, and the reason, if it is unknown.
     """
@@ -106,7 +107,9 @@ def rows(sets: Sequence[Efficiency]) -> list[Metric]:
 
 
 def _speed(segment: SegmentMetrics) -> Value:
-    """Return the rate with the interval of the mean step time, inverted. A median's belongs to another value."""
+    """Return the rate with the interval of the mean step time, inverted. A median's belongs to
+    another value.
+    """
     rate, interval = segment.tokens_per_second_per_gpu, segment.interval
     if rate is None or interval is None or interval.about != "mean":
         return Value(rate)

@@ -1,4 +1,6 @@
-"""The performance checklist of docs/metrics.md: the conditions that a result can show, each with what to try."""
+"""The performance checklist of docs/metrics.md: the conditions that a result can show, each with
+what to try.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ BUSY_PERCENT = 90.0
 """GPU utilization below which the GPU waits for something."""
 
 WAITING_SHARE = 0.05
-"""Share of the time spent waiting for data, or of the CPU used by other programs, from which it is reported."""
+"""Share of the time spent waiting for data, or of the CPU used by other programs, from which it is
+reported.
+"""
 
 
 def hints(subject: Subject, values: Mapping[str, Value]) -> tuple[str, ...]:

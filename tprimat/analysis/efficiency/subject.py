@@ -14,10 +14,14 @@ from tprimat.results.run import FROM_DESCRIPTION, Run
 from tprimat.results.telemetry import VALID_ENERGY
 
 ROOM_BELOW, ROOM_ABOVE = 0.50, 0.95
-"""Shares of a card's memory: less leaves room for a larger micro-batch, more leaves none for the allocator."""
+"""Shares of a card's memory: less leaves room for a larger micro-batch, more leaves none for the
+allocator.
+"""
 
 HIGH_MFU = 75.0
-"""Percent that hardly any training exceeds: published runs in BF16 reach 40 to 60, attention kernels alone 75."""
+"""Percent that hardly any training exceeds: published runs in BF16 reach 40 to 60, attention
+kernels alone 75.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +72,8 @@ class Options:
         price: USD per GPU-hour.
         tdp_energy: whether to give energy as if the device drew its TDP.
         electricity: USD per kWh.
-        pue: power usage effectiveness of the building: all of its energy over that of the computers.
+        pue: power usage effectiveness of the building: all of its energy over that of the
+            computers.
         target_loss: training loss, nats/token, until which steps are counted.
         doubt: why no MFU is shown, if so; from the checks, not from the user.
     """
@@ -85,7 +90,8 @@ class Options:
 
 
 class Subject:
-    """What the metrics are computed from: runs of one configuration, and their speed in tokens/s/GPU.
+    """What the metrics are computed from: runs of one configuration, and their speed in
+    tokens/s/GPU.
 
     `samples` is their speed in samples/s/GPU, if these are compared instead.
     """
@@ -189,7 +195,9 @@ class Subject:
         return self.share_of_peak(self.tflops(causal=True)).value
 
     def memory(self, factor: float, *, free: bool = False) -> Value | None:
-        """Return the highest memory, or what is free beside it, times a factor; None if one is unknown."""
+        """Return the highest memory, or what is free beside it, times a factor; None if one is
+        unknown.
+        """
         highest, total = highest_memory(self.run), self.run.gpu_info.total_memory_gb
         if highest is None or self.run.platform == "cpu" or (free and total is None):
             return None

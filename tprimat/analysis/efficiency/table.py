@@ -1,4 +1,5 @@
-"""The efficiency metrics: each is one function, which computes it, with the row that describes it."""
+"""The efficiency metrics: each is one function, which computes it, with the row that describes it.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def values(subject: Subject) -> dict[str, Value]:
 
 
 def over_runs(figures: Sequence[float | None], floor: float = 0.0) -> Value:
-    """Return the geometric mean of the runs' figures, shape (runs,), with its interval; no value if a run has none.
+    """Return the geometric mean of the runs' figures, shape (runs,), with its interval; no value if
+    a run has none.
 
     For `floor` see intervals.between_run_interval.
     """
@@ -110,7 +112,8 @@ def _samples_per_second(subject: Subject) -> Value:
 )
 def _seconds_per_epoch(subject: Subject) -> Value:
     def seconds_of(run: Run) -> float | None:
-        # The fullest epoch may itself be the only one, cut by a time limit: the result's own figure knows.
+        # The fullest epoch may itself be the only one, cut by a time limit: the result's own figure
+        # knows.
         epochs = list(_measured_epochs(run))
         if not epochs or run.native_metrics.get("seconds_per_epoch") is None:
             return None

@@ -1,4 +1,5 @@
-"""From timelines to a result's trace and breakdown: each step's parts, and the kernels behind them."""
+"""From timelines to a result's trace and breakdown: each step's parts, and the kernels behind them.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ _Key = tuple[str, str, "str | None", "str | None", bytes, bytes]
 
 
 class Breakdown:
-    """The breakdown of several processes, added one after the other so that one timeline is held at a time.
+    """The breakdown of several processes, added one after the other so that one timeline is held at
+    a time.
 
     Attributes:
         empty: step annotations in which a GPU computed nothing.

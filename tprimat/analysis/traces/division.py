@@ -1,8 +1,9 @@
 """The division of a stretch of time among the work of a GPU, without overlaps or gaps.
 
-If several things happen at once, time belongs to computation before communication before copies, and of
-two of one kind to the one that began first; the other has the rest. So what a GPU does besides computing shows only
-as far as computation doesn't hide it, and everything adds up to the ns.
+If several things happen at once, time belongs to computation before communication before copies,
+and of two of one kind to the one that began first; the other has the rest. So what a GPU does
+besides computing shows only as far as computation doesn't hide it, and everything adds up to the
+ns.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ class Division(NamedTuple):
 
     Attributes:
         exposed: ns of each piece of work.
-        gaps: times in which the GPU does nothing, each with the work that ends it, or None for the last.
+        gaps: times in which the GPU does nothing, each with the work that ends it, or None for the
+            last.
         communication: ns in which some communication is under way, hidden or not.
     """
 
@@ -29,7 +31,9 @@ class Division(NamedTuple):
 
 
 def divide(start: int, end: int, work: Sequence[Work], parts: Sequence[str]) -> Division:
-    """Divide the time from start to end among work of one GPU, sorted by start, whose parts are these."""
+    """Divide the time from start to end among work of one GPU, sorted by start, whose parts are
+    these.
+    """
     levels: list[list[int]] = [[], [], []]
     for index, part in enumerate(parts):
         levels[2 if part == COPIES else 1 if part.startswith(COMMUNICATION) else 0].append(index)
@@ -70,10 +74,10 @@ def _gaps(
 class IdleCauses:
     """Why a GPU was idle, by what the host did meanwhile.
 
-    Work that the host launched only after the GPU had run dry waits for the host: from the end of the earlier work
-    to its own start. What the thread that launches it did until then tells why: it loaded data, it waited for the
-    GPU, or, as far as the trace shows, it ran its program. Work that was launched early enough and still didn't start
-    waits for something else.
+    Work that the host launched only after the GPU had run dry waits for the host: from the end of
+    the earlier work to its own start. What the thread that launches it did until then tells why: it
+    loaded data, it waited for the GPU, or, as far as the trace shows, it ran its program. Work that
+    was launched early enough and still didn't start waits for something else.
     """
 
     def __init__(self, timeline: Timeline, work: Sequence[Work]) -> None:
@@ -90,7 +94,8 @@ class IdleCauses:
     def of(
         self, start: int, end: int, next_work: Work | None, thread: int | str | None
     ) -> dict[str, int]:
-        """Return the ns of a gap by cause; `thread` is the one to look at if no work ends the gap."""
+        """Return the ns of a gap by cause; `thread` is the one to look at if no work ends the gap.
+        """
         launch = self._launches.get(next_work.correlation) if next_work else None
         if launch is None:
             if next_work is not None or thread is None:

@@ -16,14 +16,18 @@ PRODUCTS = "matrix_multiplication"
 _PRECISIONS = {"c10::BFloat16": "bf16", "c10::Half": "fp16", "float": "fp32"}
 _BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 1}
 _INPUTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "_addmm_activation": 1, "_scaled_mm": 0}
-"""By operator of aten, the position of the first matrix among the inputs; before it comes what is added."""
+"""By operator of aten, the position of the first matrix among the inputs; before it comes what is
+added.
+"""
 
 _MULTIPLIES = re.compile(r"gemm|mma|Cijk_.{0,400}_MT\d+x\d+", re.IGNORECASE)
 _HELPER = re.compile(r"reduce|memset|memcpy|fill|cast|copy|workspace|Cijk_", re.IGNORECASE)
-"""Kernels that a matrix product launches beside the one that multiplies, such as split-K's reduction.
+"""Kernels that a matrix product launches beside the one that multiplies, such as split-K's
+reduction.
 
-Template arguments of one that multiplies may hold the same words. Tensile (rocBLAS, hipBLASLt) names the tile of those
-that multiply, as MT128x256x32; without one, Cijk_…_PostGSU8 adds up what a split K left, and Cijk_B scales C.
+Template arguments of one that multiplies may hold the same words. Tensile (rocBLAS, hipBLASLt)
+names the tile of those that multiply, as MT128x256x32; without one, Cijk_…_PostGSU8 adds up what a
+split K left, and Cijk_B scales C.
 """
 
 UNKNOWN_SHARE = 0.01
@@ -60,7 +64,9 @@ class Product(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Its sizes m × n × k, such as 4096×11008×4096, after the number of matrices if there are several."""
+        """Its sizes m × n × k, such as 4096×11008×4096, after the number of matrices if there are
+        several.
+        """
         return "×".join(
             map(str, ([self.batch] if self.batch > 1 else []) + [self.m, self.n, self.k])
         )
@@ -69,7 +75,9 @@ class Product(NamedTuple):
 def product_of(
     operator: str | None, shapes: Sequence[Sequence[int]], types: Sequence[str]
 ) -> Product | None:
-    """Return the matrix product that an operator of aten computes; None for another one, or unknown inputs."""
+    """Return the matrix product that an operator of aten computes; None for another one, or unknown
+    inputs.
+    """
     first = _INPUTS.get((operator or "").removeprefix("aten::"))
     if first is None or len(shapes) < first + 2 or len(types) < first + 2:
         return None
@@ -93,7 +101,8 @@ def product_of(
 def calls_of(work: Sequence[TracedWork]) -> float:
     """Return how often per step an operator ran whose kernels these are.
 
-    The kernels that help the one that multiplies aren't counted; different ones that multiply are calls of their own.
+    The kernels that help the one that multiplies aren't counted; different ones that multiply are
+    calls of their own.
     """
     return sum(each.calls for each in work if not _helps(each.kernel)) or max(
         each.calls for each in work
@@ -101,7 +110,8 @@ def calls_of(work: Sequence[TracedWork]) -> float:
 
 
 def flops_of(trace: Trace) -> float | None:
-    """Return the FLOPs per step of all matrix products; None if sizes are unknown for UNKNOWN_SHARE of their time.
+    """Return the FLOPs per step of all matrix products; None if sizes are unknown for UNKNOWN_SHARE
+    of their time.
 
     A trace holds the longest work: the time of the rest is known, and its sizes are not.
     """

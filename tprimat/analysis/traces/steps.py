@@ -1,7 +1,9 @@
-"""The steps of a trace: which stretch of a GPU's time each takes, from the host code that launched its work.
+"""The steps of a trace: which stretch of a GPU's time each takes, from the host code that launched
+its work.
 
-A GPU lags the host, often by more than a step. So a step doesn't last from its annotation's start to its end: it ends
-when the GPU has done what was launched until its end, and the next begins there.
+A GPU lags the host, often by more than a step. So a step doesn't last from its annotation's start
+to its end: it ends when the GPU has done what was launched until its end, and the next begins
+there.
 """
 
 from __future__ import annotations
@@ -37,10 +39,11 @@ class Period(NamedTuple):
 
 
 def choose_steps(annotations: Sequence[Annotation]) -> list[Annotation]:
-    """Return the annotations (name, start, end, thread) that mark steps, in order; none if none does.
+    """Return the annotations (name, start, end, thread) that mark steps, in order; none if none
+    does.
 
-    They are the profiler's own, else those of one name, but for its numbers, that looks like a step's and covers
-    the longest time.
+    They are the profiler's own, else those of one name, but for its numbers, that looks like a
+    step's and covers the longest time.
     """
     groups: dict[tuple[str, int | str], list[Annotation]] = {}
     for each in annotations:
@@ -61,20 +64,22 @@ def choose_steps(annotations: Sequence[Annotation]) -> list[Annotation]:
 def periods(timeline: Timeline, work: Sequence[Work]) -> list[Period]:
     """Return the periods of the steps on one GPU, whose work is sorted by start.
 
-    An annotation in which no kernel was launched, such as the one that is open when the profiler stops, is no step.
-    If no launch is known, the whole is one period.
+    An annotation in which no kernel was launched, such as the one that is open when the profiler
+    stops, is no step. If no launch is known, the whole is one period.
     """
     if not timeline.steps or not any(each.correlation in timeline.launches for each in work):
         return [Period("", work[0].start, max(each.end for each in work), None)] if work else []
     starts = [start for _, start, _, _ in timeline.steps]
     over = timeline.steps[-1][2]
-    # When each step begins, at the earliest, and at last when the last one ends. Times are relative: 0 is one of them.
+    # When each step begins, at the earliest, and at last when the last one ends. Times are
+    # relative: 0 is one of them.
     begins = [*starts, over]
     computing = set()
     latest: dict[int | str, int] = {}
     for each in work:
         launch = timeline.launches.get(each.correlation)
-        # Without its launch, work belongs where the work before it on its stream does; at first, before the trace.
+        # Without its launch, work belongs where the work before it on its stream does; at first,
+        # before the trace.
         number = bisect.bisect_right(starts, launch.start) if launch else latest.get(each.stream, 0)
         latest[each.stream] = number
         begins[number] = max(begins[number], each.end)

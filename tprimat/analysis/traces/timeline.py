@@ -1,4 +1,5 @@
-"""What a trace holds of one process, sorted: work of the GPU, calls that launched it, and what the host did.
+"""What a trace holds of one process, sorted: work of the GPU, calls that launched it, and what the
+host did.
 
 Times are integers of ns, so that parts add up exactly.
 """
@@ -59,10 +60,13 @@ class RangeKind(NamedTuple):
 
 
 class Ranges:
-    """Ranges of one thread of the host (operators, annotations, Python functions), which lie within each other."""
+    """Ranges of one thread of the host (operators, annotations, Python functions), which lie within
+    each other.
+    """
 
     def __init__(self) -> None:
-        # A trace of a gigabyte has millions of them: numbers in arrays take a quarter of the memory.
+        # A trace of a gigabyte has millions of them: numbers in arrays take a quarter of the
+        # memory.
         self._starts, self._ends = array.array("q"), array.array("q")
         self._kinds: list[RangeKind] = []
 

@@ -1,1 +1,3 @@
-"""The arguments of each command: one file per command, which imports little but argparse: so `--help` is light."""
+"""The arguments of each command: one file per command, which imports little but argparse: so
+`--help` is light.
+"""

@@ -56,8 +56,8 @@ class Parser(argparse.ArgumentParser):
         command: its name, for the usage line; replaced by the shell or Python script that calls it.
         hint: appended to the error message.
         passes: whether what follows -- is for another program; it is kept as `passed`.
-        settings: of argparse. Unless they say so, no option may be abbreviated. In the epilog the names of ExitStatus
-            stand in braces for their numbers.
+        settings: of argparse. Unless they say so, no option may be abbreviated. In the epilog the
+            names of ExitStatus stand in braces for their numbers.
     """
 
     def __init__(
@@ -155,9 +155,11 @@ def program(command: str) -> str:
 
 
 def option(group: argparse._ActionsContainer, usage: str, text: str, **settings: Any) -> None:
-    """Add an option to a parser or a group, with the text of its help and more arguments of add_argument().
+    """Add an option to a parser or a group, with the text of its help and more arguments of
+    add_argument().
 
-    Its usage is as the help shows it, "--runs N"; one without a value, "--dry-run", is true if it is given.
+    Its usage is as the help shows it, "--runs N"; one without a value, "--dry-run", is true if it
+    is given.
     """
     words = usage.split()
     names = [word for word in words if word.startswith("-")]
@@ -166,7 +168,8 @@ def option(group: argparse._ActionsContainer, usage: str, text: str, **settings:
     elif "choices" not in settings:
         settings.setdefault("action", "store_true")
     if settings.get("nargs") == "+":
-        # The same option again adds to its values: by default argparse drops the earlier ones without a word.
+        # The same option again adds to its values: by default argparse drops the earlier ones
+        # without a word.
         settings["action"] = "extend"
     group.add_argument(*names, help=text, **settings)
 

@@ -21,7 +21,9 @@ def names(
     name_of: Callable[[str], str] = str.lower,
     advice: Callable[[str, Sequence[str], str], str] = suggestion,
 ) -> Callable[[str], tuple[str, ...]]:
-    """Return a reader of names with commas between them; `others` are named in the error, "all" means all known."""
+    """Return a reader of names with commas between them; `others` are named in the error, "all"
+    means all known.
+    """
 
     def read(text: str) -> tuple[str, ...]:
         words = [word.strip() for word in text.split(",")]
@@ -113,7 +115,9 @@ def one_or_several(read: Callable[[str], int]) -> Callable[[str], int | tuple[in
 def add_setting(
     group: argparse._ActionsContainer, key: str, *filled: object, **settings: Any
 ) -> None:
-    """Add the option of a setting, as its row has it, with what its help leaves open; a whole number unless told."""
+    """Add the option of a setting, as its row has it, with what its help leaves open; a whole
+    number unless told.
+    """
     row = by_key(key)
     if " " in row.flag and not {"choices", "type", "action"} & settings.keys():
         settings["type"] = at_least(row.least)

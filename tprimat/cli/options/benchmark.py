@@ -61,7 +61,9 @@ Exit status: {{OK}} success, {{USAGE}} wrong usage, {{NOT_COMPARABLE}} the --mat
 
 
 class BenchmarkParser(Parser):
-    """The parser of `benchmark`, which leaves the options of the encoder-decoder to a parser of their own."""
+    """The parser of `benchmark`, which leaves the options of the encoder-decoder to a parser of
+    their own.
+    """
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the options; `encdec` says whose they are."""
@@ -91,14 +93,17 @@ def parser() -> Parser:
 
 
 def own_options() -> set[str]:
-    """Return the encoder-decoder's options that no other model has: any of them means it if no model is named."""
+    """Return the encoder-decoder's options that no other model has: any of them means it if no
+    model is named.
+    """
     return encdec.parser().flags() - parser().flags()
 
 
 def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
     """Return whether the arguments of `benchmark` are for the encoder-decoder.
 
-    Raises UsageError if they name it beside other models, or torchrun started what starts its processes itself.
+    Raises UsageError if they name it beside other models, or torchrun started what starts its
+    processes itself.
     """
     models = _named(argv, "--model")
     if models is None:

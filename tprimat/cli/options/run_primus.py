@@ -33,7 +33,9 @@ but logged no complete run.
 
 
 class PrimusParser(Parser):
-    """The parser of `run-primus`, whose default model is the one that a script for one model names first."""
+    """The parser of `run-primus`, whose default model is the one that a script for one model names
+    first.
+    """
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the words before --."""

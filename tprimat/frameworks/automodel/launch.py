@@ -17,7 +17,9 @@ BYTES_PER_PARAMETER = 8
 
 
 class Resolver(resolve.Resolver):
-    """The choices of Automodel; the batch and sequence length of a scale are those of the other frameworks."""
+    """The choices of Automodel; the batch and sequence length of a scale are those of the other
+    frameworks.
+    """
 
     def prepare(self) -> None:
         """Show the choices for NVIDIA's GPUs if there are none."""

@@ -1,12 +1,14 @@
 """A training of NeMo Automodel as a program of its own, inside its environment:
 
-    torchrun --standalone --nproc-per-node=8 -m tprimat.frameworks.automodel.training --model=llama --scale=full …
+    torchrun --standalone --nproc-per-node=8 -m tprimat.frameworks.automodel.training --model=llama
+    --scale=full …
 
-Its options are a Request's. Names and fields as in Automodel 36044ad (2026-08-22). Data, FSDP2 and recomputation are
-those of NVIDIA's examples/llm_benchmark/llama3_1/llama3_1_8b_quack_rope_baseline.yaml, fp8 is that of
-examples/llm_finetune/llama3_1/llama3_1_8b_hellaswag_fp8.yaml. The loss is that of most of examples/llm_benchmark: the
-baseline's needs the package cut_cross_entropy. Automodel chooses the kernels. All frameworks share the optimizer's
-settings.
+Its options are a Request's. Names and fields as in Automodel 36044ad (2026-08-22). Data, FSDP2 and
+recomputation are those of NVIDIA's
+examples/llm_benchmark/llama3_1/llama3_1_8b_quack_rope_baseline.yaml, fp8 is that of
+examples/llm_finetune/llama3_1/llama3_1_8b_hellaswag_fp8.yaml. The loss is that of most of
+examples/llm_benchmark: the baseline's needs the package cut_cross_entropy. Automodel chooses the
+kernels. All frameworks share the optimizer's settings.
 """
 
 from __future__ import annotations

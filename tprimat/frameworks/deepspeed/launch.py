@@ -34,9 +34,11 @@ class Resolver(resolve.Resolver):
             )
 
     def bytes_per_parameter(self) -> float:
-        """Return the memory of one GPU: weights, gradients and optimizer states, each sharded from its stage on.
+        """Return the memory of one GPU: weights, gradients and optimizer states, each sharded from
+        its stage on.
 
-        Rajbhandari et al., arXiv 1910.02054, section 5: the optimizer's states are fp32 weights and AdamW's two. The
+        Rajbhandari et al., arXiv 1910.02054, section 5: the optimizer's states are fp32 weights and
+            AdamW's two. The
         model is built whole in fp32.
         """
         if self.device.platform == "cpu":
@@ -63,7 +65,9 @@ LAUNCHER = DeepSpeed()
 
 
 def _path() -> str:
-    """Return where programs are looked for, with those of this Python's environment: ninja may be there alone."""
+    """Return where programs are looked for, with those of this Python's environment: ninja may be
+    there alone.
+    """
     return os.pathsep.join(
         [str(Path(sys.executable).parent), *filter(None, [os.environ.get("PATH")])]
     )

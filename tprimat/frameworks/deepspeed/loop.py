@@ -1,8 +1,10 @@
 """The training loop of DeepSpeed with ZeRO 1, 2 or 3, as a program of its own:
 
-    torchrun --standalone --nproc-per-node=2 -m tprimat.frameworks.deepspeed.loop --framework=deepspeed-zero3 …
+    torchrun --standalone --nproc-per-node=2 -m tprimat.frameworks.deepspeed.loop
+    --framework=deepspeed-zero3 …
 
-Its options are a Request's. What it trains is in recipe.py; clipping and accumulation are DeepSpeed's.
+Its options are a Request's. What it trains is in recipe.py; clipping and accumulation are
+DeepSpeed's.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ class Zero:
         )
 
     def backward(self, loss: Any, *, is_last: bool) -> None:
-        """Do the backward pass of a micro-batch; the engine counts them, and does the step after the last one."""
+        """Do the backward pass of a micro-batch; the engine counts them, and does the step after
+        the last one.
+        """
         self.model.backward(loss)
         self.model.step()
 

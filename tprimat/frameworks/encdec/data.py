@@ -29,8 +29,9 @@ PREFETCHED = 4
 class ShardReader:
     """The pairs of all epochs, numbered through, read from shards.
 
-    Each epoch has the shards in a random order of its own and goes through each from its first pair to its last,
-    as sharded data are read in production. Of an epoch's pairs those beyond samples_per_epoch aren't read.
+    Each epoch has the shards in a random order of its own and goes through each from its first pair
+    to its last, as sharded data are read in production. Of an epoch's pairs those beyond
+    samples_per_epoch aren't read.
     """
 
     def __init__(self, folder: Path, pairs: Pairs, samples_per_epoch: int) -> None:
@@ -70,8 +71,8 @@ class ShardReader:
         return tokens
 
     def _copy(self, shard: Shard, offset: int, into: NDArray[np.int32]) -> None:
-        # Mapped only while it is copied: mapped pages can't be dropped from the cache. And numpy.memmap takes longer
-        # for a small batch.
+        # Mapped only while it is copied: mapped pages can't be dropped from the cache. And
+        # numpy.memmap takes longer for a small batch.
         start = offset - offset % mmap.ALLOCATIONGRANULARITY
         length = offset + into.nbytes - start
         with mmap.mmap(self._file(shard), length, access=mmap.ACCESS_READ, offset=start) as view:
@@ -96,8 +97,8 @@ class ShardReader:
 class Batches:
     """The batches of one process, numbered through all epochs: a map-style data set.
 
-    Batch b of process p holds the pairs (b × processes + p) × batch_size …, so that the same pairs are trained on in
-    a step with any number of processes.
+    Batch b of process p holds the pairs (b × processes + p) × batch_size …, so that the same pairs
+    are trained on in a step with any number of processes.
     """
 
     source: Pairs | ShardReader
@@ -106,7 +107,9 @@ class Batches:
     world_size: int = 1
 
     def __getitem__(self, index: int) -> tuple[NDArray[np.int32], float]:
-        """Return pairs, shape (batch_size, 2 × seq_len + 1), and the seconds that making or reading them took."""
+        """Return pairs, shape (batch_size, 2 × seq_len + 1), and the seconds that making or reading
+        them took.
+        """
         began = time.perf_counter()
         first = (index * self.world_size + self.rank) * self.batch_size
         return self.source.rows(first, self.batch_size), time.perf_counter() - began
@@ -123,7 +126,8 @@ def dataset(request: EncDecRequest, process: Process) -> Batches:
 def loader(batches: Any, order: Sequence[int], request: EncDecRequest) -> Any:
     """Return a DataLoader; an item is pairs, and the seconds that reading them took.
 
-    `order` holds the numbers of an epoch's batches, looked up at its begin: the loader outlives the epoch.
+    `order` holds the numbers of an epoch's batches, looked up at its begin: the loader outlives the
+    epoch.
     """
     on_gpu, kept = request.platform != "cpu", request.workers > 0
     return recipe.loader(

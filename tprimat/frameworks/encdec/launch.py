@@ -1,4 +1,5 @@
-"""The encoder-decoder as a framework: defaults, limits and command of a training, and what a session shows of it.
+"""The encoder-decoder as a framework: defaults, limits and command of a training, and what a
+session shows of it.
 
 Every refusal comes before anything starts, and names a value that would do.
 """
@@ -51,7 +52,9 @@ MOST_WORKERS = 4
 
 
 class Resolver(resolve.Resolver):
-    """The choices of the encoder-decoder, whose shape is in its options, and whose steps are those of its epochs."""
+    """The choices of the encoder-decoder, whose shape is in its options, and whose steps are those
+    of its epochs.
+    """
 
     requested: RequestedEncDec
 
@@ -79,7 +82,9 @@ class Resolver(resolve.Resolver):
         return unit
 
     def complete(self, request: Request, shape: ModelConfig) -> EncDecRequest:
-        """Return the request with its samples, epochs and shards. Raises UsageError for what the device can't train."""
+        """Return the request with its samples, epochs and shards. Raises UsageError for what the
+        device can't train.
+        """
         requested, processes, on_cpu = (
             self.requested,
             request.num_gpus,
@@ -114,7 +119,8 @@ class Resolver(resolve.Resolver):
         return EncDecRequest(**known, num_samples=samples, num_shards=num_shards, workers=workers)
 
     def samples(self, request: Request, full: int) -> int:
-        """Return how many sequence pairs there are, `full` for --full; note where an epoch leaves some out.
+        """Return how many sequence pairs there are, `full` for --full; note where an epoch leaves
+        some out.
 
         Raises UsageError for fewer than a step.
         """

@@ -2,8 +2,8 @@
 
     python -m tprimat.frameworks.encdec.loop --framework=pytorch --platform=cpu --num-gpus=1 …
 
-Its options are an EncDecRequest's. Under torchrun each process runs it, and the first one writes the
-result. A loop in plain PyTorch: what is measured is the machine, not a framework.
+Its options are an EncDecRequest's. Under torchrun each process runs it, and the first one writes
+the result. A loop in plain PyTorch: what is measured is the machine, not a framework.
 """
 
 from __future__ import annotations
@@ -66,10 +66,12 @@ def main(arguments: list[str]) -> int:
 def train(
     request: EncDecRequest, process: Process, *, say: Callable[[str], None], dataset: Any = None
 ) -> EpochRecorder:
-    """Train, and write the result to the request's directory; also one that is incomplete. Return the ended recorder.
+    """Train, and write the result to the request's directory; also one that is incomplete. Return
+    the ended recorder.
 
-    The first process calls `say` with each progress line; `dataset` are batches instead of those of the request.
-    Raises UsageError if the data can't be had or there is no such GPU, and TrainingFailedError.
+    The first process calls `say` with each progress line; `dataset` are batches instead of those of
+    the request. Raises UsageError if the data can't be had or there is no such GPU, and
+    TrainingFailedError.
     """
     say = say if process.is_first else lambda line: None
     process = process.on(request.platform)
@@ -143,7 +145,8 @@ class Training(EpochRecorder):
                 self.stop_reason += "; the last epoch's values cover its first steps only"
                 last = step
             if step == last:
-                # Before the record: the time that writing it takes is none of the next epoch's first step.
+                # Before the record: the time that writing it takes is none of the next epoch's
+                # first step.
                 self._recorder.pause()
             if step == last or step % window == 0:
                 self.step(loss, learning_rate=OPTIMIZER.learning_rate, window=step - recorded)

@@ -1,4 +1,6 @@
-"""The encoder-decoder: torch.nn.Transformer between two embeddings and a head, and its optimizer step."""
+"""The encoder-decoder: torch.nn.Transformer between two embeddings and a head, and its optimizer
+step.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from tprimat.record.ranks import Process
 
 
 class EncoderDecoder(nn.Module):  # type: ignore[misc]  # untyped here
-    """Maps the tokens of a source and a target to the loss of predicting the target's next tokens."""
+    """Maps the tokens of a source and a target to the loss of predicting the target's next tokens.
+    """
 
     causal: torch.Tensor
     positions: torch.Tensor
@@ -53,7 +56,8 @@ class EncoderDecoder(nn.Module):  # type: ignore[misc]  # untyped here
 
         Args:
             source: tokens, shape (batch, sequence).
-            target: tokens, shape (batch, sequence + 1): the decoder's input, and one more token to predict.
+            target: tokens, shape (batch, sequence + 1): the decoder's input, and one more token to
+                predict.
         """
         # The hint selects torch's kernel for causal attention instead of one that reads a mask.
         decoded = self.transformer(
@@ -89,14 +93,17 @@ class Step:
                 gradient_as_bucket_view=True,
             )
         self._module = module
-        # The fused kernel unscales gradients itself, so that no step waits for the host to check them.
+        # The fused kernel unscales gradients itself, so that no step waits for the host to check
+        # them.
         self._optimizer = recipe.adamw(module, OPTIMIZER, fused=True)
         self._scaler = torch.amp.GradScaler(device.type, enabled=request.precision == "fp16")
         self._dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(request.precision)
         self._calls = 0
 
     def __call__(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Train on a batch of pairs, shape (batch, 2 × sequence + 1); return the loss, on the device."""
+        """Train on a batch of pairs, shape (batch, 2 × sequence + 1); return the loss, on the
+        device.
+        """
         tokens = tokens.to(self._device, non_blocking=True)
         source, target = tokens[:, : self._source], tokens[:, self._source :]
         with torch.autocast(self._device.type, dtype=self._dtype, enabled=self._dtype is not None):
@@ -109,7 +116,9 @@ class Step:
         return loss
 
     def loss_scaling(self) -> tuple[float | None, int | None]:
-        """Return the loss scale, and how many steps were skipped because gradients overflowed; None without scaling."""
+        """Return the loss scale, and how many steps were skipped because gradients overflowed; None
+        without scaling.
+        """
         if not self._scaler.is_enabled():
             return None, None
         updates = [float(state["step"]) for state in self._optimizer.state.values()]
@@ -125,7 +134,8 @@ def build(request: EncDecRequest, device: torch.device) -> EncoderDecoder:
 
 
 def sinusoids(length: int, width: int) -> torch.Tensor:
-    """Return positions as sines and cosines (arXiv 1706.03762, section 3.5), shape (length, width)."""
+    """Return positions as sines and cosines (arXiv 1706.03762, section 3.5), shape (length, width).
+    """
     position = torch.arange(length, dtype=torch.float32)[:, None]
     rate = torch.exp(torch.arange(0, width, 2, dtype=torch.float32) * (-math.log(10000.0) / width))
     angles = position * rate

@@ -1,8 +1,9 @@
 """Synthetic sequence pairs: uniform random tokens, a function of (seed, number of the pair) alone.
 
-There is nothing to learn in them: the benchmark measures hardware. The loss stays near ln(vocabulary), the
-entropy of such data, as long as no pair is repeated. Random numbers come from SplitMix64 with a counter: the
-same pairs on every platform, for every number of processes and workers. Knows no torch.
+There is nothing to learn in them: the benchmark measures hardware. The loss stays near
+ln(vocabulary), the entropy of such data, as long as no pair is repeated. Random numbers come from
+SplitMix64 with a counter: the same pairs on every platform, for every number of processes and
+workers. Knows no torch.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class Shard(NamedTuple):
 class Pairs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A data set: two with the same parameters hold the same pairs, and on disk the same bytes.
 
-    A pair is a source of seq_len tokens, and a target with one more, which is only predicted. The numbers of samples
-    and shards are those on disk; in memory pairs have no end.
+    A pair is a source of seq_len tokens, and a target with one more, which is only predicted. The
+    numbers of samples and shards are those on disk; in memory pairs have no end.
     """
 
     vocab_size: int
@@ -59,7 +60,9 @@ class Pairs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.tokens * TOKEN_BYTES
 
     def shards(self) -> list[Shard]:
-        """Return the shards, of equal size; the first ones have one pair more if the division leaves a rest."""
+        """Return the shards, of equal size; the first ones have one pair more if the division
+        leaves a rest.
+        """
         share, longer = divmod(self.num_samples, self.num_shards)
         return [
             Shard(
@@ -71,7 +74,9 @@ class Pairs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ]
 
     def rows(self, first: int, count: int) -> NDArray[np.int32]:
-        """Return the pairs first, first + 1, …; shape (count, 2 × seq_len + 1): the source, then the target."""
+        """Return the pairs first, first + 1, …; shape (count, 2 × seq_len + 1): the source, then
+        the target.
+        """
         import numpy as np
 
         # Two tokens of each 64-bit number; each pair begins with a new number.
@@ -82,8 +87,8 @@ class Pairs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             start = mixed(np.asarray([self.seed], dtype=np.uint64))
             bits = mixed(counter * np.uint64(INCREMENT) + start)
         halves = bits.view("<u4").reshape(count, 2 * words)[:, : self.tokens]
-        # The upper half of a 32-bit number times the vocabulary: each token is as likely as any other
-        # but for one part in 2³² / vocabulary.
+        # The upper half of a 32-bit number times the vocabulary: each token is as likely as any
+        # other but for one part in 2³² / vocabulary.
         scaled = (halves.astype(np.uint64) * np.uint64(self.vocab_size)) >> np.uint64(32)
         tokens: NDArray[np.int32] = scaled.astype(np.int32)
         return tokens
@@ -93,8 +98,8 @@ class Pairs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         Args:
             kind: IN_MEMORY or ON_DISK, which have the same pairs in different orders.
-            repeats: whether a pair is trained on more than once. A model can then memorize it, and no
-                entropy bounds its loss.
+            repeats: whether a pair is trained on more than once. A model can then memorize it, and
+                no entropy bounds its loss.
         """
         first = kind.encode() + self.rows(0, DIGEST_PAIRS).astype("<i4").tobytes()
         entropy = None if repeats else round(math.log(self.vocab_size), 6)

@@ -34,7 +34,8 @@ refused = functools.partial(UsageError, heading="encoder-decoder")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What the options and the request have in common; sizes of the model are named as torch.nn.Transformer's.
+    """What the options and the request have in common; sizes of the model are named as
+    torch.nn.Transformer's.
 
     Attributes:
         vocab_size: of source and target, which have an embedding each.
@@ -72,9 +73,10 @@ class Settings:
     def parameters(self) -> int:
         """The number of the model's parameters, in closed form.
 
-        With d the width, f the inner one, V the vocabulary: an attention has 4 d² + 4 d, a feed-forward part
-        2 d f + f + d, a norm 2 d. An encoder layer has one attention and two norms, a decoder layer two and three;
-        both stacks end with a norm. Two embeddings V d, a head V d + V.
+        With d the width, f the inner one, V the vocabulary: an attention has 4 d² + 4 d, a
+            feed-forward part
+        2 d f + f + d, a norm 2 d. An encoder layer has one attention and two norms, a decoder layer
+        two and three; both stacks end with a norm. Two embeddings V d, a head V d + V.
         """
         d, f, v = self.d_model, self.dim_feedforward, self.vocab_size
         attention, feed_forward, norm = 4 * d * d + 4 * d, 2 * d * f + f + d, 2 * d
@@ -143,7 +145,8 @@ class EncDecRequest(Settings, Request):
     """A training with every choice made; a sequence is a source and its target.
 
     Attributes:
-        num_samples: sequence pairs of the data set; those that fill no whole step at the end aren't trained on.
+        num_samples: sequence pairs of the data set; those that fill no whole step at the end aren't
+            trained on.
         num_shards: how many; 0 without data_dir.
         workers: reading processes of each training one; 0 without data_dir.
         data_checked: whether the parent process has written or checked the shards.

@@ -27,7 +27,9 @@ COVERS = (
     "start; without what lies between epochs"
 )
 SHORTEST_MEASURE_S = 10.0
-"""Measured epochs that take less altogether show that it runs; a clock that rises or one disturbance decides them."""
+"""Measured epochs that take less altogether show that it runs; a clock that rises or one
+disturbance decides them.
+"""
 
 
 class Epoch(NamedTuple):
@@ -35,11 +37,14 @@ class Epoch(NamedTuple):
 
     Attributes:
         wall_s: of the slowest process, from when all were ready until all were done.
-        samples, steps: sequence pairs over all processes, and optimizer steps; fewer where the time limit cut it.
-        data_wait_s: of the process that waited longest; what the device stood idle for lack of data.
+        samples, steps: sequence pairs over all processes, and optimizer steps; fewer where the time
+            limit cut it.
+        data_wait_s: of the process that waited longest; what the device stood idle for lack of
+            data.
         read_s: seconds that workers spent reading, of the process whose workers read longest.
         began, ended: on the first process's time.perf_counter(), s.
-        cached_share: share of the data that lay in the page cache before it; None if that isn't known.
+        cached_share: share of the data that lay in the page cache before it; None if that isn't
+            known.
         gpu_utilization: mean of the readings in it, percent; None if there are none.
     """
 
@@ -87,7 +92,8 @@ class EpochRecorder(LoopRecorder):
         self.problems: list[str] = []
 
     def utilisation(self, began: float, ended: float) -> float | None:
-        """Return the GPUs' mean utilization between two moments, percent; None if nothing read it."""
+        """Return the GPUs' mean utilization between two moments, percent; None if nothing read it.
+        """
         sampler = self.recording.sampler
         return trace.mean_utilisation(sampler.so_far() if sampler else None, began, ended)
 
@@ -179,8 +185,8 @@ class EpochRecorder(LoopRecorder):
     def storage(self, epoch: Epoch) -> Figures:
         """Return the data that all processes took in, and two rates.
 
-        That of delivery to all processes, which is what the training needed and no limit of the storage, and that of
-        one worker while it reads, in the process whose workers read longest.
+        That of delivery to all processes, which is what the training needed and no limit of the
+        storage, and that of one worker while it reads, in the process whose workers read longest.
         """
         amount = epoch.samples * self.request.pairs.bytes / GB
         return {
@@ -243,7 +249,9 @@ def setup_of(request: EncDecRequest, precision_detail: str) -> Run:
 
 
 def cache_warnings(shares: Sequence[float | None]) -> list[str]:
-    """Return what the page cache did to a training, from the share of the data in it before each measured epoch."""
+    """Return what the page cache did to a training, from the share of the data in it before each
+    measured epoch.
+    """
     known = [share for share in shares if share is not None]
     if len(known) < len(shares):
         return ["the page cache may have helped: how much of the data lay in it isn't known here"]

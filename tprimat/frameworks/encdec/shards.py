@@ -1,7 +1,8 @@
-"""The data set on disk: shards of sequence pairs, written once, checked at each start, repaired if damaged.
+"""The data set on disk: shards of sequence pairs, written once, checked at each start, repaired if
+damaged.
 
-A manifest beside the shards holds their parameters and checksums. It is written again after each shard that
-has reached the disk, so that a start after a kill continues there. Knows no torch.
+A manifest beside the shards holds their parameters and checksums. It is written again after each
+shard that has reached the disk, so that a start after a kill continues there. Knows no torch.
 """
 
 from __future__ import annotations
@@ -63,11 +64,14 @@ def default_shards(num_bytes: int) -> int:
 
 
 def prepare(folder: Path, pairs: Pairs, say: Callable[[str], None]) -> int:
-    """Write the data set, or check it and repair what is missing or changed; return how many shards were written.
+    """Write the data set, or check it and repair what is missing or changed; return how many shards
+    were written.
 
-    Our shards of other contents are replaced. `say` is called with a line about each thing that is done or wrong.
+    Our shards of other contents are replaced. `say` is called with a line about each thing that is
+    done or wrong.
 
-    Raises UsageError if the directory can't be used or lacks the space. Nothing is removed before that is known.
+    Raises UsageError if the directory can't be used or lacks the space. Nothing is removed before
+    that is known.
     """
     import filelock
 
@@ -92,7 +96,9 @@ def prepare(folder: Path, pairs: Pairs, say: Callable[[str], None]) -> int:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest of a directory; None if there is none. Raises UsageError if it isn't one of ours."""
+    """Return the manifest of a directory; None if there is none. Raises UsageError if it isn't one
+    of ours.
+    """
     path = folder / MANIFEST
     try:
         manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
@@ -110,7 +116,9 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 def written_gb_per_second(folder: Path) -> float | None:
-    """Return the speed at which the shards of a directory were written to disk; None if that isn't known."""
+    """Return the speed at which the shards of a directory were written to disk; None if that isn't
+    known.
+    """
     manifest = read_manifest(folder)
     shards = manifest.shards.values() if manifest is not None else ()
     seconds = sum(shard.seconds for shard in shards)
@@ -139,7 +147,8 @@ def _prepare(folder: Path, pairs: Pairs, say: Callable[[str], None]) -> int:
     stale = sorted(there - set(sound))
     num_bytes = sum(shard.samples for shard in missing) * pairs.bytes
     _check_space(folder, num_bytes, stale)
-    # From here on the directory changes. The manifest first: a shard that isn't in it doesn't count.
+    # From here on the directory changes. The manifest first: a shard that isn't in it doesn't
+    # count.
     manifest = Manifest(contents=pairs, shards=sound)
     _save(folder, manifest)
     for name in stale:
@@ -229,7 +238,8 @@ def _save(folder: Path, manifest: Manifest) -> None:
 
 
 def _check_space(folder: Path, num_bytes: int, stale: Sequence[str]) -> None:
-    """Raise UsageError if so many bytes don't fit in the free space and that of the stale shards."""
+    """Raise UsageError if so many bytes don't fit in the free space and that of the stale shards.
+    """
     needed = num_bytes + int(num_bytes * SPARE_SHARE) + SPARE_BYTES
     free = shutil.disk_usage(folder).free + sum((folder / name).stat().st_size for name in stale)
     if num_bytes and needed > free:

@@ -17,7 +17,9 @@ class Resolver(resolve.Resolver):
     compiles = True
 
     def bytes_per_parameter(self) -> float:
-        """Return the memory of one GPU: its share of weights and AdamW's states, and whole gradients."""
+        """Return the memory of one GPU: its share of weights and AdamW's states, and whole
+        gradients.
+        """
         on_cpu = self.device.platform == "cpu"
         return super().bytes_per_parameter() if on_cpu else scales.bytes_sharded(self.gpus)
 
@@ -28,7 +30,9 @@ class Fsdp(Loop[Request]):
     resolver = Resolver
 
     def unavailable(self) -> str | None:
-        """Return why it can't run here and what to do; torch itself is not imported: that takes a second."""
+        """Return why it can't run here and what to do; torch itself is not imported: that takes a
+        second.
+        """
         version = installed_version("torch")
         digits = [int(part) for part in (version or "").split(".")[:2] if part.isdecimal()]
         if version is not None and tuple(digits) < OLDEST:

@@ -1,6 +1,8 @@
-"""The training loop of the framework `fsdp`: PyTorch's FSDP2 (fully_shard), as a program of its own:
+"""The training loop of the framework `fsdp`: PyTorch's FSDP2 (fully_shard), as a program of its
+own:
 
-    torchrun --standalone --nproc-per-node=2 -m tprimat.frameworks.fsdp.loop --model=llama --scale=tiny …
+    torchrun --standalone --nproc-per-node=2 -m tprimat.frameworks.fsdp.loop --model=llama
+    --scale=tiny …
 
 Its options are a Request's. What it trains is in recipe.py.
 """
@@ -36,7 +38,8 @@ class FullyShard:
         mesh = init_device_mesh(process.device.type, (process.world_size,))
         self.model = self.module = training.weights(process.device)
         if training.request.compiled:
-            # It gathers the weights in bf16 itself; autocast, for which other frameworks have copies, isn't used.
+            # It gathers the weights in bf16 itself; autocast, for which other frameworks have
+            # copies, isn't used.
             compile_and_fit.speed_up(self.module, None)
             compile_and_fit.compile_layers(self.module)
         for layer in (*self.module.model.layers, self.module):
@@ -49,7 +52,9 @@ class FullyShard:
         self._clipping = training.settings.gradient_clipping
 
     def backward(self, loss: torch.Tensor, *, is_last: bool) -> None:
-        """Do the backward pass of a micro-batch; the processes add their gradients up in the last one."""
+        """Do the backward pass of a micro-batch; the processes add their gradients up in the last
+        one.
+        """
         self.module.set_requires_gradient_sync(is_last)
         (loss / self._accumulation).backward()
 

@@ -1,4 +1,5 @@
-"""Description of a Lightning training from its configuration: sizes, precision, parallelism, optimizer.
+"""Description of a Lightning training from its configuration: sizes, precision, parallelism,
+optimizer.
 
 Nothing here looks at a batch: NeMo's hooks see one micro-batch, or none. What the configuration
 doesn't say stays unknown, with the reason. Trainer and module are taken as they come (Lightning's
@@ -45,10 +46,14 @@ _PRECISIONS = {
 }
 _DTYPES = {"float64": "fp64", "float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 _WHOLE_ON_EACH_RANK = ("SingleDeviceStrategy", "DDPStrategy")
-"""Strategies, exactly, under which each process holds the whole model, so that its parameters can be counted."""
+"""Strategies, exactly, under which each process holds the whole model, so that its parameters can
+be counted.
+"""
 
 _SPLITTING_NO_LAYER = ("SingleDeviceStrategy", "DDPStrategy", "FSDPStrategy", "DeepSpeedStrategy")
-"""Strategies, and what derives from them, under which each process computes whole layers on its own sequences."""
+"""Strategies, and what derives from them, under which each process computes whole layers on its own
+sequences.
+"""
 
 
 def describe(trainer: Any, module: Any, platform: Platform, stated: TrainingConfig) -> Run:
@@ -81,7 +86,9 @@ def describe(trainer: Any, module: Any, platform: Platform, stated: TrainingConf
 
 
 def planned_steps(trainer: Any) -> int | None:
-    """Return the optimizer steps that were requested, by max_steps or by the epochs; None if neither bounds them."""
+    """Return the optimizer steps that were requested, by max_steps or by the epochs; None if
+    neither bounds them.
+    """
     by_steps = _count(trainer, "max_steps")
     epochs, batches = _count(trainer, "max_epochs"), getattr(trainer, "num_training_batches", None)
     accumulation = _count(trainer, "accumulate_grad_batches") or 1
@@ -94,7 +101,9 @@ def planned_steps(trainer: Any) -> int | None:
 
 
 def _parallelism(trainer: Any) -> ParallelismConfig:
-    """Return the parallelism by Megatron's attributes (NeMo's strategy), else by the kind of strategy."""
+    """Return the parallelism by Megatron's attributes (NeMo's strategy), else by the kind of
+    strategy.
+    """
     default = (
         1
         if any(kind.__name__ in _SPLITTING_NO_LAYER for kind in type(trainer.strategy).__mro__)
@@ -116,7 +125,9 @@ def _parallelism(trainer: Any) -> ParallelismConfig:
 def _sizes(
     trainer: Any, parallelism: ParallelismConfig, stated: TrainingConfig, warnings: list[str]
 ) -> tuple[TrainingConfig, ParallelismConfig]:
-    """Return batch and sequence: what the caller states, else what the data module or the loader is configured with."""
+    """Return batch and sequence: what the caller states, else what the data module or the loader is
+    configured with.
+    """
     data = getattr(trainer, "datamodule", None)
     replicas, accumulation = parallelism.data_parallel_size, parallelism.gradient_accumulation_steps
     configured = _count(data, "global_batch_size")
@@ -189,6 +200,8 @@ def _optimizer(trainer: Any) -> Optimizer:
 
 
 def _count(owner: Any, name: str) -> int | None:
-    """Return an attribute that is a whole number above zero; None for anything else (NeMo has "auto", Lightning -1)."""
+    """Return an attribute that is a whole number above zero; None for anything else (NeMo has
+    "auto", Lightning -1).
+    """
     value = getattr(owner, name, None)
     return value if is_count(value) else None

@@ -1,4 +1,6 @@
-"""The framework `lightning`: the default, made to suit its GPU before the first step (loops/compile_and_fit.py)."""
+"""The framework `lightning`: the default, made to suit its GPU before the first step
+(loops/compile_and_fit.py).
+"""
 
 from tprimat.frameworks import resolve
 from tprimat.frameworks.loops.launch import Loop

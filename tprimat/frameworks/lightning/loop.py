@@ -27,7 +27,8 @@ def train(request: Request) -> None:
     """Train, with the recorder watching, and write the result to the request's directory."""
     process = this_one(request.platform)
     several = request.num_gpus > 1
-    # What is tried before the training has the processes agree; Lightning takes the group that is there.
+    # What is tried before the training has the processes agree; Lightning takes the group that is
+    # there.
     with joined(process) if several and request.tuned else contextlib.nullcontext():
         _fit(prepare(recipe.of(request), process), process.rank, several=several)
 
@@ -61,7 +62,8 @@ def _fit(prepared: Prepared, rank: int, *, several: bool) -> None:
 
 
 class Pretraining(pl.LightningModule):  # type: ignore[misc]  # untyped here
-    """The model as Lightning's module: loss by the model itself, shifted cross entropy over the tokens.
+    """The model as Lightning's module: loss by the model itself, shifted cross entropy over the
+    tokens.
 
     Attributes:
         grad_norm: before clipping, as the callback reads it.
@@ -94,7 +96,8 @@ class Pretraining(pl.LightningModule):  # type: ignore[misc]  # untyped here
         assert gradient_clip_val is not None
         self.grad_norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), gradient_clip_val)
 
-    # At the end Lightning would move weights and optimizer states to the CPU for nothing: 14 GB at scale 1b.
+    # At the end Lightning would move weights and optimizer states to the CPU for nothing: 14 GB at
+    # scale 1b.
     def on_train_end(self) -> None:
         """Leave the optimizer's states where they are."""
         self.trainer.strategy.optimizers = []

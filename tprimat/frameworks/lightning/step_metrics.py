@@ -120,7 +120,9 @@ class StepMetrics:
             )
 
     def _take_logged(self, what: str, name: str) -> Any:
-        """Take the newest value that was logged under a name; return None if none came since the last step."""
+        """Take the newest value that was logged under a name; return None if none came since the
+        last step.
+        """
         # Not trainer.callback_metrics: reading that turns the progress bar's values into numbers,
         # for which the host waits until the GPU has done all its work.
         metric = (self._trainer._results or {}).get(self._logged.get(name))

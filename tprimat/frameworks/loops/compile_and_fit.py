@@ -1,4 +1,5 @@
-"""What makes a GPU's training fast, before its first step: compiled layers, and the micro-batch that fits.
+"""What makes a GPU's training fast, before its first step: compiled layers, and the micro-batch
+that fits.
 
 All of it happens outside of the measured steps. What couldn't be done is in the result's warnings.
 """
@@ -28,7 +29,8 @@ STATES = 8
 """Bytes of AdamW's two states for a parameter, which exist from the first step on."""
 
 SPARE = 0.03
-"""Share of the GPU's memory that a micro-batch must leave free, for what the allocator can't use."""
+"""Share of the GPU's memory that a micro-batch must leave free, for what the allocator can't use.
+"""
 
 COMMUNICATION_BYTES = 2e9
 """What NCCL takes, if several GPUs train."""
@@ -39,7 +41,8 @@ ELSEWHERE = f"{FAILED}it failed in another process"
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """A training with its model, ready for the first step; `setup` is what its result states of it."""
+    """A training with its model, ready for the first step; `setup` is what its result states of it.
+    """
 
     training: Recipe
     module: Any
@@ -51,9 +54,11 @@ class Prepared:
 
 
 def prepare(training: Recipe, process: Process) -> Prepared:
-    """Return the training with the largest micro-batch that fits, its layers compiled, as far as the request says so.
+    """Return the training with the largest micro-batch that fits, its layers compiled, as far as
+    the request says so.
 
-    Activations are checkpointed if not even the smallest micro-batch fits otherwise. All processes end up alike.
+    Activations are checkpointed if not even the smallest micro-batch fits otherwise. All processes
+    end up alike.
     """
     request = training.request
     module = training.weights(process.device)
@@ -93,7 +98,9 @@ def prepare(training: Recipe, process: Process) -> Prepared:
 
 
 def stated(setup: Run, seconds: float | None, problem: str | None, *, is_chunked: bool) -> Run:
-    """Return what a result states of a training: that it is compiled and how long that took, or why it is not."""
+    """Return what a result states of a training: that it is compiled and how long that took, or why
+    it is not.
+    """
     is_compiled = seconds is not None and problem is None
     return msgspec.structs.replace(
         setup,
@@ -107,14 +114,18 @@ def stated(setup: Run, seconds: float | None, problem: str | None, *, is_chunked
 
 
 def speed_up(module: Any, half: torch.dtype | None) -> None:
-    """Install what needs no compiler; `half` is the precision of the products if torch.autocast sets it."""
+    """Install what needs no compiler; `half` is the precision of the products if torch.autocast
+    sets it.
+    """
     if half is not None:
         half_linear.install(module, half)
     cross_entropy.install(module)
 
 
 def compile_layers(module: Any) -> None:
-    """Compile the layers, one for all since they are alike, and the loss; the first micro-batch does it."""
+    """Compile the layers, one for all since they are alike, and the loss; the first micro-batch
+    does it.
+    """
     for layer in module.model.layers:
         layer.compile(dynamic=False)
     cross_entropy.install(module, torch.compile(cross_entropy.of_chunk, dynamic=False))
@@ -134,7 +145,9 @@ def failure_of(error: BaseException) -> str:
 
 
 def _candidates(training: Recipe) -> Iterator[tuple[int, bool]]:
-    """Yield (micro-batch, whether activations are checkpointed) from the fastest to the one that needs least memory."""
+    """Yield (micro-batch, whether activations are checkpointed) from the fastest to the one that
+    needs least memory.
+    """
     share = training.request.global_batch_size // training.request.data_parallel_size
     sizes = [training.request.micro_batch_size]
     if training.request.finds_micro_batch:
@@ -147,7 +160,9 @@ def _candidates(training: Recipe) -> Iterator[tuple[int, bool]]:
 def _attempt(
     module: Any, training: Recipe, process: Process, *, may_fail: bool = False
 ) -> tuple[bool, str | None, float]:
-    """Try a micro-batch on every process; return whether it fits, why it failed otherwise, and the seconds it took."""
+    """Try a micro-batch on every process; return whether it fits, why it failed otherwise, and the
+    seconds it took.
+    """
     started, fits, problem = time.perf_counter(), True, None
     try:
         _micro_batch(module, training, process)

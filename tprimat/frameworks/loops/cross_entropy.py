@@ -1,4 +1,6 @@
-"""Cross entropy of the next token from hidden states: the logits of a whole micro-batch are never in memory."""
+"""Cross entropy of the next token from hidden states: the logits of a whole micro-batch are never
+in memory.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ NO_TARGET = -100
 
 
 class _LinearCrossEntropy(torch.autograd.Function):  # type: ignore[misc,unused-ignore]
-    """The last linear layer with the cross entropy behind it, chunk by chunk; the forward pass makes the gradients.
+    """The last linear layer with the cross entropy behind it, chunk by chunk; the forward pass
+    makes the gradients.
 
     So no logits wait for the backward pass, and none are computed twice.
     """
@@ -71,7 +74,9 @@ def of_chunk(logits: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor,
 
 
 def install(module: Any, compute: Callable[..., Any] = of_chunk) -> None:
-    """Let a causal language model of transformers work out its loss in chunks; `compute` is of_chunk or compiled."""
+    """Let a causal language model of transformers work out its loss in chunks; `compute` is
+    of_chunk or compiled.
+    """
     module.forward = functools.partial(_forward, module, compute)
 
 
@@ -82,7 +87,8 @@ def _forward(
     head, kind = module.lm_head, input_ids.device.type
     half = getattr(head, "rounded", head.weight.detach())
     is_on, dtype = torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
-    # Lightning switches the cache off. Were it on where the layers are compiled first, they would be compiled again.
+    # Lightning switches the cache off. Were it on where the layers are compiled first, they would
+    # be compiled again.
     with torch.autocast(kind, dtype, enabled=is_on, cache_enabled=False):
         hidden = module.model(input_ids=input_ids).last_hidden_state
         loss = _LinearCrossEntropy.apply(hidden.flatten(0, 1), head.weight, half, targets, compute)

@@ -1,6 +1,8 @@
-"""Linear layers that multiply in half precision by a copy of their weights, which is made once a step.
+"""Linear layers that multiply in half precision by a copy of their weights, which is made once a
+step.
 
-torch.autocast makes it again in each micro-batch. Weights, gradients and optimizer states stay in fp32.
+torch.autocast makes it again in each micro-batch. Weights, gradients and optimizer states stay in
+fp32.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ import torch
 class _Product(torch.autograd.Function):  # type: ignore[misc,unused-ignore]
     @staticmethod
     def forward(ctx: Any, values: Any, weight: Any, half: Any) -> Any:
-        """Return values (…, inputs) multiplied by `half`, (outputs, inputs); the gradient is that of `weight`."""
+        """Return values (…, inputs) multiplied by `half`, (outputs, inputs); the gradient is that
+        of `weight`.
+        """
         products = values.to(half.dtype)
         ctx.save_for_backward(products, half)
         ctx.dtypes = values.dtype, weight.dtype
@@ -40,7 +44,9 @@ class HalfLinear(torch.nn.Linear):  # type: ignore[misc,unused-ignore]
 
 
 def install(module: torch.nn.Module, dtype: torch.dtype) -> None:
-    """Make the linear layers of a model HalfLinear, and its activations half precision from the embedding on."""
+    """Make the linear layers of a model HalfLinear, and its activations half precision from the
+    embedding on.
+    """
     for layer in module.modules():
         if type(layer) is torch.nn.Linear:
             layer.__class__ = HalfLinear

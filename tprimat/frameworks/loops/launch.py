@@ -1,4 +1,6 @@
-"""The launch of a framework whose loop is in its directory, and what the others' share with it: command, variables."""
+"""The launch of a framework whose loop is in its directory, and what the others' share with it:
+command, variables.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,16 @@ from tprimat.store.naming import file_name
 
 SPIN_COUNT = "2000"
 """Turns that a thread of GNU's OpenMP, which torch brings on Linux, waits for the others before it
-sleeps. By default it spins for milliseconds, on a core that the others need as soon as anything else
-runs on the machine: a step was seen to take five to twenty times as long then. On a quiet machine of
-two cores, a step of the tiny Llama took 69 ms by default, 72 ms with this, and 92 ms without spinning."""
+sleeps. By default it spins for milliseconds, on a core that the others need as soon as anything
+else runs on the machine: a step was seen to take five to twenty times as long then. On a quiet
+machine of two cores, a step of the tiny Llama took 69 ms by default, 72 ms with this, and 92 ms
+without spinning.
+"""
 
 JOIN_S = 900
-"""Seconds that a machine waits for the others: longer than a process waits within a step (loops/processes.py), since
-those whose process died first begin the next training first."""
+"""Seconds that a machine waits for the others: longer than a process waits within a step
+(loops/processes.py), since those whose process died first begin the next training first.
+"""
 
 ENVIRONMENT = {
     # Nothing is downloaded and nothing is reported to anybody.
@@ -65,7 +70,8 @@ LAUNCHER: Launcher[Request] = Loop()
 
 
 def command(module: str, request: Request, more: Mapping[str, str] | None = None) -> Launch:
-    """Return the command of a training: one process, or one for each GPU; on a CPU they share its cores.
+    """Return the command of a training: one process, or one for each GPU; on a CPU they share its
+    cores.
 
     `module` is its program, which reads a Request's arguments; `more` are further variables to set.
     """
@@ -76,7 +82,9 @@ def command(module: str, request: Request, more: Mapping[str, str] | None = None
 
 
 def environment(platform: Platform, processes: int) -> dict[str, str]:
-    """Return the variables that every training has; on a CPU those of its threads that the user has not set."""
+    """Return the variables that every training has; on a CPU those of its threads that the user has
+    not set.
+    """
     variables = {}
     if platform == "cpu":
         if "OMP_WAIT_POLICY" not in os.environ:
@@ -90,11 +98,14 @@ def environment(platform: Platform, processes: int) -> dict[str, str]:
 
 
 def torchrun(request: Request) -> Sequence[str]:
-    """Return Python's arguments that start a program in several processes, of this machine or of several."""
+    """Return Python's arguments that start a program in several processes, of this machine or of
+    several.
+    """
     if request.rendezvous is None:
         return torchrun_here(request.gpus_per_node)
     address, _, port = request.rendezvous.rpartition(":")
-    # Static: ranks follow the numbers of the machines, as a straggler's name and Megatron's last rank need.
+    # Static: ranks follow the numbers of the machines, as a straggler's name and Megatron's last
+    # rank need.
     where = [f"--nnodes={request.num_nodes}", f"--node-rank={request.node_index}"]
     where += [f"--master-addr={address}", f"--master-port={port}", f"--rdzv-conf=timeout={JOIN_S}"]
     return ("-m", "torch.distributed.run", *where, f"--nproc-per-node={request.gpus_per_node}")

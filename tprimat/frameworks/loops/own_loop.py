@@ -1,4 +1,5 @@
-"""Training loop for frameworks without their own: micro-batches in, optimizer steps out, the recorder at their ends.
+"""Training loop for frameworks without their own: micro-batches in, optimizer steps out, the
+recorder at their ends.
 
 What a backward pass and an optimizer step are, the framework's engine knows.
 """
@@ -51,7 +52,9 @@ class Engine(Protocol):
 
 
 def main(arguments: list[str], make: Callable[[Recipe, Process], Engine]) -> int:
-    """Train the request that arguments state; `make` makes the engine, once the processes can talk to each other."""
+    """Train the request that arguments state; `make` makes the engine, once the processes can talk
+    to each other.
+    """
     return processes.main(arguments, lambda request: _train(request, make))
 
 
@@ -117,7 +120,9 @@ def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
 def _first_micro_batch(
     engine: Engine, training: Recipe, process: Process
 ) -> tuple[float, str | None]:
-    """Compile by a micro-batch that changes no weights; return the seconds that it took, and why it failed."""
+    """Compile by a micro-batch that changes no weights; return the seconds that it took, and why it
+    failed.
+    """
     started, problem = time.perf_counter(), None
     try:
         batch = torch.as_tensor(

@@ -1,4 +1,6 @@
-"""The processes of a training: who this one is, their common group from start to end, and how they agree."""
+"""The processes of a training: who this one is, their common group from start to end, and how they
+agree.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ that stands still. Drawing the largest model's weights, and compiling, take less
 def main(
     arguments: list[str], train: Callable[[Any], int | None], kind: type[Request] = Request
 ) -> int:
-    """Train the request that arguments state; return the exit status of the process: that of `train`, or 0."""
+    """Train the request that arguments state; return the exit status of the process: that of
+    `train`, or 0.
+    """
     try:
         request = kind.from_arguments(arguments)
         try:
@@ -44,7 +48,9 @@ def main(
 
 
 def this_one(platform: str) -> Process:
-    """Return this process as torchrun has described it; one alone if torchrun didn't start it. Selects the GPU."""
+    """Return this process as torchrun has described it; one alone if torchrun didn't start it.
+    Selects the GPU.
+    """
     return (from_environment(os.environ) or Process()).on(platform)
 
 
@@ -52,8 +58,10 @@ def this_one(platform: str) -> Process:
 def joined(process: Process, **more: Any) -> Iterator[None]:
     """Hold the default process group, for one process too, which frameworks that shard ask for.
 
-    At a regular end the processes leave it together: one that goes while another still talks to it ends that one with
-    SIGABRT. After an error, processes exit without a barrier. `more` are arguments of torch's init_process_group.
+    At a regular end the processes leave it together: one that goes while another still talks to it
+        ends that one with
+    SIGABRT. After an error, processes exit without a barrier. `more` are arguments of torch's
+    init_process_group.
     """
     import torch.distributed as dist
 
@@ -69,11 +77,12 @@ def joined(process: Process, **more: Any) -> Iterator[None]:
 
 
 def vote_of_the_first(store: Any, rank: int) -> Callable[[bool], bool]:
-    """Return a function that every process calls equally often, and that returns the first one's vote to all.
+    """Return a function that every process calls equally often, and that returns the first one's
+    vote to all.
 
-    Through the key-value store of torch.distributed, not through a collective: that would wait for the GPU, and
-    could come between those of the training itself. Without a store each process decides by itself. It raises
-    RuntimeError if the first process doesn't answer.
+    Through the key-value store of torch.distributed, not through a collective: that would wait for
+    the GPU, and could come between those of the training itself. Without a store each process
+    decides by itself. It raises RuntimeError if the first process doesn't answer.
     """
     numbers = itertools.count(1)
 

@@ -1,6 +1,7 @@
 """The window of steps after the measured ones that is profiled. Knows no framework.
 
-A profiler slows what it profiles, so its steps come after those that are measured, and no metric includes them.
+A profiler slows what it profiles, so its steps come after those that are measured, and no metric
+includes them.
 """
 
 from __future__ import annotations
@@ -38,9 +39,11 @@ Profile = contextlib.AbstractContextManager[Callable[[], object]]
 
 @contextlib.contextmanager
 def torch_profile(prefix: Path, traces: dict[str, str]) -> Iterator[Callable[[], object]]:
-    """Profile by torch.profiler: operators, kernels, shapes and memory; on a GPU also what holds its memory.
+    """Profile by torch.profiler: operators, kernels, shapes and memory; on a GPU also what holds
+    its memory.
 
-    The first step is skipped, in which the profiler warms up. Adds the paths of what it leaves to the traces, by kind.
+    The first step is skipped, in which the profiler warms up. Adds the paths of what it leaves to
+    the traces, by kind.
     """
     import torch
 
@@ -76,7 +79,9 @@ def torch_profile(prefix: Path, traces: dict[str, str]) -> Iterator[Callable[[],
 def outer_profile(
     kind: str, prefix: Path, traces: dict[str, str]
 ) -> Iterator[Callable[[], object]]:
-    """Switch a profiler around the training, nsys or rocprof, on and off; it writes when the process has ended."""
+    """Switch a profiler around the training, nsys or rocprof, on and off; it writes when the
+    process has ended.
+    """
     switch = _switch_cuda if kind == NSYS else _switch_roctx
     switch(True)
     traces[kind] = profiling.PROGRAMS[kind].trace.format(prefix=prefix)
@@ -111,7 +116,9 @@ def _switch_roctx(on: bool) -> None:
 
 
 def read_trace(path: str) -> tuple[Trace | None, list[str]]:
-    """Return where the time of the profiled steps goes, by a trace of torch.profiler, and what is doubtful of it."""
+    """Return where the time of the profiled steps goes, by a trace of torch.profiler, and what is
+    doubtful of it.
+    """
     with gzip.open(path) as stream:
         timeline, doubts = read_timeline(stream)  # type: ignore[arg-type]
     breakdown = Breakdown()

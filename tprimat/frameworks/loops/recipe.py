@@ -1,6 +1,7 @@
 """The training that every framework with a loop of ours is given, spelled out once.
 
-- weights: drawn from the seed on the CPU (LARGEST_FROM_CPU says up to which size), before the framework
+- weights: drawn from the seed on the CPU (LARGEST_FROM_CPU says up to which size), before the
+framework
   sees the model: the same ones, whatever wraps them then;
 - samples: those of MicroBatches, in its order, however many processes share them;
 - loss: cross entropy of the next token, the mean over the tokens of a micro-batch, and over the
@@ -8,8 +9,9 @@
 - AdamW with the settings of hyperparameters(): weight decay on matrices alone, a constant learning
   rate, and the norm of the whole gradient clipped at 1.0; no dropout.
 
-Models are real architectures of transformers, made from their configurations: nothing is downloaded.
-What a framework does in another way, its loop states in the result, and a comparison shows it.
+Models are real architectures of transformers, made from their configurations: nothing is
+downloaded. What a framework does in another way, its loop states in the result, and a comparison
+shows it.
 """
 
 from __future__ import annotations
@@ -36,24 +38,29 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 LOADER_WORKERS_ON_GPU = 1
-"""A micro-batch of 2048 tokens takes some milliseconds; a worker makes it while the GPU is busy. On a
-CPU a worker would only take time from the training."""
+"""A micro-batch of 2048 tokens takes some milliseconds; a worker makes it while the GPU is busy. On
+a CPU a worker would only take time from the training.
+"""
 
 PREFETCHED = 8
 
 LARGEST_FROM_CPU = 500_000_000
-"""Parameters up to which weights are drawn on the CPU, some seconds at most: the same seed then gives the same weights
-on every platform. Larger models are drawn on their device, whose generator may give other ones."""
+"""Parameters up to which weights are drawn on the CPU, some seconds at most: the same seed then
+gives the same weights on every platform. Larger models are drawn on their device, whose generator
+may give other ones.
+"""
 
 LEARNING_RATE = 1e-3
 LEARNING_RATE_UP_TO = 512
-"""The hidden size from which the learning rate falls as 1 / hidden size, as wider models need it (Yang et al., arXiv
-2203.03466). Without that, the first steps of the full models would diverge: there is no warm-up."""
+"""The hidden size from which the learning rate falls as 1 / hidden size, as wider models need it
+(Yang et al., arXiv 2203.03466). Without that, the first steps of the full models would diverge:
+there is no warm-up.
+"""
 
 MIXED = {
     "fp32": "32-true",
-    # The products in half precision, weights and AdamW's states in fp32: what Megatron does too, and
-    # what small updates need. Pure bf16 would lose most of them.
+    # The products in half precision, weights and AdamW's states in fp32: what Megatron does too,
+    # and what small updates need. Pure bf16 would lose most of them.
     "bf16": "bf16-mixed",
     "fp16": "16-mixed",
 }
@@ -63,7 +70,9 @@ framework trains in that way, so that equal precisions are called equal."""
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """A training with every choice made, of which nothing is built yet; `settings` are the optimizer's."""
+    """A training with every choice made, of which nothing is built yet; `settings` are the
+    optimizer's.
+    """
 
     request: Request
     model: Model
@@ -77,7 +86,9 @@ class Recipe:
         return self.request.platform != "cpu"
 
     def loader(self, rank: int) -> DataLoader[Any]:
-        """Return what a process trains on, in order: tensors of token numbers, (micro-batch, sequence)."""
+        """Return what a process trains on, in order: tensors of token numbers, (micro-batch,
+        sequence).
+        """
         return loader(MicroBatches(self, rank), self.loader_workers, PREFETCHED, self.on_gpu)
 
     @property
@@ -105,7 +116,8 @@ class Recipe:
         return adamw(module, self.settings, fused=self.request.precision != "fp16")
 
     def setup(self) -> Run:
-        """Return what the training itself doesn't show: a Run without records. compile_and_fit.py adds what it did.
+        """Return what the training itself doesn't show: a Run without records. compile_and_fit.py
+        adds what it did.
 
         Precision, parallelism and optimizer are left to the recorder, which reads those in use.
         """
@@ -159,7 +171,9 @@ class MicroBatches:
 def loader(
     batches: Any, workers: int, prefetched: int, on_gpu: bool, **more: Any
 ) -> DataLoader[Any]:
-    """Return a DataLoader of a data set's batches, of which each of its processes has so many ready."""
+    """Return a DataLoader of a data set's batches, of which each of its processes has so many
+    ready.
+    """
     from torch.utils.data import DataLoader
 
     prefetch_factor = prefetched if workers else None
@@ -188,9 +202,11 @@ def shape_of(request: Request) -> ModelConfig:
 
 
 def hyperparameters(shape: ModelConfig) -> Optimizer:
-    """Return AdamW as the pretraining of such models commonly has it (Llama 2, arXiv 2307.09288, section 2.2).
+    """Return AdamW as the pretraining of such models commonly has it (Llama 2, arXiv 2307.09288,
+    section 2.2).
 
-    But with a constant learning rate: under a schedule the first steps would depend on their number.
+    But with a constant learning rate: under a schedule the first steps would depend on their
+        number.
     """
     narrow = min(1.0, LEARNING_RATE_UP_TO / (shape.hidden_size or LEARNING_RATE_UP_TO))
     return Optimizer(
@@ -206,7 +222,8 @@ def hyperparameters(shape: ModelConfig) -> Optimizer:
 
 
 def described(request: Request, *divided: str, **training: str) -> Run:
-    """Return a Run without records that says what a training is given, for launches of other programs.
+    """Return a Run without records that says what a training is given, for launches of other
+    programs.
 
     `divided` are fields of its parallelism_config, `training` is more of its training_config.
     """
@@ -220,7 +237,9 @@ def described(request: Request, *divided: str, **training: str) -> Run:
 
 
 def checkpoint(module: Any) -> None:
-    """Let a model compute its layers again in the backward pass, instead of keeping their activations."""
+    """Let a model compute its layers again in the backward pass, instead of keeping their
+    activations.
+    """
     # Newer releases of transformers have the first name, older ones the second.
     kind = "activation" if hasattr(module, "activation_checkpointing_enable") else "gradient"
     getattr(module, f"{kind}_checkpointing_enable")(
@@ -276,7 +295,9 @@ def configuration_fields(
 
 @contextlib.contextmanager
 def drawing(parameters: int, seed: int, device: torch.device) -> Iterator[None]:
-    """Draw the weights that a model initializes within this context from a seed; keep torch's global generators."""
+    """Draw the weights that a model initializes within this context from a seed; keep torch's
+    global generators.
+    """
     import torch
 
     is_small = device.type != "meta" and parameters <= LARGEST_FROM_CPU
@@ -289,7 +310,9 @@ def drawing(parameters: int, seed: int, device: torch.device) -> Iterator[None]:
 def adamw(
     module: torch.nn.Module, settings: Optimizer, *, fused: bool | None
 ) -> torch.optim.Optimizer:
-    """Return AdamW with weight decay on matrices only, not on norms and biases; `fused` None is torch's own choice."""
+    """Return AdamW with weight decay on matrices only, not on norms and biases; `fused` None is
+    torch's own choice.
+    """
     import torch
 
     trained = [parameter for parameter in module.parameters() if parameter.requires_grad]

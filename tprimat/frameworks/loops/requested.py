@@ -1,6 +1,7 @@
 """BenchmarkCallback for the runs that TensorPrimat itself starts: it knows the request.
 
-Its own part: the time limit, the window of a profiler, and the marks by which the parent process follows a training.
+Its own part: the time limit, the window of a profiler, and the marks by which the parent process
+follows a training.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from tprimat.results.run import Run
 
 
 class RequestedBenchmark(BenchmarkCallback):  # type: ignore[misc,unused-ignore]
-    """Times the steps of a training that a request describes; `setup` holds what the training itself doesn't show."""
+    """Times the steps of a training that a request describes; `setup` holds what the training
+    itself doesn't show.
+    """
 
     def __init__(self, request: Request, setup: Run) -> None:
         super().__init__(request.output_dir, setup=setup, on_step=reporter())
@@ -49,7 +52,9 @@ class RequestedBenchmark(BenchmarkCallback):  # type: ignore[misc,unused-ignore]
             trainer.should_stop = True
 
     def agreement(self, trainer: Any) -> Callable[[bool], bool]:
-        """Return a function by which all processes vote whether the time is up; it returns whether any does."""
+        """Return a function by which all processes vote whether the time is up; it returns whether
+        any does.
+        """
         return lambda vote: bool(trainer.strategy.reduce_boolean_decision(vote, all=False))
 
     def completed(self, run: Run) -> Run:

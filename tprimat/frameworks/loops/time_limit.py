@@ -13,14 +13,16 @@ CHECKED_EVERY = 10
 """Steps between the processes' agreeing whether to end early; each time costs a short wait."""
 
 START_S = 300.0
-"""What imports, weights and the first kernels may take if a limit counts from the program's start."""
+"""What imports, weights and the first kernels may take if a limit counts from the program's start.
+"""
 
 
 def megatrons(limit_s: float | None, nodes: int) -> int | None:
     """Return Megatron's exit_duration_in_mins for a limit of the steps; None if it needs none.
 
-    It counts from the import of megatron/training/training.py. On one machine the session reads the steps in the log
-    and ends the training itself; of several machines none can end what the others do.
+    It counts from the import of megatron/training/training.py. On one machine the session reads the
+    steps in the log and ends the training itself; of several machines none can end what the others
+    do.
     """
     return None if limit_s is None or nodes == 1 else math.ceil((START_S + limit_s) / 60)
 
@@ -29,8 +31,8 @@ def megatrons(limit_s: float | None, nodes: int) -> int | None:
 class TimeLimit:
     """The time limit of one training: so many seconds for its requested steps; None for no limit.
 
-    `agree` has all processes say whether the time is up, and returns whether any does; `spent_s` is what the steps
-    have taken before.
+    `agree` has all processes say whether the time is up, and returns whether any does; `spent_s` is
+    what the steps have taken before.
     """
 
     steps: int

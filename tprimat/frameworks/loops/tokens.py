@@ -6,13 +6,14 @@ so the least possible mean loss is the entropy of those four numbers, in every s
 
     entropy rate = 7/4 ln 2 = 1.2130 nats/token
 
-Successors are drawn log-uniformly from the vocabulary (token k about as often as 1/k, the law of word frequencies). The
-loss of a training therefore starts near ln(vocabulary), falls first to the entropy of the token frequencies
-(unigram_entropy), and then on towards the entropy rate as pairs are learned. Uniform random tokens would teach nothing,
-and their loss would prove nothing.
+Successors are drawn log-uniformly from the vocabulary (token k about as often as 1/k, the law of
+word frequencies). The loss of a training therefore starts near ln(vocabulary), falls first to the
+entropy of the token frequencies (unigram_entropy), and then on towards the entropy rate as pairs
+are learned. Uniform random tokens would teach nothing, and their loss would prove nothing.
 
-Row r of step s is a function of (seed, s, r) in 64-bit integer arithmetic alone: it is the same on every platform, for
-every number of processes and loader workers, and it never comes back. Knows neither torch nor models.
+Row r of step s is a function of (seed, s, r) in 64-bit integer arithmetic alone: it is the same on
+every platform, for every number of processes and loader workers, and it never comes back. Knows
+neither torch nor models.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ _TRANSITIONS, _FIRST_TOKEN, _CHOICES = 1, 2, 3
 class TokenSource:
     """The chain over one vocabulary: tokens 0 … vocab_size - 1.
 
-    The seed is 0 … 2⁶³ - 1; another seed is another chain and other walks on it. Raises ValueError for
-    an argument outside its range.
+    The seed is 0 … 2⁶³ - 1; another seed is another chain and other walks on it. Raises ValueError
+    for an argument outside its range.
     """
 
     vocab_size: int
@@ -71,7 +72,9 @@ class TokenSource:
 
     @functools.cached_property
     def successors(self) -> NDArray[np.int32]:
-        """Shape (vocab_size, SUCCESSORS): where each token can lead, the most likely first, all different."""
+        """Shape (vocab_size, SUCCESSORS): where each token can lead, the most likely first, all
+        different.
+        """
         import numpy as np
 
         tokens = np.arange(self.vocab_size, dtype=np.uint64)[:, None]
@@ -79,8 +82,9 @@ class TokenSource:
             self._hash(_TRANSITIONS, tokens, np.arange(SUCCESSORS, dtype=np.uint64))
         )
         for column in range(1, SUCCESSORS):
-            # A token drawn twice would merge two probabilities and lower the entropy of its row: the
-            # later one moves on to the next token that is free, at most `column` places further.
+            # A token drawn twice would merge two probabilities and lower the entropy of its row:
+            # the later one moves on to the next token that is free, at most `column` places
+            # further.
             for _ in range(column):
                 taken = (drawn[:, :column] == drawn[:, column, None]).any(axis=1)
                 drawn[taken, column] = (drawn[taken, column] + 1) % self.vocab_size
@@ -89,7 +93,8 @@ class TokenSource:
     def rows(
         self, steps: NDArray[np.int64], rows: NDArray[np.int64], length: int
     ) -> NDArray[np.int64]:
-        """Return sequences of tokens, shape (n, length). A longer sequence begins with the shorter one.
+        """Return sequences of tokens, shape (n, length). A longer sequence begins with the shorter
+        one.
 
         Args:
             steps: shape (n,), the optimizer step of each sequence, from 1.
@@ -105,7 +110,8 @@ class TokenSource:
         )
         choices = np.asarray(_EIGHTHS, dtype=np.int64)[bits.astype(np.int64)]
         table = self.successors.ravel()
-        # Position by position, all sequences at once; time is the first axis, so that each is contiguous.
+        # Position by position, all sequences at once; time is the first axis, so that each is
+        # contiguous.
         walk = np.empty((length, len(steps)), dtype=np.int64)
         choices = np.ascontiguousarray(choices.T)
         walk[0] = self._log_uniform(self._hash(_FIRST_TOKEN, *where))
@@ -116,7 +122,9 @@ class TokenSource:
     def in_order(
         self, positions: NDArray[np.int64], global_batch_size: int, length: int
     ) -> NDArray[np.int64]:
-        """Return the sequences at these positions of a training, from 0: those of a step follow those of the last."""
+        """Return the sequences at these positions of a training, from 0: those of a step follow
+        those of the last.
+        """
         return self.rows(positions // global_batch_size + 1, positions % global_batch_size, length)
 
     @property
@@ -160,7 +168,8 @@ class TokenSource:
         return float(-(share * np.log(share)).sum())
 
     def digest(self, global_batch_size: int, sequence_length: int) -> str:
-        """Return the SHA-256, in hex, of the training's first DIGEST_TOKENS tokens, each as four bytes, low one first.
+        """Return the SHA-256, in hex, of the training's first DIGEST_TOKENS tokens, each as four
+        bytes, low one first.
 
         In the order of step, row and position, and up to the end of a sequence: equal digests are
         equal data in equal batches.
@@ -173,7 +182,9 @@ class TokenSource:
         return hashlib.sha256(tokens.astype("<u4").tobytes()).hexdigest()
 
     def described(self, global_batch_size: int, sequence_length: int) -> Data:
-        """Return what a result states of this source, rounded so that results of two platforms agree to the digit."""
+        """Return what a result states of this source, rounded so that results of two platforms
+        agree to the digit.
+        """
         unigram = self.unigram_entropy
         return Data(
             kind=KIND,
@@ -184,17 +195,22 @@ class TokenSource:
         )
 
     def _hash(self, purpose: int, *keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return 64 well-mixed bits for each combination of keys, which broadcast against each other."""
+        """Return 64 well-mixed bits for each combination of keys, which broadcast against each
+        other.
+        """
         import numpy as np
 
-        # Arrays, never numpy scalars: overflow wraps silently in the former and warns in the latter.
+        # Arrays, never numpy scalars: overflow wraps silently in the former and warns in the
+        # latter.
         value = mixed(np.asarray([(self.seed * INCREMENT + purpose) % 2**64], dtype=np.uint64))
         for key in keys:
             value = mixed(value + (key + np.uint64(1)) * np.uint64(INCREMENT))
         return value
 
     def _log_uniform(self, bits: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return a token for each 64-bit hash: the upper half chooses an octave, the lower a token in it."""
+        """Return a token for each 64-bit hash: the upper half chooses an octave, the lower a token
+        in it.
+        """
         import numpy as np
 
         octaves = np.uint64(self.vocab_size.bit_length())

@@ -34,8 +34,8 @@ class Resolver(ExternalResolver):
     def bytes_per_parameter(self) -> float:
         """Return the memory of one GPU for weights, gradients and its share of Adam's states.
 
-        As the guide to Megatron Core's distributed optimizer states them for fp32 and bf16; with fp16
-        gradients it would be less.
+        As the guide to Megatron Core's distributed optimizer states them for fp32 and bf16; with
+        fp16 gradients it would be less.
         """
         return 8 + 8 / self.gpus if self.precision() == "fp32" else 6 + 12 / self.gpus
 

@@ -1,7 +1,7 @@
 """The recipes of Megatron-Bridge, a row each; the source of a row is the name of its recipe.
 
-Read in Megatron-Bridge 067f987 (2026-08-22): src/megatron/bridge/perf_recipes/llama/*/llama3.py, and recipes/ for the
-general ones. Release 0.6.0 has all of them.
+Read in Megatron-Bridge 067f987 (2026-08-22): src/megatron/bridge/perf_recipes/llama/*/llama3.py,
+and recipes/ for the general ones. Release 0.6.0 has all of them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ PERFORMANCE = (
     ),
     *(_llama(gpu, "nvfp4", 4) for gpu in ("B200", "B300", "GB200", "GB300")),
 )
-"""NVIDIA's settings for speed on eight GPUs. CUDA graphs, if a recipe has them, stay as they are."""
+"""NVIDIA's settings for speed on eight GPUs. CUDA graphs, if a recipe has them, stay as they are.
+"""
 
 GENERAL = (
     Defaults(

@@ -1,6 +1,8 @@
-"""The framework `megatron_bridge`: NVIDIA's Megatron-Bridge, its performance recipes, timed by its callbacks.
+"""The framework `megatron_bridge`: NVIDIA's Megatron-Bridge, its performance recipes, timed by its
+callbacks.
 
-Nothing here imports Megatron-Bridge, which takes tens of seconds: training.py does, in its own process.
+Nothing here imports Megatron-Bridge, which takes tens of seconds: training.py does, in its own
+process.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ _INSTALL = "run in a container nvcr.io/nvidia/nemo:26.08 or newer (docs/nemo.md)
 
 
 class Resolver(nemo.Resolver):
-    """The choices of Megatron-Bridge: a performance recipe for the GPU and precision, else the general recipe."""
+    """The choices of Megatron-Bridge: a performance recipe for the GPU and precision, else the
+    general recipe.
+    """
 
     title = "Megatron-Bridge"
     recipe = ""
@@ -62,7 +66,9 @@ class Resolver(nemo.Resolver):
         return row
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
-        """Return the request with its recipe, which has its own variables; refuse what the memory can't hold."""
+        """Return the request with its recipe, which has its own variables; refuse what the memory
+        can't hold.
+        """
         return dataclasses.replace(
             super().complete(request, shape), recipe=self.recipe, max_connections=1
         )
@@ -79,7 +85,8 @@ class MegatronBridge(loops.Loop[Request]):
 
     def unavailable(self) -> str | None:
         """Return why Megatron-Bridge can't train here and what to do; None if it can."""
-        # Looked up by its directory: to ask for megatron.bridge itself would fail if there is no megatron.
+        # Looked up by its directory: to ask for megatron.bridge itself would fail if there is no
+        # megatron.
         folders = (folder / "bridge" for folder in package_folders("megatron"))
         folder = next((folder for folder in folders if folder.is_dir()), None)
         if folder is None:
@@ -91,7 +98,9 @@ class MegatronBridge(loops.Loop[Request]):
         return f"{named} lacks {', '.join(missing)}: {_INSTALL}" if missing else None
 
     def variables(self, request: Request) -> dict[str, str]:
-        """Return where its model is found; the process itself sets the recipe's variables before it trains."""
+        """Return where its model is found; the process itself sets the recipe's variables before it
+        trains.
+        """
         return dict.fromkeys(("HF_HUB_CACHE", "MEGATRON_CONFIG_LOCK_DIR"), str(hub_folder(request)))
 
 

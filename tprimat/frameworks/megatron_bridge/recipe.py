@@ -1,7 +1,8 @@
-"""A recipe of Megatron-Bridge with what a request changes in it. Runs inside Megatron-Bridge's environment.
+"""A recipe of Megatron-Bridge with what a request changes in it. Runs inside Megatron-Bridge's
+environment.
 
-Classes, fields and functions as in Megatron-Bridge 067f987, and its scripts/training/run_recipe.py for what NVIDIA's
-launcher adds to a recipe.
+Classes, fields and functions as in Megatron-Bridge 067f987, and its scripts/training/run_recipe.py
+for what NVIDIA's launcher adds to a recipe.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ WARMUP_STEPS = 10
 
 
 def build(request: Request) -> Any:
-    """Return the ConfigContainer of a request. Raises UsageError for a recipe or field that this version lacks."""
+    """Return the ConfigContainer of a request. Raises UsageError for a recipe or field that this
+    version lacks.
+    """
     write_configuration(request)
     name = request.recipe or ""
     make = next(
@@ -76,7 +79,8 @@ def build(request: Request) -> Any:
 
 
 def write_configuration(request: Request) -> None:
-    """Write the model's config.json into a cache of the Hub, where the recipe finds it: Llama's is gated.
+    """Write the model's config.json into a cache of the Hub, where the recipe finds it: Llama's is
+    gated.
 
     It has the shape of the request, so that the recipe builds this one.
     """

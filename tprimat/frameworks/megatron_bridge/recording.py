@@ -1,6 +1,8 @@
-"""The recorder as a callback of Megatron-Bridge's training loop (megatron.bridge.training.callbacks, 067f987).
+"""The recorder as a callback of Megatron-Bridge's training loop
+(megatron.bridge.training.callbacks, 067f987).
 
-The loop calls each method with a CallbackContext. It asks for methods by name, so none of its classes is needed here.
+The loop calls each method with a CallbackContext. It asks for methods by name, so none of its
+classes is needed here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Models from Hugging Face's form into NeMo's and back, by NeMo itself; what is checked before that."""
+"""Models from Hugging Face's form into NeMo's and back, by NeMo itself; what is checked before
+that.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ CLASSES = {
     "qwen": ("qwen2", "Qwen2Model", "Qwen25Config7B"),
     "mistral": ("mistral", "MistralModel", "MistralConfig7B"),
 }
-"""`model_type` in config.json, and NeMo's model and configuration. Sizes are those of what is imported."""
+"""`model_type` in config.json, and NeMo's model and configuration. Sizes are those of what is
+imported.
+"""
 
 WITHOUT_TE = "Please install TE"
 """How Megatron's refusals end where Transformer Engine is missing."""
@@ -32,7 +36,9 @@ def check_target(target: Path, *, overwrite: bool) -> None:
 
 
 def hugging_face_source(model: str, text: str) -> str:
-    """Return the argument of NeMo's importer for a directory or a name on the hub. Raises UsageError for others."""
+    """Return the argument of NeMo's importer for a directory or a name on the hub. Raises
+    UsageError for others.
+    """
     folder = Path(text).expanduser()
     if not folder.is_dir():
         if _HUB_NAME.fullmatch(text) and not text.startswith("."):
@@ -68,7 +74,9 @@ def nemo_folder(text: str) -> Path:
 
 
 def to_nemo(model: str, source: str, target: Path, *, overwrite: bool) -> None:
-    """Import a model from hf://ORG/NAME or hf:///directory. Raises UsageError if it can't be read or written."""
+    """Import a model from hf://ORG/NAME or hf:///directory. Raises UsageError if it can't be read
+    or written.
+    """
     from nemo.collections import llm
 
     kind, config = (getattr(llm, name) for name in CLASSES[model][1:])

@@ -1,7 +1,8 @@
 """NeMo's data: its own random tokens, or our token source as a file in Megatron's form.
 
-The file, `PREFIX.bin` with the tokens and `PREFIX.idx` with the index, lets NVIDIA's and AMD's recipes train on the
-very same tokens. Form, little-endian, as megatron.core.datasets.indexed_dataset of 0.15 reads it:
+The file, `PREFIX.bin` with the tokens and `PREFIX.idx` with the index, lets NVIDIA's and AMD's
+recipes train on the very same tokens. Form, little-endian, as
+megatron.core.datasets.indexed_dataset of 0.15 reads it:
 
     .bin   the tokens of all sequences, one after the other
     .idx   MMIDIDX and two zero bytes, version 1 (8 bytes), code of the tokens' type (1 byte), sequences (8),
@@ -51,7 +52,9 @@ def write(request: Request) -> None:
 
 
 def described(request: Request) -> Data:
-    """Return what a result states of the data. Megatron shuffles the token file by its own seed, which is ours."""
+    """Return what a result states of the data. Megatron shuffles the token file by its own seed,
+    which is ours.
+    """
     if request.data != TOKENS:
         return Data(kind=MOCK)
     data = recipe.of(request).source.described(_sequences(request), request.sequence_length)
@@ -59,9 +62,11 @@ def described(request: Request) -> Data:
 
 
 def write_tokens(prefix: Path, source: TokenSource, sequences: int, length: int) -> None:
-    """Write both files of a prefix, unless they are there, with so many sequences from the source's first step.
+    """Write both files of a prefix, unless they are there, with so many sequences from the source's
+    first step.
 
-    Of several processes one writes, the others wait. Raises UsageError if the directory can't be written to.
+    Of several processes one writes, the others wait. Raises UsageError if the directory can't be
+    written to.
     """
     import numpy as np
     from filelock import FileLock
@@ -90,7 +95,8 @@ def write_tokens(prefix: Path, source: TokenSource, sequences: int, length: int)
 
 
 def index(sequences: int, length: int, item_size: int, code: int) -> bytes:
-    """Return the content of an .idx file: documents of one sequence each, of so many tokens of so many bytes.
+    """Return the content of an .idx file: documents of one sequence each, of so many tokens of so
+    many bytes.
 
     `code` is Megatron's of the tokens' type.
     """

@@ -20,8 +20,10 @@ PRECISIONS = {PERFORMANCE: "bf16", RECIPE: "bf16", CLASSIC: "fp8"}
 """In which a preset trains if the user leaves it open."""
 
 MICRO_BATCHES = 8
-"""Micro-batches of a step at most if no preset is named. With NVIDIA's 32 a step of Llama takes 17 s on eight H100s
-at 40 % of the peak, with the 128 of Mistral's recipe 30 s: too few steps for a steady state within ten minutes."""
+"""Micro-batches of a step at most if no preset is named. With NVIDIA's 32 a step of Llama takes 17
+s on eight H100s at 40 % of the peak, with the 128 of Mistral's recipe 30 s: too few steps for a
+steady state within ten minutes.
+"""
 
 PRESETS = {
     PERFORMANCE: "NVIDIA's settings for speed on the GPU, else the recipe",
@@ -43,7 +45,8 @@ class Defaults:
     """One configuration.
 
     Attributes:
-        gpus, precisions: short names of the GPUs, none of them for all, and the precisions that it is for.
+        gpus, precisions: short names of the GPUs, none of them for all, and the precisions that it
+            is for.
         num_gpus: on which the global batch was trained; on another number it grows or shrinks
             alike. None for a batch that stays.
         tensor, pipeline, context: parallelism.
@@ -123,7 +126,8 @@ RECIPES = (
 
 
 def choose(model: str, preset: str, device_name: str | None, precision: str) -> Defaults:
-    """Return the configuration for a model on a GPU of this short name, or None if it isn't known."""
+    """Return the configuration for a model on a GPU of this short name, or None if it isn't known.
+    """
     recipe = next(row for row in RECIPES if row.model == model)
     if preset == CLASSIC:
         return dataclasses.replace(recipe, **CLASSIC_ROW)  # type: ignore[arg-type]  # names and types of fields

@@ -1,4 +1,5 @@
-"""What a Megatron training shows of itself once its model is built, for NeMo and Megatron-Bridge."""
+"""What a Megatron training shows of itself once its model is built, for NeMo and Megatron-Bridge.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ _SETTINGS = (
         "overlap_grad_reduce", "overlap_param_gather", "use_distributed_optimizer",
     ),
 )  # fmt: skip
-"""Fields of Megatron's configurations of the model and of data parallelism that change speed or memory."""
+"""Fields of Megatron's configurations of the model and of data parallelism that change speed or
+memory.
+"""
 
 
 def shape_and_scale(config: ModelConfig, request: Request) -> tuple[ModelConfig, str]:
@@ -48,7 +51,9 @@ def shape_and_scale(config: ModelConfig, request: Request) -> tuple[ModelConfig,
 
 
 def optimizer_of(recorded: Optimizer, config: Any) -> Optimizer:
-    """Return what the recorder saw, with name and clipping, which only Megatron's own configuration states."""
+    """Return what the recorder saw, with name and clipping, which only Megatron's own configuration
+    states.
+    """
     name = getattr(config, "optimizer", None)
     if name is None:
         return recorded
@@ -63,7 +68,9 @@ def optimizer_of(recorded: Optimizer, config: Any) -> Optimizer:
 def settings_of(
     paths: Sequence[str], owners: Sequence[Any]
 ) -> Iterator[tuple[str, bool | int | float | str | None]]:
-    """Yield the settings of the model's and of data parallelism's configuration, by the paths of both."""
+    """Yield the settings of the model's and of data parallelism's configuration, by the paths of
+    both.
+    """
     for path, owner, names in zip(paths, owners, _SETTINGS, strict=True):
         for name in names:
             if hasattr(owner, name):

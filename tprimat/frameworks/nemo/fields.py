@@ -23,7 +23,8 @@ _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
 def assign(recipe: Any, setting: str) -> None:
-    """Set one field of NeMo's recipe by path=value, such as trainer.strategy.sequence_parallel=true.
+    """Set one field of NeMo's recipe by path=value, such as
+    trainer.strategy.sequence_parallel=true.
 
     The path's parts are fields, or places in a list. Raises UsageError for any other form.
     """
@@ -47,7 +48,9 @@ def assign(recipe: Any, setting: str) -> None:
 
 
 def parsed(text: str) -> Any:
-    """Return a value as Python has it: true, false, none, numbers, lists, torch.bfloat16; else the text itself."""
+    """Return a value as Python has it: true, false, none, numbers, lists, torch.bfloat16; else the
+    text itself.
+    """
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     if text.startswith("torch."):

@@ -1,7 +1,7 @@
 """The framework `nemo`: NVIDIA's NeMo 2, its own pretraining recipes, timed.
 
-tprimat/frameworks/nemo/training.py builds the recipe inside NeMo's environment and runs it: alone, or
-under torchrun. Nothing here imports NeMo, which takes some twenty seconds.
+tprimat/frameworks/nemo/training.py builds the recipe inside NeMo's environment and runs it: alone,
+or under torchrun. Nothing here imports NeMo, which takes some twenty seconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from tprimat.machine.host import installed_version, package_folders
 ALLOCATOR, ALSO_ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
 SEGMENTS = "expandable_segments:True"
 """Lets torch's allocator grow what it holds in place, so that less memory is lost to fragments. The
-variable's second name is that of torch from 2.9 on, which takes both. Megatron Core refuses it with CUDA graphs."""
+variable's second name is that of torch from 2.9 on, which takes both. Megatron Core refuses it with
+CUDA graphs.
+"""
 
 TUNED = {
     "NCCL_NVLS_ENABLE": "0",
@@ -28,20 +30,26 @@ TUNED = {
     "TORCH_NCCL_AVOID_RECORD_STREAMS": "1",
     "TORCH_NCCL_HIGH_PRIORITY": "1",
 }
-"""Set by scripts/performance/executors.py and PerfEnvPlugin of NeMo 8cfedd7 for their configurations."""
+"""Set by scripts/performance/executors.py and PerfEnvPlugin of NeMo 8cfedd7 for their
+configurations.
+"""
 
 SEED_VARIABLE = "PL_GLOBAL_SEED"
 """Where Lightning, and through it NeMo, takes the seed of the weights from."""
 
 LAST_CONTAINER = "nvcr.io/nvidia/nemo:25.11"
-"""The last of NVIDIA's containers whose Megatron Core fits its NeMo 2: 26.02 has Megatron Core 0.16 beside NeMo 2.7.0,
-26.04 and later have no NeMo (docs/releases/software-versions.md of Megatron-Bridge 067f987)."""
+"""The last of NVIDIA's containers whose Megatron Core fits its NeMo 2: 26.02 has Megatron Core 0.16
+beside NeMo 2.7.0, 26.04 and later have no NeMo (docs/releases/software-versions.md of
+Megatron-Bridge 067f987).
+"""
 
 _INSTALL = f"run in {LAST_CONTAINER}, or make an environment with python3 tools/make_nemo_env.py (docs/nemo.md)"
 
 OPTIMIZER, PASSED = "core/optimizer/__init__.py", "no_weight_decay_cond"
-"""Where Megatron Core defines get_megatron_optimizer, and an argument that NeMo 2 passes to it: 0.15.3 has it, 0.16.0
-doesn't. Its source is asked, since containers have a clone of Megatron whose version says little."""
+"""Where Megatron Core defines get_megatron_optimizer, and an argument that NeMo 2 passes to it:
+0.15.3 has it, 0.16.0 doesn't. Its source is asked, since containers have a clone of Megatron whose
+version says little.
+"""
 
 
 class Nemo(loops.Loop[Request]):
@@ -88,15 +96,17 @@ LAUNCHER = Nemo()
 
 
 def environment(request: Request) -> dict[str, str]:
-    """Return the variables that the training has. What the user has set stays, but for what CUDA graphs rule out."""
+    """Return the variables that the training has. What the user has set stays, but for what CUDA
+    graphs rule out.
+    """
     settings = loops.environment(request.platform, request.gpus_per_node) | {
         SEED_VARIABLE: str(request.seed)
     }
     if request.platform != "cpu":
         if request.vendor_settings:
             settings |= {name: os.environ.get(name, value) for name, value in TUNED.items()}
-        # One queue keeps the order in which tensor- and context-parallel communication overlaps computation.
-        # NVIDIA sets it for these alone.
+        # One queue keeps the order in which tensor- and context-parallel communication overlaps
+        # computation. NVIDIA sets it for these alone.
         overlaps = request.tensor_model_parallel_size > 1 or request.context_parallel_size > 1
         if overlaps or not request.vendor_settings:
             connections = str(request.max_connections)

@@ -26,7 +26,9 @@ from tprimat.settings.rows import DIVISION, assign, launched
 
 
 def build(request: Request) -> Any:
-    """Return the recipe that a request means: a nemo_run.Partial of NeMo's pretrain. Raises UsageError without one."""
+    """Return the recipe that a request means: a nemo_run.Partial of NeMo's pretrain. Raises
+    UsageError without one.
+    """
     import nemo_run as run
     from nemo.collections import llm
 
@@ -61,7 +63,8 @@ def build(request: Request) -> Any:
         recipe.trainer.plugins = make[request.precision]()
     if request.vendor_settings:
         _tune(recipe, request)
-    # Here alone, since it needs Lightning: what is wrong with a Slurm job is told where only its command is.
+    # Here alone, since it needs Lightning: what is wrong with a Slurm job is told where only its
+    # command is.
     from tprimat.frameworks.nemo.recording import NemoBenchmark
 
     # Plain words only: NeMo-Run writes the recipe down, and other processes read it.
@@ -83,7 +86,9 @@ def show(requests: Sequence[Request]) -> None:
 
 
 def lines(node: Any, path: str = "") -> Iterator[str]:
-    """Yield a recipe, or what is at a path in it, as lines, one for each field that is set: path = value."""
+    """Yield a recipe, or what is at a path in it, as lines, one for each field that is set: path =
+    value.
+    """
     arguments = getattr(node, "__arguments__", None)
     if arguments is not None:
         kind = node.__fn_or_cls__
@@ -103,7 +108,8 @@ def _model(recipe: Any, request: Request, shape: ModelConfig) -> None:
     if base is not None and "rotary_base" in fields.fields(config):
         config.rotary_base = base
     if request.model == "mistral" and shape.sliding_window is None:
-        # NeMo's Mistral is of the first version, which looked back 4096 tokens; models.py has the third.
+        # NeMo's Mistral is of the first version, which looked back 4096 tokens; models.py has the
+        # third.
         config.window_size = None
     if request.cuda_graphs:
         config.enable_cuda_graph = True
@@ -144,7 +150,8 @@ def _trainer(recipe: Any, request: Request) -> None:
 
 
 def _tune(recipe: Any, request: Request) -> None:
-    """Set what NVIDIA's scripts/performance sets beside the configuration: helpers.py, llm/pretrain_llama3_8b.py.
+    """Set what NVIDIA's scripts/performance sets beside the configuration: helpers.py,
+    llm/pretrain_llama3_8b.py.
 
     Read in NeMo 8cfedd7. Binding each process to its part of the host (numactl) is left out.
     """

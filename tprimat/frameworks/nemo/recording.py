@@ -1,6 +1,7 @@
 """BenchmarkCallback of a NeMo recipe: made from plain words, so that NeMo-Run can write it down.
 
-Its own part: NeMo's timing of each step as a cross-check, and the settings that NeMo really ran with.
+Its own part: NeMo's timing of each step as a cross-check, and the settings that NeMo really ran
+with.
 """
 
 from __future__ import annotations
@@ -21,18 +22,22 @@ from tprimat.results.fields import FieldValues
 from tprimat.results.run import Environment, Run, TrainingConfig
 
 NATIVE = "train_step_timing_seconds"
-"""NeMo's `train_step_timing in s`: host time from one hook to another, without waiting for the GPU."""
+"""NeMo's `train_step_timing in s`: host time from one hook to another, without waiting for the GPU.
+"""
 
 TIMER = "train_step_timing"
 
 
 class NemoBenchmark(RequestedBenchmark):
-    """Times the steps of a NeMo training, whose request is given as Request.to_arguments() writes it."""
+    """Times the steps of a NeMo training, whose request is given as Request.to_arguments() writes
+    it.
+    """
 
     def __init__(self, arguments: Sequence[str]) -> None:
         request = Request.from_arguments(list(arguments))
-        # What the training itself doesn't show. The model's shape, batches, precision, parallelism and optimizer are
-        # left to the recorder, which reads what really is: --set may have changed what was asked for.
+        # What the training itself doesn't show. The model's shape, batches, precision, parallelism
+        # and optimizer are left to the recorder, which reads what really is: --set may have changed
+        # what was asked for.
         setup = request.to_run(
             training_config=TrainingConfig(max_steps=request.steps, seed=request.seed),
             environment=Environment(emulated=is_emulated()),

@@ -42,7 +42,9 @@ START_MINUTES = 2.0
 
 
 class Resolver(resolve.Resolver):
-    """The choices of NeMo: a published configuration for the GPU, or the recipe's own; those of Megatron-Bridge too."""
+    """The choices of NeMo: a published configuration for the GPU, or the recipe's own; those of
+    Megatron-Bridge too.
+    """
 
     row: Defaults
     title = "NeMo"
@@ -66,7 +68,9 @@ class Resolver(resolve.Resolver):
         return PRECISIONS[self.preset]
 
     def size(self) -> tuple[Scale | None, ModelConfig]:
-        """Return the scale and the shape; the full size also for one whose vocabulary Megatron has padded."""
+        """Return the scale and the shape; the full size also for one whose vocabulary Megatron has
+        padded.
+        """
         shape = self.requested.shape
         if (
             self.requested.scale is None
@@ -77,7 +81,9 @@ class Resolver(resolve.Resolver):
         return super().size()
 
     def choose_defaults(self, scale: Scale | None, precision: str) -> Defaults:
-        """Return a row of nemo/defaults.py; that of a smaller model comes from its scale, undivided."""
+        """Return a row of nemo/defaults.py; that of a smaller model comes from its scale,
+        undivided.
+        """
         row = self.published(precision)
         if scale is None or scale.name != scales.FULL:
             scale = scale or self.default_scale()
@@ -105,7 +111,9 @@ class Resolver(resolve.Resolver):
         return choose(self.model.name, self.preset, self.gpu, precision)
 
     def default_batch(self, unit: int, gpus: int) -> int:
-        """Return the row's global batch for this number of GPUs; without a preset by name at most MICRO_BATCHES."""
+        """Return the row's global batch for this number of GPUs; without a preset by name at most
+        MICRO_BATCHES.
+        """
         batch = self.row.global_batch_size * (
             1 if self.row.num_gpus is None else gpus / self.row.num_gpus
         )
@@ -119,7 +127,9 @@ class Resolver(resolve.Resolver):
         return MICRO_BATCHES * unit
 
     def divide(self, shape: ModelConfig, gpus: int) -> tuple[int, int, int]:
-        """Return tensor, pipeline and context parallelism. What is requested stays; defaults shrink until they fit."""
+        """Return tensor, pipeline and context parallelism. What is requested stays; defaults shrink
+        until they fit.
+        """
         defaults = (self.row.tensor, self.row.pipeline, self.row.context)
         stated = [getattr(self.requested, name) for name in DIVISION]
         sizes = [size or own for size, own in zip(stated, defaults, strict=True)]
@@ -174,7 +184,9 @@ class Resolver(resolve.Resolver):
         )
 
     def _check_memory(self, request: Request, shape: ModelConfig) -> Scale | None:
-        """Return the scale to train instead if the memory can't hold a model whose scale the user left open."""
+        """Return the scale to train instead if the memory can't hold a model whose scale the user
+        left open.
+        """
         memory = self.device.free_bytes
         if memory is None:
             if self.device.platform != "cpu":
@@ -224,7 +236,8 @@ class Resolver(resolve.Resolver):
 
 
 def bytes_needed(request: Request, shape: ModelConfig) -> float:
-    """Return the memory of one GPU for weights, gradients and Adam's states, without activations."""
+    """Return the memory of one GPU for weights, gradients and Adam's states, without activations.
+    """
     share = (shape.num_parameters or 0) / (
         request.tensor_model_parallel_size * request.pipeline_model_parallel_size
     )

@@ -2,7 +2,8 @@
 
     python -m tprimat.frameworks.nemo.training --model=llama --scale=full …
 
-Its options are a Request's. Under torchrun each process runs this module, and the first one writes the result.
+Its options are a Request's. Under torchrun each process runs this module, and the first one writes
+the result.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from tprimat.frameworks.request import Request
 
 
 def train(request: Request) -> None:
-    """Run the recipe in this process, one of request.num_gpus. Raises TensorPrimatError if one line can say why."""
+    """Run the recipe in this process, one of request.num_gpus. Raises TensorPrimatError if one line
+    can say why.
+    """
     os.environ.update(nemo.environment(request))
     import nemo_run as run
 

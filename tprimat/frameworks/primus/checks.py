@@ -28,7 +28,8 @@ _BACKENDS = {
     "megatron": ("third_party/Megatron-LM", "third_party/megatron"),
     torchtitan.NAME: ("third_party/torchtitan",),
 }
-"""Where a clone has each back end, unless BACKEND_PATH or its own variable names another directory."""
+"""Where a clone has each back end, unless BACKEND_PATH or its own variable names another directory.
+"""
 
 
 def preflight(

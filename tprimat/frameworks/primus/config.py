@@ -56,7 +56,8 @@ class Configuration:
         path: the experiment's file.
         framework: megatron, torchtitan, …
         model: name of the model's preset, such as llama3.1_8B.
-        settings: every parameter in force, by the names of Primus' Megatron; each has as its text what put it there.
+        settings: every parameter in force, by the names of Primus' Megatron; each has as its text
+            what put it there.
         notes: what is doubtful.
         names: parameters that the command line calls otherwise: those of another back end.
     """
@@ -73,7 +74,9 @@ class Configuration:
         return f"--{self.names.get(name, name)}"
 
     def arguments_for(self, values: Parameters) -> list[str]:
-        """Return a command line that sets those values which differ, and as many positions as a sequence takes."""
+        """Return a command line that sets those values which differ, and as many positions as a
+        sequence takes.
+        """
         changed = {
             name: value
             for name, value in values.items()
@@ -95,7 +98,8 @@ class Configuration:
 def read(path: Path, primus: Path, environ: Environ) -> Configuration:
     """Read an experiment's file, and the presets in the directory of Primus that it names.
 
-    Raises UnreadableError for what is no experiment of Primus, with its line if it has one; UsageError without PyYAML.
+    Raises UnreadableError for what is no experiment of Primus, with its line if it has one;
+    UsageError without PyYAML.
     """
     path = path.expanduser().absolute()
     content, root = _parsed(path, environ)
@@ -159,7 +163,9 @@ def read(path: Path, primus: Path, environ: Environ) -> Configuration:
 
 
 def overrides(arguments: Sequence[str]) -> Parameters:
-    """Return the parameters that a command line sets: --name value, --name=value, name=value, --flag."""
+    """Return the parameters that a command line sets: --name value, --name=value, name=value,
+    --flag.
+    """
     parameters = {}
     rest = list(arguments)
     while rest:
@@ -174,7 +180,9 @@ def overrides(arguments: Sequence[str]) -> Parameters:
 
 
 def setup(configuration: Configuration, num_gpus: int | None) -> Run:
-    """Return the setup that a configuration describes, as the log of its training on these GPUs would state it."""
+    """Return the setup that a configuration describes, as the log of its training on these GPUs
+    would state it.
+    """
     # Primus computes world_size; of the presets only those for other trainers have it.
     names = megatron_setup.ARGUMENTS - {"world_size"}
     stated = LoggedValues(
@@ -191,7 +199,8 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
         shape = msgspec.structs.replace(shape, vocab_size=shape.vocab_size + 1)
     meant = models.recognize(configuration.model or "")
     if meant is not None and shape.vocab_size is None:
-        # The tokenizer will state the vocabulary: of the model of this name, if the widths are its own.
+        # The tokenizer will state the vocabulary: of the model of this name, if the widths are its
+        # own.
         completed = msgspec.structs.replace(shape, vocab_size=meant.shape.vocab_size)
         shape = completed if models.with_shape(completed) is meant else shape
     switches = megatron_setup.switches(stated)
@@ -217,9 +226,11 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
 
 
 def _parsed(path: Path, environ: Environ, depth: int = 0) -> tuple[Parameters, Any]:
-    """Return a YAML file's settings, over those of the files that it extends; and its nodes, which know their lines.
+    """Return a YAML file's settings, over those of the files that it extends; and its nodes, which
+    know their lines.
 
-    Of two files that it extends the later one counts. Primus from v26.2 on lets an experiment extend another one, too.
+    Of two files that it extends the later one counts. Primus from v26.2 on lets an experiment
+    extend another one, too.
     """
     try:
         yaml: Any = importlib.import_module("yaml")

@@ -1,4 +1,5 @@
-"""An installation of Primus: which configurations and launchers it has, under the names of its versions.
+"""An installation of Primus: which configurations and launchers it has, under the names of its
+versions.
 
 examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml     since December 2025
 examples/megatron/configs/MI300X/llama3.1_8B-pretrain.yaml          from October 2025
@@ -33,7 +34,9 @@ FILES = {"llama": "llama3.1_8B", "qwen": "qwen2.5_7B"}
 """What Primus calls our models."""
 
 BORROWED = {"mistral": "llama"}
-"""Models for which Primus has no configuration, and the one whose configuration trains them, in their own shape."""
+"""Models for which Primus has no configuration, and the one whose configuration trains them, in
+their own shape.
+"""
 
 FOLDERS = {
     "mi300x": ("MI300X",),
@@ -52,7 +55,9 @@ PRECISIONS = by_name("primus").precisions
 
 @dataclasses.dataclass(frozen=True)
 class ConfigFile:
-    """A configuration's file, arguments that make up for its precision, and what should be known of the choice."""
+    """A configuration's file, arguments that make up for its precision, and what should be known of
+    the choice.
+    """
 
     path: Path
     arguments: tuple[str, ...] = ()
@@ -87,11 +92,15 @@ class Installation:
         return all((self.path / file).is_file() for file in files)
 
     def needs_no_tokenizer(self) -> bool:
-        """Return whether mock data replace a configuration's tokenizer by NullTokenizer, as from v26.3 on."""
+        """Return whether mock data replace a configuration's tokenizer by NullTokenizer, as from
+        v26.3 on.
+        """
         return "NullTokenizer" in self._text(MOCK_DATA)
 
     def evaluates(self, launcher: str) -> bool:
-        """Return whether a launcher's shell reads our arguments a second time, so that they must be quoted."""
+        """Return whether a launcher's shell reads our arguments a second time, so that they must be
+        quoted.
+        """
         text = self._text(CLI_DIRECT if launcher == "primus-cli" else SCRIPT)
         return not text or 'eval "$CMD"' in text
 
@@ -102,7 +111,9 @@ class Installation:
             return ""
 
     def config(self, model: str, gpu: str | None, precision: str) -> ConfigFile:
-        """Return the configuration of a model for a GPU, by the key of its row. Raises UsageError without one."""
+        """Return the configuration of a model for a GPU, by the key of its row. Raises UsageError
+        without one.
+        """
         name = FILES[BORROWED.get(model, model)]
         folders = self._folders(gpu)
         # Primus has no configuration in FP16: that in BF16 is switched to it.
@@ -150,16 +161,20 @@ class Installation:
 
 
 def from_environment(environ: Environ, path: Path | None = None) -> Installation:
-    """Return the installation that a user means: of the option, of PRIMUS_PATH, or where containers have it."""
+    """Return the installation that a user means: of the option, of PRIMUS_PATH, or where containers
+    have it.
+    """
     return Installation(
         (path or Path(environ.get("PRIMUS_PATH") or DEFAULT_PATH)).expanduser().absolute()
     )
 
 
 def gpu_of(device: Device) -> str | None:
-    """Return the key of the GPU's row, or of the only one with configurations that has its architecture and memory.
+    """Return the key of the GPU's row, or of the only one with configurations that has its
+    architecture and memory.
 
-    None if it isn't known, or isn't AMD's. MI350X and MI355X share both, and their configurations too.
+    None if it isn't known, or isn't AMD's. MI350X and MI355X share both, and their configurations
+    too.
     """
     memory, architecture = device.memory_bytes, device.architecture
     size = None if memory is None else memory / GB

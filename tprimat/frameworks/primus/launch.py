@@ -1,4 +1,5 @@
-"""The framework `primus`: AMD's trainer, whose log is read, with the record of its start beside it."""
+"""The framework `primus`: AMD's trainer, whose log is read, with the record of its start beside it.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ _SAFE = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 
 class Resolver(Planner):
-    """The choices of `benchmark`, which trains the full size, in 200 steps unless the user says otherwise."""
+    """The choices of `benchmark`, which trains the full size, in 200 steps unless the user says
+    otherwise.
+    """
 
     def prepare(self) -> None:
         """Refuse all but the full size; take the configuration that the environment names."""
@@ -64,7 +67,9 @@ class Resolver(Planner):
         super().prepare()
 
     def complete(self, request: Request, shape: ModelConfig) -> PrimusTraining:
-        """Return the request with Primus' own fields. Raises UsageError if the configuration states no sizes."""
+        """Return the request with Primus' own fields. Raises UsageError if the configuration states
+        no sizes.
+        """
         training = super().complete(request, shape)
         if not (
             training.global_batch_size and training.micro_batch_size and training.sequence_length
@@ -112,7 +117,9 @@ class Primus(Loop[PrimusTraining]):
         return command(request, "TIME")
 
     def start(self, request: PrimusTraining, machine: Machine, log: Path) -> Launch:
-        """Return Primus' command for the training of a log; write the record of its start beside it."""
+        """Return Primus' command for the training of a log; write the record of its start beside
+        it.
+        """
         moment = re.search(r"\d{8}_\d{6}.*", log.stem)
         made = command(request, f"{moment[0] if moment else log.stem}_{os.getpid()}")
         folder = Path(made.env["TRAIN_LOG"]).parent
@@ -147,8 +154,8 @@ LAUNCHER = Primus()
 def command(request: PrimusTraining, moment: str) -> Launch:
     """Return the command of a training that starts at a moment, of which there is only one.
 
-    The directory of TRAIN_LOG, Primus' own copy of the log, must be there: some versions don't make it, and the
-    default of some can't be written at all.
+    The directory of TRAIN_LOG, Primus' own copy of the log, must be there: some versions don't make
+    it, and the default of some can't be written at all.
     """
     path, root = request.configuration.path.absolute(), request.installation.path
     config = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
@@ -158,7 +165,8 @@ def command(request: PrimusTraining, moment: str) -> Launch:
             hint="copy the configuration to another path",
             heading="primus-config",
         )
-    # Primus appends to what is in a directory of this name, and its default is the same for all precisions.
+    # Primus appends to what is in a directory of this name, and its default is the same for all
+    # precisions.
     experiment = f"tprimat_{request.model}_{request.precision}_{moment}"
     train_log = str(request.output_dir.absolute() / "primus" / experiment / "train.log")
     environment = {
@@ -171,7 +179,8 @@ def command(request: PrimusTraining, moment: str) -> Launch:
         "PYTHONUNBUFFERED": "1",
     }
     if request.rendezvous is not None:
-        # As primus-cli-slurm-entry.sh sets them on each node before it calls `primus-cli direct` (Primus fd1eeab).
+        # As primus-cli-slurm-entry.sh sets them on each node before it calls `primus-cli direct`
+        # (Primus fd1eeab).
         address, _, port = request.rendezvous.rpartition(":")
         environment |= {"NNODES": str(request.num_nodes), "NODE_RANK": str(request.node_index)}
         environment |= {"MASTER_ADDR": address, "MASTER_PORT": port}
@@ -182,7 +191,8 @@ def command(request: PrimusTraining, moment: str) -> Launch:
     words = [shlex.quote(word) if evaluated else word for word in request.arguments]
     command = ["bash", str(SCRIPT)]
     if request.launcher != "run_pretrain.sh":
-        # Several versions pass the file's name through a shell unquoted; all that is printed is kept here anyway.
+        # Several versions pass the file's name through a shell unquoted; all that is printed is
+        # kept here anyway.
         copy = train_log if not evaluated or _SAFE.fullmatch(train_log) else os.devnull
         command = [
             "bash",
@@ -201,8 +211,8 @@ def command(request: PrimusTraining, moment: str) -> Launch:
 
 def _record(request: PrimusTraining, command: Launch, machine: Machine) -> StartRecord:
     host = Host()
-    # If this Python's torch sees no AMD GPU it isn't the one that Primus trains with: neither the device nor the
-    # packages are of the training then. ROCm may be another one than torch's own.
+    # If this Python's torch sees no AMD GPU it isn't the one that Primus trains with: neither the
+    # device nor the packages are of the training then. ROCm may be another one than torch's own.
     amd = machine.platform == "amd"
     rocm = (host.read(ROCM_VERSION_FILE) or "").strip()
     own = {"primus": hosts.commit(host, request.installation.path), "rocm": rocm}

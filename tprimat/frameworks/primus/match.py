@@ -1,4 +1,6 @@
-"""A configuration of Primus beside a result: what differs, and the overrides that give it the result's setup."""
+"""A configuration of Primus beside a result: what differs, and the overrides that give it the
+result's setup.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ _SETTINGS = (
     ("log level", None, "stderr_sink_level"),
     ("log interval", None, "log_interval"),
 )
-"""What a person asks of a configuration: a title, the field of a result that is compared, and Primus' parameter."""
+"""What a person asks of a configuration: a title, the field of a result that is compared, and
+Primus' parameter.
+"""
 
 SHOWN = tuple((title, name) for title, _, name in _SETTINGS if name)
 _MATCHED = tuple(
@@ -60,7 +64,9 @@ PRECISION_ARGUMENTS = {
     "fp16": ("--bf16", "False", "--fp16", "True", "--fp8", "None"),
     "fp8": ("--fp8", "hybrid"),
 }
-"""What makes a configuration train in a precision. MXFP8 and MXFP4 take a configuration of their own."""
+"""What makes a configuration train in a precision. MXFP8 and MXFP4 take a configuration of their
+own.
+"""
 
 _RECOMPUTATION = {
     "none": (
@@ -94,10 +100,11 @@ def differences(configured: Run, reference: Run) -> Iterator[tuple[str, object, 
 def arguments(
     run: Run, configuration: Configuration, num_gpus: int, named: object
 ) -> tuple[list[str], list[str]]:
-    """Return overrides that give a training the setup of a result, and what can't be taken over, a sentence each.
+    """Return overrides that give a training the setup of a result, and what can't be taken over, a
+    sentence each.
 
-    Without them the configuration would be trained; `named` is the result's file, for messages. Raises UsageError for
-    a result of another model.
+    Without them the configuration would be trained; `named` is the result's file, for messages.
+    Raises UsageError for a result of another model.
     """
     own = setup(configuration, num_gpus)
     if run.model is not None and own.model is not None and run.model != own.model:

@@ -43,9 +43,11 @@ _DOES_NOT_LOG = ("INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL")
 
 
 class Planner(resolve.Resolver):
-    """The choices of Primus: those of an experiment's configuration, under a command line with what is requested.
+    """The choices of Primus: those of an experiment's configuration, under a command line with what
+    is requested.
 
-    What Megatron would refuse after minutes of starting is refused here. A CPU stands for GPUs that are unknown.
+    What Megatron would refuse after minutes of starting is refused here. A CPU stands for GPUs that
+    are unknown.
 
     Attributes:
         environ: holds NNODES, NODE_RANK, GPUS_PER_NODE, and what configurations ask for.
@@ -56,13 +58,16 @@ class Planner(resolve.Resolver):
     full_size = True
 
     def plan(self, output_dir: Path) -> PrimusTraining:
-        """Return the training. Raises UsageError or UnreadableError for what can't be met, with what would do."""
+        """Return the training. Raises UsageError or UnreadableError for what can't be met, with
+        what would do.
+        """
         training = self.resolve(output_dir)
         assert isinstance(training, PrimusTraining)
         return training
 
     def prepare(self) -> None:
-        """Find the installation and the configuration; put what is requested on the command line."""
+        """Find the installation and the configuration; put what is requested on the command line.
+        """
         self.installation = self.requested.installation or from_environment(self.environ)
         if problem := self.installation.problem():
             raise UsageError(problem, heading="no-primus")
@@ -116,7 +121,9 @@ class Planner(resolve.Resolver):
         return self.trains_on
 
     def divide(self, shape: ModelConfig, gpus: int) -> tuple[int, int, int]:
-        """Return tensor, pipeline and context parallelism. Raises UsageError if they don't divide the GPUs."""
+        """Return tensor, pipeline and context parallelism. Raises UsageError if they don't divide
+        the GPUs.
+        """
         tensor, pipeline, context = (
             getattr(self.setup.parallelism_config, name) or 1 for name in DIVISION
         )
@@ -132,7 +139,8 @@ class Planner(resolve.Resolver):
         return tensor, pipeline, context
 
     def batch(self, replicas: int, gpus: int) -> tuple[int, int]:
-        """Return micro and global batch size. Raises UsageError if one is no multiple of the other."""
+        """Return micro and global batch size. Raises UsageError if one is no multiple of the other.
+        """
         micro, batch = self.row.micro_batch_size or 0, self.row.global_batch_size or 0
         if micro and batch:
             resolve.check_batch(batch, micro, replicas)
@@ -211,7 +219,9 @@ class Planner(resolve.Resolver):
         return source, base
 
     def _words(self, base: Configuration, added: Sequence[str]) -> list[str]:
-        """Return the command line: what is requested, over what `added` makes up for in the configuration."""
+        """Return the command line: what is requested, over what `added` makes up for in the
+        configuration.
+        """
         gpus = self.trains_on[0]
         words = [*_sizes(self.requested, base, self.trains_on[1]), *added]
         if base.framework == torchtitan.NAME:
@@ -258,7 +268,9 @@ def models_of(
 
 
 def model_of(config: Path, installation: Installation, environ: Environ, advice: str = "") -> str:
-    """Return the model that a user's own configuration is for. Raises UsageError, with advice, for an unknown one."""
+    """Return the model that a user's own configuration is for. Raises UsageError, with advice, for
+    an unknown one.
+    """
     model = primus_config.setup(primus_config.read(config, installation.path, environ), None).model
     if model not in models.names():
         raise UsageError(
@@ -324,7 +336,9 @@ def _precision(configuration: Configuration, precision: str, num_gpus: int) -> t
 
 
 def _logging(configuration: Configuration) -> list[str]:
-    """Return what makes every iteration appear in the log, none of them under torchtitan's profiler."""
+    """Return what makes every iteration appear in the log, none of them under torchtitan's
+    profiler.
+    """
     words = []
     # torchtitan's step lines are of level INFO.
     levels = [
@@ -344,7 +358,9 @@ def _logging(configuration: Configuration) -> list[str]:
 
 
 def _visible(environ: Environ) -> str | None:
-    """Return the GPUs that the environment allows, which Primus' launchers would replace by the first ones."""
+    """Return the GPUs that the environment allows, which Primus' launchers would replace by the
+    first ones.
+    """
     names = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
     allowed = next((text for name in names if (text := environ.get(name, "").strip())), None)
     if allowed is not None and environ.get("ROCR_VISIBLE_DEVICES", "").strip():

@@ -1,7 +1,8 @@
 """The record of a training's start, beside its log: the machine, the software, the configuration.
 
-The logs of Primus name neither the GPU nor ROCm nor torch. Whoever reads one, on any machine, finds these facts of the
-machine that trained in a small file: output/training_llama.log has output/training_llama.env.json.
+The logs of Primus name neither the GPU nor ROCm nor torch. Whoever reads one, on any machine, finds
+these facts of the machine that trained in a small file: output/training_llama.log has
+output/training_llama.env.json.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ _ANSWERED = ("timestamp unknown: ", "the log doesn't state ", "GPU memory of ")
 
 
 class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts recorded when a training was started: the machine, as platforms.detect() saw it, and what was configured.
+    """Facts recorded when a training was started: the machine, as platforms.detect() saw it, and
+    what was configured.
 
     Attributes:
         experiment: a name that stands in the log it belongs to, and in no other.
@@ -89,7 +91,9 @@ def _known(fields: JsonObject) -> JsonObject:
 
 
 def read(path: Path) -> StartRecord | None:
-    """Return the record in a file; None if there is no such file. Raises UnreadableError for another file."""
+    """Return the record in a file; None if there is no such file. Raises UnreadableError for
+    another file.
+    """
     try:
         record: StartRecord = without_secrets(
             msgspec.json.decode(files.read_plain(path), type=StartRecord)
@@ -120,13 +124,17 @@ def belongs(record: StartRecord, lines: Iterable[Line]) -> bool:
 
 
 def _same_gpu(one: str, other: str) -> bool:
-    """Return whether two names are of one GPU in the catalog, such as MI300X and AMD Instinct MI300X."""
+    """Return whether two names are of one GPU in the catalog, such as MI300X and AMD Instinct
+    MI300X.
+    """
     rows = [gpus.match(GpuInfo(device_name=name)).gpu for name in (one, other)]
     return rows[0] is not None and rows[0] == rows[1]
 
 
 def applied(run: Run, record: StartRecord) -> Run:
-    """Return a run that was read from a log, with what the record of its start knows and the log doesn't state."""
+    """Return a run that was read from a log, with what the record of its start knows and the log
+    doesn't state.
+    """
     for name in _MACHINE:
         logged, recorded = getattr(run.gpu_info, name), getattr(record.gpu_info, name)
         if (
@@ -167,7 +175,8 @@ def applied(run: Run, record: StartRecord) -> Run:
         if getattr(logged, name) is None
     ]
     if run.model_config.num_layers is None and run.model in (None, record.model):
-        # The dump of the arguments is printed by the first rank, the iteration lines by the last one.
+        # The dump of the arguments is printed by the first rank, the iteration lines by the last
+        # one.
         changes |= {"model": record.model, "scale": run.scale or record.scale}
         if record.model_config.num_layers is not None:
             changes["model_config"] = record.model_config

@@ -1,4 +1,6 @@
-"""The tokenizer of a training by Primus: what keeps it from being loaded, and what replaces it for mock data."""
+"""The tokenizer of a training by Primus: what keeps it from being loaded, and what replaces it for
+mock data.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,15 @@ def missing_folder(configuration: Configuration, installation: Installation) -> 
 def unobtainable(
     configuration: Configuration, installation: Installation, environ: Environ
 ) -> tuple[str, str] | None:
-    """Return why a tokenizer can't be fetched from the hub, and what to do; None if it can, or isn't needed."""
+    """Return why a tokenizer can't be fetched from the hub, and what to do; None if it can, or
+    isn't needed.
+    """
     name = _named(configuration, installation)
     if name is None or _is_path(name):
         return None
     if configuration.framework == torchtitan.NAME:
-        # Primus itself asks for the token, whether the tokenizer is cached or not, and for mock data too.
+        # Primus itself asks for the token, whether the tokenizer is cached or not, and for mock
+        # data too.
         if environ.get("HF_TOKEN") or (installation.path / name).is_dir():
             return None
         return (
@@ -69,7 +74,9 @@ def unobtainable(
 
 
 def is_mock(configuration: Configuration) -> bool:
-    """Return whether the training's data are made up, for which any tokenizer of the same vocabulary does."""
+    """Return whether the training's data are made up, for which any tokenizer of the same
+    vocabulary does.
+    """
     return configuration.settings.value("mock_data") is True
 
 

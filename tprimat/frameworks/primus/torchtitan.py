@@ -1,4 +1,5 @@
-"""Primus' back end torchtitan: its parameters under the names that Primus' Megatron has for the same things.
+"""Primus' back end torchtitan: its parameters under the names that Primus' Megatron has for the
+same things.
 
     training:
       local_batch_size: 4        here micro_batch_size; on the command line --training.local_batch_size 4
@@ -43,7 +44,9 @@ def flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
 
 
 def renamed(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield settings by the names that Primus' Megatron has for them; what has none there keeps its own."""
+    """Yield settings by the names that Primus' Megatron has for them; what has none there keeps its
+    own.
+    """
     for dotted, value in flat(values):
         name = PARAMETERS.get(dotted, dotted)
         if (name, value) == ("recompute_granularity", "none") or (

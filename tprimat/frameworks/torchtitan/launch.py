@@ -45,7 +45,9 @@ def too_old(clone: Path) -> str | None:
 
 
 class Resolver(ExternalResolver):
-    """The choices of torchtitan, which shards the model over the GPUs: one GPU's memory decides nothing."""
+    """The choices of torchtitan, which shards the model over the GPUs: one GPU's memory decides
+    nothing.
+    """
 
     clone = CLONE
     full_size = True

@@ -3,7 +3,8 @@
     trainer = Trainer(…, callbacks=[TrainerBenchmarkCallback(sequence_length=2048)])
 
 It only watches: no step is made to wait for the GPU and nothing is logged. The Trainer gives its
-callbacks no loss; it is read from what the model returns, and checked against the Trainer's own log.
+callbacks no loss; it is read from what the model returns, and checked against the Trainer's own
+log.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ HEADING = "trainer-benchmark-callback"
 
 ALONE_TOLERANCE = 0.02
 AMONG_OTHERS_TOLERANCE = 0.2
-"""Shares by which the model's losses may differ from the Trainer's log. The log is rounded, and a mean
-over all processes; the losses are those of one."""
+"""Shares by which the model's losses may differ from the Trainer's log. The log is rounded, and a
+mean over all processes; the losses are those of one.
+"""
 
 ROUNDED = 1e-3
 
@@ -45,8 +47,8 @@ NO_LOSS = "the model returns none; with logging_steps=1 each step's is in the Tr
 class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc]
     """Time the optimizer steps of a training and write its result.
 
-    Arguments and attributes are those of Benchmark. Batch sizes are taken from the TrainingArguments; the
-    sequence length is not, since they don't state it.
+    Arguments and attributes are those of Benchmark. Batch sizes are taken from the
+    TrainingArguments; the sequence length is not, since they don't state it.
     """
 
     _name, _heading = NAME, HEADING
@@ -56,11 +58,15 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
     _undo = contextlib.ExitStack()
 
     def note_grad_norm(self, norm: Any) -> None:
-        """Take the step's gradient norm from a Trainer that knows it: its log is rarely of each step."""
+        """Take the step's gradient norm from a Trainer that knows it: its log is rarely of each
+        step.
+        """
         self._norm = norm
 
     def failed(self, exception: BaseException) -> None:
-        """Write the result of a training that raised; needed only if that is caught and the program goes on."""
+        """Write the result of a training that raised; needed only if that is caught and the program
+        goes on.
+        """
         if self._recording:
             self._undo.close()
             self._recording.fail(exception)
@@ -107,7 +113,9 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
         )
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """End the pause of an evaluation, of saving, or between epochs: the loader's start is part of a step."""
+        """End the pause of an evaluation, of saving, or between epochs: the loader's start is part
+        of a step.
+        """
         self._recorder.resume()
 
     on_epoch_begin = on_step_begin
@@ -124,8 +132,8 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
             norm, self._norm = self._values.take(NORM, self._norm), None
             scale = 1.0
             if losses and all(summed for _, summed in losses):
-                # Each is a share of the whole batch's mean: their sum, not their mean, is the loss. And if
-                # the tokens of all processes were counted, of all of those.
+                # Each is a share of the whole batch's mean: their sum, not their mean, is the loss.
+                # And if the tokens of all processes were counted, of all of those.
                 everywhere = (
                     args.world_size if getattr(args, "average_tokens_across_devices", False) else 1
                 )
@@ -200,7 +208,9 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
             )
 
     def _amend(self, records: Sequence[Record]) -> Sequence[Record]:
-        """Return the records with what the Trainer logged of them, and without losses that are doubtful."""
+        """Return the records with what the Trainer logged of them, and without losses that are
+        doubtful.
+        """
         self._check_losses(records)
         amended = []
         for record in records:
@@ -257,7 +267,8 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
 def _watched_program(
     failed: Callable[[BaseException], None], ended: Callable[[], None]
 ) -> Iterator[None]:
-    """Call these if the program ends in the midst: the Trainer tells its callbacks of no exception."""
+    """Call these if the program ends in the midst: the Trainer tells its callbacks of no exception.
+    """
     usual = sys.excepthook
 
     def uncaught(

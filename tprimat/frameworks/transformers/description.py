@@ -1,4 +1,5 @@
-"""Description of a transformers.Trainer training from its TrainingArguments, model and optimizer."""
+"""Description of a transformers.Trainer training from its TrainingArguments, model and optimizer.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def describe(
         getattr(args, "parallelism_config", None) is not None
         or (getattr(model, "tp_size", None) or 1) > 1
     ):
-        # Then these processes are no replicas, and what was multiplied above isn't the global batch.
+        # Then these processes are no replicas, and what was multiplied above isn't the global
+        # batch.
         sizes = msgspec.structs.replace(sizes, global_batch_size=stated.global_batch_size)
         parallelism = ParallelismConfig(
             strategy_name=strategy, gradient_accumulation_steps=args.gradient_accumulation_steps
@@ -88,7 +90,8 @@ def _strategy(args: Any) -> str:
 
 
 def _precision(args: Any, model: Any, platform: Any) -> tuple[str | None, str | None]:
-    """Return the precision of the matrix products, in Lightning's words if the meaning is the same."""
+    """Return the precision of the matrix products, in Lightning's words if the meaning is the same.
+    """
     dtypes = parameter_dtypes(model) if model is not None else []
     whole = dtypes == ["float32"]
     for flag, words in (("bf16", "bf16-mixed"), ("fp16", "16-mixed")):

@@ -46,7 +46,9 @@ def train(request: Request) -> None:
 
 
 class RequestedTrainerBenchmark(TrainerBenchmarkCallback):  # type: ignore[misc,unused-ignore]
-    """Times the steps of a training that a request describes, and ends it, in good order, when its time is up."""
+    """Times the steps of a training that a request describes, and ends it, in good order, when its
+    time is up.
+    """
 
     def __init__(self, training: Recipe, process: Process) -> None:
         super().__init__(
@@ -161,7 +163,9 @@ def _trainer(
     clip = trainer.accelerator.clip_grad_norm_
 
     def clip_and_note(*arguments: Any, **named: Any) -> Any:
-        """Hand the gradient norm to the recorder: a by-product of clipping, which the Trainer only logs."""
+        """Hand the gradient norm to the recorder: a by-product of clipping, which the Trainer only
+        logs.
+        """
         norm = clip(*arguments, **named)
         recording.note_grad_norm(norm)
         return norm

@@ -1,1 +1,3 @@
-"""Device telemetry: readings of GPUs and CPUs once a second, in a process of its own, or from a recorded trace."""
+"""Device telemetry: readings of GPUs and CPUs once a second, in a process of its own, or from a
+recorded trace.
+"""

@@ -2,9 +2,10 @@
 
     python -m tprimat.machine.telemetry.sampler PARENT PLATFORM PID [GPU …] > TRACE.jsonl
 
-The training never waits for it: it starts the sampler before its first step and collects what was read after its last
-one. The sampler exits by itself within a second of the process that started it, even while a driver doesn't answer.
-In runs of more than two hours it reads less often, so that a trace stays below some 50,000 readings a month.
+The training never waits for it: it starts the sampler before its first step and collects what was
+read after its last one. The sampler exits by itself within a second of the process that started it,
+even while a driver doesn't answer. In runs of more than two hours it reads less often, so that a
+trace stays below some 50,000 readings a month.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ SHARE_OF_ELAPSED = 1 / 7200
 """Of the time since the start: so far apart are the readings of a long training."""
 
 REST_PER_READING = 20
-"""A reading that takes long, through a vendor's tool, is followed by a pause so many times as long."""
+"""A reading that takes long, through a vendor's tool, is followed by a pause so many times as long.
+"""
 
 STOP_S = 2.0
 """How long a training waits at its end for the last reading."""
@@ -47,9 +49,11 @@ OFF, REPLAY = "off", "replay:"
 
 
 class Sampler:
-    """The sampler as the training's process sees it. Nothing here raises or waits, but stop() for STOP_S.
+    """The sampler as the training's process sees it. Nothing here raises or waits, but stop() for
+    STOP_S.
 
-    `with_siblings` if this process's parent has started the training's other processes, as torchrun does.
+    `with_siblings` if this process's parent has started the training's other processes, as torchrun
+    does.
 
     Attributes:
         unknown: why there is no telemetry; None if there may be.
@@ -68,7 +72,8 @@ class Sampler:
         if os.environ.get(VARIABLE) == OFF:
             self.unknown = f"switched off ({VARIABLE}={OFF} or --telemetry {OFF})"
             return
-        # The process whose children are the training: this one, or its parent if that has started the ranks.
+        # The process whose children are the training: this one, or its parent if that has started
+        # the ranks.
         root = os.getppid() if with_siblings else os.getpid()
         try:
             self._start([str(os.getpid()), platform, str(root), *gpus])
@@ -86,7 +91,9 @@ class Sampler:
             return None
 
     def stop(self) -> Trace | None:
-        """Have the last reading made, end the process, and return everything that was read; None for nothing."""
+        """Have the last reading made, end the process, and return everything that was read; None
+        for nothing.
+        """
         child, self._child = self._child, None
         if child is not None:
             with contextlib.suppress(OSError):
@@ -129,7 +136,8 @@ class Sampler:
 
 
 def choose(telemetry: str) -> None:
-    """Pass the option --telemetry on to all processes that this one starts, those that torchrun starts too.
+    """Pass the option --telemetry on to all processes that this one starts, those that torchrun
+    starts too.
 
     Raises UsageError if the environment variable is wrong, or its trace can't be played.
     """
@@ -192,7 +200,9 @@ def source_of(arguments: Sequence[str]) -> Source | None:
 def sample(
     source: Source, write: Callable[[bytes], Any], is_stopped: Callable[[float], bool]
 ) -> None:
-    """Read until stopped, then a last time. `write` takes a line; `is_stopped` waits for up to so many seconds."""
+    """Read until stopped, then a last time. `write` takes a line; `is_stopped` waits for up to so
+    many seconds.
+    """
     write(trace.encode(source.header))
     began = time.monotonic()
     stopped = False
@@ -215,7 +225,8 @@ def sample(
 
 def main(arguments: Sequence[str]) -> int:
     """Read until terminated, or until the process that started this one has exited."""
-    # Its number is an argument, since it may be gone before this line. On Windows a launcher can lie in between.
+    # Its number is an argument, since it may be gone before this line. On Windows a launcher can
+    # lie in between.
     parent = int(arguments[0]) if os.name == "posix" else os.getppid()
     stop = threading.Event()
     # Ctrl-C reaches all processes of a terminal: the training ends itself, and then the sampler.
@@ -227,7 +238,8 @@ def main(arguments: Sequence[str]) -> int:
         if source is not None:
             sample(source, lambda line: os.write(1, line), stop.wait)
 
-    # A thread of its own: a driver that hangs must not keep the process from exiting with its parent.
+    # A thread of its own: a driver that hangs must not keep the process from exiting with its
+    # parent.
     reader = threading.Thread(target=run, daemon=True)
     reader.start()
     while reader.is_alive() and os.getppid() == parent:

@@ -47,7 +47,8 @@ class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
     """One reading of everything.
 
     Attributes:
-        at: the midst of the time that it took, on time.perf_counter(), which all processes of a machine share, s.
+        at: the midst of the time that it took, on time.perf_counter(), which all processes of a
+            machine share, s.
     """
 
     at: float
@@ -65,7 +66,8 @@ class Trace(NamedTuple):
 class LiveSource:
     """This machine; for a training on a CPU no GPU is read.
 
-    `gpus` has the GpuState.id of each GPU that trains; the process `pid` and its children belong to the training.
+    `gpus` has the GpuState.id of each GPU that trains; the process `pid` and its children belong to
+    the training.
     """
 
     def __init__(
@@ -92,7 +94,9 @@ class LiveSource:
 
 
 class ReplaySource:
-    """A recorded trace, played from now on: its first reading is now, the others come at their distances."""
+    """A recorded trace, played from now on: its first reading is now, the others come at their
+    distances.
+    """
 
     def __init__(self, trace: Trace) -> None:
         self.header = msgspec.structs.replace(
@@ -115,7 +119,9 @@ class ReplaySource:
 
 
 Source = LiveSource | ReplaySource
-"""What can be read again and again: this machine, or a trace; a reading is None if there are no more."""
+"""What can be read again and again: this machine, or a trace; a reading is None if there are no
+more.
+"""
 
 
 def encode(line: Header | Sample) -> bytes:
@@ -143,7 +149,9 @@ def decode(lines: Iterable[bytes]) -> Trace | None:
 
 
 def mean_utilisation(trace: Trace | None, start: float, end: float) -> float | None:
-    """Return the mean over all GPUs and the readings between two moments, percent; None if there are none."""
+    """Return the mean over all GPUs and the readings between two moments, percent; None if there
+    are none.
+    """
     gpus = (
         gpu
         for sample in (trace.samples if trace else ())

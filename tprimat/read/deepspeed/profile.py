@@ -38,7 +38,9 @@ LONGEST = 60
 
 
 class Profile:
-    """Collects the rows of the block, line by line; the latest block of a log holds, of `step`, if there is one."""
+    """Collects the rows of the block, line by line; the latest block of a log holds, of `step`, if
+    there is one.
+    """
 
     def __init__(self) -> None:
         self.step: int | None = None
@@ -71,7 +73,9 @@ class Profile:
                 )
 
     def figures(self) -> Figures:
-        """Return what the block measured, by names of native_metrics; its FLOPS estimate the backward pass."""
+        """Return what the block measured, by names of native_metrics; its FLOPS estimate the
+        backward pass.
+        """
         figures: Figures = {} if self.step is None else {"profile_step": float(self.step)}
         for start, name, factor in _FIGURES:
             value = next(

@@ -1,4 +1,5 @@
-"""Reader of what DeepSpeed prints: throughput timer, pipeline engine, wall-clock breakdown, flops profiler.
+"""Reader of what DeepSpeed prints: throughput timer, pipeline engine, wall-clock breakdown, flops
+profiler.
 
     epoch=0/micro_step=10/global_step=10, RunningAvgSamplesPerSec=173.4, CurrSamplesPerSec=171.9, …
     steps: 1 loss: 12.7902 iter time (s): 150.471 samples/sec: 6.805
@@ -55,8 +56,8 @@ _STATEMENTS = statements(
             1,
             rf"^\s*(?:\[(?!config\.py)[^\]]*\]:?\s*)*{name} \.{{3,}} (?P<{field}>\d{{1,15}})\s*$",
         )
-        # Arguments of Megatron as the first versions with DeepSpeed called them; in DeepSpeed's own configuration
-        # world_size is something else (setup.py).
+        # Arguments of Megatron as the first versions with DeepSpeed called them; in DeepSpeed's own
+        # configuration world_size is something else (setup.py).
         for name, field in names("deepspeed").items()
     ),
     # Of a reward model in DeepSpeed-Chat: a sample is a chosen and a rejected answer.
@@ -96,7 +97,9 @@ _TIMING = {
 
 @dataclasses.dataclass
 class DeepspeedRun(RunBuilder):
-    """Builder of the Run of one DeepSpeed training; `timed` are the records that have a rate and no step time."""
+    """Builder of the Run of one DeepSpeed training; `timed` are the records that have a rate and no
+    step time.
+    """
 
     timed: Sequence[Record] = ()
 
@@ -193,7 +196,9 @@ class Reader(StepReader):
         super().other(line)
 
     def _record(self, step: int, kind: str, printed: Mapping[str, str | None], line: Line) -> None:
-        """Add values to the record of a step: the current one, which another line of it began, or a new one."""
+        """Add values to the record of a step: the current one, which another line of it began, or a
+        new one.
+        """
         last = self.sorter.last
         self._kinds.add(kind)
         if self._current.step != step or kind in self._kinds_of_current:
@@ -218,7 +223,9 @@ class Reader(StepReader):
             self._current.put("learning_rate", self._logged[1])
 
     def done(self, run: RunBuilder) -> None:
-        """Add what follows from the log's statements, and find the records whose step times need the batch."""
+        """Add what follows from the log's statements, and find the records whose step times need
+        the batch.
+        """
         assert isinstance(run, DeepspeedRun)
         training, stated, profile = run.training, run.stated, self._profile
         is_last, records = training is self.sorter.trainings[-1], training.ordered()

@@ -1,4 +1,5 @@
-"""The dictionaries of Hugging Face's Trainer: which key is what, in the console and in its files."""
+"""The dictionaries of Hugging Face's Trainer: which key is what, in the console and in its files.
+"""
 
 from __future__ import annotations
 
@@ -89,14 +90,18 @@ AXOLOTL = ("tokens/train_per_sec_per_gpu", "memory/max_active (GiB)", "memory/ma
 
 
 def is_record(entry: Mapping[str, object]) -> bool:
-    """Return whether a dictionary describes training steps, not an evaluation or the whole training."""
+    """Return whether a dictionary describes training steps, not an evaluation or the whole
+    training.
+    """
     return "loss" in entry and bool(
         entry.keys() & {"learning_rate", "epoch", "grad_norm", "step", "iteration"}
     )
 
 
 def printed_step(entry: Mapping[str, object]) -> tuple[int | None, int | None]:
-    """Return the step, and the planned steps, that a dictionary itself states: ms-swift's 5/100; some print `step`."""
+    """Return the step, and the planned steps, that a dictionary itself states: ms-swift's 5/100;
+    some print `step`.
+    """
     shown = entry.get("global_step/max_steps", entry.get("iteration", ""))
     together = re.fullmatch(r"(\d{1,12})/(\d{1,12})", str(shown))
     if together:
@@ -106,9 +111,11 @@ def printed_step(entry: Mapping[str, object]) -> tuple[int | None, int | None]:
 
 
 def summary_of(entry: Mapping[str, object], steps: int | None = None, before: int = 0) -> Figures:
-    """Return the values of a whole training, and the mean time of a step if the number of steps is known.
+    """Return the values of a whole training, and the mean time of a step if the number of steps is
+    known.
 
-    The time is that of the last session, which goes on after the steps `before` it; the Trainer's rates aren't.
+    The time is that of the last session, which goes on after the steps `before` it; the Trainer's
+    rates aren't.
     """
     figures = {name: number(entry[key]) for key, name in _SUMMARY.items() if key in entry}
     runtime = figures.get("train_runtime_seconds")
@@ -130,16 +137,19 @@ def add_record(
     if "reward" in entry:
         record.set_policy_loss()
     if (elapsed := duration(str(entry.get("elapsed_time", "")))) is not None:
-        # Under ms-swift the time since the start contradicts step_time, which may be that of a micro-batch.
+        # Under ms-swift the time since the start contradicts step_time, which may be that of a
+        # micro-batch.
         record.seconds = None
         record.put("cumulative_train_seconds", since_start(entry, step, elapsed))
     training.records[step] = training.last = record
 
 
 def since_start(entry: Mapping[str, object], step: int, seconds: float) -> float | None:
-    """Return the time since the start, s, from the mean speed that ms-swift prints; None if `seconds` contradict it.
+    """Return the time since the start, s, from the mean speed that ms-swift prints; None if
+    `seconds` contradict it.
 
-    Whole seconds are printed beside it. Of a resumed training the mean covers fewer steps than the number says.
+    Whole seconds are printed beside it. Of a resumed training the mean covers fewer steps than the
+    number says.
     """
     mean, rate = number(entry.get("train_speed(s/it)")), number(entry.get("train_speed(iter/s)"))
     if not mean and rate and rate > 0:
@@ -157,7 +167,8 @@ def builder(
 ) -> RunBuilder:
     """Return what makes the Run of a training of the Trainer, from a form of its log.
 
-    `numbered` is whether the numbers of its steps are known, so that a time between two records is of so many.
+    `numbered` is whether the numbers of its steps are known, so that a time between two records is
+    of so many.
     """
     known["unknown"] = {"step_times": _NO_STEP_TIMES} | known.get("unknown", {})
     timing = _TIMING
@@ -169,7 +180,9 @@ def builder(
 
 
 def _set_step_times(records: Sequence[Record]) -> bool:
-    """Set step times from the time since the start; return whether that is printed with digits enough."""
+    """Set step times from the time since the start; return whether that is printed with digits
+    enough.
+    """
     since_start = [record.native.get("cumulative_train_seconds") for record in records]
     # transformers 5 prints four digits on the console, of which a difference keeps few.
     if all(seconds is None or float(f"{seconds:.4g}") == seconds for seconds in since_start):

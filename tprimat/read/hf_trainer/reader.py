@@ -1,7 +1,9 @@
-"""Reader of what Hugging Face's Trainer prints, also under Axolotl and ms-swift: dictionaries, and progress bars.
+"""Reader of what Hugging Face's Trainer prints, also under Axolotl and ms-swift: dictionaries, and
+progress bars.
 
     10%|█  | 10/97 [00:50<07:15,  5.01s/it]{'loss': 2.98, 'learning_rate': 4.17e-05, 'epoch': 0.1}
-    {'train_runtime': 273.0, 'train_samples_per_second': 3.6, 'train_steps_per_second': 0.007, 'epoch': 1.0}
+    {'train_runtime': 273.0, 'train_samples_per_second': 3.6, 'train_steps_per_second': 0.007,
+    'epoch': 1.0}
 
 transformers 5 prints the values as text of four digits. A dictionary has neither step nor time:
 steps.py finds the step; a time there is only of the whole training.
@@ -72,13 +74,17 @@ _STATEMENTS = statements(
     ),
 )
 LARGEST_EPOCH = 1e6
-"""No training sees its data more often. Steps are computed with it, which an infinite one would end."""
+"""No training sees its data more often. Steps are computed with it, which an infinite one would
+end.
+"""
 _OUTPUT = re.compile(r"\bTrainOutput\(global_step=(\d{1,12})\b")
 
 
 @dataclasses.dataclass
 class _Entry:
-    """A dictionary of training steps, its step if `printed`, and the progress bars before and after, by total."""
+    """A dictionary of training steps, its step if `printed`, and the progress bars before and
+    after, by total.
+    """
 
     line: int
     values: dict[str, str]
@@ -198,7 +204,9 @@ class Reader:
             self._waiting = [*self._waiting[-8:], entry]
 
     def _training_of(self, entry: _Entry, training: _Training) -> _Training:
-        """Return the training that a record belongs to: another where it begins again, or this one, cut back."""
+        """Return the training that a record belongs to: another where it begins again, or this one,
+        cut back.
+        """
         place, entries = entry.place, training.entries
         last = next((each.place for each in reversed(entries) if each.place is not None), None)
         if place is None or last is None or place >= last:
@@ -240,7 +248,8 @@ class Reader:
             records[1].window if len(records) > 1 else None
         )
         if records and interval:
-            # In a log that begins in the middle, the first record averages as many steps as the others.
+            # In a log that begins in the middle, the first record averages as many steps as the
+            # others.
             records[0].window = min(records[0].window or interval, interval)
         unknown = {}
         if steps.evidence is None:
@@ -259,7 +268,8 @@ class Reader:
         resumed = (marks[-1] or 0) if marks else 0
         if resumed and summaries:
             training.warnings.append(fields.resumed_warning(resumed))
-        # The bar of a training that logs every tenth step goes on to the end: 25/25, after a record at step 20.
+        # The bar of a training that logs every tenth step goes on to the end: 25/25, after a record
+        # at step 20.
         planned = stated.count("max_steps")
         reached = (
             planned is not None
@@ -295,7 +305,8 @@ def _steps_of(entries: Sequence[_Entry], stated: LoggedValues) -> StepNumbers:
         return StepNumbers(steps, "the dictionaries themselves")
     total = stated.count("max_steps")
     if total is None and entries:
-        # The bar of the training is the one that is there at every record; others are of evaluations.
+        # The bar of the training is the one that is there at every record; others are of
+        # evaluations.
         common = set.intersection(*({*entry.bars, *entry.after} for entry in entries))
         total = max(common, default=None)
         if total is not None and total > 1:
@@ -319,7 +330,9 @@ def _step_hint(entry: _Entry, total: int | None) -> StepHint:
 
 
 def _complete(stated: LoggedValues) -> None:
-    """State what the Trainer's own arithmetic gives: processes = batch / (batch of one × accumulation)."""
+    """State what the Trainer's own arithmetic gives: processes = batch / (batch of one ×
+    accumulation).
+    """
     micro, total = stated.count("micro_batch_size"), stated.get("global_batch_size")
     accumulation = stated.count("gradient_accumulation_steps")
     computed = total is not None and "Total train batch size" in total.text
@@ -334,7 +347,8 @@ def _complete(stated: LoggedValues) -> None:
         if rest == 0:
             state(stated, "num_gpus", processes or None, total.text, total.line)
     if (used := stated.get("gpus_per_process")) is not None:
-        # Of Unsloth: those that hold the model, in each of so many processes. Its "Num GPUs" are those of the machine.
+        # Of Unsloth: those that hold the model, in each of so many processes. Its "Num GPUs" are
+        # those of the machine.
         replicas = stated.count("data_parallel_size") or 1
         state(
             stated,

@@ -1,4 +1,6 @@
-"""Reader of the files that Hugging Face's Trainer leaves: trainer_state.json, train_results.json, all_results.json."""
+"""Reader of the files that Hugging Face's Trainer leaves: trainer_state.json, train_results.json,
+all_results.json.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Infer the steps of the Hugging Face Trainer's dictionaries, which the console doesn't print.
 
-Evidence: the rounded epoch; progress bars before and after; and, if stated, the steps per epoch and between two
-dictionaries. Where these leave one answer, it is used; otherwise the records are numbered in order, with a warning.
+Evidence: the rounded epoch; progress bars before and after; and, if stated, the steps per epoch and
+between two dictionaries. Where these leave one answer, it is used; otherwise the records are
+numbered in order, with a warning.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ class StepHint(NamedTuple):
 
 
 class StepNumbers(NamedTuple):
-    """The steps of dictionaries, rising, and what they follow from; None if they are only the order."""
+    """The steps of dictionaries, rising, and what they follow from; None if they are only the
+    order.
+    """
 
     steps: tuple[int, ...]
     evidence: str | None
@@ -43,7 +46,8 @@ def number_steps(
 ) -> StepNumbers:
     """Return the steps of the dictionaries of one training, in the order of the log.
 
-    `total` steps and `epochs` were planned, with a dictionary every `interval` steps (logging_steps).
+    `total` steps and `epochs` were planned, with a dictionary every `interval` steps
+    (logging_steps).
     """
     order = tuple(range(1, len(hints) + 1))
     if not hints:
@@ -78,7 +82,8 @@ def number_steps(
 
 
 def _with_zeros(hints: Sequence[StepHint]) -> list[StepHint]:
-    """Return the hints with the resolution of an epoch whose zeros at the end are left out: beside 0.09, 0.1 is 0.10.
+    """Return the hints with the resolution of an epoch whose zeros at the end are left out: beside
+    0.09, 0.1 is 0.10.
 
     The text of transformers 5 has four digits in all, so that 12.34 beside 0.1234 is no 12.3400.
     """
@@ -90,9 +95,11 @@ def _with_zeros(hints: Sequence[StepHint]) -> list[StepHint]:
 
 
 def _beside(hints: Sequence[StepHint], total: int | None) -> Iterator[tuple[int, ...]]:
-    """Yield what the progress bars show that stand next to the records, one to each: around them, before, or behind.
+    """Yield what the progress bars show that stand next to the records, one to each: around them,
+    before, or behind.
 
-    A paste may begin or end with a record that lacks a bar, and lines between two records may be cut out.
+    A paste may begin or end with a record that lacks a bar, and lines between two records may be
+    cut out.
     """
     before = tuple(each.before for each in hints)
     behind = tuple(each.after or 0 for each in hints)
@@ -117,8 +124,8 @@ def _beside(hints: Sequence[StepHint], total: int | None) -> Iterator[tuple[int,
 def _spaced(steps: Sequence[int]) -> bool:
     """Return whether steps are multiples of the distance of most of them, as those of records are.
 
-    From 60 to 890 in a log of every tenth step, what lay between is cut out. Bars that are drawn now and then, not at
-    each record, are 17, 18 and 17 steps apart.
+    From 60 to 890 in a log of every tenth step, what lay between is cut out. Bars that are drawn
+    now and then, not at each record, are 17, 18 and 17 steps apart.
     """
     apart = [later - earlier for earlier, later in itertools.pairwise(steps)]
     usual = min(apart, default=0)
@@ -194,7 +201,9 @@ def _per_epoch(hints: Sequence[StepHint], steps: Sequence[int]) -> tuple[float, 
 
 
 def _whole_epochs(hints: Sequence[StepHint], steps: Sequence[int], total: int) -> bool:
-    """Return whether the epochs allow the steps, and the planned ones would be some whole number of epochs."""
+    """Return whether the epochs allow the steps, and the planned ones would be some whole number of
+    epochs.
+    """
     fewest, most = _per_epoch(hints, steps)
     whole = (
         not fewest

@@ -1,8 +1,9 @@
 """Events of a trace from a stream of its bytes, a few megabytes at a time.
 
-Kineto's traces reach gigabytes, so a whole one is never held. The array `traceEvents` is cut between two
-events, and msgspec decodes each piece. Where to cut is guessed and then proven: a piece of the array
-that is valid JSON by itself ends between two elements of the array, and nowhere within one.
+Kineto's traces reach gigabytes, so a whole one is never held. The array `traceEvents` is cut
+between two events, and msgspec decodes each piece. Where to cut is guessed and then proven: a piece
+of the array that is valid JSON by itself ends between two elements of the array, and nowhere within
+one.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ _REPAIRS = (
     ),
     (re.compile(rb"[\x00-\x1f]"), b" "),
 )
-"""What Kineto writes and JSON doesn't know: numbers that are none, paths and names with bare backslashes."""
+"""What Kineto writes and JSON doesn't know: numbers that are none, paths and names with bare
+backslashes.
+"""
 
 
 class Arguments(msgspec.Struct, gc=False):
@@ -109,7 +112,9 @@ class EventStream:
         self._stream = stream
 
     def pieces(self) -> Iterator[list[Event]]:
-        """Yield the events in their order, many at a time. Raises ValueError if the content is no trace."""
+        """Yield the events in their order, many at a time. Raises ValueError if the content is no
+        trace.
+        """
         head, rest = self._head()
         tail = b""
         at_end = False
@@ -150,7 +155,9 @@ class EventStream:
         raise ValueError("it has no traceEvents")
 
     def _decoded(self, content: bytes, ends: list[int]) -> list[Event]:
-        """Return the events of a piece by their ends; those that are no JSON are repaired or skipped."""
+        """Return the events of a piece by their ends; those that are no JSON are repaired or
+        skipped.
+        """
         piece = content[: ends[-1]] if ends else b""
         for repair in (bytes, _repaired):
             with contextlib.suppress(msgspec.DecodeError, RecursionError):
@@ -177,7 +184,9 @@ class EventStream:
 
 
 def _guess(content: bytes) -> tuple[list[Event], int] | None:
-    """Return the events before one of the last likely cuts, and where they end; None if each guess is wrong."""
+    """Return the events before one of the last likely cuts, and where they end; None if each guess
+    is wrong.
+    """
     cuts = [
         match.start() + 1 for match in _BETWEEN.finditer(content, max(len(content) - (1 << 16), 0))
     ]
@@ -190,7 +199,9 @@ def _guess(content: bytes) -> tuple[list[Event], int] | None:
 
 
 def _scan(content: bytes) -> tuple[list[int], int | None]:
-    """Return where the whole events end, by counting brackets, and where the array is closed if it is."""
+    """Return where the whole events end, by counting brackets, and where the array is closed if it
+    is.
+    """
     depth = 0
     ends: list[int] = []
     for token in _TOKEN.finditer(content):

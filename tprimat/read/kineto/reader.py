@@ -1,4 +1,6 @@
-"""Reader of PyTorch profiler traces (Kineto's JSON): where the time of a step goes, on one rank or several."""
+"""Reader of PyTorch profiler traces (Kineto's JSON): where the time of a step goes, on one rank or
+several.
+"""
 
 from __future__ import annotations
 

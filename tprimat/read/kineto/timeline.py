@@ -1,4 +1,6 @@
-"""From the events of a trace to the timeline of its process: what is kept of them, and in which units."""
+"""From the events of a trace to the timeline of its process: what is kept of them, and in which
+units.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _RUNTIME = ("cuda_runtime", "cuda_driver", "xpu_runtime", "hip_runtime", "runtim
 
 
 def read_timeline(stream: BinaryIO) -> tuple[Timeline, list[str]]:
-    """Return the timeline of a trace, and what is doubtful of it. Raises ValueError if the content is no trace."""
+    """Return the timeline of a trace, and what is doubtful of it. Raises ValueError if the content
+    is no trace.
+    """
     events = EventStream(stream)
     builder = _Builder()
     for piece in events.pieces():
@@ -125,7 +129,9 @@ class _Builder:
                     self._ranges(event.tid).add(start, end, self._kind(event))
 
     def finish(self) -> Timeline:
-        """Return the timeline; an optimizer step starts after the backward passes that ran in its closure."""
+        """Return the timeline; an optimizer step starts after the backward passes that ran in its
+        closure.
+        """
         self._backward.sort()
         for thread, start, end, kind in self._optimizer_steps:
             first, last = (bisect.bisect_left(self._backward, (time,)) for time in (start, end))

@@ -1,7 +1,8 @@
 """Layouts: where iteration lines have their numbers, so that most need not be parsed again.
 
-Lines of one log differ in their digits and in little else. With its digits replaced by zeros, a line
-that was parsed in full stands for all lines of that spelling: their values are in the same places.
+Lines of one log differ in their digits and in little else. With its digits replaced by zeros, a
+line that was parsed in full stands for all lines of that spelling: their values are in the same
+places.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _PLAIN = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][-+]?[0-9]{1,2})?")
 
 
 def find_line(block: bytes, at: int) -> tuple[int, int] | None:
-    """Return start and end of the next line of a block that may be an iteration line; None if there is none."""
+    """Return start and end of the next line of a block that may be an iteration line; None if there
+    is none.
+    """
     # Few lines but these have a bar, and nothing is found more quickly than one byte.
     sign = b"|"
     while (place := block.find(sign, at)) >= 0:
@@ -60,7 +63,9 @@ class Layout(NamedTuple):
     rank: slice
 
     def record(self, raw: bytes, number: int) -> Record | None:
-        """Return the record of a line, given its number in the log; None if its numbers need a closer look."""
+        """Return the record of a line, given its number in the log; None if its numbers need a
+        closer look.
+        """
         text = raw.decode()
         iteration, time = int(text[self.iteration]), _micros(text[self.stamp])
         if not iteration or time is None:
@@ -84,7 +89,9 @@ class ParsedLine(NamedTuple):
         return cls(layout, raw[layout.iteration], raw[layout.stamp], raw[layout.rank], record)
 
     def is_repeated_by(self, raw: bytes, layout: Layout) -> bool:
-        """Return whether another rank surely printed the same iteration at the same moment, and nothing more."""
+        """Return whether another rank surely printed the same iteration at the same moment, and
+        nothing more.
+        """
         if raw[layout.iteration] != self.iteration or raw[layout.rank] == self.rank:
             return False
         own, stamp = self.layout, raw[layout.stamp]

@@ -157,10 +157,12 @@ class Record(NamedTuple):
 
     Attributes:
         iteration: as printed.
-        micros: µs from 1970 to the last time before the word iteration; a naive one on its own clock.
+        micros: µs from 1970 to the last time before the word iteration; a naive one on its own
+            clock.
         kind: what it shares with other lines.
-        figures: by fields of LABELS, the first of a pair; memory_total_gib of the device; iterations planned; rank
-            and world of the process that printed the line, if a prefix says so.
+        figures: by fields of LABELS, the first of a pair; memory_total_gib of the device;
+            iterations planned; rank and world of the process that printed the line, if a prefix
+            says so.
     """
 
     iteration: int
@@ -180,7 +182,9 @@ class Record(NamedTuple):
         return seconds_of(self.figures.get("elapsed_ms"))
 
     def seconds_after(self, earlier: Record) -> float | None:
-        """Return the time from another record to this one; None if only one, or none, has a time of its kind."""
+        """Return the time from another record to this one; None if only one, or none, has a time of
+        its kind.
+        """
         if self.kind.aware is None or self.kind.aware is not earlier.kind.aware:
             return None
         return (self.micros - earlier.micros) / 1e6
@@ -200,7 +204,8 @@ def micros(time: datetime.datetime) -> int:
 
 
 def records(line: Line) -> Iterator[Record]:
-    """Yield the iteration records of a line: none mostly, one, or several if line ends were lost."""
+    """Yield the iteration records of a line: none mostly, one, or several if line ends were lost.
+    """
     return (record for record, _ in parse(line))
 
 
@@ -226,7 +231,9 @@ def parse(line: Line) -> Iterator[tuple[Record, dict[str, slice]]]:
 def _record(
     text: str, start: int, anchor: re.Match[str], end: int, number: int, marks: tuple[str, ...]
 ) -> tuple[Record, dict[str, slice]]:
-    """Return the record of a line between two places, whose iteration is at the anchor, and its values' places."""
+    """Return the record of a line between two places, whose iteration is at the anchor, and its
+    values' places.
+    """
     seen = []
     not_finite = []
     garbled = []
@@ -303,8 +310,9 @@ def _shape(seen: list[str], text: str, *, paired: bool) -> str:
         return "primus-26.5.1"
     usage = next((field for field in seen if field in ("hip_gib", "rocm_gib")), None)
     if usage is not None:
-        # The core runtime, whose iterations 1 and 2 have single values, appends memory to Megatron's own line; the
-        # legacy trainer before it, from August 2025 to v26.4, had it before the rates.
+        # The core runtime, whose iterations 1 and 2 have single values, appends memory to
+        # Megatron's own line; the legacy trainer before it, from August 2025 to v26.4, had it
+        # before the rates.
         return (
             "primus-core"
             if "nans" in seen and seen.index(usage) > seen.index("nans")

@@ -80,7 +80,9 @@ class Reader:
             self._stretch.feed(line.number, line.text)
 
     def feed_block(self, number: int, block: bytes) -> int:
-        """Read whole lines at once, as feed() would one by one; return the number of the line after them."""
+        """Read whole lines at once, as feed() would one by one; return the number of the line after
+        them.
+        """
         self._fed += len(block)
         if self._fed > WORTH_NUMPY and self._numpy is None:
             self._numpy = numpy_if_there()
@@ -235,7 +237,9 @@ class Reader:
 
 
 def _dump_in(block: bytes, at: int) -> int:
-    """Return where a process dumps its arguments in a block, from a place on; its length where none does."""
+    """Return where a process dumps its arguments in a block, from a place on; its length where none
+    does.
+    """
     while (at := block.find(_DOTS, at)) >= 0:
         begin = at - len(_DUMP) + len(_DOTS)
         if begin >= 0 and block.startswith(_DUMP, begin):
@@ -245,7 +249,9 @@ def _dump_in(block: bytes, at: int) -> int:
 
 
 def _is_of_primus(pending: Context) -> bool:
-    """Return whether Primus started a training, or tried to, in a log without a dump and without iterations."""
+    """Return whether Primus started a training, or tried to, in a log without a dump and without
+    iterations.
+    """
     tried = "hostname" in pending.stated and bool(pending.causes.exit_code)
     return "primus" in pending.marks and ("world_size" in pending.stated or tried)
 
@@ -265,7 +271,9 @@ def is_another_model(stated: LoggedValues, later: LoggedValues) -> bool:
 
 
 def signs_of_another(last: Record, record: Record) -> int:
-    """Return in how many ways a later iteration looks like one of another training: plan, GPUs, batch and samples."""
+    """Return in how many ways a later iteration looks like one of another training: plan, GPUs,
+    batch and samples.
+    """
     batches = [each.figures.get("batch") for each in (last, record)]
     samples = [each.figures.get("samples") for each in (last, record)]
     other_batch = differ("batch", last, record)
@@ -279,9 +287,11 @@ def signs_of_another(last: Record, record: Record) -> int:
 
 
 def is_foreign(table: Table, record: Record) -> bool:
-    """Return whether a later iteration belongs to another run than the records: a log behind another one.
+    """Return whether a later iteration belongs to another run than the records: a log behind
+    another one.
 
-    A training goes on with other GPUs, another batch or a longer plan; but then it goes on where it was.
+    A training goes on with other GPUs, another batch or a longer plan; but then it goes on where it
+    was.
     """
     last = table.latest
     if record.iteration == last.iteration + 1:

@@ -1,7 +1,8 @@
 """Conversion of a Megatron log's records and statements to a Run.
 
-native_metrics holds, as series: `tokens_per_second_per_gpu`, `tflops_per_gpu`, `memory_device_used_gb`,
-`memory_used_fraction`, `energy_joules_per_gpu`, `power_watts_per_gpu`, each if the log prints it.
+native_metrics holds, as series: `tokens_per_second_per_gpu`, `tflops_per_gpu`,
+`memory_device_used_gb`, `memory_used_fraction`, `energy_joules_per_gpu`, `power_watts_per_gpu`,
+each if the log prints it.
 """
 
 from __future__ import annotations
@@ -135,7 +136,8 @@ class MegatronRun(RunBuilder):
         return dataclasses.replace(parsed, stated=shown)
 
     def _model(self) -> LoggedValue | None:
-        """Return the model's name as a result will have it, with the line of the log that gives it."""
+        """Return the model's name as a result will have it, with the line of the log that gives it.
+        """
         called, layers = self.fields.get("model"), self.training.around.stated.get("num_layers")
         name, scale, _ = known_model(self.shape or ModelConfig(), called.value if called else None)
         origin = (layers or called) if scale is not None else (called or layers)
@@ -174,7 +176,9 @@ class MegatronRun(RunBuilder):
         }, warnings
 
     def health(self, series: Series) -> list[Health]:
-        """Return what each line says of whether its iterations trained. NaN that it counts is that of the loss."""
+        """Return what each line says of whether its iterations trained. NaN that it counts is that
+        of the loss.
+        """
         table = self.training.table
         found = []
         for step, window, loss, norm, skipped, nans, kind in zip(
@@ -188,7 +192,9 @@ class MegatronRun(RunBuilder):
         return found
 
     def rows(self, series: Series) -> Iterable[TimedRow]:
-        """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time."""
+        """Return the records, those that a restart repeats too, each with what timeline.of() wants
+        of its time.
+        """
         table = self.training.table
         columns = (
             table.iterations,

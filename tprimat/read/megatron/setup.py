@@ -27,7 +27,8 @@ from tprimat.results.run import ModelConfig
 from tprimat.settings.rows import SHAPE, names
 
 NAMED_AFTER, ECHOED, COMPUTED, DUMPED = 0, 1, 2, 3
-"""Weights of statements: only a name that resembles, asked for, worked out by the training, dumped."""
+"""Weights of statements: only a name that resembles, asked for, worked out by the training, dumped.
+"""
 
 # fmt: off
 TURBO = (
@@ -49,7 +50,9 @@ FIELDS = {name: field for name, field in _NAMES.items() if field not in SHAPE} |
     "log_interval": "logging_steps",
     "hostname": "hostname",
 }
-"""Statements whose value is a field of a result, and that field; of the shape model_config() reads all."""
+"""Statements whose value is a field of a result, and that field; of the shape model_config() reads
+all.
+"""
 
 ARGUMENTS = frozenset({
     *TURBO, *SWITCHES, *_NAMES,
@@ -152,7 +155,9 @@ def _value(text: str) -> Any:
 
 
 def switches(stated: LoggedValues) -> FieldValues:
-    """Return the settings that have no field in a result, as stated: Megatron's, and Primus' for AMD's own kernels."""
+    """Return the settings that have no field in a result, as stated: Megatron's, and Primus' for
+    AMD's own kernels.
+    """
     found: FieldValues = {}
     for name in (*TURBO, *SWITCHES):
         value = stated.value(name)
@@ -217,7 +222,8 @@ def fields_of(stated: LoggedValues) -> LoggedValues:
             fields[name] = LoggedValue(value, origin.line, origin.text, origin.weight)
 
     if stated.count("decoder_seq_length"):
-        # T5's and the multimodal scripts' alone: seq_length is that of the encoder there, of an image's patches.
+        # T5's and the multimodal scripts' alone: seq_length is that of the encoder there, of an
+        # image's patches.
         fields["sequence_length"] = stated["decoder_seq_length"]
     known, detail = precision(stated)
     derive("precision", known, "fp4", "fp8", "bf16", "fp16")
@@ -362,7 +368,9 @@ def _pattern(stated: LoggedValues) -> tuple[str | None, int | None]:
 
 
 def _dense_layers(frequency: Any, layers: int | None) -> int | None:
-    """Return the number of layers without experts, from moe_layer_freq: a number, or a list or product of lists."""
+    """Return the number of layers without experts, from moe_layer_freq: a number, or a list or
+    product of lists.
+    """
     if layers is None or isinstance(frequency, bool):
         return None
     if frequency is None:
@@ -373,7 +381,9 @@ def _dense_layers(frequency: Any, layers: int | None) -> int | None:
 
 
 def _windows(stated: LoggedValues, layers: int | None) -> tuple[int | None, int | None]:
-    """Return the attention window, and how many layers see the whole sequence all the same; None if unknown."""
+    """Return the attention window, and how many layers see the whole sequence all the same; None if
+    unknown.
+    """
     window = re.match(r"\(?(\d{1,15})", str(stated.value("window_size") or ""))
     if not window or not int(window[1]) or layers is None:
         return None, None
@@ -387,7 +397,9 @@ def _windows(stated: LoggedValues, layers: int | None) -> tuple[int | None, int 
 
 
 def _zeros(pattern: Any) -> int | None:
-    """Return the number of zeros in a list, or in a sum of products of lists, with an entry per layer."""
+    """Return the number of zeros in a list, or in a sum of products of lists, with an entry per
+    layer.
+    """
     text = str(pattern).replace(" ", "")
     if re.fullmatch(r"\[[01](?:,[01])*\]", text):
         return text.count("0")

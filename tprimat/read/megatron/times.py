@@ -54,7 +54,9 @@ def windows(iterations: Sequence[int], interval: int) -> list[int]:
 def step_times(
     training: MegatronTraining, interval: int | None, warnings: list[str]
 ) -> tuple[list[float | None], list[int]]:
-    """Return step times, with iteration 2 restored, and the windows; `interval` is that of the lines, as stated."""
+    """Return step times, with iteration 2 restored, and the windows; `interval` is that of the
+    lines, as stated.
+    """
     table = training.table
     interval = log_interval(table.iterations, interval)
     steps = windows(table.iterations, interval)
@@ -108,7 +110,8 @@ def _after_pauses(table: Table) -> list[int]:
 
 
 def restorable(first: Record, second: Record, *, core: bool) -> str | None:
-    """Return why the time of a process's second line is taken for a mean with the first iteration in it, or None.
+    """Return why the time of a process's second line is taken for a mean with the first iteration
+    in it, or None.
 
     `core` is whether the log shows Primus' core runtime.
     """
@@ -133,7 +136,8 @@ def restorable(first: Record, second: Record, *, core: bool) -> str | None:
 
 
 def in_doubt(first: Record, second: Record, *, core: bool) -> bool:
-    """Return whether nothing tells if the time of a process's second line contains the first iteration.
+    """Return whether nothing tells if the time of a process's second line contains the first
+    iteration.
 
     Primus' core runtime uses the newer kind of timer at every start.
     """
@@ -148,7 +152,9 @@ def in_doubt(first: Record, second: Record, *, core: bool) -> bool:
 
 
 def without_first(first: Record, second: Record) -> float:
-    """Return the time of the steps behind the first one, s, if the second line's time is a mean with it."""
+    """Return the time of the steps behind the first one, s, if the second line's time is a mean
+    with it.
+    """
     return (second.seconds or 0.0) * (second.iteration - first.iteration + 1) - (
         first.seconds or 0.0
     )

@@ -39,10 +39,14 @@ SIGNS = (
 """A line without any of these says nothing of a training."""
 
 LONGEST_LINE = 10_000
-"""Characters of a line that are looked at: no statement is longer, and patterns stay quick on any line."""
+"""Characters of a line that are looked at: no statement is longer, and patterns stay quick on any
+line.
+"""
 
 ARGUMENT_DUMP = "num_layers " + "." * 32
-"""Is in Megatron's dump of its arguments, whose names and dots are as wide as a column, and in no other line."""
+"""Is in Megatron's dump of its arguments, whose names and dots are as wide as a column, and in no
+other line.
+"""
 
 MOST_HELD = 24 << 20
 """Bytes of a stretch that are kept unread."""
@@ -50,13 +54,16 @@ MOST_HELD = 24 << 20
 
 @dataclasses.dataclass
 class Context(LogContext):
-    """What a stretch of a log says besides its iteration lines; its statements by names of arguments.
+    """What a stretch of a log says besides its iteration lines; its statements by names of
+    arguments.
 
-    Most of a log is such stretches, and few of them say anything of the training: those before the first iterations,
-    where a process starts, and at the end. So a stretch can be held unread until it is told to matter.
+    Most of a log is such stretches, and few of them say anything of the training: those before the
+    first iterations, where a process starts, and at the end. So a stretch can be held unread until
+    it is told to matter.
 
     Attributes:
-        memory: highest MiB allocated and reserved, and the iteration after which they were printed last.
+        memory: highest MiB allocated and reserved, and the iteration after which they were printed
+            last.
         held: whether there is anything.
         dumped: whether a process dumped its arguments.
         exited: when a limit of Megatron's ended the training, in words.
@@ -71,7 +78,9 @@ class Context(LogContext):
     _size: int = 0
 
     def hold(self, number: int, block: bytes, *, dumped: bool = False) -> None:
-        """Add whole lines, given the number of the first, and whether a process dumps its arguments in them."""
+        """Add whole lines, given the number of the first, and whether a process dumps its arguments
+        in them.
+        """
         self.held = True
         self.unread.append((number, block))
         self.dumped = self.dumped or dumped
@@ -80,10 +89,11 @@ class Context(LogContext):
             self.read()
 
     def told(self, *, untimed: bool = False) -> Events:
-        """Return its events, from lines alone that tell of one: of the rest of a log nothing else is taken.
+        """Return its events, from lines alone that tell of one: of the rest of a log nothing else
+        is taken.
 
-        What a process says when it starts is completed by the times of all lines around it, so these are read then;
-        and where the records are `untimed`, which have theirs from such lines.
+        What a process says when it starts is completed by the times of all lines around it, so
+        these are read then; and where the records are `untimed`, which have theirs from such lines.
         """
         if untimed and any(_STAMPED.search(block) for _, block in self.unread):
             return self.read().events
@@ -124,7 +134,8 @@ class Context(LogContext):
             self._add_memory(**{name: float(value) for name, value in memory.groupdict().items()})
 
     def absorb(self, later: LogContext) -> None:
-        """Add a later stretch. The training went on after it, so what looked like an end was none."""
+        """Add a later stretch. The training went on after it, so what looked like an end was none.
+        """
         assert isinstance(later, Context)
         super().absorb(later.read())
         self.exited = self.exited or later.exited
@@ -162,10 +173,13 @@ _STAMPED = re.compile(rb"20\d\d-?\d\d-?\d\d[T ]\d\d:")
 _EVENT = re.compile(b"|".join(map(re.escape, RAW_SIGNS)))
 
 SAME_MOMENT = 0.5
-"""Two lines of one iteration belong to one moment when less than this share of a step lies between."""
+"""Two lines of one iteration belong to one moment when less than this share of a step lies between.
+"""
 
 FIRST_RECORDS = 3
-"""Around so many first records of an attempt a process still tells of itself: its memory, its kernels."""
+"""Around so many first records of an attempt a process still tells of itself: its memory, its
+kernels.
+"""
 
 
 @dataclasses.dataclass
@@ -174,7 +188,8 @@ class MegatronTraining(LoggedTraining):
 
     Attributes:
         around: as told up to the last record, and after it once the log is over.
-        attempts: first iteration of each start that the log shows and no later one took back, ascending.
+        attempts: first iteration of each start that the log shows and no later one took back,
+            ascending.
         since_start: records since the latest of the attempts began.
         lines_of_other_ranks: that repeat an iteration; doubles come from the same rank.
         world: the number of GPUs that a prefix states.
@@ -271,7 +286,9 @@ MEASURED = frozenset(
 
 
 def differ(name: str, one: Record, other: Record) -> bool:
-    """Return whether two lines state different values of a field, measured ones by more than nodes differ."""
+    """Return whether two lines state different values of a field, measured ones by more than nodes
+    differ.
+    """
     known, value = one.figures.get(name), other.figures.get(name)
     tolerance = SAME_FIGURES if name in MEASURED else 0.0
     return (
@@ -282,10 +299,11 @@ def differ(name: str, one: Record, other: Record) -> bool:
 
 
 def same_moment(known: Record, record: Record, last: int, reach: int = 1) -> bool:
-    """Return whether two lines of one iteration were written at one moment, not by two attempts at it.
+    """Return whether two lines of one iteration were written at one moment, not by two attempts at
+    it.
 
-    `last` is the iteration that the training had come to; ranks lag up to `reach` iterations. Where even a repeated
-    line would be of another training, it is 0.
+    `last` is the iteration that the training had come to; ranks lag up to `reach` iterations. Where
+    even a repeated line would be of another training, it is 0.
     """
     apart = record.seconds_after(known)
     if apart is not None:

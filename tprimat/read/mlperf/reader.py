@@ -1,10 +1,11 @@
-"""Reader of MLPerf result logs: :::MLLOG events, alone or within a console log, and their summaries.
+"""Reader of MLPerf result logs: :::MLLOG events, alone or within a console log, and their
+summaries.
 
     :::MLLOG {"namespace": "", "time_ms": 1759966614209, "event_type": "POINT_IN_TIME",
     "key": "tracked_stats", "value": {"throughput": 30.15}, "metadata": {"step": 12288}}
 
-Every rank may log an event; a file may hold several trials. The lines between say some of the setup:
-NeMo's configuration dump, Slurm's world size, :::SYSJSON.
+Every rank may log an event; a file may hold several trials. The lines between say some of the
+setup: NeMo's configuration dump, Slurm's world size, :::SYSJSON.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Conversion of MLPerf's events, or of the summary of a run, to a Run.
 
-native_metrics: `samples_per_second`, `max_memory_usage` (of no stated unit) and `eval_accuracy` as series, each if
-it is logged; `time_to_train_minutes`, `eval_accuracy_last`, `target_accuracy` and values of the whole run as single
-values, `seed` too. Time to train is no speed: it counts how many evaluations it took to reach the target.
+native_metrics: `samples_per_second`, `max_memory_usage` (of no stated unit) and `eval_accuracy` as
+series, each if it is logged; `time_to_train_minutes`, `eval_accuracy_last`, `target_accuracy` and
+values of the whole run as single values, `seed` too. Time to train is no speed: it counts how many
+evaluations it took to reach the target.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ _COVERS = {
 }
 
 WHOLE = 0.01
-"""How far a computed number of GPUs may be from a whole one, and the share by which all steps may exceed the run."""
+"""How far a computed number of GPUs may be from a whole one, and the share by which all steps may
+exceed the run.
+"""
 
 _MODELS = {"llama31_8b": "llama"}
 
@@ -82,7 +85,8 @@ class BenchmarkRun(LoggedTraining):
     def find_blocks(self) -> None:
         """Find the block of each event, by its line.
 
-        Without any block_start, eval_start and eval_stop may not stand around the evaluation either: no blocks then.
+        Without any block_start, eval_start and eval_stop may not stand around the evaluation
+        either: no blocks then.
         """
         if not self.is_divided:
             self.blocks, self.marks = [], []
@@ -122,7 +126,8 @@ def builder(training: BenchmarkRun) -> RunBuilder:
     for where, accuracy in training.evaluations:
         samples = where.get("samples_count", tokens := where.get("epoch_num"))
         if samples and batch:
-            # An evaluation follows the record at its step, or one batch later, as some count; others count tokens.
+            # An evaluation follows the record at its step, or one batch later, as some count;
+            # others count tokens.
             steps = [
                 samples / batch,
                 samples / batch + 1,
@@ -140,7 +145,8 @@ def builder(training: BenchmarkRun) -> RunBuilder:
         if record.seconds
     ]
     counted = sum(window for _, window in timed) or 1
-    # 80 steps of 8 s are none of a run of 527 s: what was taken for the time of a step is none, or of few steps.
+    # 80 steps of 8 s are none of a run of 527 s: what was taken for the time of a step is none, or
+    # of few steps.
     if (
         duration
         and (share := math.fsum(map(math.prod, timed)) * max(total / counted, 1) / duration)
@@ -187,7 +193,9 @@ def builder(training: BenchmarkRun) -> RunBuilder:
 
 
 def _divide(training: BenchmarkRun, found: PlacedEvents) -> float:
-    """Set what was made of the events and the marks; return the steps that the evaluations have reached."""
+    """Set what was made of the events and the marks; return the steps that the evaluations have
+    reached.
+    """
     training.found, training.records = found, found.records
     total = max((found.steps_at(where) or 0 for where, _ in training.evaluations), default=0)
     timeline = Timeline(training.milestones, training.marks, found.times, found.missed, total)
@@ -205,7 +213,8 @@ def _divide(training: BenchmarkRun, found: PlacedEvents) -> float:
 
 
 def _count_answers(training: BenchmarkRun) -> None:
-    """Take the tokens of reinforcement learning as they are printed: the sequence length is the most of an answer.
+    """Take the tokens of reinforcement learning as they are printed: the sequence length is the
+    most of an answer.
 
     401,000 tokens in 101 s at 62.04 tokens/s/GPU are of 64 GPUs.
     """
@@ -250,7 +259,9 @@ def _derive_fields(stated: LoggedValues) -> None:
 
 
 def precision(stated: LoggedValues) -> tuple[str | None, str | None, LoggedValue | None]:
-    """Return the precision of the matrix products, the log's own name for it, and the deciding statement."""
+    """Return the precision of the matrix products, the log's own name for it, and the deciding
+    statement.
+    """
     if logged := stated.get("lowest_numerical_precision_linear"):
         return (
             str(logged.value).lower(),
@@ -382,7 +393,8 @@ class MlperfRun(RunBuilder):
 
 @dataclasses.dataclass
 class SummaryRun(RunBuilder):
-    """Builder of the Run of a summary as Primus' benchmark of a diffusion model writes it: whole-run values, no steps.
+    """Builder of the Run of a summary as Primus' benchmark of a diffusion model writes it:
+    whole-run values, no steps.
 
     FLUX MLPerf benchmark summary
     local_batch_size: 64

@@ -1,4 +1,5 @@
-"""MLPerf events -> step records: which stream of values to take, and at which step each value stands.
+"""MLPerf events -> step records: which stream of values to take, and at which step each value
+stands.
 
 Submitters log a step's time, or samples per second, singly or as the mean of a block between two
 evaluations. The position beside it is a step, a count of samples or of tokens, counted to the
@@ -27,10 +28,14 @@ POSITIONS = ("samples_count", "epoch_num", "step")
 """Of an event, in samples, in tokens or in any of the three."""
 
 SAMPLED = 0.001
-"""Median share by which printed means miss the wall clock at most; sampled single steps miss by more."""
+"""Median share by which printed means miss the wall clock at most; sampled single steps miss by
+more.
+"""
 
 FITS = math.log(1.5)
-"""How far a unit may miss the wall clock and still be the unit: others miss by a batch or a sequence."""
+"""How far a unit may miss the wall clock and still be the unit: others miss by a batch or a
+sequence.
+"""
 
 FITS_LOOSELY = math.log(5)
 """The same for losses, between which evaluations may take longer than the steps."""
@@ -72,7 +77,9 @@ class Block:
     span: tuple[int, int] | None = None
 
     def end(self, key: str, event: Event) -> None:
-        """Take an event that stands at the block's end; the first of a kind counts, later ones are of slower ranks."""
+        """Take an event that stands at the block's end; the first of a kind counts, later ones are
+        of slower ranks.
+        """
         if key == "block_stop":
             self.stop = self.stop or event
         else:
@@ -81,12 +88,15 @@ class Block:
                 self.resumed = self.resumed or event
 
     def unmarked_after(self, key: str, event: Event) -> Block | None:
-        """Return the block that an event ends if nothing has begun it: training goes on after this one's evaluation.
+        """Return the block that an event ends if nothing has begun it: training goes on after this
+        one's evaluation.
 
-        Such an event stands further on: an evaluation at 24 steps, where the one before was at 12. A slower
+        Such an event stands further on: an evaluation at 24 steps, where the one before was at 12.
+            A slower
         rank's copy has the position of what it copies.
         """
-        # Some logs have evaluations without events of their own; a block without a stop is what a block_stop ends.
+        # Some logs have evaluations without events of their own; a block without a stop is what a
+        # block_stop ends.
         begun = self.resumed if self.evaluation else self.stop
         before = self.stop if key == "block_stop" else self.evaluation
         if begun is None or before is None:
@@ -111,7 +121,8 @@ Kind = Literal["block", "mean", "sampled"]
 
 
 def number(value: Any) -> float | None:
-    """Return a finite number of JSON, also one that was written as a text; None for anything else."""
+    """Return a finite number of JSON, also one that was written as a text; None for anything else.
+    """
     known = values.number(value)
     return known if known is not None and abs(known) <= LARGEST_VALUE else None
 
@@ -128,9 +139,11 @@ class PlacedEvents:
     Attributes:
         records: by step.
         steps: those with a time, ascending.
-        kind: of the times: means of blocks, means of the steps since the record before, or single steps.
+        kind: of the times: means of blocks, means of the steps since the record before, or single
+            steps.
         missed: s by which the first block takes longer than its printed mean says, for blocks.
-        times: when the last record of a step was logged, by step, s since 1970; none of means of blocks.
+        times: when the last record of a step was logged, by step, s since 1970; none of means of
+            blocks.
         unplaced: events whose position fits no unit.
     """
 
@@ -186,8 +199,9 @@ class PlacedEvents:
     def _find_spans(self, last: float | None) -> None:
         """Find the completed steps at the start and the end of each block.
 
-        The evaluation after a block stands at its end, whatever the block's own samples_count is: the position
-        there, the one at the block's start (again, at its stop), or the block's length.
+        The evaluation after a block stands at its end, whatever the block's own samples_count is:
+        the position there, the one at the block's start (again, at its stop), or the block's
+        length.
         """
         former = 0
         begins = [block.start.place.get("samples_count") for block in self._blocks]
@@ -231,7 +245,8 @@ class PlacedEvents:
 
     def _timed(self, streams: Iterable[list[Event]]) -> tuple[Kind | None, list[Point]]:
         """Return the stream of times to use, and what they are."""
-        # Single records go before means of blocks, printed times before those that follow from a rate.
+        # Single records go before means of blocks, printed times before those that follow from a
+        # rate.
         rows = [
             (
                 self._is_per_block(stream),
@@ -279,7 +294,9 @@ class PlacedEvents:
         return best
 
     def _clocked(self, points: Sequence[Point]) -> list[tuple[int, float]]:
-        """Return the steps between neighbors, and the ratio of what these take by their times to the wall clock."""
+        """Return the steps between neighbors, and the ratio of what these take by their times to
+        the wall clock.
+        """
         ratios = []
         for earlier, later in itertools.pairwise(points):
             wall, steps = later.event.time - earlier.event.time, later.step - earlier.step
@@ -288,7 +305,9 @@ class PlacedEvents:
         return ratios
 
     def _with_windows(self, points: list[Point]) -> tuple[Kind, list[Point]]:
-        """Return a stream of single records with their windows: means of their interval, or one step of it."""
+        """Return a stream of single records with their windows: means of their interval, or one
+        step of it.
+        """
         misses = [abs(ratio - 1) for steps, ratio in self._clocked(points) if steps > 1]
         if not misses:
             return "mean", points
@@ -324,7 +343,8 @@ def _in_unit(stream: Sequence[Event], name: str, unit: int) -> list[Point]:
             steps[0],
             min(later - earlier for earlier, later in itertools.pairwise(steps)),
         )
-        # 0, 32, 64, also in samples, or 31, 63, 95: an index from 0 of the first or the last step of every 32.
+        # 0, 32, 64, also in samples, or 31, 63, 95: an index from 0 of the first or the last step
+        # of every 32.
         if first == 0 or (unit == 1 and least > 0 and first % least and not (first + 1) % least):
             steps = [step + 1 for step in steps]
     points: dict[int, Point] = {}

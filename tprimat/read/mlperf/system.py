@@ -41,7 +41,9 @@ _GPUS = re.compile(
     r"(?:(?<![A-Za-z\d])(?P<nodes>\d{1,4})x(?:[A-Za-z][\w-]{0,40}?[x-])?(?=\d{1,5}x?[A-Z]{1,2}\d{3}))?"
     r"(?:(?<![A-Za-z\d])|(?<=x))(?:(?P<count>\d{1,5})x?)?(?P<gpu>(?:MI|GB|[ABH])\d{3}[AX]?)(?![A-Za-z\d])"
 )
-"""GPUs in a name, with their number and that of their nodes: MI355X, 8xB200, 2x8xB200, 2xXE9680x8H100."""
+"""GPUs in a name, with their number and that of their nodes: MI355X, 8xB200, 2x8xB200,
+2xXE9680x8H100.
+"""
 
 _NUMBER = re.compile(
     r"(?<![A-Za-z])(?:n?gpus?[_-]?(\d{1,5})|(?<!\d)(\d{1,5})[_-]?gpus?)(?![A-Za-z\d])"
@@ -63,7 +65,8 @@ class System:
 
     Attributes:
         notes: on the software; they often name the precision.
-        error: text of a failed command where the GPU's name belongs; nothing is known of the GPUs then.
+        error: text of a failed command where the GPU's name belongs; nothing is known of the GPUs
+            then.
     """
 
     platform: Platform | None
@@ -130,7 +133,9 @@ def of(description: Mapping[str, Any] | None) -> System | None:
 
 
 def _memory(text: str) -> float | None:
-    """Return the memory of a device in GB: driver tools write MiB; data sheets write GB of either kind."""
+    """Return the memory of a device in GB: driver tools write MiB; data sheets write GB of either
+    kind.
+    """
     match = re.match(r"(\d{1,9}(?:\.\d{1,6})?)\s*([MGT])(i?)B", text)
     if not match:
         return None
@@ -141,7 +146,9 @@ def _memory(text: str) -> float | None:
 
 
 def choose(log: PurePath, descriptions: Iterable[PurePath]) -> PurePath | None:
-    """Return the description that belongs to a result file, by their paths; None if none or several may."""
+    """Return the description that belongs to a result file, by their paths; None if none or several
+    may.
+    """
     folders = {part.lower() for part in log.parts[:-1]}
     paths = list(descriptions)
     within = [path for path in paths if path.stem.lower() in folders]
@@ -153,7 +160,9 @@ def choose(log: PurePath, descriptions: Iterable[PurePath]) -> PurePath | None:
 
 
 def round_of(log: PurePath) -> str | None:
-    """Return the round of MLPerf Training that a path states: training_results_v5.1/ or v5.1_NAME; else None."""
+    """Return the round of MLPerf Training that a path states: training_results_v5.1/ or v5.1_NAME;
+    else None.
+    """
     found = (_ROUND.search(part) for part in (log.name, *reversed(log.parts[:-1])))
     return next((f"v{match[1]}" for match in found if match), None)
 
@@ -163,10 +172,12 @@ def _words(stem: str) -> set[str]:
 
 
 def inferred(run: Run, log: PurePath) -> Run:
-    """Return an MLPerf run with GPUs inferred from its path or else its platform, if nothing else states them.
+    """Return an MLPerf run with GPUs inferred from its path or else its platform, if nothing else
+    states them.
 
-    The platform's text names a GPU only where the path names none: submitters copy it (128xNVIDIA GB200 for GB300).
-    Its first number is that of nodes, so it is used only with GPUs per node: 2xXE9680x8H100.
+    The platform's text names a GPU only where the path names none: submitters copy it (128xNVIDIA
+    GB200 for GB300). Its first number is that of nodes, so it is used only with GPUs per node:
+    2xXE9680x8H100.
     """
     if run.framework != "mlperf" or (run.gpu_info.device_name and run.num_gpus):
         return run
@@ -204,11 +215,13 @@ def _known_gpus(found: Iterable[tuple[re.Match[str], str]]) -> dict[str, None]:
 
 
 def applied(run: Run, system: System, where: str) -> Run:
-    """Return an MLPerf run with what its system description, at that place, adds; what the log states wins.
+    """Return an MLPerf run with what its system description, at that place, adds; what the log
+    states wins.
 
     An empty place means that the system was inferred from names.
 
-    Of two descriptions that contradict each other the one in the log, which the machine itself wrote, is kept.
+    Of two descriptions that contradict each other the one in the log, which the machine itself
+    wrote, is kept.
     """
     config = run.training_config
     doubts = (
@@ -256,7 +269,8 @@ def applied(run: Run, system: System, where: str) -> Run:
 
 
 def _contradiction(run: Run, system: System) -> str | None:
-    """Return what a description says of the GPUs that can't be true of a run; None if both agree."""
+    """Return what a description says of the GPUs that can't be true of a run; None if both agree.
+    """
     known = [(info.device_name, info.device_count) for info in (run.gpu_info, system.gpu)]
     rows = [
         set(gpus.match(GpuInfo(device_name=name)).candidates) if name else set()

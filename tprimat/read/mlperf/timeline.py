@@ -1,7 +1,9 @@
-"""MLPerf events -> the timeline of a run: which stretches of its official time are training, which evaluation.
+"""MLPerf events -> the timeline of a run: which stretches of its official time are training, which
+evaluation.
 
-The official time is that from run_start to run_stop; block_start, block_stop, eval_start and eval_stop divide it. Some
-logs leave out a border: blocks that hold their evaluation, and blocks that nothing but the next one ends.
+The official time is that from run_start to run_stop; block_start, block_stop, eval_start and
+eval_stop divide it. Some logs leave out a border: blocks that hold their evaluation, and blocks
+that nothing but the next one ends.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ COSTLY = re.compile(
 """What the submitters' code prints when it does something that costs time within a block."""
 
 AT_ONCE = 0.001
-"""Share of a block after which its result can't come from an evaluation that followed: the block holds it."""
+"""Share of a block after which its result can't come from an evaluation that followed: the block
+holds it.
+"""
 
 UNLIKE = 0.01
 """Share by which a block's step time must differ from the typical one to be looked into."""
@@ -37,12 +41,16 @@ MOST = 0.8
 """Share of a block's further time that a stretch of it must hold to be named."""
 
 EVEN = 1.05
-"""The share of the further time over the share of the steps, up to which a stretch is no slower than its block."""
+"""The share of the further time over the share of the steps, up to which a stretch is no slower
+than its block.
+"""
 
 EARLY = 0.5
-"""Steps by which the typical block_stop must come before its last step is done, by the records of steps, to be early.
+"""Steps by which the typical block_stop must come before its last step is done, by the records of
+steps, to be early.
 
-NVIDIA's code of v6.0 doesn't wait for the GPU, and is 0.75 to 5 steps early; all logs before it at most 0.12.
+NVIDIA's code of v6.0 doesn't wait for the GPU, and is 0.75 to 5 steps early; all logs before it at
+most 0.12.
 """
 
 LEAST_PACES = 3
@@ -204,10 +212,12 @@ class Timeline:
         return [(step, self._times[step]) for step in steps if self._times[step] <= end + 0.0005]
 
     def _move_early_ends(self) -> None:
-        """Move ends of blocks that were logged before the GPU was done to where the records of their steps have them.
+        """Move ends of blocks that were logged before the GPU was done to where the records of
+        their steps have them.
 
-        Of 66 steps, 60 take 10.5 s until the last record, and 6 take 0.92 s more until block_stop, which comes 0.13 s
-        early. A block without records ends as early as the others do. Training and evaluation together are unchanged.
+        Of 66 steps, 60 take 10.5 s until the last record, and 6 take 0.92 s more until block_stop,
+        which comes 0.13 s early. A block without records ends as early as the others do. Training
+        and evaluation together are unchanged.
         """
         early: dict[int, float] = {}
         paces: list[float] = []
@@ -228,7 +238,8 @@ class Timeline:
                 early[index] = (
                     records[-1][1] + left * pace - self._zero - block.start - block.duration
                 )
-                # Positions that are one step off change how many are left, but not how many the block has.
+                # Positions that are one step off change how many are left, but not how many the
+                # block has.
                 sure.append(min(early[index] / pace, block.steps - block.duration / pace))
             elif left:
                 without.append(index)
@@ -253,7 +264,8 @@ class Timeline:
         )
 
     def _withdraw_impossible(self, total: float) -> None:
-        """Count the steps outside of blocks, and make the blocks' time unknown where all steps can't have taken it.
+        """Count the steps outside of blocks, and make the blocks' time unknown where all steps
+        can't have taken it.
 
         Ten steps in a block of 80 s are no measure of 80 steps in a run of 527 s.
         """
@@ -274,7 +286,9 @@ class Timeline:
                 self.entries[index] = msgspec.structs.replace(entry, kind="unknown", note=None)
 
     def _name_unlike_blocks(self, missed: float | None) -> None:
-        """Add to each block that differs from the typical one what the log shows of it, if it prints nothing."""
+        """Add to each block that differs from the typical one what the log shows of it, if it
+        prints nothing.
+        """
         blocks = [
             (index, each)
             for index, each in enumerate(self.entries)
@@ -293,7 +307,8 @@ class Timeline:
             self.entries[index] = msgspec.structs.replace(block, note=note)
 
     def _slow_stretch(self, block: Entry, typical: float, excess: float) -> str | None:
-        """Return the shortest stretch between records that holds most of the seconds by which a block exceeds others.
+        """Return the shortest stretch between records that holds most of the seconds by which a
+        block exceeds others.
 
         None if it is slow all over.
         """
@@ -310,7 +325,8 @@ class Timeline:
 def shortest_stretch(
     points: Iterable[tuple[int, float]], typical: float, least: float
 ) -> tuple[int, int, float] | None:
-    """Return the first of the shortest stretches that take at least so many s more than typical steps.
+    """Return the first of the shortest stretches that take at least so many s more than typical
+    steps.
 
     Args:
         points: completed steps and the time, s, both rising.
@@ -318,10 +334,12 @@ def shortest_stretch(
         least: s, above 0.
 
     Returns:
-        The completed steps at its start and its end, and the s that it takes more; None if there is none.
+        The completed steps at its start and its end, and the s that it takes more; None if there is
+        none.
     """
     found = None
-    # Where a stretch may begin: with each later point further time is higher, else the later one is the better start.
+    # Where a stretch may begin: with each later point further time is higher, else the later one is
+    # the better start.
     starts: collections.deque[tuple[int, float]] = collections.deque()
     for step, time in points:
         further = time - step * typical

@@ -1,16 +1,18 @@
 """Reader of NeMo's console: the lines of NeMo 2, the progress bar of NeMo 1.
 
     Training epoch 0, iteration 1/19 | lr: 2.999e-07 | global_batch_size: 512 | global_step: 1 |
-    reduced_train_loss: 11.03 | train_step_timing in s: 7.549 | consumed_samples: 1024 | val_loss: 0.7
+    reduced_train_loss: 11.03 | train_step_timing in s: 7.549 | consumed_samples: 1024 | val_loss:
+    0.7
 
     Epoch 0: :   5%|▌ | 5/100 [00:12<03:59, reduced_train_loss=10.90, global_step=4.000,
     consumed_samples=80.00, train_step_timing in s=1.230]
 
-The iteration counts again in every epoch, global_step doesn't; both count from 0. All values but global_step are means
-over the steps since the line before, of four digits. A new epoch or a restart changes the order of the fields.
+The iteration counts again in every epoch, global_step doesn't; both count from 0. All values but
+global_step are means over the steps since the line before, of four digits. A new epoch or a restart
+changes the order of the fields.
 
-native_metrics: `tflops_per_gpu`, `tokens_per_second_per_gpu`, `memory_allocated_gb`, `memory_reserved_gb`,
-`consumed_samples`, each if it is printed.
+native_metrics: `tflops_per_gpu`, `tokens_per_second_per_gpu`, `memory_allocated_gb`,
+`memory_reserved_gb`, `consumed_samples`, each if it is printed.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ NAMES = {
     "memory_allocated": "memory_allocated_bytes",
     **dict.fromkeys(("global_batch_size", "global_step", "v_num"), ""),
 }
-"""Quantities, lower case, and what they are called here, with the unit; the first of a kind counts."""
+"""Quantities, lower case, and what they are called here, with the unit; the first of a kind counts.
+"""
 
 REGULAR = 0.8
 """Share of the lines that must stand if an interval has them."""
@@ -175,7 +178,8 @@ class Reader(StepReader):
 
 
 def set_windows(found: Sequence[Record]) -> None:
-    """Set how many steps each record averages, from the numbers of the records, which count from 0."""
+    """Set how many steps each record averages, from the numbers of the records, which count from 0.
+    """
     steps = [record.step for record in found]
     apart = [later - earlier for earlier, later in itertools.pairwise(steps)]
     interval = statistics.mode(apart) if apart else 1

@@ -1,4 +1,6 @@
-"""Lines of a log that say what happens beside its steps: starts of processes, evaluations, saving of checkpoints."""
+"""Lines of a log that say what happens beside its steps: starts of processes, evaluations, saving
+of checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from tprimat.read.parsing import hints
 from tprimat.read.parsing.text import last_stamp
 
 Time = bool | Literal["elapsed"] | None
-"""What clock a time is on: one whose offset is stated, or isn't; the time since the start; None: there is no time."""
+"""What clock a time is on: one whose offset is stated, or isn't; the time since the start; None:
+there is no time.
+"""
 
 Moment = tuple[float, Time]
 """Seconds since 1970, or since the start, and the clock."""
@@ -22,11 +26,11 @@ class EventLine(NamedTuple):
     """A line that tells of an event.
 
     Attributes:
-        kind: start of a process; started, which tells how long that took; resume, which tells what step it goes on
-            from; or an entry's kind.
+        kind: start of a process; started, which tells how long that took; resume, which tells what
+            step it goes on from; or an entry's kind.
         phase: of the event at this line: it begins, it ends, or either.
-        pattern: of the line. Groups: its duration in `seconds` or `ms`, and the last `step` before it or the `first`
-            one after it.
+        pattern: of the line. Groups: its duration in `seconds` or `ms`, and the last `step` before
+            it or the `first` one after it.
     """
 
     kind: Literal["start", "started", "resume", "evaluation", "checkpoint", "profile"]
@@ -99,7 +103,9 @@ STAMPED_WITHIN = 100
 """Characters of a line in which its own time stands: a later one may be a part of its message."""
 
 BEFORE_START = 0.1
-"""Share of the longest silence that one right before a start must have to be the time without a process."""
+"""Share of the longest silence that one right before a start must have to be the time without a
+process.
+"""
 
 LONGEST_LINE = 2_000
 
@@ -128,7 +134,9 @@ class Mark(NamedTuple):
 
 @functools.lru_cache(maxsize=4)
 def told_by(text: str) -> tuple[Moment | None, Mark | None]:
-    """Return the time of a line and what event it tells of; many readers ask for the same line one after the other."""
+    """Return the time of a line and what event it tells of; many readers ask for the same line one
+    after the other.
+    """
     # Every time of our days has these digits, and looking for them is quick.
     stamp = last_stamp(text[:STAMPED_WITHIN]) if "20" in text[:STAMPED_WITHIN] else None
     at = (stamp.seconds, stamp.time.tzinfo is not None) if stamp else None
@@ -154,7 +162,9 @@ def is_told(text: AnyStr, signs: Sequence[AnyStr]) -> bool:
 
 @dataclasses.dataclass(slots=True)
 class Events:
-    """The events of a stretch of a log, and its first and last time; `stamps` are those between any two records."""
+    """The events of a stretch of a log, and its first and last time; `stamps` are those between any
+    two records.
+    """
 
     marks: list[Mark] = dataclasses.field(default_factory=list)
     first: Moment | None = None

@@ -50,7 +50,8 @@ _EXCEPTION = re.compile(
     r"(?:\| +)*((?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt)|(?:Base)?ExceptionGroup)\b(?::|\s*$))"
 )
 _LEVELED = re.compile(
-    # [2025-01-02 03:05:00] CRITICAL [olmo.util:158, rank=0] Uncaught SomeReaderError: generator thread failed
+    # [2025-01-02 03:05:00] CRITICAL [olmo.util:158, rank=0] Uncaught SomeReaderError: generator
+    # thread failed
     r"\b(?:CRITICAL|FATAL|ERROR)\b.{0,200}?(?<![\w.])((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)): "
 )
 _WARNED = re.compile(r"\bWARN(?:ING)?\b|\bW\d{4} ")
@@ -58,19 +59,23 @@ _SIGNAL = re.compile(
     r"got signal: \d+|Received \d+ death signal|exited on signal \d+|Signal \d+ \(SIG\w+\) received"
     r"|[Rr]eceiv(?:ed|ing)(?: signal)? SIG[A-Z]|failed \(exitcode: -\d+\)|killed by signal: \w"
     r"|slurmstepd: error: \*\*\* \w+ \S+ ON \S+ CANCELLED|srun: error: .{0,300}: Terminated"
-    # Of absl, which XLA prints: F0511 02:10:00.000000 1234 all_reduce.cc:456] Check failed: status.ok()
+    # Of absl, which XLA prints: F0511 02:10:00.000000 1234 all_reduce.cc:456] Check failed:
+    # status.ok()
     r"|\*\*\* SIG[A-Z]{3,6} received|(?:^|\] )Check failed: \S|^(?:HIP|CUDA) error: \w"
 )
 _STOPPED = re.compile(
     r"DUE TO (?:TIME LIMIT|PREEMPTION)|PREEMPTED|[Pp]reempted|[Pp]reemption|Evicted|evicted|DeadlineExceeded"
     r"|TERM_(?:RUNLIMIT|PREEMPT|DEADLINE|WINDOW|OWNER|FORCE_OWNER|ADMIN|FORCE_ADMIN|REQUEUE_\w+)"
     r"|PBS: job killed: (?:walltime|preempt)|CANCELLED AT \S+ \*\*\*"
-    # SIGHUP, SIGINT, SIGTERM, and SIGUSR1 and SIGUSR2, by which a scheduler says that time is running out.
+    # SIGHUP, SIGINT, SIGTERM, and SIGUSR1 and SIGUSR2, by which a scheduler says that time is
+    # running out.
     r"|(?:got signal: |Received |on signal |Signal |exitcode: -)(?:1|2|10|12|15)\b|SIG(?:HUP|INT|TERM|USR[12])\b"
     r"|KeyboardInterrupt|^(?:\S+: line \d+: +)?(?:\d+ +)?Terminated|: Terminated|TensorPrimat: interrupted"
     r"|exited with code (?:-2|-15|130|143)\b"
 )
-"""What is no failure among the causes: a scheduler's limit, or that somebody has ended the training from outside."""
+"""What is no failure among the causes: a scheduler's limit, or that somebody has ended the training
+from outside.
+"""
 
 _ASKED = re.compile(
     r"Time limit reached\. Elapsed time is .{1,40}\. Signaling Trainer to stop|.{1,300}\. Signaling Trainer to stop"
@@ -115,7 +120,9 @@ def may_name_a_cause(text: str) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _cause_in(text: str) -> tuple[str, str]:
-    """Return the kind of cause that a line names, with its text or exit code; two empty strings for none."""
+    """Return the kind of cause that a line names, with its text or exit code; two empty strings for
+    none.
+    """
     if not may_name_a_cause(text):
         return "", ""
     if (code := _EXIT_CODE.search(text)) and "exitcode" not in text:
@@ -173,7 +180,8 @@ class FailureReasons:
         elif kind == "chained":
             self._chained = True
         elif kind == "signal":
-            # SignalException names the signal and the process; torchrun's warning before it doesn't.
+            # SignalException names the signal and the process; torchrun's warning before it
+            # doesn't.
             self._keep(kind, number, found, replace="SignalException" in found)
         elif kind == "exception":
             # "A caused B caused C" is one failure, and C its end. Once another process tells its
@@ -227,7 +235,8 @@ class FailureReasons:
         kind, self._open = self._open, None
         assert kind is not None
         number, message = self._found[kind]
-        # A message that ends in a full stop or a colon may go on; a logger's prefix means another speaker.
+        # A message that ends in a full stop or a colon may go on; a logger's prefix means another
+        # speaker.
         bare = without_prefixes(text)
         if _LOGGER.search(text[: len(text) - len(bare)]) or _LOGGED.search(text):
             return

@@ -1,8 +1,9 @@
 """Feed a log to the readers of all log formats until one recognizes it.
 
-At first a reader gets the lines that may say something to it, and all once it knows the log. Once one has found steps,
-those that don't know the log get no more of it: in a log of millions of lines they would only cost time. A reader that
-can takes blocks of bytes from then on, and passes most of them over.
+At first a reader gets the lines that may say something to it, and all once it knows the log. Once
+one has found steps, those that don't know the log get no more of it: in a log of millions of lines
+they would only cost time. A reader that can takes blocks of bytes from then on, and passes most of
+them over.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ _TIME = re.compile(r"\d\d:\d\d:\d\d")
 
 @functools.cache
 def _routes(hears: tuple[tuple[str, ...], ...]) -> dict[str, frozenset[int] | None]:
-    """Return signs, none of which is a part of another one, with the numbers of the readers that hear them.
+    """Return signs, none of which is a part of another one, with the numbers of the readers that
+    hear them.
 
     None stands for all readers.
     """
@@ -67,7 +69,9 @@ def _routes(hears: tuple[tuple[str, ...], ...]) -> dict[str, frozenset[int] | No
 
 
 class _Audience:
-    """The readers that a line may say something to, while none knows the log: most lines say nothing to anybody."""
+    """The readers that a line may say something to, while none knows the log: most lines say
+    nothing to anybody.
+    """
 
     def __init__(self, readers: Sequence[Reader]) -> None:
         self._readers = readers
@@ -86,8 +90,8 @@ class _Audience:
     def of(self, line: Line, *, is_first: bool) -> Sequence[Reader]:
         """Return the readers of a line.
 
-        All read the first ones, what has a time, an event or a failure, and the line after it, where a message may go
-        on; those that know the log or are within something read every line.
+        All read the first ones, what has a time, an event or a failure, and the line after it,
+        where a message may go on; those that know the log or are within something read every line.
         """
         new = (each for each in self._told if each.recognised or getattr(each, "within", False))
         self._attentive += [each for each in new if each not in self._attentive]
@@ -139,7 +143,9 @@ class LogFeeder:
         self._limits = limits or DetectionLimits()
 
     def feed(self, block: bytes, *, whole: bool = True) -> None:
-        """Read the next lines of the log: a block as text.Blocks gives it, and whether its last line is whole."""
+        """Read the next lines of the log: a block as text.Blocks gives it, and whether its last
+        line is whole.
+        """
         if self.alone is not None and whole:
             self.number = self.alone.feed_block(self.number, block)
             return

@@ -1,4 +1,6 @@
-"""What stands above each training of a text that holds several: a heading of a page, or a line put above a log."""
+"""What stands above each training of a text that holds several: a heading of a page, or a line put
+above a log.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _FENCE = re.compile(r"^[ \t]{0,9}(?:```|~~~).*$", re.MULTILINE)
 _ALONE = re.compile(
     r"(?:\A[\W_]{0,200}|\n[\W_]{0,200}\n[\W_]{0,200})([^\W_][^\n]{0,79})\n[\W_]{0,200}\Z"
 )
-"""A line right above the records, with nothing but rulers around it: `bf16`, `**Mixed precision:**`."""
+"""A line right above the records, with nothing but rulers around it: `bf16`, `**Mixed
+precision:**`.
+"""
 
 _SECTION = re.compile(r"^ {0,3}#{1,6}[ \t]+(\S[^\n]{0,79})$", re.MULTILINE)
 _NO_HEADING = re.compile(r":\s*[-+]?[\d.]|[.;,{}\[\]|]\s*$")
@@ -22,7 +26,8 @@ _NO_HEADING = re.compile(r":\s*[-+]?[\d.]|[.;,{}\[\]|]\s*$")
 
 
 def headings(lines: Sequence[str], records: Iterable[tuple[int, int]]) -> tuple[str | None, ...]:
-    """Return the heading of each training of a text; None for all if some have none, or several the same.
+    """Return the heading of each training of a text; None for all if some have none, or several the
+    same.
 
     Args:
         lines: of the text.

@@ -1,4 +1,6 @@
-"""Lines of any framework's log: versions of libraries, scarce memory, profilers, another precision from a step on."""
+"""Lines of any framework's log: versions of libraries, scarce memory, profilers, another precision
+from a step on.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ LINES = statements(
     ),
     # Supported flash-attn versions are >= 2.1.1, <= 2.8.0.post2. Found flash-attn 2.8.3
     ("Found flash-attn", str, 1, rf"\bFound flash-attn (?P<flash_attn>{VERSION})"),
-    # 25 CUDA memory allocation retries. (torchtitan); 2 pytorch allocator cache flushes since last step (DeepSpeed)
+    # 25 CUDA memory allocation retries. (torchtitan); 2 pytorch allocator cache flushes since last
+    # step (DeepSpeed)
     ("allocation retries", count, 1, r"\b(?P<retries>\d{1,9}) \w{1,9} memory allocation retries\b"),
     (
         "cache flushes",

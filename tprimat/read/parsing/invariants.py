@@ -1,4 +1,6 @@
-"""What must hold of every run that a reader makes. Where it doesn't, the reader is at fault, and a note says so."""
+"""What must hold of every run that a reader makes. Where it doesn't, the reader is at fault, and a
+note says so.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,15 @@ TOLERANCE, RESOLUTION_S = 0.01, 1.0
 """What rounding may add to a sum: a share of it, and the resolution of a log's stamps."""
 
 FULL, PEAK = 95.0, {"mfu_percent": 100.0, "mfu": 1.0, "mfu_actor": 1.0}
-"""Percent of a GPU's memory that leave the allocator no room; printed utilizations, with what nothing exceeds."""
+"""Percent of a GPU's memory that leave the allocator no room; printed utilizations, with what
+nothing exceeds.
+"""
 
 
 def checked(run: Run) -> Run:
-    """Return a run with a note for each sum of times that can't be, and for printed values that nothing can reach."""
+    """Return a run with a note for each sum of times that can't be, and for printed values that
+    nothing can reach.
+    """
     inside = [entry for entry in run.timeline if entry.start >= 0]
     training = [entry for entry in inside if entry.kind == "training" and entry.steps]
     # Of the first record a part may lie in the start-up.

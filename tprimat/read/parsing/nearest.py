@@ -1,4 +1,6 @@
-"""The first line of an unknown log that looks like a step, and the log formats whose lines resemble it."""
+"""The first line of an unknown log that looks like a step, and the log formats whose lines resemble
+it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ _TOLD = ("step", "iter", "epoch", "batch", "update", "train", "loss", "tok")
 
 
 def looks_like_a_step(line: Line) -> bool:
-    """Return whether a line has a word for a step or a loss, and numbers for it and for something else; no command."""
+    """Return whether a line has a word for a step or a loss, and numbers for it and for something
+    else; no command.
+    """
     text = line.text[:_LONGEST]
     if text.startswith(("$ ", "+ ")) or not is_told(text.lower(), _TOLD):
         return False
@@ -44,10 +48,11 @@ def looks_like_a_step(line: Line) -> bool:
 
 
 def formats(text: str, examples: Mapping[str, str]) -> list[str]:
-    """Return the names whose examples share most of a line's words, NEAR of them at least, the nearest first.
+    """Return the names whose examples share most of a line's words, NEAR of them at least, the
+    nearest first.
 
-    A word that many formats have counts less. `examples` are texts with lines of each log format; of those only lines
-    with a number count.
+    A word that many formats have counts less. `examples` are texts with lines of each log format;
+    of those only lines with a number count.
     """
     known = {
         name: set(_words(line for line in example.splitlines() if _NUMBER.search(line)))
@@ -67,7 +72,8 @@ def formats(text: str, examples: Mapping[str, str]) -> list[str]:
 def is_table(lines: Sequence[str]) -> bool:
     """Return whether a file that begins with these lines is a table that --columns can read.
 
-    They are JSON objects with two numbers, or a header and a row of as many cells, of which two are numbers.
+    They are JSON objects with two numbers, or a header and a row of as many cells, of which two are
+    numbers.
     """
     if found := [json_object(line) for line in lines if line.startswith("{")]:
         return any(

@@ -1,4 +1,5 @@
-"""Options of training scripts as logs echo them (command lines, dumps of arguments, YAML, JSON), and hparams.yaml.
+"""Options of training scripts as logs echo them (command lines, dumps of arguments, YAML, JSON),
+and hparams.yaml.
 
     --per_device_train_batch_size 8    per_device_train_batch_size=8,    "sequence_len": 4096,
 
@@ -72,7 +73,9 @@ _OPTIONS = _options("scripts") | {
     "torch_dtype": ("weights_precision", precision_of),
 }
 _DASHED_ONLY = {"block_size"}
-"""Names that configurations of other things have, too: DeepSpeed's asynchronous I/O has a block_size."""
+"""Names that configurations of other things have, too: DeepSpeed's asynchronous I/O has a
+block_size.
+"""
 
 _VALUE = r"""['"]?([^\s'",;)\]}]{1,200})"""
 _OPTION = re.compile(
@@ -86,11 +89,14 @@ _SIZE = re.compile(r"--((?:[a-z]+[_-])*(?:batch|seq|length|gpus)(?:[_-][a-z]+)*)
 _NUM_PROCESSES = re.compile(r"^\s*Num processes: (\d{1,7})\b")
 NAMED = ("--n", "Num proc", *_OPTIONS)
 ECHOES = ("--n", "Num proc", *(f"--{name}" for name in _OPTIONS))
-"""A line without any of NAMED echoes no option, one without any of ECHOES none of a command line."""
+"""A line without any of NAMED echoes no option, one without any of ECHOES none of a command line.
+"""
 
 
 def options_in(text: str, line: int, stated: LoggedValues, *, bare: bool = True) -> None:
-    """Add the script options that a line echoes; with `bare`, `name: value` counts too and not only `--name value`."""
+    """Add the script options that a line echoes; with `bare`, `name: value` counts too and not only
+    `--name value`.
+    """
     text = text[:20_000]
     if not is_told(text, NAMED):
         return
@@ -138,9 +144,11 @@ _MODEL_CONFIG = _options("transformers") | {"_name_or_path": ("model", _name)}
 
 
 def state_config(config: Mapping[str, Any], stated: LoggedValues, source: str) -> None:
-    """Add what an experiment tracker keeps of a training's configuration: of names and plain values, not nested ones.
+    """Add what an experiment tracker keeps of a training's configuration: of names and plain
+    values, not nested ones.
 
-    The same names within an object may be of something else: an evaluation, or the critic of a reinforcement learning.
+    The same names within an object may be of something else: an evaluation, or the critic of a
+        reinforcement learning.
     """
     per_device = "per_device_train_batch_size" in config
     known = {**_OPTIONS, **_HPARAMS, **_MODEL_CONFIG}
@@ -170,8 +178,10 @@ def state_model_config(config: Mapping[str, Any], stated: LoggedValues) -> None:
 def state_hparams(beside: Beside, stated: LoggedValues) -> None:
     """Add the plain values of hparams.yaml, which Lightning's loggers leave beside their files.
 
-    YAML as Lightning writes it: a name, a colon, a value, nested by blanks; of one name the outermost counts. More than
-    that (tags of Python objects, lists) is skipped; nothing in the file is ever constructed. Earlier statements win.
+    YAML as Lightning writes it: a name, a colon, a value, nested by blanks; of one name the
+        outermost counts. More than
+    that (tags of Python objects, lists) is skipped; nothing in the file is ever constructed.
+    Earlier statements win.
     """
     own = LoggedValues()
     for number_of_line, line in enumerate(
@@ -188,7 +198,8 @@ def state_hparams(beside: Beside, stated: LoggedValues) -> None:
         elif name in _HPARAMS:
             field, read = _HPARAMS[name]
             known, weight = own.get(field), len(line.lstrip()) - len(line)
-            # Of two at one depth nobody knows which is the training's: the other may be of an encoder.
+            # Of two at one depth nobody knows which is the training's: the other may be of an
+            # encoder.
             found = (
                 None
                 if known and known.weight == weight and known.value != read(value)

@@ -1,7 +1,8 @@
 """What readers of log formats and file formats are, and what they give: ParsedLog.
 
-A reader is fed lines and afterwards gives a ParsedLog for each training that it saw, which knows what
-the log states and on which line; the command sets what the user says beside it, and asks for the Run.
+A reader is fed lines and afterwards gives a ParsedLog for each training that it saw, which knows
+what the log states and on which line; the command sets what the user says beside it, and asks for
+the Run.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class ParsedLog:
         stated: what the log says of the setup, by field.
         notes: what the reader did that leaves no doubt, such as passing over doubled lines.
         build: makes the Run; see run().
-        resumed: the step that the training goes on from, if the log says that it is another attempt.
+        resumed: the step that the training goes on from, if the log says that it is another
+            attempt.
         began: the first time in the log beside its records.
         dated: the first time of all.
     """
@@ -51,12 +53,15 @@ class ParsedLog:
     dated: Moment | None = None
 
     def run(self, given: Given | None = None) -> Run:
-        """Return the training as a Run without source files; what the user gives replaces what the log states."""
+        """Return the training as a Run without source files; what the user gives replaces what the
+        log states.
+        """
         return invariants.checked(self.build(given or {}))
 
 
 class Reader(Protocol):
-    """A log format's reader, for one log. Every class of this name in `read` is one of LOG_FORMATS."""
+    """A log format's reader, for one log. Every class of this name in `read` is one of LOG_FORMATS.
+    """
 
     name: str
     """Of the log format."""
@@ -65,7 +70,8 @@ class Reader(Protocol):
     def hears(self) -> Sequence[str]:
         """A line without any of these, a time, an event or a failure says nothing to it.
 
-        Unless it knows the log, or its attribute `within` is true: it has begun what goes on over several lines.
+        Unless it knows the log, or its attribute `within` is true: it has begun what goes on over
+            several lines.
         """
 
     @property
@@ -87,7 +93,9 @@ class TakesBlocks(Reader, Protocol):
         """Steps of this log format found so far."""
 
     def feed_block(self, number: int, block: bytes) -> int:
-        """Read whole lines, as text.Blocks gives them; `number` is that of the first, and that after them returned."""
+        """Read whole lines, as text.Blocks gives them; `number` is that of the first, and that
+        after them returned.
+        """
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,15 +106,18 @@ class InputFile:
     stream: BinaryIO
 
     def lines(self) -> Iterator[bytes]:
-        """Return the lines from the start of the file. One that is longer than LONGEST_LINE raises ValueError."""
+        """Return the lines from the start of the file. One that is longer than LONGEST_LINE raises
+        ValueError.
+        """
         self.stream.seek(0)
         return _bounded(self.stream)
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows of a CSV file, the header first, with their lines.
 
-        Columns are parted by commas, semicolons or tabs. Numbers come with a decimal point, also where the file has
-        decimal commas. Raises ValueError, with the line, if it is no CSV file, or its numbers are ambiguous.
+        Columns are parted by commas, semicolons or tabs. Numbers come with a decimal point, also
+        where the file has decimal commas. Raises ValueError, with the line, if it is no CSV file,
+        or its numbers are ambiguous.
         """
         has_commas = any(map(_MAYBE_COMMA.search, self.lines())) and _has_commas(self._rows())
         for line, row, _ in self._rows():
@@ -135,7 +146,9 @@ class InputFile:
             text.detach()
 
     def table(self) -> Iterator[tuple[int, dict[str, str]]]:
-        """Yield the rows below a header by column, with their lines; not those of another length. Raises as rows()."""
+        """Yield the rows below a header by column, with their lines; not those of another length.
+        Raises as rows().
+        """
         header = None
         for line, row in self.rows():
             if header is None:
@@ -163,10 +176,11 @@ class FileFormat:
         recognizes: whether a file that begins with these bytes is one.
         read: the runs of the files that belong together; gets small neighboring files by
             name. Raises ValueError, with the reason, for content that can't be read.
-        together: maps a file's path to the directory, or another path, that all files of its training
-            share; None if each file is a training.
+        together: maps a file's path to the directory, or another path, that all files of its
+            training share; None if each file is a training.
         beside: patterns of helpful files, in that directory or in the file's own.
-        is_streamed: whether `read` goes through each file once, from its start: such files may be large.
+        is_streamed: whether `read` goes through each file once, from its start: such files may be
+            large.
     """
 
     name: str
@@ -179,7 +193,9 @@ class FileFormat:
 
 
 def each_of(read: Callable[[InputFile, Beside], list[ParsedLog]]) -> ReadFiles:
-    """Return what reads files one by one, from what reads one, given small neighboring files by name."""
+    """Return what reads files one by one, from what reads one, given small neighboring files by
+    name.
+    """
     return lambda parts, beside: [parsed for part in parts for parsed in read(part, beside)]
 
 
@@ -192,12 +208,16 @@ _RANK = re.compile(r"(?<![a-zA-Z])(rank[_-]?)\d{1,6}", re.IGNORECASE)
 
 
 def without_rank(path: str) -> str:
-    """Return the path of a file without the number of its rank, so that files of all ranks are alike."""
+    """Return the path of a file without the number of its rank, so that files of all ranks are
+    alike.
+    """
     return _RANK.sub(r"\1", path)
 
 
 def columns_of(head: bytes) -> list[str]:
-    """Return the names in the header of a CSV file that begins with these bytes; none if there is none."""
+    """Return the names in the header of a CSV file that begins with these bytes; none if there is
+    none.
+    """
     try:
         delimiter, _, (first, *_) = _header(
             iter(head.decode("utf-8-sig", errors="replace").split("\n")[:100])
@@ -217,9 +237,11 @@ _NO_VALUE = re.compile(r"[^-+\d.,;|\s\"nainfe]", re.IGNORECASE)
 
 
 def _header(lines: Iterator[str]) -> tuple[str, int, list[str]]:
-    """Return the delimiter of a CSV file, how many lines lie before its header, and those that were read from there.
+    """Return the delimiter of a CSV file, how many lines lie before its header, and those that were
+    read from there.
 
-    Comments and Excel's “sep=;” may precede the header, or, as in files of numpy.savetxt(), the last comment is it.
+    Comments and Excel's “sep=;” may precede the header, or, as in files of numpy.savetxt(), the
+    last comment is it.
     """
     delimiters, comment, line, before = ",;\t", "", "", 0
     for before, line in enumerate(lines):  # noqa: B007 - where it ends
@@ -247,11 +269,14 @@ _KINDS = {
         "comma": r"(?:\d+|\d{1,3}(?:\.\d{3})+),\d+",
     }.items()
 }
-"""Numbers by what they show: 7.95 and 1,234.5 a decimal point, 7,95 a decimal comma, 2,351 neither."""
+"""Numbers by what they show: 7.95 and 1,234.5 a decimal point, 7,95 a decimal comma, 2,351 neither.
+"""
 
 
 def _has_commas(rows: Iterable[tuple[int, list[str], str]]) -> bool:
-    """Return whether a file has decimal commas, not commas between thousands. Raises ValueError for doubt."""
+    """Return whether a file has decimal commas, not commas between thousands. Raises ValueError for
+    doubt.
+    """
     seen: dict[str, tuple[int, str]] = {}
     mark = ""
     for line, row, mark in rows:  # noqa: B007 - the same for all

@@ -1,4 +1,5 @@
-"""Records in the order of a log, and the times of those that have none, from the lines around them."""
+"""Records in the order of a log, and the times of those that have none, from the lines around them.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ from tprimat.results.account import Entry
 from tprimat.results.fields import FieldValues
 
 PAUSE = 0.1
-"""Share of the printed time of the steps between two records, and at least the resolution of the log's times, by which
-these may lie further apart before the rest is no training."""
+"""Share of the printed time of the steps between two records, and at least the resolution of the
+log's times, by which these may lie further apart before the rest is no training.
+"""
 
 PAUSES = ("evaluation", "checkpoint")
 
@@ -36,8 +38,8 @@ SHOWN = 25
 
 
 class Row(NamedTuple):
-    """A record: its step and line, when it was printed and the mean time of its steps (s), how many these are, and the
-    end of the time in which it may have been printed if that is open.
+    """A record: its step and line, when it was printed and the mean time of its steps (s), how many
+    these are, and the end of the time in which it may have been printed if that is open.
     """
 
     step: int
@@ -53,7 +55,9 @@ TimedRow = tuple[Row, Time, float]
 
 
 def attempts(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[list[Row]]:
-    """Return the records of each attempt; within one, a record that was only logged late takes its place."""
+    """Return the records of each attempt; within one, a record that was only logged late takes its
+    place.
+    """
     starts = {
         mark.line for mark in events.marks if mark.kind == "start" and mark.line > rows[0].line
     }
@@ -67,10 +71,11 @@ def attempts(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[
 def beside(
     lines: Sequence[int | None], steps: Sequence[int], events: Events, again: Sequence[int]
 ) -> dict[int, dict[str, float]]:
-    """Return what happened between a record and the one before it, s as far as it is stated, by place and kind of HELD.
+    """Return what happened between a record and the one before it, s as far as it is stated, by
+    place and kind of HELD.
 
-    `lines` and `steps` are those of the records, shape (records,); a source without lines says after which step
-    something happened. `again` has the lines with which a restart repeats steps.
+    `lines` and `steps` are those of the records, shape (records,); a source without lines says
+    after which step something happened. `again` has the lines with which a restart repeats steps.
     """
     known = [line or 0 for line in lines]
     found: dict[int, dict[str, float]] = {}
@@ -88,7 +93,9 @@ def beside(
 
 @dataclasses.dataclass
 class _Stretch:
-    """Records between two known times: each with the time that is stated up to it, and how many pauses without one."""
+    """Records between two known times: each with the time that is stated up to it, and how many
+    pauses without one.
+    """
 
     begin: float | None
     is_first: bool = False
@@ -116,8 +123,8 @@ class _Stretch:
     def placed(self, resolution: float) -> list[Row]:
         """Return the records with times from the beginning to the end.
 
-        What is left went to the pauses, to the start-up, or into each step if it is little; else it is unknown,
-        before the last record.
+        What is left went to the pauses, to the start-up, or into each step if it is little; else it
+        is unknown, before the last record.
         """
         begin = self.end - self.spent if self.begin is None else self.begin
         slack = self.end - begin - self.spent
@@ -138,11 +145,13 @@ class _Stretch:
 
 
 def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[TimedRow]:
-    """Return records without a time as timeline.of() takes them, with times from the lines around them.
+    """Return records without a time as timeline.of() takes them, with times from the lines around
+    them.
 
-    A record was printed at the next time behind it, if neither another one nor a pause lies between. From one such
-    time to the next, records lie as far apart as their steps took, and the pauses whose duration is stated. The last
-    ones of an attempt were printed when their steps were over, which is open if no others show how long these take.
+    A record was printed at the next time behind it, if neither another one nor a pause lies
+    between. From one such time to the next, records lie as far apart as their steps took, and the
+    pauses whose duration is stated. The last ones of an attempt were printed when their steps were
+    over, which is open if no others show how long these take.
     """
     clocks = collections.Counter(clock for _, (_, clock) in events.stamps)
     if not clocks or not rows:
@@ -205,7 +214,8 @@ def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[Ti
                 ):
                     ratios.append((stretch.end - stretch.begin) / spent * scale)
                     scale = max(1.0, statistics.median(ratios[-SHOWN:]))
-                # What follows the last record of an attempt that is not the last one is lost in any case.
+                # What follows the last record of an attempt that is not the last one is lost in any
+                # case.
                 if row is rows[-1] and (not ratios or stretch.kinds):
                     is_late = max(PAUSE * spent, resolution) < after - stretch.end < math.inf
                     stretch.latest = after if is_late else None
@@ -213,7 +223,8 @@ def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[Ti
             stretch = _Stretch(stretch.end if resumes is None else resumes)
             stretch.pause(between if resumes is None else ())
         for later, one in itertools.pairwise(reversed(closed)):
-            # It was printed before the steps of the next one, if no line that says so comes before these are over.
+            # It was printed before the steps of the next one, if no line that says so comes before
+            # these are over.
             if later.begin == one.end and later.is_plain:
                 one.end = later.begin = max(min(one.end, later.end - later.spent), one.earliest)
         found += [row for each in closed for row in each.placed(resolution)]
@@ -221,7 +232,9 @@ def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[Ti
 
 
 def stated_parts(rows: Sequence[Row], events: Events) -> tuple[Entry, ...]:
-    """Return the evaluations and checkpoints of a log without times whose duration it states, each behind its steps."""
+    """Return the evaluations and checkpoints of a log without times whose duration it states, each
+    behind its steps.
+    """
     done = [
         *itertools.accumulate(
             ((row.seconds or 0.0) * (row.window or 1) for row in rows), initial=0.0

@@ -13,7 +13,9 @@ MOST_FIELDS = 1000
 
 
 def varint(content: bytes, place: int) -> tuple[int, int]:
-    """Return the number at a place, and the place after it. Raises ValueError or LookupError if there is none."""
+    """Return the number at a place, and the place after it. Raises ValueError or LookupError if
+    there is none.
+    """
     value, shift = content[place], 0
     # The highest bit of a byte, which is not of the number, says that another one follows.
     while value >> shift >= 0x80:
@@ -25,7 +27,8 @@ def varint(content: bytes, place: int) -> tuple[int, int]:
 
 
 def fields_of(content: bytes) -> defaultdict[tuple[int, int], list[Any]]:
-    """Return the values by number and wire type of their fields: integers for wire type 0, else bytes.
+    """Return the values by number and wire type of their fields: integers for wire type 0, else
+    bytes.
 
     Raises ValueError or LookupError for what is no message.
     """

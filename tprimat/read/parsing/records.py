@@ -65,9 +65,11 @@ class Record:
         return getattr(self, name) if name in FIGURES else self.native.get(name)
 
     def put(self, name: str, printed: object) -> None:
-        """Set a value, of a field or a native one; remember it when it isn't finite. What is no number is skipped.
+        """Set a value, of a field or a native one; remember it when it isn't finite. What is no
+        number is skipped.
 
-        Its name may end in the unit that is printed (values.UNITS): `milliseconds` are set as `seconds`.
+        Its name may end in the unit that is printed (values.UNITS): `milliseconds` are set as
+        `seconds`.
         """
         value = number(printed)
         if value is None:
@@ -90,9 +92,11 @@ class Record:
             self.native["policy_loss"], self.loss = self.loss, None
 
     def put_all(self, printed: Mapping[str, object], names: Mapping[str, str]) -> None:
-        """Set what is printed under known names, by the names here; of several for one value the first counts.
+        """Set what is printed under known names, by the names here; of several for one value the
+        first counts.
 
-        A label is left out knowingly if its name here is empty; others with a number are kept as unread.
+        A label is left out knowingly if its name here is empty; others with a number are kept as
+        unread.
         """
         for own, name in names.items():
             if name and own in printed and self.figure(name_and_unit(name)[0]) is None:
@@ -104,7 +108,8 @@ class Record:
 
 @functools.lru_cache(maxsize=1)
 def _heard(text: str) -> tuple[Stamp | None, bool]:
-    """Return the first time in a line, and whether a LogContext hears anything in it, which it mostly doesn't.
+    """Return the first time in a line, and whether a LogContext hears anything in it, which it
+    mostly doesn't.
 
     Cached, since a dozen readers ask for each line of a log that none of them knows yet.
     """
@@ -114,7 +119,9 @@ def _heard(text: str) -> tuple[Stamp | None, bool]:
 
 @dataclasses.dataclass
 class LogContext:
-    """What a stretch of a log says besides its records: `stated` of the setup, `hinted` of hints.LINES."""
+    """What a stretch of a log says besides its records: `stated` of the setup, `hinted` of
+    hints.LINES.
+    """
 
     stated: LoggedValues = dataclasses.field(default_factory=LoggedValues)
     hinted: LoggedValues = dataclasses.field(default_factory=LoggedValues)
@@ -138,7 +145,9 @@ class LogContext:
             read_statements(hints.LINES, text[:LONGEST_LINE], number, self.hinted)
 
     def starts_over(self, later: LogContext) -> bool:
-        """Return whether the training failed, and what a later part begins is another attempt at the very same one."""
+        """Return whether the training failed, and what a later part begins is another attempt at
+        the very same one.
+        """
         has_failed = later.causes.reason() is not None and "success" not in later.marks
         if not has_failed or all(mark.kind != "start" for mark in later.events.marks):
             return False
@@ -146,7 +155,9 @@ class LogContext:
         return all(self.stated[name].value == later.stated[name].value for name in common)
 
     def hand_over_end(self, former: LogContext) -> None:
-        """Give what ends a training, and stands before the first record of the next one, to the training it ends."""
+        """Give what ends a training, and stands before the first record of the next one, to the
+        training it ends.
+        """
         former.causes, self.causes = self.causes, FailureReasons()
         if "success" in self.marks:
             former.marks["success"] = self.marks.pop("success")
@@ -240,11 +251,13 @@ def set_windows(records: Iterable[Record]) -> None:
 
 
 def set_times(records: Sequence[Record], *, in_whole_seconds: bool = False) -> None:
-    """Set windows, and step times as differences of the native value elapsed_seconds, the time since the start.
+    """Set windows, and step times as differences of the native value elapsed_seconds, the time
+    since the start.
 
-    If the first record is of a resumed training, its time counts from the resumption: it gives no step time. One of 0 s
-    gives none either, where that isn't the whole seconds of less than one. A step time is of all steps since the time
-    before, and so is its window: of 0.45 s a step, records lie 0 s and 1 s apart, and 1 s is of two or three steps.
+    If the first record is of a resumed training, its time counts from the resumption: it gives no
+    step time. One of 0 s gives none either, where that isn't the whole seconds of less than one. A
+    step time is of all steps since the time before, and so is its window: of 0.45 s a step, records
+    lie 0 s and 1 s apart, and 1 s is of two or three steps.
     """
     usual = records[1].step - records[0].step if len(records) > 1 else records[0].step
     step = timed = max(records[0].step - usual, 0)
@@ -283,7 +296,9 @@ def series(records: Sequence[Record], *, shift: int = 0) -> FieldValues:
 
 
 def peaks(records: Iterable[Record], names: Mapping[str, str]) -> dict[str, float]:
-    """Return the highest of native values, by the fields of MemoryMetrics that their names stand for."""
+    """Return the highest of native values, by the fields of MemoryMetrics that their names stand
+    for.
+    """
     highest: dict[str, float] = {}
     for record in records:
         for name, field in names.items():
@@ -293,7 +308,8 @@ def peaks(records: Iterable[Record], names: Mapping[str, str]) -> dict[str, floa
 
 
 def timestamp(first: Stamp | None, warnings: list[str]) -> str | None:
-    """Return when the training began, with its offset; None, and a warning, if the log doesn't say."""
+    """Return when the training began, with its offset; None, and a warning, if the log doesn't say.
+    """
     if first is None:
         warnings.append("timestamp unknown: the source has no time of day")
         return None
@@ -360,7 +376,9 @@ def outcome(
 
 
 def afterwards(causes: FailureReasons, known: Cause | None = None) -> list[str]:
-    """Return a warning of what failed once a training had done its steps, if its launcher or its source says so."""
+    """Return a warning of what failed once a training had done its steps, if its launcher or its
+    source says so.
+    """
     cause = known or (causes.cause() if causes.exit_code else None)
     return (
         [f"the run completed, then: {cause.sentence}"]

@@ -1,4 +1,6 @@
-"""Warnings of what the records of a training lack, and of values in them that contradict each other."""
+"""Warnings of what the records of a training lack, and of values in them that contradict each
+other.
+"""
 
 from __future__ import annotations
 
@@ -59,19 +61,23 @@ class Health(NamedTuple):
 
 
 def is_finite(value: float | None, is_bad: bool) -> bool | None:
-    """Return whether a printed value is a number, given whether it was NaN or infinite; None if none is printed."""
+    """Return whether a printed value is a number, given whether it was NaN or infinite; None if
+    none is printed.
+    """
     return False if is_bad else None if value is None else True
 
 
 SEVERAL = 5
-"""Least steps in a row: with FP16 a loss scale that is too large is halved, at one or two steps, or at the first three
-of a log, each of which is skipped and has a gradient norm that is infinite."""
+"""Least steps in a row: with FP16 a loss scale that is too large is halved, at one or two steps, or
+at the first three of a log, each of which is skipped and has a gradient norm that is infinite.
+"""
 
 
 def diverged(steps: Sequence[Health], *, prints_each_loss: bool) -> tuple[Note, ...]:
     """Return notes on steps that trained nothing, of records in order; none for none.
 
-    A gradient norm that is no number, or a step that is skipped, is told of if it is so at most steps or at the end.
+    A gradient norm that is no number, or a step that is skipped, is told of if it is so at most
+    steps or at the end.
     """
     found = {"loss-not-finite": [each.step for each in steps if each.loss is False]}
     found["loss-vanished"] = _without_loss(steps, is_each=prints_each_loss)
@@ -98,10 +104,11 @@ def diverged(steps: Sequence[Health], *, prints_each_loss: bool) -> tuple[Note, 
 
 
 def _without_loss(steps: Sequence[Health], *, is_each: bool) -> list[int]:
-    """Return the steps at the end without a loss, if earlier ones have it so often that one is missing.
+    """Return the steps at the end without a loss, if earlier ones have it so often that one is
+    missing.
 
-    Megatron prints a loss if it is above 0, and NaN isn't. Others print it every tenth step, so that a log that ends
-    at step 29 has none for nine steps.
+    Megatron prints a loss if it is above 0, and NaN isn't. Others print it every tenth step, so
+    that a log that ends at step 29 has none for nine steps.
     """
     known = [each.step for each in steps if each.loss is not None]
     silent = [each.step for each in steps if known and each.step > known[-1]]
@@ -123,7 +130,9 @@ def hinted(found: LoggedValues) -> Iterator[Note]:
 def missing(
     steps: Sequence[int], windows: Sequence[int], noun: str = "step", words: str = "no record of"
 ) -> list[str]:
-    """Return warnings if a log begins late, and of the steps between two records that neither covers."""
+    """Return warnings if a log begins late, and of the steps between two records that neither
+    covers.
+    """
     warnings = (
         [f"log begins at {noun} {steps[0]}"] if steps and steps[0] > max(1, windows[0]) else []
     )
@@ -139,7 +148,9 @@ MOST_UNREAD = 8
 
 
 def unread_labels(names: Iterable[str]) -> list[str]:
-    """Return a warning that names the labels of step lines whose numbers were not read; nothing for none."""
+    """Return a warning that names the labels of step lines whose numbers were not read; nothing for
+    none.
+    """
     labels = list(dict.fromkeys(names))
     shown = [*labels[:MOST_UNREAD], *(["…"] if len(labels) > MOST_UNREAD else [])]
     return (
@@ -154,7 +165,9 @@ MOST_SPANS = 12
 
 
 def spans(stretches: Iterable[tuple[int, int]], noun: str = "step") -> str:
-    """Return steps for people, “step 3” or “steps 1–3, 7”, from first and last of each stretch; empty for none."""
+    """Return steps for people, “step 3” or “steps 1–3, 7”, from first and last of each stretch;
+    empty for none.
+    """
     joined: list[tuple[int, int]] = []
     for first, last in stretches:
         if joined and first == joined[-1][1] + 1:
@@ -178,7 +191,9 @@ VARYING = 1.05
 
 
 def tokens_per_step(records: Sequence[Record]) -> list[float]:
-    """Return by how much the number of tokens so far advances with each step, if it does, from record to record."""
+    """Return by how much the number of tokens so far advances with each step, if it does, from
+    record to record.
+    """
     seen = [
         (each.step, each.native["tokens_seen"]) for each in records if "tokens_seen" in each.native
     ]
@@ -200,7 +215,9 @@ def _varying_tokens(records: Sequence[Record]) -> list[str]:
 
 
 def check_rates(series: FieldValues, name: str | None, sizes: TrainingConfig) -> list[str]:
-    """Return a warning if a printed rate per device isn't what batch, sequence length, time and devices give."""
+    """Return a warning if a printed rate per device isn't what batch, sequence length, time and
+    devices give.
+    """
     rates, devices = series["native_metrics"].get(name), sizes.num_gpus
     batch, length = sizes.global_batch_size, sizes.sequence_length
     if rates is None or not batch or not length or not devices:

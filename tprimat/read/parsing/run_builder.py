@@ -1,8 +1,8 @@
 """Conversion of records and logged values to a ParsedLog and its Run.
 
-A log format's reader finds records and statements; what is the same for every log format is done here:
-the parts of the Run, what follows from the rest, rates checked against batch, sequence, time and
-GPUs, and a reason for everything that stays unknown.
+A log format's reader finds records and statements; what is the same for every log format is done
+here: the parts of the Run, what follows from the rest, rates checked against batch, sequence, time
+and GPUs, and a reason for everything that stays unknown.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ _SPREAD = ("tensor_model", "pipeline_model", "context", "expert_model", "data")
 _PLATFORMS = {"NVIDIA": "nvd", "AMD": "amd"}
 
 timer = functools.partial(Timing, kind="timer", over_ranks="rank 0")
-"""The timing of a source that states step times; by a clock of rank 0 unless `over_ranks` is given."""
+"""The timing of a source that states step times; by a clock of rank 0 unless `over_ranks` is given.
+"""
 
 
 @dataclasses.dataclass
@@ -105,7 +106,8 @@ class RunBuilder:
         timestamp: if the source states it otherwise than by the first time in it.
         shape: of the model, if it isn't among the statements.
         label: what the source itself calls this side.
-        of_training: whether it is worth a warning that the source doesn't state model, sizes and time.
+        of_training: whether it is worth a warning that the source doesn't state model, sizes and
+            time.
         left_out: warnings of what the shape lacks on purpose.
         remarks: warnings that go last.
         notes: what was done that leaves no doubt.
@@ -144,7 +146,9 @@ class RunBuilder:
         return self.training.around.stated
 
     def reading(self) -> ParsedLog:
-        """Return the parsed log, with the global batch size that follows from the source's statements."""
+        """Return the parsed log, with the global batch size that follows from the source's
+        statements.
+        """
         notes, stated = (*self.notes, *self.training.notes()), dict(self.stated)
         parts = (stated[name] for name in ("micro_batch_size", "tokens_per_step") if name in stated)
         if (batch := self.sizes({})[0].global_batch_size) and (part := next(parts, None)):
@@ -159,7 +163,9 @@ class RunBuilder:
         )
 
     def run(self, given: Given) -> Run:
-        """Return the Run; values that the user has `given`, by field, take precedence over the source's."""
+        """Return the Run; values that the user has `given`, by field, take precedence over the
+        source's.
+        """
         stated, around, errors = self.stated, self.training.around, []
         if (named := stated.word("device_name")) and gpus.is_error(named):
             errors.append(
@@ -177,7 +183,8 @@ class RunBuilder:
             "tokens_per_step": stated.count("tokens_per_step"),
         }
         warnings += [*errors, *contradictions(known), *self.unknowns(sizes, series)]
-        # A range instead of a count makes the size unknown, and one that the user gives contradicts it.
+        # A range instead of a count makes the size unknown, and one that the user gives contradicts
+        # it.
         for name, words in _SIZES.items():
             if (span := stated.word(name)) and name not in known:
                 warnings.append(f"{words} changes during the run ({span}): no throughput in tokens")
@@ -282,7 +289,9 @@ class RunBuilder:
         return (called, scale, []) if called and called != model else (model, scale, doubts)
 
     def series(self, sizes: TrainingConfig, doubts: list[str]) -> SeriesAndDoubts:
-        """Return the series of a Run as its arguments, and warnings, including `doubts` of the model."""
+        """Return the series of a Run as its arguments, and warnings, including `doubts` of the
+        model.
+        """
         found = self.training.ordered()
         warnings = remarks.warnings_of(self.training)
         if self.shift and found:
@@ -341,7 +350,8 @@ class RunBuilder:
         return records.outcome(self.training, planned, done, warnings, self.cause)
 
     def started(self, warnings: list[str]) -> str | None:
-        """Return when the training began, with its offset; None, and a warning, if that is unknown."""
+        """Return when the training began, with its offset; None, and a warning, if that is unknown.
+        """
         if self.timestamp or not self.of_training:
             return self.timestamp
         return records.timestamp(self.training.around.first_stamp, warnings)
@@ -349,7 +359,9 @@ class RunBuilder:
     def held(
         self, series: Series, impossible: Sequence[int], coarse: float
     ) -> tuple[dict[int, float], list[Note]]:
-        """Return what records hold that isn't training, s by place, and notes; `impossible` steps hold too much."""
+        """Return what records hold that isn't training, s by place, and notes; `impossible` steps
+        hold too much.
+        """
         steps, times, windows = (series[name] for name in ("steps", "step_times", "window_steps"))
         found = placing.beside(
             series["lines"], steps, self.training.around.events, self.training.again
@@ -376,8 +388,8 @@ class RunBuilder:
     def stamps(
         self, rows: list[TimedRow], series: Series
     ) -> tuple[tuple[str, float], tuple[int, ...]]:
-        """Return what the time stamps of the records have against their printed times, a code and a quotient, and the
-        single steps that they show to be impossible; an empty code for nothing.
+        """Return what the time stamps of the records have against their printed times, a code and a
+        quotient, and the single steps that they show to be impossible; an empty code for nothing.
         """
         is_elapsed, kind = any(clock == "elapsed" for _, clock, _ in rows), self.timing.kind
         if kind == "stamps" and is_elapsed:
@@ -392,13 +404,16 @@ class RunBuilder:
         }
         apart = [*self.training.again, *(mark.line for mark in self.training.around.events.marks)]
         found = stamps.contradiction(rows, times, apart)
-        # A tracker has rows when it likes, and of a user's own column or pattern only the user knows what it is.
+        # A tracker has rows when it likes, and of a user's own column or pattern only the user
+        # knows what it is.
         if found and (is_elapsed or (found[0] == stamps.OWN_CLOCK and self.framework == "own")):
             found = stamps.CONTRADICT, found[1]
         return (found, ()) if found else (("", 1.0), stamps.impossible(rows, times, apart))
 
     def rows(self, series: Series) -> Iterable[TimedRow]:
-        """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time."""
+        """Return the records, those that a restart repeats too, each with what timeline.of() wants
+        of its time.
+        """
         kept = self.training.ordered()
         # Without lines nobody knows where they were in the order of things.
         lost = [(record, None) for record in self.training.lost if self.lines]
@@ -430,7 +445,8 @@ class RunBuilder:
 def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str | None, list[str]]:
     """Return model and scale as a result has them, with what is doubtful of them.
 
-    A shape decides over a name: a model with the name of a large one and four layers is not the large one.
+    A shape decides over a name: a model with the name of a large one and four layers is not the
+        large one.
     """
     full = models.with_shape(config)
     if full:
@@ -460,7 +476,8 @@ def sizes_of(
 ) -> tuple[TrainingConfig, ParallelismConfig]:
     """Return what a step is and how it is spread, with what follows from the rest.
 
-    Values `given` by field take precedence over stated ones. If `infer`, GPUs that share no layer count as replicas.
+    Values `given` by field take precedence over stated ones. If `infer`, GPUs that share no layer
+    count as replicas.
     """
     world = given.get("num_gpus") or stated.count("num_gpus")
     spread = {f"{kind}_parallel_size": stated.count(f"{kind}_parallel_size") for kind in _SPREAD}

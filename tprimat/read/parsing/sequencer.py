@@ -41,7 +41,9 @@ class RecordSequencer:
         return self.trainings[-1].last if self.trainings else None
 
     def take(self, record: Record, *, another: bool = False) -> None:
-        """Add the next record of the log; `another` is whether the lines before it show that another training began."""
+        """Add the next record of the log; `another` is whether the lines before it show that
+        another training began.
+        """
         pending, self.pending = self.pending, LogContext()
         pending.first_stamp = pending.first_stamp or record.stamp
         last = self.last
@@ -63,7 +65,8 @@ class RecordSequencer:
         is_first = not goes_on and record.step <= min(training.records)
         again, self._again = self._again, []
         if known is not None and again:
-            # Another training began as this one did: of one seed the first losses are equal, and coarse times too.
+            # Another training began as this one did: of one seed the first losses are equal, and
+            # coarse times too.
             self._begin(again[0], pending)
             for each in (*again[1:], record):
                 _add(self.trainings[-1], each, LogContext())
@@ -125,7 +128,9 @@ def _take_double(training: LoggedTraining, known: Record, record: Record) -> Non
 
 
 def _same(known: Record, record: Record, last: Record, reach: int = 1) -> bool:
-    """Return whether two records of one step are duplicates, not two attempts; ranks lag up to `reach` steps."""
+    """Return whether two records of one step are duplicates, not two attempts; ranks lag up to
+    `reach` steps.
+    """
     if known.stamp is not None and record.stamp is not None:
         apart = record.stamp.seconds_after(known.stamp)
         if apart is not None:

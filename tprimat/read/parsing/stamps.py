@@ -1,8 +1,8 @@
 """Whether the printed times of steps and the time stamps of their records can both be true.
 
-Steps that together last longer than the time between their stamps are impossible, however the stamps were written.
-Steps that last shorter leave time that something else took: if nothing in the log explains it, the stamps, which stand
-at the end of every step, are the better clock.
+Steps that together last longer than the time between their stamps are impossible, however the
+stamps were written. Steps that last shorter leave time that something else took: if nothing in the
+log explains it, the stamps, which stand at the end of every step, are the better clock.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from typing import Any
 from tprimat.read.parsing.placing import TimedRow
 
 CONTRADICT, TOO_LONG, OWN_CLOCK = "stamps-contradict", "steps-beyond-stamps", "stamps-are-clock"
-"""Codes of notes: too few records or too few of them alike to tell which one is right; steps last longer than their
-stamps allow; the step times are those by the stamps."""
+"""Codes of notes: too few records or too few of them alike to tell which one is right; steps last
+longer than their stamps allow; the step times are those by the stamps.
+"""
 
 GROUP = 4.0
-"""Least printed time of a group of records, in resolutions of the stamps: of 1 s steps with stamps in whole seconds
-some lie 0 s apart and some 2 s, groups of four of them 3 to 5 s."""
+"""Least printed time of a group of records, in resolutions of the stamps: of 1 s steps with stamps
+in whole seconds some lie 0 s apart and some 2 s, groups of four of them 3 to 5 s.
+"""
 
 LEAST_GROUPS = 3
 """Groups that tell something: of two one may be an artefact."""
@@ -31,31 +33,40 @@ DECISIVE = 15
 """Records that decide. In shorter logs the start weighs too much."""
 
 LEFT_OUT = 0.1
-"""Share of the groups, and at least one, that are left out as exceptions: a first line that was written late, a pause
-that the log is silent about, such as an evaluation every ten records."""
+"""Share of the groups, and at least one, that are left out as exceptions: a first line that was
+written late, a pause that the log is silent about, such as an evaluation every ten records.
+"""
 
 AT_ONCE = 0.05
-"""Share of its printed time, and of the mean time between groups, within which the lines of a group were written at
-once: such stamps say nothing. Milliseconds that are read as seconds are far from their stamps, but evenly."""
+"""Share of its printed time, and of the mean time between groups, within which the lines of a group
+were written at once: such stamps say nothing. Milliseconds that are read as seconds are far from
+their stamps, but evenly.
+"""
 
 MOSTLY = 0.5
-"""Share of a difference that most stretches of a log have at least if it is one of all steps; what pauses make up may
-be missing in most, or, where half of them hold one, be a multiple."""
+"""Share of a difference that most stretches of a log have at least if it is one of all steps; what
+pauses make up may be missing in most, or, where half of them hold one, be a multiple.
+"""
 
 LONGER, SHORTER = 0.01, 0.02
-"""Shares of the printed time that are no contradiction: rates are rounded; printing and barriers take time."""
+"""Shares of the printed time that are no contradiction: rates are rounded; printing and barriers
+take time.
+"""
 
 LATE = 0.05
 """s by which a line may be written late."""
 
 
 TWICE = 2.0
-"""How many times as long as its stamps allow, and with their resolutions, a single step is impossible: 41 s where 5 s
-passed."""
+"""How many times as long as its stamps allow, and with their resolutions, a single step is
+impossible: 41 s where 5 s passed.
+"""
 
 
 def can_be_made_of(series: Mapping[str, Sequence[Any]], resolution: float) -> bool:
-    """Return whether all step times can be differences of a clock of so many s: 0.287 s are none of whole seconds."""
+    """Return whether all step times can be differences of a clock of so many s: 0.287 s are none of
+    whole seconds.
+    """
     if not resolution:
         return False
     pairs = zip(series["step_times"], series["window_steps"], strict=True)
@@ -66,9 +77,11 @@ def can_be_made_of(series: Mapping[str, Sequence[Any]], resolution: float) -> bo
 def impossible(
     rows: Sequence[TimedRow], times: Mapping[int, tuple[float | None, int]], apart: Sequence[int]
 ) -> tuple[int, ...]:
-    """Return the few steps whose printed time can't have passed since the record before. Args as of contradiction().
+    """Return the few steps whose printed time can't have passed since the record before. Args as of
+    contradiction().
 
-    That record may have been written late: then it lies as much further from the one before it. Of lines that were
+    That record may have been written late: then it lies as much further from the one before it. Of
+        lines that were
     written several at once, many are impossible, and say nothing.
     """
     bounds, found = sorted(apart), []
@@ -97,12 +110,16 @@ def impossible(
 def contradiction(
     rows: Sequence[TimedRow], times: Mapping[int, tuple[float | None, int]], apart: Sequence[int]
 ) -> tuple[str, float] | None:
-    """Return what stamps of records have against their printed times, a code and the quotient; None if nothing.
+    """Return what stamps of records have against their printed times, a code and the quotient; None
+    if nothing.
 
     Args:
-        rows: records in the order of the log, each with the clock of its time and the resolution of that, s.
-        times: the printed mean time of a step, s, and the number of steps of each record, by its step.
-        apart: lines between two records whose distance isn't that of steps: starts, evaluations, checkpoints.
+        rows: records in the order of the log, each with the clock of its time and the resolution of
+            that, s.
+        times: the printed mean time of a step, s, and the number of steps of each record, by its
+            step.
+        apart: lines between two records whose distance isn't that of steps: starts, evaluations,
+            checkpoints.
     """
     stamped = [place for place, (_, clock, _) in enumerate(rows) if clock is not None]
     if len(stamped) <= LEAST_GROUPS:
@@ -166,17 +183,19 @@ def contradiction(
             if kept:
                 printed, passed = (math.fsum(each) for each in zip(*kept, strict=True))
                 return code, round(passed / printed, 6)
-        # Of a few records two may be exceptions; of many, so many exceptions contradict, but don't scale the rest.
+        # Of a few records two may be exceptions; of many, so many exceptions contradict, but don't
+        # scale the rest.
         if is_alike or records >= DECISIVE:
             return CONTRADICT, round(passed / printed, 6)
     return None
 
 
 def _is_alike(groups: Sequence[tuple[float, float]], share: float, resolution: float) -> bool:
-    """Return whether most stretches of groups differ by a share, not a few of them by much and the rest by nothing.
+    """Return whether most stretches of groups differ by a share, not a few of them by much and the
+    rest by nothing.
 
-    A twelfth of 4 s is lost in whole seconds, so that half of such groups would differ in either direction; of twelve
-    groups in a row, 4 s are missing.
+    A twelfth of 4 s is lost in whole seconds, so that half of such groups would differ in either
+    direction; of twelve groups in a row, 4 s are missing.
     """
     mean = math.fsum(printed for printed, _ in groups) / len(groups)
     length = max(

@@ -43,16 +43,20 @@ class StepReader(abc.ABC):
     Attributes:
         name, timing, rate, run_type: as RunBuilder's, and the class of that.
         signs: a line without any of these holds no values.
-        tells: signs of other lines that say something before the first record, beside those of `statements`.
-        names: of printed values, by what they are called in a record, as Record.put_all() takes them.
+        tells: signs of other lines that say something before the first record, beside those of
+            `statements`.
+        names: of printed values, by what they are called in a record, as Record.put_all() takes
+            them.
         tells_unread: whether a value that `names` lacks is worth a warning.
         needs: how names begin of which the values of a training step have one.
         statements: what other lines state.
         untimed: why there are no step times, if there are none.
         peaks: fields of MemoryMetrics, by the native values of which they are the highest.
-        figures, memory, notes: what a log states once, as RunBuilder's; it belongs to the last training.
+        figures, memory, notes: what a log states once, as RunBuilder's; it belongs to the last
+            training.
         parts: seconds of the parts of each step; of the last training, too.
-        has_own_lines: whether lines show a training of this format, so that there is one even without a record.
+        has_own_lines: whether lines show a training of this format, so that there is one even
+            without a record.
     """
 
     name = ""
@@ -87,7 +91,9 @@ class StepReader(abc.ABC):
 
     @property
     def hears(self) -> tuple[str, ...]:
-        """As Reader's. A sign of a character or two is one within a block alone, and options echo as `--name`."""
+        """As Reader's. A sign of a character or two is one within a block alone, and options echo
+        as `--name`.
+        """
         long = (sign for sign in self.signs if len(sign) > 2)
         return (*long, *(row.sign for row in self.statements), *self.tells, *ECHOES)
 
@@ -173,7 +179,9 @@ class StepReader(abc.ABC):
         return run.reading()
 
     def done(self, run: RunBuilder) -> None:
-        """Complete what makes the Run of a training when the log is over; by itself it sets windows."""
+        """Complete what makes the Run of a training when the log is over; by itself it sets
+        windows.
+        """
         set_windows(run.training.ordered())
 
 
@@ -182,7 +190,9 @@ LONGEST_STATEMENT = 2_000
 
 
 class ElapsedReader(StepReader):
-    """A reader of JSON objects, one a line, with the time since the start in whole seconds as `elapsed_time`."""
+    """A reader of JSON objects, one a line, with the time since the start in whole seconds as
+    `elapsed_time`.
+    """
 
     rate = None
     _is_coarse = False
@@ -192,7 +202,9 @@ class ElapsedReader(StepReader):
         """Return the step of an entry and the planned ones, None for what it doesn't state."""
 
     def exactly(self, entry: Mapping[str, Any], step: int, seconds: float) -> float | None:
-        """Return the time since the start with decimals, if the entry has one that agrees with the whole seconds."""
+        """Return the time since the start with decimals, if the entry has one that agrees with the
+        whole seconds.
+        """
         return None
 
     def take(self, line: Line) -> bool:
@@ -230,7 +242,9 @@ class ElapsedReader(StepReader):
 
 
 LEAST_DIGITS = 3
-"""Significant digits that a rate needs to be converted to a time: 0.0027 batches/s are 364 to 377 s."""
+"""Significant digits that a rate needs to be converted to a time: 0.0027 batches/s are 364 to 377
+s.
+"""
 
 LONGEST_METRIC = 400
 """Characters of a line of a block that are looked at."""
@@ -240,7 +254,8 @@ class BlockReader(StepReader):
     """Collects the metrics of a block; the next header, or the end of the log, closes it.
 
     Attributes:
-        header: the line that opens a block, with the step and the planned steps, if they are there, as its groups.
+        header: the line that opens a block, with the step and the planned steps, if they are there,
+            as its groups.
         metric: a line of a block, with name and value as its groups.
         headless: whether metrics count whose header is missing.
         rates: metrics that are batches per second.
@@ -285,12 +300,14 @@ class BlockReader(StepReader):
         """Open the block of a step, None if its header is missing."""
         self.close()
         self._step, self._line = step, line
-        # What fails from here on comes after the step, though its record is made when the block ends.
+        # What fails from here on comes after the step, though its record is made when the block
+        # ends.
         pending = self.sorter.pending
         self._causes, pending.causes = pending.causes, FailureReasons()
 
     def put(self, name: str, value: str, line: Line) -> None:
-        """Add a metric to the open block; a repeated name opens another one, whose header is lost."""
+        """Add a metric to the open block; a repeated name opens another one, whose header is lost.
+        """
         if name in self.block:
             self.begin(None, line.number)
         if not self.block and self._step is None:

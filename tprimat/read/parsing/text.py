@@ -1,9 +1,9 @@
 """Bytes of a log -> clean, numbered lines of text, as a stream of bounded memory.
 
-A log that reaches us was colored for a terminal, went through torchrun, Slurm, docker or
-kubectl, was pasted into a chat (which eats escape bytes), was saved by PowerShell as UTF-16, or
-is cut off. What comes out of here is the text that the training wrote. Knows no log format. Secrets are still in it, so
-that no figure is lost: what is kept of it is redacted.
+A log that reaches us was colored for a terminal, went through torchrun, Slurm, docker or kubectl,
+was pasted into a chat (which eats escape bytes), was saved by PowerShell as UTF-16, or is cut off.
+What comes out of here is the text that the training wrote. Knows no log format. Secrets are still
+in it, so that no figure is lost: what is kept of it is redacted.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Line(NamedTuple):
 def lines(chunks: Iterable[bytes]) -> Iterator[Line]:
     """Yield the lines of a file that comes in chunks of any size.
 
-    UTF-8, or what a byte order mark or the first zeros say; bytes that don't decode become U+FFFD. A carriage
-    return within a line, as progress bars write it, parts it into pieces.
+    UTF-8, or what a byte order mark or the first zeros say; bytes that don't decode become U+FFFD.
+    A carriage return within a line, as progress bars write it, parts it into pieces.
     """
     number = 1
     for block, whole in blocks_of(chunks):
@@ -55,7 +55,9 @@ def blocks_of(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 def lines_of(block: bytes, number: int, *, whole: bool = True) -> Iterator[Line]:
-    """Yield the lines of a block; `number` is that of the first, `whole` whether a last one without an end is whole."""
+    """Yield the lines of a block; `number` is that of the first, `whole` whether a last one without
+    an end is whole.
+    """
     if len(block) > LONGEST_LINE:
         block = _PIECE.sub(lambda piece: piece[0][:LONGEST_LINE], block)
     text = clean(block.decode("utf-8", "replace"))
@@ -78,7 +80,9 @@ _WRAPPED = '{"log":'
 
 
 def _unwrapped(piece: str) -> str:
-    """Return a line of a docker log file, one JSON object per line, as `docker logs --timestamps` shows it."""
+    """Return a line of a docker log file, one JSON object per line, as `docker logs --timestamps`
+    shows it.
+    """
     if not piece.startswith(_WRAPPED):
         return piece
     try:
@@ -110,7 +114,8 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# Without a mark every other byte of plain letters is 0: what was added to a file has none, or its head was lost.
+# Without a mark every other byte of plain letters is 0: what was added to a file has none, or its
+# head was lost.
 _ZEROS: dict[tuple[bool, ...], str] = {
     (False, True, False, True): "utf-16-le",
     (True, False, True, False): "utf-16-be",
@@ -135,14 +140,16 @@ _LARGER_THAN_CHUNKS = 4 << 20
 class Blocks:
     """Puts the chunks of a file together into blocks of whole lines, in UTF-8 and without a mark.
 
-    The lines of a log are the same wherever its chunks end. Of a line that is longer than LONGEST_LINE the beginning is
-    kept; a progress bar of that length goes on in the next block, parted at a carriage return. More of these are put at
-    either side of the cut, which show nothing and tell both from empty lines.
+    The lines of a log are the same wherever its chunks end. Of a line that is longer than
+    LONGEST_LINE the beginning is kept; a progress bar of that length goes on in the next block,
+    parted at a carriage return. More of these are put at either side of the cut, which show nothing
+    and tell both from empty lines.
     """
 
     def __init__(self) -> None:
-        # glibc gives memory back to the system, and faults it in again, from a size on that follows the largest block
-        # that was freed. Without this some 15 % of the time that a large log takes went there.
+        # glibc gives memory back to the system, and faults it in again, from a size on that follows
+        # the largest block that was freed. Without this some 15 % of the time that a large log
+        # takes went there.
         bytes(_LARGER_THAN_CHUNKS)
         self._head: bytes | None = b""
         self._decoder: codecs.IncrementalDecoder | None = None
@@ -206,9 +213,11 @@ class Blocks:
 
 
 class Numbers:
-    """The numbers of the lines of a block, of which `number` is the first. Places are asked for in ascending order.
+    """The numbers of the lines of a block, of which `number` is the first. Places are asked for in
+    ascending order.
 
-    The module numpy counts line ends several times as fast; it is None if it isn't installed or worth its start.
+    The module numpy counts line ends several times as fast; it is None if it isn't installed or
+    worth its start.
     """
 
     def __init__(self, number: int, block: bytes, numpy: Any = None) -> None:
@@ -251,13 +260,15 @@ _CONTROL = re.compile(
     r"|\x1b\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)"  # window titles and hyperlinks
     r"|\x1b[()][A-Z0-9]|\x1b[=>]"
 )
-# Colors that lost their escape byte, several in a row too. A reset can follow a word; others only what
-# is no letter or digit, since rate[5m] is no color.
+# Colors that lost their escape byte, several in a row too. A reset can follow a word; others only
+# what is no letter or digit, since rate[5m] is no color.
 _BARE = re.compile(r"(?:\[(?:0|39|49)m|(?<!\w)\[\d{1,3}(?:;\d{1,3})*m)(?:\[\d{1,3}(?:;\d{1,3})*m)*")
 
 
 def clean(text: str) -> str:
-    """Return a text without colors and NUL bytes (a log that was emptied while in use begins with them)."""
+    """Return a text without colors and NUL bytes (a log that was emptied while in use begins with
+    them).
+    """
     if "\x1b" in text:
         text = _COLOUR.sub("", text)
     if "\x1b" in text or any(mark in text for mark in _STAND_INS):
@@ -317,7 +328,8 @@ class Stamp(NamedTuple):
         return time.timestamp()
 
     def seconds_after(self, earlier: Stamp) -> float | None:
-        """Return the seconds from another timestamp to this one; None if only one states an offset."""
+        """Return the seconds from another timestamp to this one; None if only one states an offset.
+        """
         if (self.time.tzinfo is None) != (earlier.time.tzinfo is None):
             return None
         return (self.time - earlier.time).total_seconds()
@@ -330,7 +342,9 @@ _STAMP = re.compile(
 
 
 def utc(seconds: float | None) -> str | None:
-    """Return a time in s since 1970 as results have it; None for one that no clock of a training shows."""
+    """Return a time in s since 1970 as results have it; None for one that no clock of a training
+    shows.
+    """
     if not seconds or not 0 < seconds < 1 << 32:
         return None
     return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).isoformat(

@@ -1,6 +1,8 @@
-"""The timeline of a log: its times, records and events as entries that follow each other, each second with one owner.
+"""The timeline of a log: its times, records and events as entries that follow each other, each
+second with one owner.
 
-Every entry ends at a time of the log or within two of them, so times in whole seconds add up no errors.
+Every entry ends at a time of the log or within two of them, so times in whole seconds add up no
+errors.
 """
 
 from __future__ import annotations
@@ -24,15 +26,20 @@ from tprimat.text import counted
 from tprimat.units import duration
 
 DOWN, IDLE = "down after step {}", "without another step after step {}"
-"""Notes of time that is lost: until the next attempt begins, and before that, to the last line of the former one."""
+"""Notes of time that is lost: until the next attempt begins, and before that, to the last line of
+the former one.
+"""
 
 HOUR, DAY = 3600.0, 86400.0
 
 SET_BACK = 60.0
-"""s by which a log's times may go back, as those of several processes do, before a clock must have been set."""
+"""s by which a log's times may go back, as those of several processes do, before a clock must have
+been set.
+"""
 
 AGAIN = 5.0
-"""s of silence before a start that follows another one: shorter, they are processes of one attempt."""
+"""s of silence before a start that follows another one: shorter, they are processes of one attempt.
+"""
 
 
 @dataclasses.dataclass
@@ -50,8 +57,8 @@ class _Event:
 class TimelineBuilder:
     """Builder of the timeline of one training.
 
-    Args as of of(), but all records, at least one, have times on one clock with one resolution, s. Lines with times
-    on another clock count as lines without times.
+    Args as of of(), but all records, at least one, have times on one clock with one resolution, s.
+    Lines with times on another clock count as lines without times.
     """
 
     def __init__(
@@ -130,7 +137,9 @@ class TimelineBuilder:
         return self._marks[bisect.bisect_right(self._lines, line) : last]
 
     def _measured_scale(self, *, is_timed: bool) -> float:
-        """Return the time of steps without an event over what the records print; if they print none, of a step."""
+        """Return the time of steps without an event over what the records print; if they print
+        none, of a step.
+        """
         found = []
         for attempt in self._attempts:
             time = printed = 0.0
@@ -213,7 +222,8 @@ class TimelineBuilder:
                 begins, ends = (self._at(each) for each in silence)
                 if begins is not None and ends is not None and (not down or ends - begins >= AGAIN):
                     found.append((begins, ends))
-            # What is printed after the longest silence is of the next attempt, what is before it of the last one.
+            # What is printed after the longest silence is of the next attempt, what is before it of
+            # the last one.
             down += [max(found, key=lambda pair: pair[1] - pair[0])] if found else []
         for mark in marks:
             # Megatron's first line with a time says how long ago its process began.
@@ -244,7 +254,9 @@ class TimelineBuilder:
         line: int | None = None,
         note: str | None = None,
     ) -> None:
-        """Add the events of marks up to a time, and the rest of the time around them: steps, which take `expected`."""
+        """Add the events of marks up to a time, and the rest of the time around them: steps, which
+        take `expected`.
+        """
         begin, count = self._now, len(steps)
         until = max(until, begin)
         events = self._events(marks)
@@ -296,7 +308,9 @@ class TimelineBuilder:
     def _durations(
         self, events: list[_Event], until: float, rest: str, expected: float
     ) -> list[float]:
-        """Return how long each event took, s; an unknown one is added if nothing tells which took it."""
+        """Return how long each event took, s; an unknown one is added if nothing tells which took
+        it.
+        """
         begin = self._now
         excess = max(until - begin - expected, 0.0)
         found = []
@@ -402,7 +416,8 @@ def _lose_steps(entries: list[FieldValues], resumed: int) -> None:
 
 
 def with_lost_steps(timeline: Sequence[Entry], resumed: int) -> tuple[Entry, ...]:
-    """Return the timeline of an attempt whose steps behind one are done again by the next attempt."""
+    """Return the timeline of an attempt whose steps behind one are done again by the next attempt.
+    """
     entries = [msgspec.structs.asdict(entry) for entry in timeline]
     _lose_steps(entries, resumed)
     return tuple(Entry(**entry) for entry in entries)
@@ -412,8 +427,8 @@ def of(rows: Iterable[TimedRow], events: Events, again: Sequence[int] = ()) -> t
     """Return the timeline of a training; none if its records have no times.
 
     Args:
-        rows: its records in the order of the log, those that a restart repeats too, each with the clock of its time,
-            and the resolution of that, s.
+        rows: its records in the order of the log, those that a restart repeats too, each with the
+            clock of its time, and the resolution of that, s.
         events: what the lines around them say.
         again: lines of records that repeat a step after a restart.
     """
@@ -442,10 +457,12 @@ def of(rows: Iterable[TimedRow], events: Events, again: Sequence[int] = ()) -> t
 
 
 def clock_change(rows: Sequence[TimedRow], events: Events) -> str | None:
-    """Return why the times of a log can't be added up, as a warning; None if they can. Args as of of().
+    """Return why the times of a log can't be added up, as a warning; None if they can. Args as of
+    of().
 
-    Without a time zone, a clock that is put back shows an hour twice, and one that is put forward skips one: mostly
-    from 1 or 2 o'clock on, on a Sunday of March, September or October. A silence of an hour looks the same.
+    Without a time zone, a clock that is put back shows an hour twice, and one that is put forward
+    skips one: mostly from 1 or 2 o'clock on, on a Sunday of March, September or October. A silence
+    of an hour looks the same.
     """
     if any(clock for _, clock, _ in rows):
         return None

@@ -1,8 +1,9 @@
 """Lines into which another process wrote, or that end early: a number there may be a part of one.
 
-Lines of a log differ in their numbers and in little else. One that is like those before it up to a number, and no
-further, is torn at this number unless the number itself shows that it is whole: its decimals are those of the others.
-Torn numbers are removed before a reader sees the line. Independent of the format; for Megatron see megatron/line.py.
+Lines of a log differ in their numbers and in little else. One that is like those before it up to a
+number, and no further, is torn at this number unless the number itself shows that it is whole: its
+decimals are those of the others. Torn numbers are removed before a reader sees the line.
+Independent of the format; for Megatron see megatron/line.py.
 """
 
 from __future__ import annotations
@@ -24,17 +25,22 @@ LONGEST = 20_000
 """Characters of a line that is looked at."""
 
 ENOUGH = 8
-"""Characters of a number with decimals, from which on one that lacks some is wrong by less than a millionth."""
+"""Characters of a number with decimals, from which on one that lacks some is wrong by less than a
+millionth.
+"""
 
 FALL = 4
-"""Times as large as a whole number at the end of a line is the one before, if it is a part of one."""
+"""Times as large as a whole number at the end of a line is the one before, if it is a part of one.
+"""
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*\.?(?:[eE][-+]?\d*)?")
 _DIGIT = re.compile(r"\d")
 
 
 class _Shape:
-    """Lines that differ in their numbers alone: how often they came, and what is known of each of their numbers."""
+    """Lines that differ in their numbers alone: how often they came, and what is known of each of
+    their numbers.
+    """
 
     def __init__(self, numbers: int) -> None:
         self.count = 0
@@ -43,7 +49,8 @@ class _Shape:
         self.falls = 0
 
     def is_whole(self, place: int, number: str) -> bool:
-        """Return whether the decimals of a number are known ones, of which none goes on, or ENOUGH."""
+        """Return whether the decimals of a number are known ones, of which none goes on, or ENOUGH.
+        """
         own, seen = _decimals(number), self.decimals[place]
         if (
             len(number) >= ENOUGH
@@ -118,7 +125,8 @@ class TornLines:
                 (place for place, (one, two) in pairs if one != two), min(len(outline), len(other))
             )
             if shape.count >= LEAST and shared > alike:
-                # Only brackets are left of the other: {"loss": 2.5} and {"loss": 2.5, "accuracy": 0.5}.
+                # Only brackets are left of the other: {"loss": 2.5} and {"loss": 2.5, "accuracy":
+                # 0.5}.
                 alike, nearest, is_longer = shared, shape, shared >= len(other.rstrip(" \t\r}])|"))
         end = outline.rfind("0", 0, alike) + 1
         if nearest is None or not end or outline[end:alike].strip():

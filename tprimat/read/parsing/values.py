@@ -18,7 +18,9 @@ _GROUPED = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 
 
 def number(value: object) -> float | None:
-    """Return a value as a number: 1,234 or "1.2e+03" or 45.1%; NaN and infinity as they are; None for else, as 7,95."""
+    """Return a value as a number: 1,234 or "1.2e+03" or 45.1%; NaN and infinity as they are; None
+    for else, as 7,95.
+    """
     if type(value) is float:
         return value
     if isinstance(value, str):
@@ -78,10 +80,12 @@ SMALLEST_ERROR = 1e-4
 
 
 def whole_ratio(above: Sequence[object], below: Sequence[object]) -> int | None:
-    """Return the product of values over that of others, such as the rate of all GPUs over that of one, if it is whole.
+    """Return the product of values over that of others, such as the rate of all GPUs over that of
+    one, if it is whole.
 
-    Each is taken as rounded to its printed digits; a float, which has lost its zeros, to 3 at least. None for less than
-    1, for what lies between two whole numbers, and where digits don't tell one from the next: 3 tell up to 49.
+    Each is taken as rounded to its printed digits; a float, which has lost its zeros, to 3 at
+    least. None for less than 1, for what lies between two whole numbers, and where digits don't
+    tell one from the next: 3 tell up to 49.
     """
     values = [number(value) or 0.0 for value in (*above, *below)]
     if not all(1 / LARGEST_COUNT < value < LARGEST_COUNT for value in values):
@@ -97,7 +101,8 @@ def whole_ratio(above: Sequence[object], below: Sequence[object]) -> int | None:
 
 
 def precision_of(value: object) -> str | None:
-    """Return a precision as results name it, from torch.bfloat16, bf16-mixed, 16-true and the like."""
+    """Return a precision as results name it, from torch.bfloat16, bf16-mixed, 16-true and the like.
+    """
     word = str(value).lower()
     for signs, known in (
         (("mxfp8",), "mxfp8"),
@@ -113,7 +118,9 @@ def precision_of(value: object) -> str | None:
 
 
 def json_object(text: str) -> JsonObject | None:
-    """Return the JSON object that a text is, NaN and infinity included; None if it isn't whole, or is none."""
+    """Return the JSON object that a text is, NaN and infinity included; None if it isn't whole, or
+    is none.
+    """
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -125,7 +132,9 @@ _DECODER = json.JSONDecoder()
 
 
 def object_at(text: str, begin: int = 0) -> JsonObject | None:
-    """Return the JSON object that begins at a place of a text, whatever follows it; None if none does."""
+    """Return the JSON object that begins at a place of a text, whatever follows it; None if none
+    does.
+    """
     try:
         value, _ = _DECODER.raw_decode(text, begin) if begin >= 0 else (None, 0)
     except (ValueError, RecursionError):
@@ -143,7 +152,8 @@ def flat(found: Mapping[str, object], before: str = "") -> Iterator[tuple[str, o
 
 
 def times(printed: float, factor: str) -> float:
-    """Return a printed value times a decimal factor, with no digits of its own: 1.5376 s of 1537.6 ms.
+    """Return a printed value times a decimal factor, with no digits of its own: 1.5376 s of 1537.6
+    ms.
 
     A division by 1e3 leaves 1.5375999999999999.
     """
@@ -158,7 +168,9 @@ UNITS: tuple[tuple[str, str, Callable[[float], float]], ...] = (
     ("_mb", "_gb", lambda megabytes: megabytes / 1e3),
     ("_bytes", "_gb", lambda size: size / GB),
 )
-"""Units in which sources print, by the end of a value's name; the end that it has in a result; the conversion."""
+"""Units in which sources print, by the end of a value's name; the end that it has in a result; the
+conversion.
+"""
 
 
 @functools.cache
@@ -174,7 +186,9 @@ def name_and_unit(name: str) -> tuple[str, Callable[[float], float] | None]:
 
 
 def summary_values(printed: Mapping[str, float | None]) -> dict[str, float]:
-    """Return what is known of a run's values, each by its name and in its unit of a result, as a summary has it."""
+    """Return what is known of a run's values, each by its name and in its unit of a result, as a
+    summary has it.
+    """
     named = {name_and_unit(name): value for name, value in printed.items() if value is not None}
     return {
         name: round_figure(convert(value) if convert else value) or 0.0
@@ -262,7 +276,8 @@ class Statement(NamedTuple):
         pattern: with a group by the name of each field that it states.
         read: makes the value of a group's text; None of it for what states nothing.
         weight: as in LoggedValue.
-        sign: text that each such line contains; to look for it costs little beside a pattern that finds nothing.
+        sign: text that each such line contains; to look for it costs little beside a pattern that
+            finds nothing.
     """
 
     pattern: re.Pattern[str]
@@ -272,7 +287,8 @@ class Statement(NamedTuple):
 
 
 def statements(*rows: tuple[str, Callable[[str], Any], int, str]) -> tuple[Statement, ...]:
-    """Return rows of a sign, what reads the text of a group, a weight and a pattern, as statements."""
+    """Return rows of a sign, what reads the text of a group, a weight and a pattern, as statements.
+    """
     return tuple(
         Statement(re.compile(pattern), read, weight, sign) for sign, read, weight, pattern in rows
     )
@@ -281,7 +297,9 @@ def statements(*rows: tuple[str, Callable[[str], Any], int, str]) -> tuple[State
 def read_statements(
     rows: Iterable[Statement], text: str, line: int, stated: LoggedValues, quote: str = ""
 ) -> None:
-    """Add what a line states: of each row the first occurrence counts. It is quoted as `quote`, or as it is."""
+    """Add what a line states: of each row the first occurrence counts. It is quoted as `quote`, or
+    as it is.
+    """
     for pattern, read, weight, sign in rows:
         if sign in text and (match := pattern.search(text)):
             for field, printed in match.groupdict().items():

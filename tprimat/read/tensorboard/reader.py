@@ -36,7 +36,8 @@ class Layout:
 
     Attributes:
         mark: tags of which only it writes one.
-        tags: by the field of a record, or the name in native_metrics; the first that is there counts.
+        tags: by the field of a record, or the name in native_metrics; the first that is there
+            counts.
         shift: 1 if steps count from 0.
         untimed: why there may be no step times.
     """
@@ -260,7 +261,9 @@ def _column(points: Sequence[Point]) -> dict[int, float]:
 def _restore_second(
     points: Sequence[Point], columns: dict[str, dict[int, float]], training: LoggedTraining
 ) -> None:
-    """Restore the second step time if it is a mean with the first step, by the events' times (megatron/times.py)."""
+    """Restore the second step time if it is a mean with the first step, by the events' times
+    (megatron/times.py).
+    """
     if (
         len(points) < 2
         or points[1].step <= points[0].step

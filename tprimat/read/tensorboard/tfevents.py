@@ -1,4 +1,5 @@
-"""TensorBoard's event files -> scalars and texts; a reader of the format itself, without TensorBoard.
+"""TensorBoard's event files -> scalars and texts; a reader of the format itself, without
+TensorBoard.
 
 A file is a sequence of records: length (8 bytes), masked CRC-32C of the length (4), a protocol
 buffer Event of that length, its masked CRC-32C (4). Of an Event these fields are read:
@@ -25,7 +26,8 @@ LONGEST_RECORD = 1 << 28
 """Bytes. Graphs and images take some megabytes; a length beyond is no length."""
 
 CHECKED, LONGEST_READ = 2048, 1 << 24
-"""Bytes. A longer record (a graph, an image) isn't checked, or isn't even read: no scalar is in it."""
+"""Bytes. A longer record (a graph, an image) isn't checked, or isn't even read: no scalar is in it.
+"""
 
 
 class Point(NamedTuple):

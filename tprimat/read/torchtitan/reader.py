@@ -1,7 +1,7 @@
 """Reader of torchtitan's logs, its own and those through Primus.
 
-    [titan] 2025-06-04 08:51:58,557 - root - INFO - step: 10  loss: 10.7069  memory: 30.99GiB(32.62%)
-    tps: 7,034  tflops: 407.35  mfu: 41.19%
+    [titan] 2025-06-04 08:51:58,557 - root - INFO - step: 10  loss: 10.7069  memory:
+    30.99GiB(32.62%) tps: 7,034  tflops: 407.35  mfu: 41.19%
 
 tps is tokens per second and device: of the tokens that a data-parallel rank took since the line
 before, divided by the time since then and by tensor, pipeline and context parallelism. Padding
@@ -126,9 +126,11 @@ class TorchtitanRun(RunBuilder):
         return records.series(found), [*warnings, *doubts]
 
     def rows(self, series: Series) -> Iterable[TimedRow]:
-        """Return the records, those that a restart repeats too, each with what timeline.of() wants of its time.
+        """Return the records, those that a restart repeats too, each with what timeline.of() wants
+        of its time.
 
-        The rates tell how long the steps take in proportion, saving included; the times of the lines tell the rest.
+        The rates tell how long the steps take in proportion, saving included; the times of the
+        lines tell the rest.
         """
         marks, anew = self.training.around.events.marks, self._anew()
         saved = [mark for mark in marks if mark.kind == "checkpoint" and mark.seconds]
@@ -149,7 +151,9 @@ class TorchtitanRun(RunBuilder):
         return [0, *(mark.line for mark in marks if mark.kind in ("evaluation", "start"))]
 
     def _tokens(self, rows: Iterable[TimedRow]) -> float:
-        """Return the tokens of a device and step, as tps and the times of the lines have them; 0.0 if unknown."""
+        """Return the tokens of a device and step, as tps and the times of the lines have them; 0.0
+        if unknown.
+        """
         anew, found = self._anew(), list[float]()
         rates = {
             each.line: each.native.get(RATE)
@@ -252,7 +256,9 @@ class Reader(StepReader):
 
 
 def _set_windows(found: list[Record], interval: int | None, warnings: list[str]) -> None:
-    """Set how many steps each record averages: torchtitan logs step 1 and every multiple of log_freq."""
+    """Set how many steps each record averages: torchtitan logs step 1 and every multiple of
+    log_freq.
+    """
     steps = [record.step for record in found]
     if interval is None:
         regular = [step for step in steps if step > 1]
@@ -266,11 +272,15 @@ def _set_windows(found: list[Record], interval: int | None, warnings: list[str])
 
 
 STAMPED = 1.25
-"""Times more or fewer tokens than the sizes have that the times of the lines may show: they have saving in them."""
+"""Times more or fewer tokens than the sizes have that the times of the lines may show: they have
+saving in them.
+"""
 
 
 def _derive_times(found: list[Record], sizes: TrainingConfig, stamped: float) -> list[str]:
-    """Set step times by tps; return warnings. `stamped`: tokens of a device and step by the lines' times, or 0.0."""
+    """Set step times by tps; return warnings. `stamped`: tokens of a device and step by the lines'
+    times, or 0.0.
+    """
     batch, sequence, world = sizes.global_batch_size, sizes.sequence_length, sizes.num_gpus
     rated = [record for record in found if record.native.get(RATE)]
     if not rated:

@@ -34,7 +34,9 @@ from tprimat.results.run import ModelConfig
 from tprimat.settings.rows import names
 
 ECHOED, DUMPED, COMPUTED = 1, 2, 3
-"""Weights of statements: what was asked for, what the training was configured with, what it worked out."""
+"""Weights of statements: what was asked for, what the training was configured with, what it worked
+out.
+"""
 
 ARGUMENTS = names("torchtitan") | {
     "training.max_context_length": "sequence_length",
@@ -152,7 +154,8 @@ class Setup:
         self._length = 0
 
     def feed(self, number: int, text: str, around: LogContext, *, has_steps: bool) -> bool:
-        """Read a line; return whether it is torchtitan's own beyond doubt, or one of its arguments."""
+        """Read a line; return whether it is torchtitan's own beyond doubt, or one of its arguments.
+        """
         if self.dump:
             self._continue(without_prefixes(text), around)
         if not any(sign in text for sign in SIGNS):
@@ -205,7 +208,9 @@ class Setup:
 
 
 def _state_mesh(sizes: dict[str, int], number: int, text: str, around: LogContext) -> None:
-    """State how the work is spread, from the sizes of a mesh's dimensions, of which those of 1 may be missing."""
+    """State how the work is spread, from the sizes of a mesh's dimensions, of which those of 1 may
+    be missing.
+    """
     if not sizes:
         return
     replicas = ("dp_replicate", "dp_shard", "dp", "dp_shard_mod_ep", "dp_shard_in_ep")
@@ -345,7 +350,9 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
 
 
 def _llama_width(dim: int, multiple: int, scale: str) -> int | None:
-    """Return Llama's width: two thirds of four times the model's, scaled, and up to the next multiple."""
+    """Return Llama's width: two thirds of four times the model's, scaled, and up to the next
+    multiple.
+    """
     factor = 1.0 if scale == "None" else number(scale)
     if factor is None or not 0 < factor < 1000:
         return None

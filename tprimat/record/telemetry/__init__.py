@@ -1,4 +1,6 @@
-"""What a training's trace says of it: energy of the steady steps, readings on the step axis, events, disturbance."""
+"""What a training's trace says of it: energy of the steady steps, readings on the step axis,
+events, disturbance.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ def disturbance(samples: Sequence[Sample], start: float, end: float) -> Disturba
 def joined(run: Run, steps: Timeline, sampler: Sampler, processes_here: int) -> Run:
     """Return a run with what was read beside it.
 
-    The sampler, stopped by now, is that of the machine on which rank 0 runs; `processes_here` train on this machine.
+    The sampler, stopped by now, is that of the machine on which rank 0 runs; `processes_here` train
+    on this machine.
     """
     trace = sampler.so_far()
     unread = [
@@ -63,9 +66,11 @@ def joined(run: Run, steps: Timeline, sampler: Sampler, processes_here: int) -> 
 
 
 def without_steps(run: Run, sampler: Sampler, began: float, ended: float) -> Run:
-    """Return a run read from a log, which doesn't state when its steps ran: events of the whole training, no energy.
+    """Return a run read from a log, which doesn't state when its steps ran: events of the whole
+    training, no energy.
 
-    The sampler is stopped by now; `began` and `ended` are the process's times on time.perf_counter(), s.
+    The sampler is stopped by now; `began` and `ended` are the process's times on
+    time.perf_counter(), s.
     """
     whole = Timeline((run.steps[-1] if run.steps else 1,), (ended,), (ended - began,), began)
     known = joined(run, whole, sampler, run.num_gpus or 1)

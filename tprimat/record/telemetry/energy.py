@@ -1,8 +1,10 @@
-"""The energy of the steady steps, from counters that are read once a second: what it covers, and whether it counts.
+"""The energy of the steady steps, from counters that are read once a second: what it covers, and
+whether it counts.
 
-A counter never falls, so its value at a step's end lies between those of the readings around it. The value is
-interpolated, and the most by which it can be wrong is part of the result. It is compared with the power readings
-times the time; a counter that contradicts them is rejected. No energy is computed from a data sheet.
+A counter never falls, so its value at a step's end lies between those of the readings around it.
+The value is interpolated, and the most by which it can be wrong is part of the result. It is
+compared with the power readings times the time; a counter that contradicts them is rejected. No
+energy is computed from a data sheet.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from tprimat.record.telemetry.timeline import Timeline, around
 from tprimat.results.telemetry import VALID_ENERGY
 
 TOLERANCE, TOLERANCE_OF_ONE = 0.1, 0.5
-"""Relative difference from power times time: of many power readings, and in addition of one that isn't an average."""
+"""Relative difference from power times time: of many power readings, and in addition of one that
+isn't an average.
+"""
 
 Readings = Sequence[tuple[float, float]]
 """Times and values of a counter or of a power, s and J or W."""
@@ -29,7 +33,9 @@ LEAST_READINGS = 5
 """Power readings without which the counter can't be checked."""
 
 LARGEST_ERROR = 0.1
-"""Share of the energy by which it may be wrong at the ends of the window; in a longer window the share is smaller."""
+"""Share of the energy by which it may be wrong at the ends of the window; in a longer window the
+share is smaller.
+"""
 
 STUCK_SHARE = 0.2
 """Of the window: a counter that stands still so long while power is drawn is stuck."""
@@ -50,7 +56,8 @@ class Energy(NamedTuple):
     Attributes:
         code: validity, see docs/telemetry.md.
         reason: in words; None for a plain measurement.
-        joules: over all GPUs or packages; error_joules: the most by which the ends of the window make it wrong.
+        joules: over all GPUs or packages; error_joules: the most by which the ends of the window
+            make it wrong.
     """
 
     code: str
@@ -67,7 +74,9 @@ class Counter(NamedTuple):
     wraps: int = 0
 
     def between(self, start: float, end: float) -> tuple[float, float]:
-        """Return the energy between two moments within the readings, and the most by which it is wrong."""
+        """Return the energy between two moments within the readings, and the most by which it is
+        wrong.
+        """
         (first, first_error), (last, last_error) = self._at(start), self._at(end)
         return last - first, first_error + last_error
 
@@ -86,7 +95,8 @@ class Counter(NamedTuple):
 def of_gpus(
     samples: Sequence[Sample], ids: Sequence[str], steady: Timeline, expected: int
 ) -> Energy:
-    """Return the energy of a machine's GPUs over the steady steps, from the samples of the whole training.
+    """Return the energy of a machine's GPUs over the steady steps, from the samples of the whole
+    training.
 
     `expected` is the number of processes that train here, one per GPU.
     """
@@ -125,7 +135,9 @@ def of_gpus(
 
 
 def of_cpu(samples: Sequence[Sample], steady: Timeline) -> Energy:
-    """Return the energy of the CPU packages and their memory over the steady steps, that of other programs included."""
+    """Return the energy of the CPU packages and their memory over the steady steps, that of other
+    programs included.
+    """
     start, end = steady.intervals()[0][0], steady.ends[-1]
     rows = [
         (s.at, s.cpu) for s in around(samples, start, end) if s.cpu is not None and s.cpu.energy_j
@@ -149,7 +161,9 @@ def of_cpu(samples: Sequence[Sample], steady: Timeline) -> Energy:
 
 
 def unwrapped(readings: Readings, top: float | None) -> Counter | Energy:
-    """Return a counter that never falls: where it starts again at `top`, that is added. Units: s, J."""
+    """Return a counter that never falls: where it starts again at `top`, that is added. Units: s,
+    J.
+    """
     times, joules = [readings[0][0]], [readings[0][1]]
     wraps, added = 0, 0.0
     for (_, before), (at, now) in itertools.pairwise(readings):
@@ -253,9 +267,11 @@ def _within_error(counter: Counter, steady: Timeline, name: str) -> Energy:
 
 
 def _of_packages(parts: Mapping[int, Energy]) -> Energy:
-    """Return the energy of dies of which one counts for two: right if both dies of each package train.
+    """Return the energy of dies of which one counts for two: right if both dies of each package
+    train.
 
-    `parts` is by the number of a die in the order of PCI addresses, in which the dies of a package are adjacent.
+    `parts` is by the number of a die in the order of PCI addresses, in which the dies of a package
+    are adjacent.
     """
     pairs = [(parts.get(index - index % 2), parts.get(index - index % 2 + 1)) for index in parts]
     if all(

@@ -1,7 +1,9 @@
-"""Events among the readings: what lowers a clock, errors, other users of the GPUs and the CPU, each with its steps.
+"""Events among the readings: what lowers a clock, errors, other users of the GPUs and the CPU, each
+with its steps.
 
-An event is reported if a reader can act on it. A GPU that runs at its factory's power limit is at work, so that
-isn't one; a lowered cap is. Thresholds are the constants below; docs/telemetry.md explains each code.
+An event is reported if a reader can act on it. A GPU that runs at its factory's power limit is at
+work, so that isn't one; a lowered cap is. Thresholds are the constants below; docs/telemetry.md
+explains each code.
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ DeviceRows = Mapping[str, Rows]
 
 
 def find(trace: Trace, steps: Timeline, steady: Timeline) -> list[TelemetryIssue]:
-    """Return the events of all steps, warnings first, a kind once per time; clocks are compared in `steady` ones."""
+    """Return the events of all steps, warnings first, a kind once per time; clocks are compared in
+    `steady` ones.
+    """
     if any(later.at <= earlier.at for earlier, later in itertools.pairwise(trace.samples)):
         text = "the timestamps of the readings don't increase: the machine's clock was changed"
         return [TelemetryIssue(code="clock-jump", text=text)]
@@ -129,10 +133,11 @@ def _clock_changes(rows: DeviceRows, steps: Timeline, steady: Timeline) -> Itera
 
 
 def changed_levels(values: Sequence[tuple[float, float]]) -> list[tuple[float, float, float]]:
-    """Return changes that last: (time, level before, level after) each, for readings as (time, value).
+    """Return changes that last: (time, level before, level after) each, for readings as (time,
+    value).
 
-    Levels are medians of SIDE readings. A change is large, and nearly all readings after it are on one side of those
-    before it; of neighboring candidates the clearest counts.
+    Levels are medians of SIDE readings. A change is large, and nearly all readings after it are on
+    one side of those before it; of neighboring candidates the clearest counts.
     """
     known = [value for _, value in values]
     candidates = []
@@ -250,7 +255,9 @@ def _narrow_links(rows: DeviceRows) -> Iterator[TelemetryIssue]:
 
 
 def _shared_gpus(rows: DeviceRows, steps: Timeline, pid: int | None) -> Iterator[TelemetryIssue]:
-    """Yield processes that come to a GPU after the training has begun: those before it are memory held by others."""
+    """Yield processes that come to a GPU after the training has begun: those before it are memory
+    held by others.
+    """
     for each, known in rows.items():
         at_start = next((set(gpu.pids) for _, gpu in known if gpu.pids), set())
         came = _grouped(
@@ -297,9 +304,11 @@ def _cpu(
 
 
 def cpu_shares(samples: Sequence[Sample], start: float, end: float) -> dict[str, float]:
-    """Return shares of the CPU's time by others, stolen, and held back, between the readings nearest to two moments.
+    """Return shares of the CPU's time by others, stolen, and held back, between the readings
+    nearest to two moments.
 
-    What the training itself uses is known of some readings only, so others' share is that between two of those.
+    What the training itself uses is known of some readings only, so others' share is that between
+    two of those.
     """
     known = [(sample.at, sample.cpu) for sample in samples if sample.cpu is not None]
     shares = {}
@@ -319,7 +328,8 @@ def cpu_shares(samples: Sequence[Sample], start: float, end: float) -> dict[str,
 
 
 def programs_of(samples: Sequence[Sample], start: float, end: float) -> dict[str, float]:
-    """Return other programs' shares of the CPU's time between the readings nearest to two moments."""
+    """Return other programs' shares of the CPU's time between the readings nearest to two moments.
+    """
     looked = _looked(samples, start, end)
     if looked is None:
         return {}
@@ -340,7 +350,8 @@ def _looked(samples: Sequence[Sample], start: float, end: float) -> tuple | None
 
 
 def _nearest(rows: Sequence, start: float, end: float) -> tuple | None:  # type: ignore[type-arg]
-    """Return the last row before the start and the first one after the end, or the nearest within."""
+    """Return the last row before the start and the first one after the end, or the nearest within.
+    """
     first = next((row for row in reversed(rows) if row[0] <= start), next(iter(rows), None))
     last = next((row for row in rows if row[0] >= end), rows[-1] if rows else None)
     return (
@@ -370,7 +381,8 @@ def _cpu_clock(
 def _grouped(
     rows: DeviceRows, kind: Callable[[GpuState], object], *, least: int = LEAST_READINGS
 ) -> Iterator[tuple[tuple, list[str], float, float]]:  # type: ignore[type-arg]
-    """Yield (kind, GPUs, first reading, last reading) for readings in a row are of one kind; None is none.
+    """Yield (kind, GPUs, first reading, last reading) for readings in a row are of one kind; None
+    is none.
 
     GPUs whose times begin and end within a reading of each other are put together.
     """
@@ -408,7 +420,8 @@ def _issue(
     whole: bool = True,
     **fields: object,
 ) -> TelemetryIssue:
-    """Return an event with its steps; without any if it holds from the first reading to the last."""
+    """Return an event with its steps; without any if it holds from the first reading to the last.
+    """
     times = [at for device in devices for at, _ in rows[device]]
     window: tuple[int | None, int | None] = (None, None)
     if not (whole and first <= min(times) and last >= max(times)):

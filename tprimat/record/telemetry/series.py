@@ -1,4 +1,5 @@
-"""The readings on the step axis: a bounded number of entries, each with the means over its steps."""
+"""The readings on the step axis: a bounded number of entries, each with the means over its steps.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def join(
 ) -> tuple[tuple[int, ...], dict[str, tuple[float | None, ...]]]:
     """Return the last step of each entry, and the series; those without any value are missing.
 
-    An entry has so many records that there is a reading in most, and no more than LONGEST_SERIES entries.
+    An entry has so many records that there is a reading in most, and no more than LONGEST_SERIES
+    entries.
     """
     if not samples or not steps.ends:
         return (), {}
@@ -101,7 +103,8 @@ def _rates(
     edges: Sequence[float],
     rate: Callable[[CpuState, CpuState, float], float | None],
 ) -> list[float | None]:
-    """Return a rate for each entry: between the last reading before it and the first one after it."""
+    """Return a rate for each entry: between the last reading before it and the first one after it.
+    """
     times = [at for at, _ in rows]
     values = []
     for low, high in itertools.pairwise(edges):

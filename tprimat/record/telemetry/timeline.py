@@ -31,7 +31,9 @@ class Timeline:
 
     @classmethod
     def of(cls, run: Run, ends: Mapping[int, float], began: float) -> Timeline:
-        """Return the records of a run whose end and time are known, without those that a profiler watched."""
+        """Return the records of a run whose end and time are known, without those that a profiler
+        watched.
+        """
         rows = [
             (step, ends[step], seconds * window)
             for step, seconds, window in zip(
@@ -59,7 +61,9 @@ class Timeline:
         return Timeline(self.steps[low:high], self.ends[low:high], self.seconds[low:high], began)
 
     def intervals(self) -> list[tuple[float, float]]:
-        """Return the times in which steps ran, neighbors joined: what lies between is a pause, such as validation."""
+        """Return the times in which steps ran, neighbors joined: what lies between is a pause, such
+        as validation.
+        """
         joined: list[tuple[float, float]] = []
         for end, seconds in zip(self.ends, self.seconds, strict=True):
             start = end - seconds

@@ -1,7 +1,9 @@
-"""Comparison -> comparison_report.html: one file that opens by double click and needs nothing beside it.
+"""Comparison -> comparison_report.html: one file that opens by double click and needs nothing
+beside it.
 
-What doesn't change (texts, tables) is HTML, written by templates/; what a reader changes (the charts' view, the step
-window, prices) is page.js over data that Python computed. Results are untrusted: docs/report.md has the page's policy.
+What doesn't change (texts, tables) is HTML, written by templates/; what a reader changes (the
+charts' view, the step window, prices) is page.js over data that Python computed. Results are
+untrusted: docs/report.md has the page's policy.
 """
 
 from __future__ import annotations
@@ -65,7 +67,8 @@ def _packed(content: bytes) -> str:
 
 
 def data(view: View) -> JsonObject:
-    """Return all that page.js draws, looks up and computes with; golden files of the tests hold it."""
+    """Return all that page.js draws, looks up and computes with; golden files of the tests hold it.
+    """
     comparison = view.comparison
     grids = [windows.grid(answer.group) for answer in view.answers]
     values = {
@@ -163,7 +166,9 @@ def _title(view: View) -> str:
 
 
 def _charts(view: View, drawn: Container[str]) -> Iterator[Part]:
-    """Yield the charts of each model, if there are several in a fold of its own: a chart is drawn once it is seen."""
+    """Yield the charts of each model, if there are several in a fold of its own: a chart is drawn
+    once it is seen.
+    """
     yield Control("chart_status", {"view": view})
     for number, model in enumerate(view.comparison.models):
 

@@ -1,4 +1,6 @@
-"""The card that the page opens on: answers with their interval bars, caveats as chips, throughput, and cost."""
+"""The card that the page opens on: answers with their interval bars, caveats as chips, throughput,
+and cost.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ LISTED = 50
 """Systems of an answer that the card holds; the results table has all."""
 
 SCALES = ((0.9, 1.25), (0.8, 2), (0.5, 5), (0.2, 20), (0.1, 100))
-"""Ends of the axis of speedups, the narrowest that holds all: a small one must not look like a large one."""
+"""Ends of the axis of speedups, the narrowest that holds all: a small one must not look like a
+large one.
+"""
 
 FEW = 4
 """Systems whose names have a line of their own above their bars."""
@@ -130,7 +134,9 @@ def _headline(text: str) -> list[Inline]:
 
 
 def _scale(view: View) -> Bounds:
-    """Return the ends of the axis of all speedups on the page, so that equal lengths are equal speedups."""
+    """Return the ends of the axis of all speedups on the page, so that equal lengths are equal
+    speedups.
+    """
     leaders = [each.group.leaders for each in view.answers]
     bounds = [pair.ratio.bounds for pair in leaders if pair is not None and pair.ratio is not None]
     low, high = min([1.0, *(each[0] for each in bounds)]), max([1.0, *(each[1] for each in bounds)])
@@ -139,7 +145,9 @@ def _scale(view: View) -> Bounds:
 
 
 def _interval(ratio: Ratio, color: int, scale: tuple[float, float]) -> Control:
-    """Return the speedup on a logarithmic axis with “no difference”; without an interval, the range of its segments."""
+    """Return the speedup on a logarithmic axis with “no difference”; without an interval, the range
+    of its segments.
+    """
 
     def place(value: float) -> float:
         return 100 * math.log(value / scale[0]) / math.log(scale[1] / scale[0])
@@ -164,7 +172,9 @@ def _interval(ratio: Ratio, color: int, scale: tuple[float, float]) -> Control:
 
 
 def _throughput(view: View, answer: Answer) -> JsonObject:
-    """Return bars of throughput with the interval of each system, and none for a system that is excluded."""
+    """Return bars of throughput with the interval of each system, and none for a system that is
+    excluded.
+    """
     shown = answer.group.systems[:LISTED]
     bars = charts.throughput(shown).bars
     longest = max(bar.bounds.high if bar.bounds else bar.value or 0.0 for bar in bars)
@@ -198,7 +208,9 @@ def _rate(system: SystemResult) -> float:
 
 
 def cost_values(view: View) -> JsonObject:
-    """Return what page.js computes costs with: USD per amount of work at $1 an hour, and the sentences of each pair."""
+    """Return what page.js computes costs with: USD per amount of work at $1 an hour, and the
+    sentences of each pair.
+    """
     comparison = view.comparison
     systems = [
         {
@@ -223,7 +235,9 @@ def cost_values(view: View) -> JsonObject:
 
 
 def _cost(view: View) -> JsonObject | None:
-    """Return who costs less per token, and a price field for each name; None if no system has a throughput."""
+    """Return who costs less per token, and a price field for each name; None if no system has a
+    throughput.
+    """
     prices, several = view.comparison.prices, len(view.answers) > 1
     if not any(answer.group.leaders or len(answer.group.systems) == 1 for answer in view.answers):
         # What does different work has no cost to compare.
@@ -270,7 +284,9 @@ def _cost(view: View) -> JsonObject | None:
 
 
 def _chips(view: View) -> Iterator[Chip]:
-    """Yield what is excluded, what could change the decision, checks that passed, and what is good to know."""
+    """Yield what is excluded, what could change the decision, checks that passed, and what is good
+    to know.
+    """
     several = len(view.answers) > 1
     caveats: dict[str, list[tuple[Answer, Caveat]]] = {}
     warned: dict[str, list[str]] = {}
@@ -310,7 +326,9 @@ def _texts(found: Sequence[tuple[Answer, Caveat]], *, several: bool) -> tuple[st
 
 
 def _label(caveat: Caveat) -> str:
-    """Return a caveat in short: the start of its text if that says what its code does, else the code."""
+    """Return a caveat in short: the start of its text if that says what its code does, else the
+    code.
+    """
     words = caveat.code.replace("disturbed", "other-programs-were-running").split("-")
     starts = [caveat.text.partition(mark)[0] for mark in ("; ", " (", ": ", ", ")]
     telling = (

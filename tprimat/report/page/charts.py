@@ -53,7 +53,9 @@ def charts(view: View, model: ModelComparison, number: int) -> list[Chart]:
 
 
 def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
-    """Return the chart of step times: excluded steps dotted, a thick line for each segment, outliers as circles."""
+    """Return the chart of step times: excluded steps dotted, a thick line for each segment,
+    outliers as circles.
+    """
     chart = described.step_times(_series(view, runs))
     if chart is None:
         return None
@@ -78,7 +80,8 @@ def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
 
 
 def loss(view: View, runs: Sequence[PlacedRun], over: Literal["tokens", "wall"]) -> Chart | None:
-    """Return the chart of loss over tokens or over wall time; None if no run has values for a line."""
+    """Return the chart of loss over tokens or over wall time; None if no run has values for a line.
+    """
     if over == "wall":
         runs = [each for each in runs if len(set(wall_times(each.result.run)) - {None}) > 1]
     chart = described.loss(_series(view, runs), over)
@@ -162,9 +165,12 @@ def _segments(each: PlacedRun) -> list[Trace]:
 
 
 def memory(placed: Sequence[Placed]) -> Chart | None:
-    """Return bars of each kind of memory, to the average and to the peak; page.js puts those of a kind together."""
+    """Return bars of each kind of memory, to the average and to the peak; page.js puts those of a
+    kind together.
+    """
     of_system = {each.system: each for each in placed}
-    # Two systems may have one name once they are cut: a zero-width space makes them two for the axis.
+    # Two systems may have one name once they are cut: a zero-width space makes them two for the
+    # axis.
     bars = [
         {
             "kind": described.KINDS.index(bar.kind),
@@ -208,7 +214,8 @@ def breakdown(model: ModelComparison) -> Chart | None:
 
 
 def waterfall(model: ModelComparison) -> Chart | None:
-    """Bars from one step time to the other, in order of effect; None if no two systems have traces."""
+    """Bars from one step time to the other, in order of effect; None if no two systems have traces.
+    """
     explanation = explain.of_model(model)
     if explanation is None:
         return None
@@ -225,7 +232,8 @@ def waterfall(model: ModelComparison) -> Chart | None:
 
 
 def _thinned(line: Line, chart: LineChart) -> dict[str, int] | list[int]:
-    """Return which records of a line are drawn: all, or the extremes of each of many short ranges."""
+    """Return which records of a line are drawn: all, or the extremes of each of many short ranges.
+    """
     if line.stop - line.start <= MOST_POINTS:
         return {"from": line.start, "to": line.stop}
     values: Sequence[float | None] = getattr(line.result.run, chart.ys)

@@ -1,4 +1,6 @@
-"""How every value was computed: formula with its numbers, steps, file, lines of the log, and the raw data."""
+"""How every value was computed: formula with its numbers, steps, file, lines of the log, and the
+raw data.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ _HEADER = ("Metric", "Value", "How")
 
 
 def results(view: View) -> list[JsonObject]:
-    """Return the runs as they were read, each with the file that holds it: what can be downloaded."""
+    """Return the runs as they were read, each with the file that holds it: what can be downloaded.
+    """
     digests = {file.name: file.sha256 for file in view.comparison.files}
     return [
         {
@@ -48,7 +51,9 @@ def anchor(placed: Placed, metric: str) -> str:
 
 
 def title_anchor(placed: Placed, title: str) -> str:
-    """Return where the evidence of a row of a table is, by the row's title; the system's, where no value has it."""
+    """Return where the evidence of a row of a table is, by the row's title; the system's, where no
+    value has it.
+    """
     for metric in (*metrics.METRICS, *efficiency.METRICS):
         if title in (metric.title, titled(metric)) and _has(placed, metric.name):
             return anchor(placed, metric.name)

@@ -1,4 +1,6 @@
-"""Parts of a page -> HTML, by the macros of templates/, in which every text is escaped: a hostile result stays text."""
+"""Parts of a page -> HTML, by the macros of templates/, in which every text is escaped: a hostile
+result stays text.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class Fold:
 
 @dataclasses.dataclass(frozen=True)
 class Control:
-    """What the page's script works on: the macro of templates/controls.html that writes it, and its arguments."""
+    """What the page's script works on: the macro of templates/controls.html that writes it, and its
+    arguments.
+    """
 
     macro: str
     values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -52,7 +56,9 @@ class Writer:
             self._values["plot"] = {"link": plot.link, "media": media, "data": data}
 
     def text(self, parts: Iterable[Part]) -> str:
-        """Return parts as HTML, in their order on the page: a footnote leads back to its first mark."""
+        """Return parts as HTML, in their order on the page: a footnote leads back to its first
+        mark.
+        """
         macros: Any = _templates().get_template("blocks.html").make_module(self._values)
         return str(macros.parts(parts))
 
@@ -70,7 +76,9 @@ def _templates() -> jinja2.Environment:
 
 
 def environment(folder: Path) -> jinja2.Environment:
-    """Return the templates in a directory: a text in them is cleaned by plain() and escaped, a missing one an error."""
+    """Return the templates in a directory: a text in them is cleaned by plain() and escaped, a
+    missing one an error.
+    """
     import jinja2
     import markupsafe
 
@@ -89,7 +97,9 @@ def environment(folder: Path) -> jinja2.Environment:
 
 
 def json_text(value: object) -> markupsafe.Markup:
-    """Return JSON for a script element: no tag begins or ends in it, and ASCII holds no separator of lines."""
+    """Return JSON for a script element: no tag begins or ends in it, and ASCII holds no separator
+    of lines.
+    """
     from jinja2.utils import htmlsafe_json_dumps
 
     return htmlsafe_json_dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))

@@ -1,4 +1,6 @@
-"""What is folded below the card: next steps, results, charts, configuration differences, method, warnings."""
+"""What is folded below the card: next steps, results, charts, configuration differences, method,
+warnings.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from tprimat.results.account import PARTS
 from tprimat.text import plain
 
 Chart = Callable[[str, str], Part]
-"""The place of a chart, by its kind, with what it shows in words; nothing if there are no charts."""
+"""The place of a chart, by its kind, with what it shows in words; nothing if there are no charts.
+"""
 
 MOST_PAIRS = 20
 """Pairs whose configurations are listed setting by setting."""
@@ -137,7 +140,9 @@ def memory(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
 
 
 def times(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
-    """Yield a bar for each run, of the parts of its wall time, and their tables; nothing without a clock."""
+    """Yield a bar for each run, of the parts of its wall time, and their tables; nothing without a
+    clock.
+    """
     found = [each for group in model.groups for each in target.accounts(group)]
     if not found:
         return

@@ -1,4 +1,6 @@
-"""What telemetry saw beside the steps, as panels under the chart of step times: power, clock, temperature, events."""
+"""What telemetry saw beside the steps, as panels under the chart of step times: power, clock,
+temperature, events.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ PANELS = (
     ("temperature", "°C", "Temperature of the hottest GPU, °C", "temperature_celsius_highest"),
     ("others", "%", "CPU used by other programs, %", "other_programs_cpu_percent"),
 )
-"""Kind, unit, title and series; of each kind the first one that a run has is drawn, of three kinds."""
+"""Kind, unit, title and series; of each kind the first one that a run has is drawn, of three kinds.
+"""
 
 MOST_PANELS = 3
 
@@ -41,7 +44,9 @@ def panels(runs: Sequence[PlacedRun]) -> list[JsonObject]:
 
 
 def events(runs: Sequence[PlacedRun]) -> list[JsonObject]:
-    """Return the steps of each system in which a warning holds, each once, with the first one's words."""
+    """Return the steps of each system in which a warning holds, each once, with the first one's
+    words.
+    """
     found: dict[int, list[tuple[float, float, str]]] = {}
     for each in runs:
         for issue in each.result.run.telemetry.issues:
@@ -56,7 +61,8 @@ def events(runs: Sequence[PlacedRun]) -> list[JsonObject]:
     for system, rows in found.items():
         first = len(marked)
         for start, end, text in sorted(rows, key=lambda row: (row[0], -row[1])):
-            # Runs of a system throttle at about the same steps; shades on top of each other would hide the lines.
+            # Runs of a system throttle at about the same steps; shades on top of each other would
+            # hide the lines.
             if len(marked) > first and start <= marked[-1]["to"] + JOINED_STEPS:
                 marked[-1]["to"] = max(marked[-1]["to"], end)
             else:

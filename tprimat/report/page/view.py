@@ -1,4 +1,6 @@
-"""What the parts of the page share: the verdicts, and the systems and runs in their order, with colors and anchors."""
+"""What the parts of the page share: the verdicts, and the systems and runs in their order, with
+colors and anchors.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ NAME_WIDTH = 30
 """Characters of a line of a name beside a bar."""
 
 MOST_RUNS = 200
-"""Runs whose steps and evidence the page has, so that it fits into an e-mail; values and verdict are of all runs."""
+"""Runs whose steps and evidence the page has, so that it fits into an e-mail; values and verdict
+are of all runs.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +57,9 @@ class PlacedRun:
 
 
 class View:
-    """A comparison in the order of the page: its answers, all its systems, their names (each once), runs and pairs."""
+    """A comparison in the order of the page: its answers, all its systems, their names (each once),
+    runs and pairs.
+    """
 
     def __init__(self, report: Report) -> None:
         comparison = self.comparison = report.comparison
@@ -114,7 +120,9 @@ class View:
 
 
 def chart_text(text: str) -> str:
-    """Return text for a chart, whose library reads a few HTML tags, entities and placeholders in texts."""
+    """Return text for a chart, whose library reads a few HTML tags, entities and placeholders in
+    texts.
+    """
     return html.escape(plain(text), quote=False).replace("%{", "%\u200b{")
 
 
@@ -124,7 +132,9 @@ def broken(name: str) -> str:
 
 
 def wall_times(run: Run) -> list[float | None]:
-    """Return seconds from the first recorded step's start to each record's end, while all before it are known."""
+    """Return seconds from the first recorded step's start to each record's end, while all before it
+    are known.
+    """
     passed: float | None = 0.0
     times: list[float | None] = []
     before = 0

@@ -1,4 +1,5 @@
-"""The speedup in another window of steps: a grid, computed here and looked up by the page's sliders.
+"""The speedup in another window of steps: a grid, computed here and looked up by the page's
+sliders.
 
 It decides nothing. A reader sees how much of a speedup is the choice of the window.
 """
@@ -33,7 +34,8 @@ Values = tuple[tuple[float | None, ...], ...]
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-    """Rates of the systems and their ratios to the baseline's, by window; in the order of the systems.
+    """Rates of the systems and their ratios to the baseline's, by window; in the order of the
+    systems.
 
     Rates are in tokens/s/GPU, or in samples/s/GPU if these are compared.
     A window holds the steps after one stop up to another. None if a run holds too little there.
@@ -45,7 +47,9 @@ class Grid:
 
 
 def grid(group: Group) -> Grid | None:
-    """Return the grid of a group; None if no two are compared by records, and for more runs than the page holds."""
+    """Return the grid of a group; None if no two are compared by records, and for more runs than
+    the page holds.
+    """
     if (
         not any(pair.ratio for pair in group.pairs)
         or sum(len(system.runs) for system in group.systems) > MOST_RUNS
@@ -84,7 +88,8 @@ def grid(group: Group) -> Grid | None:
 
 
 def stops(last: int) -> tuple[int, ...]:
-    """Return round step numbers from 0 to the last step, dense at the beginning, where warm-up is."""
+    """Return round step numbers from 0 to the last step, dense at the beginning, where warm-up is.
+    """
     if last <= STOPS - 1:
         return tuple(range(last + 1))
     early = [0, 1, 2, 3, 5, 10, 20]
@@ -95,7 +100,9 @@ def stops(last: int) -> tuple[int, ...]:
 
 
 def values(found: Grid) -> JsonObject:
-    """Return the grid as the page looks it up: texts by begin and end, for windows that hold enough steps."""
+    """Return the grid as the page looks it up: texts by begin and end, for windows that hold enough
+    steps.
+    """
 
     def texts(
         tables: tuple[Values, ...], form: Callable[[float], str]
@@ -178,7 +185,8 @@ def _work(run: Run, *, per_sample: bool) -> int | None:
 
 
 def _rate_between(run: Run, *, per_sample: bool) -> Callable[[int, int], float | None]:
-    """Return the rate of the records of a run whose steps are all after one stop and up to another, per s and GPU.
+    """Return the rate of the records of a run whose steps are all after one stop and up to another,
+    per s and GPU.
 
     None if these are fewer than LEAST steps, or if the run holds no step up to the last: a
     window that one run fills to a half isn't the same window.

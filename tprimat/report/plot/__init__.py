@@ -1,7 +1,8 @@
-"""Comparison -> a plot of up to 2 × 2 panels below the headline; a panel without data leaves its place to the others.
+"""Comparison -> a plot of up to 2 × 2 panels below the headline; a panel without data leaves its
+place to the others.
 
-Systems differ in colors that color-blind people can tell apart, and for print in the pattern of their bars and in
-markers; models differ in line style.
+Systems differ in colors that color-blind people can tell apart, and for print in the pattern of
+their bars and in markers; models differ in line style.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class NoMatplotlibError(Exception):
 
 
 Layout = Literal["standard", "frameworks", "scaling"]
-"""standard: throughput, average step time, memory (or loss), step times. frameworks: throughput, loss, step times,
-average. scaling: throughput and efficiency over the number of GPUs.
+"""standard: throughput, average step time, memory (or loss), step times. frameworks: throughput,
+loss, step times, average. scaling: throughput and efficiency over the number of GPUs.
 """
 
 
@@ -68,8 +69,8 @@ average. scaling: throughput and efficiency over the number of GPUs.
 def _matplotlib() -> Iterator[None]:
     """Set our own settings, whatever the user's are, and silence matplotlib.
 
-    It reports that its cache directory can't be written, that it builds its font cache, and letters that no font has:
-    nothing that a reader of results can mend.
+    It reports that its cache directory can't be written, that it builds its font cache, and letters
+    that no font has: nothing that a reader of results can mend.
     """
     logger = logging.getLogger("matplotlib")
     level = logger.level

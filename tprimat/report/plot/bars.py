@@ -1,4 +1,6 @@
-"""The panels with bars: throughput, step time and memory. A bar for each system, in small groups by model."""
+"""The panels with bars: throughput, step time and memory. A bar for each system, in small groups by
+model.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ OPEN: dict[str, Any] = {
     "markevery": [1],
 }
 OPEN_END = 1.08
-"""How an interval that nobody knows is drawn, and where it ends: at so many times the longest bar."""
+"""How an interval that nobody knows is drawn, and where it ends: at so many times the longest bar.
+"""
 
 LEAST_ROW, AIR = 0.42, 0.1
 """Inches from one bar to the next, at least, and around the text of a row."""
@@ -46,7 +49,9 @@ FAR = 10.0
 """Models whose longest bars differ by more than this factor each have a scale of their own."""
 
 LONGEST_INTERVAL = 1.5
-"""An interval ends in an arrow at so many times the longest bar: two runs may give one that dwarfs all bars."""
+"""An interval ends in an arrow at so many times the longest bar: two runs may give one that dwarfs
+all bars.
+"""
 
 
 class Row(NamedTuple):
@@ -102,7 +107,8 @@ def _speed(
             end = value = bar.value / unit
             _bar(axes, row.item, row.y, value, THICKNESS)
             if bar.bounds is None and max(counts) > 1:
-                # By how much other runs would differ is unknown: the line goes from nothing beyond the longest bar.
+                # By how much other runs would differ is unknown: the line goes from nothing beyond
+                # the longest bar.
                 end = OPEN_END * (1.0 if is_relative else max(longest.values()))
                 axes.plot([0, end], [row.y, row.y], **OPEN)
             elif bar.bounds is not None:
@@ -133,7 +139,9 @@ def _speed(
 
 
 def memory(sheet: Sheet, items: Sequence[Item]) -> Panel | None:
-    """Return the panel of each kind of memory: to the average in full color, to the peak paler; None without any."""
+    """Return the panel of each kind of memory: to the average in full color, to the peak paler;
+    None without any.
+    """
     bars = charts.memory([item.system for item in items])
     if not bars:
         return None

@@ -1,4 +1,5 @@
-"""Systems -> charts: what each shows, whoever draws it. plot/ draws them with matplotlib, the page with its script.
+"""Systems -> charts: what each shows, whoever draws it. plot/ draws them with matplotlib, the page
+with its script.
 
 A chart names systems, runs and the series in them; how a system looks is the drawer's.
 """
@@ -61,7 +62,9 @@ class Series(NamedTuple):
 
 
 class Line(NamedTuple):
-    """The records of a run from index `start` up to `stop`; the averages leave out those that are excluded."""
+    """The records of a run from index `start` up to `stop`; the averages leave out those that are
+    excluded.
+    """
 
     system: SystemResult
     result: RunResult
@@ -101,7 +104,8 @@ class Bar:
 
     Attributes:
         text: the value with its interval between runs.
-        bounds: the interval between runs; None if it is unknown, by one run or by few that differ too much.
+        bounds: the interval between runs; None if it is unknown, by one run or by few that differ
+            too much.
     """
 
     system: SystemResult
@@ -121,7 +125,9 @@ class BarChart:
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """A kind of memory: its title, the metrics of its average and peak, and the pattern of its bars."""
+    """A kind of memory: its title, the metrics of its average and peak, and the pattern of its
+    bars.
+    """
 
     title: str
     average: str | None
@@ -164,7 +170,9 @@ def throughput(systems: Sequence[SystemResult]) -> BarChart:
 
 
 def average_step_times(systems: Sequence[SystemResult]) -> BarChart:
-    """Return the average step time of each system with its interval, in s or, if all are below one second, in ms."""
+    """Return the average step time of each system with its interval, in s or, if all are below one
+    second, in ms.
+    """
     times = [time for system in systems if (time := system.value(STEP_TIME)) is not None]
     in_ms = max(times, default=1.0) < 1
     unit, scale = ("ms", 1e3) if in_ms else ("s", 1.0)
@@ -268,10 +276,11 @@ def step_times(runs: Sequence[Series]) -> LineChart | None:
 
 
 def _time_limits(results: Sequence[RunResult]) -> tuple[float, float, bool]:
-    """Return the ends of an axis of step times, s, and whether it is logarithmic: some run is so much slower.
+    """Return the ends of an axis of step times, s, and whether it is logarithmic: some run is so
+    much slower.
 
-    It shows the steady steps without outliers that flatten the others, and at least LEAST_SPAN: noise of one percent
-    must not fill the panel.
+    It shows the steady steps without outliers that flatten the others, and at least LEAST_SPAN:
+    noise of one percent must not fill the panel.
     """
     import numpy as np
 
@@ -299,7 +308,9 @@ def _time_limits(results: Sequence[RunResult]) -> tuple[float, float, bool]:
 
 
 def loss(runs: Sequence[Series], over: Literal["tokens", "wall"]) -> LineChart | None:
-    """Return loss over tokens or training time, with the entropy of the data if it is known; None without any."""
+    """Return loss over tokens or training time, with the entropy of the data if it is known; None
+    without any.
+    """
     lines = []
     values = array("d")
     most = 0.0

@@ -1,8 +1,10 @@
-"""The colors of systems, for the plot and the page: they belong to the vendor and the GPU, whatever the order.
+"""The colors of systems, for the plot and the page: they belong to the vendor and the GPU, whatever
+the order.
 
-Greens are NVIDIA's and reds AMD's. The tones were chosen so that those of a vendor, and the first ones of all, stay
-apart for color-blind people too (CIELAB distances under the simulation of Machado et al. 2009), with a contrast of 3:1
-or more on white and on the page's dark ground. Who prints in black has markers, line styles and the bars' patterns.
+Greens are NVIDIA's and reds AMD's. The tones were chosen so that those of a vendor, and the first
+ones of all, stay apart for color-blind people too (CIELAB distances under the simulation of Machado
+et al. 2009), with a contrast of 3:1 or more on white and on the page's dark ground. Who prints in
+black has markers, line styles and the bars' patterns.
 """
 
 from __future__ import annotations
@@ -52,16 +54,21 @@ FIRST_TONE = {
     },
     **{"CDNA3": 0, "CDNA4": 1, "MI325X": 2, "MI350X": 3, "CDNA2": 4, "RDNA3": 5},
 }
-"""The tone of a GPU, or of its family, so that a GPU has its color beside any other; others have the first."""
+"""The tone of a GPU, or of its family, so that a GPU has its color beside any other; others have
+the first.
+"""
 
 PARTS = _tones(
     "#0072B2/#56B4E9 #D55E00/#F28E4E #009E73/#2FBF94 #CC79A7/#E39BC4 #56B4E9/#9AD3F5 #E69F00/#F0C24B #000000/#F2F2F2"
 )
-"""For what isn't a system, such as parts of the time: Okabe and Ito's, with gray instead of yellow."""
+"""For what isn't a system, such as parts of the time: Okabe and Ito's, with gray instead of yellow.
+"""
 
 
 class Color(NamedTuple):
-    """A system's tone, and how many systems before it have the same one since the vendor has no more."""
+    """A system's tone, and how many systems before it have the same one since the vendor has no
+    more.
+    """
 
     tone: Tone
     repeated: int
@@ -70,13 +77,16 @@ class Color(NamedTuple):
 def colors_of(systems: Mapping[str, SystemResult]) -> dict[str, Color]:
     """Return the color of each name, whatever the order of the systems.
 
-    Of several systems of a GPU the first by name has its tone; the others have the next free ones of the vendor.
+    Of several systems of a GPU the first by name has its tone; the others have the next free ones
+    of the vendor.
     """
     return _assigned({name: _preferred(systems[name]) for name in sorted(systems)})
 
 
 def colors_of_gpus(names: Mapping[str, tuple[str | None, str]]) -> dict[str, Color]:
-    """Return the color of each GPU, given its vendor and its short name; the first ones have their own tones."""
+    """Return the color of each GPU, given its vendor and its short name; the first ones have their
+    own tones.
+    """
     preferred = {}
     for key, (vendor, short) in names.items():
         known = vendor if vendor in TONES else None
@@ -85,7 +95,9 @@ def colors_of_gpus(names: Mapping[str, tuple[str | None, str]]) -> dict[str, Col
 
 
 def _assigned(preferred: Mapping[str, tuple[str | None, int | None]]) -> dict[str, Color]:
-    """Return a color for each name, from its vendor and the number of its tone, None if it has none of its own."""
+    """Return a color for each name, from its vendor and the number of its tone, None if it has none
+    of its own.
+    """
     found = {}
     uses = {vendor: [0] * len(tones) for vendor, tones in TONES.items()}
     later = []
@@ -113,7 +125,9 @@ def _preferred(system: SystemResult) -> tuple[str | None, int]:
 
 
 def _first_tone(short: str) -> int | None:
-    """Return the number of the tone of a GPU, by its short name or its family; None if it has none of its own."""
+    """Return the number of the tone of a GPU, by its short name or its family; None if it has none
+    of its own.
+    """
     row = next((each for each in gpus.gpus() if each.short_name == short), None)
     known = [*short.split()[:1], *(row.family.split()[:1] if row and row.family else [])]
     return next((FIRST_TONE[each] for each in known if each in FIRST_TONE), None)

@@ -1,4 +1,6 @@
-"""The plot of scaling: throughput of all GPUs beside its ideal, and the efficiency, over the number of GPUs."""
+"""The plot of scaling: throughput of all GPUs beside its ideal, and the efficiency, over the number
+of GPUs.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ def figure(found: Scaling) -> Figure:
 
 
 def _throughput(sheet: Sheet, curves: Sequence[Curve], looks: Sequence[Mapping[str, Any]]) -> Panel:
-    """Return the throughput of all GPUs; of several models or units relative to each smallest size."""
+    """Return the throughput of all GPUs; of several models or units relative to each smallest size.
+    """
     titles = {(curve.model.title, rate_title(curve)) for curve in curves}
     is_relative = len(titles) > 1
     units = [curve.sizes[0].rate * curve.sizes[0].gpus if is_relative else 1.0 for curve in curves]
@@ -109,7 +112,9 @@ def _points(
 
 
 def _sizes(sheet: Sheet, axes: Axes, curves: Sequence[Curve], width: float) -> None:
-    """Scale the axis of sizes logarithmically, and write below it those that were measured, as far as there is room."""
+    """Scale the axis of sizes logarithmically, and write below it those that were measured, as far
+    as there is room.
+    """
     batches = (
         {size.gpus: size.batch for size in curves[0].sizes}
         if len(curves) == 1 and curves[0].kind != "strong"

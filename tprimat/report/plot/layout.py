@@ -1,4 +1,6 @@
-"""Where the parts of a figure are: text is measured and wrapped, and the figure grows downwards. Lengths are inches."""
+"""Where the parts of a figure are: text is measured and wrapped, and the figure grows downwards.
+Lengths are inches.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ MOST_COLUMNS, KEY = 4, 0.55
 """Columns of a legend, and what is beside each text."""
 
 LONGEST_TEXT = 500
-"""Characters of a text, which is measured again for each place at which it may break; a name may have 60,000."""
+"""Characters of a text, which is measured again for each place at which it may break; a name may
+have 60,000.
+"""
 
 STRETCH = 1.5
 """A panel is at most so many times as high as it must be, beside a higher one."""
@@ -85,7 +89,9 @@ class Sheet:
     def wrapped(
         self, text: str, room: float, size: float = SMALL, weight: str = "normal"
     ) -> list[str]:
-        """Return text in lines that fit: broken between words, and within a word only if that is wider than a line."""
+        """Return text in lines that fit: broken between words, and within a word only if that is
+        wider than a line.
+        """
         lines: list[str] = []
         for word in plain(text, LONGEST_TEXT).split():
             longer = f"{lines[-1]} {word}" if lines else word

@@ -41,7 +41,8 @@ EXCLUDED: dict[str, Any] = {
     "linestyle": (0, (1, 1.5)),
     "alpha": 0.6,
 }
-"""Line styles of a system's further runs and of excluded records, which differ without color, too."""
+"""Line styles of a system's further runs and of excluded records, which differ without color, too.
+"""
 
 DOTTED: dict[str, Any] = {"color": "0.35", "linestyle": (0, (1, 2)), "linewidth": 1.3}
 
@@ -88,7 +89,9 @@ def handle(item: Item) -> Line2D:
 
 
 def keys(items: Sequence[Item], *, has_steps: bool, has_loss: bool) -> dict[str, Line2D | Patch]:
-    """Return the legend's entries other than systems, by text: bands, excluded steps, and the lowest loss."""
+    """Return the legend's entries other than systems, by text: bands, excluded steps, and the
+    lowest loss.
+    """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -126,7 +129,8 @@ def _detail(items: Sequence[Item]) -> str:
 def _draw(axes: Axes, chart: LineChart, items: Sequence[Item]) -> None:
     """Draw the lines of a chart with their axes.
 
-    If a system has two or three runs, all but the first are thin, so that systems stay distinct; more are a band.
+    If a system has two or three runs, all but the first are thin, so that systems stay distinct;
+    more are a band.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -158,7 +162,9 @@ def _draw(axes: Axes, chart: LineChart, items: Sequence[Item]) -> None:
 
 
 def _band(axes: Axes, chart: LineChart, lines: Sequence[Line], item: Item) -> None:
-    """Draw the median of a system's runs and their range, and as points what is far from the median."""
+    """Draw the median of a system's runs and their range, and as points what is far from the
+    median.
+    """
     # Thousands of runs have millions of values, which take less memory in arrays.
     values: dict[float, array[float]] = defaultdict(lambda: array("d"))
     for line in lines:
@@ -186,7 +192,8 @@ def _band(axes: Axes, chart: LineChart, lines: Sequence[Line], item: Item) -> No
 
 
 def _points(chart: LineChart, line: Line) -> tuple[list[float], list[float]]:
-    """Return the points of a line; a step without a time is a gap, one without a loss is left out."""
+    """Return the points of a line; a step without a time is a gap, one without a loss is left out.
+    """
     run = line.result.run
     step = (run.tokens_per_step or 0) / chart.scale if chart.xs == "tokens" else 1
     values: Sequence[float | None] = getattr(run, chart.ys)
@@ -213,7 +220,9 @@ def _looks(item: Item, points: int) -> dict[str, Any]:
 
 
 def log_axis(axes: Axes) -> None:
-    """Make the vertical axis logarithmic, with numbers as they are: 1, 2, 5, 10, or more of them on a short axis."""
+    """Make the vertical axis logarithmic, with numbers as they are: 1, 2, 5, 10, or more of them on
+    a short axis.
+    """
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     class Locator(LogLocator):
