@@ -1,4 +1,5 @@
-"""What a training script of one's own imports: BenchmarkCallback, TrainerBenchmarkCallback, record.
+"""What a training script of one's own imports: BenchmarkCallback, TrainerBenchmarkCallback,
+record.
 """
 
 from __future__ import annotations

@@ -79,7 +79,8 @@ def measure(seconds: float, neighbour: int, folder: Path) -> tuple[float, float 
 
 
 def main() -> int:
-    """Print a line per training; 1 where a neighbour is missed, or one is named that isn't there.
+    """Print a line per training; 1 where a neighbour is missed, or one is named that isn't
+    there.
     """
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--pairs", type=int, default=5, help="(%(default)s)")

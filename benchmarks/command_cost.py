@@ -51,7 +51,8 @@ def help_texts(rounds: int) -> int:
     for name, measured in times.items():
         ms = [1e3 * each for each in (medians[name], min(measured), max(measured))]
         print(
-            f"{name:<26} {ms[0]:>7.1f} {ms[1]:>7.1f} {ms[2]:>8.1f} {medians[name] / medians[NOTHING]:>6.1f}"
+            f"{name:<26} {ms[0]:>7.1f} {ms[1]:>7.1f} {ms[2]:>8.1f}"
+            f" {medians[name] / medians[NOTHING]:>6.1f}"
         )
     slow = [name for name, median in medians.items() if median > LIMIT * medians[NOTHING]]
     print(f"limit: {LIMIT}; above it: {', '.join(slow) or 'none'}")
@@ -73,7 +74,8 @@ def comparisons(logs: list[str], rounds: int) -> None:
             commands[f"{' '.join(pair)}: the answer alone"] = [*command, "--no-plot", "--quiet"]
         for title, command in commands.items():
             print(
-                f"{statistics.median(measure(command).cpu_s for _ in range(rounds)):6.2f} s  {title}",
+                f"{statistics.median(measure(command).cpu_s for _ in range(rounds)):6.2f} s "
+                f" {title}",
                 flush=True,
             )
 
@@ -81,8 +83,8 @@ def comparisons(logs: list[str], rounds: int) -> None:
 def step_line(step: int) -> str:
     """Return a line as Megatron-LM prints it."""
     return (
-        f" iteration {step:8d}/{STEPS:8d} | elapsed time per iteration (ms): {1000 + step % 7:.1f} | "
-        f"global batch size: 64 | lm loss: {10 - step / STEPS:.6E} |\n"
+        f" iteration {step:8d}/{STEPS:8d} | elapsed time per iteration (ms): {1000 + step % 7:.1f}"
+        f" | global batch size: 64 | lm loss: {10 - step / STEPS:.6E} |\n"
     )
 
 
@@ -112,10 +114,12 @@ def watching(seconds: float, rounds: int) -> None:
         growing = measure(watch, meanwhile=write).cpu_s
     print(f"a complete log of {STEPS} steps, read once   {once:6.2f} s")
     print(
-        f"idle for {seconds:.0f} s                               {idle:+6.2f} s  {idle / seconds:.2%} of a CPU"
+        f"idle for {seconds:.0f} s                               {idle:+6.2f} s "
+        f" {idle / seconds:.2%} of a CPU"
     )
     print(
-        f"the same log written within {seconds:.0f} s            {growing:6.2f} s  {growing / once:.1f} × read once"
+        f"the same log written within {seconds:.0f} s            {growing:6.2f} s "
+        f" {growing / once:.1f} × read once"
     )
 
 

@@ -431,7 +431,8 @@ middle.
 
 
 def noted(simulations: int, seed: int, name: str, count: int) -> tuple[float, float]:
-    """Return the share of runs of a kind in which a change point is noted, and in which a drift is.
+    """Return the share of runs of a kind in which a change point is noted, and in which a drift
+    is.
     """
     random = np.random.default_rng([seed, 7, count, list(SERIES).index(name)])
     found = [

@@ -115,11 +115,13 @@ def main() -> int:
     shares = [first / second for first, second in zip(speeds["ours"], speeds["bare"], strict=True)]
     for name, value in medians.items():
         print(
-            f"{name:6}{value:10.1f} samples/s   ({min(speeds[name]):.1f} to {max(speeds[name]):.1f})"
+            f"{name:6}{value:10.1f} samples/s   ({min(speeds[name]):.1f} to"
+            f" {max(speeds[name]):.1f})"
         )
     share = statistics.median(shares)
     print(
-        f"ours is {share:.1%} of the bare loop, median of {options.rounds} rounds (at least {ENOUGH:.0%} is wanted)"
+        f"ours is {share:.1%} of the bare loop, median of {options.rounds} rounds (at least"
+        f" {ENOUGH:.0%} is wanted)"
     )
     return 0 if share >= ENOUGH else 1
 

@@ -36,15 +36,16 @@ PATTERN = rb"elapsed time per iteration \(ms\): ([0-9.]+)"
 CHUNK = 1 << 18
 
 _PREFIX = (
-    "[\x1b[32m20260511 %s\x1b[0m][\x1b[36mrank-%d/8\x1b[0m]\x1b[34m\x1b[1m[DEBUG]    \x1b[0m\x1b[34m\x1b[1m"
-    "[---------------%s] : "
+    "[\x1b[32m20260511 %s\x1b[0m][\x1b[36mrank-%d/8\x1b[0m]\x1b[34m\x1b[1m[DEBUG]   "
+    " \x1b[0m\x1b[34m\x1b[1m[---------------%s] : "
 )
 _ITERATION = (
-    "[2026-05-11 %s.%06d] iteration %8d/%8d | consumed samples: %12d | elapsed time per iteration (ms): %.1f/%.1f | "
-    "throughput per GPU (TFLOP/s/GPU): %.1f/%.1f  | tokens per GPU (tokens/s/GPU): %.1f/%.1f | learning rate: %.6E | "
-    "global batch size:   128 | lm loss: %.6E | loss scale: 1.0 | grad norm: %.3f | "
-    "number of skipped iterations:   0 | number of nan iterations:   0 | "
-    "hip mem usage/free/total/usage_ratio: %.2fGB/%.2fGB/191.98GB/%.2f%%\x1b[0m\n"
+    "[2026-05-11 %s.%06d] iteration %8d/%8d | consumed samples: %12d | elapsed time per iteration"
+    " (ms): %.1f/%.1f | throughput per GPU (TFLOP/s/GPU): %.1f/%.1f  | tokens per GPU"
+    " (tokens/s/GPU): %.1f/%.1f | learning rate: %.6E | global batch size:   128 | lm loss: %.6E |"
+    " loss scale: 1.0 | grad norm: %.3f | number of skipped iterations:   0 | number of nan"
+    " iterations:   0 | hip mem usage/free/total/usage_ratio:"
+    " %.2fGB/%.2fGB/191.98GB/%.2f%%\x1b[0m\n"
 )
 _SAID = (
     "saving checkpoint shard %d of 8, %d tensors, to /checkpoints/run",
@@ -66,7 +67,10 @@ def steps_of(count: int) -> Iterator[tuple[int, float]]:
 _INSTALLED = (
     "Collecting numpy=={0}.26 (from -r requirements.txt (line {0}))",
     "  Downloading torch-2.{0}.whl ({0} kB)",
-    "Requirement already satisfied: wheel in /usr/lib/python3/dist-packages (from triton=={0}.2) (0.{0}.1)",
+    (
+        "Requirement already satisfied: wheel in /usr/lib/python3/dist-packages (from"
+        " triton=={0}.2) (0.{0}.1)"
+    ),
     "",
     "[{0}/900] Building CXX object src/CMakeFiles/blas.dir/file{0}.cpp.o",
     "copying model/file{0}.py -> build/lib.linux-x86_64/model",
@@ -259,7 +263,8 @@ def _show(
     name: str, size: int, steps: int, total: float, found: dict[str, list[dict[str, float]]]
 ) -> None:
     print(
-        f"\n{name}: {size / 1e6:.0f} MB, {steps} steps, {RANKS} ranks; medians of {len(next(iter(found.values())))}"
+        f"\n{name}: {size / 1e6:.0f} MB, {steps} steps, {RANKS} ranks; medians of"
+        f" {len(next(iter(found.values())))}"
     )
     print(f"{'':<42} {'s':>7} {'MB/s':>7} {'CPU s':>7} {'memory MB':>10} {'of plain':>9}")
     middle = {
@@ -272,12 +277,13 @@ def _show(
                 each["total"] >= 0 and abs(each["total"] - total) > 1e-6 * total
             ):
                 raise SystemExit(
-                    f"{way} found {each['steps']} steps of {each['total']} ms, not {steps} of {total}"
+                    f"{way} found {each['steps']} steps of {each['total']} ms, not {steps} of"
+                    f" {total}"
                 )
         ratio = f"{middle['plain']['seconds'] / row['seconds']:.2f}" if "plain" in middle else ""
         print(
-            f"{WAYS[way][0]:<42} {row['seconds']:>7.2f} {size / row['seconds'] / 1e6:>7.0f} {row['cpu']:>7.2f} "
-            f"{row['memory']:>10.0f} {ratio:>9}"
+            f"{WAYS[way][0]:<42} {row['seconds']:>7.2f} {size / row['seconds'] / 1e6:>7.0f}"
+            f" {row['cpu']:>7.2f} {row['memory']:>10.0f} {ratio:>9}"
         )
     print(f"allowed memory: {100 + 250e-6 * steps:.0f} MB (100 MB and 250 bytes for each step)")
 

@@ -114,7 +114,8 @@ def make_run(number: int, setups: int | None = None) -> Run:
 
 
 def load(folder: Path) -> None:
-    """Load and summarize all results of a directory; print CPU time in s and peak memory in bytes.
+    """Load and summarize all results of a directory; print CPU time in s and peak memory in
+    bytes.
     """
     # The first result pays for the modules that are loaded when they are needed.
     first = next(folder.rglob("*.json"))

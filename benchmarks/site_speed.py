@@ -66,9 +66,9 @@ def main() -> int:
     ]
     for each, times in zip(found, (1, 3), strict=True):
         print(
-            f"{each['points']:,.0f} points: {each['size'] / 1e6:.2f} MB compressed (limit {3 * times}), first paint "
-            f"{each['paint']:.0f} ms (limit {1000 * times}), slowest filter {each['filter']:.0f} ms: {each['slowest']} "
-            f"(limit {100 * times})"
+            f"{each['points']:,.0f} points: {each['size'] / 1e6:.2f} MB compressed (limit"
+            f" {3 * times}), first paint {each['paint']:.0f} ms (limit {1000 * times}), slowest"
+            f" filter {each['filter']:.0f} ms: {each['slowest']} (limit {100 * times})"
         )
     return int(any(each["size"] > 3e6 * n or each["paint"] > 1e3 * n or each["filter"] > 100 * n
                    for each, n in zip(found, (1, 3), strict=True)))  # fmt: skip

@@ -114,7 +114,8 @@ def main() -> int:
     print(f"{number} pairs of {arguments.seconds:g} s at {rate:.1f} readings per second; standard deviation of a pair "
           f"{statistics.stdev(differences):.1%}")  # fmt: skip
     print(
-        f"cost of one reading per second: {median:+.2%} of the step time (95% interval {low:+.2%} to {high:+.2%})"
+        f"cost of one reading per second: {median:+.2%} of the step time (95% interval {low:+.2%}"
+        f" to {high:+.2%})"
     )
     print(f"its CPU time: {share:.3%} of the CPUs' (limit of both {LIMIT:.1%})")
     return int(low > LIMIT or share > LIMIT)

@@ -156,7 +156,8 @@ def main() -> None:
         )
         peak = max(each["peak_mb"] for each in values)
         print(
-            f"  {way:<22} {wall:7.1f} s, of the CPU {cpu:6.1f} s, {ratio:5.2f} times {OURS}; {peak:7,.0f} MB at most"
+            f"  {way:<22} {wall:7.1f} s, of the CPU {cpu:6.1f} s, {ratio:5.2f} times {OURS};"
+            f" {peak:7,.0f} MB at most"
         )
 
 

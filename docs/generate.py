@@ -157,7 +157,10 @@ def page() -> str:
         "The setup, the metrics and series of one run, and all runs.\n",
         *_table(fields),
     ]
-    own = " `max_steps` and `seed` of `training_config` are in each run, too, if the runs differ in them."
+    own = (
+        " `max_steps` and `seed` of `training_config` are in each run, too, if the runs differ in"
+        " them."
+    )
     lines += [
         "## `runs`\n",
         f"Each run has the fields of the top level that differ between runs: {repeated}.{own}\n",
@@ -250,7 +253,10 @@ _WITHIN = {"any": "", "device": ", on one GPU", "framework": ", within one frame
 
 
 def _settings_table() -> Iterator[str]:
-    yield "| setting | field | option | a difference | Megatron | torchtitan |\n|---|---|---|---|---|---|"
+    yield (
+        "| setting | field | option | a difference | Megatron | torchtitan"
+        " |\n|---|---|---|---|---|---|"
+    )
     for row in SETTINGS:
         title = row.title or row.key.replace("_", " ")
         effect = (
@@ -273,7 +279,10 @@ def _settings_table() -> Iterator[str]:
 
 
 def _frameworks_table() -> Iterator[str]:
-    yield "| `--framework` | what trains | where | precisions | steps | when to use it |\n|---|---|---|---|---|---|"
+    yield (
+        "| `--framework` | what trains | where | precisions | steps | when to use it"
+        " |\n|---|---|---|---|---|---|"
+    )
     groups = {member: group for group, members in GROUPS.items() for member in members}
     for row in FRAMEWORKS:
         group = groups.get(row.name)
@@ -284,7 +293,10 @@ def _frameworks_table() -> Iterator[str]:
             f", {defaults.STEPS_ON_CPU} on a CPU" if row.on_cpu else ""
         )
         where = "GPU, CPU" if row.on_cpu else "GPU"
-        yield f"| {name} | {row.trains} | {where} | {', '.join(row.precisions)} | {steps} | {row.use_when} |"
+        yield (
+            f"| {name} | {row.trains} | {where} | {', '.join(row.precisions)} | {steps} |"
+            f" {row.use_when} |"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -416,7 +428,10 @@ def _machines_table() -> Iterator[str]:
 
 def _scales_table() -> Iterator[str]:
     titles = " | ".join(model.title for model in models.trained())
-    yield f"| `--scale` | {titles} | difference from the full model |\n|---|{'---:|' * len(models.trained())}---|"
+    yield (
+        f"| `--scale` | {titles} | difference from the full model"
+        f" |\n|---|{'---:|' * len(models.trained())}---|"
+    )
     for row in scales.SCALES:
         counts = [
             f"{scales.parameters(model, scales.shape(model, row)) / 1e6:,.0f}"
@@ -441,7 +456,10 @@ _CALCULATED += ("MI250", "MI300X", "MI325X", "MI355X")
 
 
 def _calculated_table() -> Iterator[str]:
-    yield "| GPU | scale | precision | memory | micro-batch | step | MFU |\n|---|---|---|---:|---:|---:|---:|"
+    yield (
+        "| GPU | scale | precision | memory | micro-batch | step | MFU"
+        " |\n|---|---|---|---:|---:|---:|---:|"
+    )
     for gpu in (each for each in gpus.gpus() if each.short_name in _CALCULATED):
         device = Device(
             "nvd" if gpu.vendor == "NVIDIA" else "amd",
@@ -537,7 +555,10 @@ def _metrics_tables() -> Iterator[str]:
             )
             for causal in (True, False)
         ]
-        yield f"| {model.title} | {model.shape.num_parameters:,} | {' | '.join(figures)} | <{model.shape.source}> |"
+        yield (
+            f"| {model.title} | {model.shape.num_parameters:,} | {' | '.join(figures)} |"
+            f" <{model.shape.source}> |"
+        )
     yield ""
     yield "### Sustained matrix products\n"
     yield "Sustained BF16 matrix products measured on each GPU, next to the peak of its data sheet."

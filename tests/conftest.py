@@ -43,7 +43,8 @@ def repository() -> Path:
 
 @pytest.fixture(scope="session")
 def samples() -> Path:
-    """Real logs and results of other people, which lie beside the repository where there are any.
+    """Real logs and results of other people, which lie beside the repository where there are
+    any.
     """
     folder = REPOSITORY.parent / "shared" / "samples"
     if not folder.is_dir():

@@ -1,4 +1,5 @@
-"""A stand-in for a framework: a row of FRAMEWORKS whose command and reason not to run a test gives.
+"""A stand-in for a framework: a row of FRAMEWORKS whose command and reason not to run a test
+gives.
 """
 
 from __future__ import annotations

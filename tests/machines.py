@@ -103,7 +103,10 @@ _EIGHT_GB = _STATES_GB + 8 * _SEQUENCE_GB
 # Of Llama alone on an RTX 4090; of Qwen too where less is free.
 _TIGHT = "less than 20% is left, activations are recomputed if they don't fit"
 # Less than a gigabyte in use may be what this process itself takes.
-_UNKNOWN = "memory held by other processes is unknown on GPU 0: memory in use is no more than this process's context"
+_UNKNOWN = (
+    "memory held by other processes is unknown on GPU 0: memory in use is no more than this"
+    " process's context"
+)
 _PRIMUS = (
     "llama3.1_8B-BF16-pretrain.yaml",
     "qwen2.5_7B-BF16-pretrain.yaml",

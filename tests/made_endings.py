@@ -63,16 +63,17 @@ counted.
 """
 
 OUT_OF_MEMORY = (
-    "[rank3]: Traceback (most recent call last):\n"
-    '[rank3]:   File "/opt/train.py", line 88, in <module>\n'
-    "[rank3]:     loss.backward()\n"
-    "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of "
-    "79.10 GiB of which 1.50 GiB is free.\n"
-    "E0511 02:10:07.927000 107524 torch/distributed/elastic/multiprocessing/api.py:880] failed (exitcode: 1) "
-    "local_rank: 3 (pid: 107591) of binary: /usr/bin/python3\n"
-    "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+    '[rank3]: Traceback (most recent call last):\n[rank3]:   File "/opt/train.py", line 88, in'
+    " <module>\n[rank3]:     loss.backward()\n[rank3]: torch.OutOfMemoryError: CUDA out of memory."
+    " Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.10 GiB of which 1.50 GiB is"
+    " free.\nE0511 02:10:07.927000 107524 torch/distributed/elastic/multiprocessing/api.py:880]"
+    " failed (exitcode: 1) local_rank: 3 (pid: 107591) of binary:"
+    " /usr/bin/python3\ntorch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
 )
-TIME_LIMIT = "slurmstepd: error: *** JOB 4711 ON node7 CANCELLED AT 2026-05-11T02:10:00 DUE TO TIME LIMIT ***\n"
+TIME_LIMIT = (
+    "slurmstepd: error: *** JOB 4711 ON node7 CANCELLED AT 2026-05-11T02:10:00 DUE TO TIME LIMIT"
+    " ***\n"
+)
 
 
 class _Form(NamedTuple):
@@ -92,40 +93,46 @@ def _at(step: int, seconds: float) -> datetime.datetime:
 
 def _megatron(step: int, planned: int, seconds: float, loss: str) -> str:
     return (
-        f" [{_at(step, seconds):%Y-%m-%d %H:%M:%S}.{step:06d}] iteration {step:8d}/{planned:8d} | consumed samples: "
-        f"{64 * step:12d} | elapsed time per iteration (ms): {1e3 * seconds:.1f} | throughput per GPU (TFLOP/s/GPU): "
-        f"400.0 | learning rate: 1.000000E-05 | global batch size:    64 | lm loss: {loss} | loss scale: 1.0 | "
-        "grad norm: 1.250 | number of skipped iterations:   0 | number of nan iterations:   0 |\n"
+        f" [{_at(step, seconds):%Y-%m-%d %H:%M:%S}.{step:06d}] iteration {step:8d}/{planned:8d} |"
+        f" consumed samples: {64 * step:12d} | elapsed time per iteration (ms): {1e3 * seconds:.1f}"
+        " | throughput per GPU (TFLOP/s/GPU): 400.0 | learning rate: 1.000000E-05 | global batch"
+        f" size:    64 | lm loss: {loss} | loss scale: 1.0 | grad norm: 1.250 | number of skipped"
+        " iterations:   0 | number of nan iterations:   0 |\n"
     )
 
 
 def _torchtitan(step: int, planned: int, seconds: float, loss: str) -> str:
     return (
-        f"[rank0]:[titan] {_at(step, seconds):%Y-%m-%d %H:%M:%S},000 - root - INFO - step: {step:2d}  loss: {loss}  "
-        f"grad_norm:  1.2500  memory: 30.99GiB(32.62%)  tps: {round(64 * 4096 / seconds / 8):,}  tflops: 407.35  "
-        "mfu: 41.19%\n"
+        f"[rank0]:[titan] {_at(step, seconds):%Y-%m-%d %H:%M:%S},000 - root - INFO - step:"
+        f" {step:2d}  loss: {loss}  grad_norm:  1.2500  memory: 30.99GiB(32.62%)  tps:"
+        f" {round(64 * 4096 / seconds / 8):,}  tflops: 407.35  mfu: 41.19%\n"
     )
 
 
 def _titan_head(planned: int) -> str:
     said = "[rank0]:[titan] 2026-05-11 02:00:00,000 - root - INFO - "
     return (
-        f"{said}Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard=8, cp=1, tp=1\n"
-        f"{said}Trainer is initialized with local batch size 8, global batch size 64, gradient accumulation steps 1, "
-        f"sequence length 4096, total steps {planned} (warmup 20)\n{said}Training starts at step 1\n"
+        f"{said}Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard=8, cp=1,"
+        f" tp=1\n{said}Trainer is initialized with local batch size 8, global batch size 64,"
+        f" gradient accumulation steps 1, sequence length 4096, total steps {planned} (warmup"
+        f" 20)\n{said}Training starts at step 1\n"
     )
 
 
 def _nemo(step: int, planned: int, seconds: float, loss: str) -> str:
     return (
-        f"Training epoch 0, iteration {step - 1}/{planned - 1} | lr: 1.499e-07 | global_batch_size: 64 | global_step: "
-        f"{step - 1} | reduced_train_loss: {loss} | train_step_timing in s: {seconds:.4g}\n"
+        f"Training epoch 0, iteration {step - 1}/{planned - 1} | lr: 1.499e-07 | global_batch_size:"
+        f" 64 | global_step: {step - 1} | reduced_train_loss: {loss} | train_step_timing in s:"
+        f" {seconds:.4g}\n"
     )
 
 
 def _hugging_face(step: int, planned: int, seconds: float, loss: str) -> str:
     left = "1:00"
-    bar = f"{100 * step // planned:3d}%|##        | {step}/{planned} [{_clock(step * seconds)}<{left}, {seconds:.2f}s/it]"
+    bar = (
+        f"{100 * step // planned:3d}%|##        | {step}/{planned}"
+        f" [{_clock(step * seconds)}<{left}, {seconds:.2f}s/it]"
+    )
     record = (
         f"{{'loss': {loss}, 'grad_norm': 1.25, 'learning_rate': 1e-05, 'step_time': {seconds:.3f}, "
         f"'epoch': {step / planned:.3f}}}"
@@ -148,11 +155,11 @@ def _hugging_face_head(planned: int) -> str:
 
 def _olmo(step: int, planned: int, seconds: float, loss: str) -> str:
     return (
-        f"[{_at(step, seconds):%Y-%m-%d %H:%M:%S}] INFO     [olmo.train:816, rank=0] [step={step}/{planned}]\n"
-        f"    train/CrossEntropyLoss={loss}\n    optim/total_grad_norm=1.250\n"
-        f"    throughput/total_tokens={64 * 4096 * step:,}\n"
-        f"    throughput/device/tokens_per_second={round(64 * 4096 / seconds / 8):,}\n"
-        f"    throughput/device/batches_per_second={1 / seconds:.4f}\n"
+        f"[{_at(step, seconds):%Y-%m-%d %H:%M:%S}] INFO     [olmo.train:816, rank=0]"
+        f" [step={step}/{planned}]\n    train/CrossEntropyLoss={loss}\n   "
+        f" optim/total_grad_norm=1.250\n    throughput/total_tokens={64 * 4096 * step:,}\n   "
+        f" throughput/device/tokens_per_second={round(64 * 4096 / seconds / 8):,}\n   "
+        f" throughput/device/batches_per_second={1 / seconds:.4f}\n"
     )
 
 
@@ -168,14 +175,18 @@ def _deepspeed(step: int, planned: int, seconds: float, loss: str) -> str:
 def _deepspeed_head(planned: int) -> str:
     said = "[2026-05-11 02:00:00,000] [INFO] [config.py:1001:print]   "
     return (
-        f"{said}train_batch_size ............. 64\n{said}train_micro_batch_size_per_gpu  8\n"
-        f"{said}world_size ................... 8\n{said}bfloat16_enabled ............. True\n"
-        f"[2026-05-11 02:00:01,000] [INFO] [main.py:10] train_iters ................................ {planned}\n"
-        f"train_iters ................................ {planned}\n"
+        f"{said}train_batch_size ............. 64\n{said}train_micro_batch_size_per_gpu "
+        f" 8\n{said}world_size ................... 8\n{said}bfloat16_enabled ............."
+        " True\n[2026-05-11 02:00:01,000] [INFO] [main.py:10] train_iters"
+        f" ................................ {planned}\ntrain_iters ................................"
+        f" {planned}\n"
     )
 
 
-_TRAIN_RUNTIME = "{'train_runtime': 60.5, 'train_samples_per_second': 63.5, 'train_steps_per_second': 0.99, 'epoch': 1.0}\n"
+_TRAIN_RUNTIME = (
+    "{'train_runtime': 60.5, 'train_samples_per_second': 63.5, 'train_steps_per_second': 0.99,"
+    " 'epoch': 1.0}\n"
+)
 _FORMS = {
     "megatron": _Form(
         lambda _: "",

@@ -125,7 +125,8 @@ ON = NONE * 21 + b"\1" + b"\0" * 7
 
 
 def sparse_map(count: int) -> bytes:
-    """A sparse member in the form 1.0, whose map stands before its content, with so many entries.
+    """A sparse member in the form 1.0, whose map stands before its content, with so many
+    entries.
     """
     fields = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": str(1 << 62)}
     content = b"%d\n" % count + b"".join(b"%d\n1\n" % (2 * index) for index in range(count))

@@ -127,7 +127,10 @@ def comparison(*groups: Run | tuple[Run, ...], **options: object) -> Comparison:
     return compare(files, **options)  # type: ignore[arg-type]
 
 
-HOSTILE = "\x1b[31mEvil\x1b[0m \x1b]0;title\x07|`<script>alert(1)</script> [bold]x[/bold] $a$ _b_ **c** \u202egnp.exe\n# d"
+HOSTILE = (
+    "\x1b[31mEvil\x1b[0m \x1b]0;title\x07|`<script>alert(1)</script> [bold]x[/bold] $a$ _b_ **c**"
+    " \u202egnp.exe\n# d"
+)
 """Colors, a window title, a table's border, markup of four kinds, text turned around, a new line.
 """
 

@@ -9,7 +9,8 @@ _CHANCE = random.Random(32)
 
 
 def _letters(count: int, alphabet: str = string.ascii_letters + string.digits) -> str:
-    """Return letters with a digit and both cases among the last, as what a program draws has them.
+    """Return letters with a digit and both cases among the last, as what a program draws has
+    them.
     """
     return (
         "".join(_CHANCE.choice(alphabet) for _ in range(count - 3))
@@ -92,23 +93,56 @@ SECRETS: tuple[tuple[str, str], ...] = tuple(
 """Lines, and the secret in each."""
 
 KEPT = (
-    " iteration       20/      50 | consumed samples: 20480 | tokens per GPU (tokens/s/GPU): 10635.5/10600.1 |",
-    "token: 1234567890123 | tokens: 123456789012 | per_token: 1.2345678901e-10 | key: 12345678901234567890",
-    "eos_token: <|endoftext|> pad_token=[PAD] eos_token_id: 128001 bos_token='<s>' token_type: learned_absolute",
-    ':::MLLOG {"key": "opt_adamw_beta_1", "value": 0.9} {"key": "gradient_accumulation_steps", "value": 1234567890}',
-    "commit 0123456789abcdef0123456789abcdef01234567, sha256 of the data 0123456789abcdef0123456789abcdef",
-    "query_key_value.weight keys: ['model'] apply_query_key_layer_scaling ................... False",
+    (
+        " iteration       20/      50 | consumed samples: 20480 | tokens per GPU (tokens/s/GPU):"
+        " 10635.5/10600.1 |"
+    ),
+    (
+        "token: 1234567890123 | tokens: 123456789012 | per_token: 1.2345678901e-10 | key:"
+        " 12345678901234567890"
+    ),
+    (
+        "eos_token: <|endoftext|> pad_token=[PAD] eos_token_id: 128001 bos_token='<s>' token_type:"
+        " learned_absolute"
+    ),
+    (
+        ':::MLLOG {"key": "opt_adamw_beta_1", "value": 0.9} {"key": "gradient_accumulation_steps",'
+        ' "value": 1234567890}'
+    ),
+    (
+        "commit 0123456789abcdef0123456789abcdef01234567, sha256 of the data"
+        " 0123456789abcdef0123456789abcdef"
+    ),
+    (
+        "query_key_value.weight keys: ['model'] apply_query_key_layer_scaling ..................."
+        " False"
+    ),
     "step:1 loss: 3.14159265358979 val_loss=2.718281828459045 grad_norm 1.4142135623730951",
     "author: someone, tokenizer=LlamaTokenizerFast tokenizer_type: HuggingFaceTokenizer3Fast",
     "PWD=/home/ada OLDPWD=/srv/x pwd: ~/runs, passed 12345678 of 12345678, compass: 123456789",
     "https://huggingface.co/meta-llama/Llama-3.1-8B tcp://10.0.0.1:29500 ssh://git@example.com/x",
-    "api_key=None api_key: null hub_token=<HUB_TOKEN> use_auth_token: True hub_token=None password=None",
-    "task-level-parallelism-version-2 mask-language-modeling-objective-1 disk-cache-0123456789abcdef",
+    (
+        "api_key=None api_key: null hub_token=<HUB_TOKEN> use_auth_token: True hub_token=None"
+        " password=None"
+    ),
+    (
+        "task-level-parallelism-version-2 mask-language-modeling-objective-1"
+        " disk-cache-0123456789abcdef"
+    ),
     "fmhaSm100aKernel_QkvE4m3OBfloat16H64PagedKvCausalP16VarSeqQ128Kv128PersistentContext",
     "sm90_xmma_gemm_bf16bf16_tilesize128x128x64_warpgroupsize1x1x1cgasize2x1x1_execute_segment_k_off_kernel__5x",
     "_ZN5flash18flash_fwd_kernelI23Flash_fwd_kernel_traitsILi128ELi128ELi64ELi4ELb0EN7cutlass10bfloat16_tE",
-    "sha256-0123456789abcdef0123456789abcdef models--meta-llama--Llama-3.1-8B/snapshots/0123456789abcdef01234567",
-    "special_token: reserved_special_token_250 key: layers.0.attention.wq.weight low-key 1234567890123456",
-    "attention_key_dim: 64, secret: none, max_tokens=8192000000, login successful for user ada on this machine",
+    (
+        "sha256-0123456789abcdef0123456789abcdef"
+        " models--meta-llama--Llama-3.1-8B/snapshots/0123456789abcdef01234567"
+    ),
+    (
+        "special_token: reserved_special_token_250 key: layers.0.attention.wq.weight low-key"
+        " 1234567890123456"
+    ),
+    (
+        "attention_key_dim: 64, secret: none, max_tokens=8192000000, login successful for user ada"
+        " on this machine"
+    ),
 )
 """Lines that only look like it."""

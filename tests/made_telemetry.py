@@ -1,4 +1,5 @@
-"""Runs with traces from tools/telemetry_faults.py, as the recorder joins them: systems to compare.
+"""Runs with traces from tools/telemetry_faults.py, as the recorder joins them: systems to
+compare.
 """
 
 from __future__ import annotations

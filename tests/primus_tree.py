@@ -95,7 +95,8 @@ context_parallel_size: 1
 expert_model_parallel_size: 1
 """
 MODELS = {
-    "llama3.1_8B": """\
+    "llama3.1_8B": (
+        """\
 {inherits}:
   - language_model.yaml
 tokenizer_type: HuggingFaceTokenizer
@@ -105,8 +106,10 @@ hidden_size: 4096
 ffn_hidden_size: 14336
 num_attention_heads: 32
 num_query_groups: 8
-""",
-    "qwen2.5_7B": """\
+"""
+    ),
+    "qwen2.5_7B": (
+        """\
 {inherits}:
   - language_model.yaml
 tokenizer_type: HuggingFaceTokenizer
@@ -116,8 +119,10 @@ hidden_size: 3584
 ffn_hidden_size: 18944
 num_attention_heads: 28
 num_query_groups: 4
-""",
-    "mistral_7B": """\
+"""
+    ),
+    "mistral_7B": (
+        """\
 {inherits}:
   - language_model.yaml
 tokenizer_type: NullTokenizer
@@ -127,7 +132,8 @@ hidden_size: 4096
 ffn_hidden_size: 14336
 num_attention_heads: 32
 num_query_groups: 8
-""",
+"""
+    ),
 }
 
 TITAN_EXPERIMENT = """\

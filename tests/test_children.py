@@ -145,12 +145,12 @@ def test_one_that_hangs_ignores_sigterm_and_has_deaf_children(child, tmp_path, c
     )
     pids = tmp_path / "pids"
     child(
-        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        f"of_group = subprocess.Popen([sys.executable, '-c', {DEAF!r}])\n"
-        f"apart = subprocess.Popen([sys.executable, '-c', {DEAF!r}], start_new_session=True)\n"
-        f"open({os.fspath(pids)!r} + '.new', 'w').write(f'{{os.getpid()}} {{of_group.pid}} {{apart.pid}}')\n"
-        f"os.rename({os.fspath(pids)!r} + '.new', {os.fspath(pids)!r})\n"
-        "time.sleep(3600)"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nof_group ="
+        f" subprocess.Popen([sys.executable, '-c', {DEAF!r}])\napart ="
+        f" subprocess.Popen([sys.executable, '-c', {DEAF!r}],"
+        f" start_new_session=True)\nopen({os.fspath(pids)!r} + '.new', 'w').write(f'{{os.getpid()}}"
+        f" {{of_group.pid}} {{apart.pid}}')\nos.rename({os.fspath(pids)!r} + '.new',"
+        f" {os.fspath(pids)!r})\ntime.sleep(3600)"
     )
     # Its time begins to count when it has done all that.
     clock = time.monotonic

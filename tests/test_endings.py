@@ -1,4 +1,5 @@
-"""How a run ended: one function for logs and recordings, five answers, and the status that follows.
+"""How a run ended: one function for logs and recordings, five answers, and the status that
+follows.
 """
 
 from __future__ import annotations
@@ -127,30 +128,63 @@ class TestCauses:
     @pytest.mark.parametrize(
         "last",
         [
-            "[2026-05-11 02:10:00] CRITICAL [olmo.util:158, rank=0] Uncaught SomeReaderError: generator thread failed",
-            "[2026-05-11 02:10:00] CRITICAL [olmo.util:168, rank=3] Uncaught OutOfMemoryError: CUDA out of memory.",
-            "2026-05-11 02:10:00,123 - root - ERROR - Training failed: RuntimeError: CUDA error: invalid argument",
+            (
+                "[2026-05-11 02:10:00] CRITICAL [olmo.util:158, rank=0] Uncaught SomeReaderError:"
+                " generator thread failed"
+            ),
+            (
+                "[2026-05-11 02:10:00] CRITICAL [olmo.util:168, rank=3] Uncaught OutOfMemoryError:"
+                " CUDA out of memory."
+            ),
+            (
+                "2026-05-11 02:10:00,123 - root - ERROR - Training failed: RuntimeError: CUDA"
+                " error: invalid argument"
+            ),
             "ERROR:root:RuntimeError: the data ended",
             "[rank3]: torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB",
             "[rank0]: AssertionError",
             "(TaskRunner pid=4455) ValueError: bad batch",
-            "[2026-05-11 02:10:00][rank3] torch.distributed.DistBackendError: NCCL error in: x.cpp:1",
-            "[rank2]:[E511 02:10:00.1 ProcessGroupNCCL.cpp:629] [Rank 2] Watchdog caught collective operation timeout",
+            (
+                "[2026-05-11 02:10:00][rank3] torch.distributed.DistBackendError: NCCL error in:"
+                " x.cpp:1"
+            ),
+            (
+                "[rank2]:[E511 02:10:00.1 ProcessGroupNCCL.cpp:629] [Rank 2] Watchdog caught"
+                " collective operation timeout"
+            ),
             "srun: error: node7: task 3: Killed",
             "srun: error: node7: tasks 0-7: Exited with exit code 1",
             "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
-            "E0511 02:10:00.1 107 torch/elastic/api.py:880] failed (exitcode: -9) local_rank: 5 (pid: 4711)",
-            "E0511 02:10:00.1 107 torch/distributed/elastic/api.py:880] failed (exitcode: 1) local_rank: 5 (pid: 4711)",
+            (
+                "E0511 02:10:00.1 107 torch/elastic/api.py:880] failed (exitcode: -9) local_rank: 5"
+                " (pid: 4711)"
+            ),
+            (
+                "E0511 02:10:00.1 107 torch/distributed/elastic/api.py:880] failed (exitcode: 1)"
+                " local_rank: 5 (pid: 4711)"
+            ),
             "  traceback : Signal 11 (SIGSEGV) received by PID 4711",
             "Segmentation fault (core dumped)",
             "Bus error",
             "[ 8121.1] Out of memory: Killed process 4711 (python3) total-vm:1kB",
-            "slurmstepd: error: Detected 1 oom_kill event in StepId=71.0. Some of the step tasks have been OOM Killed.",
-            "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-05-11T02:10:00 DUE TO NODE FAILURE, SEE LOG ***",
+            (
+                "slurmstepd: error: Detected 1 oom_kill event in StepId=71.0. Some of the step"
+                " tasks have been OOM Killed."
+            ),
+            (
+                "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-05-11T02:10:00 DUE TO NODE"
+                " FAILURE, SEE LOG ***"
+            ),
             "HW Exception by GPU node-9 (Agent handle: 0x6a10) reason :GPU Hang",
             "[ 8121.1] NVRM: Xid (PCI:0000:1b:00): 79, pid=4711, GPU has fallen off the bus.",
-            "[2026-05-11 02:10:00,1] [ERROR] [launch.py:325:sigkill_handler] ['python'] exits with return code = -9",
-            "mpirun detected that one or more processes exited with non-zero status, thus causing the job to end.",
+            (
+                "[2026-05-11 02:10:00,1] [ERROR] [launch.py:325:sigkill_handler] ['python'] exits"
+                " with return code = -9"
+            ),
+            (
+                "mpirun detected that one or more processes exited with non-zero status, thus"
+                " causing the job to end."
+            ),
             "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.",
             "=>> PBS: job killed: mem 9kb exceeded limit 8kb",
             "RuntimeError: DataLoader worker (pid 12) is killed by signal: Killed. ",
@@ -167,8 +201,14 @@ class TestCauses:
     @pytest.mark.parametrize(
         "last",
         [
-            "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-05-11T02:10:00 DUE TO TIME LIMIT ***",
-            "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-05-11T02:10:00 DUE TO PREEMPTION ***",
+            (
+                "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-05-11T02:10:00 DUE TO TIME"
+                " LIMIT ***"
+            ),
+            (
+                "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-05-11T02:10:00 DUE TO"
+                " PREEMPTION ***"
+            ),
             "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-05-11T02:10:00 ***",
             "TERM_RUNLIMIT: job killed after reaching LSF run time limit.",
             "TERM_PREEMPT: job killed by preemption.",
@@ -178,7 +218,10 @@ class TestCauses:
             "reason: DeadlineExceeded, Job was active longer than specified deadline",
             "Preemption detected, saving a checkpoint",
             "SignalException: Process 41337 got signal: 15",
-            "W0511 03:22:23.562000 41337 torch/distributed/elastic/api.py:739] Received 15 death signal, shutting down",
+            (
+                "W0511 03:22:23.562000 41337 torch/distributed/elastic/api.py:739] Received 15"
+                " death signal, shutting down"
+            ),
             "[rank: 3] Received SIGTERM: 15",
             "exiting program after receiving SIGTERM.",
             "KeyboardInterrupt",
@@ -203,7 +246,10 @@ class TestCauses:
             "Killed 3 stale processes before the start",
             "WARNING: ValueError: could not read the cache, going on without",
             "[2026-05-11 02:10:00] [WARNING] RuntimeError: caught, and tried again",
-            "W0511 03:22:23.562000 41337 torch/x.py:1010] Sending process 41405 closing signal SIGTERM",
+            (
+                "W0511 03:22:23.562000 41337 torch/x.py:1010] Sending process 41405 closing signal"
+                " SIGTERM"
+            ),
             "torchrun exited with code 0",
             "exits with return code = 0",
             "preemption_checkpoint_interval ................. 100",
@@ -329,7 +375,8 @@ class TestForms:
 
     def test_e3_the_bar_is_at_its_end(self):
         log = made_endings.head("hf_trainer") + "".join(
-            f"{{'loss': 2.0, 'learning_rate': 1e-05, 'epoch': {step / 120:.3f}}}\n {step}/120 [00:{step // 3}<1:00]\n"
+            f"{{'loss': 2.0, 'learning_rate': 1e-05, 'epoch': {step / 120:.3f}}}\n {step}/120"
+            f" [00:{step // 3}<1:00]\n"
             for step in (50, 100)
         )
         bars = [f"  1%|#  | {step}/120 [01:00<00:00,  2.00s/it]\n" for step in (119, 120)]

@@ -250,7 +250,8 @@ WORDS = {
     sys.platform == "win32", reason="a shell script stands for the environment's Python"
 )
 class TestOwnEnvironment:
-    """README's commands after README's setup: `python3` has no package, the clone's .venv has them.
+    """README's commands after README's setup: `python3` has no package, the clone's .venv has
+    them.
     """
 
     @pytest.mark.parametrize("name", COMMANDS)
@@ -396,12 +397,9 @@ class TestTprimat:
 
     def test_help_needs_no_package_except_where_it_lists_models(self, tmp_path):
         code = (
-            "import contextlib, os\n"
-            "from tprimat.__main__ import _help\n"
-            "from tprimat.cli import COMMANDS, run\n"
-            "_help()\n"
-            "for name in COMMANDS:\n"
-            "    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(open(os.devnull, 'w')):\n"
+            "import contextlib, os\nfrom tprimat.__main__ import _help\nfrom tprimat.cli import"
+            " COMMANDS, run\n_help()\nfor name in COMMANDS:\n    with"
+            " contextlib.suppress(SystemExit), contextlib.redirect_stdout(open(os.devnull, 'w')):\n"
             "        run(name, ['--help'])\n"
         )
         # Without site-packages.
@@ -472,13 +470,19 @@ class TestEndings:
         sys.platform == "win32" or shutil.which("sh") is None, reason="needs a Unix shell"
     )
     def test_a_closed_output_is_no_fault(self, tmp_path):
-        command = f'"{sys.executable}" "{REPOSITORY / "compare_results.py"}" "{PUBLISHED}" {HERE} --quiet >&-'
+        command = (
+            f'"{sys.executable}" "{REPOSITORY / "compare_results.py"}" "{PUBLISHED}" {HERE}'
+            " --quiet >&-"
+        )
         done = start("sh", "-c", command, cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
     def test_a_full_disk_under_the_output_is_no_fault(self, tmp_path):
-        command = f'"{sys.executable}" "{REPOSITORY / "compare_results.py"}" "{PUBLISHED}" {HERE} --json >/dev/full'
+        command = (
+            f'"{sys.executable}" "{REPOSITORY / "compare_results.py"}" "{PUBLISHED}" {HERE} --json'
+            " >/dev/full"
+        )
         done = start("sh", "-c", command, cwd=tmp_path)
         assert done.returncode == 2
         line = done.stderr.rstrip()

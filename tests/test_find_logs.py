@@ -25,7 +25,8 @@ def log(model: str | None, *, steps: int = 4, name: str | None = None, batch: in
         layers, hidden, wide, heads, groups, vocabulary = SHAPES[model]
         lines += (
             [
-                f"[NODE-0(host)] [INFO] EXP: examples/megatron/configs/MI300X/{name}-BF16-pretrain.yaml"
+                "[NODE-0(host)] [INFO] EXP:"
+                f" examples/megatron/configs/MI300X/{name}-BF16-pretrain.yaml"
             ]
             if name
             else []
@@ -34,8 +35,9 @@ def log(model: str | None, *, steps: int = 4, name: str | None = None, batch: in
                 "num_query_groups": groups, "padded_vocab_size": vocabulary, "swiglu": True}  # fmt: skip
         lines += [f"  {key} {'.' * (48 - len(key))} {value}" for key, value in dump.items()]
     lines += [
-        f"[2026-05-11 03:00:{i:02d}] iteration {i:8d}/{steps:8d} | consumed samples: {i * batch} | elapsed time per "
-        f"iteration (ms): 1500.{i} | learning rate: 1.0E-05 | global batch size: {batch:5d} | lm loss: 1.1{i}E+01 | "
+        f"[2026-05-11 03:00:{i:02d}] iteration {i:8d}/{steps:8d} | consumed samples: {i * batch} |"
+        f" elapsed time per iteration (ms): 1500.{i} | learning rate: 1.0E-05 | global batch size:"
+        f" {batch:5d} | lm loss: 1.1{i}E+01 | "
         for i in range(1, steps + 1)
     ]
     return "\n".join(lines) + "\n"

@@ -379,7 +379,8 @@ class TestFile:
         return json.dumps({"what": "it", "expectation": "so", "seen": "not", "status": status})
 
     def written(self, status):
-        return f"""echo '{{"status": "{status}", "findings": [{self.finding(status)}], "raw": []}}' > "$2"; echo output"""
+        findings = f'{{"status": "{status}", "findings": [{self.finding(status)}], "raw": []}}'
+        return f"""echo '{findings}' > "$2"; echo output"""
 
     @pytest.mark.parametrize(
         ("status", "ends_with"), [("ok", 0), ("doubtful", 0), ("skipped", 1), ("failed", 1)]

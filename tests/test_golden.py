@@ -1,4 +1,5 @@
-"""What the product does, against what it did when tests/golden was written: see the README there.
+"""What the product does, against what it did when tests/golden was written: see the README
+there.
 """
 
 from __future__ import annotations

@@ -327,13 +327,19 @@ SITUATIONS = [
 
 NO_COMMAND = {
     r"update TensorPrimat": "says what to do outside",
-    r"choose another --results-dir": "a directory that can be written to: tests/cli/test_compare_command.py",
+    r"choose another --results-dir": (
+        "a directory that can be written to: tests/cli/test_compare_command.py"
+    ),
     r"please report it and attach .+": "an internal error: tests/test_entry_points.py",
     r"run it on a machine with a GPU driver": "needs another machine",
     r"keep the candidate's results as the next baseline": "a file to keep",
-    r"make runs vary less \(idle machine, fixed clocks\): not even 100 runs each would decide": "needs another machine",
+    r"make runs vary less \(idle machine, fixed clocks\): not even 100 runs each would decide": (
+        "needs another machine"
+    ),
     r"check the log and configuration of .+, then import it again": "a file to look at",
-    r"pip install -r (?:\S*/)?requirements(?:-analysis)?\.txt": "a download: the file is there, see the test below",
+    r"pip install -r (?:\S*/)?requirements(?:-analysis)?\.txt": (
+        "a download: the file is there, see the test below"
+    ),
 }
 """Advice of golden files and docs that names no command of ours, or that can't be followed here,
 and why.
@@ -456,9 +462,10 @@ def test_c1_what_is_advised_works_when_typed(situation, here, monkeypatch):
         assert word in line
         line = line.replace(word, value)
     status, printed = typed(line, monkeypatch)
-    assert (status, "Traceback" in printed) == (situation.status, False), (
-        f"{line} printed:\n{printed}"
-    )
+    assert (status, "Traceback" in printed) == (
+        situation.status,
+        False,
+    ), f"{line} printed:\n{printed}"
     repeated = found[0] in advice(printed)
     assert not repeated or situation.status == 6, f"{line} gives the same advice: {found[0]}"
 
@@ -504,7 +511,8 @@ def whole(text: str, others: list[str]) -> str:
 
 
 def installed(pattern: str) -> str:
-    """Return a pattern that takes the words of a clone too: ./benchmark.py for tprimat benchmark.
+    """Return a pattern that takes the words of a clone too: ./benchmark.py for tprimat
+    benchmark.
     """
     pattern = pattern.replace("tprimat benchmark", r"(?:tprimat benchmark|\./benchmark\.py)")
     return pattern.replace("tprimat ", "(?:python3 -m )?tprimat ").replace(
@@ -565,7 +573,8 @@ def _text(node: ast.AST) -> str:
 
 
 def _hints() -> Iterator[tuple[Path, int, str]]:
-    """Yield the texts of hint=, of variables called so, and all that name a command with an option.
+    """Yield the texts of hint=, of variables called so, and all that name a command with an
+    option.
     """
     for path in sorted((REPOSITORY / "tprimat").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

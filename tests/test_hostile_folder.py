@@ -41,7 +41,10 @@ try:
 finally:
     sys.path[:] = path
 """
-OPTIONAL = "amdsmi benchmark_utils megatron nemo pynvml sitecustomize torch tprimat usercustomize zstandard"
+OPTIONAL = (
+    "amdsmi benchmark_utils megatron nemo pynvml sitecustomize torch tprimat usercustomize"
+    " zstandard"
+)
 NAMES = sorted(
     {*sys.stdlib_module_names, *metadata.packages_distributions(), *OPTIONAL.split()} - {"__main__"}
 )
@@ -58,7 +61,10 @@ PROGRAMS = (
     "sh",
 )
 HAS_TORCH = importlib.util.find_spec("torch") is not None
-ENTRY_POINT = "import sys\nfrom tprimat.__main__ import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
+ENTRY_POINT = (
+    "import sys\nfrom tprimat.__main__ import main\nif __name__ == '__main__':\n   "
+    " sys.exit(main())\n"
+)
 """As pip writes bin/tprimat."""
 
 
@@ -83,7 +89,10 @@ class Folder:
         for name in ("objects", "refs"):
             (self.path / ".git" / name).mkdir(parents=True)
         (self.path / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
-        monitor = f"[core]\n\trepositoryformatversion = 0\n\tfsmonitor = \"echo 'fsmonitor' >> '{self.marks}' #\"\n"
+        monitor = (
+            "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = \"echo 'fsmonitor' >>"
+            f" '{self.marks}' #\"\n"
+        )
         (self.path / ".git" / "config").write_text(monitor, encoding="utf-8")
         (self.path / ".env").write_text(
             "PYTHONSTARTUP=evil.py\nTPRIMAT_TELEMETRY=wrong\n", encoding="utf-8"
@@ -149,9 +158,9 @@ def folder(tmp_path_factory):
     )
     shutil.copy(REPOSITORY / "tests/data/traces/rank0_trace.json", made.path / "trace.json")
     (made.path / "table.md").write_text(
-        "| Model | GPU | Precision | #-GPUs | GBS | Sequence Length | Tokens / sec / GPU | TFLOP / sec / GPU |\n"
-        "|--|--|--|--|--|--|--|--|\n"
-        "| LLAMA3_8B | DGX-H100 | FP8 | 8 | 128 | 8192 | 14451 | 744 |\n",
+        "| Model | GPU | Precision | #-GPUs | GBS | Sequence Length | Tokens / sec / GPU | TFLOP /"
+        " sec / GPU |\n|--|--|--|--|--|--|--|--|\n| LLAMA3_8B | DGX-H100 | FP8 | 8 | 128 | 8192 |"
+        " 14451 | 744 |\n",
         encoding="utf-8",
     )
     assert run("read", [str(made.path / "small_a.log"), "--quiet", "--output-dir", str(made.outside / "read"),

@@ -476,7 +476,10 @@ class TestSetUp:
     def test_a_run_without_torch_that_skips_most_tests_has_failed(
         self, environment_tests, capsys, tests, skipped, status
     ):
-        report = f'<testsuites><testsuite tests="{tests}" skipped="{skipped}" failures="0" /></testsuites>'
+        report = (
+            f'<testsuites><testsuite tests="{tests}" skipped="{skipped}" failures="0"'
+            " /></testsuites>"
+        )
         assert environment_tests.enough(ElementTree.fromstring(report)) == status
         assert bool(capsys.readouterr().err) == bool(status)
 

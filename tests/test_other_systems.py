@@ -1,4 +1,5 @@
-"""The analysis tier on Windows and macOS: modules that are missing, forms of paths, names of files.
+"""The analysis tier on Windows and macOS: modules that are missing, forms of paths, names of
+files.
 """
 
 from __future__ import annotations
@@ -173,7 +174,7 @@ class TestFilesOfOneTraining:
         monkeypatch.setattr(mlflow, "PurePath", PureWindowsPath)
         paths = [r"D:\mlruns\1\abc\metrics\loss", r"D:\mlruns\1\abc\metrics\train\step_time"]
         assert {mlflow._run_folder(path) for path in paths} == {r"D:\mlruns\1\abc"}
-        (found, other) = mlflow._points(
+        found, other = mlflow._points(
             [parsed_log.InputFile(path, io.BytesIO(b"1700000001500 1.5 1\n")) for path in paths]
         )
         assert (found[0], other[0]) == ("loss", "train/step_time")

@@ -59,12 +59,10 @@ def without(monkeypatch):
 
 def test_importing_is_light_and_all_names_are_there():
     code = (
-        "import sys, tprimat\n"
-        "assert not [name for name in sys.modules if name.startswith(('tprimat.', 'msgspec', 'numpy'))]\n"
-        "import tprimat.compare.pairs\n"
-        "from tprimat.compare import Ratio\n"
-        "from tprimat import *\n"
-        "print(*(callable(value) for value in (compare, load, read_log, Run, Results, Comparison)), tprimat.compare)\n"
+        "import sys, tprimat\nassert not [name for name in sys.modules if"
+        " name.startswith(('tprimat.', 'msgspec', 'numpy'))]\nimport tprimat.compare.pairs\nfrom"
+        " tprimat.compare import Ratio\nfrom tprimat import *\nprint(*(callable(value) for value in"
+        " (compare, load, read_log, Run, Results, Comparison)), tprimat.compare)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True

@@ -46,8 +46,14 @@ def test_x7_tables_with_secrets_in_any_order():
 
 
 def test_a_key_of_several_lines_leaves_as_many():
-    text = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIB\nAAKC+/==\n-----END RSA PRIVATE KEY-----\nstep 1\n"
-    shown = "-----BEGIN RSA PRIVATE KEY-----\n[removed]\n[removed]\n-----END RSA PRIVATE KEY-----\nstep 1\n"
+    text = (
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIB\nAAKC+/==\n-----END RSA PRIVATE"
+        " KEY-----\nstep 1\n"
+    )
+    shown = (
+        "-----BEGIN RSA PRIVATE KEY-----\n[removed]\n[removed]\n-----END RSA PRIVATE"
+        " KEY-----\nstep 1\n"
+    )
     assert redacted(text) == shown
 
 

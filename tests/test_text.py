@@ -132,7 +132,10 @@ def test_c1_advice_names_a_command_that_can_be_typed(monkeypatch, program, shown
         assert runnable(other) == other
 
 
-ADVICE = "./benchmark.py --runs 5; python3 compare_results.py; tprimat read x; pip install -r requirements.txt"
+ADVICE = (
+    "./benchmark.py --runs 5; python3 compare_results.py; tprimat read x; pip install -r"
+    " requirements.txt"
+)
 IN_CLONE = "./benchmark.py --runs 5; python3 compare_results.py"
 ELSEWHERE = "{} benchmark --runs 5; {} compare; {} read x"
 

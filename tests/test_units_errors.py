@@ -173,7 +173,8 @@ def test_a_missing_package_is_named_with_the_command_that_brings_it():
     error = errors.missing_package("matplotlib", "pip install matplotlib", "the picture")
     assert (
         error.message
-        == "the picture needs the package matplotlib, which is not installed: pip install matplotlib"
+        == "the picture needs the package matplotlib, which is not installed: pip install"
+        " matplotlib"
     )
     assert error.line().splitlines() == [
         "error: the picture needs the package matplotlib, which is not installed",

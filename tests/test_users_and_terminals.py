@@ -132,7 +132,8 @@ class TestAnotherUser:
         assert (shared / "output" / "comparison_report.html").stat().st_uid == NOBODY
 
     def test_two_users_in_one_directory(self, shared, log):
-        """Whose umask keeps others out, keeps them out of writing; what one may read, they compare.
+        """Whose umask keeps others out, keeps them out of writing; what one may read, they
+        compare.
         """
         shared.chmod(0o777)
         assert (

@@ -46,10 +46,10 @@ def megatron(times, begin=BEGIN, zone="", losses=None) -> str:
         now += datetime.timedelta(seconds=seconds)
         loss = losses[step - 1] if losses else 9 - step / 100
         lines.append(
-            f" [{now:%Y-%m-%d %H:%M:%S}{zone}] iteration {step:8d}/{len(times):8d} | "
-            f"consumed samples: {step * 64:12d} | elapsed time per iteration (ms): {seconds * 1e3:.1f} | "
-            f"learning rate: 1.0E-04 | global batch size:    64 | lm loss: {loss:.6E} | grad norm: 1.000 | "
-            "number of skipped iterations:   0 | number of nan iterations:   0 |\n"
+            f" [{now:%Y-%m-%d %H:%M:%S}{zone}] iteration {step:8d}/{len(times):8d} | consumed"
+            f" samples: {step * 64:12d} | elapsed time per iteration (ms): {seconds * 1e3:.1f} |"
+            f" learning rate: 1.0E-04 | global batch size:    64 | lm loss: {loss:.6E} | grad norm:"
+            " 1.000 | number of skipped iterations:   0 | number of nan iterations:   0 |\n"
         )
     return "".join(lines)
 
@@ -149,7 +149,8 @@ class TestRepetitions:
         runs, notes = loaded(tmp_path)
         assert (len(runs), len(runs[0].steps)) == (1, 40)
         assert notes == [
-            f"skipped: {tmp_path}/b.log: counted once, as another log of the training in {tmp_path}/a.log"
+            f"skipped: {tmp_path}/b.log: counted once, as another log of the training in"
+            f" {tmp_path}/a.log"
         ]
 
 
@@ -187,7 +188,10 @@ class TestProcesses:
         assert len(loaded(tmp_path)[0]) == runs
 
 
-BLOCK = "iter 0: loss 4.4000, time 40000.00ms\niter 10: loss {0}, time {1}.00ms\niter 20: loss 3.2, time {1}.00ms\n"
+BLOCK = (
+    "iter 0: loss 4.4000, time 40000.00ms\niter 10: loss {0}, time {1}.00ms\niter 20: loss 3.2,"
+    " time {1}.00ms\n"
+)
 
 
 class TestTrainingsOfOneText:

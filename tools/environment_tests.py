@@ -183,7 +183,8 @@ def _with_lightning(version: str) -> Path | None:
             return None
     if _installed(environment.python) != version:
         print(
-            f"error: {environment.folder} has Lightning {_installed(environment.python)}: remove it",
+            f"error: {environment.folder} has Lightning {_installed(environment.python)}:"
+            " remove it",
             file=sys.stderr,
         )
         return None

@@ -146,7 +146,8 @@ def run_all(
         print("\n".join(wheels_hint(lacking)))
     counts = ", ".join(f"{count} {status}" for status, count in document["summary"].items())
     print(
-        f"\n{counts}, in {document['seconds']:.0f} s{' (dry run: not measured)' if dry_run else ''}\n{path}"
+        f"\n{counts}, in {document['seconds']:.0f}"
+        f" s{' (dry run: not measured)' if dry_run else ''}\n{path}"
     )
     print("\n".join(not_run), end="\n" if not_run else "")
     return 1 if FAILED in document["summary"] or not_run else 0
@@ -180,7 +181,10 @@ def wheels_hint(names: Sequence[str]) -> list[str]:
     )
     return [
         f"missing: {', '.join(names)}. Where there is a network, and a directory that comes here:",
-        f"  python3 -m pip download --only-binary=:all: --python-version {version} {kinds} -d wheels {packages}",
+        (
+            f"  python3 -m pip download --only-binary=:all: --python-version {version} {kinds} -d"
+            f" wheels {packages}"
+        ),
         f"  python3 -m pip install --no-index --find-links wheels {packages}  # here",
     ]
 
@@ -264,7 +268,8 @@ def lines(entry: dict[str, Any]) -> list[str]:
         if finding["status"] in (DOUBTFUL, FAILED) or entry["status"] == SKIPPED:
             seen = " ".join(str(finding["seen"]).split())
             shown.append(
-                f"          {finding['what']}: {seen[:160]}; expected: {finding['expectation'][:120]}"
+                f"          {finding['what']}: {seen[:160]}; expected:"
+                f" {finding['expectation'][:120]}"
             )
     return shown
 
@@ -372,8 +377,13 @@ def _names(text: str) -> list[str]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="first_gpu_run.sh",
-        description="Run the checks that are worth a GPU's first minutes, offline, and leave one JSON file.",
-        epilog="exit status: 0 all ran and none failed, 1 one failed or has not run in full, 2 no GPU or wrong usage",
+        description=(
+            "Run the checks that are worth a GPU's first minutes, offline, and leave one JSON file."
+        ),
+        epilog=(
+            "exit status: 0 all ran and none failed, 1 one failed or has not run in full, 2 no GPU"
+            " or wrong usage"
+        ),
     )
     parser.add_argument(
         "folder", nargs="?", metavar="DIR", help="directory for the file (default: $OUT, or output)"

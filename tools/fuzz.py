@@ -186,7 +186,8 @@ TRACES = (
 
 
 def damaged(rng: random.Random, content: bytes) -> bytes:
-    """Return a whole file with some damage, as tools/fuzz_logs.py does it; one in ten times none.
+    """Return a whole file with some damage, as tools/fuzz_logs.py does it; one in ten times
+    none.
     """
     return content if rng.random() < 0.1 else fuzz_logs.damaged(rng, [content], whole=True)
 
@@ -423,7 +424,8 @@ KINDS: dict[str, Callable[[random.Random, str, str], Input]] = {
 
 
 def answer(arguments: Sequence[str]) -> int:
-    """Run a command of tprimat, or one of the two that are none: `api FILE` and `telemetry FILE`.
+    """Run a command of tprimat, or one of the two that are none: `api FILE` and `telemetry
+    FILE`.
     """
     command, *rest = arguments
     if command == "api":
@@ -460,9 +462,8 @@ def started(arguments: Sequence[str], folder: Path) -> tuple[int, str]:
                 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
                 os.dup2(said.fileno(), 1)
                 os.dup2(said.fileno(), 2)
-                sys.stdout, sys.stderr = (
-                    open(each, "w", encoding="utf-8", closefd=False) for each in (1, 2)
-                )  # noqa: SIM115
+                sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+                sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
                 size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
                 resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY,) * 2)
                 sys.argv = ["tprimat", *arguments]
@@ -664,7 +665,10 @@ def main() -> int:
         if finding is None:
             continue
         found += 1
-        again = f"--seed {options.seed} --first {finding.number} --inputs 1 --kinds {' '.join(options.kinds)}"
+        again = (
+            f"--seed {options.seed} --first {finding.number} --inputs 1 --kinds"
+            f" {' '.join(options.kinds)}"
+        )
         print(
             f"\n{finding.kind}, {finding.command}: {finding.what}\nagain: tools/fuzz.py {again}",
             flush=True,
@@ -674,7 +678,8 @@ def main() -> int:
             content = given(options.seed, finding.number, options.kinds)[1].content
             (options.keep / f"{options.seed}-{finding.number}-{finding.kind}").write_bytes(content)
     print(
-        f"{counts.total()} inputs ({', '.join(f'{n} {kind}' for kind, n in counts.items())}), {found} findings"
+        f"{counts.total()} inputs ({', '.join(f'{n} {kind}' for kind, n in counts.items())}),"
+        f" {found} findings"
     )
     return 1 if found else 0
 

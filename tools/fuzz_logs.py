@@ -48,11 +48,12 @@ SECONDS, SECONDS_PER_BYTE = 2.0, 5e-5
 """CPU time that an input may take: so much, and so much for each byte."""
 
 OWN = (
-    "[2026-05-11 02:18:20.200000] iteration        3/      40 | consumed samples:           16 | elapsed time per "
-    "iteration (ms): 700.1/711.2 | throughput per GPU (TFLOP/s/GPU): 400.0/397.0  | tokens per GPU (tokens/s/GPU): "
-    "40960.0/40953.0 | learning rate: 1.000000E-05 | global batch size:    16 | lm loss: 2.500000E+00 | "
-    "loss scale: 1.0 | grad norm: 1.250 | number of skipped iterations:   0 | number of nan iterations:   0 | "
-    "hip mem usage/free/total/usage_ratio: 28.56GB/163.42GB/191.98GB/14.88%\n"
+    "[2026-05-11 02:18:20.200000] iteration        3/      40 | consumed samples:           16 |"
+    " elapsed time per iteration (ms): 700.1/711.2 | throughput per GPU (TFLOP/s/GPU): 400.0/397.0 "
+    " | tokens per GPU (tokens/s/GPU): 40960.0/40953.0 | learning rate: 1.000000E-05 | global batch"
+    " size:    16 | lm loss: 2.500000E+00 | loss scale: 1.0 | grad norm: 1.250 | number of skipped"
+    " iterations:   0 | number of nan iterations:   0 | hip mem usage/free/total/usage_ratio:"
+    " 28.56GB/163.42GB/191.98GB/14.88%\n"
 )
 """What is damaged where there are no real logs."""
 

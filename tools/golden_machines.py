@@ -181,19 +181,23 @@ def rocm_smi(held: bool) -> str:
     system = {f"PID{HOLDER_PID}": f"another_training, 1, {HOLDER_BYTES}, 0, 0"} if held else {}
     return (
         '#!/bin/sh\ncase "$*" in\n'
-        f"*--showpids*) cat <<'END'\n{json.dumps({'system': system})}\nEND\n;;\n*) exit 1 ;;\nesac\n"
+        f"*--showpids*) cat <<'END'\n{json.dumps({'system': system})}\nEND\n;;\n*) exit 1"
+        " ;;\nesac\n"
     )
 
 
 CPUINFO = "".join(
-    f"processor\t: {index}\nvendor_id\t: GenuineIntel\nmodel name\t: Emulated Processor\nphysical id\t: 0\n"
-    f"core id\t\t: {index}\nflags\t\t: fpu sse2 avx2 avx512f avx512_bf16\n\n"
+    f"processor\t: {index}\nvendor_id\t: GenuineIntel\nmodel name\t: Emulated Processor\nphysical"
+    f" id\t: 0\ncore id\t\t: {index}\nflags\t\t: fpu sse2 avx2 avx512f avx512_bf16\n\n"
     for index in range(8)
 )
 SYSTEM_FILES = {
     "/proc/cpuinfo": CPUINFO,
-    "/proc/meminfo": "MemTotal:       62500000 kB\nMemFree:        60000000 kB\nMemAvailable:   60000000 kB\n"
-    "Buffers: 0 kB\nCached: 0 kB\nActive: 0 kB\nInactive: 0 kB\nShmem: 0 kB\nSReclaimable: 0 kB\nSlab: 0 kB\n",
+    "/proc/meminfo": (
+        "MemTotal:       62500000 kB\nMemFree:        60000000 kB\nMemAvailable:   60000000"
+        " kB\nBuffers: 0 kB\nCached: 0 kB\nActive: 0 kB\nInactive: 0 kB\nShmem: 0 kB\nSReclaimable:"
+        " 0 kB\nSlab: 0 kB\n"
+    ),
     "/proc/self/cgroup": "",
     "/proc/1/cgroup": "",
     "/etc/os-release": 'PRETTY_NAME="Emulated Linux"\n',
@@ -231,7 +235,10 @@ def build(name: str, folder: Path) -> dict[str, str]:
             packages / f"{DISTRIBUTIONS.get(package, package).replace('-', '_')}-{number}.dist-info"
         )
         info.mkdir()
-        metadata = f"Metadata-Version: 2.1\nName: {DISTRIBUTIONS.get(package, package)}\nVersion: {number}\n"
+        metadata = (
+            f"Metadata-Version: 2.1\nName: {DISTRIBUTIONS.get(package, package)}\nVersion:"
+            f" {number}\n"
+        )
         (info / "METADATA").write_text(metadata)
     (packages / "torch" / "__init__.py").write_text(
         TORCH.format(

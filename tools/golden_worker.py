@@ -115,7 +115,8 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
 
 
 def parsers(argv: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the options of a command as argparse holds them when the command parses its arguments.
+    """Return the options of a command as argparse holds them when the command parses its
+    arguments.
     """
     seen: list[argparse.ArgumentParser] = []
     original = argparse.ArgumentParser.parse_known_args

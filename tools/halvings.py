@@ -121,9 +121,11 @@ def slowed(run: Run, factor: float) -> Run:
     """
     times = tuple(None if time is None else time * factor for time in run.step_times)
     timeline = tuple(
-        msgspec.structs.replace(entry, duration=entry.duration * factor)
-        if entry.kind == "training"
-        else entry
+        (
+            msgspec.structs.replace(entry, duration=entry.duration * factor)
+            if entry.kind == "training"
+            else entry
+        )
         for entry in run.timeline
     )
     # What it prints of its speed is that of its own times.
@@ -217,7 +219,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not given.samples.is_dir():
         parser.error(f"there is no directory {given.samples}")
     print(
-        "| ten runs | halvings | with an interval | significant | a half slowed: significant | median ± |"
+        "| ten runs | halvings | with an interval | significant | a half slowed: significant |"
+        " median ± |"
     )
     print("|---|---:|---:|---:|---:|---:|")
     found, runs = {}, {}
@@ -240,7 +243,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"| mean of six | | | {shares[0]:.1%} | {shares[1]:.1%} | |")
     other = between(runs[B200], runs[MI355X], HALVINGS, given.seed)
     print(
-        f"| 8×B200 and 8×MI355X, five runs each | {other.comparisons} | {other.intervals} | {other.share:.1%} | | |"
+        f"| 8×B200 and 8×MI355X, five runs each | {other.comparisons} | {other.intervals} |"
+        f" {other.share:.1%} | | |"
     )
     wrong = faults(found, other)
     for text in wrong:

@@ -75,7 +75,8 @@ class Row(NamedTuple):
 
 
 def command(folder: Path, *words: str | Path, **how: object) -> tuple[str, Usage]:
-    """Run `python -m tprimat` with some words; return the command for a reader, and what it used.
+    """Run `python -m tprimat` with some words; return the command for a reader, and what it
+    used.
     """
     shown = " ".join(["tprimat", *(str(word).replace(f"{folder}{os.sep}", "") for word in words)])
     return shown, measure(["-m", "tprimat", *map(str, words)], **how)  # type: ignore[arg-type]
@@ -126,7 +127,10 @@ def _opened(folder: Path, line: str, size: str, used: Usage, *, small: bool) -> 
     remark = f"page of {megabytes:.1f} MB; " + (
         "not opened in a browser"
         if opened is None
-        else f"opens in {opened['wall_s']:.2f} s ({opened['cpu_s']:.2f} s of CPU, {opened['elements']:,.0f} elements)"
+        else (
+            f"opens in {opened['wall_s']:.2f} s ({opened['cpu_s']:.2f} s of CPU,"
+            f" {opened['elements']:,.0f} elements)"
+        )
     )
     missed = megabytes > 10 or (opened is not None and opened["cpu_s"] > 1)
     return Row(line, size, used, None, 500.0, remark, missed)
@@ -189,7 +193,10 @@ def steps(folder: Path, *, small: bool) -> Iterator[Row]:
 
 
 HEAD = "  seq_length ........ 2048\n  world_size ........ 8\n  global_batch_size ........ 64\n"
-STEP = " iteration {:8d}/{:8d} | elapsed time per iteration (ms): {:.1f} | global batch size: 64 | lm loss: {:.6E} |\n"
+STEP = (
+    " iteration {:8d}/{:8d} | elapsed time per iteration (ms): {:.1f} | global batch size: 64 | lm"
+    " loss: {:.6E} |\n"
+)
 TALK = (
     "saving checkpoint shard {} of 8, {} tensors, to /checkpoints/run",
     "bucket {}: all-gather of {} bytes enqueued on stream 3",
@@ -214,7 +221,8 @@ def _log(size: int, count: int) -> Iterator[bytes]:
 
 
 def log(folder: Path, *, small: bool) -> Iterator[Row]:
-    """Read a sparse log, whose hole is as if its disk had been full; and one as long from a pipe.
+    """Read a sparse log, whose hole is as if its disk had been full; and one as long from a
+    pipe.
     """
     size = 100 * MB if small else 50 * GB
     path = folder / "sparse.log"
@@ -349,16 +357,17 @@ def run(names: Sequence[str], parent: Path | None = None, *, small: bool = False
     for name in names:
         if shutil.disk_usage(parent or tempfile.gettempdir()).free < SPACE[name] + FREE:
             raise SystemExit(
-                f"{name}: needs {SPACE[name] / GB:g} GB of disk space, and leaves {FREE / GB:g} GB free"
+                f"{name}: needs {SPACE[name] / GB:g} GB of disk space, and leaves {FREE / GB:g} GB"
+                " free"
             )
         with tempfile.TemporaryDirectory(prefix="tprimat-load-", dir=parent) as folder:
             for row in CASES[name](Path(folder).resolve(), small=small):
                 rows.append(row)
                 used, missed = row.used, "  MISSED" if row.misses(small=small) else ""
                 print(
-                    f"{name:<8} {row.size:<44} {used.wall_s:7.1f} s {used.cpu_s:7.1f} s of CPU "
-                    f"{used.memory_mb:6.0f} MB  load {os.getloadavg()[0]:.1f}{missed}  {row.command}"
-                    f"{f'  ({row.remark})' if row.remark else ''}",
+                    f"{name:<8} {row.size:<44} {used.wall_s:7.1f} s {used.cpu_s:7.1f} s of CPU"
+                    f" {used.memory_mb:6.0f} MB  load {os.getloadavg()[0]:.1f}{missed} "
+                    f" {row.command}{f'  ({row.remark})' if row.remark else ''}",
                     flush=True,
                 )
     return rows

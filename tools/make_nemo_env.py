@@ -26,7 +26,10 @@ REQUIREMENTS = ["requirements-nemo.txt"]
 PYTHONS = ("3.11", "3.12", "3.10")
 """Those that NumPy 1.26 has builds for, the one that NeMo was tried on first."""
 
-PROBE = "from nemo.collections import llm; assert hasattr(llm, 'llama31_8b'), 'NeMo has dropped its recipes'"
+PROBE = (
+    "from nemo.collections import llm; assert hasattr(llm, 'llama31_8b'), 'NeMo has dropped its"
+    " recipes'"
+)
 
 
 class NemoEnvironment(make_venv.Environment):
@@ -37,8 +40,9 @@ class NemoEnvironment(make_venv.Environment):
         index = os.environ.get("TORCH_INDEX_URL", "").strip()
         if not index and make_venv.fitting_torch()[0] != make_venv.pinned("torch"):
             raise make_venv.SetupError(
-                f"NeMo's versions need {make_venv.pinned('torch')}, which this GPU's driver is too old for: update it "
-                f"to {make_venv.CUDA_13_DRIVER}, or set TORCH_INDEX_URL={make_venv.CPU_INDEX}"
+                f"NeMo's versions need {make_venv.pinned('torch')}, which this GPU's driver is too"
+                f" old for: update it to {make_venv.CUDA_13_DRIVER}, or set"
+                f" TORCH_INDEX_URL={make_venv.CPU_INDEX}"
             )
         self._create(over_outer=False)
         self._pip("install", "--upgrade", "pip")
@@ -48,7 +52,8 @@ class NemoEnvironment(make_venv.Environment):
         make_venv.show("looking whether NeMo's recipes are there")
         if make_venv._output([str(self.python), "-c", PROBE + "; print('yes')"]) != "yes":
             raise make_venv.SetupError(
-                f'NeMo was installed and its recipes can\'t be imported: {self.python} -c "{PROBE}" says why'
+                f'NeMo was installed and its recipes can\'t be imported: {self.python} -c "{PROBE}"'
+                " says why"
             )
 
 

@@ -138,8 +138,8 @@ def check_python() -> None:
     """Raise SetupError when the running Python can't make the environment."""
     if sys.version_info < (3, 10):
         raise SetupError(
-            "TensorPrimat needs Python 3.10 or newer and this is %d.%d: name a newer one, as in make PYTHON=python3.12"
-            % sys.version_info[:2]
+            "TensorPrimat needs Python 3.10 or newer and this is %d.%d: name a newer one, as in"
+            " make PYTHON=python3.12" % sys.version_info[:2]
         )
     try:
         import ensurepip  # noqa: F401 - Debian ships venv without it, and then venv fails with a page of text
@@ -175,7 +175,8 @@ class Environment:
         self._create(over_outer=kept is not None)
         if kept is not None:
             show(
-                f"this machine has a GPU and its Python has torch {kept}: {self.folder.name} is laid over that Python"
+                f"this machine has a GPU and its Python has torch {kept}: {self.folder.name} is"
+                " laid over that Python"
             )
             show("and replaces neither torch nor anything that belongs to it")
             self.constraints = self._outer_versions()
@@ -187,7 +188,8 @@ class Environment:
         self._install("-c", str(self.constraints))
         if kept is not None and self._version("torch") != kept:
             raise SetupError(
-                f"torch {kept} was hidden by torch {self._version('torch')}: remove {self.folder}, report it"
+                f"torch {kept} was hidden by torch {self._version('torch')}: remove {self.folder},"
+                " report it"
             )
 
     def lay_over(self, packages: list[str]) -> None:
@@ -207,7 +209,8 @@ class Environment:
         self._pip("install", "--no-warn-conflicts", *packages, "-c", str(self.constraints))
 
     def _install(self, *options: str) -> None:
-        """Install the requirement files and groups, in one call so that pip resolves them together.
+        """Install the requirement files and groups, in one call so that pip resolves them
+        together.
         """
         files = [part for name in self.requirements for part in ("-r", str(ROOT / name))]
         show(
@@ -263,8 +266,8 @@ class Environment:
         """
         if sys.platform == "darwin" and platform.machine() == "x86_64":
             raise SetupError(
-                "PyTorch has no current build for Macs with an Intel processor: "
-                "compare results there with pip install -r requirements-analysis.txt, and measure elsewhere"
+                "PyTorch has no current build for Macs with an Intel processor: compare results"
+                " there with pip install -r requirements-analysis.txt, and measure elsewhere"
             )
         torch, index = pinned("torch"), os.environ.get("TORCH_INDEX_URL", "").strip()
         if not index:
@@ -331,13 +334,13 @@ def fitting_torch() -> tuple[str, str]:
         and min(drivers, default=0) < CUDA_13_DRIVER
     ):
         raise SetupError(
-            "PyTorch's builds drive a Jetson from JetPack 7 on: work in NVIDIA's container for this JetPack, set "
-            f"TORCH_INDEX_URL to the index with its builds, {instead}"
+            "PyTorch's builds drive a Jetson from JetPack 7 on: work in NVIDIA's container for"
+            f" this JetPack, set TORCH_INDEX_URL to the index with its builds, {instead}"
         )
     if not drivers and has_instinct():
         raise SetupError(
-            "PyTorch's default build doesn't drive AMD's GPUs: work in AMD's container, set TORCH_INDEX_URL to "
-            f"PyTorch's index for your ROCm version, {instead}"
+            "PyTorch's default build doesn't drive AMD's GPUs: work in AMD's container, set"
+            f" TORCH_INDEX_URL to PyTorch's index for your ROCm version, {instead}"
         )
     if not drivers:
         return pinned("torch"), ""
@@ -351,22 +354,23 @@ def fitting_torch() -> tuple[str, str]:
             " together" if len(capabilities) > 1 else ""
         )
         raise SetupError(
-            f"no build of PyTorch has kernels for compute capability {named} on {platform.machine()}: set "
-            "TORCH_INDEX_URL to the index of a build for a part of these GPUs, and hide the others with "
-            f"CUDA_VISIBLE_DEVICES, {instead}"
+            f"no build of PyTorch has kernels for compute capability {named} on"
+            f" {platform.machine()}: set TORCH_INDEX_URL to the index of a build for a part of"
+            f" these GPUs, and hide the others with CUDA_VISIBLE_DEVICES, {instead}"
         )
     build = next((build for build in builds if driver >= build.driver), None)
     if build is None:
         raise SetupError(
-            f"NVIDIA's driver {driver} is too old for PyTorch: update it to {CUDA_13_DRIVER} or newer "
-            f"({min(each.driver for each in builds)} at least), {instead}"
+            f"NVIDIA's driver {driver} is too old for PyTorch: update it to {CUDA_13_DRIVER} or"
+            f" newer ({min(each.driver for each in builds)} at least), {instead}"
         )
     torch = build.torch or pinned("torch")
     if build is BUILDS[0]:
         return torch, "" if sys.platform == "linux" else CUDA_13_INDEX
     stated = ", ".join(map(str, capabilities)) or "unknown"
     show(
-        f"driver {driver}, compute capability {stated}: {torch} with CUDA 12, as CUDA 13 doesn't support these"
+        f"driver {driver}, compute capability {stated}: {torch} with CUDA 12, as CUDA 13 doesn't"
+        " support these"
     )
     if build.torch:
         show(f"(later releases of torch need driver {CUDA_13_DRIVER} for this GPU)")
@@ -411,12 +415,14 @@ def announcement(report: dict[str, Any]) -> list[str]:
     if has_nvidia_gpu():
         return lines
     lines.append(
-        "this machine has no NVIDIA GPU, and the build for a CPU is some 0.2 GB: to take that, stop this and run"
+        "this machine has no NVIDIA GPU, and the build for a CPU is some 0.2 GB: to take that, stop"
+        " this and run"
     )
     lines.append(f"make run TORCH_INDEX_URL={CPU_INDEX}")
     if has_amd_gpu():
         lines.append(
-            "it has an AMD GPU, which that build can't drive: work in AMD's container, or set TORCH_INDEX_URL"
+            "it has an AMD GPU, which that build can't drive: work in AMD's container, or set"
+            " TORCH_INDEX_URL"
         )
         lines.append("to PyTorch's index for your ROCm version")
     return lines

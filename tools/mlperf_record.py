@@ -180,7 +180,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def sets_of(clone: Clone) -> list[str]:
-    """Return the directories of the sets by organization, system and benchmark: n8 before n8-POWER.
+    """Return the directories of the sets by organization, system and benchmark: n8 before
+    n8-POWER.
     """
     return sorted(
         {path.rpartition("/")[0] for path in clone.files() if SETS.fullmatch(path)},
@@ -364,8 +365,9 @@ def software_of(settings: Mapping[str, Setting], described: str) -> tuple[str, s
     image = settings.get("image", Setting("")).value
     versions = {
         "NeMo": settings.get("revision", Setting("")).value,
-        "ROCm": _first(r"rocm[/_ -]?(\d[\d.]*\d)", image)
-        or _first(r"rocm[ -]?(\d[\d.]*\d)", words),
+        "ROCm": (
+            _first(r"rocm[/_ -]?(\d[\d.]*\d)", image) or _first(r"rocm[ -]?(\d[\d.]*\d)", words)
+        ),
         "PyTorch": _first(r"pytorch(?::|_release_)(\d[\d.]*\d)", image),
     }
     versions["LLMBoost"] = _first(r"llmboost (\d[\d.]*\d)", words)
@@ -540,7 +542,8 @@ def evaluate(path: str, texts: Mapping[str, str], depth: int = 3) -> dict[str, S
 
 
 def nearest(path: str, others: Iterable[str]) -> list[str]:
-    """Return the paths in a file's directory, else below it, else below the directories above it.
+    """Return the paths in a file's directory, else below it, else below the directories above
+    it.
     """
     for folder in Path(path).parents:
         if within := [each for each in others if Path(each).is_relative_to(folder)]:

@@ -66,11 +66,17 @@ FRAMEWORKS = {
 
 NOTES = (
     (
-        r"HFU [\d.]+ %|\d+ parameters|samples/s rounded down by the page|memory in GiB|MFU against the FP8 peak",
+        (
+            r"HFU [\d.]+ %|\d+ parameters|samples/s rounded down by the page|memory in GiB|MFU"
+            r" against the FP8 peak"
+        ),
         "",
     ),
     (
-        r"claims [^;]*|page gives (?![^;]*divided)[^;]*|(first|second) value of the cell|summary table of the page",
+        (
+            r"claims [^;]*|page gives (?![^;]*divided)[^;]*|(first|second) value of the"
+            r" cell|summary table of the page"
+        ),
         "",
     ),
     (r"(?i)recomputation true", "full recomputation"),
@@ -123,7 +129,10 @@ CORRECTIONS = (
     ),
     (
         "pax/README.md",
-        "at this speed the claimed days give 236 billion tokens; other model sizes give 313–317 billion",
+        (
+            "at this speed the claimed days give 236 billion tokens; other model sizes give 313–317"
+            " billion"
+        ),
         "",
     ),
     ("ColossalAI/README.md", "the table says H200, the text below says B200", "probably B200"),

@@ -349,11 +349,13 @@ def main() -> int:
         slow += is_slow
         if is_slow or options.all:
             print(
-                f"{use.place}: {worst[1] * 1e3:.1f} ms, ×{worst[0]:.1f} for twice the text, {worst[2]!r}",
+                f"{use.place}: {worst[1] * 1e3:.1f} ms, ×{worst[0]:.1f} for twice the text,"
+                f" {worst[2]!r}",
                 flush=True,
             )
     print(
-        f"{len(found)} patterns, {texts} texts of {options.length} characters; {slow} grow faster than their text"
+        f"{len(found)} patterns, {texts} texts of {options.length} characters; {slow} grow faster"
+        " than their text"
     )
     print(f"{len(unknown)} calls of re with patterns that are made when they run")
     if options.all:

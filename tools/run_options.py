@@ -25,7 +25,10 @@ def options(*, gpu: bool, instructions: tuple[str, ...] | None) -> str:
     """Return the options for a machine with a GPU, or with a CPU that has these instructions."""
     if gpu:
         return ""
-    return f"{CPU} {PRECISIONS if BF16_INSTRUCTIONS.intersection(instructions or ()) else MICRO_BATCHES}"
+    return (
+        f"{CPU}"
+        f" {PRECISIONS if BF16_INSTRUCTIONS.intersection(instructions or ()) else MICRO_BATCHES}"
+    )
 
 
 if __name__ == "__main__":

@@ -119,7 +119,8 @@ FORMS = {
 
 @dataclasses.dataclass(frozen=True)
 class Start:
-    """A slow start, over at a step, so many times as slow: flat, or fading along a line or a curve.
+    """A slow start, over at a step, so many times as slow: flat, or fading along a line or a
+    curve.
     """
 
     last: int
@@ -167,7 +168,8 @@ def run_of(times: np.ndarray, number: int) -> Run:
 
 
 def in_elapsed_seconds(times: np.ndarray, random: np.random.Generator) -> str:
-    """Return LLaMA-Factory's log of these step times: the time since the start, in whole seconds.
+    """Return LLaMA-Factory's log of these step times: the time since the start, in whole
+    seconds.
     """
     rows = enumerate(itertools.accumulate(times, initial=float(random.random())))
     known = ((step, str(datetime.timedelta(seconds=int(now)))) for step, now in rows)
@@ -185,9 +187,10 @@ def in_whole_seconds(times: np.ndarray, random: np.random.Generator) -> str:
     start = datetime.datetime(2026, 4, 1) + datetime.timedelta(seconds=float(random.random()))
     ends = itertools.accumulate(times)
     return "".join(
-        f"{start + datetime.timedelta(seconds=float(end)):%Y-%m-%d %H:%M:%S} | INFO | root | step {step} | epoch 0 | "
-        f"loss {5 - step / 1e4:.4f} | grad_norm 4.0 | lr 1.00e-04 | mem 47.74 GiB | tps {40960 * 12 / 11 / time:.2f}"
-        "(5000.00/gpu) | num_tokens_per_step 40960 | num_label_tokens 15802\n"
+        f"{start + datetime.timedelta(seconds=float(end)):%Y-%m-%d %H:%M:%S} | INFO | root | step"
+        f" {step} | epoch 0 | loss {5 - step / 1e4:.4f} | grad_norm 4.0 | lr 1.00e-04 | mem 47.74"
+        f" GiB | tps {40960 * 12 / 11 / time:.2f}(5000.00/gpu) | num_tokens_per_step 40960 |"
+        " num_label_tokens 15802\n"
         for step, (time, end) in enumerate(zip(times, ends, strict=True))
     )
 
@@ -233,9 +236,11 @@ def answer_of_logs(
     which = int(random.integers(2 * RUNS)) // alike
     return answer_of(
         [
-            read_run(log(each, random), number)
-            if number // alike == which
-            else run_of(each, number)
+            (
+                read_run(log(each, random), number)
+                if number // alike == which
+                else run_of(each, number)
+            )
             for number, each in enumerate(times)
         ]
     )
@@ -417,7 +422,8 @@ def bias(
 def print_biases(runs: int, random: np.random.Generator) -> None:
     """Print the largest bias of each noise."""
     print(
-        "\n| noise | largest bias | where | largest within 2 steps before a pause | kept |\n|---|---|---|---|---|"
+        "\n| noise | largest bias | where | largest within 2 steps before a pause | kept"
+        " |\n|---|---|---|---|---|"
     )
     for kind in NOISES:
         rows, near, kept = [], [(0.0, "–")], []
@@ -441,7 +447,10 @@ def print_biases(runs: int, random: np.random.Generator) -> None:
 
 def print_long(pairs: int, random: np.random.Generator) -> None:
     """Print the answers for runs of 60 to 500 steps."""
-    head = "| slow starts | noise | between runs | pairs | equal: different | 3%: found | wrong side | too short |"
+    head = (
+        "| slow starts | noise | between runs | pairs | equal: different | 3%: found | wrong side |"
+        " too short |"
+    )
     print(f"\n{head}\n|{'---|' * 8}")
     within = (lambda steps: 0), (lambda steps: min(60, steps // 3))
     series = {
@@ -466,7 +475,10 @@ def print_long(pairs: int, random: np.random.Generator) -> None:
 
 def print_short(pairs: int, random: np.random.Generator) -> None:
     """Print the answers for runs of 10 to 30 steps."""
-    head = "| slow starts end | noise | pairs | equal: different | 3%: found | wrong side | too short |"
+    head = (
+        "| slow starts end | noise | pairs | equal: different | 3%: found | wrong side | too"
+        " short |"
+    )
     print(f"\n{head}\n|{'---|' * 7}")
     series = {
         "by the middle": (per_system(lambda steps: 0, lambda steps: steps // 2), 10),
@@ -475,7 +487,8 @@ def print_short(pairs: int, random: np.random.Generator) -> None:
     for name, (start, shortest) in series.items():
         for kind in NOISES:
             print(
-                f"| {name} | {kind} | {simulate(pairs, random, kind, 0.003, (shortest, 30), start)} |",
+                f"| {name} | {kind} |"
+                f" {simulate(pairs, random, kind, 0.003, (shortest, 30), start)} |",
                 flush=True,
             )
 
@@ -537,7 +550,8 @@ def print_gate(checks: int, seed: int) -> bool:
                     for each in (factor, change)
                 )
                 print(
-                    f"| {candidate} | {'none' if change == 1 else point} | {slowdown} | {found:.1%} |",
+                    f"| {candidate} | {'none' if change == 1 else point} | {slowdown} |"
+                    f" {found:.1%} |",
                     flush=True,
                 )
                 # Beyond a threshold of 1 % a regression of 3 % is one of 2 %: shown, not required.
@@ -757,7 +771,8 @@ def print_splits(systems: int, random: np.random.Generator, samples: Path | None
             split = [note for note in notes if TOLD_APART in note]
             where = folder.relative_to(samples or folder)
             print(
-                f"| {where}: {len(several)} systems of {sum(several)} runs | {'; '.join(split) or 'none'} |",
+                f"| {where}: {len(several)} systems of {sum(several)} runs |"
+                f" {'; '.join(split) or 'none'} |",
                 flush=True,
             )
     return wrong
@@ -772,7 +787,10 @@ def main() -> int:
         "--pairs",
         type=int,
         default=1200,
-        help="pairs of a series, or checks; runs of 10 to 30 steps: of a line, 2,500 per 1,200 (default: %(default)s)",
+        help=(
+            "pairs of a series, or checks; runs of 10 to 30 steps: of a line, 2,500 per 1,200"
+            " (default: %(default)s)"
+        ),
     )
     parser.add_argument("--seed", type=int, default=1)
     names = ("bias", "long", "short", "gate", "single", "loss", "fast", "logs", "split")

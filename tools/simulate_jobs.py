@@ -165,7 +165,8 @@ class Job:
             self.say(f"Training starts at step {saved + 1}")
             return
         self.say(
-            "using world size: 64, data-parallel size: 8, tensor-model-parallel size: 8, pipeline size: 1"
+            "using world size: 64, data-parallel size: 8, tensor-model-parallel size: 8, pipeline"
+            " size: 1"
         )
         self.say("------------------------ arguments ------------------------")
         for name, value in (
@@ -197,16 +198,17 @@ class Job:
         if self.form == "torchtitan":
             rate = 16384 * (step - since) / (self.now - since_s)
             self.say(
-                f"step: {step:2}  loss: {loss:7.4f}  grad_norm:  1.2345  memory: 60.55GiB(76.45%)  tps: {rate:,.0f}  "
-                "tflops: 401.22  mfu: 40.57%"
+                f"step: {step:2}  loss: {loss:7.4f}  grad_norm:  1.2345  memory: 60.55GiB(76.45%) "
+                f" tps: {rate:,.0f}  tflops: 401.22  mfu: 40.57%"
             )
             return
         self.say(
-            f" [{self.stamp()}] iteration {step:8d}/{self.steps:8d} | consumed samples: {step * 512:12d} | "
-            f"elapsed time per iteration (ms): {1e3 * self.timed / (step - since):.1f} | "
-            "throughput per GPU (TFLOP/s/GPU): 412.0 | learning rate: 1.0E-04 | global batch size:   512 | "
-            f"lm loss: {loss:.6E} | loss scale: 1.0 | grad norm: 1.234 | number of skipped iterations:   0 | "
-            "number of nan iterations:   0 |"
+            f" [{self.stamp()}] iteration {step:8d}/{self.steps:8d} | consumed samples:"
+            f" {step * 512:12d} | elapsed time per iteration (ms):"
+            f" {1e3 * self.timed / (step - since):.1f} | throughput per GPU (TFLOP/s/GPU): 412.0 |"
+            f" learning rate: 1.0E-04 | global batch size:   512 | lm loss: {loss:.6E} | loss"
+            " scale: 1.0 | grad norm: 1.234 | number of skipped iterations:   0 | number of nan"
+            " iterations:   0 |"
         )
 
     def evaluate(self, step: int) -> None:
@@ -221,7 +223,10 @@ class Job:
         if self.timers:
             self.say("(min, max) time across ranks (ms):")
             self.say(f"    evaluate {'.' * 55}: ({1e3 * seconds - 0.4:.2f}, {1e3 * seconds:.2f})")
-        text = f" validation loss at iteration {step} | lm loss value: 3.210000E+00 | lm loss PPL: 2.477909E+01 | "
+        text = (
+            f" validation loss at iteration {step} | lm loss value: 3.210000E+00 | lm loss PPL:"
+            " 2.477909E+01 | "
+        )
         for line in ("-" * len(text), text, "-" * len(text)):
             self.say(line)
 
@@ -232,13 +237,15 @@ class Job:
             self.say("Saving the checkpoint (or staging if async is enabled).")
             self.spend("checkpoint", seconds)
             self.say(
-                f"Finished saving the checkpoint (or staging if async is enabled)in {seconds:.2f} seconds."
+                f"Finished saving the checkpoint (or staging if async is enabled)in {seconds:.2f}"
+                " seconds."
             )
         else:
             self.say(f"saving checkpoint at iteration {step:7d} to /ckpt in torch_dist format")
             self.spend("checkpoint", seconds)
             self.say(
-                f"  successfully saved checkpoint from iteration {step:7d} to /ckpt [ t 1/8, p 1/1 ]"
+                f"  successfully saved checkpoint from iteration {step:7d} to /ckpt [ t 1/8, p"
+                " 1/1 ]"
             )
             self.say("(min, max) time across ranks (ms):")
             self.say(
@@ -252,12 +259,14 @@ class Job:
         if crashed and self.form == "torchtitan":
             self.say("Traceback (most recent call last):")
             self.lines.append(
-                "[rank3]: RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:3690, remote process exited"
+                "[rank3]: RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:3690, remote process"
+                " exited"
             )
         elif crashed:
             stamp = f"[{self.stamp()}] " if self.error_stamped else ""
             self.say(
-                f"{stamp}[rank3]: RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:3690, remote process exited"
+                f"{stamp}[rank3]: RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:3690, remote"
+                " process exited"
             )
             self.say("Traceback (most recent call last):")
         self.spend("lost", self.down_s * self.chance.uniform(0.5, 1.5))

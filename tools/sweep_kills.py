@@ -148,7 +148,8 @@ def torture(times: int, chance: random.Random, place: Path, latest_s: float | No
             wrong.append(f"half files: {half}")
         broken += bool(wrong)
         print(
-            f"sweep {number}, resumed after {here} kills: {'; '.join(wrong) or 'as the unbroken sweep'}",
+            f"sweep {number}, resumed after {here} kills:"
+            f" {'; '.join(wrong) or 'as the unbroken sweep'}",
             flush=True,
         )
     print(f"{killed} kills of {number} sweeps, {broken} times something that doesn't hold")

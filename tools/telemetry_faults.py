@@ -413,7 +413,10 @@ def problem(name: str, made: Made) -> str | None:
         # Without a counter the error is a standard error's, not a bound.
         least = 0.01 if known.energy_code == "from-power" else 0.002
         if apart > (run.energy_metrics["energy_error_joules"] or 0.0) + least * truth:
-            return f"energy off by {apart / truth:.2%}, error stated ±{run.energy_metrics['energy_error_joules']}"
+            return (
+                f"energy off by {apart / truth:.2%}, error stated"
+                f" ±{run.energy_metrics['energy_error_joules']}"
+            )
     if chosen.at_steps:
         return _wrong_steps(
             made, next(issue for issue in known.issues if issue.code in chosen.issues)

@@ -182,7 +182,8 @@ class Plan:
 
 
 def _running_since(pid: int) -> int:
-    """Return when a process started, in ticks since boot; 0 when it has ended with all its threads.
+    """Return when a process started, in ticks since boot; 0 when it has ended with all its
+    threads.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
@@ -481,7 +482,8 @@ def main() -> int:
         if arguments.kind == "all":
             kinds = [name for name, kind in KINDS.items() if importlib.util.find_spec(kind.needs)]
             print(
-                f"left out, for want of a package: {', '.join(sorted(set(KINDS) - set(kinds))) or 'none'}"
+                "left out, for want of a package:"
+                f" {', '.join(sorted(set(KINDS) - set(kinds))) or 'none'}"
             )
         return torture(list(plans(arguments.times, chance, kinds, signals)), place / "output")
 

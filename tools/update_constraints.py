@@ -58,7 +58,8 @@ def main() -> int:
 
 
 def _resolve(python: str) -> dict[str, str]:
-    """Return what pip would install for everything that the repository asks for: name -> version.
+    """Return what pip would install for everything that the repository asks for: name ->
+    version.
     """
     with tempfile.TemporaryDirectory() as folder:
         inner = Path(folder, "Scripts/python.exe" if os.name == "nt" else "bin/python")

@@ -212,7 +212,8 @@ def record(
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows as lines, each column as wide as its widest cell; the first row is the heading.
+    """Return rows as lines, each column as wide as its widest cell; the first row is the
+    heading.
     """
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [

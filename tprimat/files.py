@@ -71,7 +71,8 @@ def read_plain(path: Path, most: int = LARGEST_SMALL) -> bytes:
 
 
 def unreadable(path: Path | str, error: OSError | ValueError | MemoryError) -> UnreadableError:
-    """Return the error for a file that the operating system can't read, or the memory can't hold.
+    """Return the error for a file that the operating system can't read, or the memory can't
+    hold.
     """
     if isinstance(error, MemoryError):
         return UnreadableError(
@@ -105,7 +106,8 @@ def write_output(path: Path, content: bytes, option: str) -> None:
 def unwritable(
     path: Path | str, error: OSError, what: str = "can't be written", option: str = "--output-dir"
 ) -> UsageError:
-    """Return the error for what can't be written there, with the option that names another place.
+    """Return the error for what can't be written there, with the option that names another
+    place.
     """
     why = f"{what}: {error.strerror or error}"
     return UsageError(

@@ -77,7 +77,8 @@ def runnable(text: str) -> str:
 
 
 def plain(text: object, limit: int | None = None) -> str:
-    """Return str(value) as one safe line: no control sequences or markup, cut by ended() at limit.
+    """Return str(value) as one safe line: no control sequences or markup, cut by ended() at
+    limit.
     """
     text = str(text)
     # What is printable has none of the categories below but letters, digits, signs and the space.

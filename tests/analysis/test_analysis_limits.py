@@ -1,4 +1,5 @@
-"""Where the analysis of a run turns: each limit with a value just below it and one just above it.
+"""Where the analysis of a run turns: each limit with a value just below it and one just above
+it.
 """
 
 from __future__ import annotations

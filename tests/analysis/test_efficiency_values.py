@@ -282,7 +282,8 @@ CASES = [
         subject(peak_tflops=466.385),
         times(
             CAUSAL / 10 / 466.385,
-            "peak of 466.385 TFLOP/s from the command line; above 100%: the peak or the speed is wrong",
+            "peak of 466.385 TFLOP/s from the command line; above 100%: the peak or the speed is"
+            " wrong",
         ),
     ),
     (
@@ -295,7 +296,8 @@ CASES = [
         subject(a_run("Q1000"), peak_tflops=466.385),
         times(
             CAUSAL / 10 / 466.385,
-            "peak of 466.385 TFLOP/s from the command line; above 100%: the peak or the speed is wrong",
+            "peak of 466.385 TFLOP/s from the command line; above 100%: the peak or the speed is"
+            " wrong",
         ),
     ),
     (
@@ -705,15 +707,21 @@ def hinted(run=None, *, used=70.0, free=True, mfu=None, others=()):
 
 
 MFU = (
-    "MFU of {} with full attention: published BF16 runs of 1B to 70B parameters on H100 reach 26–46%",
+    (
+        "MFU of {} with full attention: published BF16 runs of 1B to 70B parameters on H100 reach"
+        " 26–46%"
+    ),
 )
-IDLE = "GPU utilization of {}: the GPU is often idle (waiting for the CPU, data or other GPUs); profile a few steps"
+IDLE = (
+    "GPU utilization of {}: the GPU is often idle (waiting for the CPU, data or other GPUs);"
+    " profile a few steps"
+)
 WAITS = "{} of the time is spent waiting for data: more loader processes or faster storage may help"
 OTHERS = "other programs used {} of the CPU: close them and measure again"
 LOW = "only {} of the memory is used (reserved, highest): a larger micro-batch may be faster"
 HIGH = (
-    "{} of the memory is used (reserved, highest): the allocator may have to retry; a smaller micro-batch, or "
-    "expandable segments, may be faster"
+    "{} of the memory is used (reserved, highest): the allocator may have to retry; a smaller"
+    " micro-batch, or expandable segments, may be faster"
 )
 
 

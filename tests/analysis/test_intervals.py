@@ -505,7 +505,8 @@ class TestOverRuns:
     "freedom", [1 + n / 50 for n in range(30)] + [2.0, 3.7, 9.0, 18.0, 60.0, 400.0]
 )
 def test_the_detectable_difference_has_its_power_at_every_freedom(freedom):
-    """By integration over the spread: scipy's distribution has no value at some shifts below four.
+    """By integration over the spread: scipy's distribution has no value at some shifts below
+    four.
     """
     critical, shift = intervals.t_quantile(freedom), intervals._detectable_errors(freedom)
 

@@ -23,7 +23,8 @@ def log(tokens: list[int | None], seconds: list[float]) -> str:
             else ""
         )
         rows.append(
-            f"step:{step} - actor/lr:1e-06 - {counted}perf/time_per_step:{time} - timing_s/gen:1.5\n"
+            f"step:{step} - actor/lr:1e-06 - {counted}perf/time_per_step:{time} -"
+            " timing_s/gen:1.5\n"
         )
     return "".join(rows)
 
@@ -69,8 +70,8 @@ def test_one_step_without_a_count_leaves_the_rate_unknown():
 
 def test_a_log_may_state_the_tokens_of_every_step_at_once():
     rows = "".join(
-        f"step {step:05}/21400 (0.02%) | loss: 8.9 | lrm: 1.00 | dt: 1000.00ms | tok/sec: 524,288 | mfu: 70.00 | "
-        "total time: 0.00m\n"
+        f"step {step:05}/21400 (0.02%) | loss: 8.9 | lrm: 1.00 | dt: 1000.00ms | tok/sec: 524,288 |"
+        " mfu: 70.00 | total time: 0.00m\n"
         for step in range(1, 41)
     )
     found = summary(rows)

@@ -255,8 +255,10 @@ def test_what_is_profiled_or_only_handed_over_is_named():
     found = summarize(a_run(times, kind="log", profiled_steps=(7, 8, 9)))
     assert found.warnings == (
         "steps 7 to 9 were profiled and are excluded from the results",
-        "steps 2 and 3: times are artefacts of asynchronous dispatch (the host ran ahead of the device); excluded from "
-        "the results with step 4, which waited for the device",
+        (
+            "steps 2 and 3: times are artefacts of asynchronous dispatch (the host ran ahead of the"
+            " device); excluded from the results with step 4, which waited for the device"
+        ),
         "total time unknown: not all steps between 6 and 10 are recorded",
     )
     assert found.performance.total_steps == 27
@@ -265,8 +267,10 @@ def test_what_is_profiled_or_only_handed_over_is_named():
 def test_a_slow_start_and_a_slow_end_in_words():
     times = [4.0] * 25 + [2.0, 2.1] * 50 + [9.0]
     assert summarize(a_run(times)).warnings == (
-        "steps 1–25 are excluded as a slow start: they take 1.89× the time of those after; with them the mean step "
-        "time is +17.6%",
+        (
+            "steps 1–25 are excluded as a slow start: they take 1.89× the time of those after; with"
+            " them the mean step time is +17.6%"
+        ),
         "the last record (step 126) takes 4.3× as long as any before it; the mean includes it",
     )
 
@@ -314,8 +318,10 @@ def test_a_slow_start_and_a_slow_end_in_words():
             "second_half",
             6,
             None,
-            "no steady state: at its middle the run is still slower than at its end; results use the steps "
-            "after step 5",
+            (
+                "no steady state: at its middle the run is still slower than at its end; results"
+                " use the steps after step 5"
+            ),
         ),
     ],
 )
@@ -492,8 +498,10 @@ NO_TOKENS = "{} unknown: step times only, no throughput in tokens"
             {"batch": None, "native_metrics": {"tokens_per_step": (1000.0,) * 38 + (2000.0,) * 2}},
             (525.0, 65.625),
             (
-                "tokens per step vary from 1,000 to 2,000: a rate is all tokens of the steady-state steps "
-                "over their time",
+                (
+                    "tokens per step vary from 1,000 to 2,000: a rate is all tokens of the"
+                    " steady-state steps over their time"
+                ),
             ),
         ),
         (
@@ -513,7 +521,10 @@ NO_TOKENS = "{} unknown: step times only, no throughput in tokens"
             {"batch": None, "native_metrics": {"tokens_per_step": (1000.0,) * 39 + (1.0,)}},
             (500 * 39.001 / 40, 500 * 39.001 / 320),
             (
-                "tokens per step vary from 1 to 1,000: a rate is all tokens of the steady-state steps over their time",
+                (
+                    "tokens per step vary from 1 to 1,000: a rate is all tokens of the steady-state"
+                    " steps over their time"
+                ),
             ),
         ),
         # A rate that the source printed, of all steps after the first.
@@ -526,8 +537,10 @@ NO_TOKENS = "{} unknown: step times only, no throughput in tokens"
             {"native_metrics": {"tokens_per_second": 1.051 * TOKENS / 2}},
             (None, None),
             (
-                "no throughput: 68,878 tokens/s reported is 1.051 times batch × sequence length / step time (64 × 2048 "
-                "tokens per step); one of them is wrong",
+                (
+                    "no throughput: 68,878 tokens/s reported is 1.051 times batch × sequence length"
+                    " / step time (64 × 2048 tokens per step); one of them is wrong"
+                ),
             ),
         ),
         (

@@ -36,7 +36,8 @@ def browser_programs():
     driver = shutil.which("chromedriver")
     if browser is None or driver is None:
         pytest.skip(
-            "Chromium and its driver are not installed: sudo apt-get install chromium chromium-driver"
+            "Chromium and its driver are not installed: sudo apt-get install chromium"
+            " chromium-driver"
         )
     return browser, driver
 
@@ -83,7 +84,8 @@ class Browser:
         self.run("document.getElementById(arguments[0]).open = true", name)
         if name == "charts":
             self.run(
-                "for (const each of document.querySelectorAll('#charts > details')) each.open = true"
+                "for (const each of document.querySelectorAll('#charts > details')) each.open ="
+                " true"
             )
             self.wait(
                 "[...document.querySelectorAll('.chart')].filter(e => e.data).length === "

@@ -129,8 +129,9 @@ def test_hostile_names_show_as_text(opened):
 def test_the_policy_would_stop_what_is_not_of_the_page(opened):
     browser = opened(CASES["one"]())
     browser.run(
-        "const s = document.createElement('script'); s.textContent = 'window.evil = 1'; document.body.append(s);"
-        "const i = new Image(); i.src = 'http://example.org/x.png'; document.body.append(i);"
+        "const s = document.createElement('script'); s.textContent = 'window.evil = 1';"
+        " document.body.append(s);const i = new Image(); i.src = 'http://example.org/x.png';"
+        " document.body.append(i);"
     )
     assert browser.run("return window.evil === undefined")
     said = " ".join(browser.complaints())
@@ -328,9 +329,9 @@ class TestPoints:
         browser = opened(comparison(run, make_run(**AMD, step_time=2.4)))
         browser.unfold("charts")
         browser.run(
-            "const chart = document.getElementById('steps-0');"
-            "const data = chart.data.find(t => t.meta && t.meta.run === 1 && t.customdata && t.customdata.length > 10);"
-            "chart.emit('plotly_click', {points: [{data, customdata: 9}]})"
+            "const chart = document.getElementById('steps-0');const data = chart.data.find(t =>"
+            " t.meta && t.meta.run === 1 && t.customdata && t.customdata.length >"
+            " 10);chart.emit('plotly_click', {points: [{data, customdata: 9}]})"
         )
         said = browser.text("point")
         assert said.startswith("8×H100 (BF16): step 10, ")
@@ -374,7 +375,10 @@ class TestOneScreen:
         browser = opened(CASES[name]())
         with browser.screen(390, 844):
             browser.unfold_all()
-            wide = "return [...document.querySelectorAll('.wide')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
+            wide = (
+                "return [...document.querySelectorAll('.wide')].filter(e => e.scrollWidth >"
+                " e.clientWidth + 1).length"
+            )
             assert browser.run(wide) == 0
 
     @pytest.mark.parametrize(("width", "height"), SCREENS)
@@ -405,8 +409,8 @@ class TestOneScreen:
         browser = opened(CASES["one"]())
         assert browser.audit()["faint"] == []
         browser.run(
-            "const text = document.querySelector('.certainty, .headline'); text.style.opacity = '.3';"
-            "text.style.whiteSpace = 'nowrap'; text.append('wide '.repeat(300))"
+            "const text = document.querySelector('.certainty, .headline'); text.style.opacity ="
+            " '.3';text.style.whiteSpace = 'nowrap'; text.append('wide '.repeat(300))"
         )
         found = browser.audit()
         assert len(found["faint"]) > 0
@@ -478,7 +482,8 @@ class TestForEverybody:
                 for selector in (".chip.warn > summary", ".chip.ok > summary"):
                     assert contrast(*browser.run(style, selector)) >= 7
                 lines = browser.run(
-                    "return document.getElementById('steps-0').data.map(t => t.line && t.line.color)"
+                    "return document.getElementById('steps-0').data.map(t => t.line &&"
+                    " t.line.color)"
                 )
                 assert all(contrast(color, colors[1]) >= 3 for color in lines if color)
                 seen.append(colors)
@@ -487,18 +492,21 @@ class TestForEverybody:
     def test_every_control_has_a_name_and_takes_the_focus(self, opened):
         browser = opened(CASES["several"]())
         nameless = browser.run(
-            "return [...document.querySelectorAll('input, button, summary, [tabindex=\"0\"]')].filter(e =>"
-            "  !(e.labels && e.labels.length) && !e.getAttribute('aria-label') && !e.textContent.trim())"
-            ".map(e => e.outerHTML.slice(0, 80))"
+            "return [...document.querySelectorAll('input, button, summary,"
+            ' [tabindex="0"]\')].filter(e =>  !(e.labels && e.labels.length) &&'
+            " !e.getAttribute('aria-label') && !e.textContent.trim()).map(e => e.outerHTML.slice(0,"
+            " 80))"
         )
         assert nameless == []
         unnamed = browser.run(
-            "return [...document.querySelectorAll('.chart')].filter(e => !e.getAttribute('aria-label')).length"
+            "return [...document.querySelectorAll('.chart')].filter(e =>"
+            " !e.getAttribute('aria-label')).length"
         )
         assert unnamed == 0
         assert (
             browser.run(
-                "return document.querySelectorAll('table:not(:has(caption)):not(:has(thead))').length"
+                "return"
+                " document.querySelectorAll('table:not(:has(caption)):not(:has(thead))').length"
             )
             == 0
         )

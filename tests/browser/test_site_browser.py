@@ -88,7 +88,8 @@ class Site:
 
     def cells(self, label, rows=ROWS):
         return self.run(
-            f"return {rows}.map(row => row.querySelector(`[data-label='${{arguments[0]}}']`).innerText)",
+            f"return {rows}.map(row =>"
+            " row.querySelector(`[data-label='${arguments[0]}']`).innerText)",
             label,
         )
 
@@ -191,7 +192,10 @@ def test_the_address_holds_the_state(index):
     index.sort("gpu")
     index.price("H100", "2.20:3.10")
     address = index.hash()
-    see = "return ['answer', 'best', 'all', 'comparison', 'filters'].map(name => document.getElementById(name).innerText)"
+    see = (
+        "return ['answer', 'best', 'all', 'comparison', 'filters'].map(name =>"
+        " document.getElementById(name).innerText)"
+    )
     seen = index.run(see)
     index.open(address)
     assert index.run(see) == seen
@@ -258,10 +262,10 @@ def test_gpus_of_one_color_are_hatched_but_the_first(index, record):
     index.choose("model", "*")
     index.run("for (let i = 0; i < 9; i += 1) document.getElementById('all-more').click()")
     looks = index.run(
-        "const looks = {}; for (const row of document.querySelectorAll('#all tbody tr')) {"
-        "const style = getComputedStyle(row.querySelector('.swatch'));"
-        "looks[row.querySelector('[data-label=GPU] a').innerText] = style.backgroundColor + style.maskImage; }"
-        "return looks"
+        "const looks = {}; for (const row of document.querySelectorAll('#all tbody tr')) {const"
+        " style ="
+        " getComputedStyle(row.querySelector('.swatch'));looks[row.querySelector('[data-label=GPU]"
+        " a').innerText] = style.backgroundColor + style.maskImage; }return looks"
     )
     assert len(set(looks.values())) == len(looks) > 5
 
@@ -310,8 +314,8 @@ class TestComparison:
         text = index.text("#comparison")
         assert "MI355X (FP8) is 2.0× as fast per GPU as H100 (FP8)." in text
         assert (
-            "No confidence interval; run-to-run variation is unknown (single run or runs not stated)."
-            in text
+            "No confidence interval; run-to-run variation is unknown (single run or runs not"
+            " stated)." in text
         )
         assert "CI" not in text
 
@@ -379,7 +383,8 @@ class TestComparison:
         )
         assert checked[:3] == [False, True, True]
         index.run(
-            "[...document.querySelectorAll('#compare button')].find(b => b.textContent === 'Clear').click()"
+            "[...document.querySelectorAll('#compare button')].find(b => b.textContent ==="
+            " 'Clear').click()"
         )
         assert not index.run("return document.getElementById('compare').checkVisibility()")
 
@@ -463,7 +468,8 @@ def test_pages_link_to_the_index_with_their_filter(index, folder):
     for title in ("mi355x", "h100", "rtx-a6000"):
         index.browser.driver.get((folder / "gpus" / f"{title}.html").as_uri())
         link = index.run(
-            "return [...document.querySelectorAll('main a')].find(a => a.href.includes('index.html#')).href"
+            "return [...document.querySelectorAll('main a')].find(a =>"
+            " a.href.includes('index.html#')).href"
         )
         index.open(link.partition("index.html")[2])
         assert set(index.cells("GPU"))
@@ -556,7 +562,8 @@ class TestForEverybody:
             index.browser.driver.switch_to.active_element.send_keys(Keys.TAB)
             seen.add(
                 index.run(
-                    "const e = document.activeElement; return e.id || e.dataset.pick || e.dataset.price || e.tagName"
+                    "const e = document.activeElement; return e.id || e.dataset.pick ||"
+                    " e.dataset.price || e.tagName"
                 )
             )
             outline = index.run(
@@ -602,9 +609,10 @@ class TestForEverybody:
             for page in ("index.html", "gpus/h100.html"):
                 driver.get((folder / page).as_uri())
                 counts = index.run(
-                    "const seen = row => [...row.cells].filter(cell => cell.checkVisibility()).length;"
-                    "return [...document.querySelectorAll('main table')].filter(table => table.checkVisibility())"
-                    ".map(table => [seen(table.tHead.rows[0]), seen(table.tBodies[0].rows[0])])"
+                    "const seen = row => [...row.cells].filter(cell =>"
+                    " cell.checkVisibility()).length;return [...document.querySelectorAll('main"
+                    " table')].filter(table => table.checkVisibility()).map(table =>"
+                    " [seen(table.tHead.rows[0]), seen(table.tBodies[0].rows[0])])"
                 )
                 assert counts
                 assert all(heads == cells > 3 for heads, cells in counts)
@@ -615,9 +623,9 @@ class TestForEverybody:
 
 def test_the_policy_stops_what_is_not_of_the_site(index):
     index.run(
-        "const s = document.createElement('script'); s.textContent = 'window.evil = 1'; document.body.append(s);"
-        "const b = document.createElement('b'); b.setAttribute('onclick', 'window.evil = 1');"
-        "document.body.append(b); b.click();"
+        "const s = document.createElement('script'); s.textContent = 'window.evil = 1';"
+        " document.body.append(s);const b = document.createElement('b'); b.setAttribute('onclick',"
+        " 'window.evil = 1');document.body.append(b); b.click();"
     )
     assert index.run("return window.evil === undefined")
     assert "script-src" in " ".join(index.browser.complaints())

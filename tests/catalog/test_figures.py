@@ -49,7 +49,10 @@ def test_a_markdown_table_with_what_the_headings_above_it_say():
 
 
 def test_csv_with_units_in_headings_and_cells():
-    text = "gpu,model,Step time (ms),tokens/s,GPUs,MFU\nH100 SXM,Llama 3.1 8B,1200,120k,8,41.5%\n,,,,,\n"
+    text = (
+        "gpu,model,Step time (ms),tokens/s,GPUs,MFU\nH100 SXM,Llama 3.1"
+        " 8B,1200,120k,8,41.5%\n,,,,,\n"
+    )
     (row,) = figures(text, "a.csv")
     assert (row.line, row.step_time_s, row.tokens_per_second_per_gpu, row.mfu_percent) == (
         2,

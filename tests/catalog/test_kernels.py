@@ -60,7 +60,9 @@ def test_agreement_by_names_alone(by_hand):
         ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*)", "communication_all_reduce"),
         ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", "communication_send_receive"),
         (
-            "void flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<64>>()",
+            (
+                "void flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<64>>()"
+            ),
             "attention",
         ),
         (
@@ -80,7 +82,10 @@ def test_agreement_by_names_alone(by_hand):
         ),
         ("triton_per_fused__log_softmax_nll_loss_forward_3", "loss"),
         (
-            "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedAdamMathFunctor>",
+            (
+                "void at::native::(anonymous"
+                " namespace)::multi_tensor_apply_kernel<FusedAdamMathFunctor>"
+            ),
             "optimizer",
         ),
         ("triton_poi_fused_add_mul_silu_3", "elementwise"),
@@ -125,8 +130,9 @@ def test_a_copy_to_another_type_is_a_cast(types, part):
 
 
 def test_a_generic_collective_by_ncclrecord():
-    assert kernels.part_of("ncclDevKernel_Generic", ("record_param_comms",), (), "allreduce") == (
-        "communication_all_reduce"
+    assert (
+        kernels.part_of("ncclDevKernel_Generic", ("record_param_comms",), (), "allreduce")
+        == "communication_all_reduce"
     )
     assert kernels.part_of("ncclDevKernel_Generic") == "communication_unknown"
 

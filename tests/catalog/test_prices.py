@@ -31,7 +31,9 @@ def test_one_price_for_each_side_in_order():
 def test_another_count_is_refused_with_the_order(typed):
     with pytest.raises(
         UsageError,
-        match=rf"--cost: {len(typed)} prices? for 3 systems: give one price per system, in this order",
+        match=(
+            rf"--cost: {len(typed)} prices? for 3 systems: give one price per system, in this order"
+        ),
     ):
         parse(typed, SIDES)
 

@@ -66,11 +66,13 @@ def like(row, **changes):
         NAMES[row.gpu],
         stack="rocm" if row.gpu.startswith("mi") else "cuda",
         model=name,
-        framework="nemo_rl"
-        if row.task == "rl"
-        else framework
-        if framework != "torchtune"
-        else "transformers",
+        framework=(
+            "nemo_rl"
+            if row.task == "rl"
+            else framework
+            if framework != "torchtune"
+            else "transformers"
+        ),
         step_time=seconds,
         gpus=row.num_gpus or 8,
         batch=row.global_batch_size or batch,
@@ -462,10 +464,14 @@ class TestTask:
 class TestReport:
     def test_the_share_is_said_with_its_source(self):
         (text,) = beside(comparison(like_nvidia(framework="megatron_bridge")).models[0])
-        start = "8×H100 (FP8) reaches 35% of the published result of NVIDIA: 14,451 tokens/s/GPU (744 TFLOP/s), FP8, "
+        start = (
+            "8×H100 (FP8) reaches 35% of the published result of NVIDIA: 14,451 tokens/s/GPU (744"
+            " TFLOP/s), FP8, "
+        )
         assert text.startswith(
-            f"{start}sequence length 8,192 (2025-12-04; nvcr.io/nvidia/nemo:25.11; FSDP over 8 GPUs; "
-            "NVIDIA-NeMo/Megatron-Bridge/docs/performance-summary-archive.md@067f987df03b:589)"
+            f"{start}sequence length 8,192 (2025-12-04; nvcr.io/nvidia/nemo:25.11; FSDP over 8"
+            " GPUs;"
+            " NVIDIA-NeMo/Megatron-Bridge/docs/performance-summary-archive.md@067f987df03b:589)"
         )
 
     def test_tflops_are_those_of_our_formula(self, table):
@@ -483,8 +489,8 @@ class TestReport:
         changes = {"batch": 64, "gpus": 16, "step_time": 6.0, "framework": "lightning"}
         (text,) = beside(comparison(like_nvidia(**changes)).models[0])
         assert (
-            "8 GPUs, here 16; 128 sequences per step, here 64; megatron_bridge, here lightning; NVIDIA-NeMo"
-            in text
+            "8 GPUs, here 16; 128 sequences per step, here 64; megatron_bridge, here lightning;"
+            " NVIDIA-NeMo" in text
         )
         assert text.endswith(
             "Possible causes of the gap: a different number of GPUs, batch size or framework"
@@ -518,7 +524,8 @@ class TestReport:
         )
         (text,) = beside(comparison(run).models[0])
         assert text.endswith(
-            "Possible causes of the gap: a different framework, eager PyTorch, a power cap of 500 W instead of 700 W"
+            "Possible causes of the gap: a different framework, eager PyTorch, a power cap of 500 W"
+            " instead of 700 W"
         )
 
     def test_where_nothing_is_known_the_usual_causes_are_named(self):

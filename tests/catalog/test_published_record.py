@@ -92,7 +92,10 @@ def made(tmp_path, capsys):
     return run
 
 
-CONFIG = "source $(dirname ${BASH_SOURCE[0]})/config_common.sh\nexport MINIBS=2\nexport DGXNNODES=1\nexport DGXNGPU=8\n"
+CONFIG = (
+    "source $(dirname ${BASH_SOURCE[0]})/config_common.sh\nexport MINIBS=2\nexport"
+    " DGXNNODES=1\nexport DGXNGPU=8\n"
+)
 FP4 = {
     "nemo/config_common.sh": "export FP4=True\nexport FP8=False\n",
     "nemo/config_DGXB200_1x8x2.sh": CONFIG,
@@ -160,7 +163,9 @@ class TestClone:
             (
                 {
                     **FP4,
-                    "nemo/config_B200.sh": f"{CONFIG}export FP4=0\nexport FP8=1\nexport DGXNNODES=2\n",
+                    "nemo/config_B200.sh": (
+                        f"{CONFIG}export FP4=0\nexport FP8=1\nexport DGXNNODES=2\n"
+                    ),
                 },
                 "fp4",
                 ":1",
@@ -205,7 +210,9 @@ class TestClone:
     def test_software_is_what_the_image_of_the_code_has(self, clone, made):
         code = {
             **FP4,
-            "nemo/Dockerfile": "ARG FROM_IMAGE_NAME=nvcr.io/x/pytorch:25.09-py3\nARG NEMO_REVISION=v2.5.0\n",
+            "nemo/Dockerfile": (
+                "ARG FROM_IMAGE_NAME=nvcr.io/x/pytorch:25.09-py3\nARG NEMO_REVISION=v2.5.0\n"
+            ),
         }
         (row,), _, _ = made(clone("training_results_v5.1", a_set("A", logs(), **code)))
         assert (row["framework"], row["version"]) == ("nemo", "NeMo 2.5.0, PyTorch 25.09")

@@ -300,7 +300,7 @@ def test_two_figures_from_two_other_rows():
 
 def test_a_distance_is_no_cause_and_comes_last():
     slow = row(tokens_per_second_per_gpu=10_000.0, tflops_per_gpu=646.0, global_batch=128.0)
-    (first, last) = (
+    first, last = (
         audit([dataclasses.replace(slow, step_time_s=128 * 8192 / 80_000)])[0]
         .findings[0]
         .explanations
@@ -581,7 +581,10 @@ UNSTATED = "of the dense BF16 peak of H100 SXM: possible only in FP8, but no pre
             (
                 "error",
                 "above-peak",
-                f"it prints 900 TFLOP/s per GPU, 91% of the dense BF16 peak of H100 SXM (989){NO_TRAINING}",
+                (
+                    "it prints 900 TFLOP/s per GPU, 91% of the dense BF16 peak of H100 SXM"
+                    f" (989){NO_TRAINING}"
+                ),
             ),
         ),
         (
@@ -597,7 +600,10 @@ UNSTATED = "of the dense BF16 peak of H100 SXM: possible only in FP8, but no pre
             (
                 "error",
                 "above-peak",
-                f"it prints 1,800 TFLOP/s per GPU, 91% of the dense FP8 peak of H100 SXM (1,979){NO_TRAINING}",
+                (
+                    "it prints 1,800 TFLOP/s per GPU, 91% of the dense FP8 peak of H100 SXM"
+                    f" (1,979){NO_TRAINING}"
+                ),
             ),
         ),
         (
@@ -612,7 +618,10 @@ UNSTATED = "of the dense BF16 peak of H100 SXM: possible only in FP8, but no pre
             (
                 "error",
                 "above-peak",
-                f"it prints 989 TFLOP/s per GPU, 100% of the dense BF16 peak of H100 SXM (989){NO_TRAINING}",
+                (
+                    "it prints 989 TFLOP/s per GPU, 100% of the dense BF16 peak of H100 SXM"
+                    f" (989){NO_TRAINING}"
+                ),
             ),
         ),
         ({**PEAK, "tflops_per_gpu": 900.0, "gpu": "unknown"}, None),
@@ -621,7 +630,10 @@ UNSTATED = "of the dense BF16 peak of H100 SXM: possible only in FP8, but no pre
             (
                 "error",
                 "above-peak",
-                "it prints 900 TFLOP/s per GPU, 470% of the dense BF16 peak of MI250X (one die) (192)",
+                (
+                    "it prints 900 TFLOP/s per GPU, 470% of the dense BF16 peak of MI250X (one die)"
+                    " (192)"
+                ),
             ),
         ),
         # It multiplies faster in FP16 than in BF16 or FP8, which it computes in FP32.
@@ -631,7 +643,10 @@ UNSTATED = "of the dense BF16 peak of H100 SXM: possible only in FP8, but no pre
             (
                 "error",
                 "above-peak",
-                f"it prints 101 TFLOP/s per GPU, 81% of the dense FP16 peak of V100 SXM 16GB (125){NO_TRAINING}",
+                (
+                    "it prints 101 TFLOP/s per GPU, 81% of the dense FP16 peak of V100 SXM 16GB"
+                    f" (125){NO_TRAINING}"
+                ),
             ),
         ),
         ({**PEAK, "tflops_per_gpu": 900.0, "precision": "", "gpu": "MI308X"}, None),
@@ -641,8 +656,8 @@ UNSTATED = "of the dense BF16 peak of H100 SXM: possible only in FP8, but no pre
             (
                 "error",
                 "above-peak",
-                "16,000 tokens/s/GPU is 824 TFLOP/s per GPU, 83% of the dense BF16 peak of H100 SXM (989)"
-                + NO_TRAINING,
+                "16,000 tokens/s/GPU is 824 TFLOP/s per GPU, 83% of the dense BF16 peak of H100 SXM"
+                " (989)" + NO_TRAINING,
             ),
         ),
         ({"tokens_per_second_per_gpu": 16_000.0, "sequence_length": None}, None),
@@ -652,8 +667,8 @@ UNSTATED = "of the dense BF16 peak of H100 SXM: possible only in FP8, but no pre
             (
                 "error",
                 "above-peak",
-                "20,000 tokens/s/GPU is 901 TFLOP/s per GPU, 91% of the dense BF16 peak of H100 SXM (989)"
-                + NO_TRAINING,
+                "20,000 tokens/s/GPU is 901 TFLOP/s per GPU, 91% of the dense BF16 peak of H100 SXM"
+                " (989)" + NO_TRAINING,
             ),
         ),
         # One of three kinds of H100, of which the fastest counts; of the PCIe card it would be 93%.
@@ -661,14 +676,20 @@ UNSTATED = "of the dense BF16 peak of H100 SXM: possible only in FP8, but no pre
         (
             {**PEAK, "tflops_per_gpu": 515.0, "mfu_percent": 13.01},
             (
-                "515 TFLOP/s at 13.01% MFU implies a peak of 3,958, which no precision of NVIDIA H100 80GB HBM3 has",
+                (
+                    "515 TFLOP/s at 13.01% MFU implies a peak of 3,958, which no precision of"
+                    " NVIDIA H100 80GB HBM3 has"
+                ),
                 "the FP8 peak with sparsity, twice the dense one",
             ),
         ),
         (
             {**PEAK, "tflops_per_gpu": 515.0, "mfu_percent": 26.01, "gpu": "MI300X"},
             (
-                "515 TFLOP/s at 26.01% MFU implies a peak of 1,980, which no precision of MI300X has",
+                (
+                    "515 TFLOP/s at 26.01% MFU implies a peak of 1,980, which no precision of"
+                    " MI300X has"
+                ),
             ),
         ),
         # 50% is 49.5 to 50.5%, and 3% more or less of the peak.
@@ -676,7 +697,10 @@ UNSTATED = "of the dense BF16 peak of H100 SXM: possible only in FP8, but no pre
         (
             {**PEAK, "tflops_per_gpu": 989.4 * 0.5 * 1.041, "mfu_percent": 50.0},
             (
-                "514.98 TFLOP/s at 50% MFU implies a peak of 1,030, which no precision of NVIDIA H100 80GB HBM3 has",
+                (
+                    "514.98 TFLOP/s at 50% MFU implies a peak of 1,030, which no precision of"
+                    " NVIDIA H100 80GB HBM3 has"
+                ),
             ),
         ),
         ({**PEAK, "tflops_per_gpu": 515.0, "mfu_percent": 45.0, "gpu": "unknown"}, None),
@@ -707,7 +731,10 @@ FULL = "it counts full attention, without the causal half"
 
 def gflop(printed: float, own: str, per_token: str | None = None) -> str:
     per_token = per_token or f"{printed:.4g}"
-    return f"{printed:,.5g} TFLOP/s at 1,000 tokens/s/GPU is {per_token} GFLOP per token; the shape gives {own}"
+    return (
+        f"{printed:,.5g} TFLOP/s at 1,000 tokens/s/GPU is {per_token} GFLOP per token; the shape"
+        f" gives {own}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -781,7 +808,10 @@ def gflop(printed: float, own: str, per_token: str | None = None) -> str:
                 "error",
                 "contradiction",
                 gflop(90.0, "51.47"),
-                "a slow step: TFLOP/s is the mean of the steps' rates, tokens/s that of their mean time",
+                (
+                    "a slow step: TFLOP/s is the mean of the steps' rates, tokens/s that of their"
+                    " mean time"
+                ),
                 "+75% from causal attention",
             ),
         ),
@@ -813,8 +843,10 @@ def gflop(printed: float, own: str, per_token: str | None = None) -> str:
             (
                 "error",
                 "contradiction",
-                "44.9 TFLOP/s is 4.5 FLOPs per token and parameter of GPT 10B; "
-                "training takes 6, with recomputed activations 8",
+                (
+                    "44.9 TFLOP/s is 4.5 FLOPs per token and parameter of GPT 10B; "
+                    "training takes 6, with recomputed activations 8"
+                ),
             ),
         ),
         ({**LLAMA, "model": "GPT 10B", "tflops_per_gpu": 108.1, "flops_per_parameter": 9.0}, None),
@@ -823,8 +855,10 @@ def gflop(printed: float, own: str, per_token: str | None = None) -> str:
             (
                 "error",
                 "contradiction",
-                "59.9 TFLOP/s is 6 FLOPs per token and parameter of GPT 10B; "
-                "training takes 6, with recomputed activations 8",
+                (
+                    "59.9 TFLOP/s is 6 FLOPs per token and parameter of GPT 10B; "
+                    "training takes 6, with recomputed activations 8"
+                ),
             ),
         ),
         ({**LLAMA, "model": "GPT 10B", "tflops_per_gpu": 60.1, "flops_per_parameter": 8.0}, None),
@@ -1230,14 +1264,16 @@ def test_x9_twice_as_many_rows_are_twice_the_work(kind):
 )
 def test_x9_a_line_that_says_no_length_has_none(said, length):
     (figure,) = figures(
-        f"{said}\n\n| model | GPU | tokens/s/GPU |\n|---|---|---|\n| Llama 3.1 8B | H100 | 12000 |\n"
+        f"{said}\n\n| model | GPU | tokens/s/GPU |\n|---|---|---|\n| Llama 3.1 8B | H100 |"
+        " 12000 |\n"
     )
     assert figure.sequence_length == length
 
 
 def test_x9_a_ratio_with_a_comma_is_read():
-    (figure, _) = figures(
-        "| model | GPU | tokens/s/GPU |\n|---|---|---|\n| a | H100 | 1,200x more |\n| a | H100 | 7 |\n"
+    figure, _ = figures(
+        "| model | GPU | tokens/s/GPU |\n|---|---|---|\n| a | H100 | 1,200x more |\n| a | H100 |"
+        " 7 |\n"
     )
     assert figure.ratio == 1200
 
@@ -1260,7 +1296,8 @@ def test_x9_a_figure_that_no_training_has_is_missing(heading, cell, value):
     }
     cells = [cell, *(known[each] for each in headings[1:])]
     rows = figures(
-        f"| {' | '.join(headings)} |\n{'|---' * 5}{'|---' * (len(headings) - 5)}|\n| {' | '.join(cells)} |\n"
+        f"| {' | '.join(headings)} |\n{'|---' * 5}{'|---' * (len(headings) - 5)}|\n|"
+        f" {' | '.join(cells)} |\n"
     )
     assert audit(rows)
     assert value in dataclasses.asdict(rows[0]).values()

@@ -72,7 +72,8 @@ def agreeing(factor):
 
 
 def is_below_entropy(errors, count=20):
-    """Whether a mean so many standard errors below the entropy is found, in a window of 20 records.
+    """Whether a mean so many standard errors below the entropy is found, in a window of 20
+    records.
     """
     losses = [2.0 - errors * 0.01 / math.sqrt(19) + 0.01 * (-1) ** step for step in range(count)]
     return training.below_entropy(trained(losses, data=Data(entropy=2.0))) is not None

@@ -329,7 +329,10 @@ MILLION = {"training_config": TrainingConfig(global_batch_size=1000, sequence_le
         (
             run_of([UNIFORM] * 40),
             "uniform random",
-            "loss stays at ln(vocabulary) = 6.93: random mock tokens, as in NeMo; speed is unaffected",
+            (
+                "loss stays at ln(vocabulary) = 6.93: random mock tokens, as in NeMo; speed is"
+                " unaffected"
+            ),
         ),
         (run_of([UNIFORM] * 40, **NO_SHAPE), "unknown", "training data unknown"),
         (
@@ -351,8 +354,10 @@ MILLION = {"training_config": TrainingConfig(global_batch_size=1000, sequence_le
         (
             run_of([7.0] * 20 + [0.05] * 10, **MILLION),
             "predictable",
-            "loss reaches 0.0500 within 30.0 million tokens: typical of mock data (Megatron, Primus); speed is "
-            "unaffected",
+            (
+                "loss reaches 0.0500 within 30.0 million tokens: typical of mock data (Megatron,"
+                " Primus); speed is unaffected"
+            ),
         ),
         # Of unknown tokens nobody knows how long it took.
         (run_of([7.0] * 20 + [0.05] * 10, training_config=TrainingConfig()), "unknown", None),
@@ -386,8 +391,10 @@ def test_findings_of_losses():
         (
             "warning",
             "loss-of-real-data",
-            "loss stays at ln(vocabulary) = 6.93: random mock tokens, as in NeMo; speed is unaffected; but the result "
-            "names its data c4",
+            (
+                "loss stays at ln(vocabulary) = 6.93: random mock tokens, as in NeMo; speed is"
+                " unaffected; but the result names its data c4"
+            ),
         ),
     ]
     assert list(training.findings(run_of([None] * 3))) == []
@@ -406,9 +413,11 @@ def test_the_first_window_below_the_entropy():
         each + level
         for each, level in zip(wobble, [2.5] * 20 + [1.9] * 20 + [1.8] * 40, strict=True)
     ]
-    assert training.below_entropy(run_of([None, *losses], data=Data(entropy=2.0))) == (
-        "mean loss of 20 records from record 21 on is 1.9000 nats/token, more than four standard errors below the "
-        "data's entropy (2.0000): data leakage, or the logged value is not the training loss"
+    assert (
+        training.below_entropy(run_of([None, *losses], data=Data(entropy=2.0)))
+        == "mean loss of 20 records from record 21 on is 1.9000 nats/token, more than four standard"
+        " errors below the data's entropy (2.0000): data leakage, or the logged value is not the"
+        " training loss"
     )
     assert training.below_entropy(run_of(losses)) is None
     # Their mean is 1.7695, more than four standard errors of 0.0562 below 2; their median is 1.99.
@@ -543,13 +552,18 @@ LATER = {**series((1.0,) * 2, loss_values=(7.0, 7.0), learning_rates=(2e-4, 1e-5
         (
             run_of([5.0] * 30),
             run_of([7.0] * 20 + [0.05] * 10),
-            "loss reaches 0.0500 within 0.0 million tokens: typical of mock data (Megatron, Primus); speed is "
-            "unaffected",
+            (
+                "loss reaches 0.0500 within 0.0 million tokens: typical of mock data (Megatron,"
+                " Primus); speed is unaffected"
+            ),
         ),
         (
             run_of([UNIFORM] * 30),
             run_of([5.0] * 30),
-            "loss stays at ln(vocabulary) = 6.93: random mock tokens, as in NeMo; speed is unaffected",
+            (
+                "loss stays at ln(vocabulary) = 6.93: random mock tokens, as in NeMo; speed is"
+                " unaffected"
+            ),
         ),
         (run_of([5.0] * 30, data=Data(kind="mock")), run_of([5.0] * 30), None),
     ],

@@ -53,8 +53,8 @@ def test_january_result_needs_four_times_its_tokens(samples):
     assert finding.severity == "error"
     assert finding.rule == "own-rate"
     assert (
-        "it reports 107,401 tokens/s, but 128 × 2,048 tokens in 9.754 s are 26,875 tokens/s (3.996× less)"
-        in finding.text
+        "it reports 107,401 tokens/s, but 128 × 2,048 tokens in 9.754 s are 26,875 tokens/s (3.996×"
+        " less)" in finding.text
     )
     sequence, batch, gpus = finding.explanations
     assert sequence.startswith("sequence length 8192 instead of 2048: the primus default")
@@ -83,8 +83,8 @@ def test_deepspeed_row_cannot_be_judged_without_precision(published):
     (finding,) = judge(published["deepspeed"])
     assert finding.severity == "unverified"
     assert (
-        "1,023 TFLOP/s per GPU is 103% of the dense BF16 peak of H100 SXM; only possible in FP8, but"
-        in finding.text
+        "1,023 TFLOP/s per GPU is 103% of the dense BF16 peak of H100 SXM; only possible in"
+        " FP8, but" in finding.text
     )
 
 
@@ -483,8 +483,8 @@ def test_more_than_any_product_is_known_to_sustain_is_a_warning():
     (finding,) = judge(trained("AMD Instinct MI300X", 1250))
     assert (finding.severity, finding.rule) == ("warning", "above-sustained")
     assert (
-        "1,250 TFLOP/s per GPU is 187% of the best BF16 matrix product measured on MI300X (668 TFLOP/s"
-        in finding.text
+        "1,250 TFLOP/s per GPU is 187% of the best BF16 matrix product measured on MI300X (668"
+        " TFLOP/s" in finding.text
     )
     assert judge(trained("AMD Instinct MI300X", 660)) == ()
 
@@ -515,7 +515,8 @@ def test_no_explanation_leaves_the_rate_above_the_peak(published):
 
 
 def printing(rate, *, recomputation="none", **shape):
-    """Llama 3.1 8B, 16 sequences of 8,192 tokens on 8 GPUs in 2.0 s, with so many TFLOP/s printed.
+    """Llama 3.1 8B, 16 sequences of 8,192 tokens on 8 GPUs in 2.0 s, with so many TFLOP/s
+    printed.
     """
     config = TrainingConfig(
         global_batch_size=16, sequence_length=8192, num_gpus=8, recomputation=recomputation
@@ -728,8 +729,9 @@ class TestU4:
 
     def test_u4_a_batch_that_counts_micro_batches_is_said_to(self):
         (finding,) = judge(repeating(4.0))
-        assert finding.explanations[0] == (
-            "one of the two counts micro-batches: gradient accumulation of 4 is not in the batch"
+        assert (
+            finding.explanations[0]
+            == "one of the two counts micro-batches: gradient accumulation of 4 is not in the batch"
         )
 
     def test_u4_what_varies_as_padding_does_is_the_first_caveat(self):

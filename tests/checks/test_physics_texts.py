@@ -80,31 +80,32 @@ UNNAMED = [
     (
         ("amd", 206.158, None, 1500),
         above(
-            "32,162.2 tokens/s/GPU is 1,500 TFLOP/s per GPU, 115% of the dense BF16 peak of MI300X (1,307 TFLOP/s)",
+            "32,162.2 tokens/s/GPU is 1,500 TFLOP/s per GPU, 115% of the dense BF16 peak of MI300X"
+            " (1,307 TFLOP/s)",
             *causes(1.147),
         ),
     ),
     (
         ("amd", 20.0, None, 2600),
         above(
-            "55,747.9 tokens/s/GPU is 2,600 TFLOP/s per GPU, 103% of the dense BF16 peak of MI355X, the fastest GPU "
-            "that it may be, (2,517 TFLOP/s)",
+            "55,747.9 tokens/s/GPU is 2,600 TFLOP/s per GPU, 103% of the dense BF16 peak of MI355X,"
+            " the fastest GPU that it may be, (2,517 TFLOP/s)",
             *causes(1.033),
         ),
     ),
     (
         ("nvd", 206.158, None, 2600),
         above(
-            "55,747.9 tokens/s/GPU is 2,600 TFLOP/s per GPU, 104% of the dense BF16 peak of GB200, the fastest GPU "
-            "that it may be, (2,500 TFLOP/s)",
+            "55,747.9 tokens/s/GPU is 2,600 TFLOP/s per GPU, 104% of the dense BF16 peak of GB200,"
+            " the fastest GPU that it may be, (2,500 TFLOP/s)",
             *causes(1.04),
         ),
     ),
     (
         (None, 206.158, "rocm", 2600),
         above(
-            "55,747.9 tokens/s/GPU is 2,600 TFLOP/s per GPU, 103% of the dense BF16 peak of MI355X, the fastest GPU "
-            "that it may be, (2,517 TFLOP/s)",
+            "55,747.9 tokens/s/GPU is 2,600 TFLOP/s per GPU, 103% of the dense BF16 peak of MI355X,"
+            " the fastest GPU that it may be, (2,517 TFLOP/s)",
             *causes(1.033),
         ),
     ),
@@ -137,15 +138,16 @@ ONLY_FP8 = "only possible in FP8, but the precision is unknown"
         (
             (H100, 1000, "fp16"),
             above(
-                "21,441.5 tokens/s/GPU is 1,000 TFLOP/s per GPU, 101% of the dense FP16 peak of H100 SXM (989 TFLOP/s)",
+                "21,441.5 tokens/s/GPU is 1,000 TFLOP/s per GPU, 101% of the dense FP16 peak of"
+                " H100 SXM (989 TFLOP/s)",
                 *causes(1.0107, "FP16"),
             ),
         ),
         (
             (H100, 2000, None),
             above(
-                "42,883.0 tokens/s/GPU is 2,000 TFLOP/s per GPU, more than H100 SXM reaches in any precision "
-                "(1,979 TFLOP/s dense)",
+                "42,883.0 tokens/s/GPU is 2,000 TFLOP/s per GPU, more than H100 SXM reaches in any"
+                " precision (1,979 TFLOP/s dense)",
                 *causes(1.0107, None),
             ),
         ),
@@ -166,8 +168,10 @@ ONLY_FP8 = "only possible in FP8, but the precision is unknown"
                 (
                     "unverified",
                     "precision-unstated",
-                    "1,000 TFLOP/s per GPU is 101% of the dense BF16 peak of H100 SXM, the fastest GPU of this name; "
-                    f"{ONLY_FP8}",
+                    (
+                        "1,000 TFLOP/s per GPU is 101% of the dense BF16 peak of H100 SXM, the"
+                        f" fastest GPU of this name; {ONLY_FP8}"
+                    ),
                     *causes(1.0107, None),
                 )
             ],
@@ -178,8 +182,10 @@ ONLY_FP8 = "only possible in FP8, but the precision is unknown"
                 (
                     "unverified",
                     "precision-unstated",
-                    "5,000 TFLOP/s per GPU is 222% of the dense BF16 peak of B200; only possible in FP4, but the "
-                    "precision is unknown",
+                    (
+                        "5,000 TFLOP/s per GPU is 222% of the dense BF16 peak of B200; only"
+                        " possible in FP4, but the precision is unknown"
+                    ),
                     "total of 16 GPUs reported as per-GPU (would be 14% of peak)",
                     REST,
                 )
@@ -189,8 +195,8 @@ ONLY_FP8 = "only possible in FP8, but the precision is unknown"
         (
             (A100, 400, "fp8"),
             above(
-                "8,576.6 tokens/s/GPU is 400 TFLOP/s per GPU, 128% of the dense FP8 peak of A100 SXM 80GB "
-                "(312 TFLOP/s); it does not support FP8 and computes it in bf16",
+                "8,576.6 tokens/s/GPU is 400 TFLOP/s per GPU, 128% of the dense FP8 peak of A100"
+                " SXM 80GB (312 TFLOP/s); it does not support FP8 and computes it in bf16",
                 *causes(1.282, None),
             ),
         ),
@@ -207,8 +213,10 @@ ONLY_FP8 = "only possible in FP8, but the precision is unknown"
         (
             (V100, 16, "fp32"),
             above(
-                "343.1 tokens/s/GPU is 16 TFLOP/s per GPU, 102% of the dense FP32 peak of V100 SXM 16GB (16 TFLOP/s)",
-                "TF32 or BF16 in the matrix products instead of FP32 (the peak would be several times higher)",
+                "343.1 tokens/s/GPU is 16 TFLOP/s per GPU, 102% of the dense FP32 peak of V100 SXM"
+                " 16GB (16 TFLOP/s)",
+                "TF32 or BF16 in the matrix products instead of FP32 (the peak would be several"
+                " times higher)",
                 *causes(1.019, None),
             ),
         ),
@@ -218,9 +226,15 @@ ONLY_FP8 = "only possible in FP8, but the precision is unknown"
                 (
                     "warning",
                     "contradiction",
-                    "only possible in TF32, not in the stated FP32: 3,216.2 tokens/s/GPU is 150 TFLOP/s per GPU, 769% "
-                    "of the dense FP32 peak of A100 SXM 80GB (20 TFLOP/s)",
-                    "TF32 or BF16 in the matrix products instead of FP32 (the peak would be several times higher)",
+                    (
+                        "only possible in TF32, not in the stated FP32: 3,216.2 tokens/s/GPU is 150"
+                        " TFLOP/s per GPU, 769% of the dense FP32 peak of A100 SXM 80GB (20"
+                        " TFLOP/s)"
+                    ),
+                    (
+                        "TF32 or BF16 in the matrix products instead of FP32 (the peak would be"
+                        " several times higher)"
+                    ),
                     "total of 16 GPUs reported as per-GPU (would be 48% of peak)",
                     REST,
                 )
@@ -232,7 +246,10 @@ ONLY_FP8 = "only possible in FP8, but the precision is unknown"
                 (
                     "warning",
                     "above-sustained",
-                    "800 TFLOP/s per GPU is 101% of the best BF16 matrix product measured on H100 SXM (794 TFLOP/s)",
+                    (
+                        "800 TFLOP/s per GPU is 101% of the best BF16 matrix product measured on"
+                        " H100 SXM (794 TFLOP/s)"
+                    ),
                 )
             ],
         ),
@@ -370,9 +387,9 @@ def test_least_memory_of_the_states(run, numbers):
         return
     least, each, gpus, total = numbers
     text = (
-        f"70.6B parameters take at least {least} GB with gradients and optimizer states ({each} bytes for each that is "
-        f"trained), but {gpus} of 85 GB have {total} GB: possible only with frozen or offloaded weights, which are "
-        "not stated"
+        f"70.6B parameters take at least {least} GB with gradients and optimizer states ({each}"
+        f" bytes for each that is trained), but {gpus} of 85 GB have {total} GB: possible only with"
+        " frozen or offloaded weights, which are not stated"
     )
     assert told(run) == [("unverified", "beyond-memory", text)]
 
@@ -402,8 +419,10 @@ def powered(watts, *, seconds=60.0, device=H100, issues=(), **metrics):
             powered(800.0),
             (
                 "warning",
-                "mean power of 800 W per GPU over 60 s exceeds the 700 W of the data sheet (1.14×); the power cap is "
-                "not recorded",
+                (
+                    "mean power of 800 W per GPU over 60 s exceeds the 700 W of the data sheet"
+                    " (1.14×); the power cap is not recorded"
+                ),
             ),
         ),
         (powered(800.0, device="Q1000"), None),
@@ -492,28 +511,40 @@ FIRST, *OTHERS = (
             printing(131_072 * 1.0101),
             (
                 "warning",
-                "132,396 tokens/s reported, +1.0% from batch × sequence length / step time (of the steady-state steps)",
+                (
+                    "132,396 tokens/s reported, +1.0% from batch × sequence length / step time (of"
+                    " the steady-state steps)"
+                ),
             ),
         ),
         (
             printing(131_072 * 0.97),
             (
                 "warning",
-                "127,140 tokens/s reported, -3.0% from batch × sequence length / step time (of the steady-state steps)",
+                (
+                    "127,140 tokens/s reported, -3.0% from batch × sequence length / step time (of"
+                    " the steady-state steps)"
+                ),
             ),
         ),
         (
             printing(131_072 * 0.97, SLOW_FIRST),
             (
                 "warning",
-                "127,140 tokens/s reported, -3.0% from batch × sequence length / step time (of the median step)",
+                (
+                    "127,140 tokens/s reported, -3.0% from batch × sequence length / step time (of"
+                    " the median step)"
+                ),
             ),
         ),
         (
             printing(131_072 / (52 / 40) * 1.03, SLOW_FIRST),
             (
                 "warning",
-                "103,849 tokens/s reported, +3.0% from batch × sequence length / step time (of all steps)",
+                (
+                    "103,849 tokens/s reported, +3.0% from batch × sequence length / step time (of"
+                    " all steps)"
+                ),
             ),
         ),
         (printing(262_144.0), ("error", FIRST, *OTHERS)),
@@ -523,15 +554,20 @@ FIRST, *OTHERS = (
             printing(131_072 * 1.234),
             (
                 "error",
-                "it reports 161,743 tokens/s, but 64 × 2,048 tokens in 1 s are 131,072 tokens/s (1.234× less)",
+                (
+                    "it reports 161,743 tokens/s, but 64 × 2,048 tokens in 1 s are 131,072 tokens/s"
+                    " (1.234× less)"
+                ),
             ),
         ),
         (
             printing(131_072 * 0.777),
             (
                 "warning",
-                "it reports 101,843 tokens/s, but 64 × 2,048 tokens in 1 s are 131,072 tokens/s; padding may not be "
-                "counted",
+                (
+                    "it reports 101,843 tokens/s, but 64 × 2,048 tokens in 1 s are 131,072"
+                    " tokens/s; padding may not be counted"
+                ),
             ),
         ),
         (printing(262_144.0, (None,) * 3), None),
@@ -544,15 +580,24 @@ FIRST, *OTHERS = (
             sampling(64 * 1.0101),
             (
                 "warning",
-                "64.65 samples/s reported, +1.0% from batch / step time (of the steady-state steps)",
+                (
+                    "64.65 samples/s reported, +1.0% from batch / step time (of the steady-state"
+                    " steps)"
+                ),
             ),
         ),
         (
             sampling(128.0),
             (
                 "error",
-                f"it reports 128 samples/s, but 64 samples in 1 s are 64 samples/s (2.000× less){ALWAYS}",
-                "global batch 128 instead of 64, or 2 times the gradient accumulation (no supporting evidence)",
+                (
+                    "it reports 128 samples/s, but 64 samples in 1 s are 64 samples/s (2.000×"
+                    f" less){ALWAYS}"
+                ),
+                (
+                    "global batch 128 instead of 64, or 2 times the gradient accumulation (no"
+                    " supporting evidence)"
+                ),
                 "16 GPUs instead of 8 (dual-die GPU counted as one device; no supporting evidence)",
             ),
         ),
@@ -561,7 +606,10 @@ FIRST, *OTHERS = (
             (
                 "error",
                 f"it reports 32 samples/s, but 64 samples in 1 s are 64 samples/s{ALWAYS}",
-                "global batch 32 instead of 64, or 1/2 of the gradient accumulation (no supporting evidence)",
+                (
+                    "global batch 32 instead of 64, or 1/2 of the gradient accumulation (no"
+                    " supporting evidence)"
+                ),
                 "4 GPUs instead of 8 (dual-die GPU counted as one device; no supporting evidence)",
             ),
         ),
@@ -777,7 +825,10 @@ BATCH = "global batch {} instead of {}, or {} the gradient accumulation (no supp
             configured(0.5),
             (
                 "sequence length 1024 instead of 2048 (no supporting evidence)",
-                "global batch 32 instead of 64, or 1/2 of the gradient accumulation (no supporting evidence)",
+                (
+                    "global batch 32 instead of 64, or 1/2 of the gradient accumulation (no"
+                    " supporting evidence)"
+                ),
                 "4 GPUs instead of 8 (dual-die GPU counted as one device; no supporting evidence)",
             ),
         ),
@@ -831,7 +882,10 @@ BATCH = "global batch {} instead of {}, or {} the gradient accumulation (no supp
         (
             configured(1 / 3, batch=63),
             (
-                "global batch 21 instead of 63, or 1/3 of the gradient accumulation (no supporting evidence)",
+                (
+                    "global batch 21 instead of 63, or 1/3 of the gradient accumulation (no"
+                    " supporting evidence)"
+                ),
             ),
         ),
         (configured(1 / 3, batch=64), ()),
@@ -849,8 +903,10 @@ def test_the_order_of_corrections_of_one_rank_is_that_of_the_table():
     )
     source = "https://github.com/AMD-AGI/Primus/tree/main/examples/megatron/configs/MI300X"
     assert texts == (
-        "global batch 128 instead of 64, or 2 times the gradient accumulation: the primus default for this model "
-        f"({source})",
+        (
+            "global batch 128 instead of 64, or 2 times the gradient accumulation: the primus"
+            f" default for this model ({source})"
+        ),
         "total rate reported as per-GPU (the factor is exactly 2)",
         "sequence length 16384 instead of 8192 (no supporting evidence)",
         "4 GPUs instead of 2 (dual-die GPU counted as one device; no supporting evidence)",

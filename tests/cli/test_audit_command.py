@@ -8,7 +8,10 @@ import pytest
 
 from tprimat.cli import run
 
-HEADER = "| Model | GPU | Precision | #-GPUs | GBS | Sequence Length | Tokens / sec / GPU | TFLOP / sec / GPU |\n|--|--|\n"
+HEADER = (
+    "| Model | GPU | Precision | #-GPUs | GBS | Sequence Length | Tokens / sec / GPU | TFLOP / sec"
+    " / GPU |\n|--|--|\n"
+)
 GOOD = "| LLAMA3_8B | DGX-H100 | FP8 | 8 | 128 | 8192 | 14451 | 744 |\n"
 MODELS = (
     "LLAMA3_8B",

@@ -720,17 +720,13 @@ class TestTerminal:
 
         script = tmp_path / "show.py"
         script.write_text(
-            "import dataclasses, time\n"
-            "from pathlib import Path\n"
-            "from tprimat.measure import display\n"
-            "from tprimat.record.progress import Step\n"
-            "from tprimat.frameworks.request import Request\n"
-            "request = Request('lightning', 'cpu', 'llama', 'tiny', 'fp32', 60, 2, 2, 128, 1, 1, Path('/x'), 600.0)\n"
-            "title = '[11/12] mistral bf16, run 2 of 2'\n"
-            "with display.following(title, request, lines=False, rest=lambda _: 45.0) as (on_line, on_message):\n"
-            "    on_line('hidden')\n"
-            "    on_message(Step(30, 60, 0.5, 0.5))\n"
-            "    time.sleep(1.2)\n"
+            "import dataclasses, time\nfrom pathlib import Path\nfrom tprimat.measure import"
+            " display\nfrom tprimat.record.progress import Step\nfrom tprimat.frameworks.request"
+            " import Request\nrequest = Request('lightning', 'cpu', 'llama', 'tiny', 'fp32', 60, 2,"
+            " 2, 128, 1, 1, Path('/x'), 600.0)\ntitle = '[11/12] mistral bf16, run 2 of 2'\nwith"
+            " display.following(title, request, lines=False, rest=lambda _: 45.0) as (on_line,"
+            " on_message):\n    on_line('hidden')\n    on_message(Step(30, 60, 0.5, 0.5))\n   "
+            " time.sleep(1.2)\n"
         )
         leader, follower = pty.openpty()
         environment = {

@@ -20,7 +20,8 @@ AMD = {"device": MI300X, "stack": "rocm"}
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    """A directory output/ with two machines' results, and the directory above as the current one.
+    """A directory output/ with two machines' results, and the directory above as the current
+    one.
     """
     monkeypatch.chdir(tmp_path)
     save(make_run(), tmp_path / "output" / "nvidia")
@@ -34,7 +35,8 @@ class TestOutputs:
         said = capsys.readouterr()
         assert "33% faster" in said.out
         assert said.out.endswith(
-            f"Report: {Path('output', 'comparison_report.html')}   Plot: {Path('output', 'comparison_plot.png')}\n"
+            f"Report: {Path('output', 'comparison_report.html')}   Plot:"
+            f" {Path('output', 'comparison_plot.png')}\n"
         )
         assert said.err == ""
         assert (results / "comparison_plot.png").read_bytes().startswith(b"\x89PNG")
@@ -229,7 +231,10 @@ class TestOutputs:
             assert all(
                 str(Path("pages", name)) in said.out for name in names if not name.endswith(".md")
             )
-            note = "note: pages/comparison_report.html is the report of another comparison, and stays\n"
+            note = (
+                "note: pages/comparison_report.html is the report of another comparison, and"
+                " stays\n"
+            )
             assert said.err == ("" if names[0] == "comparison_plot.png" else note)
             return names
 

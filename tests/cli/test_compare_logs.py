@@ -31,18 +31,28 @@ def titan(
     """Return a log as torchtitan prints it."""
     length = f"sequence length {sequence_length}, " if sequence_length else ""
     lines = [
-        "[rank-0/8][titan] 2026-01-01 00:00:00,000 - root - INFO - Starting job: Llama 3 8B training",
-        f"[rank-0/8][titan] 2026-01-01 00:00:01,000 - root - INFO - GPU capacity: {gpu} with {gib}GiB memory",
+        (
+            "[rank-0/8][titan] 2026-01-01 00:00:00,000 - root - INFO - Starting job: Llama 3 8B"
+            " training"
+        ),
+        (
+            f"[rank-0/8][titan] 2026-01-01 00:00:01,000 - root - INFO - GPU capacity: {gpu} with"
+            f" {gib}GiB memory"
+        ),
         "[rank-0/8][titan] INFO - Model llama3 8B size: 8,030,261,248 total parameters",
-        "[rank-0/8][titan] 2026-01-01 00:00:03,000 - root - INFO - Trainer is initialized with local batch size 2, "
-        f"global batch size 16, gradient accumulation steps 1, {length}total steps {steps}",
+        (
+            "[rank-0/8][titan] 2026-01-01 00:00:03,000 - root - INFO - Trainer is initialized with"
+            " local batch size 2, global batch size 16, gradient accumulation steps 1,"
+            f" {length}total steps {steps}"
+        ),
     ]
     # Of 4,096 tokens per step and GPU.
     start = datetime.datetime(2026, 1, 1, 0, 1)
     lines += [
-        f"[rank-0/8][titan] {start + datetime.timedelta(seconds=n * 4096 / tps):%Y-%m-%d %H:%M:%S,%f} - root - INFO - "
-        f"step: {n:2}  loss: {12 - n / 10 + tps / 9999:.4f}  grad_norm: 1.5  memory: 31.0GiB(25%)  "
-        f"tps: {tps + n % 3:,.0f}  tflops: 300.0  mfu: 30%"
+        "[rank-0/8][titan]"
+        f" {start + datetime.timedelta(seconds=n * 4096 / tps):%Y-%m-%d %H:%M:%S,%f} - root - INFO"
+        f" - step: {n:2}  loss: {12 - n / 10 + tps / 9999:.4f}  grad_norm: 1.5  memory:"
+        f" 31.0GiB(25%)  tps: {tps + n % 3:,.0f}  tflops: 300.0  mfu: 30%"
         for n in range(1, steps + 1)
     ]
     return "\n".join(lines) + "\n"
@@ -241,8 +251,8 @@ class TestBundles:
         with (
             tarfile.open(name, "w:gz")
             if "tar" in name
-            else zipfile.ZipFile(name, "w", zipfile.ZIP_DEFLATED) as packed
-        ):
+            else zipfile.ZipFile(name, "w", zipfile.ZIP_DEFLATED)
+        ) as packed:
             (packed.add if "tar" in name else packed.write)("big.log")
         assert f"error: {name}: unpacks to more than" in compared(capsys, name, "nv.log")[2]
 
@@ -396,7 +406,10 @@ class TestUnnamedGpus:
         assert extract.with_inferred_gpu(run_found).gpu_info.device_name == name
 
 
-BARE = "[rank0]:[titan] 2026-01-01 00:00:{n:02} - root - INFO - step: {n:2}  loss: 9.1  memory: 31.0GiB(25%)  tps: {tps:,}"
+BARE = (
+    "[rank0]:[titan] 2026-01-01 00:00:{n:02} - root - INFO - step: {n:2}  loss: 9.1  memory:"
+    " 31.0GiB(25%)  tps: {tps:,}"
+)
 
 
 def test_a_log_that_states_nothing_is_told_the_options_and_compared_with_them(
@@ -450,8 +463,8 @@ def test_logs_next_to_a_result_of_a_training_script_are_counted_and_the_last_lin
         assert not err
         return
     assert (
-        f"{count} file{'s' * (count > 1)} skipped, possibly logs of a training script with results here"
-        in " ".join(err.split())
+        f"{count} file{'s' * (count > 1)} skipped, possibly logs of a training script with results"
+        " here" in " ".join(err.split())
     )
     words = shlex.split(err.split("tprimat compare ")[1])
     assert words == ["all", "all/*.log"]

@@ -303,10 +303,11 @@ class TestGitHub:
             "3%",
         )
         assert check(*arguments, "--format", "github") == ExitStatus.SLOWER
-        assert capsys.readouterr().out == (
-            f"::error title=Fail%3A regression,file={Path(folders['slow']).name}/benchmark_cuda_llama.json::"
-            "Llama 3.1 8B, 8×H100 (BF16), throughput per GPU -8.6%25 (threshold 3%25 slower, 5 runs each): the 95%25 "
-            "CI is beyond the threshold\n"
+        assert (
+            capsys.readouterr().out == "::error title=Fail%3A"
+            f" regression,file={Path(folders['slow']).name}/benchmark_cuda_llama.json::Llama 3.1"
+            " 8B, 8×H100 (BF16), throughput per GPU -8.6%25 (threshold 3%25 slower, 5 runs"
+            " each): the 95%25 CI is beyond the threshold\n"
         )
         text = job_summary.read_text(encoding="utf-8")
         assert text.startswith("# from the step before\n### Fail: regression (")
@@ -346,8 +347,9 @@ class TestGitHub:
         monkeypatch.chdir(tmp_path)
         for name, milliseconds in (("old", 3200), ("new", 3300)):
             steps = [
-                f" iteration {step:8d}/      40 | elapsed time per iteration (ms): {milliseconds + step}.0 | "
-                f"global batch size:    64 | lm loss: {10 - step / 10:.6E} |"
+                f" iteration {step:8d}/      40 | elapsed time per iteration (ms):"
+                f" {milliseconds + step}.0 | global batch size:    64 | lm loss:"
+                f" {10 - step / 10:.6E} |"
                 for step in range(1, 41)
             ]
             (tmp_path / f"{name},.log").write_text(
@@ -546,8 +548,8 @@ class TestWhatTheUserKnows:
         assert run(command, [*self.FILES, *plots, "--cost", "H100=2.95", "B200=6"]) == 0
         out, err = capsys.readouterr()
         assert (
-            "warning: --cost: no system matches 'B200', so its price is not used; systems: 8×MI300X (BF16)"
-            in err
+            "warning: --cost: no system matches 'B200', so its price is not used; systems: 8×MI300X"
+            " (BF16)" in err
         )
         assert "$2.95" in out
 

@@ -369,8 +369,9 @@ def test_a_real_log_from_start_to_result(extract, samples, truth, tmp_path):
 
 
 BARE = "".join(
-    f" iteration {n:8d}/      20 | consumed samples: {128 * n:12d} | elapsed time per iteration (ms): {5000 + n}.1 | "
-    f"learning rate: 1.0E-05 | global batch size:   128 | lm loss: {10 - n / 10:.6E} |\n"
+    f" iteration {n:8d}/      20 | consumed samples: {128 * n:12d} | elapsed time per iteration"
+    f" (ms): {5000 + n}.1 | learning rate: 1.0E-05 | global batch size:   128 | lm loss:"
+    f" {10 - n / 10:.6E} |\n"
     for n in range(1, 21)
 )
 """Lines without the arguments that Megatron prints above them: the model is whatever the user says.

@@ -1,4 +1,5 @@
-"""Bundles that state, or unpack to, more than memory or patience holds: one answer, within 200 MB.
+"""Bundles that state, or unpack to, more than memory or patience holds: one answer, within 200
+MB.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""`make run`, ./benchmark.py and its --dry-run on stand-ins for the machines of tests/machines.py.
+"""`make run`, ./benchmark.py and its --dry-run on stand-ins for the machines of
+tests/machines.py.
 """
 
 from __future__ import annotations

@@ -362,10 +362,10 @@ class TestResults:
 class TestNames:
     def test_addresses_with_a_name_for_them_and_accounts_on_machines(self):
         text = (
-            "MASTER_ADDR=10.1.2.3 --master_addr 198.51.100.7 'addr': '198.51.100.8' --rdzv_endpoint 198.51.100.9:294\n"
-            "ssh -p 22 grace@198.51.100.10 true; scp x mary@store-7:/data/y; ssh linus@login2\n"
-            "SSH_CLIENT=203.0.113.77 5 22, later 203.0.113.77\n"
-            "torch==10.2.0.1 pkg-10.1.2.4 driver 570.86.10.01 clip: 1.2.3.4 checkout@v4 pass@1 recall@10\n"
+            "MASTER_ADDR=10.1.2.3 --master_addr 198.51.100.7 'addr': '198.51.100.8' --rdzv_endpoint"
+            " 198.51.100.9:294\nssh -p 22 grace@198.51.100.10 true; scp x mary@store-7:/data/y; ssh"
+            " linus@login2\nSSH_CLIENT=203.0.113.77 5 22, later 203.0.113.77\ntorch==10.2.0.1"
+            " pkg-10.1.2.4 driver 570.86.10.01 clip: 1.2.3.4 checkout@v4 pass@1 recall@10\n"
         )
         shown = replaced(text)
         names = ("10.1.2.3 ", "198.51", "203.0", "grace", "mary", "linus", "store-7", "login2")

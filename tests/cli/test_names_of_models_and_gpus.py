@@ -93,7 +93,10 @@ def test_c7_compare_names_the_nearest_models(here):
 
 def test_c7_a_name_that_no_model_has_is_noted_with_the_nearest(capsys):
     GivenValues(model="llama2").check([])
-    note = "--model-name llama2 is not a known model; did you mean llama-2-7b, llama-2-13b or llama-2-70b?"
+    note = (
+        "--model-name llama2 is not a known model; did you mean llama-2-7b, llama-2-13b or"
+        " llama-2-70b?"
+    )
     assert note in capsys.readouterr().err
     for name in ("my-own-model", "Llama 2 70B", "llama", "llama2_70b_lora", "llama-2-70b-hf"):
         GivenValues(model=name).check([])

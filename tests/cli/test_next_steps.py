@@ -205,7 +205,8 @@ def here(tmp_path, monkeypatch):
 
 
 def typed(text: str) -> tuple[int, str]:
-    """Run a command as a user types it; the status, and what it prints with wrapped lines joined.
+    """Run a command as a user types it; the status, and what it prints with wrapped lines
+    joined.
     """
     words = [word for word in shlex.split(text) if word not in ("python3", "-m", "tprimat")]
     words[0] = PROGRAMS.get(words[0].rpartition("/")[2], words[0])

@@ -113,7 +113,7 @@ def test_a_preflight_then_a_benchmark(tmp_path):
     # The encoder-decoder needs no Lightning, which takes longer to import than to train with.
     done = command("benchmark", "--model", "encdec", *SMALL, "--quiet", "--output-dir", "output")
     assert done.returncode == 0, done.stderr
-    ((result,), warnings) = store.find([tmp_path / "output"])
+    (result,), warnings = store.find([tmp_path / "output"])
     assert warnings == []
     assert result.runs[0].preflight.matmul_tflops["fp32"] == pytest.approx(
         device["rates"]["fp32"]["median"], rel=1e-3

@@ -32,7 +32,12 @@ STATE = {
     "max_steps": 50,
     "logging_steps": 10,
     "log_history": [
-        {"loss": 3 - step / 100, "learning_rate": step * 1e-6, "epoch": step / 100, "step": step}
+        {
+            "loss": 3 - step / 100,
+            "learning_rate": step * 1e-6,
+            "epoch": step / 100,
+            "step": step,
+        }
         for step in range(10, 60, 10)
     ]
     + [{"train_runtime": 100.0, "step": 50, "epoch": 0.5}],
@@ -42,11 +47,11 @@ NANO = "".join(
 )
 
 TITAN = (
-    "[rank0]:[titan] 2026-01-01 10:00:00,000 - root - INFO - CUDA capacity: NVIDIA H100 80GB HBM3 with 79.10GiB"
-    " memory\n"
+    "[rank0]:[titan] 2026-01-01 10:00:00,000 - root - INFO - CUDA capacity: NVIDIA H100 80GB HBM3"
+    " with 79.10GiB memory\n"
     + "".join(
-        f"[rank0]:[titan] 2026-01-01 10:00:{n:02},000 - root - INFO - step: {n}  loss: {9 - n / 10}  "
-        "memory: 40.00GiB(50.00%)  tps: 5,000  mfu: 30.00%\n"
+        f"[rank0]:[titan] 2026-01-01 10:00:{n:02},000 - root - INFO - step: {n}  loss: {9 - n / 10}"
+        "  memory: 40.00GiB(50.00%)  tps: 5,000  mfu: 30.00%\n"
         for n in range(1, 20)
     )
 )
@@ -155,10 +160,11 @@ def test_a_given_batch_that_agrees_stays_with_another_number_of_gpus(call, tmp_p
 
 def megatron(*batches, length=2048):
     return "".join(
-        f" iteration {n:8d}/ 100 | consumed samples: {64 * n} | elapsed time per iteration (ms): 500.0 | "
-        f"learning rate: 1.0E-04 | global batch size: {batch:5d} | lm loss: {6 - n / 100:.6E} | "
-        f"loss scale: 1.0 | grad norm: 0.500 | actual seqlen: {length + n * (length == 1)} | "
-        "number of skipped iterations: 0 | number of nan iterations: 0 |\n"
+        f" iteration {n:8d}/ 100 | consumed samples: {64 * n} | elapsed time per iteration (ms):"
+        f" 500.0 | learning rate: 1.0E-04 | global batch size: {batch:5d} | lm loss:"
+        f" {6 - n / 100:.6E} | loss scale: 1.0 | grad norm: 0.500 | actual seqlen:"
+        f" {length + n * (length == 1)} | number of skipped iterations: 0 | number of nan"
+        " iterations: 0 |\n"
         for n, batch in enumerate(batches, 1)
     )
 
@@ -178,7 +184,10 @@ def test_sizes_that_the_time_stamps_of_torchtitan_contradict(call, tmp_path, len
     assert found.step_times[0] == pytest.approx(max(1.0, length / 5000))
     code = "stamps-are-clock" if length < 5000 else "steps-beyond-stamps"
     assert [note.code for note in found.notes] == ([] if length == 5000 else [code])
-    text = f"{length:,} tokens per step and GPU and 5,000 by tps and the time stamps can't both be true"
+    text = (
+        f"{length:,} tokens per step and GPU and 5,000 by tps and the time stamps can't both be"
+        " true"
+    )
     assert (text in found.warnings) is contradicts
 
 
@@ -189,8 +198,9 @@ def test_sizes_that_the_time_stamps_of_torchtitan_contradict(call, tmp_path, len
         (megatron(16, 16, 16, length=1), "--sequence-length", 4, "2 to 4"),
         (
             "".join(
-                f"Training epoch 0, iteration {n}/9 | lr: 1e-05 | global_batch_size: {batch} | global_step: {n} | "
-                f"reduced_train_loss: {5 - n / 10} | train_step_timing in s: 2.5\n"
+                f"Training epoch 0, iteration {n}/9 | lr: 1e-05 | global_batch_size: {batch} |"
+                f" global_step: {n} | reduced_train_loss: {5 - n / 10} | train_step_timing in s:"
+                " 2.5\n"
                 for n, batch in enumerate((16, 48, 32))
             ),
             "--global-batch-size",
@@ -271,7 +281,10 @@ def test_a_given_shape_that_is_not_of_the_model_that_the_log_names(
     call, tmp_path, shape, name, contradicts
 ):
     assert 60e6 < COUNT < 240e6
-    step = "step {} | epoch 0 | loss 4.5000 | mem 20.50 GiB | tps 800.00(400.00/gpu) | num_label_tokens 7\n"
+    step = (
+        "step {} | epoch 0 | loss 4.5000 | mem 20.50 GiB | tps 800.00(400.00/gpu) |"
+        " num_label_tokens 7\n"
+    )
     (tmp_path / "a.log").write_text(
         f"  pretrained_model_name_or_path: /models/{name}\n" + "".join(map(step.format, range(3)))
     )
@@ -382,11 +395,17 @@ def test_a_folder_each_training_its_own_file_and_the_rest_named(call, tmp_path):
     [
         (
             1.0,
-            "no supported training log in it\nhint:  tprimat compare saved.json compares a result\n",
+            (
+                "no supported training log in it\nhint:  tprimat compare saved.json compares a"
+                " result\n"
+            ),
         ),
         (
             0.9,
-            "no supported training log in it: it begins like JSON and is cut off\nhint:  copy the whole file\n",
+            (
+                "no supported training log in it: it begins like JSON and is cut off\nhint:  copy"
+                " the whole file\n"
+            ),
         ),
     ],
 )
@@ -638,11 +657,10 @@ def test_a_command_that_is_killed_leaves_no_process_that_reads(tmp_path):
     for number in range(2):
         (tmp_path / f"{number}.log").write_text(NANO)
     code = (
-        "import psutil, time\nfrom tprimat import cli\nfrom tprimat.log_import import sources\n"
-        "def wait(*_):\n"
-        "    print(*(each.pid for each in psutil.Process().children()), flush=True)\n    time.sleep(600)\n"
-        "sources.PARALLEL_FROM, sources._finished = 1, wait\n"
-        "cli.run('read', ['.', '--jobs', '2'])\n"
+        "import psutil, time\nfrom tprimat import cli\nfrom tprimat.log_import import sources\ndef"
+        " wait(*_):\n    print(*(each.pid for each in psutil.Process().children()), flush=True)\n  "
+        "  time.sleep(600)\nsources.PARALLEL_FROM, sources._finished = 1, wait\ncli.run('read',"
+        " ['.', '--jobs', '2'])\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(
@@ -710,7 +728,10 @@ def test_without_arguments_the_directories_of_the_older_tool_are_read(
         ("H1000", "did you mean H100?"),
         (
             "H9000",
-            "the nearest are H800, H200, H100; its peak is unknown: pass --peak-tflops when comparing",
+            (
+                "the nearest are H800, H200, H100; its peak is unknown: pass --peak-tflops when"
+                " comparing"
+            ),
         ),
         ("Gaudi 3", "its peak is unknown: pass --peak-tflops when comparing"),
         # Known by name, or known as a whole.

@@ -30,7 +30,8 @@ GIVEN = ("--gpu", "H200", "--model-name", "llama3.1_8B")
 
 
 def automodel_log(more=lambda step: {}) -> str:
-    """A log of 40 steps of 0.2 s, as Automodel writes it, with more figures in the lines of some.
+    """A log of 40 steps of 0.2 s, as Automodel writes it, with more figures in the lines of
+    some.
     """
     rows = [
         {

@@ -215,7 +215,8 @@ def test_without_optuna_it_says_what_to_install(monkeypatch, capsys):
 def test_c4_a_search_that_the_budget_ends_says_what_was_not_tried_and_how_to_go_on(
     budget, tried, needed, monkeypatch, capsys
 ):
-    """A trial takes 100 s by this clock, and half of the budget is for trials: all four need 800 s.
+    """A trial takes 100 s by this clock, and half of the budget is for trials: all four need 800
+    s.
     """
     monkeypatch.setattr(
         search_of.Tuner, "_elapsed_s", property(lambda self: 100.0 * len(self._tried))

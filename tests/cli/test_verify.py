@@ -31,8 +31,9 @@ HEAD = "  seq_length ........ 2048\n  world_size ........ 8\n  global_batch_size
 
 def log_text(steps=30, milliseconds=1000.0):
     return HEAD + "".join(
-        f" iteration {step:8d}/{steps:8d} | elapsed time per iteration (ms): {milliseconds + step % 7:.1f} | "
-        f"global batch size: 64 | lm loss: {10 - step / 10:.6E} |\n"
+        f" iteration {step:8d}/{steps:8d} | elapsed time per iteration (ms):"
+        f" {milliseconds + step % 7:.1f} | global batch size: 64 | lm loss:"
+        f" {10 - step / 10:.6E} |\n"
         for step in range(1, steps + 1)
     )
 
@@ -104,8 +105,10 @@ def test_an_untouched_bundle_is_the_same(packed, capsys):
     assert cli.run("verify", [str(packed)]) == 0
     assert capsys.readouterr().out.splitlines()[-2:] == [
         "files: 1 result, 1 log, 1 environment, 1 readme; none was executed",
-        f"Can be accepted: {run['values']} values recomputed; plausible, no private data, no executable files. "
-        "Step times are only claimed for 1 run without time stamps.",
+        (
+            f"Can be accepted: {run['values']} values recomputed; plausible, no private data, no"
+            " executable files. Step times are only claimed for 1 run without time stamps."
+        ),
     ]
 
 
@@ -229,8 +232,8 @@ class TestOtherValues:
     def packed(self, tmp_path, capsys):
         """A bundle of a log with rates and memory of its own."""
         lines = "".join(
-            f"[titan] 2026-01-01 00:00:{n:02} - root - INFO - step: {n:2}  loss: 9.1  memory: 31.0GiB(25%)  "
-            f"tps: 7,00{n}\n"
+            f"[titan] 2026-01-01 00:00:{n:02} - root - INFO - step: {n:2}  loss: 9.1  memory:"
+            f" 31.0GiB(25%)  tps: 7,00{n}\n"
             for n in range(1, 10)
         )
         log = tmp_path / "train.log"
@@ -356,7 +359,8 @@ def environment(packed: Path) -> str:
 
 OTHER = "not a file that bundles have"
 RUNS = re.compile(
-    r"^\s*(?:import|from) (?:pickle|marshal|shelve|subprocess|torch)\b|(?<![\w.])(?:eval|exec)\(|os\.system",
+    r"^\s*(?:import|from)"
+    r" (?:pickle|marshal|shelve|subprocess|torch)\b|(?<![\w.])(?:eval|exec)\(|os\.system",
     re.MULTILINE,
 )
 
@@ -594,7 +598,10 @@ class TestAcceptance:
 
     def test_an_inconsistent_value_is_undecided(self, tmp_path, capsys):
         shape = "".join(f"  {name} ........ {value}\n" for name, value in SHAPE.items())
-        shape += "  padded_vocab_size ........ 128256\n  swiglu ........ True\n  num_query_groups ........ 8\n"
+        shape += (
+            "  padded_vocab_size ........ 128256\n  swiglu ........ True\n  num_query_groups"
+            " ........ 8\n"
+        )
         text = shape + log_text().replace(
             "| global", "| throughput per GPU (TFLOP/s/GPU): 2000.0 | global"
         )
@@ -603,7 +610,8 @@ class TestAcceptance:
         assert found["answer"].startswith("Undecided: 1 inconsistent value (")
         (finding,) = found["runs"][0]["findings"]
         assert re.fullmatch(
-            r"the log prints 2,?000 TFLOP/s per GPU; shape, batch, sequence length and step time give [\d.,]+",
+            r"the log prints 2,?000 TFLOP/s per GPU; shape, batch, sequence length and step time"
+            r" give [\d.,]+",
             finding["text"],
         )
 
@@ -612,7 +620,10 @@ class TestAcceptance:
             result = json.loads(content)
             return json.dumps(
                 result
-                | {"model": "mine", "runs": [run | {"model": "mine"} for run in result["runs"]]}
+                | {
+                    "model": "mine",
+                    "runs": [run | {"model": "mine"} for run in result["runs"]],
+                }
             ).encode()
 
         shape = "".join(f"  {name} ........ {value}\n" for name, value in SHAPE.items())
@@ -751,8 +762,9 @@ class TestWhatTheLogSupports:
         )  # fmt: skip
 
 
-SHAPED = "".join(f"  {name} ........ {value}\n" for name, value in SHAPE.items()) + (
-    "  padded_vocab_size ........ 128256\n  swiglu ........ True\n  num_query_groups ........ 8\n"
+SHAPED = (
+    "".join(f"  {name} ........ {value}\n" for name, value in SHAPE.items())
+    + "  padded_vocab_size ........ 128256\n  swiglu ........ True\n  num_query_groups ........ 8\n"
 )
 """The shape of Llama 3.1 8B, by which a log states its model."""
 
@@ -1059,9 +1071,9 @@ class TestTimes:
     @staticmethod
     def stamped(factor: float) -> str:
         lines = [
-            f" [2026-05-11 02:{step // 60:02}:{step % 60:02}] iteration {step:8d}/      50 | elapsed time per "
-            f"iteration (ms): {factor * (1000 + step % 7):.1f} | global batch size: 64 | "
-            f"lm loss: {10 - step / 10:.6E} |\n"
+            f" [2026-05-11 02:{step // 60:02}:{step % 60:02}] iteration {step:8d}/      50 |"
+            f" elapsed time per iteration (ms): {factor * (1000 + step % 7):.1f} | global batch"
+            f" size: 64 | lm loss: {10 - step / 10:.6E} |\n"
             for step in range(1, 51)
         ]
         return HEAD + "".join(lines)
@@ -1152,7 +1164,10 @@ class TestTimes:
         """
 
         def rate(match):
-            return f"{match[0]} tokens per GPU (tokens/s/GPU): {16384e3 * factor / float(match[1]):.1f} |"
+            return (
+                f"{match[0]} tokens per GPU (tokens/s/GPU):"
+                f" {16384e3 * factor / float(match[1]):.1f} |"
+            )
 
         text = re.sub(r"iteration \(ms\): ([\d.]+) \|", rate, self.stamped(1.0))
         path = packed_log(tmp_path, text, *GIVEN, "--precision", "fp8")

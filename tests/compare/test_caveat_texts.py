@@ -140,7 +140,10 @@ LONG = "one batch from its start hook to its end hook, and more of it"
             (
                 "precision-differs",
                 "warning",
-                "precision differs: FP8 vs BF16 vs FP16 (FP8 and FP16 from the system description, not the log)",
+                (
+                    "precision differs: FP8 vs BF16 vs FP16 (FP8 and FP16 from the system"
+                    " description, not the log)"
+                ),
             ),
         ),
         (
@@ -237,7 +240,10 @@ LONG = "one batch from its start hook to its end hook, and more of it"
             (
                 "batch-differs",
                 "warning",
-                "global batch differs: 64 vs unknown vs 128 vs 256 sequences; compare tokens/s, not step time",
+                (
+                    "global batch differs: 64 vs unknown vs 128 vs 256 sequences; compare tokens/s,"
+                    " not step time"
+                ),
             ),
         ),
         # Tuning.
@@ -250,7 +256,10 @@ LONG = "one batch from its start hook to its end hook, and more of it"
             (
                 "tuning",
                 "info",
-                "A had 1 tuning trial (1 min 30 s), B had 0 tuning trials and C had 3 tuning trials",
+                (
+                    "A had 1 tuning trial (1 min 30 s), B had 0 tuning trials and C had 3 tuning"
+                    " trials"
+                ),
             ),
         ),
         (
@@ -294,8 +303,10 @@ LONG = "one batch from its start hook to its end hook, and more of it"
             (
                 "disturbed",
                 "warning",
-                "other programs used up to 23% of the CPU and the hypervisor used up to 30% of the CPU "
-                "during the measurement",
+                (
+                    "other programs used up to 23% of the CPU and the hypervisor used up to 30% of"
+                    " the CPU during the measurement"
+                ),
             ),
         ),
         (
@@ -458,7 +469,10 @@ CAPTION = "the result may include warm-up"
             (
                 "batch-differs",
                 "warning",
-                "tokens per step differ: 10,000 vs 10,101 vs 9,999 vs 9,998; longer sequences need more time per token",
+                (
+                    "tokens per step differ: 10,000 vs 10,101 vs 9,999 vs 9,998; longer sequences"
+                    " need more time per token"
+                ),
             ),
         ),
         ((logging(10_000), logging(10_099)),),
@@ -498,7 +512,10 @@ CAPTION = "the result may include warm-up"
             (
                 "speed-changed",
                 "warning",
-                "speed changed: A at step 31 (2.000 s → 1.500 s, clock) and B at step 41 (50.0 ms → 3.250 s)",
+                (
+                    "speed changed: A at step 31 (2.000 s → 1.500 s, clock) and B at step 41 (50.0"
+                    " ms → 3.250 s)"
+                ),
             ),
         ),
         (

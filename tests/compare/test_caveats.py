@@ -312,8 +312,9 @@ def test_a_tuned_system_against_an_untuned_one():
     tuned = Tuning(trials=12, seconds=1500.0, device_name=H100)
     found = caveats(make_run(tuning=tuned), make_run(**AMD))
     assert found["tuning-differs"].severity == "warning"
-    assert found["tuning-differs"].text == (
-        "8×H100 (BF16) had 12 tuning trials (25 min 00 s) and 8×MI300X (BF16) had no tuning"
+    assert (
+        found["tuning-differs"].text
+        == "8×H100 (BF16) had 12 tuning trials (25 min 00 s) and 8×MI300X (BF16) had no tuning"
     )
     assert "tuning" not in found
     assert not {"tuning", "tuning-differs"} & set(caveats(make_run(), make_run(**AMD)))

@@ -575,7 +575,8 @@ def answer(seconds, slower="0%"):
 
 
 def of_memory(factor):
-    """The answer to memory that is the same in every run, and so many times that of the baseline.
+    """The answer to memory that is the same in every run, and so many times that of the
+    baseline.
     """
     groups = (
         [

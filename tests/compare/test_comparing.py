@@ -22,8 +22,8 @@ package = importlib.import_module("tprimat.compare")
 AMD = {"device": MI300X, "stack": "rocm"}
 COPY = "contains the same run as {}; counted once"
 TWICE = (
-    "contain identical step times under different configurations: they are copies of one measurement and cannot be "
-    "compared"
+    "contain identical step times under different configurations: they are copies of one"
+    " measurement and cannot be compared"
 )
 WRONG = "contains a run of {} with other step times: one of the two is wrong"
 BLOCK = (Entry(kind="training", start=0, duration=99.0, first_step=1, last_step=60),)
@@ -479,7 +479,10 @@ class TestCompare:
         assert (found.models, found.shared, found.system_names) == ((), (), ())
 
     def test_rates_in_samples_are_noted_where_there_are_some(self):
-        note = "rates are in samples/s/GPU, since not all logs state the sequence length (--sequence-length sets it)"
+        note = (
+            "rates are in samples/s/GPU, since not all logs state the sequence length"
+            " (--sequence-length sets it)"
+        )
         submitted = {"framework": "mlperf", "length": None}
         runs = [
             make_run(**submitted),

@@ -57,8 +57,9 @@ def test_a_range_of_prices_may_include_both():
 def test_the_sentence_names_each_price_with_its_system():
     for prices in (["H100=2", "MI300X=3"], ["MI300X=3", "H100=2"]):
         found = priced(make_run(), make_run(**AMD, step_time=1.6), cost=prices)
-        assert cost_sentence(cost_of(found), found.prices) == (
-            "8×MI300X (BF16) at $3.00 is 25% cheaper per token than 8×H100 (BF16) at $2.00; "
+        assert (
+            cost_sentence(cost_of(found), found.prices)
+            == "8×MI300X (BF16) at $3.00 is 25% cheaper per token than 8×H100 (BF16) at $2.00; "
             "break-even price of 8×H100 (BF16): $1.50 per GPU-hour"
         )
 
@@ -198,7 +199,10 @@ def of(form, prices):
         (["2", "3.9985"], None),
         (
             ["2", "3.9975"],
-            "0.06% cheaper per token than 8×H100 (BF16) at $2.00; break-even price of 8×H100 (BF16): $2.00",
+            (
+                "0.06% cheaper per token than 8×H100 (BF16) at $2.00; break-even price of 8×H100"
+                " (BF16): $2.00"
+            ),
         ),
         (["2", "4.0015"], None),
         (

@@ -47,8 +47,10 @@ FAST, SLOW = make_run(step_time=1.6), make_run(**AMD)
             {"8×MI300X (BF16)": Price(2, 2), "8×H100 (BF16)": Price(3, 4)},
             [
                 "prices per GPU-hour from the command line (a list, 2026-05)",
-                "prices are in the order of the files, not of the table: 8×MI300X (BF16) $2.00, "
-                "8×H100 (BF16) $3.00 to $4.00",
+                (
+                    "prices are in the order of the files, not of the table: 8×MI300X (BF16) $2.00,"
+                    " 8×H100 (BF16) $3.00 to $4.00"
+                ),
             ],
         ),
         (
@@ -74,7 +76,10 @@ FAST, SLOW = make_run(step_time=1.6), make_run(**AMD)
             {"8×H100 (BF16)": Price(2, 2)},
             [
                 STATED,
-                "no system matches 'B200', so its price is not used; systems: 8×H100 (BF16); 8×MI300X (BF16)",
+                (
+                    "no system matches 'B200', so its price is not used; systems: 8×H100 (BF16);"
+                    " 8×MI300X (BF16)"
+                ),
             ],
         ),
         (
@@ -84,8 +89,10 @@ FAST, SLOW = make_run(step_time=1.6), make_run(**AMD)
             {"8×H100 (BF16)": Price(2, 2)},
             [
                 STATED,
-                "no system matches 'A100' or 'B200', so their prices are not used; systems: 8×H100 (BF16); "
-                "8×MI300X (BF16)",
+                (
+                    "no system matches 'A100' or 'B200', so their prices are not used; systems:"
+                    " 8×H100 (BF16); 8×MI300X (BF16)"
+                ),
             ],
         ),
         (
@@ -95,9 +102,14 @@ FAST, SLOW = make_run(step_time=1.6), make_run(**AMD)
             {"8×H100 (BF16)": Price(2, 2)},
             [
                 STATED,
-                "no system matches 'B200', so its price is not used; if the log is from that GPU, add "
-                "--gpu results/file_2.json=B200",
-                "no system matches 'MI300X', so its price is not used; systems: 8×H100 (BF16); 8× unknown GPU (BF16)",
+                (
+                    "no system matches 'B200', so its price is not used; if the log is from that"
+                    " GPU, add --gpu results/file_2.json=B200"
+                ),
+                (
+                    "no system matches 'MI300X', so its price is not used; systems: 8×H100 (BF16);"
+                    " 8× unknown GPU (BF16)"
+                ),
             ],
         ),
         # In a directory a single system needs no name.

@@ -141,8 +141,10 @@ class TestNotes:
             sized("J", 8, 60.0, framework_config={"kernel": "slow"}),
         )
         assert found.notes == (
-            "1 system doesn't state its number of GPUs; set it with --num-gpus FILE=N, where FILE is a part of a "
-            "log's path, once per GPU count",
+            (
+                "1 system doesn't state its number of GPUs; set it with --num-gpus FILE=N, where"
+                " FILE is a part of a log's path, once per GPU count"
+            ),
             "M, D is not used: excluded: impossible",
             "M, E is not used: excluded: impossible",
             "M, F is not used: throughput unknown",
@@ -155,8 +157,10 @@ class TestNotes:
         other = model(sized("D", None), sized("E", 8), sized("F", 8, 50.0), title="N")
         found = scaling_of(compared(model(sized("G", None), A), other))
         assert found.notes == (
-            "2 systems don't state their number of GPUs; set it with --num-gpus FILE=N, where FILE is a part of a "
-            "log's path, once per GPU count",
+            (
+                "2 systems don't state their number of GPUs; set it with --num-gpus FILE=N, where"
+                " FILE is a part of a log's path, once per GPU count"
+            ),
             "M, A is not shown: measured at one GPU count only",
             "N, E is not shown: measured at one GPU count only",
             "N: 1 slower configuration at the same GPU count not shown",
@@ -183,8 +187,10 @@ class TestNotes:
         ]
         assert scaled(*systems).curves[0].notes == (
             "precision is unknown and may differ between GPU counts",
-            "the global batch changes with the number of GPUs (512 to 2,048); a larger batch may need more samples "
-            "for the same loss",
+            (
+                "the global batch changes with the number of GPUs (512 to 2,048); a larger batch"
+                " may need more samples for the same loss"
+            ),
         )
         one = Size(A, 8, None, None, None, None, None)
         assert list(curves._notes((one, dataclasses.replace(one, batch=3)))) == [ONE_RUN]
@@ -214,7 +220,10 @@ class TestNotes:
         begins = "settings change with the number of GPUs:"
         assert kernels("x", "y") == (f"{begins} kernel (x, y); z (x, y)",)
         assert kernels("x" * 25, None, "y" * 24) == (
-            f"{begins} kernel ({'x' * 23}…, unknown, {'y' * 24}); z ({'x' * 23}…, unknown, {'y' * 24})",
+            (
+                f"{begins} kernel ({'x' * 23}…, unknown, {'y' * 24}); z ({'x' * 23}…, unknown,"
+                f" {'y' * 24})"
+            ),
         )
         assert kernels("x", "x") == ()
         assert kernels(*"abcdefg") == (f"{begins} kernel; z",)

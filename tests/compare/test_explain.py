@@ -197,8 +197,9 @@ class TestMadePairs:
         unknown = explain(
             traced(training(100, 50, shapes={})), traced(training(140, 50, shapes={}), name="B")
         )
-        assert report.headline(unknown) == (
-            "A is 25% faster per step than B, if both do the same work: 0.16 vs 0.20 ms per step"
+        assert (
+            report.headline(unknown)
+            == "A is 25% faster per step than B, if both do the same work: 0.16 vs 0.20 ms per step"
         )
         assert next(report.caveats(unknown)).endswith(
             "whether both traces do the same work is unknown"
@@ -262,7 +263,10 @@ class TestMadePairs:
         assert not other(7.9, unknown=0.7).is_comparable
         assert other(7.9, unknown=0.8).is_comparable
         assert other(7.9, shapes=SHAPES).is_comparable
-        found = "Not compared: different work, convolution takes 0.0% of the computation in A and 5.0% in B"
+        found = (
+            "Not compared: different work, convolution takes 0.0% of the computation in A and 5.0%"
+            " in B"
+        )
         assert report.headline(other(7.9)) == found
 
     @pytest.mark.parametrize(

@@ -51,7 +51,10 @@ def named(*groups, **options):
         (
             [("old/a.json", 3.2, 3.21), ("new/a.json", 3.5, 3.51)],
             [("old", 2), ("new", 2)],
-            "old and new are compared as 2 systems: run-to-run variation does not explain a gap of 9%",
+            (
+                "old and new are compared as 2 systems: run-to-run variation does not explain a gap"
+                " of 9%"
+            ),
         ),
         (
             [("a.json", 3.2), ("b.json", 4.2)],

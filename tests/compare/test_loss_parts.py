@@ -100,7 +100,8 @@ def of(*values, name="A", samples=False, **fields):
 
 
 def integral(values, start, end):
-    """The mean of losses, of a step each that is centred on its number, from one place to another.
+    """The mean of losses, of a step each that is centred on its number, from one place to
+    another.
     """
     total = 0.0
     for step, each in enumerate(values):
@@ -146,8 +147,10 @@ class TestLosses:
         )
         assert found.difference.value == pytest.approx(within.value)
         assert (found.answer, found.difference.method) == ("inconclusive", "batches")
-        assert found.text == (
-            "Final loss: mean over the last 25% of 13.2M common tokens; assumes 0.2% run-to-run variation"
+        assert (
+            found.text
+            == "Final loss: mean over the last 25% of 13.2M common tokens; assumes 0.2% run-to-run"
+            " variation"
         )
 
     def test_of_several_runs_the_larger_error_decides(self):
@@ -199,7 +202,10 @@ class TestLosses:
     def test_equal_losses_have_no_difference(self):
         found = losses(pair_of(of(self.ONE), of(self.ONE, name="B")), math.log)
         mean = integral(self.ONE, self.grid()[0], self.grid()[-1])
-        text = "Final loss: mean over the last 25% of 13.2M common tokens; assumes 0.2% run-to-run variation"
+        text = (
+            "Final loss: mean over the last 25% of 13.2M common tokens; assumes 0.2% run-to-run"
+            " variation"
+        )
         assert found == Losses(
             text, "inconclusive", (pytest.approx(mean), pytest.approx(mean)), None
         )

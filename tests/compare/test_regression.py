@@ -162,7 +162,7 @@ class TestAnswers:
         before, after = rounds(3.2, 1), rounds(3.4, 2)
         check = one([before], [after])
         assert (check.answer, check.method) == ("worse", "paired")
-        (_, in_seconds) = checked([before], [after], allow=["avg_step_time_seconds=0.1"]).checks
+        _, in_seconds = checked([before], [after], allow=["avg_step_time_seconds=0.1"]).checks
         assert (in_seconds.answer, in_seconds.method) == ("worse", "paired")
 
     def test_pairs_need_as_many_runs_as_their_own_differences_vary(self):
@@ -215,7 +215,8 @@ class TestAnswers:
         assert (check.answer, check.runs_needed) == ("inconclusive", None)
         assert (
             check.advice
-            == "set a threshold, such as --max-slowdown 3%: at 0%, an unchanged program is always inconclusive"
+            == "set a threshold, such as --max-slowdown 3%: at 0%, an unchanged program is always"
+            " inconclusive"
         )
 
 
@@ -343,8 +344,10 @@ class TestUnits:
             "not comparable",
             "within",
         )
-        assert step_time.text == (
-            "avg_step_time_seconds: steps differ in work (global batch 64 vs 128); compare throughput"
+        assert (
+            step_time.text
+            == "avg_step_time_seconds: steps differ in work (global batch 64 vs 128); compare"
+            " throughput"
         )
 
 

@@ -880,9 +880,11 @@ AMBIGUOUS = "match this configuration"
 
 def test_systems_are_matched_by_their_setup():
     one, other, third = keyed("A"), keyed("B", precision="fp8"), keyed("C", batch=32)
-    matched = lambda *sets: [
-        (a.name, b and b.name, reason) for a, b, reason in regression._matched_pairs(*sets)
-    ]  # noqa: E731
+
+    def matched(*sets):
+        pairs = regression._matched_pairs(*sets)
+        return [(a.name, b and b.name, reason) for a, b, reason in pairs]
+
     assert matched([one], [other]) == [("A", "B", None)]
     assert matched([one], []) == [("A", None, None)]
     assert matched([one], [other, third]) == [("A", None, None)]

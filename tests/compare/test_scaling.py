@@ -234,7 +234,10 @@ SLOWED = {
         samples=50, issues=(TelemetryIssue(code="thermal", text="GPU clock lowered"),)
     )
 }
-BATCHES = "the global batch changes with the number of GPUs (8 to 16); a larger batch may need more samples for the "
+BATCHES = (
+    "the global batch changes with the number of GPUs (8 to 16); a larger batch may need more"
+    " samples for the "
+)
 BATCHES += "same loss"
 
 

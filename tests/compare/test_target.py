@@ -1,4 +1,5 @@
-"""Time to the target: MLPerf's score, what makes the ratio of two, and steps to a loss elsewhere.
+"""Time to the target: MLPerf's score, what makes the ratio of two, and steps to a loss
+elsewhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Thresholds of the regression check in full: what is parsed, what each says, and what is refused.
+"""Thresholds of the regression check in full: what is parsed, what each says, and what is
+refused.
 """
 
 from __future__ import annotations

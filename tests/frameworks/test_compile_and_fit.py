@@ -142,7 +142,8 @@ def no_compiler(monkeypatch):
 
 @pytest.fixture
 def memory(monkeypatch):
-    """A GPU's memory: micro-batches of more sequences run out of it, with checkpointing or without.
+    """A GPU's memory: micro-batches of more sequences run out of it, with checkpointing or
+    without.
     """
     tried = []
 
@@ -278,7 +279,10 @@ class TestCompiling:
         assert found.setup.framework_config["torch_compile"] is False
         assert compile_and_fit.COMPILE_TIME not in found.setup.native_metrics
         assert found.setup.warnings == (
-            "eager, since torch.compile failed: Failed to find C compiler. Please specify via CC environment variable.",
+            (
+                "eager, since torch.compile failed: Failed to find C compiler. Please specify via"
+                " CC environment variable."
+            ),
         )
         batch = torch.zeros((1, 64), dtype=torch.long)
         assert found.module(input_ids=batch, labels=batch).loss.isfinite()

@@ -84,7 +84,10 @@ class TestRequested:
         # What lies on disk doesn't depend on the batch.
         assert (settings.num_samples, settings.samples_per_epoch) == (1000, 960)
         assert notes == (
-            "an epoch is 960 samples, not 1,000: the last 40 do not fill a step of 48 (--batch-size 48 × 1 process)",
+            (
+                "an epoch is 960 samples, not 1,000: the last 40 do not fill a step of 48"
+                " (--batch-size 48 × 1 process)"
+            ),
         )
 
     @pytest.mark.parametrize(

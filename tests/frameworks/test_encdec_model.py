@@ -58,7 +58,8 @@ def test_parameters(settings, millions):
 
 class TestFlops:
     def counted(self, settings, batch):
-        """FLOPs of forward and backward by torch's own counter, where attention isn't one kernel.
+        """FLOPs of forward and backward by torch's own counter, where attention isn't one
+        kernel.
         """
         from torch.nn.attention import SDPBackend, sdpa_kernel
         from torch.utils.flop_counter import FlopCounterMode

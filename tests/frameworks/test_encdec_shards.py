@@ -1,4 +1,5 @@
-"""The shards on disk: written once, checked, completed, made again; and what keeps them from being.
+"""The shards on disk: written once, checked, completed, made again; and what keeps them from
+being.
 """
 
 from __future__ import annotations

@@ -75,8 +75,9 @@ class TestChoosing:
     def test_a_slip_of_the_pen_is_recognized(self, name, meant):
         with pytest.raises(UsageError) as refused:
             frameworks.choose(name)
-        assert refused.value.line() == (
-            f"error: unknown framework {name!r}\nhint:  did you mean {meant}?\n"
+        assert (
+            refused.value.line()
+            == f"error: unknown framework {name!r}\nhint:  did you mean {meant}?\n"
             "see:   docs/troubleshooting.md#no-framework"
         )
 
@@ -121,7 +122,8 @@ class TestRows:
     def test_a_folder_is_all_that_a_new_framework_takes(self, monkeypatch, tmp_path):
         (tmp_path / "newest").mkdir()
         (tmp_path / "newest" / "__init__.py").write_text(
-            "from tprimat.frameworks.framework import Framework\n\nFRAMEWORK = Framework('newest', data='mock')\n"
+            "from tprimat.frameworks.framework import Framework\n\nFRAMEWORK = Framework('newest',"
+            " data='mock')\n"
         )
         monkeypatch.setattr(frameworks, "__path__", [*frameworks.__path__, str(tmp_path)])
         monkeypatch.delitem(sys.modules, "tprimat.frameworks.newest", raising=False)

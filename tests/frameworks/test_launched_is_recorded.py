@@ -30,7 +30,9 @@ RENAMED = {"fp8_format": "fp8"}
 
 NOT_RECORDED = {
     "make_vocab_size_divisible_by": "the padded vocabulary is recorded",
-    "max_position_embeddings": "the longest sequence that a model could take; sequence_length is what it takes",
+    "max_position_embeddings": (
+        "the longest sequence that a model could take; sequence_length is what it takes"
+    ),
     "min_lr": "equal to the learning rate, which is constant",
     "log_throughput": "what the log prints",
     "log_interval": "how often the log prints, which the steps of its records show",

@@ -180,8 +180,10 @@ class TestRefused:
         [
             (
                 {"model_config": {"num_layers": None, "vocab_size": None}},
-                "it lacks num_layers, vocab_size: set --model, --scale, --global-batch-size and --sequence-length "
-                "instead of --match",
+                (
+                    "it lacks num_layers, vocab_size: set --model, --scale, --global-batch-size and"
+                    " --sequence-length instead of --match"
+                ),
             ),
             ({"training_config": {"global_batch_size": None}}, "it lacks global_batch_size"),
             ({"training_config": {"sequence_length": None}}, "it lacks sequence_length"),

@@ -144,14 +144,18 @@ def process_config_with_overrides(config, config_filepath=None, cli_overrides=No
 SOURCES = {
     "bridge/__init__.py": "",
     "bridge/perf_recipes/__init__.py": "",
-    "bridge/perf_recipes/llama/__init__.py": "from megatron.bridge.perf_recipes.llama.h100.llama3 import *",
+    "bridge/perf_recipes/llama/__init__.py": (
+        "from megatron.bridge.perf_recipes.llama.h100.llama3 import *"
+    ),
     "bridge/perf_recipes/llama/h100/__init__.py": "",
     "bridge/perf_recipes/llama/h100/llama3.py": RECIPES,
     "bridge/recipes/__init__.py": "",
     "bridge/training/__init__.py": "",
     "bridge/training/callbacks.py": CALLBACKS,
     "bridge/training/config.py": CONFIG,
-    "bridge/training/gpt_step.py": "def forward_step(state, data_iterator, model, return_schedule_plan=False): ...",
+    "bridge/training/gpt_step.py": (
+        "def forward_step(state, data_iterator, model, return_schedule_plan=False): ..."
+    ),
     "bridge/training/pretrain.py": PRETRAIN,
     "bridge/training/utils/__init__.py": "",
     "bridge/training/utils/omegaconf_utils.py": OVERRIDES,
@@ -366,7 +370,10 @@ def test_a_field_that_is_set(installed, request_on_cpu, monkeypatch):
 
 
 def test_the_models_configuration_needs_no_network(request_on_cpu, tmp_path):
-    code = f"from transformers import AutoConfig; print(AutoConfig.from_pretrained({LLAMA!r}).to_json_string())"
+    code = (
+        "from transformers import AutoConfig;"
+        f" print(AutoConfig.from_pretrained({LLAMA!r}).to_json_string())"
+    )
     recipe.write_configuration(request_on_cpu)
     environment = {**os.environ, **bridge.LAUNCHER.launch(request_on_cpu).env}
     found = subprocess.run(

@@ -132,8 +132,8 @@ class TestEmbedded:
         made = by_name(name).launcher.launch(request)
         line = " ".join(made.argv)
         assert (
-            f"-m torch.distributed.run --standalone --nproc-per-node=2 -m tprimat.frameworks.{module}"
-            in line
+            "-m torch.distributed.run --standalone --nproc-per-node=2 -m"
+            f" tprimat.frameworks.{module}" in line
         )
         assert f"--framework={name}" in made.argv
         assert made.env["HF_HUB_OFFLINE"] == "1"
@@ -347,7 +347,10 @@ class TestTorchtitan:
         # --training.compile.
         (torchtitan_clone / torchtitan.OPTIONS).unlink()
         monkeypatch.setattr(logged_training, "DRIVER_FILES", {"cuda": ("/",)})
-        words = f"older than torchtitan 0.2.0, .*: git -C {re.escape(str(torchtitan_clone))} checkout v0.2.2"
+        words = (
+            f"older than torchtitan 0.2.0, .*: git -C {re.escape(str(torchtitan_clone))} checkout"
+            " v0.2.2"
+        )
         assert re.search(words, torchtitan.LAUNCHER.unavailable())
         with pytest.raises(UsageError, match=words):
             by_name("torchtitan").resolve_config("llama", RequestedConfig(), H100S, OUT)

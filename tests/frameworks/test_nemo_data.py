@@ -1,4 +1,5 @@
-"""The token source in Megatron's indexed form; Megatron's own reader is asked in tests/with_nemo.
+"""The token source in Megatron's indexed form; Megatron's own reader is asked in
+tests/with_nemo.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Primus: its installation, its configurations, the plan for a training, what is checked before it.
+"""Primus: its installation, its configurations, the plan for a training, what is checked before
+it.
 """
 
 from __future__ import annotations
@@ -320,9 +321,10 @@ class TestPlan:
         command = command_of(
             planned(tree, primus_request("llama", steps=10), output_dir=Path("/out")), "now"
         )
-        assert shlex.join(command.argv) == (
-            "bash runner/primus-cli direct --log_file /out/primus/tprimat_llama_bf16_now/train.log -- train pretrain "
-            "--config examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml --train_iters 10"
+        assert (
+            shlex.join(command.argv) == "bash runner/primus-cli direct --log_file"
+            " /out/primus/tprimat_llama_bf16_now/train.log -- train pretrain --config"
+            " examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml --train_iters 10"
         )
 
     def test_the_older_launcher_can_be_chosen(self, tmp_path):
@@ -677,7 +679,8 @@ class TestChecks:
 
 
 class TestVisibleGpus:
-    """Primus' launchers overwrite HIP_VISIBLE_DEVICES: a training must not take the GPUs of others.
+    """Primus' launchers overwrite HIP_VISIBLE_DEVICES: a training must not take the GPUs of
+    others.
     """
 
     @pytest.mark.parametrize("name", ["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"])

@@ -1,4 +1,5 @@
-"""Primus' back end torchtitan: its parameters, the plan for a training, what is checked before it.
+"""Primus' back end torchtitan: its parameters, the plan for a training, what is checked before
+it.
 """
 
 from __future__ import annotations
@@ -136,8 +137,8 @@ class TestChecks:
         made = planned(environ={"HOME": "/nowhere"})
         errors, warnings = self.found(made, {"HOME": "/nowhere"})
         assert (
-            "Primus' torchtitan fetches the tokenizer of meta-llama/Llama-3.1-8B, and HF_TOKEN is not set"
-            in errors
+            "Primus' torchtitan fetches the tokenizer of meta-llama/Llama-3.1-8B, and HF_TOKEN is"
+            " not set" in errors
         )
         assert "trains on c4 from the Hugging Face hub" in warnings
         assert not self.found(made, {"HF_TOKEN": "made-up"})[0]

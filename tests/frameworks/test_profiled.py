@@ -1,4 +1,5 @@
-"""The window of a profiler: which steps it is, what becomes of it, and that no figure is of them.
+"""The window of a profiler: which steps it is, what becomes of it, and that no figure is of
+them.
 """
 
 from __future__ import annotations

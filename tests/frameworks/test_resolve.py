@@ -94,7 +94,10 @@ class TestNothingSaid:
             (
                 22.65,
                 "medium",
-                "scale medium is trained: Llama 3.1 8B at 1b, the default on larger GPUs, takes 20.43 GB",
+                (
+                    "scale medium is trained: Llama 3.1 8B at 1b, the default on larger GPUs, takes"
+                    " 20.43 GB"
+                ),
             ),
         ],
     )
@@ -176,7 +179,8 @@ class TestBatch:
         message = refusal(CPU, global_batch_size=10, micro_batch_size=4)
         assert (
             message
-            == "global batch size 10 is not a multiple of 4 (micro-batch 4 × 1 process): the nearest are 8 and 12"
+            == "global batch size 10 is not a multiple of 4 (micro-batch 4 × 1 process): the"
+            " nearest are 8 and 12"
         )
 
     def test_too_small_names_the_least(self):
@@ -244,7 +248,8 @@ def test_the_output_of_one_layer_must_fit(length, fits):
     if fits:
         resolved(CPU, **options)
     else:
-        assert refusal(CPU, **options) == (
-            "a micro-batch of 1000 × 49415 tokens takes 25.30 GB for the output of one layer, and this machine has "
-            "25.30 GB: use a smaller micro-batch or --sequence-length"
+        assert (
+            refusal(CPU, **options)
+            == "a micro-batch of 1000 × 49415 tokens takes 25.30 GB for the output of one layer,"
+            " and this machine has 25.30 GB: use a smaller micro-batch or --sequence-length"
         )

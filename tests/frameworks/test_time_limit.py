@@ -1,4 +1,5 @@
-"""The time limit and how processes agree on it, with a clock that stands still until it is moved.
+"""The time limit and how processes agree on it, with a clock that stands still until it is
+moved.
 """
 
 from __future__ import annotations

@@ -291,10 +291,11 @@ class TestReader:
 
     def test_through_the_tool(self, tmp_path):
         metric = (
-            'WARNING: a line\n{"gpu_data": [{"gpu": 0, "power": {"socket_power": {"value": 133, "unit": "W"}}, '
-            '"energy": {"total_energy_consumption": {"value": 1234.5, "unit": "J"}}, "ecc": "N/A", '
-            '"clock": {"gfx_0": {"clk": {"value": 132, "unit": "MHz"}}}, "usage": {"gfx_activity": "N/A"}, '
-            '"mem_usage": {"used_vram": {"value": 283, "unit": "MB"}}}]}'
+            'WARNING: a line\n{"gpu_data": [{"gpu": 0, "power": {"socket_power": {"value": 133,'
+            ' "unit": "W"}}, "energy": {"total_energy_consumption": {"value": 1234.5, "unit":'
+            ' "J"}}, "ecc": "N/A", "clock": {"gfx_0": {"clk": {"value": 132, "unit": "MHz"}}},'
+            ' "usage": {"gfx_activity": "N/A"}, "mem_usage": {"used_vram": {"value": 283, "unit":'
+            ' "MB"}}}]}'
         )
         listed = '[{"gpu": 0, "bdf": "0000:C1:00.0"}]'
         (state,) = amd.Reader(

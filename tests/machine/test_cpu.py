@@ -122,8 +122,12 @@ def test_what_the_system_does_not_state_is_unknown(machine, monkeypatch, tmp_pat
 
 def test_stalls_and_quota(machine, tmp_path):
     files = {
-        "/proc/pressure/cpu": "some avg10=0.45 avg60=1.76 avg300=2.53 total=21195820\nfull avg10=0.00 total=1\n",
-        "/proc/pressure/memory": "some avg10=0.00 total=9\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=250000\n",
+        "/proc/pressure/cpu": (
+            "some avg10=0.45 avg60=1.76 avg300=2.53 total=21195820\nfull avg10=0.00 total=1\n"
+        ),
+        "/proc/pressure/memory": (
+            "some avg10=0.00 total=9\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=250000\n"
+        ),
         "/proc/pressure/io": "torn",
         "/proc/self/cgroup": "0::/job/step\n",
         "/sys/fs/cgroup/job/cpu.stat": "usage_usec 10\nnr_throttled 4\nthrottled_usec 1500000\n",

@@ -285,7 +285,10 @@ def test_versions_are_those_that_are_installed(here):
     sys.platform != "linux", reason="the processor's name is asked for in Linux's way"
 )
 def test_name_of_an_arm_processor_comes_from_lscpu(here):
-    listed = "Architecture:  aarch64\nVendor ID:     ARM\n  Model name:  Neoverse-V2\nModel name:    Neoverse-V2\n"
+    listed = (
+        "Architecture:  aarch64\nVendor ID:     ARM\n  Model name:  Neoverse-V2\nModel name:   "
+        " Neoverse-V2\n"
+    )
     host = here(
         {"/proc/cpuinfo": "processor\t: 0\nBogoMIPS\t: 2000.00\n"}, commands={"lscpu": listed}
     )

@@ -115,7 +115,10 @@ class TestProcesses:
 
     def test_by_the_tool(self, tmp_path):
         answers = {
-            NVIDIA_APPS: "GPU-AA-0, 4242, /usr/bin/python3, 10240\nGPU-aa-0, 4343, [Not Found], [N/A]\nnonsense\n",
+            NVIDIA_APPS: (
+                "GPU-AA-0, 4242, /usr/bin/python3, 10240\nGPU-aa-0, 4343, [Not Found],"
+                " [N/A]\nnonsense\n"
+            ),
             NVIDIA_QUERY: nvidia_row(0, "aa-0"),
         }
         first, second = nvidia.processes(fake_host(tmp_path, answers))
@@ -165,7 +168,9 @@ class TestProcesses:
     [
         (
             {
-                "/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5\n"
+                "/proc/driver/nvidia/version": (
+                    "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5\n"
+                )
             },
             {},
             {},

@@ -51,8 +51,8 @@ MI300X = {
     "total_memory": 206_141_652_992,
 }
 NVIDIA_VERSION = (
-    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  (dvs-builder)\n"
-    "GCC version:  gcc version 12.3.0\n"
+    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build "
+    " (dvs-builder)\nGCC version:  gcc version 12.3.0\n"
 )
 
 
@@ -153,7 +153,10 @@ def test_rocm_version_is_never_hips_own(here, changes, version):
 
 def test_clock_of_an_older_rocm_torch_comes_from_the_kernel(here):
     nodes = "/sys/class/kfd/kfd/topology/nodes"
-    gpu = "cpu_cores_count 0\nsimd_count 1024\nmax_engine_clk_fcompute 2400\ngfx_target_version 90500\n"
+    gpu = (
+        "cpu_cores_count 0\nsimd_count 1024\nmax_engine_clk_fcompute 2400\ngfx_target_version"
+        " 90500\n"
+    )
     properties = {
         "name": "AMD Radeon Graphics",
         "major": 9,
@@ -164,7 +167,9 @@ def test_clock_of_an_older_rocm_torch_comes_from_the_kernel(here):
     }
     host = here(
         files={
-            f"{nodes}/0/properties": "cpu_cores_count 96\nsimd_count 0\nmax_engine_clk_fcompute 0\n",
+            f"{nodes}/0/properties": (
+                "cpu_cores_count 96\nsimd_count 0\nmax_engine_clk_fcompute 0\n"
+            ),
             f"{nodes}/1/properties": gpu,
             f"{nodes}/2/properties": gpu,
         }
@@ -553,9 +558,11 @@ def test_memory_of_others_is_said_with_its_holders(here):
     host = here(
         commands={
             NVIDIA_QUERY: rows(12000, 3),
-            NVIDIA_APPS: "GPU-aa-0, 4242, /usr/bin/python3, 11000\n"
-            "GPU-bb-9, 7, other, 5\n"
-            "GPU-aa-0, 4343, [Not Found], [N/A]\n",
+            NVIDIA_APPS: (
+                "GPU-aa-0, 4242, /usr/bin/python3, 11000\n"
+                "GPU-bb-9, 7, other, 5\n"
+                "GPU-aa-0, 4343, [Not Found], [N/A]\n"
+            ),
         }
     )
     cuda = FakeCuda([{**H100, "uuid": "aa-0"}, {**H100, "uuid": "AA-1"}])
@@ -592,8 +599,8 @@ def test_memory_of_others_on_an_amd_machine(here):
     assert cuda.asked_for_memory == []
     said = held_by_others(machine, host)
     assert (
-        "GPU 0 (77.7 of 206.1 GB); running on this machine's GPUs: VLLM::Engine (process 77, 77.4 GB);"
-        in said
+        "GPU 0 (77.7 of 206.1 GB); running on this machine's GPUs: VLLM::Engine (process 77, 77.4"
+        " GB);" in said
     )
     assert "gunicorn" not in said
     assert "HIP_VISIBLE_DEVICES" in said

@@ -138,10 +138,9 @@ class TestACommandThatIsKilled:
 
     def test_the_training_may_write_its_result(self, repository, tmp_path):
         code = (
-            "import os, signal, sys, time\n"
-            f"signal.signal(signal.SIGTERM, lambda *_: (open({str(tmp_path / 'result')!r}, 'w').close(), sys.exit()))\n"
-            "print(os.getpid())\n"
-            "time.sleep(600)\n"
+            "import os, signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_:"
+            f" (open({str(tmp_path / 'result')!r}, 'w').close(),"
+            " sys.exit()))\nprint(os.getpid())\ntime.sleep(600)\n"
         )
         command, (child,) = commanded(code, repository, grace=120)
         command.kill()
@@ -151,11 +150,9 @@ class TestACommandThatIsKilled:
 
     def test_one_that_ignores_sigterm_and_one_that_left_the_group_are_killed(self, repository):
         code = (
-            "import os, signal, subprocess, sys, time\n"
-            "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-            f"print(subprocess.Popen([sys.executable, '-c', {UNSTOPPABLE!r}], start_new_session=True).pid)\n"
-            "print(os.getpid())\n"
-            "time.sleep(600)\n"
+            "import os, signal, subprocess, sys, time\nsignal.signal(signal.SIGTERM,"
+            f" signal.SIG_IGN)\nprint(subprocess.Popen([sys.executable, '-c', {UNSTOPPABLE!r}],"
+            " start_new_session=True).pid)\nprint(os.getpid())\ntime.sleep(600)\n"
         )
         command, pids = commanded(code, repository, lines=2)
         command.kill()

@@ -96,8 +96,8 @@ def test_c11_the_dry_run_of_the_default_fits_a_screen_and_says_how_long(
     # What is run is all there: the first command, and by what the others differ.
     assert "--model=llama" in out
     assert (
-        "3. mistral fp32: 1 run, as 1 with --model=mistral\nresult: output/benchmark_cpu_mistral.json"
-        in out
+        "3. mistral fp32: 1 run, as 1 with --model=mistral\nresult:"
+        " output/benchmark_cpu_mistral.json" in out
     )
 
 

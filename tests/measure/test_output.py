@@ -95,7 +95,10 @@ class TestFloods:
 
     def test_one_that_never_stops_printing_is_still_ended_in_time(self, tmp_path):
         began = time.monotonic()
-        code = "import os\nwhile True: os.write(2, b'a line of a library that has lost its mind\\n' * 1000)"
+        code = (
+            "import os\nwhile True: os.write(2, b'a line of a library that has lost its mind\\n' *"
+            " 1000)"
+        )
         ended, _ = self.run(code, tmp_path, limit_s=1.0, grace_s=2)
         assert ended.overdue
         # A bound at all: it would go on for ever.
@@ -132,11 +135,13 @@ class TestFloods:
             "from pathlib import Path\n"
             "from tprimat.measure import process\n"
             "from tprimat.frameworks.request import Launch\n"
-            f"ended = process.run(Launch({launch.argv!r}, {{}}, Path({str(tmp_path)!r})), Path('child.log'),\n"
+            f"ended = process.run(Launch({launch.argv!r}, {{}}, Path({str(tmp_path)!r})),"
+            " Path('child.log'),\n"
             "    on_line=print, on_message=print)\n"
             # What getrusage calls the peak may be the peak of the process that started this one.
             "status = Path('/proc/self/status')\n"
-            "peak = re.search(r'VmHWM:\\s*(\\d+)', status.read_text())[1] if status.exists() else 0\n"
+            "peak = re.search(r'VmHWM:\\s*(\\d+)', status.read_text())[1] if status.exists()"
+            " else 0\n"
             "print(ended.status, ended.tail[-1], peak)\n"
         )
         root = os.fspath(REPOSITORY)

@@ -157,12 +157,10 @@ class TestEnd:
 
     def test_one_that_ignores_it_is_killed_with_its_children(self, tmp_path):
         code = (
-            "import signal, subprocess, sys, time\n"
-            "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-            "deaf = 'import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)'\n"
-            "print(subprocess.Popen([sys.executable, '-c', deaf]).pid)\n"
-            "print('rea' 'dy')\n"
-            "time.sleep(600)\n"
+            "import signal, subprocess, sys, time\nsignal.signal(signal.SIGTERM,"
+            " signal.SIG_IGN)\ndeaf = 'import signal, time; signal.signal(signal.SIGTERM,"
+            " signal.SIG_IGN); time.sleep(600)'\nprint(subprocess.Popen([sys.executable, '-c',"
+            " deaf]).pid)\nprint('rea' 'dy')\ntime.sleep(600)\n"
         )
         log = tmp_path / "logs" / "child.log"
         when(

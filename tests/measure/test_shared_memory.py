@@ -60,8 +60,10 @@ def test_what_several_gpus_need(container, gpus, free, needed):
     if needed is None:
         assert found is None
     else:
-        assert found == (
-            f"/dev/shm has {free / 1e6:.0f} MB free, and {gpus} GPUs that train together need {needed} MB there"
+        assert (
+            found
+            == f"/dev/shm has {free / 1e6:.0f} MB free, and {gpus} GPUs that train together need"
+            f" {needed} MB there"
         )
 
 

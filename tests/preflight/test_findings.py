@@ -52,7 +52,8 @@ class TestFindings:
         assert {each.code for each in found} == {"slow_device"}
         assert (
             found[0].text
-            == "GPU 3 is slower than the others: fp32 -20%, tf32 -20%, bf16 -20%, fp16 -20%, fp8 -20%"
+            == "GPU 3 is slower than the others: fp32 -20%, tf32 -20%, bf16 -20%, fp16 -20%, fp8"
+            " -20%"
         )
         assert msgspec.structs.replace(file, findings=found).slow_devices == ("GPU 3",)
 

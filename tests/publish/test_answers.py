@@ -61,7 +61,10 @@ def software(row):
 def described(values, row):
     gpu = values["gpus"][row["gpu"]]["title"]
     speed = f"{row['tokens_per_second_per_gpu']:,.0f} tokens/s/GPU"
-    return f"{row['num_gpus']}×{gpu}, {row['precision'].upper()}: {speed} ({row['publisher']}, {row['date']}"
+    return (
+        f"{row['num_gpus']}×{gpu}, {row['precision'].upper()}: {speed} ({row['publisher']},"
+        f" {row['date']}"
+    )
 
 
 @pytest.mark.parametrize("fp4", [True, False])

@@ -27,7 +27,8 @@ def text(field_number: int, value: str) -> bytes:
 
 
 def items(values: Mapping[str, object], key: int) -> bytes:
-    """Return values as items of a record of W&B: their key is field 1 in a config, 2 in a history.
+    """Return values as items of a record of W&B: their key is field 1 in a config, 2 in a
+    history.
     """
     return b"".join(
         field(1, text(key, name) + text(16, json.dumps(value))) for name, value in values.items()
@@ -178,7 +179,9 @@ FILES = {
     "mlflow, csv": MLFLOW_CSV,
     "lightning": LIGHTNING_CSV,
     "trainer_state": TRAINER_STATE,
-    "train_results": '{"train_runtime": 100.5, "train_samples_per_second": 3.1, "train_loss": 1.9, "epoch": 1.0}',
+    "train_results": (
+        '{"train_runtime": 100.5, "train_samples_per_second": 3.1, "train_loss": 1.9, "epoch": 1.0}'
+    ),
     "tracelens": TRACELENS,
 }
 """Files that are read as a whole: name -> content."""
@@ -191,9 +194,9 @@ RECORDS = {
 
 OTHER_LOGS = {
     "automodel": "".join(
-        f'{{"step": {step}, "epoch": 0, "timestamp": "2026-04-01T16:05:{step:02}.695Z", "loss": 4.95, '
-        '"grad_norm": 4.0, "lr": 0.0001, "mem": 47.7, "tps": 1124.6, "tps_per_gpu": 140.5, '
-        '"num_tokens_per_step": 40419, "num_label_tokens": 15802}\n'
+        f'{{"step": {step}, "epoch": 0, "timestamp": "2026-04-01T16:05:{step:02}.695Z", "loss":'
+        ' 4.95, "grad_norm": 4.0, "lr": 0.0001, "mem": 47.7, "tps": 1124.6, "tps_per_gpu": 140.5,'
+        ' "num_tokens_per_step": 40419, "num_label_tokens": 15802}\n'
         for step in STEPS
     ),
     "composer": "".join(
@@ -203,14 +206,15 @@ OTHER_LOGS = {
         for step in STEPS
     ),
     "deepspeed": "".join(
-        f"epoch=0/micro_step={step}/global_step={step}, RunningAvgSamplesPerSec=173.4, CurrSamplesPerSec=171.9, "
-        "MemAllocated=4.4GB, MaxMemAllocated=20.4GB\n"
-        f"steps: {step} loss: 12.7902 iter time (s): 150.471 samples/sec: 6.805\n"
+        f"epoch=0/micro_step={step}/global_step={step}, RunningAvgSamplesPerSec=173.4,"
+        f" CurrSamplesPerSec=171.9, MemAllocated=4.4GB, MaxMemAllocated=20.4GB\nsteps: {step} loss:"
+        " 12.7902 iter time (s): 150.471 samples/sec: 6.805\n"
         for step in STEPS
     ),
     "dllogger": "".join(
-        f'DLLL {{"timestamp": "{1727463426.98 + step}", "type": "LOG", "step": {step}, "data": {{'
-        f'"reduced_train_loss": 7.89, "train_step_timing in s": 25.1, "consumed_samples": {2048 * step}}}}}\n'
+        f'DLLL {{"timestamp": "{1727463426.98 + step}", "type": "LOG", "step": {step}, "data":'
+        ' {"reduced_train_loss": 7.89, "train_step_timing in s": 25.1, "consumed_samples":'
+        f" {2048 * step}}}}}\n"
         for step in STEPS
     ),
     "golden": json.dumps(
@@ -229,21 +233,23 @@ OTHER_LOGS = {
         }
     ),
     "litgpt": "".join(
-        f"Epoch 1 | iter {2 * step - 1} step {step - 1} | loss train: 1.700, val: n/a | iter time: 500.00 ms\n"
-        f"Epoch 1 | iter {2 * step} step {step} | loss train: 1.660, val: n/a | iter time: 548.72 ms (step)\n"
+        f"Epoch 1 | iter {2 * step - 1} step {step - 1} | loss train: 1.700, val: n/a | iter time:"
+        f" 500.00 ms\nEpoch 1 | iter {2 * step} step {step} | loss train: 1.660, val: n/a | iter"
+        " time: 548.72 ms (step)\n"
         for step in STEPS
     ),
     "maxtext": "".join(
-        f"completed step: {step}, seconds: 5.018, TFLOP/s/device: 107.127, Tokens/s/device: 6529.527, "
-        "total_weights: 16777216, loss: 10.172\n"
+        f"completed step: {step}, seconds: 5.018, TFLOP/s/device: 107.127, Tokens/s/device:"
+        " 6529.527, total_weights: 16777216, loss: 10.172\n"
         for step in STEPS
     ),
     "megatron_bridge": "".join(
         f"Step Time : 11.6{step % 10}s GPU utilization: 1158.1MODEL_TFLOP/s/GPU\n" for step in STEPS
     ),
     "mlperf": "".join(
-        f':::MLLOG {{"namespace": "", "time_ms": {1759966614209 + 9000 * step}, "event_type": "POINT_IN_TIME", '
-        f'"key": "{key}", "value": {value}, "metadata": {{"step": {32 * step}}}}}\n'
+        f':::MLLOG {{"namespace": "", "time_ms": {1759966614209 + 9000 * step}, "event_type":'
+        f' "POINT_IN_TIME", "key": "{key}", "value": {value}, "metadata": {{"step":'
+        f" {32 * step}}}}}\n"
         for key, value, steps in (
             ("global_batch_size", "32", (0,)),
             ("run_start", "null", (0,)),
@@ -270,7 +276,8 @@ OTHER_LOGS = {
         for step in STEPS
     ),
     "torchtune": "".join(
-        f"Step {step} | loss:1.54 lr:9.9e-05 tokens_per_second_per_gpu:101.2 peak_memory_alloc:10.2 grad_norm:0.8\n"
+        f"Step {step} | loss:1.54 lr:9.9e-05 tokens_per_second_per_gpu:101.2 peak_memory_alloc:10.2"
+        " grad_norm:0.8\n"
         for step in STEPS
     ),
 }

@@ -42,10 +42,11 @@ MS_SWIFT = _lines(
 )  # fmt: skip
 
 VERL = "".join(
-    f"\x1b[36m(TaskRunner pid=4455)\x1b[0m step:{step} - actor/pg_loss:0.01 - actor/grad_norm:0.5 - actor/lr:1e-06 - "
-    f"perf/mfu/actor:0.31 - perf/max_memory_allocated_gb:40.0 - perf/total_num_tokens:812345 - "
-    f"perf/time_per_step:{40 + step / 100:.3f} - perf/throughput:{812345 / 8 / (40 + step / 100):.1f} - "
-    f"timing_s/gen:20.5 - timing_s/update_actor:10.1 - timing_s/step:{40 + step / 100:.3f}\n"
+    f"\x1b[36m(TaskRunner pid=4455)\x1b[0m step:{step} - actor/pg_loss:0.01 - actor/grad_norm:0.5 -"
+    " actor/lr:1e-06 - perf/mfu/actor:0.31 - perf/max_memory_allocated_gb:40.0 -"
+    f" perf/total_num_tokens:812345 - perf/time_per_step:{40 + step / 100:.3f} -"
+    f" perf/throughput:{812345 / 8 / (40 + step / 100):.1f} - timing_s/gen:20.5 -"
+    f" timing_s/update_actor:10.1 - timing_s/step:{40 + step / 100:.3f}\n"
     for step in STEPS
 )
 
@@ -55,27 +56,29 @@ VERL_SFT = "".join(
 )
 
 VERL_NUMPY = "".join(
-    f"(TaskRunner pid=3165) step:{step} - actor/pg_loss:np.float64(-0.0006611689302644663) - "
-    f"actor/grad_norm:np.float64(3.804414212703705) - actor/lr:np.float64(1e-06) - "
-    f"perf/max_memory_allocated_gb:np.float64(20.764535427093506) - response_length/max:np.int32(256) - "
-    f"timing_s/gen:4.5 - timing_s/step:{50 + step / 100} - perf/total_num_tokens:70000 - "
-    f"perf/time_per_step:{50 + step / 100} - perf/throughput:{70000 / (50 + step / 100)}\n"
-    f"Training Progress:  16%|█████▌      | {step}/435 [1:10:40<6:31:06, 64.47s/it]\n"
+    f"(TaskRunner pid=3165) step:{step} - actor/pg_loss:np.float64(-0.0006611689302644663) -"
+    " actor/grad_norm:np.float64(3.804414212703705) - actor/lr:np.float64(1e-06) -"
+    " perf/max_memory_allocated_gb:np.float64(20.764535427093506) -"
+    f" response_length/max:np.int32(256) - timing_s/gen:4.5 - timing_s/step:{50 + step / 100} -"
+    f" perf/total_num_tokens:70000 - perf/time_per_step:{50 + step / 100} -"
+    f" perf/throughput:{70000 / (50 + step / 100)}\nTraining Progress:  16%|█████▌      |"
+    f" {step}/435 [1:10:40<6:31:06, 64.47s/it]\n"
     for step in STEPS
 )
 """Values of numpy 2 are printed by their representation."""
 
 VERL_SFT_UNTIMED = "".join(
-    f"step:{step} - train/loss:1.2{step:02} - train/grad_norm:0.5 - train/lr:1e-05 - train/mfu:0.31 - "
-    f"train/global_tokens:65536 - train/total_tokens(B):0.0{step:02}\n"
+    f"step:{step} - train/loss:1.2{step:02} - train/grad_norm:0.5 - train/lr:1e-05 - train/mfu:0.31"
+    f" - train/global_tokens:65536 - train/total_tokens(B):0.0{step:02}\n"
     for step in STEPS
 )
 
 NEMO_RL = "".join(
-    f"\n{'=' * 25} Step {step}/30 {'=' * 25}\n▶ Preparing batch...\n\n📊 Training Results:\n  • Loss: 0.01{step:02}\n"
-    "  • Generation KL Error: 0.0012\n  • Avg Reward: 0.5\n  • Mean Generation Length: 500.1\n\n⏱️  Timing:\n"
-    f"  • Total step time: 57.{step:02}s\n  • generation: 30.25s (52.4%)\n  • policy_training: 12.10s (21.0%)\n"
-    "\n🔍 Performance Metrics:\n    - E2E (Tokens/sec/gpu): 1234.50\n    - E2E (Tokens/sec): 9876.00\n"
+    f"\n{'=' * 25} Step {step}/30 {'=' * 25}\n▶ Preparing batch...\n\n📊 Training Results:\n  •"
+    f" Loss: 0.01{step:02}\n  • Generation KL Error: 0.0012\n  • Avg Reward: 0.5\n  • Mean"
+    f" Generation Length: 500.1\n\n⏱️  Timing:\n  • Total step time: 57.{step:02}s\n  • generation:"
+    " 30.25s (52.4%)\n  • policy_training: 12.10s (21.0%)\n\n🔍 Performance Metrics:\n    - E2E"
+    " (Tokens/sec/gpu): 1234.50\n    - E2E (Tokens/sec): 9876.00\n"
     for step in STEPS
 )
 
@@ -83,9 +86,9 @@ NEMO_RL_EPOCHS = (
     "".join(
         f"\n{'=' * 25} Epoch {epoch}/3 {'=' * 25}\n"
         + "".join(
-            f"\n{'=' * 25} Step {step}/10 {'=' * 25}\n▶ Taking a training step...\n\n📊 Training Results:\n"
-            f"  • Loss: 1.{epoch}{step:02}\n"
-            f"\n⏱️  Timing:\n  • Total step time: 5.{epoch}{step:02}s\n  • policy_training: 5.00s (98.0%)\n"
+            f"\n{'=' * 25} Step {step}/10 {'=' * 25}\n▶ Taking a training step...\n\n📊 Training"
+            f" Results:\n  • Loss: 1.{epoch}{step:02}\n\n⏱️  Timing:\n  • Total step time:"
+            f" 5.{epoch}{step:02}s\n  • policy_training: 5.00s (98.0%)\n"
             for step in range(1, 11 if epoch < 3 else 6)
         )
         for epoch in (1, 2, 3)
@@ -101,10 +104,11 @@ LLM_C = (
     "| channels C            | 768                                                |\n"
     "batch_size B=64 * seq_len T=1024 * num_processes=8 and total_batch_size=524288\n"
     "=> setting grad_accum_steps=1\n"
-) + "".join(
-    f"step {step:4d}/30 | loss {11 - step / 10:.6f} (+nanz)| norm 15.4190 (-0.12z)| lr 1.00e-06 | 328.{step:02} ms | "
-    "44.6% bf16 MFU | 1593850 tok/s\n"
-    for step in STEPS
+    + "".join(
+        f"step {step:4d}/30 | loss {11 - step / 10:.6f} (+nanz)| norm 15.4190 (-0.12z)| lr 1.00e-06"
+        f" | 328.{step:02} ms | 44.6% bf16 MFU | 1593850 tok/s\n"
+        for step in STEPS
+    )
 )
 
 LLM_C_PYTHON = "Running pytorch 2.4.0\n" + "".join(
@@ -127,8 +131,8 @@ LLM_C_CPU = "".join(
 )
 
 BUILD_NANOGPT = "".join(
-    f"step {step - 1:5d} | loss: {10.9 - step / 10:.6f} | lr 8.3916e-07 | norm: 15.3657 | dt: 260.{step:02}ms | "
-    "tok/sec: 2015663.63\n"
+    f"step {step - 1:5d} | loss: {10.9 - step / 10:.6f} | lr 8.3916e-07 | norm: 15.3657 | dt:"
+    f" 260.{step:02}ms | tok/sec: 2015663.63\n"
     for step in STEPS
 )
 
@@ -141,9 +145,11 @@ WANDB_HISTORY = (
 )
 
 WANDB_CHART = (
-    '"Step","h100 - train/step_time","h100 - train/step_time__MIN","h100 - train/step_time__MAX","mi300x - '
-    'train/step_time","mi300x - train/step_time__MIN","mi300x - train/step_time__MAX"\n'
-) + "".join(f'"{step}","0.52","0.52","0.52","0.62","0.62","0.62"\n' for step in STEPS)
+    '"Step","h100 - train/step_time","h100 - train/step_time__MIN","h100 -'
+    ' train/step_time__MAX","mi300x - train/step_time","mi300x - train/step_time__MIN","mi300x -'
+    ' train/step_time__MAX"\n'
+    + "".join(f'"{step}","0.52","0.52","0.52","0.62","0.62","0.62"\n' for step in STEPS)
+)
 
 UNSLOTH = (
     "==((====))==  Unsloth 2025.3.19: Fast Llama patching. Transformers: 4.50.0.\n"
@@ -153,9 +159,11 @@ UNSLOTH = (
     "O^O/ \\_/ \\    Batch size per device = 2 | Gradient accumulation steps = 4\n"
     "\\        /    Data Parallel GPUs = 1 | Total batch size (2 x 4 x 1) = 8\n"
     ' "-____-"     Trainable parameters = 41,943,040/8,000,000,000 (0.52% trained)\n'
-) + "".join(
-    f"{{'loss': {2 - step / 100:.4f}, 'grad_norm': 0.9, 'learning_rate': 1e-05, 'epoch': {step / 6470:.2f}}}\n"
-    for step in STEPS
+    + "".join(
+        f"{{'loss': {2 - step / 100:.4f}, 'grad_norm': 0.9, 'learning_rate': 1e-05, 'epoch':"
+        f" {step / 6470:.2f}}}\n"
+        for step in STEPS
+    )
 )
 
 UNSLOTH_DATA_PARALLEL = (
@@ -169,9 +177,9 @@ UNSLOTH_DATA_PARALLEL = (
 """The newer banner, of one process of eight; each holds the model on one GPU."""
 
 TRL = "".join(
-    f"{{'loss': 0.01, 'grad_norm': 0.45, 'learning_rate': 1e-06, 'num_tokens': {12340.0 * step}, "
-    f"'completions/mean_length': 210.5, 'rewards/accuracy/mean': 0.4, 'reward': 0.4, 'reward_std': 0.2, 'kl': 0.001, "
-    f"'step_time': 12.{step:02}, 'epoch': {step / 30:.4f}}}\n"
+    f"{{'loss': 0.01, 'grad_norm': 0.45, 'learning_rate': 1e-06, 'num_tokens': {12340.0 * step},"
+    " 'completions/mean_length': 210.5, 'rewards/accuracy/mean': 0.4, 'reward': 0.4, 'reward_std':"
+    f" 0.2, 'kl': 0.001, 'step_time': 12.{step:02}, 'epoch': {step / 30:.4f}}}\n"
     for step in STEPS
 )
 

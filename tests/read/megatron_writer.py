@@ -1,4 +1,5 @@
-"""Writes Megatron iteration lines, in every shape, with every prefix: what the readers' tests read.
+"""Writes Megatron iteration lines, in every shape, with every prefix: what the readers' tests
+read.
 """
 
 from __future__ import annotations
@@ -91,7 +92,10 @@ def line(
     parts.append(f"number of nan iterations: {step.nans:3d}")
     text = " | ".join(parts)
     if shape == "core":
-        text += f" | hip mem usage/free/total/usage_ratio: {memory}  | rank-4 rocm max mem usage/usage_ratio: 30.0GB/15.6%"
+        text += (
+            f" | hip mem usage/free/total/usage_ratio: {memory}  | rank-4 rocm max mem"
+            " usage/usage_ratio: 30.0GB/15.6%"
+        )
     else:
         text += " |"
     return f"[{stamp}] {text}" if stamp else text
@@ -233,12 +237,16 @@ PREFIXES = (
 def prefixed(text: str, prefix: str, rank: int = 7, world: int = 8) -> str:
     """A line as a launcher or logger passes it on."""
     if prefix == "primus":
-        return f"[20260511 02:18:01][rank-{rank}/{world}][DEBUG]    [---------------utils.py:425] : {text}"
+        return (
+            f"[20260511 02:18:01][rank-{rank}/{world}][DEBUG]    [---------------utils.py:425] :"
+            f" {text}"
+        )
     if prefix in ("coloured", "no_escape"):
         esc = "\x1b" if prefix == "coloured" else ""
         return (
-            f"[{esc}[32m20260511 02:18:01{esc}[0m][{esc}[36mrank-{rank}/{world}{esc}[0m]{esc}[34m{esc}[1m[DEBUG]    "
-            f"{esc}[0m{esc}[34m{esc}[1m[---------------utils.py:425] : {text}{esc}[0m"
+            f"[{esc}[32m20260511"
+            f" 02:18:01{esc}[0m][{esc}[36mrank-{rank}/{world}{esc}[0m]{esc}[34m{esc}[1m[DEBUG]   "
+            f" {esc}[0m{esc}[34m{esc}[1m[---------------utils.py:425] : {text}{esc}[0m"
         )
     return {
         "none": "",
@@ -246,7 +254,10 @@ def prefixed(text: str, prefix: str, rank: int = 7, world: int = 8) -> str:
         "torchrun": f"[rank{rank}]: ",
         "docker": "2026-05-11T02:18:01.123456789Z ",
         "kubectl": "[pod/train-0/pytorch] ",
-        "several": f"2026-05-11T02:18:01.123456789Z stdout F [pod/train-0/pytorch] {rank}: [default{rank}]:",
+        "several": (
+            f"2026-05-11T02:18:01.123456789Z stdout F [pod/train-0/pytorch] {rank}:"
+            f" [default{rank}]:"
+        ),
     }[prefix] + text
 
 

@@ -45,18 +45,20 @@ def test_a_real_log_is_read_as_its_truth_says(name, samples, truth):
 
 PREFIX = "[2024-01-01 10:00:{second:02d},000] [INFO] [timer.py:264:stop] "
 CONFIG = (
-    "[2024-01-01 10:00:00,000] [INFO] [config.py:1001:print]   train_batch_size ............. 64\n"
-    "[2024-01-01 10:00:00,000] [INFO] [config.py:1001:print]   train_micro_batch_size_per_gpu  8\n"
-    "[2024-01-01 10:00:00,000] [INFO] [config.py:1001:print]   world_size ................... 8\n"
-    "[2024-01-01 10:00:00,000] [INFO] [config.py:1001:print]   bfloat16_enabled ............. True\n"
-    "[2024-01-01 10:00:00,000] [INFO] [config.py:1001:print]   zero_optimization_stage ...... 2\n"
+    "[2024-01-01 10:00:00,000] [INFO] [config.py:1001:print]   train_batch_size ............."
+    " 64\n[2024-01-01 10:00:00,000] [INFO] [config.py:1001:print]   train_micro_batch_size_per_gpu "
+    " 8\n[2024-01-01 10:00:00,000] [INFO] [config.py:1001:print]   world_size ..................."
+    " 8\n[2024-01-01 10:00:00,000] [INFO] [config.py:1001:print]   bfloat16_enabled ............."
+    " True\n[2024-01-01 10:00:00,000] [INFO] [config.py:1001:print]   zero_optimization_stage"
+    " ...... 2\n"
 )
 
 
 def timer(step, rate):
-    return PREFIX.format(second=step % 60) + (
-        f"epoch=0/micro_step={step}/global_step={step}, RunningAvgSamplesPerSec={rate}, CurrSamplesPerSec={rate}, "
-        "MemAllocated=1.0GB, MaxMemAllocated=2.0GB\n"
+    return (
+        PREFIX.format(second=step % 60)
+        + f"epoch=0/micro_step={step}/global_step={step}, RunningAvgSamplesPerSec={rate},"
+        f" CurrSamplesPerSec={rate}, MemAllocated=1.0GB, MaxMemAllocated=2.0GB\n"
     )
 
 
@@ -105,7 +107,10 @@ def test_a_pipeline_line_is_a_mean():
 
 
 def test_the_breakdown_leaves_the_first_print_out():
-    parts = "[Rank 0] time (ms) | fwd: {0:.2f} | bwd: {1:.2f} | bwd_inner: 1.0 | bwd_allreduce: 0.5 | step: {2:.2f}\n"
+    parts = (
+        "[Rank 0] time (ms) | fwd: {0:.2f} | bwd: {1:.2f} | bwd_inner: 1.0 | bwd_allreduce: 0.5 |"
+        " step: {2:.2f}\n"
+    )
     log = (
         CONFIG
         + timer(10, 64.0)
@@ -142,11 +147,11 @@ def test_cut_anywhere(samples):
 
 def test_megatron_deepspeeds_line_and_the_timer_are_one_training():
     line = (
-        " iteration {0:8d}/     100 | consumed samples: {1:12d} | consumed tokens: 4096 | "
-        "elapsed time per iteration (ms): 500.0 | learning rate: 1.0E-04 | "
-        "global batch size:    64 | lm loss: 5.0E+00 | loss scale: 1.0 | "
-        "grad norm: 0.000 | actual seqlen:  2048 | number of skipped iterations:   0 | number of nan iterations:   0 | "
-        "samples per second: 128.0 | tokens per gpu per second (tgs): 4096.000 | TFLOPs: 99.00 |\n"
+        " iteration {0:8d}/     100 | consumed samples: {1:12d} | consumed tokens: 4096 | elapsed"
+        " time per iteration (ms): 500.0 | learning rate: 1.0E-04 | global batch size:    64 | lm"
+        " loss: 5.0E+00 | loss scale: 1.0 | grad norm: 0.000 | actual seqlen:  2048 | number of"
+        " skipped iterations:   0 | number of nan iterations:   0 | samples per second: 128.0 |"
+        " tokens per gpu per second (tgs): 4096.000 | TFLOPs: 99.00 |\n"
     )
     (run,) = runs_of_text(
         "".join(timer(step, 130.0) + line.format(step, 64 * step) for step in (1, 2, 3))

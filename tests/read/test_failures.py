@@ -46,8 +46,14 @@ def test_of_a_chain_the_last_link_counts():
         "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
         "RuntimeError: HIP error: hipErrorOutOfMemory",
         "Memory access fault by GPU node-4 (Agent handle: 0x55) on address 0x7f. Reason: Unknown.",
-        "slurmstepd: error: *** JOB 123 ON node1 CANCELLED AT 2026-05-11T02:00:00 DUE TO TIME LIMIT ***",
-        "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3996, unhandled system error",
+        (
+            "slurmstepd: error: *** JOB 123 ON node1 CANCELLED AT 2026-05-11T02:00:00 DUE TO TIME"
+            " LIMIT ***"
+        ),
+        (
+            "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3996,"
+            " unhandled system error"
+        ),
         "OSError: [Errno 28] No space left on device",
     ],
 )
@@ -69,21 +75,35 @@ def test_memory_devices_and_limits_count_before_what_came_first(grave):
         "./train.sh: line 14: 40721 Killed                  torchrun --nproc-per-node 8 train.py",
         "./train.sh: line 14: 40721 Aborted                 (core dumped) torchrun train.py",
         "  what():  CUDA error: an illegal memory access was encountered",
-        "[rank2]:[E512 03:11:02.11 ProcessGroupNCCL.cpp:629] [Rank 2] Watchdog caught collective operation timeout: "
-        "WorkNCCL(SeqNum=812, OpType=ALLREDUCE)",
-        "[rank2]:[E512 03:11:02.11 ProcessGroupNCCL.cpp:1484] [PG 0 Rank 2] Process group watchdog thread terminated",
-        "[rank2]:[F512 03:11:02.11 ProcessGroupNCCL.cpp:1557] [PG ID 0 Rank 2] Heartbeat monitor timed out! Process...",
+        (
+            "[rank2]:[E512 03:11:02.11 ProcessGroupNCCL.cpp:629] [Rank 2] Watchdog caught"
+            " collective operation timeout: WorkNCCL(SeqNum=812, OpType=ALLREDUCE)"
+        ),
+        (
+            "[rank2]:[E512 03:11:02.11 ProcessGroupNCCL.cpp:1484] [PG 0 Rank 2] Process group"
+            " watchdog thread terminated"
+        ),
+        (
+            "[rank2]:[F512 03:11:02.11 ProcessGroupNCCL.cpp:1557] [PG ID 0 Rank 2] Heartbeat"
+            " monitor timed out! Process..."
+        ),
         "[ 8121.1] NVRM: Xid (PCI:0000:1b:00): 79, pid=4711, GPU has fallen off the bus.",
         "CUDA error: uncorrectable ECC error encountered",
         "[ 8121.1] amdgpu 0000:c6:00.0: amdgpu: GPU reset begin!",
         "[ 8121.1] Out of memory: Killed process 4711 (python3) total-vm:1kB",
-        "slurmstepd: error: Detected 1 oom_kill event in StepId=71.0. Some of the step tasks have been OOM Killed.",
+        (
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=71.0. Some of the step tasks"
+            " have been OOM Killed."
+        ),
         "srun: error: node7: task 3: Out Of Memory",
         "srun: error: node7: task 3: Killed",
         "srun: error: Node failure on node7",
         "mpirun noticed that process rank 3 with PID 0 on node n7 exited on signal 9 (Killed).",
         "  traceback : Signal 9 (SIGKILL) received by PID 4711",
-        "E1030 07:34:07.927000 107524 torch/elastic/api.py:880] failed (exitcode: -9) local_rank: 5 (pid: 4711)",
+        (
+            "E1030 07:34:07.927000 107524 torch/elastic/api.py:880] failed (exitcode: -9)"
+            " local_rank: 5 (pid: 4711)"
+        ),
         "[rank: 3] Received SIGTERM: 15",
         "exiting program after receiving SIGTERM.",
     ],
@@ -96,14 +116,20 @@ def test_an_ending_that_names_no_exception(ending):
     "plain",
     [
         "SLURM auto-requeueing enabled. Setting signal handlers.",
-        "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |",
+        (
+            "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr."
+            " ECC |"
+        ),
         "  inprocess_progress_watchdog_interval ............ 1.0",
         "  max_tokens_to_oom ............................... 12000",
         "  exit_signal_handler ............................. False",
         "        possible_oom: false",
         "Killed 3 stale processes before the start",
         "Terminated workers of the earlier run: 4",
-        "W1030 07:34:07.697000 107524 torch/api.py:906] Sending process 107591 closing signal SIGTERM",
+        (
+            "W1030 07:34:07.697000 107524 torch/api.py:906] Sending process 107591 closing signal"
+            " SIGTERM"
+        ),
         "NVIDIA driver 570.86, no Xid errors",
     ],
 )
@@ -176,17 +202,23 @@ def test_a_message_of_two_lines_is_joined():
         "OSError: it is gated.", "Make sure to have access to it at https://huggingface.co/x.", ""
     )
     assert (
-        said
-        == "line 1: OSError: it is gated. Make sure to have access to it at https://huggingface.co/x."
+        said == "line 1: OSError: it is gated. Make sure to have access to it at"
+        " https://huggingface.co/x."
     )
 
 
 def test_a_signal_from_outside_is_the_cause():
     lines = [
-        "W0511 03:22:23.562000 41337 torch/distributed/elastic/agent/server/api.py:739] Received 15 death signal",
+        (
+            "W0511 03:22:23.562000 41337 torch/distributed/elastic/agent/server/api.py:739]"
+            " Received 15 death signal"
+        ),
         "W0511 03:22:23.563000 41337 torch/x.py:1010] Sending process 41405 closing signal SIGTERM",
         '    raise SignalException(f"Process {os.getpid()} got signal: {sigval}", sigval=sigval)',
-        "torch.distributed.elastic.multiprocessing.api.SignalException: Process 41337 got signal: 15",
+        (
+            "torch.distributed.elastic.multiprocessing.api.SignalException: Process 41337 got"
+            " signal: 15"
+        ),
         "RuntimeError: a consequence",
     ]
     assert reason(*lines).endswith("SignalException: Process 41337 got signal: 15")

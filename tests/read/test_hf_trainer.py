@@ -1,4 +1,5 @@
-"""Hugging Face's Trainer and Axolotl: console dictionaries, trainer_state.json, train_results.json.
+"""Hugging Face's Trainer and Axolotl: console dictionaries, trainer_state.json,
+train_results.json.
 """
 
 import io
@@ -161,7 +162,7 @@ class TestConsole:
 
     def test_a_step_that_ms_swift_prints(self):
         lines = "".join(
-            f"{{'loss': 2.5, 'grad_norm': 1.0, 'learning_rate': 1e-05, 'memory(GiB)': 10.0, "
+            "{'loss': 2.5, 'grad_norm': 1.0, 'learning_rate': 1e-05, 'memory(GiB)': 10.0, "
             f"'train_speed(iter/s)': 0.5, 'epoch': 0.1, 'global_step/max_steps': '{step}/40'}}\n"
             for step in (1, 5, 10)
         ).replace("'loss': 2.5", "'loss': 2.5", 1)
@@ -175,8 +176,9 @@ class TestConsole:
         elapsed = {1: "3m 12s", 5: "9m 40s", 10: "1h 7m 17s", 15: "1h 9m 54s"}
         means = {1: 191.764682, 5: 116.095699, 10: 403.737077, 15: 279.622367}
         lines = "".join(
-            f"{{'loss': 0.5, 'grad_norm': 1.2, 'learning_rate': 2e-08, 'iteration': '{step}/10635', 'elapsed_time': "
-            f"'{elapsed[step]}', 'remaining_time': '23d 14h', 'train_speed(s/it)': {means[step]}}}\n"
+            f"{{'loss': 0.5, 'grad_norm': 1.2, 'learning_rate': 2e-08, 'iteration': '{step}/10635',"
+            f" 'elapsed_time': '{elapsed[step]}', 'remaining_time': '23d 14h', 'train_speed(s/it)':"
+            f" {means[step]}}}\n"
             for step in elapsed
         )
         (run,) = runs_of_text(lines)
@@ -190,12 +192,16 @@ class TestConsole:
 
     def test_a_time_since_the_start_in_each_dictionary_is_no_end(self):
         lines = "".join(
-            f"{{'loss': 2.5, 'learning_rate': 1e-05, 'epoch': {step / 100}, 'num_input_tokens_seen': {step * 64}, "
-            f"'train_runtime': {40 + 2.0125 * step}, 'train_tokens_per_second': 20.5}}\n"
-            f" {step}%|#  | {step}/30 [00:{step:02d}<00:30,  1.0s/it]\n"
+            f"{{'loss': 2.5, 'learning_rate': 1e-05, 'epoch': {step / 100},"
+            f" 'num_input_tokens_seen': {step * 64}, 'train_runtime': {40 + 2.0125 * step},"
+            f" 'train_tokens_per_second': 20.5}}\n {step}%|#  | {step}/30 [00:{step:02d}<00:30, "
+            " 1.0s/it]\n"
             for step in (10, 20, 30)
         )
-        end = "{'train_runtime': 103.5, 'train_loss': 2.5, 'epoch': 0.3, 'num_input_tokens_seen': 1920}\n"
+        end = (
+            "{'train_runtime': 103.5, 'train_loss': 2.5, 'epoch': 0.3, 'num_input_tokens_seen':"
+            " 1920}\n"
+        )
         (run,) = runs_of_text("--logging_steps 10\n" + lines + end)
         assert (run.steps, run.status) == ((10, 20, 30), "complete")
         assert run.step_times == pytest.approx((6.0125, 2.0125, 2.0125))
@@ -222,7 +228,10 @@ class TestConsole:
         assert any("not a number" in warning for warning in run.sentences)
 
     def test_evaluations_and_two_trainings(self):
-        one = "{'loss': 1.0, 'learning_rate': 1e-05, 'epoch': 0.5}\n{'eval_loss': 0.9, 'eval_runtime': 3.0}\n"
+        one = (
+            "{'loss': 1.0, 'learning_rate': 1e-05, 'epoch': 0.5}\n{'eval_loss': 0.9,"
+            " 'eval_runtime': 3.0}\n"
+        )
         end = "{'train_runtime': 10.0, 'train_loss': 1.0, 'epoch': 1.0}\n"
         runs = runs_of_text(one + end + one + end)
         assert [len(run.steps) for run in runs] == [1, 1]
@@ -404,7 +413,8 @@ def test_i3_two_gaps_in_a_paste(bar_first):
 
 
 def test_i3_two_records_with_a_bar_behind_each():
-    """The bars are theirs, or those of the steps before or after: the epochs tell, or nothing does.
+    """The bars are theirs, or those of the steps before or after: the epochs tell, or nothing
+    does.
     """
     (run,) = runs_of_text(with_bars(("0.5", 100), ("0.55", 110), total=400))
     assert run.steps == (100, 110)

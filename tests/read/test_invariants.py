@@ -102,7 +102,10 @@ TITAN = """[titan] 2026-02-03 10:00:{:02},000 - root - INFO - step: {:2}  loss: 
 memory: 134.43GiB({}%)  tps: 4,959  tflops: 186.35  mfu: 18.84%"""
 RETRIES = "[titan] 2026-02-03 10:00:05,100 - root - WARNING - 25 CUDA memory allocation retries."
 CAPTURE = "[titan] 2026-02-03 10:00:08,100 - root - INFO - Dumping profiler traces at step 5"
-FLUSHES = "[WARNING] [stage3.py:1826:step] 2 pytorch allocator cache flushes since last step. this happens when there is"
+FLUSHES = (
+    "[WARNING] [stage3.py:1826:step] 2 pytorch allocator cache flushes since last step. this"
+    " happens when there is"
+)
 
 
 def titan(*between, percent="40.00"):
@@ -122,7 +125,10 @@ def titan(*between, percent="40.00"):
             Note("profiler-captures", {"line": 6, "value": "Dumping profiler traces at step 5"}),
         ),
         (
-            "[rank0]: STAGE:2026-02-03 10:00:07 12:12 ActivityProfilerController.cpp:320] Completed Stage: Collection",
+            (
+                "[rank0]: STAGE:2026-02-03 10:00:07 12:12 ActivityProfilerController.cpp:320]"
+                " Completed Stage: Collection"
+            ),
             None,
         ),
         ("0: FP8 Healing starting...", Note("precision-changes", {"line": 6, "value": "FP8"})),

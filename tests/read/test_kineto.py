@@ -308,7 +308,8 @@ class TestFiles:
         (tmp_path / "trace.json").write_bytes(trace.text())
         ((reason, *_),) = self.read(tmp_path / "trace.json")
         assert reason.endswith(
-            "this is a trace of PyTorch's profiler, but it has no GPU work: profile with ProfilerActivity.CUDA on a GPU"
+            "this is a trace of PyTorch's profiler, but it has no GPU work: profile with"
+            " ProfilerActivity.CUDA on a GPU"
         )
 
     def test_a_trace_that_is_cut_before_its_gpu_work(self, tmp_path):

@@ -145,7 +145,8 @@ def test_another_rate_is_not_suggested(rate):
 
 
 LOG = "".join(
-    f"2026-01-01T10:00:{10 + 2 * step:02}Z step {step} loss {4 - step / 10:.1f} dt {900 + step}ms tok/s 1000\n"
+    f"2026-01-01T10:00:{10 + 2 * step:02}Z step {step} loss {4 - step / 10:.1f} dt {900 + step}ms"
+    " tok/s 1000\n"
     for step in range(1, 21)
 )
 

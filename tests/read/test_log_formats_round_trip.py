@@ -55,8 +55,8 @@ def torchtitan(
 
 
 TRAINER = (
-    "Trainer is initialized with local batch size 2, global batch size 16, gradient accumulation steps 1, "
-    "sequence length 4096, total steps {} (warmup 2)"
+    "Trainer is initialized with local batch size 2, global batch size 16, gradient accumulation"
+    " steps 1, sequence length 4096, total steps {} (warmup 2)"
 )
 MESH = "Building 2-D device mesh with ['dp_shard', 'tp'], [8, 2]"
 
@@ -148,7 +148,10 @@ class TestTorchtitan:
             "model": {"converters": ["quantize.linear.mx"]},
         }
         dump = f"[titan] Running with configs: {json.dumps(config, indent=2)}".split("\n")
-        mesh = "Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard=4, cp=1, tp=2, ep=1, etp=1"
+        mesh = (
+            "Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard=4, cp=1, tp=2,"
+            " ep=1, etp=1"
+        )
         run = single([*dump, mesh, *(torchtitan(step, 5000, 2.0) for step in (1, 2, 3))])
         assert (run.training_config.global_batch_size, run.num_gpus) == (8, 8)
         assert (run.training_config.precision, run.status) == ("mxfp8", "complete")
@@ -157,9 +160,9 @@ class TestTorchtitan:
     def test_sizes_in_tokens(self):
         # As torchtitan prints them from 2026-08-20 on (b5bcd76).
         trainer = (
-            "[titan] 2026-08-21 07:33:02,123 - root - INFO - Trainer is initialized with 8192 tokens per DP rank, "
-            "131072 tokens per train step, gradient accumulation steps 2, maximum context length 4096, total steps 3 "
-            "(warmup 0)"
+            "[titan] 2026-08-21 07:33:02,123 - root - INFO - Trainer is initialized with 8192"
+            " tokens per DP rank, 131072 tokens per train step, gradient accumulation steps 2,"
+            " maximum context length 4096, total steps 3 (warmup 0)"
         )
         run = single([MESH, trainer, *(torchtitan(step, 5000, 2.0) for step in (1, 2, 3))])
         sizes = run.training_config
@@ -421,9 +424,10 @@ class TestMlperf:
 
 def nemo(step: int, seconds: float, loss: float, per_epoch: int = 5, batch: int = 64) -> str:
     return (
-        f"Training epoch {step // per_epoch}, iteration {step % per_epoch}/99 | lr: 2.999e-07 | global_batch_size: "
-        f"{batch} | global_step: {step} | reduced_train_loss: {loss:.4} | train_step_timing in s: {seconds:.4} | "
-        f"TFLOPS_per_GPU: 1.249e+03 | consumed_samples: {(step + 1) * batch} | val_loss: 0.7"
+        f"Training epoch {step // per_epoch}, iteration {step % per_epoch}/99 | lr: 2.999e-07 |"
+        f" global_batch_size: {batch} | global_step: {step} | reduced_train_loss: {loss:.4} |"
+        f" train_step_timing in s: {seconds:.4} | TFLOPS_per_GPU: 1.249e+03 | consumed_samples:"
+        f" {(step + 1) * batch} | val_loss: 0.7"
     )
 
 
@@ -488,16 +492,16 @@ class TestNemo:
     @pytest.mark.parametrize("first", [1, 3])
     def test_a_bar_states_the_steps_of_the_first_epoch(self, epoch, total, planned, first):
         bars = [
-            f"Epoch {epoch}: :   5%|▌         | {step}/{total} [00:12<03:59, v_num=, reduced_train_loss=10.90, "
-            f"global_step={step - 1}, train_step_timing in s=1.5]"
+            f"Epoch {epoch}: :   5%|▌         | {step}/{total} [00:12<03:59, v_num=,"
+            f" reduced_train_loss=10.90, global_step={step - 1}, train_step_timing in s=1.5]"
             for step in range(first, first + 3)
         ]
         assert single(bars).training_config.max_steps == planned
 
     def test_a_bar_without_a_number_of_its_step_counts_them(self):
         bars = [
-            f"Epoch 0: :   5%|▌         | {step}/90 [00:12<03:59, v_num=, reduced_train_loss=10.90, "
-            "train_step_timing in s=1.5]"
+            f"Epoch 0: :   5%|▌         | {step}/90 [00:12<03:59, v_num=, reduced_train_loss=10.90,"
+            " train_step_timing in s=1.5]"
             for step in (4, 5, 5, 6)
         ]
         run = single(bars)
@@ -515,8 +519,9 @@ class TestNemo:
         bars = []
         for step, seconds in enumerate(times):
             shown = (
-                f"Epoch 0: :   5%|▌         | {step + 1}/100 [00:12<03:59, v_num=, reduced_train_loss=10.90, "
-                f"global_step={step:.3f}, consumed_samples={(step + 1) * 8:.1f}, train_step_timing in s={seconds:.3f}]"
+                f"Epoch 0: :   5%|▌         | {step + 1}/100 [00:12<03:59, v_num=,"
+                f" reduced_train_loss=10.90, global_step={step:.3f},"
+                f" consumed_samples={(step + 1) * 8:.1f}, train_step_timing in s={seconds:.3f}]"
             )
             bars += [shown] * drawn
         (run,) = read.read(text.lines(["\r".join(bars).encode() + b"\n"]), "bar.log")
@@ -572,8 +577,9 @@ class TestAutomodel:
             }
             file.append(json.dumps({**record, "num_tokens_per_step": count, "num_label_tokens": 7}))
             console.append(
-                f"2026-04-01 16:05:{step:02} | INFO | root | step {step} | epoch 0 | loss 2.5000 | grad_norm 1.5000 | "
-                f"lr 1.00e-05 | mem 20.50 GiB | tps {rate:.2f}({rate / ratio:.2f}/gpu) | num_label_tokens 7"
+                f"2026-04-01 16:05:{step:02} | INFO | root | step {step} | epoch 0 | loss 2.5000 |"
+                " grad_norm 1.5000 | lr 1.00e-05 | mem 20.50 GiB | tps"
+                f" {rate:.2f}({rate / ratio:.2f}/gpu) | num_label_tokens 7"
             )
         of_file, of_console = single(file), single(console)
         assert of_file.steps == of_console.steps == tuple(range(1, len(tokens) + 1))
@@ -586,7 +592,10 @@ class TestAutomodel:
             )
 
     def test_a_layout_that_is_stated_gives_the_gpus(self):
-        line = "step 3 | epoch 0 | loss 2.5 | grad_norm 1.5 | lr 1e-5 | mem 2.0 GiB | tps 800.0(200.0/gpu) |"
+        line = (
+            "step 3 | epoch 0 | loss 2.5 | grad_norm 1.5 | lr 1e-5 | mem 2.0 GiB | tps"
+            " 800.0(200.0/gpu) |"
+        )
         run = single(["  tp_size: 1", "  pp_size: 2", line])
         assert run.num_gpus == 8
         assert run.native_metrics["tokens_per_second_per_gpu_corrected"] == (100.0,)
@@ -713,8 +722,9 @@ class TestBridge:
                 f"Step Time : {step}.00s GPU utilization: {100 + step}.5MODEL_TFLOP/s/GPU"
             )
             written.append(
-                f" [2026-05-11 02:18:0{step}] iteration {step:8d}/{4:8d} | consumed samples: {step * 8} | elapsed time "
-                f"per iteration (ms): {step}000.5 | learning rate: 1.0E-05 | global batch size: 8 | lm loss: 2.5E+00 |"
+                f" [2026-05-11 02:18:0{step}] iteration {step:8d}/{4:8d} | consumed samples:"
+                f" {step * 8} | elapsed time per iteration (ms): {step}000.5 | learning rate:"
+                " 1.0E-05 | global batch size: 8 | lm loss: 2.5E+00 |"
             )
         run = single(written)
         assert (run.framework, run.status) == ("megatron_bridge", "complete")
@@ -728,10 +738,11 @@ class TestBridge:
         for step in range(1, 5):
             ms = 700.0 + step
             written.append(
-                f" [2026-05-11 02:18:0{step}] iteration {step:8d}/{4:8d} | consumed samples: {step * 16} | elapsed "
-                f"time per iteration (ms): {ms} | tokens per GPU (tokens/s/GPU): {16 * 4096 / 8 / ms * 1e3:.1f} | "
-                "seq_length: 4096 | throughput per GPU (TFLOP/s/GPU): 400.0 | learning rate: 1.0E-05 | "
-                "global batch size: 16 | lm loss: 2.5E+00 | grad norm: 1.0 |"
+                f" [2026-05-11 02:18:0{step}] iteration {step:8d}/{4:8d} | consumed samples:"
+                f" {step * 16} | elapsed time per iteration (ms): {ms} | tokens per GPU"
+                f" (tokens/s/GPU): {16 * 4096 / 8 / ms * 1e3:.1f} | seq_length: 4096 | throughput"
+                " per GPU (TFLOP/s/GPU): 400.0 | learning rate: 1.0E-05 | global batch size: 16 |"
+                " lm loss: 2.5E+00 | grad norm: 1.0 |"
             )
             written.append(f"Step Time : {ms / 1e3:.2f}s GPU utilization: 400.0MODEL_TFLOP/s/GPU")
         run = single([prefixed(each, prefix) for each in written])
@@ -755,7 +766,10 @@ class TestBridge:
         assert said(run, "without step numbers")
 
     def test_lines_glued_to_other_output_are_read(self):
-        glued = "Step Time : 0.79s GPU utilization: 62.4MODEL_TFLOP/s/GPU[Rank 0] (after 1 iterations) memory (GB) | x"
+        glued = (
+            "Step Time : 0.79s GPU utilization: 62.4MODEL_TFLOP/s/GPU[Rank 0] (after 1 iterations)"
+            " memory (GB) | x"
+        )
         run = single(["setting up", glued])
         assert (run.step_times, run.native_metrics["tflops_per_gpu"]) == ((0.79,), (62.4,))
 
@@ -809,7 +823,10 @@ class TestSeveralLogFormatsInOneLog:
 
     def test_an_event_that_another_process_wrote_into_is_mended(self):
         whole = event("seed", 7)
-        intruder = "[Gloo] Rank 3 is connected to 7 peer ranks. Expected number of connected peer ranks is : 7"
+        intruder = (
+            "[Gloo] Rank 3 is connected to 7 peer ranks. Expected number of connected peer ranks"
+            " is : 7"
+        )
         run = single([*setup_events(8), whole[:60] + intruder, whole[60:]])
         assert run.native_metrics["seed"] == 7
         assert not said(run, "unreadable events")

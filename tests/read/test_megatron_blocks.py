@@ -247,7 +247,10 @@ class TestPatience:
 
     def test_keeps_all_readers_that_know_the_log(self):
         made = content_of(ranks_of(20, Setup("core", planned=20)))
-        also = b':::MLLOG {"namespace": "", "time_ms": 1, "event_type": "POINT_IN_TIME", "key": "seed", "value": 1}\n'
+        also = (
+            b':::MLLOG {"namespace": "", "time_ms": 1, "event_type": "POINT_IN_TIME", "key":'
+            b' "seed", "value": 1}\n'
+        )
         log = read.new_feeder()
         log.feed(also + made * 5)
         assert log.alone is None

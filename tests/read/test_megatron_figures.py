@@ -41,13 +41,18 @@ def record(
         ("iteration 4/ 9 | lm loss: 3.5 |", []),
         (f"iteration 0/ 9 | {TIME} |", []),
         (
-            f"iteration 4/ 9 | {TIME} | lm loss: 3.5 | lm loss: 4.5 | "
-            "Grad  Norm : 1.5 | loss scale: 7 | params norm: 8 |",
+            (
+                f"iteration 4/ 9 | {TIME} | lm loss: 3.5 | lm loss: 4.5 | "
+                "Grad  Norm : 1.5 | loss scale: 7 | params norm: 8 |"
+            ),
             [record(loss=3.5, grad_norm=1.5)],
         ),
         # A pair has its first value; so has one with a mean, and one in TFLOPS.
         (
-            f"iteration 4/ 9 | {TIME}/2100.5 | tokens/s/GPU: 1,234.5 (avg 7.0) | approx flops per GPU: 12.5TFLOPS |",
+            (
+                f"iteration 4/ 9 | {TIME}/2100.5 | tokens/s/GPU: 1,234.5 (avg 7.0) | approx flops"
+                " per GPU: 12.5TFLOPS |"
+            ),
             [
                 record(
                     tokens_rate=1234.5,
@@ -58,8 +63,10 @@ def record(
         ),
         # What isn't finite, can't be read, or isn't known.
         (
-            f"iteration 4/ 9 | {TIME} | lm loss: nan | grad norm: {LARGEST_VALUE * 10:.0f} | tflops: 7x | "
-            "z_loss: 3 | b: c | ?: 3 |",
+            (
+                f"iteration 4/ 9 | {TIME} | lm loss: nan | grad norm: {LARGEST_VALUE * 10:.0f} |"
+                " tflops: 7x | z_loss: 3 | b: c | ?: 3 |"
+            ),
             [
                 record(
                     kind=Kind(

@@ -7,10 +7,11 @@ from tprimat.read.parsing.text import Line, clean
 STEP = Step(7, 1234.5)
 
 M4 = (
-    "[2026-07-20 10:00:00.000001] iteration        5/      50 | consumed samples:          160 | elapsed time per "
-    "iteration (ms): 7077.5/7080.1 | compute per GPU (TFLOP/s/GPU): 477.3 (avg 474.3)  | tokens/s/GPU inst/harmonic "
-    "mean: 9260.4/9200.5 | learning rate: 1.000000E-05 | global batch size:    32 | lm loss: 1.184854E+01 | loss "
-    "scale: 1.0 | grad norm: 3.070 | number of skipped iterations:   0 | number of nan iterations:   0 |"
+    "[2026-07-20 10:00:00.000001] iteration        5/      50 | consumed samples:          160 |"
+    " elapsed time per iteration (ms): 7077.5/7080.1 | compute per GPU (TFLOP/s/GPU): 477.3 (avg"
+    " 474.3)  | tokens/s/GPU inst/harmonic mean: 9260.4/9200.5 | learning rate: 1.000000E-05 |"
+    " global batch size:    32 | lm loss: 1.184854E+01 | loss scale: 1.0 | grad norm: 3.070 |"
+    " number of skipped iterations:   0 | number of nan iterations:   0 |"
 )
 
 
@@ -81,8 +82,8 @@ def test_labels_have_one_row_each():
 
 def test_collapsed_blanks_and_any_order_of_segments():
     (record,) = parse(
-        "iteration 126/ 5000 | lm loss: 3.1E+00 | global batch size: 8 | grad norm: 0.000 | learning rate: 0.0 | "
-        "elapsed time per iteration (ms): 1,460.8/1450.4 |"
+        "iteration 126/ 5000 | lm loss: 3.1E+00 | global batch size: 8 | grad norm: 0.000 |"
+        " learning rate: 0.0 | elapsed time per iteration (ms): 1,460.8/1450.4 |"
     )
     assert (
         record.iteration,
@@ -121,7 +122,8 @@ def test_other_lines_are_no_records(text):
 
 def test_what_other_output_ran_into_is_no_figure():
     (record,) = parse(
-        "iteration 3/ 9 | elapsed time per iteration (ms): 65[rank3]: warning | lm loss: 2.0E+00 | grad norm: 1.2.3 |"
+        "iteration 3/ 9 | elapsed time per iteration (ms): 65[rank3]: warning | lm loss: 2.0E+00 |"
+        " grad norm: 1.2.3 |"
     )
     assert record.seconds is None
     assert record.figures.get("grad_norm") is None
@@ -144,8 +146,9 @@ def test_a_time_that_cannot_be_is_none(time):
 
 
 NEOX = (
-    " samples/sec: 51.234 | iteration        5/      50 | elapsed time per iteration (ms): 9876.5 | learning rate: "
-    "1.234E-04 | approx flops per GPU: 150.3TFLOPS | lm_loss: 7.123456E+00 | number of skipped iterations:   0 |"
+    " samples/sec: 51.234 | iteration        5/      50 | elapsed time per iteration (ms): 9876.5 |"
+    " learning rate: 1.234E-04 | approx flops per GPU: 150.3TFLOPS | lm_loss: 7.123456E+00 | number"
+    " of skipped iterations:   0 |"
 )
 
 
@@ -154,7 +157,10 @@ NEOX = (
     [
         (NEOX, {"tflops": 150.3, "loss": 7.123456, "samples_rate": 51.234}),
         (
-            "iteration 3/ 9 | elapsed time per iteration (ms): 65.0 | Effective Tera Flops per GPU: 2.14 |",
+            (
+                "iteration 3/ 9 | elapsed time per iteration (ms): 65.0 | Effective Tera Flops per"
+                " GPU: 2.14 |"
+            ),
             {"tflops": 2.14},
         ),
         (
@@ -171,8 +177,8 @@ def test_labels_of_megatrons_descendants(text, figures):
 
 def test_labels_with_numbers_that_are_not_read_are_named():
     (record,) = parse(
-        "iteration 3/ 9 | elapsed time per iteration (ms): 65.0 | z_loss: 1.0 | loss scale: 1.0 | mtp_1 loss: 2.0 "
-        "| [rank3]: 5 | stage: warm | number of nan iterations: 0 |"
+        "iteration 3/ 9 | elapsed time per iteration (ms): 65.0 | z_loss: 1.0 | loss scale: 1.0 |"
+        " mtp_1 loss: 2.0 | [rank3]: 5 | stage: warm | number of nan iterations: 0 |"
     )
     assert record.kind.unread == ("z_loss", "mtp_1 loss")
 

@@ -552,7 +552,10 @@ class TestStatus:
         ],
     )
     def test_a_launch_that_came_to_nothing_failed(self, error, reason):
-        started = "[NODE-0(gpu-40)] [INFO] EXP: examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml"
+        started = (
+            "[NODE-0(gpu-40)] [INFO] EXP:"
+            " examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml"
+        )
         run = single(
             [started, error, "[NODE-0(gpu-40)] [INFO] primus launcher exited with code 127"]
         )
@@ -907,8 +910,9 @@ class TestOtherEntryScripts:
 
 def plain_line(number, planned=20, batch=32, samples=None):
     return (
-        f" iteration {number:8d}/{planned:8d} | consumed samples: {samples or number * batch:12d} | elapsed time per "
-        f"iteration (ms): 2000.0 | global batch size: {batch:5d} | lm loss: 2.5E+00 |"
+        f" iteration {number:8d}/{planned:8d} | consumed samples: {samples or number * batch:12d} |"
+        f" elapsed time per iteration (ms): 2000.0 | global batch size: {batch:5d} | lm loss:"
+        " 2.5E+00 |"
     )
 
 

@@ -244,17 +244,17 @@ def words(
     second: int, logged: str, first: int, took: str, left: str, why: str, printed: str = "rates"
 ) -> str:
     return (
-        f"iteration {second}: the logged {logged} s are a mean that includes iteration {first} ({took} s), since "
-        f"Megatron does not reset its timer; corrected to {left} s ({why}); its {printed} are means of the same kind, "
-        "kept as printed"
+        f"iteration {second}: the logged {logged} s are a mean that includes iteration {first}"
+        f" ({took} s), since Megatron does not reset its timer; corrected to {left} s ({why}); its"
+        f" {printed} are means of the same kind, kept as printed"
     )
 
 
 CORE = Kind(shape="primus-core")
 STEADY = [record(step, ms=2_000.0 + step) for step in (3, 4, 5)]
 DOUBT = (
-    "the time of iteration 2 (11 s) may be a mean that includes iteration 1, as newer Megatron versions print it; "
-    "the log does not show which"
+    "the time of iteration 2 (11 s) may be a mean that includes iteration 1, as newer Megatron"
+    " versions print it; the log does not show which"
 )
 MISSING = "the line of iteration 1 is missing; iteration 2 (11 s) counts as the mean of both"
 
@@ -534,7 +534,8 @@ def test_a_double_of_a_rank_and_of_another():
     }  # fmt: skip
     assert (made.doubles, made.lines_of_other_ranks) == (1, 1)
     assert made.conflicts == [
-        "iteration 4 is printed twice with different values (loss; lines 7 and 9); the first is used"
+        "iteration 4 is printed twice with different values (loss; lines 7 and 9); the first is"
+        " used"
     ]
     assert made.notes() == ("2 duplicate iteration lines skipped", "1 of them from other ranks")
     made.lines_of_other_ranks = 0
@@ -574,7 +575,10 @@ def test_a_restart_drops_what_it_repeats():
 
 
 class TestContext:
-    MEMORY = "(after {} iterations) memory (MB) | allocated: 1.5 | max allocated: {} | reserved: 2.5 | max reserved: {}"
+    MEMORY = (
+        "(after {} iterations) memory (MB) | allocated: 1.5 | max allocated: {} | reserved: 2.5 |"
+        " max reserved: {}"
+    )
 
     def test_what_lines_show(self):
         context = Context()

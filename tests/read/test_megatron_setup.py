@@ -83,8 +83,9 @@ def test_a_line(text, name, value, weight):
 
 def test_sizes_of_a_mesh():
     text = (
-        "using world size: 32, data-parallel size: 2, context-parallel size: 3, tensor-model-parallel size: 4, "
-        "encoder-tensor-model-parallel size: 9, pipeline-model-parallel size: 5, expert-model-parallel size: 6"
+        "using world size: 32, data-parallel size: 2, context-parallel size: 3,"
+        " tensor-model-parallel size: 4, encoder-tensor-model-parallel size: 9,"
+        " pipeline-model-parallel size: 5, expert-model-parallel size: 6"
     )
     assert {name: each[0] for name, each in read(text).items()} == {
         "world_size": 32, "data_parallel_size": 2, "context_parallel_size": 3, "tensor_model_parallel_size": 4,

@@ -109,8 +109,11 @@ RATE = "tokens/s/GPU"
         (
             [*dump(), DONE],
             "incomplete",
-            "the run completed (line 3), but the log has no iteration line: import "
-            "logs/pre_trainer/rank-N/debug.log of the last rank, or set stderr_sink_level to DEBUG",
+            (
+                "the run completed (line 3), but the log has no iteration line: import"
+                " logs/pre_trainer/rank-N/debug.log of the last rank, or set stderr_sink_level to"
+                " DEBUG"
+            ),
             None,
         ),
     ],
@@ -213,8 +216,10 @@ WORLD = "[rank-0/8] "
         (
             [500.0, 510.0, 505.0],
             {},
-            "the sequence length isn't stated; the logged tokens/s/GPU suggest 505 tokens (set it with "
-            "--sequence-length)",
+            (
+                "the sequence length isn't stated; the logged tokens/s/GPU suggest 505 tokens (set"
+                " it with --sequence-length)"
+            ),
         ),
         (
             [500.0, 510.0, 490.0, 495.0],
@@ -224,15 +229,19 @@ WORLD = "[rank-0/8] "
         (
             [500.0, 512.0, 505.0],
             {"sequence_length": 512},
-            "2 of 3 records print tokens/s/GPU that disagree with batch × sequence length / time / GPUs (16 × 512 / 8) "
-            "by up to 2.3% (step 1); one of them is wrong",
+            (
+                "2 of 3 records print tokens/s/GPU that disagree with batch × sequence length /"
+                " time / GPUs (16 × 512 / 8) by up to 2.3% (step 1); one of them is wrong"
+            ),
         ),
         ([508.0], {"sequence_length": 512}, None),
         (
             [None, 512.0, 0.0],
             {},
-            "the sequence length isn't stated; the logged tokens/s/GPU suggest 512 tokens (set it with "
-            "--sequence-length)",
+            (
+                "the sequence length isn't stated; the logged tokens/s/GPU suggest 512 tokens (set"
+                " it with --sequence-length)"
+            ),
         ),
         ([None], {}, None),
     ],
@@ -303,7 +312,10 @@ def test_replicas_follow_where_both_are_stated(arguments, expected):
             ],
             {"peak_memory_device_used_gb": 42.95},
             [
-                "memory in use is from rocm-smi; the log may repeat the value of its first iterations",
+                (
+                    "memory in use is from rocm-smi; the log may repeat the value of its first"
+                    " iterations"
+                ),
                 "GPU memory of 192 GiB matches: MI300X, MI308X",
             ],
         ),
@@ -369,7 +381,8 @@ RESTART = (
                     (1, 2, 3),
                     (1, 2, 3),
                     [
-                        "restarted on line 4; that attempt logged no iteration: line 6: RuntimeError: x"
+                        "restarted on line 4; that attempt logged no iteration: line 6:"
+                        " RuntimeError: x"
                     ],
                 )
             ],

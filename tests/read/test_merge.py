@@ -167,9 +167,9 @@ def test_all_gaps_are_filled():
     )
     filled = merge.fill_gaps(empty, FULL, "the other")
     names = (
-        "max_steps, global_batch_size, sequence_length, num_gpus, tensor_model_parallel_size, num_layers, "
-        "hidden_size, device_name, software_stack, name, beta1, kind, peak_memory_allocated_gb, platform, model, "
-        "scale, timestamp"
+        "max_steps, global_batch_size, sequence_length, num_gpus, tensor_model_parallel_size,"
+        " num_layers, hidden_size, device_name, software_stack, name, beta1, kind,"
+        " peak_memory_allocated_gb, platform, model, scale, timestamp"
     )
     taken = {
         name: getattr(FULL, name)

@@ -208,7 +208,10 @@ class TestTwoRounds:
 
 @pytest.mark.parametrize("name", ["No devices were found", "Unknown GPU"])
 def test_no_reader_takes_an_error_text_for_a_gpu(name):
-    line = f"[titan] 2025-06-04 08:50:59,557 - root - INFO - CUDA capacity: {name} with 79.19GiB memory\n"
+    line = (
+        f"[titan] 2025-06-04 08:50:59,557 - root - INFO - CUDA capacity: {name} with 79.19GiB"
+        " memory\n"
+    )
     run = read_log(line + OTHER_LOGS["torchtitan"], "training.log")
     assert (run.framework, run.gpu_info.device_name, run.platform) == ("torchtitan", None, None)
     assert f"in the place of the GPU's name the source has an error text: {name}" in run.warnings

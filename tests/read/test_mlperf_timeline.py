@@ -288,10 +288,16 @@ class TestUnlikeBlocks:
             (
                 COLLECTION,
                 {
-                    800: "0: [NeMo I 2025-10-18] Running garbage collection at train global_step: 800"
+                    800: (
+                        "0: [NeMo I 2025-10-18] Running garbage collection at train"
+                        " global_step: 800"
+                    )
                 },
                 1003 / 960,
-                "block 5 takes 1.22× as long (steps 769–960): Running garbage collection at train global_step: 800 ",
+                (
+                    "block 5 takes 1.22× as long (steps 769–960): Running garbage collection at"
+                    " train global_step: 800 "
+                ),
             ),
             (START_UP, {}, 308 / 288, "block 1 takes 1.10× as long (steps 1–192)"),
         ],
@@ -630,7 +636,7 @@ def test_t1_steps_that_take_longer_than_the_run_are_a_fault_of_the_reader(printe
 
 
 def test_times_are_those_since_run_start():
-    (init, start, *_) = read_log(mlperf_log()).timeline
+    init, start, *_ = read_log(mlperf_log()).timeline
     assert (init.kind, init.start, init.duration) == ("start-up", -INIT / 1e3, INIT / 1e3)
     assert (start.kind, start.start, start.duration) == ("start-up", 0.0, START / 1e3)
     assert BEGUN % 1000 == 0

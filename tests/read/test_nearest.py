@@ -97,7 +97,10 @@ def test_a_table(lines, table):
         (None, ""),
         (
             Line(12, "  step 1 alpha eta theta ", True),
-            "; line 12 looks like a step, “step 1 alpha eta theta”; the nearest formats are one, two, three",
+            (
+                "; line 12 looks like a step, “step 1 alpha eta theta”; the nearest formats are"
+                " one, two, three"
+            ),
         ),
         (Line(12, "step 1 eta theta", True), "; line 12 looks like a step, “step 1 eta theta”"),
     ],

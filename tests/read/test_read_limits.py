@@ -42,7 +42,10 @@ def line(at, step, seconds=1.0, *, loss=None, resolution="microseconds", **more)
         else (BEGIN + datetime.timedelta(seconds=at)).isoformat(" ", resolution) + " "
     )
     others = "".join(f"{name.replace('_', '/')}: {value}, " for name, value in more.items())
-    return f"{stamp}completed step: {step}, seconds: {seconds:.6f}, {others}loss: {loss or 5 - step / 100:.5f}"
+    return (
+        f"{stamp}completed step: {step}, seconds: {seconds:.6f}, {others}loss:"
+        f" {loss or 5 - step / 100:.5f}"
+    )
 
 
 def steps_of(*lines):
@@ -109,8 +112,8 @@ def tokens_vary(factor):
         [1000.0 if step % 2 else 1000.0 * factor for step in range(1, 21)]
     )
     lines = [
-        f"{{'loss': 1.5, 'grad_norm': 0.45, 'learning_rate': 1e-06, 'num_tokens': {each}, 'step_time': 12.5, "
-        f"'epoch': {step / 30:.4f}}}"
+        f"{{'loss': 1.5, 'grad_norm': 0.45, 'learning_rate': 1e-06, 'num_tokens': {each},"
+        f" 'step_time': 12.5, 'epoch': {step / 30:.4f}}}"
         for step, each in enumerate(tokens, start=1)
     ]
     return bool(said(single(lines), "sequence lengths vary"))
@@ -265,8 +268,9 @@ def iteration(at, number, seconds=2.0, loss=2.5, resolution="microseconds"):
     """A line of an iteration in Megatron's form."""
     stamp = (BEGIN + datetime.timedelta(seconds=at)).isoformat(" ", resolution)
     return (
-        f" [{stamp}] iteration {number:8d}/     500 | elapsed time per iteration (ms): {1e3 * seconds:.1f} | "
-        f"learning rate: 1.0E-04 | global batch size:    64 | lm loss: {loss:.6E} | grad norm: 1.000 |"
+        f" [{stamp}] iteration {number:8d}/     500 | elapsed time per iteration (ms):"
+        f" {1e3 * seconds:.1f} | learning rate: 1.0E-04 | global batch size:    64 | lm loss:"
+        f" {loss:.6E} | grad norm: 1.000 |"
     )
 
 
@@ -285,7 +289,8 @@ def pause(seconds):
 
 
 def stretch(seconds):
-    """Whether time is unknown where stamps in whole seconds say that ten steps of 1 s take so long.
+    """Whether time is unknown where stamps in whole seconds say that ten steps of 1 s take so
+    long.
     """
     ends = (10.0, 10.0 + seconds, 40.0 + seconds)
     first, second, third = (
@@ -325,7 +330,8 @@ def unread(count):
 def rated(rate):
     """Whether a rate of Composer gives a step time."""
     log = [
-        f"[batch={n}/9]:\n\t Train throughput/batches_per_sec: {rate}\n\t Train loss/train/total: 2.5"
+        f"[batch={n}/9]:\n\t Train throughput/batches_per_sec: {rate}\n\t Train"
+        " loss/train/total: 2.5"
         for n in range(1, 9)
     ]
     return single(log).step_times[0] is not None
@@ -334,7 +340,8 @@ def rated(rate):
 def is_interval(step):
     """Whether the second of two records of torchtitan is one step, as far as is known."""
     log = [
-        f"[rank0]:[titan] 2026-01-01 00:00:{n:02} - root - INFO - step: {n:2}  loss: 9.1  tps: 5,000"
+        f"[rank0]:[titan] 2026-01-01 00:00:{n:02} - root - INFO - step: {n:2}  loss: 9.1  tps:"
+        " 5,000"
         for n in (1, step)
     ]
     return bool(said(single(log), "log_freq isn't stated"))

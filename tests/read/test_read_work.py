@@ -22,7 +22,10 @@ SETUP = Setup("legacy", planned=100_000)
 
 
 def step(number: int, day: int = 1, second: int = 0) -> str:
-    stamp = f"2026-05-{day:02d} {second // 3600 % 24:02d}:{second // 60 % 60:02d}:{second % 60:02d}.000000"
+    stamp = (
+        f"2026-05-{day:02d}"
+        f" {second // 3600 % 24:02d}:{second // 60 % 60:02d}:{second % 60:02d}.000000"
+    )
     return line(Step(number, 500.0), SETUP, stamp)
 
 

@@ -240,8 +240,8 @@ class TestConflicts:
         for step in range(1, 8):
             training.note_conflict("iteration", step, ["loss", "time"], (3 * step, 5 * step))
         assert training.conflicts == [
-            f"iteration {step} is printed twice with different values (loss, time; lines {3 * step} and {5 * step}); "
-            "the first is used"
+            f"iteration {step} is printed twice with different values (loss, time; lines {3 * step}"
+            f" and {5 * step}); the first is used"
             for step in range(1, 6)
         ]
 
@@ -258,7 +258,8 @@ def test_restarts_up_to_fifty_are_listed(restarts, more):
         training.note_restart("step", 40, 100 + number, [40, 44, 47])
     assert training.again == list(range(100, 100 + restarts))
     assert training.warnings == [
-        f"restarted on line {100 + number} from step 40: steps 40 to 47 before the restart were dropped"
+        f"restarted on line {100 + number} from step 40: steps 40 to 47 before the restart were"
+        " dropped"
         for number in range(50)
     ]
     assert training.many_restarts() == more

@@ -155,7 +155,10 @@ def test_warnings_of_a_training_in_their_order():
     ]
 
 
-RATES = "records print tokens/s/GPU that disagree with batch × sequence length / time / GPUs (8 × 100 / 4) by up to"
+RATES = (
+    "records print tokens/s/GPU that disagree with batch × sequence length / time / GPUs (8 × 100 /"
+    " 4) by up to"
+)
 
 
 def rated(rates, batch=8, length=100, devices=4):

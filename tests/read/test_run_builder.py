@@ -1,4 +1,5 @@
-"""What makes a Run of records and statements: sizes, shape, model, optimizer, what stays unknown.
+"""What makes a Run of records and statements: sizes, shape, model, optimizer, what stays
+unknown.
 """
 
 from __future__ import annotations
@@ -114,7 +115,10 @@ PARTS = {"micro_batch_size": 4, "gradient_accumulation_steps": 2, "data_parallel
         (
             {**PARTS, "global_batch_size": 64},
             {"global_batch_size": 128},
-            "global batch size 128 and micro batch size 4 × gradient accumulation steps 2 × data parallel size 8",
+            (
+                "global batch size 128 and micro batch size 4 × gradient accumulation steps 2 ×"
+                " data parallel size 8"
+            ),
         ),
         ({"micro_batch_size": 6}, {"global_batch_size": 66}, None),
         (
@@ -134,8 +138,10 @@ PARTS = {"micro_batch_size": 4, "gradient_accumulation_steps": 2, "data_parallel
                 for kind in ("data", "tensor_model", "pipeline_model", "context")
             },
             {"num_gpus": 32},
-            "number of GPUs 32 and data parallel size 2 × tensor model parallel size 2 × pipeline model parallel "
-            "size 2 × context parallel size 2",
+            (
+                "number of GPUs 32 and data parallel size 2 × tensor model parallel size 2 ×"
+                " pipeline model parallel size 2 × context parallel size 2"
+            ),
         ),
         ({"tokens_per_step": 4096}, {"global_batch_size": 4, "sequence_length": 1024}, None),
         # The batch follows from the length alone.
@@ -268,8 +274,8 @@ def test_a_whole_run():
         unknown={"num_gpus": "a", "energy": "energy unknown"},
     )  # fmt: skip
     rates = (
-        "1 of 3 records print tokens/s/GPU that disagree with batch × sequence length / time / GPUs (8 × 16 / 4) by up "
-        "to 25.0% (step 3); one of them is wrong"
+        "1 of 3 records print tokens/s/GPU that disagree with batch × sequence length / time / GPUs"
+        " (8 × 16 / 4) by up to 25.0% (step 3); one of them is wrong"
     )
     assert builder.run({}) == Run(
         status="complete",

@@ -275,7 +275,10 @@ def test_a_double_fills_gaps_and_differences_are_told():
     first = record(4, 0.0, loss=1.0, native={"rate": 100.0, "far": 10.0})
     again = record(4, 1.0, loss=3.0, grad_norm=7.0, native={"rate": 104.0, "far": 10.6})
     sorter = taken(first, "success", again)
-    words = "step 4 is printed twice with different values (far, loss; lines 1 and 3); the first is used"
+    words = (
+        "step 4 is printed twice with different values (far, loss; lines 1 and 3); the first is"
+        " used"
+    )
     assert told(sorter) == [one([(4, 1)], 4, doubles=1, conflicts=[words], marks={"success": 2})]
     assert sorter.last.figures() == {"loss": 1.0, "grad_norm": 7.0, "rate": 100.0, "far": 10.0}
 

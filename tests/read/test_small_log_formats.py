@@ -143,9 +143,10 @@ class TestLightningCsv:
 def test_olmos_rates(rate, words):
     """1,000 tokens of all GPUs per step of a second."""
     log = "".join(
-        f"[2024-04-17 09:42:{step:02}] INFO     [olmo.train:816, rank=0] [step={step}/100]\n    train/CE loss=10.73\n"
-        f"    throughput/total_tokens={1000 * step}\n    throughput/device/tokens_per_second={rate}\n"
-        "    throughput/device/batches_per_second=1.000\n"
+        f"[2024-04-17 09:42:{step:02}] INFO     [olmo.train:816, rank=0] [step={step}/100]\n   "
+        f" train/CE loss=10.73\n    throughput/total_tokens={1000 * step}\n   "
+        f" throughput/device/tokens_per_second={rate}\n   "
+        " throughput/device/batches_per_second=1.000\n"
         for step in range(1, 12)
     )
     (run,) = runs_of_text(log)
@@ -155,7 +156,10 @@ def test_olmos_rates(rate, words):
 
 class TestNanoGpt:
     def test_its_own_lines(self):
-        log = "iter 0: loss 10.9, time 40000.00ms, mfu -100.00%\niter 1: loss 10.5, time 500.00ms, mfu 40.00%\n"
+        log = (
+            "iter 0: loss 10.9, time 40000.00ms, mfu -100.00%\niter 1: loss 10.5, time 500.00ms,"
+            " mfu 40.00%\n"
+        )
         (run,) = runs_of_text(log)
         assert run.steps == (1, 2)
         assert run.step_times == (40.0, 0.5)
@@ -163,7 +167,10 @@ class TestNanoGpt:
         assert any("312 TFLOP/s" in warning for warning in run.warnings)
 
     def test_nanochat(self):
-        line = "step {0:05d}/00100 ({0}.00%) | loss: 5.5 | dt: 350.00ms | tok/sec: 1,497,965 | mfu: 45.1 | total\n"
+        line = (
+            "step {0:05d}/00100 ({0}.00%) | loss: 5.5 | dt: 350.00ms | tok/sec: 1,497,965 | mfu:"
+            " 45.1 | total\n"
+        )
         (run,) = runs_of_text(line.format(0) + line.format(1))
         assert run.step_times == (0.35, 0.35)
         assert run.native_metrics["tokens_per_second"] == (1497965.0, 1497965.0)
@@ -183,7 +190,8 @@ class TestNanoGpt:
     )
     def test_tokens_of_a_step_follow_from_time_and_rate(self, dt, rate, tokens):
         log = "".join(
-            f"step {step:05d}/21400 (0.02%) | loss: 8.1 | dt: {ms:.2f}ms | tok/sec: {each:,} | mfu: 74.1 |\n"
+            f"step {step:05d}/21400 (0.02%) | loss: 8.1 | dt: {ms:.2f}ms | tok/sec: {each:,} | mfu:"
+            " 74.1 |\n"
             for step, (ms, each) in enumerate(zip(dt, rate, strict=True), start=4)
         )
         (run,) = runs_of_text(log)
@@ -202,7 +210,10 @@ class TestNanoGpt:
         ],
     )
     def test_the_peak_behind_nanochats_mfu(self, label, head, words):
-        line = "step 00004/21400 (0.02%) | loss: 8.1 | dt: 989.44ms | tok/sec: 529,882 | {}: 74.1 | total time: 0m\n"
+        line = (
+            "step 00004/21400 (0.02%) | loss: 8.1 | dt: 989.44ms | tok/sec: 529,882 | {}: 74.1 |"
+            " total time: 0m\n"
+        )
         (run,) = runs_of_text(head + line.format(label))
         assert run.native_metrics["mfu_percent"] == (74.1,)
         assert [each for each in run.warnings if "peak behind" in each and words in each] == (
@@ -214,8 +225,14 @@ class TestNanoGpt:
         ("printed", "known"), [("-100.0", None), ("-0.5", None), ("44.6", 44.6), ("0.0", 0.0)]
     )
     def test_a_negative_mfu_is_none(self, printed, known):
-        head = "| sequence length T     | 1024     |\n| total batch size      | 4096     |\n| num_processes   | 1   |\n"
-        line = "step {0:4d}/74 | loss 9.95 (+nanz)| norm 1.4 (+nanz)| lr 3e-04 | 44.56 ms | {1}% bf16 MFU | 91886 tok/s\n"
+        head = (
+            "| sequence length T     | 1024     |\n| total batch size      | 4096     |\n|"
+            " num_processes   | 1   |\n"
+        )
+        line = (
+            "step {0:4d}/74 | loss 9.95 (+nanz)| norm 1.4 (+nanz)| lr 3e-04 | 44.56 ms | {1}% bf16"
+            " MFU | 91886 tok/s\n"
+        )
         (run,) = runs_of_text(head + "".join(line.format(step, printed) for step in range(1, 6)))
         assert run.native_metrics.get("mfu_percent") == (None if known is None else (known,) * 5)
         config = run.training_config
@@ -223,10 +240,10 @@ class TestNanoGpt:
 
     def test_nanochat_states_tokens(self):
         log = (
-            "GPU: NVIDIA H100 80GB HBM3 | Peak FLOPS (BF16): 9.89e+14\n"
-            "Tokens / micro-batch / rank: 8 x 2048 = 16,384\nTokens / micro-batch: 65,536\n"
-            "Total batch size 524,288 => gradient accumulation steps: 8\n"
-            "step 00004/00100 (0.01%) | loss: 8.81 | lrm: 1.00 | dt: 1571.88ms | tok/sec: 333,542 | mfu: 50.92 |\n"
+            "GPU: NVIDIA H100 80GB HBM3 | Peak FLOPS (BF16): 9.89e+14\nTokens / micro-batch / rank:"
+            " 8 x 2048 = 16,384\nTokens / micro-batch: 65,536\nTotal batch size 524,288 => gradient"
+            " accumulation steps: 8\nstep 00004/00100 (0.01%) | loss: 8.81 | lrm: 1.00 | dt:"
+            " 1571.88ms | tok/sec: 333,542 | mfu: 50.92 |\n"
         )
         (run,) = runs_of_text(log)
         config = run.training_config
@@ -244,7 +261,10 @@ class TestNanoGpt:
         assert (run.training_config.global_batch_size, run.num_gpus) == (512, 8)
 
     def test_steps_between_two_prints_share_their_time(self):
-        log = "step:10/30 train_time:1000ms step_avg:100.00ms\nstep:20/30 train_time:3000ms step_avg:150.00ms\n"
+        log = (
+            "step:10/30 train_time:1000ms step_avg:100.00ms\nstep:20/30 train_time:3000ms"
+            " step_avg:150.00ms\n"
+        )
         (run,) = runs_of_text(log)
         assert run.step_times == (None, 0.2)
         assert run.window_steps[1] == 10
@@ -267,7 +287,10 @@ class TestLitgpt:
 
 
 class TestComposer:
-    BLOCK = "[batch={0}/20]:\n\t Train loss/train/total: 3.{0}\n\t Train throughput/batches_per_sec: 0.5123\n"
+    BLOCK = (
+        "[batch={0}/20]:\n\t Train loss/train/total: 3.{0}\n\t Train throughput/batches_per_sec:"
+        " 0.5123\n"
+    )
 
     def test_blocks_with_headers(self):
         (run,) = runs_of_text(self.BLOCK.format(5) + self.BLOCK.format(10))
@@ -307,11 +330,11 @@ class TestComposer:
 class TestOlmo:
     def test_olmo_core(self):
         log = (
-            "2025-01-01 10:00:00\tolmo_core.train:100\tINFO\t[step=10/1000,epoch=1,eta=1:00:00]\n"
-            "    optim/total grad norm=0.5\n    throughput/device/TPS=12,345\n"
-            "    throughput/device/TPS (actual avg)=12,000\n"
-            "    throughput/device/BPS=0.8123\n    train/CE loss=2.5\n    gpu_memory/peak reserved (GiB)=40.5\n"
-            "2025-01-01 10:00:01\tother\n    train/CE loss=9.9\n"
+            "2025-01-01 10:00:00\tolmo_core.train:100\tINFO\t[step=10/1000,epoch=1,eta=1:00:00]\n  "
+            "  optim/total grad norm=0.5\n    throughput/device/TPS=12,345\n   "
+            " throughput/device/TPS (actual avg)=12,000\n    throughput/device/BPS=0.8123\n   "
+            " train/CE loss=2.5\n    gpu_memory/peak reserved (GiB)=40.5\n2025-01-01"
+            " 10:00:01\tother\n    train/CE loss=9.9\n"
         )
         (run,) = runs_of_text(log)
         assert (run.steps, run.loss_values, run.grad_norms) == ((10,), (2.5,), (0.5,))
@@ -322,8 +345,8 @@ class TestOlmo:
 
 def test_torchtune_counts_other_tokens():
     log = (
-        "Step 1 | loss:1.54 lr:9.9e-05 tokens_per_second_per_gpu:101.2 peak_memory_alloc:10.0 grad_norm:0.8 \n"
-        "Step 2 | loss:1.5 lr:9"
+        "Step 1 | loss:1.54 lr:9.9e-05 tokens_per_second_per_gpu:101.2 peak_memory_alloc:10.0"
+        " grad_norm:0.8 \nStep 2 | loss:1.5 lr:9"
     )
     (run,) = runs_of_text(log)
     assert run.steps == (1, 2)

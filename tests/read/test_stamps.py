@@ -148,31 +148,36 @@ def honest(form: str, steps: int = 60) -> str:
     rows = list(enumerate(zip(took, ends, strict=True), 1))
     if form == "megatron":
         return "  seq_length ........ 2048\n  world_size ........ 8\n" + "".join(
-            f" [2026-05-11 02:{clock(end)[3:]}] iteration {step:8d}/{steps:8d} | elapsed time per iteration (ms): "
-            f"{1000 * time:.1f} | throughput per GPU (TFLOP/s/GPU): {400 / time:.1f} | global batch size:    64 | lm "
-            f"loss: {10 - step / 100:.6E} |\n"
+            f" [2026-05-11 02:{clock(end)[3:]}] iteration {step:8d}/{steps:8d} | elapsed time per"
+            f" iteration (ms): {1000 * time:.1f} | throughput per GPU (TFLOP/s/GPU):"
+            f" {400 / time:.1f} | global batch size:    64 | lm loss: {10 - step / 100:.6E} |\n"
             for step, (time, end) in rows
         )
     if form == "torchtitan":
         return (
-            "[titan] 2026-05-11 02:00:01,000 - root - INFO - Building 1-D device mesh with ['dp_shard'], [8]\n"
-            "[titan] 2026-05-11 02:00:02,000 - root - INFO - Training starts at step 1, with local batch size 1, "
-            f"global batch size 8, sequence length 8192, total steps {steps} (warmup 200)\n"
-        ) + "".join(
-            f"[titan] 2026-05-11 02:{clock(end, 3)[3:].replace('.', ',')} - root - INFO - step: {step:2}  loss: 9.1  "
-            f"memory: 31.0GiB(25%)  tps: {8192 / time:,.0f}  tflops: {400 / time:.2f}  mfu: 40.00%\n"
-            for step, (time, end) in rows
+            "[titan] 2026-05-11 02:00:01,000 - root - INFO - Building 1-D device mesh with"
+            " ['dp_shard'], [8]\n[titan] 2026-05-11 02:00:02,000 - root - INFO - Training starts"
+            " at step 1, with local batch size 1, global batch size 8, sequence length 8192, total"
+            f" steps {steps} (warmup 200)\n"
+            + "".join(
+                f"[titan] 2026-05-11 02:{clock(end, 3)[3:].replace('.', ',')} - root - INFO - step:"
+                f" {step:2}  loss: 9.1  memory: 31.0GiB(25%)  tps: {8192 / time:,.0f}  tflops:"
+                f" {400 / time:.2f}  mfu: 40.00%\n"
+                for step, (time, end) in rows
+            )
         )
     if form == "maxtext":
         return "".join(
-            f"2026-05-11 02:{clock(end, 6)[3:]} completed step: {step}, seconds: {time:.3f}, TFLOP/s/device: "
-            f"{400 / time:.3f}, Tokens/s/device: {8192 / time:.3f}, total_weights: 8000, loss: {10 - step / 100:.3f}\n"
+            f"2026-05-11 02:{clock(end, 6)[3:]} completed step: {step}, seconds: {time:.3f},"
+            f" TFLOP/s/device: {400 / time:.3f}, Tokens/s/device: {8192 / time:.3f}, total_weights:"
+            f" 8000, loss: {10 - step / 100:.3f}\n"
             for step, (time, end) in rows
         )
     return "".join(
-        f'{{"step": {step}, "epoch": 0, "timestamp": "2026-05-11T02:{clock(end, 3)[3:]}Z", "loss": 2.5, '
-        f'"grad_norm": 1.9, "lr": 1e-05, "mem": 23.1, "tps": {65536 / time:.4f}, "tps_per_gpu": {8192 / time:.4f}, '
-        f'"mfu": 7.2, "num_tokens_per_step": 65536, "num_label_tokens": 8209}}\n'
+        f'{{"step": {step}, "epoch": 0, "timestamp": "2026-05-11T02:{clock(end, 3)[3:]}Z", "loss":'
+        f' 2.5, "grad_norm": 1.9, "lr": 1e-05, "mem": 23.1, "tps": {65536 / time:.4f},'
+        f' "tps_per_gpu": {8192 / time:.4f}, "mfu": 7.2, "num_tokens_per_step": 65536,'
+        ' "num_label_tokens": 8209}\n'
         for step, (time, end) in rows
     )
 

@@ -200,7 +200,10 @@ def test_torchtitan_and_transformers_and_lightning_by_their_tags():
         1.7e9, 49, writer.scalar("train_loss", 2)
     )
     beside = {
-        "hparams.yaml": b"seq_length: 512\nnum_nodes: 2\ndevices: 4\nprecision: bf16-mixed\nmodel: !!python/o:os {}\n"
+        "hparams.yaml": (
+            b"seq_length: 512\nnum_nodes: 2\ndevices: 4\nprecision: bf16-mixed\nmodel:"
+            b" !!python/o:os {}\n"
+        )
     }
     run = run_of(plain, beside=beside)
     assert (run.framework, run.steps) == ("lightning", (1, 50))

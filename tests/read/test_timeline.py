@@ -236,7 +236,10 @@ class TestRestarts:
         (run,) = load(str(tmp_path)).runs
         lost = [(each.note, round(each.duration)) for each in run.timeline if each.kind == "lost"]
         assert lost == [("without another step after step 30", 90), ("down after step 30", 600)]
-        cost = "lost: 11 min 30 s (10 min 00 s down after step 30, 1 min 30 s without another step after step 30)"
+        cost = (
+            "lost: 11 min 30 s (10 min 00 s down after step 30, 1 min 30 s without another step"
+            " after step 30)"
+        )
         assert cost in run.warnings
 
     def test_without_a_crash_nothing_is_said_to_be_lost(self):
@@ -580,16 +583,19 @@ def nemo(until: int) -> str:
     for step in range(until):
         now += datetime.timedelta(seconds=2)
         lines.append(
-            f"Training epoch 0, iteration {step}/{until - 1} | global_batch_size: 512 | global_step: {step} "
-            f"| reduced_train_loss: 2.5 | train_step_timing in s: 2.0 | consumed_samples: {512 * (step + 1)}\n"
+            f"Training epoch 0, iteration {step}/{until - 1} | global_batch_size: 512 |"
+            f" global_step: {step} | reduced_train_loss: 2.5 | train_step_timing in s: 2.0 |"
+            f" consumed_samples: {512 * (step + 1)}\n"
         )
         if step % 10 == 9:
             lines.append(
-                f"[NeMo I {now:%Y-%m-%d %H:%M:%S} trainer:1] saving checkpoint at iteration {step} to /c\n"
+                f"[NeMo I {now:%Y-%m-%d %H:%M:%S} trainer:1] saving checkpoint at iteration {step}"
+                " to /c\n"
             )
             now += datetime.timedelta(seconds=5)
             lines.append(
-                f"[NeMo I {now:%Y-%m-%d %H:%M:%S} trainer:1] successfully saved checkpoint from iteration 9\n"
+                f"[NeMo I {now:%Y-%m-%d %H:%M:%S} trainer:1] successfully saved checkpoint from"
+                " iteration 9\n"
             )
     return "".join(lines)
 
@@ -626,13 +632,20 @@ class TestTimesOnOtherLines:
         """
         now, lines = 30.0, [f"[after dataloaders are built] datetime: {BEGIN:%Y-%m-%d %H:%M:%S} "]
         lines.append(
-            f"[before the start of training step] datetime: {BEGIN + datetime.timedelta(seconds=30)} "
+            "[before the start of training step] datetime:"
+            f" {BEGIN + datetime.timedelta(seconds=30)} "
         )
         for step in range(1, 181):
             now += 2.2
             lines += [
-                f"[{BEGIN + datetime.timedelta(seconds=now):%Y-%m-%d %H:%M:%S},000] [INFO] [Rank 0] step={step}",
-                f" iteration {step:8d}/     180 | elapsed time per iteration (ms): 2000.0 | lm loss: {2.5:.6E} |",
+                (
+                    f"[{BEGIN + datetime.timedelta(seconds=now):%Y-%m-%d %H:%M:%S},000] [INFO]"
+                    f" [Rank 0] step={step}"
+                ),
+                (
+                    f" iteration {step:8d}/     180 | elapsed time per iteration (ms): 2000.0 | lm"
+                    f" loss: {2.5:.6E} |"
+                ),
             ]
             if step % 50 == 0:
                 lines.append(f"saving checkpoint at iteration {step} to /c")
@@ -654,7 +667,10 @@ class TestTimesOnOtherLines:
     @pytest.mark.parametrize(("seconds", "checkpoint"), [("0.000", 0.0), ("1.500", 1.5)])
     def test_the_end_of_an_asynchronous_checkpoint_takes_time(self, seconds, checkpoint):
         first, second = nemo(18)[: -len(nemo(18).splitlines()[-1]) - 1], nemo(18).splitlines()[-1]
-        text = f"{first}[NeMo I 2026-03-01 12:01:10 trainer:1] Async finalization time took {seconds} s\n{second}\n"
+        text = (
+            f"{first}[NeMo I 2026-03-01 12:01:10 trainer:1] Async finalization time took {seconds}"
+            f" s\n{second}\n"
+        )
         (log,) = read.parse_chunks([text.encode()], "nemo.log")
         assert parts(log.run())["checkpoint"] == pytest.approx(5.0 + checkpoint, abs=0.6)
 
@@ -755,8 +771,9 @@ class TestTrainer:
 def test_maxtext_has_times_without_a_year(dated, warning):
     lines = ["I0301 12:00:01.000000 14 train.py:1] System Information: Jax Version: 0.5.0"]
     lines += [
-        f"I0301 12:00:{11 + step:02d}.000000 14 metric_logger.py:214] completed step: {step}, seconds: 1.000, "
-        "TFLOP/s/device: 86.0, Tokens/s/device: 16384.0, total_weights: 4096, loss: 2.500"
+        f"I0301 12:00:{11 + step:02d}.000000 14 metric_logger.py:214] completed step: {step},"
+        " seconds: 1.000, TFLOP/s/device: 86.0, Tokens/s/device: 16384.0, total_weights: 4096,"
+        " loss: 2.500"
         for step in range(20)
     ]
     (log,) = read.parse_chunks([(dated + "\n".join([*lines, ""])).encode()], "x")

@@ -36,8 +36,8 @@ LOGS = {
         for s in STEPS
     ),
     "nanochat": "".join(
-        f"step {s:05d}/00100 ({s}.00%) | loss: {5 - s / 50:.6f} | dt: {350 + s:.2f}ms | tok/sec: {1497965 - s:,} | "
-        f"mfu: 45.{s:02} | total time: 0.{s:02}m\n"
+        f"step {s:05d}/00100 ({s}.00%) | loss: {5 - s / 50:.6f} | dt: {350 + s:.2f}ms | tok/sec:"
+        f" {1497965 - s:,} | mfu: 45.{s:02} | total time: 0.{s:02}m\n"
         for s in STEPS
     ),
     "modded-nanogpt": "".join(
@@ -50,8 +50,9 @@ LOGS = {
         f"Step {s} | loss:1.54 tokens_per_second:{9000 + s}\n" for s in STEPS
     ),
     "automodel, console": "".join(
-        f"2026-04-01 16:05:{s:02} | INFO | step {s} | epoch 0 | loss 4.95{s:02} | grad_norm 4.0 | lr 1.00e-04 | "
-        f"mem 47.74 GiB | tps 1124.{s:02}(140.58/gpu) | num_label_tokens {15802 + s}\n"
+        f"2026-04-01 16:05:{s:02} | INFO | step {s} | epoch 0 | loss 4.95{s:02} | grad_norm 4.0 |"
+        f" lr 1.00e-04 | mem 47.74 GiB | tps 1124.{s:02}(140.58/gpu) | num_label_tokens"
+        f" {15802 + s}\n"
         for s in STEPS
     ),
 }

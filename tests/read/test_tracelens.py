@@ -158,7 +158,10 @@ class TestHostile:
 
     @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
     def test_entities(self, encoding):
-        evil = '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]><worksheet>&e;</worksheet>'
+        evil = (
+            '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e SYSTEM'
+            ' "file:///etc/passwd">]><worksheet>&e;</worksheet>'
+        )
         with pytest.raises(ValueError, match="entities"):
             runs_of(self.replaced("xl/worksheets/sheet1.xml", evil.encode(encoding)))
 

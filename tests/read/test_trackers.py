@@ -172,7 +172,8 @@ class TestWandbRun:
         """W&B keeps what a training prints: output.log in files/."""
         path = wandb(made_files.wandb_run(made_files.wandb_rows()))
         console = "".join(
-            f"{{'loss': {2 - step / 100:.4f}, 'grad_norm': 0.5, 'learning_rate': 1e-05, 'epoch': {step / 30:.4f}}}\n"
+            f"{{'loss': {2 - step / 100:.4f}, 'grad_norm': 0.5, 'learning_rate': 1e-05, 'epoch':"
+            f" {step / 30:.4f}}}\n"
             for step in range(1, 31)
         )
         (path.parent / "files" / "output.log").write_text(console, encoding="utf-8")
@@ -183,8 +184,8 @@ class TestWandbRun:
     def test_no_training_in_it(self, wandb):
         inputs = load([str(wandb(made_files.wandb_run([{"accuracy": 1.0}])))])
         assert (
-            "this is the file of a W&B run (run-*.wandb), but no row has a training loss or a step time"
-            in inputs.errors[0].message
+            "this is the file of a W&B run (run-*.wandb), but no row has a training loss or a step"
+            " time" in inputs.errors[0].message
         )
 
 
@@ -206,7 +207,9 @@ class TestMlflow:
             "params/model_name_or_path": "mistralai/Mistral-7B-v0.1",
             "params/notes": "two\nlines",
             "tags/mlflow.runName": "h100",
-            "meta.yaml": "end_time: 1700000050000\nrun_name: h100\nstart_time: 1700000000000\nstatus: 3\n",
+            "meta.yaml": (
+                "end_time: 1700000050000\nrun_name: h100\nstart_time: 1700000000000\nstatus: 3\n"
+            ),
             **{name.replace("__", "/"): text for name, text in files.items()},
         }
         for name, text in texts.items():

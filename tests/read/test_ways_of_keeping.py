@@ -49,8 +49,8 @@ WAYS: dict[str, Callable[[bytes, int], bytes]] = {
 RECODED: dict[str, Callable[[bytes], bytes]] = {
     "UTF-16": lambda content: content.decode("utf-8", "replace").encode("utf-16"),
     "UTF-16 without a mark": lambda content: content.decode("utf-8", "replace").encode("utf-16-le"),
-    "UTF-16, the other way round": lambda content: content.decode("utf-8", "replace").encode(
-        "utf-16-be"
+    "UTF-16, the other way round": (
+        lambda content: content.decode("utf-8", "replace").encode("utf-16-be")
     ),
     "emptied while in use": lambda content: b"\x00" * 4096 + content,
     "every line twice": lambda content: b"".join(

@@ -65,8 +65,10 @@ def nanogpt(every, evaluates, took=7.4, evaluation=46.7, last=610):
 
 TITAN = (
     "Building 1-D device mesh with ['dp_shard'], [8]",
-    "Training starts at step 1, with local batch size 1, global batch size 8, sequence length 8192, total steps 100 "
-    "(warmup 20)",
+    (
+        "Training starts at step 1, with local batch size 1, global batch size 8, sequence length"
+        " 8192, total steps 100 (warmup 20)"
+    ),
 )
 
 
@@ -80,7 +82,8 @@ def torchtitan(every, last=100):
         if step % every == 0:
             rate = 8192 * every / (now - told)
             lines.append(
-                f"step: {step:2}  loss: 9.1  memory: 31.0GiB(25%)  tps: {rate:,.0f}  tflops: 1.2  mfu: 40.00%"
+                f"step: {step:2}  loss: 9.1  memory: 31.0GiB(25%)  tps: {rate:,.0f}  tflops: 1.2 "
+                " mfu: 40.00%"
             )
             told = now
         if step % 20 == 0:
@@ -98,7 +101,8 @@ def maxtext(last=60):
     for step in range(last):
         seconds = 2.0 * evened(step) + (21.0 if step % 20 == 1 and step > 1 else 0.0)
         lines.append(
-            f"completed step: {step}, seconds: {seconds:.3f}, TFLOP/s/device: 400.1, loss: 9.{step:03}"
+            f"completed step: {step}, seconds: {seconds:.3f}, TFLOP/s/device: 400.1, loss:"
+            f" 9.{step:03}"
         )
         if step % 20 == 0 and step:
             lines.append(f"eval metrics after step: {step}, loss=9.1, total_weights=1024.0")
@@ -240,8 +244,9 @@ def megatron(attempts, *, slow=(90.0, 9.0, 6.0), stamped=True):
             seconds = slow[index] if index < len(slow) else 5.0 * evened(step)
             now += datetime.timedelta(seconds=seconds)
             lines.append(
-                f" {f'[{now:%Y-%m-%d %H:%M:%S}] ' if stamped else ''}iteration {step:8d}/     200 | elapsed time per "
-                f"iteration (ms): {1000 * seconds:.1f} | global batch size:    64 | lm loss: {9 - step / 100:.6E} |"
+                f" {f'[{now:%Y-%m-%d %H:%M:%S}] ' if stamped else ''}iteration {step:8d}/     200 |"
+                f" elapsed time per iteration (ms): {1000 * seconds:.1f} | global batch size:    64"
+                f" | lm loss: {9 - step / 100:.6E} |"
             )
         now += datetime.timedelta(seconds=100)
     return "\n".join(lines) + "\n"
@@ -316,9 +321,10 @@ def automodel(noise, steps=30, seconds=1.0, beside=0.25):
         now += datetime.timedelta(seconds=took * (1 + beside))
         rate = 40960 / took
         lines.append(
-            f"{now:%Y-%m-%d %H:%M:%S} | INFO | root | step {step} | epoch 0 | loss {5 - step / 100:.4f} | "
-            f"grad_norm 4.0 | lr 1.00e-04 | mem 47.74 GiB | tps {rate:.2f}({rate / 8:.2f}/gpu) | "
-            "num_tokens_per_step 40960 | num_label_tokens 15802\n"
+            f"{now:%Y-%m-%d %H:%M:%S} | INFO | root | step {step} | epoch 0 | loss"
+            f" {5 - step / 100:.4f} | grad_norm 4.0 | lr 1.00e-04 | mem 47.74 GiB | tps"
+            f" {rate:.2f}({rate / 8:.2f}/gpu) | num_tokens_per_step 40960 | num_label_tokens"
+            " 15802\n"
         )
     return "".join(lines)
 

@@ -51,12 +51,18 @@ from tprimat.read.tensorboard import tfevents
         (composer, "else", False),
         (
             deepspeed,
-            "epoch=0/micro_step=3/global_step=3, RunningAvgSamplesPerSec=2.5, CurrSamplesPerSec=3.5",
+            (
+                "epoch=0/micro_step=3/global_step=3, RunningAvgSamplesPerSec=2.5,"
+                " CurrSamplesPerSec=3.5"
+            ),
             True,
         ),
         (
             deepspeed,
-            "epoch=0/micro_step=3/global_step=0, RunningAvgSamplesPerSec=2.5, CurrSamplesPerSec=3.5",
+            (
+                "epoch=0/micro_step=3/global_step=0, RunningAvgSamplesPerSec=2.5,"
+                " CurrSamplesPerSec=3.5"
+            ),
             True,
         ),
         (deepspeed, "SamplesPerSec=", False),

@@ -375,7 +375,10 @@ def test_all_that_traces_tell(name):
 def test_the_file_of_a_doubt_is_named_if_there_are_several():
     whole_one = kernels(("gemm", 20), ("gemm", 30)).text()
     cut = whole_one[: whole_one.rindex(b'"dur"')]
-    doubt = "the trace ends within an event: the profiler was killed while it wrote, or the file was cut"
+    doubt = (
+        "the trace ends within an event: the profiler was killed while it wrote, or the file"
+        " was cut"
+    )
     for files, told in (
         ({"a.json": cut}, doubt),
         ({"a.json": whole_one, "b.json": cut}, f"b.json: {doubt}"),
@@ -403,6 +406,8 @@ def test_what_a_trace_is_known_by(head, is_one):
 
 def test_a_document_that_is_no_trace_is_told():
     assert json.loads(MadeTrace().text())["traceEvents"] == []
-    assert whole.files({"a.json": MadeTrace().text()}) == (
-        "format: torch_profiler\nValueError: it has no GPU work: profile with ProfilerActivity.CUDA on a GPU\n"
+    assert (
+        whole.files({"a.json": MadeTrace().text()})
+        == "format: torch_profiler\nValueError: it has no GPU work: profile with"
+        " ProfilerActivity.CUDA on a GPU\n"
     )

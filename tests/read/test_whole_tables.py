@@ -93,8 +93,10 @@ def test_what_the_option_maps(option, named):
     with pytest.raises(UsageError) as refused:
         mapped.columns(option)
     assert (refused.value.problem, refused.value.heading) == (named, "wrong-usage")
-    assert refused.value.hint == (
-        "values: step, time, time_ms, elapsed, loss, lr, grad_norm, tokens_per_second, tokens_per_second_per_gpu"
+    assert (
+        refused.value.hint
+        == "values: step, time, time_ms, elapsed, loss, lr, grad_norm, tokens_per_second,"
+        " tokens_per_second_per_gpu"
     )
 
 

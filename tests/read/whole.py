@@ -45,7 +45,8 @@ def written(logs: list[ParsedLog], given: Mapping[str, Any] | None = None) -> st
         lines += [f"note: {note}" for note in parsed.notes]
         # The lines and weights come first, the quoted words last.
         lines += [
-            f"stated on {each.line}, weight {each.weight}: {name} = {_plain(each.value)} | {each.text}"
+            f"stated on {each.line}, weight {each.weight}: {name} = {_plain(each.value)} |"
+            f" {each.text}"
             for name, each in parsed.stated.items()
         ]
         fields = msgspec.to_builtins(parsed.run(given))
@@ -119,6 +120,7 @@ def is_format(name: str, head: bytes) -> bool:
 
 
 def check(name: str, found: str) -> None:
-    """Holds what was found against tests/read/whole_found/<name>, by the rules of golden.check().
+    """Holds what was found against tests/read/whole_found/<name>, by the rules of
+    golden.check().
     """
     golden.check(name, found, Path(__file__).parent / "whole_found")

@@ -1,4 +1,5 @@
-"""No memory, no space, no directory, a clock that is set: one line, and what was measured is kept.
+"""No memory, no space, no directory, a clock that is set: one line, and what was measured is
+kept.
 """
 
 from __future__ import annotations

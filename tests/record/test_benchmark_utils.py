@@ -32,8 +32,9 @@ def test_a_missing_package_is_two_lines(repository, package):
     pytest.importorskip("torch")
     done = python(repository, "from benchmark_utils import BenchmarkCallback", package)
     assert done.returncode == 1
-    assert done.stderr == (
-        f"error: BenchmarkCallback needs the package {package}, which is not installed\n"
+    assert (
+        done.stderr
+        == f"error: BenchmarkCallback needs the package {package}, which is not installed\n"
         "hint:  pip install -r requirements.txt\n"
         "see:   docs/troubleshooting.md#missing-package\n"
     )
@@ -45,14 +46,20 @@ def test_importing_the_module_alone_needs_nothing(repository):
 
 def test_a_script_that_tries_can_go_without(repository):
     pytest.importorskip("torch")
-    program = "try:\n    from benchmark_utils import BenchmarkCallback\nexcept ImportError as error:\n    print(error)"
+    program = (
+        "try:\n    from benchmark_utils import BenchmarkCallback\nexcept ImportError as error:\n   "
+        " print(error)"
+    )
     done = python(repository, program)
     assert done.returncode == 0
     assert done.stdout.startswith("BenchmarkCallback needs the package lightning")
 
 
 def test_other_errors_keep_their_traceback(repository):
-    program = "try:\n    from benchmark_utils import BenchmarkCallback\nexcept ImportError:\n    pass\nraise KeyError('x')"
+    program = (
+        "try:\n    from benchmark_utils import BenchmarkCallback\nexcept ImportError:\n   "
+        " pass\nraise KeyError('x')"
+    )
     done = python(repository, program)
     assert "Traceback" in done.stderr
     assert "KeyError: 'x'" in done.stderr

@@ -414,7 +414,8 @@ def seen(path: Path) -> tuple[int, ...]:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs links and pipes")
 class TestOthersFiles:
-    """Reading a directory renames and removes nothing but what a recording of ours has left in it.
+    """Reading a directory renames and removes nothing but what a recording of ours has left in
+    it.
     """
 
     OLD = time.time() - 2 * recovery.LEFT_UNNAMED_S
@@ -516,9 +517,9 @@ class TestOthersFiles:
         (tmp_path / folders.JOURNALS).mkdir()
         os.mkfifo(tmp_path / folders.JOURNALS / "1-abc.jsonl")
         code = (
-            "import sys, types, pathlib; from tprimat.record import recovery; from tprimat.slurm import live\n"
-            "folder = pathlib.Path(sys.argv[1]); job = types.SimpleNamespace(output_dir=folder, session='x')\n"
-            f"assert not {call}"
+            "import sys, types, pathlib; from tprimat.record import recovery; from tprimat.slurm"
+            " import live\nfolder = pathlib.Path(sys.argv[1]); job ="
+            f" types.SimpleNamespace(output_dir=folder, session='x')\nassert not {call}"
         )
         repository = Path(process_identity.__file__).parents[2]
         subprocess.run(

@@ -283,7 +283,10 @@ class TestWhatIsRecorded:
         assert summarize(run).performance.avg_step_time_seconds == pytest.approx(2.001, abs=1e-4)
         others = run.native_metrics.get("other_seconds")
         assert (others and others[19]) == (held and pytest.approx(held, abs=0.01))
-        text = "the time of step 20 includes a suspension of the process: it is no training step's, and excluded"
+        text = (
+            "the time of step 20 includes a suspension of the process: it is no training step's,"
+            " and excluded"
+        )
         assert (text in run.sentences) == bool(held)
 
     def test_a_record_may_be_of_several_steps(self, record):

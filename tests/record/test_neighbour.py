@@ -69,7 +69,10 @@ print("SEEN", seen, len(recorder.result.steps))
 @contextlib.contextmanager
 def neighbour():
     """A process that is not the training's own: another one's child."""
-    code = "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'while True: pass']).pid, flush=True)"
+    code = (
+        "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'while True:"
+        " pass']).pid, flush=True)"
+    )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as parent:
         busy = psutil.Process(int(parent.stdout.readline()))
     try:

@@ -31,9 +31,10 @@ def test_nodes_that_are_alike(tmp_path):
 
 def test_what_differs_is_named_with_its_nodes(tmp_path):
     _, (warning,) = stated(tmp_path, machine(), machine("2.8.0"), machine(), machine(count=4))
-    assert warning == (
-        "the nodes differ: GPUs 8 on n1, n2 and n3, 4 on n4; torch 2.9.1 on n1, n3 and n4, 2.8.0 on n2; the slowest "
-        "limits all"
+    assert (
+        warning
+        == "the nodes differ: GPUs 8 on n1, n2 and n3, 4 on n4; torch 2.9.1 on n1, n3 and n4, 2.8.0"
+        " on n2; the slowest limits all"
     )
 
 

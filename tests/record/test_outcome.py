@@ -118,11 +118,14 @@ class SIGTERMException(SystemExit):
         (MemoryError(), "failed", "out of memory: MemoryError"),
         (
             RuntimeError(
-                "[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory: you tried"
+                "[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory:"
+                " you tried"
             ),
             "failed",
-            "out of memory: RuntimeError: [enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate "
-            "memory: you tried",
+            (
+                "out of memory: RuntimeError: [enforce fail at alloc_cpu.cpp:121]"
+                " DefaultCPUAllocator: can't allocate memory: you tried"
+            ),
         ),
         (KeyboardInterrupt(), "incomplete", "interrupted (Ctrl-C)"),
         (SIGTERMException(), "incomplete", "terminated (SIGTERM)"),
@@ -137,7 +140,10 @@ def test_what_an_exception_means(exception, status, reason):
 
 OUT_OF_MEMORY = (
     "CUDA out of memory. Tried to allocate 2.00 GiB.",
-    "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported at some other API call",
+    (
+        "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported at some"
+        " other API call"
+    ),
     "HIP error: out of memory",
     "hipErrorOutOfMemory",
     "CUDA driver error: CUDA_ERROR_OUT_OF_MEMORY",
@@ -149,12 +155,20 @@ OUT_OF_MEMORY = (
     "miopenStatusAllocFailed",
     "rocblas_status_memory_error",
     "cuBLAS Error: the resource allocation failed",
-    "NCCL error in: ProcessGroupNCCL.cpp:94, unhandled cuda error\nncclUnhandledCudaError: Call to "
-    "CUDA function failed.\nLast error:\nCuda failure 2 'out of memory'",
-    "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nFailed to CUDA calloc async 4194304 bytes",
+    (
+        "NCCL error in: ProcessGroupNCCL.cpp:94, unhandled cuda error\nncclUnhandledCudaError: Call"
+        " to CUDA function failed.\nLast error:\nCuda failure 2 'out of memory'"
+    ),
+    (
+        "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nFailed to CUDA calloc"
+        " async 4194304 bytes"
+    ),
     "backend='inductor' raised:\nOutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
     "std::bad_alloc",
-    "[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes.",
+    (
+        "[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: not enough memory: you tried to"
+        " allocate 8 bytes."
+    ),
     "[Errno 12] Cannot allocate memory",
 )
 
@@ -162,9 +176,14 @@ OTHER_ERRORS = (
     "CUDA error: unspecified launch failure",
     "CUDA error: an illegal memory access was encountered",
     "out of resource: shared memory, Required: 101376, Hardware limit: 99328.",
-    "DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that dataloader's workers are out of "
-    "shared memory. Please try to raise your shared memory limit.",
-    "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error.",
+    (
+        "DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that dataloader's"
+        " workers are out of shared memory. Please try to raise your shared memory limit."
+    ),
+    (
+        "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or"
+        " device error."
+    ),
     "Failed to find C compiler. Please specify via CC environment variable.",
     "CUBLAS_STATUS_NOT_INITIALIZED",
 )

@@ -52,9 +52,10 @@ def test_the_trainings_device_tells_the_platform():
 def test_another_platform_than_the_one_that_was_named_is_not_obeyed_in_silence():
     with pytest.raises(UsageError) as caught:
         device.platform_of(CPU, torch(), "nvd")
-    assert caught.value.message == (
-        "BenchmarkCallback: platform='cuda' was requested, but the training runs on cpu (torch 2.10.0): "
-        "use platform='cpu' or 'auto'"
+    assert (
+        caught.value.message
+        == "BenchmarkCallback: platform='cuda' was requested, but the training runs on cpu (torch"
+        " 2.10.0): use platform='cpu' or 'auto'"
     )
 
 

@@ -52,7 +52,8 @@ def test_an_allocator_without_statistics_leaves_what_the_device_says():
     assert readings.current_gb() is None
     assert readings.metrics().known() == {"peak_memory_device_used_gb": 7.0}
     assert readings.warnings == [
-        "memory allocated and reserved unknown: CUDAPluggableAllocator does not yet support resetPeakStats"
+        "memory allocated and reserved unknown: CUDAPluggableAllocator does not yet support"
+        " resetPeakStats"
     ]
 
 

@@ -225,9 +225,10 @@ def test_our_own_names_in_a_dict():
     shape = shapes.model_config_of({"num_layers": 2, "hidden_size": 64})
     assert shape == ModelConfig(num_layers=2, hidden_size=64)
     assert shapes.model_config_of(shape) is shape
-    assert shapes.missing(shape) == (
-        "num_attention_heads and ffn_hidden_size and vocab_size unknown from model_config: no FLOPs, no MFU; "
-        "pass model_config="
+    assert (
+        shapes.missing(shape)
+        == "num_attention_heads and ffn_hidden_size and vocab_size unknown from model_config: no"
+        " FLOPs, no MFU; pass model_config="
     )
     assert shapes.missing(ModelConfig()).startswith("the model's shape is unknown")
 

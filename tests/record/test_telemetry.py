@@ -76,8 +76,8 @@ class TestSentences:
         issue = self.planted("busy neighbour", kind="cpu", gpus=1)
         assert issue.value == pytest.approx(0.23, abs=0.01)
         assert (
-            issue.text
-            == f"{issue.value:.0%} of the CPU was used by other programs (neighbour (77) {issue.value:.0%})"
+            issue.text == f"{issue.value:.0%} of the CPU was used by other programs (neighbour (77)"
+            f" {issue.value:.0%})"
         )
         assert (issue.severity, issue.device) == ("warning", "cpu")
 

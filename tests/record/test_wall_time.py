@@ -17,7 +17,8 @@ from tprimat.results.account import Entry
 
 
 def recorded(steps: int = 6, kind: str | None = "evaluation") -> tuple[Recorder, FakeClock]:
-    """A recording of steps of 1 s, with a pause of 5 s after the third that is spent on two things.
+    """A recording of steps of 1 s, with a pause of 5 s after the third that is spent on two
+    things.
     """
     clock = FakeClock()
     recorder = Recorder(clock)

@@ -20,7 +20,8 @@ TESTS = Path(__file__).resolve().parents[1]
 
 
 def texts(confidence: float) -> dict[str, str]:
-    """Return the texts of a program of its own, as nothing may be imported before the level is set.
+    """Return the texts of a program of its own, as nothing may be imported before the level is
+    set.
     """
     result = subprocess.run(
         [sys.executable, TESTS / "texts_at_level.py", str(confidence)],

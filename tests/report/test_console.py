@@ -75,8 +75,8 @@ class TestAnswer:
     def test_comes_first(self):
         text = screens.shown(report(comparison(make_run(), make_run(**AMD, step_time=1.6))))
         assert text.startswith(
-            "Llama 3.1 8B, 8 GPUs each\n\n  8×MI300X (BF16) is 2.0× as fast per GPU as 8×H100 (BF16)\n"
-            "  2.00×, 1 run each: run-to-run variation unknown\n\n"
+            "Llama 3.1 8B, 8 GPUs each\n\n  8×MI300X (BF16) is 2.0× as fast per GPU as 8×H100"
+            " (BF16)\n  2.00×, 1 run each: run-to-run variation unknown\n\n"
         )
 
     def test_several_models_are_rows(self):

@@ -87,8 +87,8 @@ def test_why_a_pair_is_not_compared_is_below_it():
 def test_what_is_the_same_of_all_runs_is_above_their_table():
     details = text_of(comparison(*many(3)), "Detailed analysis")
     assert (
-        "Runs (same in all: start 2026-02-02T21:44:16+00:00, status complete, steps 60, steady state 4–60"
-        in details
+        "Runs (same in all: start 2026-02-02T21:44:16+00:00, status complete, steps 60, steady"
+        " state 4–60" in details
     )
     two = text_of(comparison(*many(2)), "Detailed analysis")
     assert "Runs: System File Start Status Steps Steady state Warm-up Mean step" in two
@@ -124,7 +124,7 @@ def test_skipped_files_of_one_reason_are_one_note():
 @pytest.mark.parametrize(("digest", "count"), [("a" * 64, 1), ("b" * 64, 0)])
 def test_a_log_that_was_compared_itself_is_no_source_of_a_result(digest, count):
     found = comparison(make_run(), make_run(**AMD))
-    (file, *rest) = found.files
+    file, *rest = found.files
     source = Source(kind="log", files=(SourceFile(path=file.name, sha256="a" * 64),))
     run = msgspec.structs.replace(file.runs[0], source=source)
     files = (dataclasses.replace(file, sha256=digest, runs=(run,)), *rest)

@@ -1,4 +1,5 @@
-"""A run on a simulated device: "emulated" stands for each of its times, wherever times are shown.
+"""A run on a simulated device: "emulated" stands for each of its times, wherever times are
+shown.
 """
 
 from __future__ import annotations

@@ -399,7 +399,8 @@ def test_c14_caveats_give_way_to_the_height_of_a_terminal(over, kept):
 
 @pytest.mark.parametrize(("words", "is_whole"), [(28, True), (29, False)])
 def test_c12_a_caveat_is_cut_between_words_beyond_two_lines(words, is_whole):
-    """Each word and the space after it take five characters: 28 take 140, without the last space.
+    """Each word and the space after it take five characters: 28 take 140, without the last
+    space.
     """
     (line, *more) = terminal.write(
         Document(notes(["word " * words], "Caveats", "!", 4, least=2))

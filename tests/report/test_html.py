@@ -249,9 +249,9 @@ class TestCard:
     def test_a_chip_opens_its_paragraph(self):
         card = card_of(text_of(CASES["pair"]()))
         assert (
-            '<details class="chip warn"><summary>Global batch differs: 128 vs 64 sequences</summary>'
-            "<p>global batch differs: 128 vs 64 sequences; compare tokens/s, not step time</p></details>"
-            in card
+            '<details class="chip warn"><summary>Global batch differs: 128 vs 64'
+            " sequences</summary><p>global batch differs: 128 vs 64 sequences; compare tokens/s,"
+            " not step time</p></details>" in card
         )
 
     def test_checks_that_passed_are_green(self):
@@ -397,9 +397,10 @@ class TestSafety:
         )
         (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
         own = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-        assert policy == (
-            f"default-src 'none'; script-src 'sha256-{own}' 'sha256-{PLOTLY}'; img-src data: blob:; "
-            "style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+        assert (
+            policy
+            == f"default-src 'none'; script-src 'sha256-{own}' 'sha256-{PLOTLY}'; img-src data:"
+            " blob:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
         )
         kinds = [attributes.get("type") for tag, attributes in found.tags if tag == "script"]
         assert kinds == ["application/json", "application/gzip", "application/gzip", None]
@@ -527,7 +528,8 @@ def test_every_footnote_is_linked_both_ways():
 
 def test_columns_of_figures_are_aligned_to_the_right():
     assert re.search(
-        r'<th scope="row">Step time, mean</th><td class="right"><a class="figure" href="#s0-avg_step_time_seconds">'
+        r'<th scope="row">Step time, mean</th><td class="right"><a class="figure"'
+        r' href="#s0-avg_step_time_seconds">'
         r"3\.200 s</a></td>",
         text_of(CASES["one_system"]()),
     )

@@ -625,8 +625,9 @@ class TestOutsideInfluence:
     ):
         (tmp_path / "file").write_text("")
         program = (
-            "from made_runs import *; from tprimat.report import plot; from tprimat.report.verdict import report; "
-            "assert plot.render(report(comparison(make_run()))).startswith(b'\\x89PNG')"
+            "from made_runs import *; from tprimat.report import plot; from tprimat.report.verdict"
+            " import report; assert"
+            " plot.render(report(comparison(make_run()))).startswith(b'\\x89PNG')"
         )
         done = subprocess.run(
             [sys.executable, "-c", program],

@@ -48,7 +48,8 @@ def named(length, count):
 
 
 def shown(figure):
-    """Return the texts that are drawn, with their boxes in pixels and the axes that they belong to.
+    """Return the texts that are drawn, with their boxes in pixels and the axes that they belong
+    to.
     """
     FigureCanvasAgg(figure).draw()
     found = [(text, None) for text in figure.texts]
@@ -181,7 +182,10 @@ def scaling(points, curves=1, label=""):
 @pytest.mark.parametrize("curves", [1, 2, 3])
 @pytest.mark.parametrize("points", [2, 3, 7, 12])
 def test_texts_of_a_scaling_are_apart_from_each_other_and_from_all_that_is_drawn(points, curves):
-    long = "a configuration whose name is so long that it has more than one line in the legend below all panels, number "
+    long = (
+        "a configuration whose name is so long that it has more than one line in the legend below"
+        " all panels, number "
+    )
     figure = plot.figure(scaling(points, curves, long if curves > 1 else ""), layout="scaling")
     check(figure)
     assert [axes.get_title(loc="left") for axes in figure.axes] == [

@@ -1,4 +1,5 @@
-"""Final losses next to each other: after how many steps and tokens each was taken, if they differ.
+"""Final losses next to each other: after how many steps and tokens each was taken, if they
+differ.
 """
 
 from __future__ import annotations

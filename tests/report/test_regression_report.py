@@ -126,12 +126,18 @@ class TestNextStep:
             (
                 {"slower": "5.7%"},
                 0,
-                "measure 18 runs each, interleaved if possible: ./benchmark.py --match RESULT --runs 18",
+                (
+                    "measure 18 runs each, interleaved if possible: ./benchmark.py --match RESULT"
+                    " --runs 18"
+                ),
             ),
             (
                 {"slower": "0%", "candidate": 3.2001},
                 0,
-                "set a threshold, such as --max-slowdown 3%: at 0%, an unchanged program is always inconclusive",
+                (
+                    "set a threshold, such as --max-slowdown 3%: at 0%, an unchanged program is"
+                    " always inconclusive"
+                ),
             ),
             (
                 {"slower": "5.89%"},
@@ -141,7 +147,10 @@ class TestNextStep:
             (
                 {"new": {"steps": 30, "warmup": (5.0,) * 16}},
                 0,
-                "run longer (at least 200 steps, better 500): ./benchmark.py --match RESULT --steps 500",
+                (
+                    "run longer (at least 200 steps, better 500): ./benchmark.py --match RESULT"
+                    " --steps 500"
+                ),
             ),
             (
                 {"old": {"length": 4096}},
@@ -324,9 +333,9 @@ class TestRegressionCheckAsText:
     def test_a_large_regression_without_an_interval_is_named(self):
         check = a_check(candidate=4.8, count=1)
         first, hint = (line for line in regression_report.warnings(check) if "memory" not in line)
-        assert first == (
-            "warning: Llama 3.1 8B, 8×H100 (BF16), throughput per GPU -33.3%: beyond the threshold of 3% slower, "
-            "but with 1 run each, run-to-run variation is unknown"
+        assert (
+            first == "warning: Llama 3.1 8B, 8×H100 (BF16), throughput per GPU -33.3%: beyond the"
+            " threshold of 3% slower, but with 1 run each, run-to-run variation is unknown"
         )
         assert hint.startswith("hint: ")
         failing = a_check(candidate=4.8, count=1, fail_on_inconclusive=True)

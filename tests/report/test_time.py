@@ -124,7 +124,8 @@ def test_steps_without_a_wall_time_do_not_explain_a_ratio(steps, is_explained):
 
 
 def test_the_product_is_the_ratio_of_the_times(made):
-    """26.92 s against 41.36 s: 37.53 / 30 over 24.03 / 24 seconds a step, and 30 against 24 steps.
+    """26.92 s against 41.36 s: 37.53 / 30 over 24.03 / 24 seconds a step, and 30 against 24
+    steps.
     """
     text = timed(made)
     time, *factors = map(

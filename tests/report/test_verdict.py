@@ -76,8 +76,9 @@ class TestHeadline:
         assert found.standing == "unknown"
 
     def test_below_two_it_is_a_percentage(self):
-        assert answer(make_run(), make_run(**AMD, step_time=2.8)).headline == (
-            f"{MI300X_NAME} is 14% faster per GPU than {H100_NAME}"
+        assert (
+            answer(make_run(), make_run(**AMD, step_time=2.8)).headline
+            == f"{MI300X_NAME} is 14% faster per GPU than {H100_NAME}"
         )
 
     def test_several_runs_have_an_interval(self):
@@ -97,9 +98,7 @@ class TestHeadline:
 
     def test_an_interval_that_includes_one_is_no_significant_difference(self):
         found = answer(repeated(3.2, (0.92, 1.08)), repeated(3.1, (0.92, 1.08), **AMD))
-        assert found.headline == (
-            f"No significant difference between {MI300X_NAME} and {H100_NAME}"
-        )
+        assert found.headline == f"No significant difference between {MI300X_NAME} and {H100_NAME}"
         assert found.standing == "none"
 
     def test_one_run_against_three(self):
@@ -112,7 +111,8 @@ class TestHeadline:
         found = answer(make_run(steps=300), run)
         assert (
             found.headline
-            == f"{MI300X_NAME} is 23–60% faster per GPU than {H100_NAME}; {MI300X_NAME} sped up at step 101"
+            == f"{MI300X_NAME} is 23–60% faster per GPU than {H100_NAME}; {MI300X_NAME} sped up at"
+            " step 101"
         )
 
     def test_a_change_in_one_of_several_runs_leaves_the_headline_alone(self):
@@ -188,8 +188,9 @@ class TestHeadline:
             for time, label in ((1.6, "a"), (1.61, "b"))
         )
         found = answer(one, other, repeated(6.0, **AMD))
-        assert found.headline == (
-            "8×H100, a (BF16) is 3.8× as fast per GPU as 8×MI300X (BF16), the fastest of AMD; "
+        assert (
+            found.headline
+            == "8×H100, a (BF16) is 3.8× as fast per GPU as 8×MI300X (BF16), the fastest of AMD; "
             "no significant difference from 8×H100, b (BF16)"
         )
 
@@ -276,8 +277,9 @@ def test_next_steps_ask_first_for_what_most_systems_leave_open(unrated, comes_fi
 
 
 def test_next_steps_ask_for_runs_first():
-    assert answer(make_run(), make_run(**AMD)).next_steps[0] == (
-        "measure 5 runs of each system: ./benchmark.py --match RESULT --runs 5"
+    assert (
+        answer(make_run(), make_run(**AMD)).next_steps[0]
+        == "measure 5 runs of each system: ./benchmark.py --match RESULT --runs 5"
     )
 
 
@@ -390,8 +392,9 @@ class TestCost:
     def test_of_three_the_leaders_are_compared_and_the_cheapest_with_the_baseline(self):
         (text,) = self.texts(*self.THREE, prices=["H100=1", "MI300X=4", "H200=4"])
         leaders, cheapest = text.split("; 8×H100")
-        assert leaders == (
-            f"{MI300X_NAME} at $4.00 is 20% cheaper per token than {H200_NAME} at $4.00; "
+        assert (
+            leaders
+            == f"{MI300X_NAME} at $4.00 is 20% cheaper per token than {H200_NAME} at $4.00; "
             f"break-even price of {H200_NAME}: $3.20 per GPU-hour"
         )
         # The H200 does 3.2 s / 1.5 s as much for each dollar of its price.
@@ -482,7 +485,8 @@ def runs_with(slow, steps, step_time, **fields):
 
 
 def on_cpu(size, step_time, **fields):
-    """Five runs on a CPU with this micro-batch, as the first measurement of a newcomer makes them.
+    """Five runs on a CPU with this micro-batch, as the first measurement of a newcomer makes
+    them.
     """
     factors = (1.0, 1.002, 0.998, 1.001, 0.999)
     runs = repeated(
@@ -494,7 +498,7 @@ def on_cpu(size, step_time, **fields):
 
 def test_the_first_run_without_a_gpu_says_what_was_compared():
     found = report(comparison(on_cpu(1, 3.68, scale="tiny"), on_cpu(2, 3.2, scale="tiny")))
-    (headline, *_) = terminal.write(document.on_screen(found), width=80).split("\n\n  ")
+    headline, *_ = terminal.write(document.on_screen(found), width=80).split("\n\n  ")
     assert headline == "Llama tiny, on a CPU (to try the tool, not to judge GPUs)"
     assert found.answers[0].verdict.headline == "Micro-batch 2 is 15% faster than micro-batch 1"
     assert found.answers[0].verdict.certainty.endswith(", 5 runs each")
@@ -555,7 +559,10 @@ def test_runs_that_never_settle_are_too_short_to_compare():
         ((16, 16), f"Too short to compare {MI300X_NAME} and {H100_NAME} in any of 2 models"),
         (
             (3, 16),
-            f"{MI300X_NAME} is 2.1× as fast per GPU as {H100_NAME} in 1 of 2 models; too short to compare in 1",
+            (
+                f"{MI300X_NAME} is 2.1× as fast per GPU as {H100_NAME} in 1 of 2 models; too short"
+                " to compare in 1"
+            ),
         ),
     ],
 )

@@ -24,7 +24,10 @@ from tprimat.results.run import Source
         ),
         # Seeds, steps, places and occasions.
         (
-            "python t.py --seed 1 --max_steps 9 --output-dir a --wandb-project p --run_name n --local_rank 0",
+            (
+                "python t.py --seed 1 --max_steps 9 --output-dir a --wandb-project p --run_name n"
+                " --local_rank 0"
+            ),
             {"script": "t.py"},
         ),
         (

@@ -117,7 +117,8 @@ class Cluster:
         host, ports = socket.gethostname(), _free_ports(1 + len(self.nodes))
         user = psutil.Process().username()
         nodes = "\n".join(
-            f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2 State=UNKNOWN"
+            f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2"
+            " State=UNKNOWN"
             for node, port in zip(self.nodes, ports[1:], strict=True)
         )
         text = CONFIGURATION.format(host=host, port=ports[0], folder=folder, user=user, nodes=nodes)

@@ -32,8 +32,9 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Slurm runs on L
 
 # Of `scontrol show job --oneliner` 22.05.8, shortened.
 SCONTROL = (
-    "JobId=12 JobName=tprimat UserId=root(0) JobState={state} Reason={reason} Dependency=(null) Requeue=1 Restarts=0 "
-    "ExitCode={code} TimeLimit=00:01:00 StartTime=2026-11-24T23:44:32 NodeList={nodes} NumNodes=2 TRES=cpu=4,node=2"
+    "JobId=12 JobName=tprimat UserId=root(0) JobState={state} Reason={reason} Dependency=(null)"
+    " Requeue=1 Restarts=0 ExitCode={code} TimeLimit=00:01:00 StartTime=2026-11-24T23:44:32"
+    " NodeList={nodes} NumNodes=2 TRES=cpu=4,node=2"
 )
 
 
@@ -154,9 +155,10 @@ class TestScript:
 class TestDryRun:
     def test_it_needs_neither_slurm_nor_torch_nor_the_framework(self, slurm, capsys, tmp_path):
         code = (
-            "import sys; sys.modules['torch'] = None; from tprimat.cli import run; sys.exit(run('benchmark', ["
-            "'--executor', 'slurm', '--nodes', '4', '--gpus', '32', '--framework', 'torchtitan', '--steps=9',"
-            "'--dry-run', '--output-dir', 'there', '--account', 'mine', '--label', 'a b']))"
+            "import sys; sys.modules['torch'] = None; from tprimat.cli import run;"
+            " sys.exit(run('benchmark', ['--executor', 'slurm', '--nodes', '4', '--gpus', '32',"
+            " '--framework', 'torchtitan', '--steps=9','--dry-run', '--output-dir', 'there',"
+            " '--account', 'mine', '--label', 'a b']))"
         )
         environment = {**os.environ, "PYTHONPATH": str(Path(script.__file__).parents[2])}
         done = subprocess.run(

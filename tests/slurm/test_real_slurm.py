@@ -1,4 +1,5 @@
-"""Jobs of a real Slurm without a GPU: what they leave, however they end. `make test-slurm` runs it.
+"""Jobs of a real Slurm without a GPU: what they leave, however they end. `make test-slurm` runs
+it.
 """
 
 from __future__ import annotations
@@ -149,12 +150,12 @@ def test_a_framework_that_isnt_there_fails_with_its_sentence(commands):
 )
 def test_no_process_outlives_whoever_started_the_cluster(number, tmp_path):
     code = (
-        "import sys, time; from pathlib import Path; from conftest import running_cluster\n"
-        "with running_cluster(Path(sys.argv[1]), 2) as cluster:\n"
-        "    cluster.command('sbatch', '--nodes=2', '--output=/dev/null', '--wrap', 'srun sleep 600')\n"
-        "    end = time.monotonic() + 120\n"
-        "    while cluster.names().count('sleep') < 2 and time.monotonic() < end: time.sleep(0.2)\n"
-        "    print('started' if time.monotonic() < end else 'too late', flush=True); time.sleep(600)\n"
+        "import sys, time; from pathlib import Path; from conftest import running_cluster\nwith"
+        " running_cluster(Path(sys.argv[1]), 2) as cluster:\n    cluster.command('sbatch',"
+        " '--nodes=2', '--output=/dev/null', '--wrap', 'srun sleep 600')\n    end ="
+        " time.monotonic() + 120\n    while cluster.names().count('sleep') < 2 and time.monotonic()"
+        " < end: time.sleep(0.2)\n    print('started' if time.monotonic() < end else 'too late',"
+        " flush=True); time.sleep(600)\n"
     )
     # The names of Slurm's sockets in it have 108 characters at most.
     folder = tmp_path.parent / f"cluster{number.value}"

@@ -20,7 +20,8 @@ def file(tmp_path):
 
 def test_a_file(file):
     path = file(
-        "# ours\naccount = acct\npartition=batch # the short one\ntime = 1-12:00:00\nmounts = /a:/a, /b:/c\n"
+        "# ours\naccount = acct\npartition=batch # the short one\ntime = 1-12:00:00\nmounts ="
+        " /a:/a, /b:/c\n"
     )
     assert settings.job(path, {}) == settings.SlurmJob(
         "acct", "batch", "1-12:00:00", None, ("/a:/a", "/b:/c")

@@ -296,7 +296,7 @@ def test_a_digest_is_of_what_was_read(tmp_path):
     import hashlib
 
     path = store.save(a_run(), tmp_path).path
-    ((loaded,), _) = store.find([tmp_path])
+    (loaded,), _ = store.find([tmp_path])
     assert loaded.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
 
 

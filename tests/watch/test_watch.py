@@ -49,9 +49,9 @@ HEAD = [
 
 def step_line(step, seconds):
     return (
-        f" iteration {step:8d}/{STEPS:8d} | consumed samples: {64 * step} | elapsed time per iteration (ms): "
-        f"{1000 * seconds * (1 + 0.004 * ((7 * step) % 5 - 2)):.1f} | learning rate: 3.0E-04 | global batch size:    64"
-        f" | lm loss: {10 - 0.01 * step:.6E} |"
+        f" iteration {step:8d}/{STEPS:8d} | consumed samples: {64 * step} | elapsed time per"
+        f" iteration (ms): {1000 * seconds * (1 + 0.004 * ((7 * step) % 5 - 2)):.1f} | learning"
+        f" rate: 3.0E-04 | global batch size:    64 | lm loss: {10 - 0.01 * step:.6E} |"
     )
 
 
@@ -127,7 +127,8 @@ def test_a_training_is_followed_to_its_end(tmp_path):
 
 
 def test_step_time_and_throughput_of_a_line_are_of_the_same_steps(tmp_path):
-    """64 × 2,048 tokens per step on 8 GPUs: 16,384 tokens/s/GPU at 1 s per step, and 4,096 at 4 s.
+    """64 × 2,048 tokens per step on 8 GPUs: 16,384 tokens/s/GPU at 1 s per step, and 4,096 at 4
+    s.
     """
     state = (
         Training(tmp_path / "train.log", log_lines((60, 1.0), (40, 4.0)), at_once=100)

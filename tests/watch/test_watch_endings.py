@@ -30,11 +30,11 @@ from tprimat.watch.watcher import watch
 
 LIVE = Source(kind="live")
 BETWEEN_RECORDS = (
-    "{'loss': 2.1, 'grad_norm': 1.1, 'learning_rate': 4e-05, 'epoch': 0.4}\n"
-    " 40%|████      | 10/25 [00:20<00:30,  2.00s/it]\n"
-    "{'loss': 1.9, 'grad_norm': 1.0, 'learning_rate': 2e-05, 'epoch': 0.8}\n"
-    " 80%|████████  | 20/25 [00:40<00:10,  2.00s/it]100%|██████████| 25/25 [00:50<00:00,  2.00s/it]\n"
-    "{'train_runtime': 50.5, 'train_samples_per_second': 3.96, 'train_steps_per_second': 0.495, 'epoch': 1.0}\n"
+    "{'loss': 2.1, 'grad_norm': 1.1, 'learning_rate': 4e-05, 'epoch': 0.4}\n 40%|████      | 10/25"
+    " [00:20<00:30,  2.00s/it]\n{'loss': 1.9, 'grad_norm': 1.0, 'learning_rate': 2e-05, 'epoch':"
+    " 0.8}\n 80%|████████  | 20/25 [00:40<00:10,  2.00s/it]100%|██████████| 25/25 [00:50<00:00, "
+    " 2.00s/it]\n{'train_runtime': 50.5, 'train_samples_per_second': 3.96,"
+    " 'train_steps_per_second': 0.495, 'epoch': 1.0}\n"
 )
 
 
@@ -184,9 +184,11 @@ class TestLosses:
         return [
             *HEAD,
             *(
-                step_line(each, 1.0).replace(f"{10 - 0.01 * each:.6E}", "nan")
-                if step <= each < until
-                else step_line(each, 1.0)
+                (
+                    step_line(each, 1.0).replace(f"{10 - 0.01 * each:.6E}", "nan")
+                    if step <= each < until
+                    else step_line(each, 1.0)
+                )
                 for each in range(1, steps + 1)
             ),
         ]

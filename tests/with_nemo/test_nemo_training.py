@@ -198,8 +198,8 @@ def test_out_of_memory_is_one_line_with_the_next_thing_to_try(command, on_a_cpu,
     assert done.returncode == 5
     (line,) = [each for each in done.stderr.splitlines() if each.startswith("error:")]
     assert (
-        "llama bf16: out of memory: OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
-        in line
+        "llama bf16: out of memory: OutOfMemoryError: CUDA out of memory. Tried to allocate"
+        " 2.00 GiB" in line
     )
     advice = "Tried to allocate 2.00 GiB: try --scale tiny or --sequence-length 32"
     assert line.endswith(advice)
@@ -260,7 +260,8 @@ def test_a_slurm_job_is_shown_with_all_that_it_was_told_and_leaves_nothing(comma
     folder.mkdir()
     job = tmp_path / "cluster.txt"
     job.write_text(
-        "account = acct\npartition = batch\ntime = 00:30:00\ncontainer = image:1\nmounts = /data:/data\n"
+        "account = acct\npartition = batch\ntime = 00:30:00\ncontainer = image:1\nmounts ="
+        " /data:/data\n"
     )
     options = (
         "--executor",
@@ -284,7 +285,10 @@ def test_a_slurm_job_is_shown_with_all_that_it_was_told_and_leaves_nothing(comma
         "--container-image=image:1",
         "/data:/data",
         f"{REPOSITORY}:{REPOSITORY}",
-        "python3 -m tprimat benchmark --framework nemo --model llama --training-lines --gpu H100 --nodes=2",
+        (
+            "python3 -m tprimat benchmark --framework nemo --model llama --training-lines --gpu"
+            " H100 --nodes=2"
+        ),
     ):
         assert words in done.stdout
     assert list(folder.iterdir()) == []

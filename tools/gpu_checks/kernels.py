@@ -18,7 +18,8 @@ SEGMENTS = "expandable_segments:True"
 
 
 def attention(report: Report) -> None:
-    """Time every backend of scaled_dot_product_attention, and count the FLOPs of the default one.
+    """Time every backend of scaled_dot_product_attention, and count the FLOPs of the default
+    one.
     """
     device, torch = report.device, report.device.torch
     from torch.nn.attention import SDPBackend, sdpa_kernel

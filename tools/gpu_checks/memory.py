@@ -112,7 +112,8 @@ def _against_tool(report: Report, used_gb: float, total_gb: float) -> None:
             return
         report.expect(
             "memory in use by the vendor's tool",
-            f"{used_gb:.4g} GB by the driver, within 5% and 0.8 GB (a tool may count the driver's own share)",
+            f"{used_gb:.4g} GB by the driver, within 5% and 0.8 GB (a tool may count the driver's"
+            " own share)",
             state.memory_used_gb,
             state.memory_used_gb is not None
             and abs(state.memory_used_gb - used_gb) <= 0.05 * used_gb + 0.8,

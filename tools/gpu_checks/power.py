@@ -184,7 +184,8 @@ def judge(report: Report, readings: Sequence[Reading], result: Mapping[str, Any]
     report.expect(
         "telemetry",
         "five readings or more, nothing unknown",
-        f"{count} readings, energy: {telemetry.get('energy_code')}, unknown: {unknown or 'nothing'}",
+        f"{count} readings, energy: {telemetry.get('energy_code')}, unknown:"
+        f" {unknown or 'nothing'}",
         count >= 5 and not unknown,
     )
     joules, seconds, clock = (
@@ -194,7 +195,8 @@ def judge(report: Report, readings: Sequence[Reading], result: Mapping[str, Any]
     counted, mean_mhz = window or (None, None)
     report.expect(
         "energy of the steps",
-        f"within 10% of NVML's counter, {counted and round(counted, 1)} J in the busiest {seconds} s",
+        f"within 10% of NVML's counter, {counted and round(counted, 1)} J in the busiest"
+        f" {seconds} s",
         f"{joules} J",
         counted is not None and joules is not None and relative_difference(joules, counted) <= 0.1,
     )

@@ -202,17 +202,21 @@ def _judge_result(report: Report, name: str, result: Mapping[str, Any]) -> None:
     )  # fmt: skip
     report.expect(
         "peak memory: allocated, reserved, of the device",
-        f"each at least the one before, and the first at least {BYTES_PER_PARAMETER * parameters / 1e9:.3g} GB",
+        "each at least the one before, and the first at least"
+        f" {BYTES_PER_PARAMETER * parameters / 1e9:.3g} GB",
         f"{allocated}, {reserved}, {used} GB",
-        None
-        if report.dry_run
-        else None not in (allocated, reserved, used)
-        and BYTES_PER_PARAMETER * parameters / 1e9 <= allocated <= reserved <= used * 1.01,
+        (
+            None
+            if report.dry_run
+            else None not in (allocated, reserved, used)
+            and BYTES_PER_PARAMETER * parameters / 1e9 <= allocated <= reserved <= used * 1.01
+        ),
     )
 
 
 def _judge_mfu(report: Report, output: Output, name: str, low: float, high: float) -> None:
-    """Find the MFU in what enhanced_metrics.py prints for programs; low and high are percentages.
+    """Find the MFU in what enhanced_metrics.py prints for programs; low and high are
+    percentages.
     """
     entries = list(_find(_document(output), "mfu"))
     for entry in entries:
@@ -220,9 +224,11 @@ def _judge_mfu(report: Report, output: Output, name: str, low: float, high: floa
         report.expect(
             f"{name}: MFU",
             f"{low:g} to {high:g}%",
-            f"{value:.2f}%"
-            if value is not None
-            else f"none: {entry.get('note') if isinstance(entry, Mapping) else ''}",
+            (
+                f"{value:.2f}%"
+                if value is not None
+                else f"none: {entry.get('note') if isinstance(entry, Mapping) else ''}"
+            ),
             None if report.dry_run else value is not None and low <= value <= high,
         )
     if not entries:
@@ -289,9 +295,11 @@ def profilers(report: Report) -> None:
         report.expect(
             f"options that we pass to {program}",
             "all are in its help",
-            f"unknown: {', '.join(unknown)}"
-            if unknown
-            else ", ".join(options) or _first_line(plan),
+            (
+                f"unknown: {', '.join(unknown)}"
+                if unknown
+                else ", ".join(options) or _first_line(plan)
+            ),
             None if not options else not unknown,
         )
 
@@ -323,9 +331,11 @@ def framework_options(report: Report) -> None:
             "megatron-core's get_megatron_optimizer",
             "has no_weight_decay_cond, which NeMo 2 passes",
             output.text.strip() or output.errors[-500:],
-            None
-            if output.status
-            else "no_weight_decay_cond" in output.text or not _is_here("nemo"),
+            (
+                None
+                if output.status
+                else "no_weight_decay_cond" in output.text or not _is_here("nemo")
+            ),
         )
     with report.part("torchtitan's options"):
         plan = benchmark(report, "--framework", "torchtitan", "--model", "llama", "--dry-run")

@@ -263,7 +263,8 @@ def _communicate(process: subprocess.Popen[str], timeout_s: float) -> Output:
 
 
 def _end(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """End a process group: first asked, so that a training can end its own processes, then killed.
+    """End a process group: first asked, so that a training can end its own processes, then
+    killed.
     """
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(OSError):

@@ -81,7 +81,8 @@ def events(report: Report) -> None:
     report.expect(
         "host time of one event, and the time between two with no work between them",
         "each below 50 µs",
-        f"{each_s * 1e6:.2f} µs; median {statistics.median(apart):.3f} µs, {len(set(apart))} different values",
+        f"{each_s * 1e6:.2f} µs; median {statistics.median(apart):.3f} µs, {len(set(apart))}"
+        " different values",
         each_s < 50e-6 and statistics.median(apart) < 50,
     )
 

@@ -211,13 +211,16 @@ def _readers(report: Report, holder: int, host: Any, how: str) -> None:
         listed = [process for process in processes or () if process.pid == holder]
         report.expect(
             f"the process that holds memory, by the vendor{how}",
-            f"listed with its number, and at least {HELD_BYTES / 1e9:.3g} GB (a container may hide both)",
+            f"listed with its number, and at least {HELD_BYTES / 1e9:.3g} GB (a container may hide"
+            " both)",
             listed or f"not among {len(processes or ())} processes",
-            None
-            if report.dry_run
-            else any(
-                process.memory_gb is not None and process.memory_gb >= HELD_BYTES / 1e9
-                for process in listed
+            (
+                None
+                if report.dry_run
+                else any(
+                    process.memory_gb is not None and process.memory_gb >= HELD_BYTES / 1e9
+                    for process in listed
+                )
             ),
         )
     with report.part(f"memory held by others{how}"):

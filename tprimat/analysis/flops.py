@@ -86,7 +86,10 @@ def model_shape(run: Run) -> tuple[ModelConfig | None, str | None]:
     if models.denies(run.model, run.model_config):
         return (
             None,
-            f"the model has other parameters than {models.title(run.model)}, and no shape is stated: no FLOPs",
+            (
+                f"the model has other parameters than {models.title(run.model)}, and no shape is"
+                " stated: no FLOPs"
+            ),
         )
     if known is None:
         return None, f"the shape of {models.title(run.model)} is not stated: no FLOPs"

@@ -223,7 +223,8 @@ class Difference:
         return float(2 * special.stdtr(self.freedom, -abs(self.value - expected) / self.error))
 
     def spread(self, *runs: int) -> float:
-        """Return the standard deviation that so many runs of each system must have for this error.
+        """Return the standard deviation that so many runs of each system must have for this
+        error.
         """
         return self.error / math.sqrt(
             2 / runs[0] if self.method == "paired" else sum(1 / count for count in runs)

@@ -185,8 +185,8 @@ def summarize(
     if fast:
         waited = f" with {_named(payers)}, which waited for the device" if payers else ""
         warnings.append(
-            f"{_named(fast)}: times are artefacts of asynchronous dispatch (the host ran ahead of the device); "
-            f"excluded from the results{waited}"
+            f"{_named(fast)}: times are artefacts of asynchronous dispatch (the host ran ahead of"
+            f" the device); excluded from the results{waited}"
         )
     # Steps done before each record begins.
     done = [
@@ -211,8 +211,8 @@ def summarize(
         tokens, rate, rate_warnings = token_rates.of(run, stats.mean(counted, windows[start:end]))
         if (least := min(counted)) < max(counted) * (1 - token_rates.ROUNDED):
             rate_warnings.append(
-                f"tokens per step vary from {least:,.0f} to {max(counted):,.0f}: a rate is all tokens of the "
-                "steady-state steps over their time"
+                f"tokens per step vary from {least:,.0f} to {max(counted):,.0f}: a rate is all"
+                " tokens of the steady-state steps over their time"
             )
     first = _first_covered(start, steps, windows)
     steady = Steady(first_step=first, last_step=steps[end - 1], method=method, found=bool(segments))
@@ -226,8 +226,9 @@ def summarize(
             # Where the rest has pauses, typical records tell how slow the start is.
             before, after = (stats.median(times[part]) for part in parts)
         warnings.append(
-            f"steps {steps[0] - windows[0] + 1}–{first - 1} are excluded as a slow start: they take "
-            f"{before / after:.2f}× the time of those after; with them the mean step time is {share:+.1%}"
+            f"steps {steps[0] - windows[0] + 1}–{first - 1} are excluded as a slow start: they take"
+            f" {before / after:.2f}× the time of those after; with them the mean step time is"
+            f" {share:+.1%}"
         )
     sample, mean = times[start:end], stats.mean(times[start:end], windows[start:end])
     if text := _slow_record(sample, steps[start:end], ends_run=end == len(times)):
@@ -246,9 +247,9 @@ def summarize(
         tokens_per_second=tokens / mean if tokens else None,
         tokens_per_second_per_gpu=rate(mean),
         # A single record holds its warm-up, if any.
-        warmup_time_seconds=math.fsum(map(operator.mul, times[:start], windows[:start]))
-        if len(times) > 1
-        else None,
+        warmup_time_seconds=(
+            math.fsum(map(operator.mul, times[:start], windows[:start])) if len(times) > 1 else None
+        ),
         final_loss=_final_loss(whole),
     )
     resolution = _clock_resolution(run)
@@ -430,7 +431,8 @@ def _named(steps: Sequence[int]) -> str:
 
 
 def _first_covered(index: int, steps: Sequence[int], windows: Sequence[int]) -> int:
-    """Return the first of the steps that a record averages; they end with the record's own number.
+    """Return the first of the steps that a record averages; they end with the record's own
+    number.
     """
     return max(steps[index - 1] if index else 0, steps[index] - windows[index]) + 1
 
@@ -485,7 +487,10 @@ def _no_steady_state(count: int, window: int, last: int) -> str:
         return f"only one record{mean}: it may include warm-up"
     results = f"results use the steps after step {last}" if last else "results use all steps"
     if count < warmup.MINIMUM_RECORDS:
-        return f"no steady state: {count} records are too few (needs {warmup.MINIMUM_RECORDS}); {results}"
+        return (
+            f"no steady state: {count} records are too few (needs {warmup.MINIMUM_RECORDS});"
+            f" {results}"
+        )
     return f"no steady state: at its middle the run is still slower than at its end; {results}"
 
 
@@ -503,7 +508,8 @@ def _segment_warnings(segments: tuple[SegmentMetrics, ...]) -> list[str]:
 
 
 def _final_loss(run: Run) -> float | None:
-    """Return the mean of the last losses: more than the last quarter of a short run is of its fall.
+    """Return the mean of the last losses: more than the last quarter of a short run is of its
+    fall.
     """
     losses = [loss for loss in run.loss_values if loss is not None]
     return stats.mean(losses[-min(FINAL_LOSSES, max(len(losses) // 4, 1)) :]) if losses else None

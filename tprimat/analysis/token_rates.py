@@ -1,4 +1,5 @@
-"""The tokens of a step, and what gives tokens/s/GPU for a mean step time, or why either is unknown.
+"""The tokens of a step, and what gives tokens/s/GPU for a mean step time, or why either is
+unknown.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ def _tokens_per_step(run: Run) -> tuple[int | None, list[str]]:
         # Fewer tokens are printed if padding isn't counted.
         if printed / stated - 1 > RATE_TOLERANCE:
             return None, [
-                f"{WITHHELD}: {printed:,.0f} tokens/s reported is {printed / stated:.3f} times batch × "
-                f"sequence length / step time ({run.training_config.global_batch_size} × "
-                f"{run.training_config.sequence_length} tokens per step); one of them is wrong"
+                f"{WITHHELD}: {printed:,.0f} tokens/s reported is {printed / stated:.3f} times"
+                f" batch × sequence length / step time ({run.training_config.global_batch_size} ×"
+                f" {run.training_config.sequence_length} tokens per step); one of them is wrong"
             ]
     return tokens, []

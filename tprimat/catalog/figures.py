@@ -105,7 +105,10 @@ _HEADINGS = {
     "tokens_per_second_per_gpu": r"(throughput )?tokens(/s)?/gpu(/s)?",
     "tokens_per_second": r"(total )?tokens/s",
     "samples_per_second": r"(samples|sequences)/s",
-    "step_time_s": r"(avg |mean |average )?(step|iteration) ?time( m?s| \(m?s\))?|time/(step|iteration)|m?s/(step|it)",
+    "step_time_s": (
+        r"(avg |mean |average )?(step|iteration) ?time( m?s|"
+        r" \(m?s\))?|time/(step|iteration)|m?s/(step|it)"
+    ),
     "tflops_per_gpu": r"(model )?tflops?(/s)?(/gpu)?",
     "mfu_percent": r"mfu( %| percent| \(%\))?",
     "days": r"(est\.? )?(time|days) to train( (in )?\(?days\)?)?",

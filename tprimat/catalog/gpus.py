@@ -75,7 +75,8 @@ _BRANDS = {"AMD": ("amd", "instinct", "radeon"), "NVIDIA": ("nvidia", "tesla", "
 _ERROR = re.compile(
     r"\bno (supported |such |amd |nvidia )*(gpus?|devices?|file)\b"
     r"|\bnot (found|supported|available|loaded|initiali[sz]ed)"
-    r"|\bfail(ed|ure)\b|\berror\b|\bunable\b|\bcould ?n[o']t\b|\bcan ?not\b|\bunknown\b|\bdenied\b|\bis lost\b|\bn/a\b",
+    r"|\bfail(ed|ure)\b|\berror\b|\bunable\b|\bcould ?n[o']t\b|\bcan"
+    r" ?not\b|\bunknown\b|\bdenied\b|\bis lost\b|\bn/a\b",
     re.IGNORECASE,
 )
 """What nvidia-smi, rocm-smi, amd-smi and shells print in the place of a device's name."""
@@ -253,7 +254,8 @@ def match(info: GpuInfo) -> Match:
     if part := _virtual_part(info.device_name):
         return Match(
             None,
-            f"{info.device_name} is a GPU partition ({part}): the peak of the whole GPU does not apply",
+            f"{info.device_name} is a GPU partition ({part}): the peak of the whole GPU does not"
+            " apply",
             part,
         )
     if name.lower() == _GENERIC_AMD_NAME:
@@ -263,7 +265,8 @@ def match(info: GpuInfo) -> Match:
     if not objections and _UNRATED.fullmatch(name):
         return Match(
             None,
-            f"no dense peak of {info.device_name} is published in a source that can be cited: no MFU",
+            f"no dense peak of {info.device_name} is published in a source that can be cited:"
+            " no MFU",
         )
     if not objections:
         return Match(None, f"{info.device_name} is not a known GPU")
@@ -278,7 +281,8 @@ def match(info: GpuInfo) -> Match:
     if name.upper().endswith(" VF") and None in (info.compute_units, info.total_memory_gb):
         return Match(
             None,
-            f"{info.device_name} is a virtual function: a whole GPU only if compute units and memory match",
+            f"{info.device_name} is a virtual function: a whole GPU only if compute units and"
+            " memory match",
         )
     return Match(
         fitting[0],
@@ -398,7 +402,10 @@ def _match_by_facts(info: GpuInfo) -> Match:
     if len(fitting) == 1:
         reason = f"{fitting[0].title}, by {', '.join(_confirmations(info)[1:])}"
         return Match(fitting[0], reason, candidates=(fitting[0],))
-    facts = f"{_plain_architecture(info.architecture)}, {info.compute_units} compute units, {_gib(info)}"
+    facts = (
+        f"{_plain_architecture(info.architecture)}, {info.compute_units} compute units,"
+        f" {_gib(info)}"
+    )
     if fitting:
         either = " or ".join(gpu.title for gpu in fitting)
         return Match(
@@ -407,7 +414,8 @@ def _match_by_facts(info: GpuInfo) -> Match:
     clock = f", {info.clock_mhz:.0f} MHz" if info.clock_mhz else ", clock unknown"
     return Match(
         None,
-        f"{info.device_name} names no GPU, and no known GPU has {facts}{clock}: an unknown GPU or a partition",
+        f"{info.device_name} names no GPU, and no known GPU has {facts}{clock}: an unknown GPU or a"
+        " partition",
     )
 
 
@@ -423,13 +431,15 @@ def _objections(gpu: Gpu, info: GpuInfo) -> list[str]:
     units = f"it has {info.compute_units} compute units, and {gpu.title} has {gpu.compute_units}"
     objections = {
         f"{gpu.title} is made by {gpu.vendor}": named in ("NVIDIA", "AMD") and named != gpu.vendor,
-        f"it ran under {info.software_stack}, and {gpu.title} is made by {gpu.vendor}": stack
-        not in (None, gpu.vendor),
+        f"it ran under {info.software_stack}, and {gpu.title} is made by {gpu.vendor}": (
+            stack not in (None, gpu.vendor)
+        ),
         f"its architecture is {architecture}, and {gpu.title} has {gpu.architecture}": (
             architecture not in (None, gpu.architecture)
         ),
-        f"it is a partition: {part}" if part else units: info.compute_units
-        not in (None, gpu.compute_units),
+        f"it is a partition: {part}" if part else units: (
+            info.compute_units not in (None, gpu.compute_units)
+        ),
         f"it has {memory or 0:.1f} GB of memory, and {gpu.title} shows {least:.0f} to {most:.0f} GB": (
             memory is not None and not least <= memory <= most
         ),

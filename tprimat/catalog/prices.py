@@ -143,7 +143,8 @@ def _fitting(name: str, texts: Mapping[str, str]) -> list[str]:
 
 
 def _words(text: str) -> str:
-    """Return lower-case words with a space on either side; 8×H100 is two, micro-batch 2 is micro2.
+    """Return lower-case words with a space on either side; 8×H100 is two, micro-batch 2 is
+    micro2.
     """
     parted = re.sub(r"\b([0-9]+)[x×](?=\w)", r"\1 ", text.casefold()).replace(
         "micro-batch ", "micro"

@@ -174,7 +174,8 @@ def _by_key() -> dict[tuple[object, ...], list[Published]]:
 
 
 def framework(run: Run) -> str | None:
-    """Return the framework of a run as rows name it; None for logs of MLPerf, which don't name it.
+    """Return the framework of a run as rows name it; None for logs of MLPerf, which don't name
+    it.
     """
     return None if run.framework in (None, "mlperf") else run.framework.replace("-", "_")
 

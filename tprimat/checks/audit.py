@@ -126,7 +126,10 @@ def _own(figure: Figure) -> Iterator[Finding]:
         # Packing and padding: fewer tokens than the batch has room for.
         least = 0.0 if figure.task in PACKED else least
         if not least <= stated / given <= most:
-            text = f"{stated:,.6g} tokens/s/GPU, but {tokens:,.0f} tokens in {figure.step_time_s:,.5g} s on "
+            text = (
+                f"{stated:,.6g} tokens/s/GPU, but {tokens:,.0f} tokens in {figure.step_time_s:,.5g}"
+                " s on "
+            )
             text += f"{counted(round(gpus), 'GPU')} are {given:,.5g}"
             yield Finding("error", CONTRADICTION, text, _factor(stated / given, gpus))
     samples, length = figure.samples_per_second, figure.sequence_length
@@ -134,7 +137,10 @@ def _own(figure: Figure) -> Iterator[Finding]:
         least, most = (each * length / gpus for each in (samples - 0.5, samples + 1.0))
         if not least * (1 - ROUNDING) <= stated <= most * (1 + ROUNDING):
             given = samples * length / gpus
-            text = f"{stated:,.6g} tokens/s/GPU, but {samples:,.4g} samples/s of {length:,.0f} tokens are {given:,.5g}"
+            text = (
+                f"{stated:,.6g} tokens/s/GPU, but {samples:,.4g} samples/s of {length:,.0f} tokens"
+                f" are {given:,.5g}"
+            )
             yield Finding("error", CONTRADICTION, text, _factor(stated / given, gpus))
     yield from _peak(figure)
 
@@ -174,10 +180,16 @@ def _peak(figure: Figure) -> Iterator[Finding]:
         ("bf16", "fp16", "fp8"), key=lambda each: _ceiling(gpus, each)
     )
     ceiling = _ceiling(gpus, precision)
-    named = f"{precision.upper()} peak of {max(gpus, key=lambda gpu: gpu.ceiling_tflops(precision) or 0).title}"
+    named = (
+        f"{precision.upper()} peak of"
+        f" {max(gpus, key=lambda gpu: gpu.ceiling_tflops(precision) or 0).title}"
+    )
     for value, source in ((computed, f"{speed or 0:,.6g} tokens/s/GPU is"), (printed, "it prints")):
         if value and ceiling and value > HIGHEST_SHARE * ceiling:
-            text = f"{source} {value:,.0f} TFLOP/s per GPU, {value / ceiling:.0%} of the dense {named} ({ceiling:,.0f})"
+            text = (
+                f"{source} {value:,.0f} TFLOP/s per GPU, {value / ceiling:.0%} of the dense {named}"
+                f" ({ceiling:,.0f})"
+            )
             yield Finding(
                 "error",
                 "above-peak",
@@ -190,7 +202,10 @@ def _peak(figure: Figure) -> Iterator[Finding]:
             max(computed or 0.0, printed or 0.0),
         )
         if half and not figure.precision and most > HIGHEST_SHARE * half:
-            text = f"{most:,.0f} TFLOP/s per GPU is {most / half:.0%} of the dense BF16 peak of {gpus[0].title}: "
+            text = (
+                f"{most:,.0f} TFLOP/s per GPU is {most / half:.0%} of the dense BF16 peak of"
+                f" {gpus[0].title}: "
+            )
             yield Finding(
                 "unverified",
                 "precision-unstated",
@@ -207,7 +222,10 @@ def _peak(figure: Figure) -> Iterator[Finding]:
         rounded = 0.5 * 10 ** -len(f"{mfu:.12g}".partition(".")[2]) / mfu + ROUNDING
         fitting = [name for name, peak in peaks.items() if abs(implied / peak - 1) <= rounded]
         if peaks and not fitting:
-            text = f"{printed:,.5g} TFLOP/s at {mfu:.4g}% MFU implies a peak of {implied:,.0f}, which no precision "
+            text = (
+                f"{printed:,.5g} TFLOP/s at {mfu:.4g}% MFU implies a peak of {implied:,.0f}, which"
+                " no precision "
+            )
             sparse = [n for n, peak in peaks.items() if abs(implied / peak / 2 - 1) <= ROUNDING]
             cause = (
                 (f"the {sparse[0].upper()} peak with sparsity, twice the dense one",)
@@ -338,7 +356,10 @@ def _formula(figure: Figure, others: _Others) -> Iterator[Finding]:
         for each in near
         if each.convention is conventions.OWN and not each.trains_all
     )
-    said = f"{printed:,.5g} TFLOP/s at {speed:,.6g} tokens/s/GPU is {per_token / 1e9:,.4g} GFLOP per token; the shape "
+    said = (
+        f"{printed:,.5g} TFLOP/s at {speed:,.6g} tokens/s/GPU is {per_token / 1e9:,.4g} GFLOP per"
+        " token; the shape "
+    )
     said += f"gives {own / 1e9:,.4g}"
     best, (usual, times) = (
         next(iter(found), None),
@@ -361,13 +382,17 @@ def _formula(figure: Figure, others: _Others) -> Iterator[Finding]:
             likely = [*_joined(figure, others), *factors]
             if near[0].deviation > 0 and figure.step_time_s:
                 likely.append(
-                    "a slow step: TFLOP/s is the mean of the steps' rates, tokens/s that of their mean time"
+                    "a slow step: TFLOP/s is the mean of the steps' rates, tokens/s that of their"
+                    " mean time"
                 )
             # A distance is no cause: it comes last.
             likely.append(f"{near[0].deviation:+.0%} from {near[0].name}")
             tower = figure.row.tower_parameters if figure.row else 0
             if 0 < per_token - own <= TOWER * tower:
-                cause = f"it may include the image and audio encoders ({tower / 1e9:.2g}B parameters), whose FLOPs "
+                cause = (
+                    f"it may include the image and audio encoders ({tower / 1e9:.2g}B parameters),"
+                    " whose FLOPs "
+                )
                 yield Finding(
                     "unverified", "encoders", said, (f"{cause}do not depend on the tokens", *likely)
                 )
@@ -411,7 +436,10 @@ def _by_name(figure: Figure, per_token: float) -> Iterator[Finding]:
     ):
         return
     if not NAMED[0] * (stated or 6) <= per_token / size <= NAMED[1] * (stated or 8):
-        text = f"{figure.tflops_per_gpu:,.5g} TFLOP/s is {per_token / size:.2g} FLOPs per token and parameter of "
+        text = (
+            f"{figure.tflops_per_gpu:,.5g} TFLOP/s is {per_token / size:.2g} FLOPs per token and"
+            " parameter of "
+        )
         text += f"{figure.model}; training takes 6, with recomputed activations 8"
         yield Finding("error", CONTRADICTION, text)
 
@@ -498,7 +526,10 @@ def _claims(figures: Sequence[Figure]) -> dict[int, Finding]:
         figure = figures[index]
         target = figure.target_tokens or usual[figure.publisher]
         if abs(trained / target - 1) > CLAIM:
-            text = f"{figure.days:.4g} days at this rate are {trained / 1e9:,.0f}B tokens, not {target / 1e9:,.0f}B"
+            text = (
+                f"{figure.days:.4g} days at this rate are {trained / 1e9:,.0f}B tokens, not"
+                f" {target / 1e9:,.0f}B"
+            )
             text += "" if figure.target_tokens else " as in the rows beside it"
             found[index] = Finding(
                 "warning", "claim", text, ("the rows train different numbers of tokens",)
@@ -529,7 +560,10 @@ def _outliers(figures: Sequence[Figure]) -> dict[int, Finding]:
         if figure.ratio:
             rates = at[figure.place]
             if len(rates) == 2 and abs(max(rates) / min(rates) / figure.ratio - 1) > ROUNDING:
-                text = f"{max(rates):,.6g} tokens/s/GPU is {max(rates) / min(rates):.3g} times {min(rates):,.6g}, not "
+                text = (
+                    f"{max(rates):,.6g} tokens/s/GPU is {max(rates) / min(rates):.3g} times"
+                    f" {min(rates):,.6g}, not "
+                )
                 found[index] = Finding("error", CONTRADICTION, f"{text}{figure.ratio:.4g}")
     for speeds in beside.values():
         # For a row that is faster than the median of the others, that is the median without any of
@@ -538,6 +572,9 @@ def _outliers(figures: Sequence[Figure]) -> dict[int, Finding]:
         usual = statistics.median(others) if len(others) > 1 else math.inf
         for index, speed in speeds.items():
             if speed > OUTLIER * usual:
-                text = f"{speed / usual:.2g} times as fast as the rows beside it, of the same model and GPU"
+                text = (
+                    f"{speed / usual:.2g} times as fast as the rows beside it, of the same model"
+                    " and GPU"
+                )
                 found[index] = Finding("warning", "outlier", text)
     return found

@@ -77,7 +77,10 @@ def tokens_per_step(run: Run, factor: float, unit: str = "tokens/s") -> tuple[st
         if batch and _fits(times, factor) and (times > 1 or batch % round(1 / times) == 0):
             other = round(batch * times)
             accumulation = f"{times} times" if times > 1 else f"1/{round(1 / times)} of"
-            text = f"global batch {other} instead of {batch}, or {accumulation} the gradient accumulation"
+            text = (
+                f"global batch {other} instead of {batch}, or {accumulation} the gradient"
+                " accumulation"
+            )
             corrections.append(_of_configuration(run, text, 3, global_batch_size=other))
     return tuple(text for _, text in sorted(corrections, key=lambda each: each[0]))
 
@@ -107,7 +110,8 @@ def above_peak(run: Run, share: float) -> tuple[str, ...]:
     config, gpus, causes = run.training_config, run.num_gpus, []
     if config.precision == "fp32":
         causes.append(
-            "TF32 or BF16 in the matrix products instead of FP32 (the peak would be several times higher)"
+            "TF32 or BF16 in the matrix products instead of FP32 (the peak would be several times"
+            " higher)"
         )
     if gpus and gpus > 1 and gpus * 0.1 < share <= gpus:
         causes.append(
@@ -141,7 +145,10 @@ def flops_per_step(shape: ModelConfig, length: int, work: float) -> tuple[str, .
     ]
     return (
         *causes,
-        "a formula of the framework that doesn't fit this model; another batch, shape or number of GPUs",
+        (
+            "a formula of the framework that doesn't fit this model; another batch, shape or number"
+            " of GPUs"
+        ),
     )
 
 
@@ -186,7 +193,10 @@ def _gpu_counts(run: Run, factor: float) -> Iterator[_Correction]:
             if printed and _fits(printed, gpus):
                 yield (
                     9,
-                    f"{text} (ruled out: the printed total is {printed:.3f} times the printed rate per GPU)",
+                    (
+                        f"{text} (ruled out: the printed total is {printed:.3f} times the printed"
+                        " rate per GPU)"
+                    ),
                 )
             else:
                 what = "dual-die GPU counted as one device; " if times == 2 else ""

@@ -25,7 +25,8 @@ told.
 
 
 class Divergence(NamedTuple):
-    """How a training diverged, at which steps, and whether no step after the first one is in order.
+    """How a training diverged, at which steps, and whether no step after the first one is in
+    order.
     """
 
     code: str

@@ -98,7 +98,8 @@ def mfu_doubt(results: Sequence[Finding]) -> str | None:
 
 
 def printed_tokens_per_second(run: Run) -> float | None:
-    """Return the tokens/s over all devices that the source itself printed; None if it printed none.
+    """Return the tokens/s over all devices that the source itself printed; None if it printed
+    none.
     """
     if total := _printed(run, "tokens_per_second"):
         return total
@@ -159,11 +160,14 @@ def _own_flops(run: Run) -> Finding | None:
     if (1 - PRINTED_FLOPS) * least <= per_token <= (1 + PRINTED_FLOPS) * most:
         if match is None or match.is_usual:
             return None
-        text = f"it prints {shown:,.4g} TFLOP/s per GPU, counting {match.name}; here {shown * usual / per_token:,.4g}"
+        text = (
+            f"it prints {shown:,.4g} TFLOP/s per GPU, counting {match.name}; here"
+            f" {shown * usual / per_token:,.4g}"
+        )
         return Finding("warning" if match.is_mistake else "info", "flops-convention", text)
     text = (
-        f"the log prints {shown:,.4g} TFLOP/s per GPU; shape, batch, sequence length and step time give "
-        f"{shown * usual / per_token:,.3g}"
+        f"the log prints {shown:,.4g} TFLOP/s per GPU; shape, batch, sequence length and step time"
+        f" give {shown * usual / per_token:,.3g}"
     )
     mistake = (f"it counts {match.name}",) if match and match.is_mistake else ()
     causes = corrections.flops_per_step(shape, length, per_token * length)
@@ -192,7 +196,8 @@ def _possible(run: Run) -> tuple[Gpu, ...]:
 
 
 def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[Finding]:
-    """Compare the achieved FLOP/s with what the GPU can do, or the fastest of those that it may be.
+    """Compare the achieved FLOP/s with what the GPU can do, or the fastest of those that it may
+    be.
     """
     # That of the fastest segment too: none may be above the peak.
     rates = [summary.performance.tokens_per_second_per_gpu]
@@ -228,7 +233,10 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
         yield Finding("error", "above-peak", text, corrections.above_peak(run, achieved / ceiling))
         return
     if gpu.lacks(precision):
-        text = f"{gpu.title} does not support {name}: the run used {gpu.computes_in(precision)} or another precision"
+        text = (
+            f"{gpu.title} does not support {name}: the run used {gpu.computes_in(precision)} or"
+            " another precision"
+        )
         yield Finding("warning", "precision-lacking", text)
     peaks = {
         each: peak for each in _NARROW if not gpu.lacks(each) and (peak := gpu.ceiling_tflops(each))
@@ -238,8 +246,8 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
     if precision is None and needed > half:
         possible = " or ".join(each.upper() for each, peak in peaks.items() if peak >= needed)
         text = (
-            f"{needed:,.0f} TFLOP/s per GPU is {needed / half:.0%} of the dense BF16 peak of {title.rstrip(',')}; only "
-            f"possible in {possible}, but the precision is unknown"
+            f"{needed:,.0f} TFLOP/s per GPU is {needed / half:.0%} of the dense BF16 peak of"
+            f" {title.rstrip(',')}; only possible in {possible}, but the precision is unknown"
         )
         yield Finding(
             "unverified", "precision-unstated", text, corrections.above_peak(run, needed / half)
@@ -251,15 +259,18 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
         and achieved > best
     ):
         text = (
-            f"{achieved:,.0f} TFLOP/s per GPU is {achieved / best:.0%} of the best BF16 matrix product "
-            f"measured on {title}"
+            f"{achieved:,.0f} TFLOP/s per GPU is {achieved / best:.0%} of the best BF16 matrix"
+            f" product measured on {title}"
         )
         yield Finding("warning", "above-sustained", f"{text} ({best:,.0f} TFLOP/s)")
     elif (
         share := Subject([run], Value(summary.performance.tokens_per_second_per_gpu), Options()).mfu
         or 0
     ) > HIGH_MFU:
-        text = f"MFU of {share:.0f}%: hardly any training is above {HIGH_MFU:.0f}%; check batch, sequence length, times"
+        text = (
+            f"MFU of {share:.0f}%: hardly any training is above {HIGH_MFU:.0f}%; check batch,"
+            " sequence length, times"
+        )
         yield Finding("warning", "high-mfu", text)
 
 
@@ -324,9 +335,10 @@ def _states(run: Run, total: float) -> Iterator[Finding]:
     least = (trained * each + (count - trained) * FROZEN_BYTES) / GB
     if least > total * run.num_gpus:
         text = (
-            f"{units.count(count)} parameters take at least {least:,.0f} GB with gradients and optimizer states "
-            f"({each:.0f} bytes for each that is trained), but {counted(run.num_gpus, 'GPU')} of {total:.0f} GB have "
-            f"{total * run.num_gpus:,.0f} GB: possible only with frozen or offloaded weights, which are not stated"
+            f"{units.count(count)} parameters take at least {least:,.0f} GB with gradients and"
+            f" optimizer states ({each:.0f} bytes for each that is trained), but"
+            f" {counted(run.num_gpus, 'GPU')} of {total:.0f} GB have {total * run.num_gpus:,.0f}"
+            " GB: possible only with frozen or offloaded weights, which are not stated"
         )
         yield Finding("unverified", "beyond-memory", text)
 
@@ -397,7 +409,10 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
             "warning", "own-rate", f"{shown} reported, {factor - 1:+.1%} from {of} (of {closest})"
         )
     declared = f"{batch:,} × {length:,} tokens" if unit == "tokens/s" else f"{batch:,} samples"
-    text = f"it reports {shown}, but {declared} in {windows[closest]:.4g} s are {printed / factor:{figure}} {unit}"
+    text = (
+        f"it reports {shown}, but {declared} in {windows[closest]:.4g} s are"
+        f" {printed / factor:{figure}} {unit}"
+    )
     text += f" ({factor:.3f}× less)" if factor > 1 else ""
     causes = corrections.tokens_per_step(run, factor, unit)
     if any(run.told(code) for code in STAMPS):
@@ -508,7 +523,10 @@ def _own_time(run: Run) -> Finding | None:
     # may begin late.
     is_longer = run.timing.over_ranks == "one process" and excess > SAME * trained
     is_shorter = entries[-1].kind == "training" and trained - total > SAME * trained
-    text = f"its step times add up to {units.seconds(total)}, but its training took {units.seconds(trained)}"
+    text = (
+        f"its step times add up to {units.seconds(total)}, but its training took"
+        f" {units.seconds(trained)}"
+    )
     return (
         Finding("error", "own-time", f"{text} on the same clock")
         if is_longer or is_shorter

@@ -1,4 +1,5 @@
-"""Values of the settings: what a row of tprimat.settings names and can't hold itself, by that name.
+"""Values of the settings: what a row of tprimat.settings names and can't hold itself, by that
+name.
 """
 
 from __future__ import annotations
@@ -118,7 +119,8 @@ class _Same:
 
 @functools.lru_cache(maxsize=2)
 def _ledger(same: _Same) -> tuple[str | None, ...]:
-    """Return a run's values of all settings, cached since a baseline is compared with many systems.
+    """Return a run's values of all settings, cached since a baseline is compared with many
+    systems.
     """
     found = (read(setting, same.run) for setting in LEDGER)
     return tuple(None if text is None else sys.intern(text) for text in found)

@@ -57,7 +57,8 @@ class TrainingMatch:
 
 
 def nature_of_data(run: Run) -> tuple[Nature, str]:
-    """Return what a run was trained on, by name and by its loss curve; with the evidence in words.
+    """Return what a run was trained on, by name and by its loss curve; with the evidence in
+    words.
     """
     losses = _losses(run)
     entropy = run.data.entropy
@@ -73,13 +74,20 @@ def nature_of_data(run: Run) -> tuple[Nature, str]:
     )
     end = statistics.fmean(losses[-10:]) if sum(covered) >= LEAST_STEPS else None
     if end is not None and level is not None and abs(end / level - 1) < NEAR_UNIFORM:
-        return "uniform random", (
-            f"loss stays at ln(vocabulary) = {level:.2f}: random mock tokens, as in NeMo; speed is unaffected"
+        return (
+            "uniform random",
+            (
+                f"loss stays at ln(vocabulary) = {level:.2f}: random mock tokens, as in NeMo; speed"
+                " is unaffected"
+            ),
         )
     if end is not None and end < COLLAPSED_LOSS and _tokens(run) < COLLAPSE_TOKENS:
-        return "predictable", (
-            f"loss reaches {end:.4f} within {_tokens(run) / 1e6:,.1f} million tokens: typical of mock data "
-            "(Megatron, Primus); speed is unaffected"
+        return (
+            "predictable",
+            (
+                f"loss reaches {end:.4f} within {_tokens(run) / 1e6:,.1f} million tokens: typical"
+                " of mock data (Megatron, Primus); speed is unaffected"
+            ),
         )
     if _is_named_synthetic(run):
         return "synthetic", f"synthetic data ({run.data.kind})"
@@ -130,9 +138,9 @@ def below_entropy(run: Run, window: int = 20) -> str | None:
         mean = statistics.fmean(part)
         if mean < entropy - 4 * error:
             return (
-                f"mean loss of {window} records from record {first + 1} on is {mean:.4f} nats/token, more "
-                f"than four standard errors below the data's entropy ({entropy:.4f}): data leakage, or the "
-                "logged value is not the training loss"
+                f"mean loss of {window} records from record {first + 1} on is {mean:.4f}"
+                " nats/token, more than four standard errors below the data's entropy"
+                f" ({entropy:.4f}): data leakage, or the logged value is not the training loss"
             )
     return None
 
@@ -241,7 +249,10 @@ def _learning_rates(first: Run, second: Run) -> str | None:
         return None
     ends, others = _end_rates(first), _end_rates(second)
     if ends and others and ends != others:
-        return f"learning rates differ: {ends[0]:.3g} to {ends[1]:.3g} and {others[0]:.3g} to {others[1]:.3g}"
+        return (
+            f"learning rates differ: {ends[0]:.3g} to {ends[1]:.3g} and {others[0]:.3g} to"
+            f" {others[1]:.3g}"
+        )
     peaks = first.optimizer.learning_rate, second.optimizer.learning_rate
     if None not in peaks and peaks[0] != peaks[1]:
         return f"learning rates differ: {peaks[0]:.4g} and {peaks[1]:.4g}"
@@ -249,7 +260,8 @@ def _learning_rates(first: Run, second: Run) -> str | None:
 
 
 def _end_rates(run: Run) -> Bounds | None:
-    """Return the first and last learning rate, from the series or, if it has no places, as printed.
+    """Return the first and last learning rate, from the series or, if it has no places, as
+    printed.
     """
     known = [rate for rate in run.learning_rates if rate is not None]
     first, last = (

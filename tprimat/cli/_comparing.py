@@ -70,7 +70,8 @@ def load(
 
 
 def show_unread(notes: Sequence[str]) -> None:
-    """Print the notes on skipped logs, on what can't be loaded, on what counts once, and on splits.
+    """Print the notes on skipped logs, on what can't be loaded, on what counts once, and on
+    splits.
     """
     for note in by_reason(notes):
         if any(
@@ -123,7 +124,8 @@ def _is_precision(word: str) -> bool:
 
 
 def precisions(words: Sequence[str]) -> Options:
-    """Return the precision after --precision, for all systems or by their names. Raises UsageError.
+    """Return the precision after --precision, for all systems or by their names. Raises
+    UsageError.
     """
     hint = f"use one of {', '.join(PRECISIONS)}, or NAME=PRECISION, such as MI355X=fp8"
     if wrong := next((word for word in words if not _is_precision(word)), None):

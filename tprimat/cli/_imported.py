@@ -135,7 +135,8 @@ def show_table(results: Sequence[ImportedResult]) -> None:
     saved = str(results[0].path.parent)
     command = runnable(f"./compare_results.py {shlex.quote(saved)}")
     info(
-        f"{len(results)} results saved in {plain(saved)}, with their warnings; to compare them: {command}"
+        f"{len(results)} results saved in {plain(saved)}, with their warnings; to compare them:"
+        f" {command}"
     )
 
 

@@ -1,4 +1,5 @@
-"""The regression check of `compare`: is a candidate worse than a baseline by more than a threshold?
+"""The regression check of `compare`: is a candidate worse than a baseline by more than a
+threshold?
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ def is_requested(arguments: argparse.Namespace) -> bool:
             problem = f"{arguments.results[0]} is not assigned to --baseline or --candidate"
             raise UsageError(problem, heading=_HEADING, hint="pass each result after one of them")
         if arguments.cost or arguments.reference is not None or arguments.efficiency:
-            problem = "--cost, --reference and --efficiency cannot be combined with --baseline and --candidate"
+            problem = (
+                "--cost, --reference and --efficiency cannot be combined with --baseline and"
+                " --candidate"
+            )
             hint = "leave them out, or pass the results without --baseline and --candidate"
             raise UsageError(problem, heading=_HEADING, hint=hint)
         if arguments.format == "github" and (arguments.json or arguments.quiet):

@@ -87,7 +87,8 @@ def search(options: argparse.Namespace, machine: Machine) -> int:
         )
         if len(space.candidates) < 2:
             raise UsageError(
-                f"{model}: nothing to search: options fix every setting, or {framework.name} has one value that fits",
+                f"{model}: nothing to search: options fix every setting, or {framework.name} has"
+                " one value that fits",
                 hint="remove options such as --micro-batch-size",
                 heading="tuning",
             )
@@ -96,7 +97,8 @@ def search(options: argparse.Namespace, machine: Machine) -> int:
         plans.append((dataclasses.replace(plan, output_dir=output_dir), space))
     if "precision" in plans[0][1].knobs:
         console.note(
-            "precision is part of the search: a lower precision changes the model, not only the speed"
+            "precision is part of the search: a lower precision changes the model, not only the"
+            " speed"
         )
     display.introduce(
         dataclasses.replace(plans[0][0], requests=tuple(s.candidates[0].request for _, s in plans)),

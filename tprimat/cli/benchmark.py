@@ -1,4 +1,5 @@
-"""`benchmark`: measures the training of language models on this machine, and of an encoder-decoder.
+"""`benchmark`: measures the training of language models on this machine, and of an
+encoder-decoder.
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _traced_run(name: str) -> Run:
-    """Return the run with a trace that a path holds. Raises UnreadableError for none, or several.
+    """Return the run with a trace that a path holds. Raises UnreadableError for none, or
+    several.
     """
     inputs = loader.load([name])
     if inputs.errors:

@@ -1,4 +1,5 @@
-"""`gpu-memory`: list who holds the GPUs' memory; on request, stop the caller's own processes there.
+"""`gpu-memory`: list who holds the GPUs' memory; on request, stop the caller's own processes
+there.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ def main(options: argparse.Namespace) -> int:
         return ExitStatus.OK
     if not own:
         console.info(
-            "\nNone of them can be stopped from here: they belong to other users or run outside this container."
+            "\nNone of them can be stopped from here: they belong to other users or run outside"
+            " this container."
         )
         return ExitStatus.OK
     if not options.yes and not _is_confirmed(own):

@@ -128,7 +128,8 @@ def _show_differences(different: Sequence[tuple[str, object, object]], named: Pa
         console.summary(f"{label}: {here} here, {there} there")
     _print_table(rows)
     console.info(
-        f"To run Primus with that configuration: FAIR_CONFIG=1 scripts/run_amd_dual_comparison.sh {plain(str(named))}"
+        "To run Primus with that configuration: FAIR_CONFIG=1 scripts/run_amd_dual_comparison.sh"
+        f" {plain(str(named))}"
     )
 
 

@@ -16,7 +16,10 @@ from tprimat.redaction import INCLUDE_HOST
 from tprimat.report import json_values
 from tprimat.text import counted
 
-CHECK = "check labels, model names and software versions before you publish it: names in other forms may remain"
+CHECK = (
+    "check labels, model names and software versions before you publish it: names in other forms"
+    " may remain"
+)
 HINT = "pass results or logs, or a directory with them"
 
 

@@ -37,7 +37,8 @@ FULL_ACCOUNT = 3
 
 @prints_outcome("results")
 def main(arguments: argparse.Namespace) -> int:
-    """Read logs and write their results. What can't be read doesn't keep the rest from being read.
+    """Read logs and write their results. What can't be read doesn't keep the rest from being
+    read.
     """
     bundle.check(arguments.bundle)
     there = []
@@ -100,7 +101,8 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _list(files: Sequence[Loaded], written: Collection[Path] = ()) -> int:
-    """Print a line for each result that was here before; those that were written are shown already.
+    """Print a line for each result that was here before; those that were written are shown
+    already.
     """
     for file in (each for each in files if Path(each.name).absolute() not in written):
         model = plain(file.runs[0].model or "model unknown")

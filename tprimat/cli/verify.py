@@ -97,7 +97,10 @@ def _answer(found: Verification) -> tuple[ExitStatus, str]:
     )
     return (
         ExitStatus.OK,
-        f"Can be accepted: {values} recomputed; plausible, no private data, no executable files.{but}",
+        (
+            f"Can be accepted: {values} recomputed; plausible, no private data, no executable"
+            f" files.{but}"
+        ),
     )
 
 
@@ -108,7 +111,8 @@ def _lines(found: Verification, most: int | None) -> list[str]:
         source += " (decompressed or redacted copy)" if run.original is False else ""
         same = run.values - len(run.differences)
         lines.append(
-            f"{plain(run.result)}, run {run.number}: {same:,} of {run.values:,} values match {source}"
+            f"{plain(run.result)}, run {run.number}: {same:,} of {run.values:,} values match"
+            f" {source}"
         )
         shown = run.differences[:most]
         for each in shown:

@@ -73,7 +73,10 @@ _BROKEN_OFF, _UNTIMED = 1, 3
 times never.
 """
 
-COPIES = "identical step times under different configurations: they are copies of one measurement and cannot be compared"
+COPIES = (
+    "identical step times under different configurations: they are copies of one measurement and"
+    " cannot be compared"
+)
 """In the note on two files that hold one measurement under two configurations."""
 
 TOLD_APART = "run-to-run variation does not explain"
@@ -117,8 +120,8 @@ def compare(
     files, results = systems_of(files, options, remarks, splits=splits)
     every = [system for group in results.values() for system in group]
     remarks += [
-        f"{_title(name, group)}: rates are in samples/s/GPU, since not all logs state the sequence length "
-        "(--sequence-length sets it)"
+        f"{_title(name, group)}: rates are in samples/s/GPU, since not all logs state the sequence"
+        " length (--sequence-length sets it)"
         for name, group in results.items()
         if any(system.per_sample and system.value(RATE) for system in group)
     ]
@@ -219,7 +222,8 @@ def _apart(
     names = called([[(each.file, numbers[each]) for each in part] for part in found])
     gap = min(slow / fast - 1 for fast, slow in cuts)
     remarks.append(
-        f"{join_names(names)} are compared as {len(cuts) + 1} systems: {TOLD_APART} a gap of {gap:.0%}"
+        f"{join_names(names)} are compared as {len(cuts) + 1} systems: {TOLD_APART} a gap of"
+        f" {gap:.0%}"
     )
     variables = [{str(each.run.environment.settings) for each in part} for part in found]
     if are_disjoint(variables) and max(map(len, variables)) == 1:
@@ -246,7 +250,10 @@ def _without_copies(systems: Sequence[SystemResult]) -> list[SystemResult]:
     for key, held in holders.items():
         for system in held if len(held) > 1 and key[-1] is TELLING else ():
             others = join_names([file for other, file in held.items() if other is not system], 2)
-            text = f"{held[system]} has the step times of {others}, so they are copies of one measurement"
+            text = (
+                f"{held[system]} has the step times of {others}, so they are copies of one"
+                " measurement"
+            )
             finding = Finding("unverified", "copies", text)
             found[system] = dataclasses.replace(system, findings=(*system.findings, finding))
     return list(found.values())
@@ -289,7 +296,8 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[FiledRun]:
                 name, twin = seen.setdefault(own, (file.name, run))
                 if tuple(twin.step_times) != tuple(run.step_times):
                     notes.append(
-                        f"{file.name} contains a run of {name} with other step times: one of the two is wrong"
+                        f"{file.name} contains a run of {name} with other step times: one of the"
+                        " two is wrong"
                     )
     return kept
 
@@ -387,9 +395,11 @@ def _run_results(runs: Sequence[FiledRun], sample_lengths: set[int | None]) -> l
     # A run that broke off says less than one that finished, and one that failed less than that:
     # each kind is used only if there is none of the better ones.
     ranks = [
-        _UNTIMED
-        if summary.performance.avg_step_time_seconds is None
-        else _RANKS.get(how_ended(run).kind, _BROKEN_OFF)
+        (
+            _UNTIMED
+            if summary.performance.avg_step_time_seconds is None
+            else _RANKS.get(how_ended(run).kind, _BROKEN_OFF)
+        )
         for (run, _), summary in zip(runs, summaries, strict=True)
     ]
     best = min(ranks)

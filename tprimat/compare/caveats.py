@@ -134,7 +134,8 @@ def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
                 system.run.gpu_info.total_memory_gb or math.inf
             ):
                 texts.append(
-                    f"{system.name}: other programs held {units.gigabytes(held)} of GPU memory at the start"
+                    f"{system.name}: other programs held {units.gigabytes(held)} of GPU memory at"
+                    " the start"
                 )
         if texts:
             yield Caveat(code, "warning", "; ".join(texts))
@@ -206,7 +207,8 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     if users:
         yield Caveat("disturbed", "warning", f"{' and '.join(users)} during the measurement")
     changed = [
-        f"{system.name} at step {after.first_step} ({units.seconds(before.mean)} → {units.seconds(after.mean)}"
+        f"{system.name} at step {after.first_step} ({units.seconds(before.mean)} →"
+        f" {units.seconds(after.mean)}"
         + (f", {after.cause.partition(':')[0]})" if after.cause else ")")
         for system in systems
         for before, after in itertools.pairwise(system.segments)
@@ -231,11 +233,17 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         )
     }
     if drifts:
-        text = f"step time drifted by up to {max(drifts.values()):.0%} within a run of {join_names(list(drifts))}"
+        text = (
+            f"step time drifted by up to {max(drifts.values()):.0%} within a run of"
+            f" {join_names(list(drifts))}"
+        )
         yield Caveat("drift", "info", text)
     skipped = max(result.summary.skipped for system in systems for result in system.valid_runs)
     if skipped > NAMED_WARM_UP and not any(system.is_unsettled for system in systems):
-        text = f"the first {skipped} steps of each run are excluded: the latest slow start takes as long"
+        text = (
+            f"the first {skipped} steps of each run are excluded: the latest slow start takes as"
+            " long"
+        )
         yield Caveat("slow-start", "info", text)
     unsteady = [
         system.name
@@ -329,7 +337,10 @@ def incomplete_text(system: SystemResult) -> str:
     cause = f": {system.cause}" if system.cause else ""
     if len(lost) < len(system.runs):
         is_excluded = "are excluded" if len(lost) > 1 else "is excluded"
-        return f"{len(lost)} of {counted(len(system.runs), 'run')} did not finish and {is_excluded}{cause}"
+        return (
+            f"{len(lost)} of {counted(len(system.runs), 'run')} did not finish and"
+            f" {is_excluded}{cause}"
+        )
     run, word = system.run, "failed" if system.has_failed else "incomplete"
     done, planned = max(run.steps, default=0), run.training_config.max_steps or 0
     return (f"{word} ({done:,} of {planned:,} steps)" if 0 < done < planned else word) + cause
@@ -373,7 +384,10 @@ def _sessions_text(system: SystemResult) -> str:
         return ""
     change = statistics.fmean(after) / statistics.fmean(before) - 1
     how = f"{abs(change):.1%} {'faster' if change > 0 else 'slower'}"
-    return f"{system.name}: the last {len(after)} runs, {units.duration(pause)} after the first {first}, are {how}"
+    return (
+        f"{system.name}: the last {len(after)} runs, {units.duration(pause)} after the first"
+        f" {first}, are {how}"
+    )
 
 
 def _of_training(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iterator[Caveat]:

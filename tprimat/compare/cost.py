@@ -140,10 +140,14 @@ def with_prices(
         called = [short.get(name, name) if fitting[name] == [name] else name for name in names]
         listed = itertools.zip_longest(called, words[: len(called)], fillvalue="USD")
         problem = "--cost: the files of a directory have no order for prices without names"
-        hint = f"give each price to its system: --cost {' '.join(shlex.quote(f'{a}={b}') for a, b in listed)}"
+        hint = (
+            "give each price to its system: --cost"
+            f" {' '.join(shlex.quote(f'{a}={b}') for a, b in listed)}"
+        )
         raise UsageError(problem, hint=hint, heading="wrong-cost")
     notes = [
-        f"prices per GPU-hour from the command line ({source or 'no source given'}, {date or 'undated'})"
+        f"prices per GPU-hour from the command line ({source or 'no source given'},"
+        f" {date or 'undated'})"
     ]
     found, absent = prices.parse(arguments, names, known)
     if not are_named and names != tuple(dict.fromkeys(system.name for system in systems)):

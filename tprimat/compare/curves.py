@@ -165,7 +165,8 @@ def scaling_of(comparison: Comparison) -> Scaling:
         ]
         if dropped := len(usable) - len(shown) - len(alone):
             notes.append(
-                f"{model.title}: {counted(dropped, 'slower configuration')} at the same GPU count not shown"
+                f"{model.title}: {counted(dropped, 'slower configuration')} at the same GPU count"
+                " not shown"
             )
         found += [
             _curve(comparison, model, name, line)
@@ -365,7 +366,10 @@ def _notes(sizes: Sequence[Size]) -> Iterable[str]:
         yield "precision is unknown and may differ between GPU counts"
     batches = [size.batch for size in sizes if size.batch is not None]
     if len(set(batches)) > 1:
-        spread = f"the global batch changes with the number of GPUs ({min(batches):,} to {max(batches):,})"
+        spread = (
+            f"the global batch changes with the number of GPUs ({min(batches):,} to"
+            f" {max(batches):,})"
+        )
         yield f"{spread}; a larger batch may need more samples for the same loss"
     runs = [system.run for system in systems]
     changing = []

@@ -117,7 +117,8 @@ def share_at_cap(system: SystemResult) -> float:
 
 
 def longest_step_share(system: SystemResult) -> float:
-    """Return the largest share of a run's steady time that its longest step took beyond the median.
+    """Return the largest share of a run's steady time that its longest step took beyond the
+    median.
     """
     shares = [0.0]
     for result in system.valid_runs:

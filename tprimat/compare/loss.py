@@ -68,7 +68,10 @@ def losses(matched: Pair, transform: Callable[[float], float]) -> Losses:
     unit = "samples" if matched.system.per_sample else "tokens"
     work = f"{units.count(max(end - first, 0.0))} common {unit}"
     if len(grid) <= LEAST_RECORDS:
-        text = f"{max(len(grid) - 1, 0)} losses in the last {WINDOW:.0%} of {work}, {LEAST_RECORDS} needed"
+        text = (
+            f"{max(len(grid) - 1, 0)} losses in the last {WINDOW:.0%} of {work}, {LEAST_RECORDS}"
+            " needed"
+        )
         return Losses(text, "inconclusive")
     sums = np.array([np.interp(grid, edges, sums) for edges, sums in curves])
     count, change = len(matched.baseline.valid_runs), np.vectorize(transform)

@@ -45,9 +45,11 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
         reason,
         config_diff,
         training.same_training(baseline.run, system.run),
-        windows.sensitivity(baseline.run, system.run, per_sample=system.per_sample)
-        if ratio and single
-        else (),
+        (
+            windows.sensitivity(baseline.run, system.run, per_sample=system.per_sample)
+            if ratio and single
+            else ()
+        ),
         tuple(dict.fromkeys(clock for result in runs if (clock := result.summary.clock))),
         any(result.summary.unsettled for result in runs),
     )
@@ -56,7 +58,10 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
 def _unlike_runs(system: SystemResult) -> str | None:
     if system.spread < UNLIKE or system.is_one_session:
         return None
-    return f"{system.name} has runs that differ {system.spread:.3g}×, so they are not of one configuration"
+    return (
+        f"{system.name} has runs that differ {system.spread:.3g}×, so they are not of one"
+        " configuration"
+    )
 
 
 def _same_run(*systems: SystemResult) -> str | None:
@@ -84,7 +89,8 @@ def _other_configuration(config_diff: ConfigDiff, mode: Mode) -> str | None:
 
 
 def _different_models(one: Run, other: Run) -> str | None:
-    """Return why the two trained something that can't be compared per token; None if they can be.
+    """Return why the two trained something that can't be compared per token; None if they can
+    be.
     """
     if conflict := shape_conflict(one.model_config, other.model_config):
         return f"the models differ in shape ({conflict})"
@@ -116,7 +122,10 @@ def different_work(one: SystemResult, other: SystemResult) -> str | None:
     """
     lengths = [each.run.training_config.sequence_length for each in (one, other)]
     if one.per_sample != other.per_sample or (lengths[0] != lengths[1] and not one.per_sample):
-        return f"workload mismatch: sequence length {lengths[0] or 'unknown'} vs {lengths[1] or 'unknown'}"
+        return (
+            f"workload mismatch: sequence length {lengths[0] or 'unknown'} vs"
+            f" {lengths[1] or 'unknown'}"
+        )
     return _different_models(one.run, other.run)
 
 
@@ -140,7 +149,8 @@ def _no_ratio(baseline: SystemResult, system: SystemResult) -> str | None:
 
 
 def _why_no_rate(system: SystemResult) -> str:
-    """Return in brackets why a system has no rate, with a space before; empty if that is unknown.
+    """Return in brackets why a system has no rate, with a space before; empty if that is
+    unknown.
     """
     if system.per_sample:
         sizes = {

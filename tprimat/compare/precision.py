@@ -41,7 +41,8 @@ def fill(files: Sequence[Loaded], options: Options, notes: list[str]) -> Sequenc
         for each in files
     ]
     notes += [
-        f"precision {precision} from the command line, since the result doesn't state it: {', '.join(names)}"
+        f"precision {precision} from the command line, since the result doesn't state it:"
+        f" {', '.join(names)}"
         for precision, names in filled.items()
     ]
     return completed
@@ -88,7 +89,8 @@ def _chosen(
             raise UsageError(problem, heading="wrong-usage", hint="use a longer part of its name")
         if not unstated:
             notes.append(
-                f"--precision {name}={precision} is ignored: the results already state their precision"
+                f"--precision {name}={precision} is ignored: the results already state their"
+                " precision"
             )
         chosen |= dict.fromkeys(unstated, precision)
     return chosen

@@ -293,10 +293,12 @@ def _of_one_unit(system: SystemResult, other: SystemResult) -> list[SystemResult
         is_mlperf or (len(lengths) == len(batches) == 1 and None not in batches)
     )
     return [
-        each
-        if each.per_sample == in_samples
-        else system_result(
-            each, [dataclasses.replace(result, per_sample=in_samples) for result in each.runs]
+        (
+            each
+            if each.per_sample == in_samples
+            else system_result(
+                each, [dataclasses.replace(result, per_sample=in_samples) for result in each.runs]
+            )
         )
         for each in (system, other)
     ]
@@ -386,7 +388,8 @@ def _failed(kind: str, system: SystemResult) -> str:
 
 
 def _check(check: Check, matched: Pair, threshold: Threshold, steps: str) -> Check:
-    """Return a check with its interval and p value, which are decided on when all checks are known.
+    """Return a check with its interval and p value, which are decided on when all checks are
+    known.
     """
     systems, metric = (matched.baseline, matched.system), threshold.metric.name
     if metric == RATE and matched.system.per_sample:
@@ -444,7 +447,10 @@ def _check(check: Check, matched: Pair, threshold: Threshold, steps: str) -> Che
     )
     unsettled = [system.name for system in systems if system.is_unsettled]
     if unsettled and is_speed:
-        text = f"too short to compare: {' and '.join(unsettled)} did not reach a steady speed by the middle of a run"
+        text = (
+            f"too short to compare: {' and '.join(unsettled)} did not reach a steady speed by the"
+            " middle of a run"
+        )
         return dataclasses.replace(
             check,
             text=text,
@@ -468,12 +474,14 @@ def _decided(checks: Sequence[Check]) -> list[Check]:
         zip(map(id, tested), intervals.holm([check.p or 0.0 for check in tested]), strict=True)
     )
     return [
-        check
-        if check.excess is None
-        else _answered(
-            dataclasses.replace(check, p_adjusted=corrected.get(id(check))),
-            check.excess,
-            len(tested),
+        (
+            check
+            if check.excess is None
+            else _answered(
+                dataclasses.replace(check, p_adjusted=corrected.get(id(check))),
+                check.excess,
+                len(tested),
+            )
         )
         for check in checks
     ]
@@ -556,9 +564,15 @@ def _undecided(check: Check, excess: float, tests: int) -> Check:
     if check.threshold.metric.name == LOSS:
         advice = LONGER
     elif check.runs_needed is None:
-        advice = f"make runs vary less (idle machine, fixed clocks): not even {MOST_RUNS} runs each would decide"
+        advice = (
+            f"make runs vary less (idle machine, fixed clocks): not even {MOST_RUNS} runs each"
+            " would decide"
+        )
         if check.threshold.amount == 0:
-            advice = "set a threshold, such as --max-slowdown 3%: at 0%, an unchanged program is always inconclusive"
+            advice = (
+                "set a threshold, such as --max-slowdown 3%: at 0%, an unchanged program is always"
+                " inconclusive"
+            )
     return dataclasses.replace(check, text=text, advice=advice)
 
 

@@ -369,7 +369,8 @@ class Pair:
 
     @property
     def lacks(self) -> Literal["steps", "runs"] | None:
-        """What there is too little of if the interval would be too wide to say anything; else None.
+        """What there is too little of if the interval would be too wide to say anything; else
+        None.
         """
         too_wide = self.ratio is not None and self.ratio.is_too_wide
         return None if not too_wide else "steps" if self.steps[0] < SHORT else "runs"

@@ -82,7 +82,10 @@ def of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Itera
         for each in systems
         if any(note.code == "gpu-from-platform" for note in each.run.notes)
     ]:
-        text = f"the GPU of {join_names(named)} is named only by its platform's free text, which may be that of another"
+        text = (
+            f"the GPU of {join_names(named)} is named only by its platform's free text, which may"
+            " be that of another"
+        )
         yield Caveat("gpu-source", "warning", text)
     told = [(each.name, each.run.told(code)) for each in systems for code in TIME_NOTES]
     if in_doubt := [f"{name}: {text}" for name, text in told if text]:

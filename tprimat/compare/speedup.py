@@ -1,4 +1,5 @@
-"""The ratio of two systems' rates: by the means of their runs, and by segments if a speed changes.
+"""The ratio of two systems' rates: by the means of their runs, and by segments if a speed
+changes.
 """
 
 from __future__ import annotations

@@ -219,7 +219,8 @@ class Explanation:
 
     @property
     def unequal_work(self) -> float | None:
-        """FLOPs of the second's matrix products over those of the first, if they differ; else None.
+        """FLOPs of the second's matrix products over those of the first, if they differ; else
+        None.
         """
         first, second = self.products
         return second / first if first and second and abs(second / first - 1) > UNEQUAL else None

@@ -160,7 +160,8 @@ def occasion(run: Run) -> tuple[object, ...] | None:
 
 
 def are_disjoint(parts: Sequence[Collection[object]]) -> bool:
-    """Return whether nothing is in two of several collections, each of which has everything once.
+    """Return whether nothing is in two of several collections, each of which has everything
+    once.
     """
     return sum(map(len, parts)) == len(set().union(*parts))
 

@@ -324,5 +324,8 @@ def _unlike_losses(one: Run, other: Run) -> str | None:
         shape.vocab_size if (shape := flops.model_shape(run)[0]) else None for run in (one, other)
     ]
     if sizes[0] != sizes[1] or (None in sizes and None in digests):
-        return f"the vocabulary has {sizes[0] or 'an unknown number of'} and {sizes[1] or 'an unknown number of'} tokens"
+        return (
+            f"the vocabulary has {sizes[0] or 'an unknown number of'} and"
+            f" {sizes[1] or 'an unknown number of'} tokens"
+        )
     return None

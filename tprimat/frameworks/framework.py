@@ -77,7 +77,8 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
         return request
 
     def start(self, request: AnyRequest, machine: Machine, log: Path) -> Launch:
-        """Return the command of the training of a log, once what belongs beside the log is written.
+        """Return the command of the training of a log, once what belongs beside the log is
+        written.
         """
         return self.launch(request)
 

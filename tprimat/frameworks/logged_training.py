@@ -68,8 +68,8 @@ class ExternalResolver(Resolver):
         self.clone.folder()
         self.show_for_gpus(self.clone.title)
         self.notes.append(
-            f"{self.clone.data} and draws its own weights: its losses are not comparable with those of the "
-            "frameworks that share tokens and weights"
+            f"{self.clone.data} and draws its own weights: its losses are not comparable with those"
+            " of the frameworks that share tokens and weights"
         )
 
 

@@ -48,7 +48,8 @@ def requested_config(run: Run, named: object, framework: Framework) -> tuple[str
 
 
 def _taken(setting: Setting, run: Run, framework: Framework) -> Any:
-    """Return a setting of a result as a training here can have it; None if it is unknown or can't.
+    """Return a setting of a result as a training here can have it; None if it is unknown or
+    can't.
     """
     value = setting.of(run)
     if setting.request in DIVISION:
@@ -65,7 +66,10 @@ def _takes(name: str, value: object, framework: Framework) -> bool:
 def _problem(run: Run, model: Model | None, framework: Framework) -> str | None:
     shape = run.model_config
     if model is None or model.name not in models.names():
-        return f"{run.model or 'its model, which it does not name,'} is not one of {', '.join(models.names())}"
+        return (
+            f"{run.model or 'its model, which it does not name,'} is not one of"
+            f" {', '.join(models.names())}"
+        )
     missing = [name for name in SIZES if getattr(shape, name) is None]
     missing += [
         name
@@ -74,8 +78,8 @@ def _problem(run: Run, model: Model | None, framework: Framework) -> str | None:
     ]
     if missing:
         return (
-            f"it lacks {', '.join(missing)}: set --model, --scale, --global-batch-size and --sequence-length instead "
-            "of --match"
+            f"it lacks {', '.join(missing)}: set --model, --scale, --global-batch-size and"
+            " --sequence-length instead of --match"
         )
     other = next(
         (text for field, text in _OTHER_ARCHITECTURES.items() if getattr(shape, field)), None
@@ -122,7 +126,10 @@ def differences(
     if framework.division != "none" and unknown:
         yield f"it doesn't state its {', '.join(unknown)} parallelism: the defaults are used"
     if run.num_gpus is not None and run.num_gpus != num_gpus:
-        yield f"{run.num_gpus} processes in the result, {num_gpus} here; the global batch is unchanged"
+        yield (
+            f"{run.num_gpus} processes in the result, {num_gpus} here; the global batch is"
+            " unchanged"
+        )
     seed, recomputation = run.training_config.seed, run.training_config.recomputation
     if seed is not None and seed < 0:
         yield f"seed {seed} there: here seeds are 0 or more"
@@ -146,7 +153,10 @@ def differences(
             yield f"optimizer: {field.replace('_', ' ')} {there} there, {here} here"
     data_kind = data_kind or framework.data
     if run.data.kind is not None and run.data.kind != data_kind:
-        yield f"it was trained on {run.data.kind}, and here on {data_kind} tokens: losses cannot be compared"
+        yield (
+            f"it was trained on {run.data.kind}, and here on {data_kind} tokens: losses cannot be"
+            " compared"
+        )
 
 
 def spelled(value: object) -> str:

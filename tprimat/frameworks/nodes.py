@@ -42,7 +42,8 @@ def this_node(environ: Environ, count: int) -> Node:
         absent = [name for name in (rank, "MASTER_ADDR") if name not in environ]
         verb = "is" if len(absent) == 1 else "are"
         raise _refusal(
-            f"--nodes {count}: {' and '.join(absent)} {verb} not set, so this machine's number is unknown"
+            f"--nodes {count}: {' and '.join(absent)} {verb} not set, so this machine's number is"
+            " unknown"
         )
     if stated != str(count):
         raise _refusal(f"--nodes {count}: {number} is {stated}")

@@ -49,8 +49,11 @@ PROGRAMS = {
         origin="it comes with CUDA's toolkit, and with NVIDIA's containers",
         # Without an end of its own nsys ends the training together with the range. By default it
         # shows a CUDA graph, which NeMo uses on Blackwell, as one block without its kernels.
-        options="profile --capture-range=cudaProfilerApi --capture-range-end=stop --kill=none --trace=cuda,nvtx "
-        "--cuda-graph-trace=node --sample=none --cpuctxsw=none --output={prefix}",
+        options=(
+            "profile --capture-range=cudaProfilerApi --capture-range-end=stop --kill=none"
+            " --trace=cuda,nvtx --cuda-graph-trace=node --sample=none --cpuctxsw=none"
+            " --output={prefix}"
+        ),
         trace="{prefix}.nsys-rep",
     ),
     ROCPROF: Program(
@@ -59,7 +62,10 @@ PROGRAMS = {
         origin="it comes with ROCm",
         # The regions are selected by ROCTx calls, which --runtime-trace watches too
         # (--marker-trace).
-        options="--runtime-trace --selected-regions --output-format=pftrace --output-directory={prefix} --",
+        options=(
+            "--runtime-trace --selected-regions --output-format=pftrace"
+            " --output-directory={prefix} --"
+        ),
         trace="{prefix}",
         newest="--selected-regions",
     ),
@@ -85,7 +91,10 @@ def check(request: Request, framework: Framework, *, torchrun: bool, dry_run: bo
     program = PROGRAMS.get(kind or "")
     if not framework.launcher.profiles:
         able = ", ".join(each.name for each in frameworks.FRAMEWORKS if each.launcher.profiles)
-        problem = f"watches {able}, and {framework.name} trains here: name one with --framework, or leave it out"
+        problem = (
+            f"watches {able}, and {framework.name} trains here: name one with --framework, or leave"
+            " it out"
+        )
     elif program and program.platform != request.platform and not is_emulated():
         fits = next(
             (other for other, row in PROGRAMS.items() if row.platform == request.platform), TORCH
@@ -97,9 +106,15 @@ def check(request: Request, framework: Framework, *, torchrun: bool, dry_run: bo
             f"{'under torchrun' if torchrun else 'on several nodes'}: use --profile torch"
         )
     elif program and not dry_run and shutil.which(program.name) is None:
-        problem = f"{kind} needs {program.name}, which isn't on the PATH: {program.origin}; or use --profile torch"
+        problem = (
+            f"{kind} needs {program.name}, which isn't on the PATH: {program.origin}; or use"
+            " --profile torch"
+        )
     elif program and not dry_run and _lacks_newest(program):
-        problem = f"{kind} needs {program.name} with {program.newest}, which this one lacks; or use --profile torch"
+        problem = (
+            f"{kind} needs {program.name} with {program.newest}, which this one lacks; or use"
+            " --profile torch"
+        )
     elif request.steps < LEAST_STEPS:
         problem = (
             f"profiles {WINDOW} steps after the measured ones, when the training is steady: "

@@ -102,9 +102,9 @@ class Resolver:
             "num_nodes": nodes,
             **dict(zip(DIVISION, (tensor, pipeline, context), strict=True)),
             "compiled": self.compiles and not on_cpu and not self.requested.eager,
-            "finds_micro_batch": self.finds_micro_batch
-            and not on_cpu
-            and self.requested.micro_batch_size is None,
+            "finds_micro_batch": (
+                self.finds_micro_batch and not on_cpu and self.requested.micro_batch_size is None
+            ),
             "origins": {name: self.requested.origins.get(name, USER) for name in stated},
         }
         return self.complete(Request(**choices), shape)
@@ -117,7 +117,10 @@ class Resolver:
         if name is not None and not self.framework.embedded:
             raise UsageError(
                 f"{self.framework.name} does not support --{name}; its own configuration sets it",
-                hint=f"remove --{name}, or choose a built-in framework; tprimat doctor lists what can train here",
+                hint=(
+                    f"remove --{name}, or choose a built-in framework; tprimat doctor lists what"
+                    " can train here"
+                ),
                 heading="tuning",
             )
 
@@ -150,7 +153,10 @@ class Resolver:
         elif self.device.platform == "cpu" and precision == "fp16":
             problem, hint = "FP16 needs a GPU", "on a CPU use --precision fp32 or bf16"
         elif self.capability is not None and self.capability < first:
-            problem = f"{precision.upper()} needs a GPU of sm_{first} or newer, this one is {architecture}"
+            problem = (
+                f"{precision.upper()} needs a GPU of sm_{first} or newer, this one is"
+                f" {architecture}"
+            )
             hint = "use --precision bf16"
         elif precision == "mxfp8" and (architecture or "").startswith(gpus.OWN_FP8):
             problem = f"MXFP8 needs a GPU of gfx950 or newer, this one is {architecture}"
@@ -200,9 +206,9 @@ class Resolver:
             return common
         if self.device.free_bytes is not None:
             self.notes.append(
-                f"scale {largest.name} is trained: {self.model.title} at {common.name}, the default on larger GPUs, "
-                f"takes {gigabytes(needed / GB)} before activations; this GPU has "
-                f"{gigabytes(self.device.free_bytes / GB)} free"
+                f"scale {largest.name} is trained: {self.model.title} at {common.name}, the default"
+                f" on larger GPUs, takes {gigabytes(needed / GB)} before activations; this GPU has"
+                f" {gigabytes(self.device.free_bytes / GB)} free"
             )
         return largest
 
@@ -325,7 +331,8 @@ class Resolver:
                 else "it may run out"
             )
             self.notes.append(
-                f"{what} of {gigabytes(memory / GB)}: less than {scales.SPARE:.0%} is left, {effect}"
+                f"{what} of {gigabytes(memory / GB)}: less than {scales.SPARE:.0%} is left,"
+                f" {effect}"
             )
 
 

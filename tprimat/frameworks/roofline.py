@@ -75,7 +75,10 @@ class Expected(NamedTuple):
 
     def __str__(self) -> str:
         memory = f"{self.memory_bytes / 1e9:.0f} of {self.gpu.memory_gb:.0f} GB"
-        batch = f"micro-batch {self.micro_batch}{', activations computed again' if self.recomputes else ''}"
+        batch = (
+            "micro-batch"
+            f" {self.micro_batch}{', activations computed again' if self.recomputes else ''}"
+        )
         return f"{seconds(self.seconds)} per step, MFU {self.mfu:.0%}, {memory}, {batch}"
 
 

@@ -426,7 +426,8 @@ def _without_names(members: Members, names: Names, known: Hosts) -> tuple[Member
             )
         elif _values(content) != _values(changed):
             left_out.append(
-                f"not in the bundle: {shown}: reads otherwise without names; --include-host keeps them"
+                f"not in the bundle: {shown}: reads otherwise without names; --include-host keeps"
+                " them"
             )
         else:
             result[_free(shown, result)] = gzip.compress(changed, mtime=0)

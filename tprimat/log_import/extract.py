@@ -169,7 +169,10 @@ class GivenValues:
                 and not any(agrees(field, value, stated_by(run, field)) for run in meant)
             ):
                 (option, what), given = _OPTIONS[field], f"{part}={value}" if part else value
-                text = f"{option} {given} is not used: each result or log states {what} itself, with another value"
+                text = (
+                    f"{option} {given} is not used: each result or log states {what} itself, with"
+                    " another value"
+                )
                 raise UsageError(text, heading="option-against-log", hint="remove the option")
         named = (
             ("gpu", self.gpu),

@@ -79,17 +79,16 @@ def named_files(names: Sequence[str]) -> list[str]:
         if is_there or name == STANDARD_INPUT or not glob.has_magic(name):
             paths.append(name)
             continue
-        # Path.glob takes no absolute pattern.
         try:
-            matches = sorted(
-                match for match in glob.glob(name, recursive=True) if not Path(match).is_dir()
-            )  # noqa: PTH207
+            # Path.glob takes no absolute pattern.
+            matches = glob.glob(name, recursive=True)  # noqa: PTH207
         except RecursionError as error:
             problem, hint = (
                 "directories are nested too deep for this pattern",
                 "name their directory instead",
             )
             raise UnreadableError(name, problem, hint=hint, heading="unreadable-file") from error
+        matches = sorted(match for match in matches if not Path(match).is_dir())
         if not matches:
             raise UnreadableError(name, "no file matches this pattern", heading="unreadable-file")
         paths += matches

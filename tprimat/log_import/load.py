@@ -146,16 +146,19 @@ def _without_evidence(files: Iterable[Loaded], inputs: Inputs) -> Iterator[Loade
 
 
 def _hidden(file: Loaded, inputs: Inputs, *, are_results: bool = False) -> Loaded:
-    """Return what was loaded with pseudonyms for the machines in its directory, unless names stay.
+    """Return what was loaded with pseudonyms for the machines in its directory, unless names
+    stay.
     """
     if not inputs.hides:
         return file
     known = hosts.of_process(Path(file.name).parent)
     # What has a pseudonym was written without names.
     runs = (
-        run
-        if are_results and _has_pseudonym(run)
-        else hosts.hidden(run, known, are_results=are_results)
+        (
+            run
+            if are_results and _has_pseudonym(run)
+            else hosts.hidden(run, known, are_results=are_results)
+        )
         for run in file.runs
     )
     return dataclasses.replace(file, runs=tuple(runs))
@@ -241,7 +244,8 @@ UNREAD = "skipped, possibly logs of a training script with results here"
 """In the note on skipped logs."""
 
 LOST = re.compile(
-    r"skipped: .{1,9999}?: (?:not valid JSON: Input data was truncated|written by a newer|this result can't be loaded|"
+    r"skipped: .{1,9999}?: (?:not valid JSON: Input data was truncated|written by a newer|this"
+    r" result can't be loaded|"
     r"can't be read|can't be unpacked|the process that read it was killed|this is .{1,200}, but)"
 )
 """In the notes on files of a directory that are results or logs, and can't be loaded."""

@@ -310,7 +310,10 @@ def _verified(
             each for each in differences if {each.field, each.field.partition(".")[0]} & of_user
         ]
         for difference in (*open_, *claims):
-            text = f"{difference.field}: {difference.stored} in the result, {difference.recomputed} in {name}"
+            text = (
+                f"{difference.field}: {difference.stored} in the result, {difference.recomputed} in"
+                f" {name}"
+            )
             findings.append(Finding("unverified", "override", text))
         differences = [each for each in differences if each not in open_]
         unsupported = _unsupported(run, bare, log) if bare and log else ()
@@ -366,7 +369,8 @@ def _confirms_times(log: Run) -> bool:
 
 
 def _top_level(file: ResultFile) -> Difference | None:
-    """Compare what stands at the top level, for readers that know nothing of `runs`, with the runs.
+    """Compare what stands at the top level, for readers that know nothing of `runs`, with the
+    runs.
     """
 
     def values(run: ResultFile | RecordedRepetition) -> list[object]:

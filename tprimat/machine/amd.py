@@ -75,7 +75,8 @@ def states(host: Host) -> tuple[GpuState, ...]:
 
 
 def processes(host: Host) -> tuple[GpuProcess, ...] | None:
-    """Return the processes that hold memory, in the order of their GPUs; None if nothing answers.
+    """Return the processes that hold memory, in the order of their GPUs; None if nothing
+    answers.
     """
     # rocm-smi doesn't state on which GPU a process runs.
     for read in (_library_processes, _amd_smi_processes, _rocm_smi_processes):

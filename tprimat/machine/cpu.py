@@ -121,7 +121,8 @@ class CpuReader:
         )
 
     def _scan(self) -> tuple[float | None, Readings]:
-        """Return the time used by the training so far, and by other programs since the first look.
+        """Return the time used by the training so far, and by other programs since the first
+        look.
         """
         began = time.process_time()
         attributes = ["ppid", "name", "cpu_times", "create_time"]

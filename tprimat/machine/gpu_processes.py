@@ -89,7 +89,8 @@ def terminate(
             time.sleep(_POLL_SECONDS)
     for process in remaining:
         report(
-            f"process {process.pid}: still running; a process that waits for its GPU exits when the driver returns"
+            f"process {process.pid}: still running; a process that waits for its GPU exits when the"
+            " driver returns"
         )
     return tuple(remaining)
 

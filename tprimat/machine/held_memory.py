@@ -105,9 +105,11 @@ def with_held_memory(
         tuple(
             dataclasses.replace(device, memory_held_gb=held.get(device.index)) for device in devices
         ),
-        [f"memory held by other processes is unknown on GPU {', '.join(unknown)}: {why}"]
-        if unknown
-        else [],
+        (
+            [f"memory held by other processes is unknown on GPU {', '.join(unknown)}: {why}"]
+            if unknown
+            else []
+        ),
     )
 
 
@@ -158,8 +160,9 @@ def held_memory_warning(devices: Sequence[Device], platform: Platform, host: Hos
     elif named:
         who = f": {named}" if located else f"; running on this machine's GPUs: {named}"
     return (
-        f"other processes hold memory of {', '.join(amounts)}{who}; they leave this run less memory, and slow it "
-        f"while they compute: stop them, or select other GPUs with {variable} (docs/troubleshooting.md#memory-held)"
+        f"other processes hold memory of {', '.join(amounts)}{who}; they leave this run less"
+        f" memory, and slow it while they compute: stop them, or select other GPUs with {variable}"
+        " (docs/troubleshooting.md#memory-held)"
     )
 
 

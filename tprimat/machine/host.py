@@ -183,7 +183,8 @@ def cpu_threads(host: Host) -> int | None:
 
 
 def cpu_instructions(host: Host) -> tuple[str, ...] | None:
-    """Return those of CPU_INSTRUCTIONS that the CPU has, or None if the system doesn't state them.
+    """Return those of CPU_INSTRUCTIONS that the CPU has, or None if the system doesn't state
+    them.
     """
     if flags := _stated(r"^(?:flags|Features)\s*:\s*(.+)$", host.read("/proc/cpuinfo")):
         return tuple(name for name in CPU_INSTRUCTIONS if name in flags.split())

@@ -60,5 +60,8 @@ def drop_caches(files: Sequence[Path]) -> str | None:
             DROP_ALL.write_text("1")
         left = cached_share(files)
     if left is not None and left > MIN_SHARE:
-        return f"{left:.0%} of the data stay in the page cache (directory in memory, or mapped by another program?)"
+        return (
+            f"{left:.0%} of the data stay in the page cache (directory in memory, or mapped by"
+            " another program?)"
+        )
     return None

@@ -155,9 +155,15 @@ def _device_warnings(devices: Sequence[Device]) -> Iterator[str]:
         if device.partition:
             parts[device.partition].append(str(device.index))
     for partition, indices in parts.items():
-        yield f"partitioned GPU {', '.join(indices)} ({partition}): the peak of the whole GPU does not apply"
+        yield (
+            f"partitioned GPU {', '.join(indices)} ({partition}): the peak of the whole GPU does"
+            " not apply"
+        )
     if devices[0].info.gpu_cores is None:
-        yield f"gpu_cores unknown: cores per compute unit of {devices[0].info.architecture} are not known"
+        yield (
+            f"gpu_cores unknown: cores per compute unit of {devices[0].info.architecture} are not"
+            " known"
+        )
 
 
 def signs_of_gpus(stack: SoftwareStack, host: Host) -> dict[SoftwareStack, str]:
@@ -193,36 +199,45 @@ def _why_no_gpu(
     """Return why a torch trains on the CPU where a person would expect a GPU."""
     if stack == "cpu":
         return [
-            f"torch {torch.__version__} is a build without GPU support, though {VENDORS[PLATFORMS[name]]} devices "
-            f"are here ({sign}): install the {name.upper()} build to train on them"
+            f"torch {torch.__version__} is a build without GPU support, though"
+            f" {VENDORS[PLATFORMS[name]]} devices are here ({sign}): install the {name.upper()}"
+            " build to train on them"
             for name, sign in signs.items()
         ]
     vendor, sign = VENDORS[PLATFORMS[stack]], signs.get(stack, "")
-    start = f"torch {torch.__version__} is a {'ROCm' if stack == 'rocm' else 'CUDA'} build but found no GPU"
+    start = (
+        f"torch {torch.__version__} is a {'ROCm' if stack == 'rocm' else 'CUDA'} build but found"
+        " no GPU"
+    )
     if variable := _hiding(stack, host):
         return [f"{start}: {variable} hides all GPUs: unset it"]
     if not sign or sign == amd.SOURCES:
         if other := next((name for name in signs if name != stack), None):
             return [
-                f"{start}: the GPUs are {VENDORS[PLATFORMS[other]]}'s: install the {other.upper()} build"
+                f"{start}: the GPUs are {VENDORS[PLATFORMS[other]]}'s: install the {other.upper()}"
+                " build"
             ]
         flags = "--gpus all" if stack == "cuda" else "--device /dev/kfd --device /dev/dri"
         return [
-            f"{start}: no {vendor} driver found (no {DRIVER_FILES[stack][0]}); start a container with {flags}"
+            f"{start}: no {vendor} driver found (no {DRIVER_FILES[stack][0]}); start a container"
+            f" with {flags}"
         ]
     path = host.path(sign)
     if path.exists() and not os.access(path, os.R_OK if path.is_dir() else os.R_OK | os.W_OK):
         return [
-            f"{start}: no permission to open {sign}: join its group (render and video on AMD machines)"
+            f"{start}: no permission to open {sign}: join its group (render and video on AMD"
+            " machines)"
         ]
     gpus = nvidia.states(host) if stack == "cuda" else ()
     if gpus and all(gpu.partitioned for gpu in gpus):
         return [
-            f"{start}: GPU {', '.join(str(gpu.index) for gpu in gpus)} is in MIG mode and has no instance that it may "
-            "use: make one (sudo nvidia-smi mig -cgi 0 -C), or turn the mode off (sudo nvidia-smi -mig 0)"
+            f"{start}: GPU {', '.join(str(gpu.index) for gpu in gpus)} is in MIG mode and has no"
+            " instance that it may use: make one (sudo nvidia-smi mig -cgi 0 -C), or turn the mode"
+            " off (sudo nvidia-smi -mig 0)"
         ]
     return [
-        f"{start}, though the {vendor} driver is installed ({sign}): it may be too old for this build"
+        f"{start}, though the {vendor} driver is installed ({sign}): it may be too old for this"
+        " build"
     ]
 
 
@@ -288,7 +303,8 @@ def _without_gpu(host: Host, warnings: list[str], pytorch_version: str | None) -
     limit = hosts.memory_limit_gb(host)
     if limit is not None:
         warnings.append(
-            f"this process may use {limit:.1f} GB of the machine's {hosts.memory_gb():.1f} GB of memory"
+            f"this process may use {limit:.1f} GB of the machine's {hosts.memory_gb():.1f} GB of"
+            " memory"
         )
     if info.device_name is None:
         warnings.append("CPU name unknown: the system doesn't report it")

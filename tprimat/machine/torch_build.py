@@ -105,8 +105,9 @@ def without_kernels(torch: Any, properties: Sequence[Any]) -> str | None:
             for kind, version in versions
         ):
             return (
-                f"torch {torch.__version__} has no kernels for {each.name} (sm_{own[0]}{own[1]}), only for "
-                f"{', '.join(names)}: install a build that has, or hide this GPU with CUDA_VISIBLE_DEVICES"
+                f"torch {torch.__version__} has no kernels for {each.name} (sm_{own[0]}{own[1]}),"
+                f" only for {', '.join(names)}: install a build that has, or hide this GPU with"
+                " CUDA_VISIBLE_DEVICES"
             )
     return None
 
@@ -147,7 +148,8 @@ def versions(torch: Any, stack: str, host: Host) -> dict[str, str]:
 
 
 def _dnn_version(number: int, stack: str) -> str:
-    """Return 9.1.0 of 90100 (cuDNN from 9 on), 8.9.7 of 8907 (before), 3.5.0 of 3005000 (MIOpen).
+    """Return 9.1.0 of 90100 (cuDNN from 9 on), 8.9.7 of 8907 (before), 3.5.0 of 3005000
+    (MIOpen).
     """
     thousand, hundred = (
         (1_000_000, 1_000)

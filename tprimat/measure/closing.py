@@ -114,7 +114,8 @@ def _beside_calculated(
 
 
 def _answer(comparison: Comparison) -> None:
-    """Print which system is faster, by how much and how sure that is, if there are two to compare.
+    """Print which system is faster, by how much and how sure that is, if there are two to
+    compare.
     """
     if any(len(group.systems) > 1 for model in comparison.models for group in model.groups):
         console.info("")

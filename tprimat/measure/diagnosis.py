@@ -81,7 +81,10 @@ def diagnose(output: Path, host: Host | None = None, machine: Machine | None = N
 
 def _facts(host: Host, machine: Machine, free: float | None, where: Path) -> dict[str, str]:
     info = machine.gpu_info
-    processor = f"{hosts.cpu_name(host) or 'unknown'}, {hosts.cpu_threads(host) or 'unknown'} threads available"
+    processor = (
+        f"{hosts.cpu_name(host) or 'unknown'}, {hosts.cpu_threads(host) or 'unknown'} threads"
+        " available"
+    )
     names = collections.Counter(
         device.info.device_name or "unknown GPU" for device in machine.devices
     )
@@ -116,7 +119,10 @@ def _doubts(
 ) -> Iterator[str]:
     yield from machine.warnings
     if gpus and not machine.devices:
-        yield f"the driver sees {len(gpus)} GPUs, torch sees none: install a torch build for this driver"
+        yield (
+            f"the driver sees {len(gpus)} GPUs, torch sees none: install a torch build for this"
+            " driver"
+        )
     if held := platforms.held_by_others(machine, host):
         yield f"{held}; tprimat gpu-memory lists the processes"
     if found := shared_memory.problem(host, len(machine.devices)):

@@ -132,7 +132,8 @@ def introduce_requests(plan: Plan, environment: Environment) -> None:
         if scale not in (scales.FULL, scales.OTHER):
             loses = scales.by_name(scale).loses
             console.note(
-                f"'{scale}' is a scaled-down model ({loses}); results do not apply to the full model"
+                f"'{scale}' is a scaled-down model ({loses}); results do not apply to the full"
+                " model"
             )
     for note in plan.notes:
         console.note(note)

@@ -30,7 +30,10 @@ from tprimat.text import counted
 from tprimat.units import GB
 
 COOLDOWN_ON_GPU = 30.0
-BF16_IN_SOFTWARE = "this CPU has no BF16 instructions; BF16 is emulated in software, about 20 times slower than FP32 with only AVX2"
+BF16_IN_SOFTWARE = (
+    "this CPU has no BF16 instructions; BF16 is emulated in software, about 20 times slower than"
+    " FP32 with only AVX2"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -219,7 +222,8 @@ def _resolved(
     names: Sequence[str],
     requested: RequestedConfig,
 ) -> list[tuple[Request, tuple[str, ...]]]:
-    """Return the request of each model, precision and micro-batch, with what is to be noted of it.
+    """Return the request of each model, precision and micro-batch, with what is to be noted of
+    it.
     """
     node, output_dir, resolved = this_node(options), Path.cwd() / options.output_dir, []
     for name in names:
@@ -348,7 +352,8 @@ def merged(plans: Sequence[Plan], notes: Iterable[str] = ()) -> Plan:
 
 
 def given_options(options: argparse.Namespace) -> FieldValues:
-    """Return the options as fields of a RequestedConfig; precisions, which may be several, aside.
+    """Return the options as fields of a RequestedConfig; precisions, which may be several,
+    aside.
     """
     names = RequestedConfig.DEFAULTS.keys() & vars(options).keys()
     given = {name: getattr(options, name) for name in sorted(names - {"precision"})}
@@ -409,7 +414,8 @@ def requested_config(
         reference = getattr(matched, field)
         if field in matched.origins and reference not in (None, value):
             notes.append(
-                f"{options.match}: {field.replace('_', ' ')} {reference} there, {value} here, as requested"
+                f"{options.match}: {field.replace('_', ' ')} {reference} there, {value} here, as"
+                " requested"
             )
     own = {*stated, "precision"} if options.precision else {*stated}
     theirs = {name: origin for name, origin in matched.origins.items() if name not in own}

@@ -175,7 +175,8 @@ class Session:
         for path, marks in again.items():
             store.withdraw(path, marks)
             console.note(
-                f"{counted(len(marks), 'partial run')} in {short_path(path)} moved to {HISTORY}/, to be rerun"
+                f"{counted(len(marks), 'partial run')} in {short_path(path)} moved to {HISTORY}/,"
+                " to be rerun"
             )
         if done := len(self._order) - len(left):
             console.info(f"{done} of {counted(len(self._order), 'run')} already complete")
@@ -469,7 +470,8 @@ class Session:
         }
 
     def _keep_failure(self, index: int, why: str | None) -> None:
-        """Write the result of a training that failed before it could, so that --resume knows of it.
+        """Write the result of a training that failed before it could, so that --resume knows of
+        it.
         """
         request = self._requests[index]
         info = msgspec.structs.replace(self._machine.gpu_info, device_count=request.num_gpus)
@@ -484,18 +486,21 @@ class Session:
             # What was asked for is not where it was asked for.
             self.failures += 1
             console.error(
-                f"error: {title}: {short_path(request.output_dir)} can't be written; the result is in {path}",
+                f"error: {title}: {short_path(request.output_dir)} can't be written; the result is"
+                f" in {path}",
                 see="unwritable-directory",
             )
         elif child.status:
             console.note(
-                f"process exited with status {child.status} after the result was written; log: {log}",
+                f"process exited with status {child.status} after the result was written; log:"
+                f" {log}",
                 weakens=True,
             )
             self.failures += self._plan.stops_at_failure
 
     def _rest_s(self, seconds: float) -> float:
-        """Return how long the runs after the current one will take, if that takes so many seconds.
+        """Return how long the runs after the current one will take, if that takes so many
+        seconds.
         """
         each = statistics.fmean([*self._durations, seconds])
         return self._left * (each + self._plan.cooldown_s)

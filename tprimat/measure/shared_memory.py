@@ -28,7 +28,10 @@ def problem(host: Host, gpus: int) -> str | None:
     free = free_space(folder)[0] if gpus > 1 and folder.is_dir() else None
     if free is None or free * GB >= needed * 1e6:
         return None
-    return f"{PATH} has {free * GB / 1e6:.0f} MB free, and {gpus} GPUs that train together need {needed:.0f} MB there"
+    return (
+        f"{PATH} has {free * GB / 1e6:.0f} MB free, and {gpus} GPUs that train together need"
+        f" {needed:.0f} MB there"
+    )
 
 
 def check(gpus: int) -> None:

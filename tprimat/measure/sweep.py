@@ -174,7 +174,8 @@ def is_done(run: Run, *, retries_failed: bool) -> bool:
 
 
 def introduce(plan: Plan, machine: Machine, runs: Mapping[Key, Sequence[Found]]) -> None:
-    """Print how many runs a plan has, how many are done, and the time and GPU hours of the others.
+    """Print how many runs a plan has, how many are done, and the time and GPU hours of the
+    others.
     """
     digests = [digest(request, machine) for request in plan.requests]
     order = list(plan.order())
@@ -212,7 +213,10 @@ def introduce(plan: Plan, machine: Machine, runs: Mapping[Key, Sequence[Found]])
             ]
             values["gpu_hours_at_most"] = hours = sum(each_s) / 3600
             minutes = " to ".join(f"{s / 60:g}" for s in sorted({*starts}))
-            text += f" and {units.number(hours)} GPU hours, including an estimated {minutes} min of start-up per run"
+            text += (
+                f" and {units.number(hours)} GPU hours, including an estimated {minutes} min of"
+                " start-up per run"
+            )
         else:
             text += ", plus start-up time"
         parts.append(text)

@@ -152,7 +152,10 @@ class Tuner:
         if reason is None:
             enough_s = total * self._elapsed_s / tried / SEARCH_SHARE
             half = units.duration(SEARCH_SHARE * self._budget_s)
-            reason = f"trials may take half of the budget, {half}; for all of them: --budget {math.ceil(enough_s / 60)}m"
+            reason = (
+                f"trials may take half of the budget, {half}; for all of them: --budget"
+                f" {math.ceil(enough_s / 60)}m"
+            )
         console.note(
             f"{total - tried} of {counted(total, 'setting')} were not tried: {reason}", weakens=True
         )
@@ -186,9 +189,12 @@ class Tuner:
     def _asked(self) -> tuple[str, Any]:
         """Return the name of the setting that optuna chooses, with its trial."""
         trial, knobs = self._study.ask(), self._space.knobs
-        return name_of(
-            {knob: trial.suggest_categorical(knob, values) for knob, values in knobs.items()}
-        ), trial
+        return (
+            name_of(
+                {knob: trial.suggest_categorical(knob, values) for knob, values in knobs.items()}
+            ),
+            trial,
+        )
 
     def _try(self, candidate: Candidate, report: Any) -> Trial:
         """Train a setting for a few steps, unless optuna ends it early."""
@@ -238,8 +244,8 @@ class Tuner:
         if not measured:
             reasons = dict.fromkeys(each.reason or each.status for each in self._tried.values())
             raise self._failure(
-                f"{self._default.request.model}: none of {counted(len(self._tried), 'candidate')} could be trained: "
-                f"{'; '.join(list(reasons)[:3])}"
+                f"{self._default.request.model}: none of {counted(len(self._tried), 'candidate')}"
+                f" could be trained: {'; '.join(list(reasons)[:3])}"
             )
         names = [each.name for each in measured[:FINALISTS]]
         if (
@@ -277,8 +283,8 @@ class Tuner:
             self._plan, requests=tuple(requests), output_dir=folder, runs=runs
         )
         console.info(
-            f"confirming {counted(len(requests), 'candidate')}, {counted(runs, 'run')} each, interleaved, "
-            f"about {units.duration(seconds())}"
+            f"confirming {counted(len(requests), 'candidate')}, {counted(runs, 'run')} each,"
+            f" interleaved, about {units.duration(seconds())}"
         )
         session = Session(plan, self._machine)
         session.run()
@@ -430,7 +436,8 @@ def tune(plans: Sequence[tuple[Plan, Space]], machine: Machine, budget_s: float)
         settings = counted(len(space.candidates), "setting")
         more = f", {len(space.excluded)} excluded" if space.excluded else ""
         console.info(
-            f"\ntuning {request.model} with {request.framework}: {settings}{more}, {units.duration(budget_s)}"
+            f"\ntuning {request.model} with {request.framework}: {settings}{more},"
+            f" {units.duration(budget_s)}"
         )
         console.debug(
             f"space: {'; '.join(f'{knob} {list(values)}' for knob, values in space.knobs.items())}"

@@ -82,7 +82,8 @@ def options_of(request: Request, setting: Setting) -> dict[str, str | bool]:
 
 
 def write(config: TunedConfig, path: Path, *, keeps_earlier: bool) -> None:
-    """Write a configuration; an earlier one of its name may be kept in history/. Raises UsageError.
+    """Write a configuration; an earlier one of its name may be kept in history/. Raises
+    UsageError.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -56,7 +56,8 @@ class Peers:
         return values
 
     def leave(self) -> None:
-        """Leave together: one that goes while another still talks to it ends that one with SIGABRT.
+        """Leave together: one that goes while another still talks to it ends that one with
+        SIGABRT.
         """
         if self._dist is not None:
             self._dist.barrier()

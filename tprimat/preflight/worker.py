@@ -211,7 +211,8 @@ class _Worker:
             self._rates[name] = rate_of(rates, kernel.shape)
 
     def _read_under_load(self, kernel: Kernel | None) -> None:
-        """Read the states of the machine's GPUs, in its first process, while all of them compute.
+        """Read the states of the machine's GPUs, in its first process, while all of them
+        compute.
         """
         self._peers.barrier()
         if kernel is None:

@@ -47,7 +47,8 @@ _RENDERED = (".md", ".mdx", ".rst")
 """Files of which GitHub shows no lines unless asked to."""
 
 _WORK = re.compile(
-    r"doubtful|functional check|tokendrop|with(?:out)? MTP|\b(?:GRPO|DAPO)\b|\bOn policy|\d-step Off"
+    r"doubtful|functional check|tokendrop|with(?:out)? MTP|\b(?:GRPO|DAPO)\b|\bOn"
+    r" policy|\d-step Off"
 )
 """In the notes of published rows: what changes the work of a token, or why a speed is no measure of
 it.
@@ -148,9 +149,10 @@ def _speed(row: Published) -> tuple[float | None, str]:
     if row.tokens_per_second_per_gpu or not length or not gpus or row.task != "pretrain":
         return row.tokens_per_second_per_gpu, ""
     if row.samples_per_second:
-        return round_figure(
-            row.samples_per_second * length / gpus
-        ), "tokens/s computed from samples/s"
+        return (
+            round_figure(row.samples_per_second * length / gpus),
+            "tokens/s computed from samples/s",
+        )
     if row.step_time_seconds and row.global_batch_size:
         speed = row.global_batch_size * length / row.step_time_seconds / gpus
         return round_figure(speed), "tokens/s computed from the step time"
@@ -239,24 +241,26 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
         configuration=_configuration(config, run.parallelism_config),
         clock=system.valid_runs[0].summary.clock or "",
         tokens_per_second_per_gpu=None if system.per_sample else round_figure(rate),
-        samples_per_second=round_figure(rate * (system.count or 0)) or None
-        if system.per_sample
-        else None,
-        tflops_per_gpu=None
-        if system.per_sample or not count
-        else round_figure(rate * count / 1e12),
-        time_to_target_seconds=round_figure(60 * goal.official_minutes)
-        if goal and goal.official_minutes
-        else None,
+        samples_per_second=(
+            round_figure(rate * (system.count or 0)) or None if system.per_sample else None
+        ),
+        tflops_per_gpu=(
+            None if system.per_sample or not count else round_figure(rate * count / 1e12)
+        ),
+        time_to_target_seconds=(
+            round_figure(60 * goal.official_minutes) if goal and goal.official_minutes else None
+        ),
         target=f"MLPerf {benchmark(run)}" if goal else "",
         rates=tuple(round_figure(each) or 0.0 for each in system.speeds),
         low=low,
         high=high,
-        mark="rejected"
-        if finding or system.has_failed
-        else "recomputed from the log"
-        if is_read
-        else "as published",
+        mark=(
+            "rejected"
+            if finding or system.has_failed
+            else "recomputed from the log"
+            if is_read
+            else "as published"
+        ),
         reason=_short(
             finding.text if finding else incomplete_text(system) if system.has_failed else ""
         ),
@@ -266,7 +270,8 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
 
 
 def _configuration(*stated: object) -> str:
-    """Return micro-batch and parallelism, as far as a row or the sections of a result state them.
+    """Return micro-batch and parallelism, as far as a row or the sections of a result state
+    them.
     """
     sizes = [
         (label, getattr(each, name, None))

@@ -44,13 +44,18 @@ SHORT_NOTE = 40
 _NO_INTERVAL = "run-to-run variation unknown"
 
 MARKS = {
-    "recomputed from the log": "the log is published, and TensorPrimat computed the value from it again",
-    "agrees with its own FLOPs": "the values printed together agree with each other and with the model's FLOPs",
+    "recomputed from the log": (
+        "the log is published, and TensorPrimat computed the value from it again"
+    ),
+    "agrees with its own FLOPs": (
+        "the values printed together agree with each other and with the model's FLOPs"
+    ),
     "as published": "the source prints nothing to check the value against",
     REJECTED[0]: "the values printed together can't all be right; not used in any ranking",
-    REJECTED[
-        1
-    ]: "implausible, corrected later or a known regression, as the reason says; not used in any ranking",
+    REJECTED[1]: (
+        "implausible, corrected later or a known regression, as the reason says; not used in any"
+        " ranking"
+    ),
 }
 _SOFTWARE = {
     **FRAMEWORKS,

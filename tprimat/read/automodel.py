@@ -48,7 +48,8 @@ from tprimat.settings.rows import names
 
 _CONSOLE = re.compile(r"\bstep (\d{1,12}) \| epoch \d{1,9} \| loss ")
 _FIELD = re.compile(
-    r"\b(loss|grad_norm|lr|mem|tps|num_label_tokens|num_tokens_per_step|mfu) ([-+]?[\d.,]+(?:[eE][-+]?\d+)?|nan|inf)"
+    r"\b(loss|grad_norm|lr|mem|tps|num_label_tokens|num_tokens_per_step|mfu)"
+    r" ([-+]?[\d.,]+(?:[eE][-+]?\d+)?|nan|inf)"
     r"(?:\(([\d.,]+)/gpu\))?",
     re.IGNORECASE,
 )
@@ -87,8 +88,11 @@ class AutomodelRun(RunBuilder):
         warnings = run.warnings
         if self.ratio and self.ratio != world:
             warnings += (
-                f"printed tokens/s/GPU are {world / self.ratio:g} times too high (divided by {self.ratio}, "
-                f"not by {world} GPUs); use native_metrics.tokens_per_second_per_gpu_corrected",
+                (
+                    f"printed tokens/s/GPU are {world / self.ratio:g} times too high (divided by"
+                    f" {self.ratio}, not by {world} GPUs); use"
+                    " native_metrics.tokens_per_second_per_gpu_corrected"
+                ),
             )
         native = {**run.native_metrics, "tokens_per_second_per_gpu_corrected": corrected}
         return msgspec.structs.replace(run, native_metrics=native, warnings=warnings)
@@ -116,8 +120,14 @@ class Reader(StepReader):
     peaks: Mapping[str, str] = {"memory_allocated_gb": "peak_memory_allocated_gb"}
     run_type = AutomodelRun
     timing = timer(
-        clock="host clock; the step time is worked out from the printed tokens of the step and tokens per second",
-        covers="all between two steps: data loading, forward and backward of all micro-batches, optimizer",
+        clock=(
+            "host clock; the step time is worked out from the printed tokens of the step and tokens"
+            " per second"
+        ),
+        covers=(
+            "all between two steps: data loading, forward and backward of all micro-batches,"
+            " optimizer"
+        ),
         over_ranks="rank 0 prints",
     )
 
@@ -165,14 +175,14 @@ class Reader(StepReader):
             stated.pop("global_batch_size", None)
             counts = [each for each in tokens if each]
             run.unknown["global_batch_size"] = (
-                f"tokens per step vary ({min(counts):,.0f} to {max(counts):,.0f}), so there is no fixed batch size × "
-                "sequence length; token rates are in native_metrics"
+                f"tokens per step vary ({min(counts):,.0f} to {max(counts):,.0f}), so there is no"
+                " fixed batch size × sequence length; token rates are in native_metrics"
             )
             run.unknown["sequence_length"] = "the sequence length isn't stated"
         here = f" ({ratio} here)" if ratio else ""
         run.unknown["rate"] = (
-            f"tokens/s/GPU are as printed: divided by data and context parallelism{here} only, so too high "
-            "by TP × PP; padding is not counted"
+            f"tokens/s/GPU are as printed: divided by data and context parallelism{here} only, so"
+            " too high by TP × PP; padding is not counted"
         )
 
     def _json(self, line: Line) -> bool:

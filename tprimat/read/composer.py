@@ -65,8 +65,8 @@ class Reader(BlockReader):
     needs = ("loss/train/total", "metrics/train/LanguageCrossEntropy", "throughput/")
     rates = ("throughput/batches_per_sec",)
     caveat = (
-        f"step times are 1 / batches_per_sec, a rolling mean of up to {ROLLING} batches: changes appear late, and "
-        "scatter is understated"
+        f"step times are 1 / batches_per_sec, a rolling mean of up to {ROLLING} batches: changes"
+        " appear late, and scatter is understated"
     )
     untimed = "batches_per_sec is printed with too few digits"
 

@@ -129,7 +129,8 @@ def _of_megatron(document: Mapping[str, Any]) -> list[ParsedLog]:
         for step in timed:
             records[step].window = interval
         builder.training.warnings.append(
-            f"one time per {interval} steps, treated as their mean (Megatron's timer averages since it was last read)"
+            f"one time per {interval} steps, treated as their mean (Megatron's timer averages since"
+            " it was last read)"
         )
     return [builder.reading()]
 

@@ -18,7 +18,8 @@ from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import number, summary_values
 
 _LINE = re.compile(
-    r"iter (?P<iteration>\d{1,12}) step (?P<step>\d{1,12}) *\| *loss train: (?P<loss>[\d.einfa+-]{1,30}),? *"
+    r"iter (?P<iteration>\d{1,12}) step (?P<step>\d{1,12}) *\| *loss train:"
+    r" (?P<loss>[\d.einfa+-]{1,30}),? *"
     r"val: [\d.einfa/+-]{1,30} *\| *iter time: (?P<milliseconds>[\d.]{1,20}) ms(?P<ends> \(step\))?"
 )
 _END = re.compile(r"Training time: (?P<seconds>[\d.]{1,20})s|Memory used: (?P<gb>[\d.]{1,12}) GB")
@@ -33,7 +34,10 @@ class Reader(StepReader):
     untimed = "some iterations are not logged, and a step's time is the sum of its iterations"
     timing = timer(
         clock="host clock of litgpt's loop",
-        covers="sum of the iterations (micro-batches) of the step: data, forward, backward, optimizer; no validation",
+        covers=(
+            "sum of the iterations (micro-batches) of the step: data, forward, backward, optimizer;"
+            " no validation"
+        ),
     )
 
     def __init__(self) -> None:
@@ -88,5 +92,6 @@ class Reader(StepReader):
     def done(self, run: RunBuilder) -> None:
         """Note what a record is."""
         self.notes = [
-            f"{self._count} iterations (micro-batches) form {len(run.training.records)} optimizer steps"
+            f"{self._count} iterations (micro-batches) form {len(run.training.records)} optimizer"
+            " steps"
         ]

@@ -117,7 +117,8 @@ class LinePattern(dict[str, str]):
 
 _RATE = r"tok(?:en)?s?(?:/s(?:ec)?|[ _]per[ _]sec(?:ond)?)\b(?![/_]|[ ]per\b)"
 _LABELS = re.compile(
-    r"\b(?:(?P<step>(?:global[ _])?(?:step|iter(?:ation)?))|(?P<loss>(?:train[ _])?loss)|(?P<lr>lr|learning[ _]rate)"
+    r"\b(?:(?P<step>(?:global[ _])?(?:step|iter(?:ation)?))|(?P<loss>(?:train["
+    r" _])?loss)|(?P<lr>lr|learning[ _]rate)"
     r"|(?P<grad_norm>grad[ _]norm)|(?P<time>(?:(?:step|iter(?:ation)?)[ _])?time|dt|took)"
     rf"|(?P<tokens_per_second>{_RATE}))(?P<gap> ?[:=]? ?)"
     rf"{_NUMBER}(?P<unit> ?(?:ms|s)\b)?|(?<![\w.,]){_NUMBER}(?P<rate> ?{_RATE})"
@@ -127,7 +128,8 @@ _LABELS = re.compile(
 
 
 def suggested(text: str) -> str:
-    """Return a pattern for lines such as this one; empty if no step and other value is found in it.
+    """Return a pattern for lines such as this one; empty if no step and other value is found in
+    it.
     """
     pieces, matches = dict[str, str](), [*_LABELS.finditer(text[:LONGEST])]
     times = [match for match in matches if match["time"] or match["bare"]]

@@ -102,8 +102,13 @@ class Reader(StepReader):
     }
     timing = Timing(
         kind="stamps",
-        clock="host clock from one step's end to the next, while the device works on (asynchronous dispatch)",
-        covers="a step with its data; evaluations and checkpoints fall into the step that they follow",
+        clock=(
+            "host clock from one step's end to the next, while the device works on (asynchronous"
+            " dispatch)"
+        ),
+        covers=(
+            "a step with its data; evaluations and checkpoints fall into the step that they follow"
+        ),
         over_ranks="process 0 prints",
     )
 
@@ -210,8 +215,8 @@ class Reader(StepReader):
             )
         if self._devices and (shown := stated.get("num_gpus")) and shown.weight == 1:
             run.unknown["devices"] = (
-                f"the number of devices ({shown.value}) is from the memory table, in which a process "
-                "lists its own devices"
+                f"the number of devices ({shown.value}) is from the memory table, in which a"
+                " process lists its own devices"
             )
         if loop := stated.number("loop_seconds"):
             run.figures["train_loop_seconds"] = loop

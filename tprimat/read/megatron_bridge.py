@@ -24,7 +24,8 @@ from tprimat.read.parsing.values import state
 
 _LINE = re.compile(
     r"Step [Tt]ime ?: *(\d{1,9}(?:\.\d{1,9})?) ?s(?:econds)?"
-    r"(?: *\|? *(?:GPU utilization|model TFLOP/s/GPU): *(\d{1,9}(?:\.\d{1,9})?)(?: ?(?:MODEL_)?TFLOPs?/s/GPU)?)?"
+    r"(?: *\|? *(?:GPU utilization|model TFLOP/s/GPU): *(\d{1,9}(?:\.\d{1,9})?)(?:"
+    r" ?(?:MODEL_)?TFLOPs?/s/GPU)?)?"
 )
 _TORN = re.compile(r"Step [Tt]ime ?: *\?")
 _SEQUENCE = re.compile(r"\| seq_length: (\d{1,12}) \|")
@@ -45,8 +46,10 @@ class Reader(StepReader):
     tells = (TIMED, "gigabytes", "_size: ", "_length: ", "train_iters: ")
     timing = timer(
         clock="host clock at Megatron's interval timer, printed with two decimals",
-        covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer; "
-        "not evaluation and checkpoints",
+        covers=(
+            "data wait, forward and backward of all micro-batches, gradient reduction and"
+            " optimizer; not evaluation and checkpoints"
+        ),
         over_ranks="rank 0 prints",
     )
 
@@ -117,7 +120,10 @@ class Reader(StepReader):
         records, numbers = self._records, list(dict.fromkeys(self._iterations))
         if self._bare and not numbers and len(records) < MINIMUM_RECORDS:
             # An excerpt: nothing says that its lines are of one training.
-            note = "lines without step numbers may belong to different runs: each is read as its own run"
+            note = (
+                "lines without step numbers may belong to different runs: each is read as its"
+                " own run"
+            )
             return [self._numbered([record], [1], note) for record in records]
         if len(self._iterations) < len(records):
             note = "lines without step numbers are numbered in order, one step each"

@@ -87,7 +87,10 @@ def merge_logs(by_reader: Sequence[tuple[str, Sequence[ParsedLog]]]) -> list[Par
                 _merged(one, host, other, name) for one, other in zip(outer, inner, strict=True)
             ]
         else:
-            note = f"{name} lines ignored: they describe {len(inner)} runs, the {host} lines {len(outer)}"
+            note = (
+                f"{name} lines ignored: they describe {len(inner)} runs, the {host} lines"
+                f" {len(outer)}"
+            )
             by_name[host] = [dataclasses.replace(each, notes=(*each.notes, note)) for each in outer]
     return [log for name, _ in by_reader for log in by_name.get(name, ())]
 
@@ -102,14 +105,20 @@ def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) ->
             grad_norms = (None,) * len(run.steps)
         if other_name == "deepspeed" and "tflops_per_gpu" in run.native_metrics:
             warnings += (
-                "Megatron-DeepSpeed's TFLOP/s include recomputation: not comparable with Megatron-LM's",
+                (
+                    "Megatron-DeepSpeed's TFLOP/s include recomputation: not comparable with"
+                    " Megatron-LM's"
+                ),
             )
         return msgspec.structs.replace(
             run, framework=called, grad_norms=grad_norms, warnings=warnings
         )
 
     stated = {**other.stated, **one.stated}
-    note = f"{other_name} lines describe the same run and fill values missing from the {one_name} lines"
+    note = (
+        f"{other_name} lines describe the same run and fill values missing from the {one_name}"
+        " lines"
+    )
     return dataclasses.replace(
         one, stated=stated, notes=(*one.notes, *other.notes, note), build=build
     )

@@ -54,14 +54,16 @@ _LLM_C = re.compile(
 )
 _BUILD = re.compile(
     rf"\bstep +{_STEP} \| loss: (?P<loss>{_NUMBER}) \| lr (?P<learning_rate>{_NUMBER}) \| "
-    rf"norm: (?P<grad_norm>{_NUMBER}) \| dt: (?P<milliseconds>{_NUMBER})ms \| tok/sec: (?P<tokens_per_second>{_NUMBER})"
+    rf"norm: (?P<grad_norm>{_NUMBER}) \| dt: (?P<milliseconds>{_NUMBER})ms \| tok/sec:"
+    rf" (?P<tokens_per_second>{_NUMBER})"
 )
 _LLM_C_CONSOLE = re.compile(
     # Behind loss and norm stands by how many standard deviations they are off.
     rf"\bstep +{_STEP}/{_PLANNED} \| (?:train )?loss (?P<loss>{_NUMBER})(?: \(\S{{1,20}}\))? ?\| "
     # Its Python twin puts time and rate in brackets.
     rf"norm (?P<grad_norm>{_NUMBER})(?: \(\S{{1,20}}\))? ?\| lr (?P<learning_rate>{_NUMBER}) \| "
-    rf"\(?(?P<milliseconds>{_NUMBER}) ms \|(?: (?:(?P<mfu_percent>{_NUMBER})% )?(?:bf16|fp16|fp32) MFU \|)? "
+    rf"\(?(?P<milliseconds>{_NUMBER}) ms \|(?: (?:(?P<mfu_percent>{_NUMBER})% )?(?:bf16|fp16|fp32)"
+    r" MFU \|)? "
     rf"(?P<tokens_per_second>{_NUMBER}) tok/s"
 )
 _LLM_C_EARLY = re.compile(
@@ -120,7 +122,8 @@ _STATEMENTS = statements(
         "/ rank:",
         count,
         3,
-        r"^Tokens / micro-batch / rank: (?P<micro_batch_size>\d{1,9}) x (?P<sequence_length>\d{1,9}) = "
+        r"^Tokens / micro-batch / rank: (?P<micro_batch_size>\d{1,9}) x"
+        r" (?P<sequence_length>\d{1,9}) = "
         rf"(?P<tokens_per_rank>{_TOKENS})",
     ),
     ("micro-batch:", count, 3, rf"^Tokens / micro-batch: (?P<tokens_per_micro_batch>{_TOKENS})"),
@@ -136,8 +139,10 @@ _STATEMENTS = statements(
         "batch_size B=",
         count,
         3,
-        r"\bbatch_size B=(?P<micro_batch_size>\d{1,9}) \* seq_len T=(?P<sequence_length>\d{1,9}) \* "
-        rf"num_processes=(?P<num_gpus>\d{{1,7}}) and total_batch_size=(?P<tokens_per_step>{_TOKENS})",
+        r"\bbatch_size B=(?P<micro_batch_size>\d{1,9}) \* seq_len"
+        r" T=(?P<sequence_length>\d{1,9}) \* "
+        r"num_processes=(?P<num_gpus>\d{1,7}) and"
+        rf" total_batch_size=(?P<tokens_per_step>{_TOKENS})",
     ),
     (
         "| device  ",
@@ -170,7 +175,10 @@ class Reader(StepReader):
     tells = ("| Peak FLOPS", "peak memory", *{row.sign for row in _STATEMENTS})
     timing = timer(
         clock="host clock of the training script",
-        covers="one iteration with its data and optimizer; an evaluation or checkpoint within it counts",
+        covers=(
+            "one iteration with its data and optimizer; an evaluation or checkpoint within it"
+            " counts"
+        ),
     )
 
     _form = ""
@@ -225,8 +233,8 @@ class Reader(StepReader):
             run.unknown["step_times"] = "no step times: this log format has none"
         if self._form == "modded":
             run.training.warnings.append(
-                "step times are differences of train_time (whole ms); its clock runs ahead of the GPU, so "
-                "the step after a validation looks long"
+                "step times are differences of train_time (whole ms); its clock runs ahead of the"
+                " GPU, so the step after a validation looks long"
             )
             run.unknown["batch"] = (
                 "batch size and sequence length may change during the run (not logged)"
@@ -234,7 +242,8 @@ class Reader(StepReader):
         against = {"iter": "that of an A100 (312 TFLOP/s) on any GPU: not comparable"}
         if not self._own_peak:
             against["chat"] = (
-                "the GPU's own or, in earlier versions, that of an H100 (989 TFLOP/s): the log doesn't say"
+                "the GPU's own or, in earlier versions, that of an H100 (989 TFLOP/s): the log"
+                " doesn't say"
             )
         if self._form in against and any(
             "mfu_percent" in each.native for each in run.training.records.values()

@@ -57,8 +57,10 @@ class Reader(BlockReader):
     needs = (_TOTAL,)
     timing = timer(
         clock="host clock of NeMo RL's controller",
-        covers="the whole step: generation, rewards, log probabilities, weight transfer, training; validation and "
-        "checkpoints if any",
+        covers=(
+            "the whole step: generation, rewards, log probabilities, weight transfer, training;"
+            " validation and checkpoints if any"
+        ),
         over_ranks="the controller",
     )
     _epoch = _epochs = 1

@@ -31,7 +31,9 @@ class Reader(BlockReader):
     signs = ("[step=", "=")
     timing = timer(
         clock="host clock of OLMo's speed monitor",
-        covers="whole batches, data included, a mean of a window of them; the first ones are left out",
+        covers=(
+            "whole batches, data included, a mean of a window of them; the first ones are left out"
+        ),
     )
     header = re.compile(r"\[step=(\d[\d,]{0,14})(?:/(\d[\d,]{0,14}))?(?:,[^\]]{0,100})?\]")
     metric = re.compile(r"^\s{1,20}([\w/ ()@.-]{2,100}?)=([-+\d.,eEnaif]{1,40}%?)\s*$")
@@ -95,10 +97,12 @@ class Reader(BlockReader):
             )
             if len(devices) == 1 and (gpus := devices.pop()):
                 run.training.warnings.append(
-                    f"tokens per step and the printed rates suggest {counted(gpus, 'GPU')}; the log doesn't state it"
+                    f"tokens per step and the printed rates suggest {counted(gpus, 'GPU')}; the log"
+                    " doesn't state it"
                 )
             elif 0 < ratio < LEAST_SHARE:
                 run.training.warnings.append(
-                    f"the printed rates contradict each other: one GPU processes {1 / ratio:.3g}× the tokens of all"
+                    f"the printed rates contradict each other: one GPU processes {1 / ratio:.3g}×"
+                    " the tokens of all"
                 )
         super().done(run)

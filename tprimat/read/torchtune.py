@@ -29,7 +29,9 @@ class Reader(StepReader):
     rate = None
     timing = Timing(
         clock="host clock of torchtune's recipe",
-        covers="none is printed: rates only, from the end of one logged step to the end of the next",
+        covers=(
+            "none is printed: rates only, from the end of one logged step to the end of the next"
+        ),
         over_ranks="rank 0",
     )
 
@@ -46,7 +48,10 @@ class Reader(StepReader):
         "peak_memory_reserved": "memory_max_reserved_gib",
     }
     needs = ("loss", "tokens_per_second")
-    untimed = "torchtune's tokens/s count only tokens in the loss (no padding, no masked prompt), whose number is not printed"
+    untimed = (
+        "torchtune's tokens/s count only tokens in the loss (no padding, no masked prompt), whose"
+        " number is not printed"
+    )
 
     def take(self, line: Line) -> bool:
         """Read a step."""

@@ -70,7 +70,8 @@ Table = dict[str, dict[str, dict[str, float]]]
 
 
 class Sheet(NamedTuple):
-    """A kind of sheet, the column of names, those that times may have, and the unit of these in s.
+    """A kind of sheet, the column of names, those that times may have, and the unit of these in
+    s.
     """
 
     kind: str

@@ -150,7 +150,10 @@ def parsed(training: LoggedTraining, tracker: str, form: str, **known: Any) -> P
         training,
         Timing(
             kind="stamps" if "stamps" in training.around.marks else "timer",
-            clock="the tracker's record of when a row was logged, or what the training's own code measured",
+            clock=(
+                "the tracker's record of when a row was logged, or what the training's own code"
+                " measured"
+            ),
             covers="unknown: the file has the figure alone",
             over_ranks="the process that logs",
         ),

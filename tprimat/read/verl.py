@@ -69,8 +69,10 @@ class Reader(StepReader):
     statements = _STATEMENTS
     timing = timer(
         clock="host clock of verl's trainer",
-        covers="the whole step: generation, rewards, log probabilities and updates, in versions before mid-2025 also "
-        "validation and saving; or a batch of fine-tuning",
+        covers=(
+            "the whole step: generation, rewards, log probabilities and updates, in versions before"
+            " mid-2025 also validation and saving; or a batch of fine-tuning"
+        ),
         over_ranks="the controller; rank 0 in fine-tuning",
     )
 

@@ -79,8 +79,9 @@ def _chart(part: InputFile, _beside: object) -> list[ParsedLog]:
                 trainings.setdefault(name, LoggedTraining()).records.setdefault(step, record)
     if not trainings:
         raise ValueError(
-            "no column is a training loss or a step time, such as train/loss or perf/step_time, or there are no steps "
-            f"(x axis: {plain(axis, 80)}); tprimat read --columns step=COLUMN,time=COLUMN reads any column"
+            "no column is a training loss or a step time, such as train/loss or perf/step_time, or"
+            f" there are no steps (x axis: {plain(axis, 80)}); tprimat read --columns"
+            " step=COLUMN,time=COLUMN reads any column"
         )
     for name, training in trainings.items():
         if name.startswith("Group: "):

@@ -58,7 +58,8 @@ def end(platform: Platform, run: Run, summary: Summary, path: Path | None, runs:
     figures, memory, steady = summary.performance, run.memory_metrics, summary.steady
     reason = f": {plain(run.status_reason)}" if run.status_reason else ""
     lines = [
-        f"Recorded {plain(run.model or 'a training')}: {counted(len(run.steps), 'step')}, {run.status}{reason}"
+        f"Recorded {plain(run.model or 'a training')}: {counted(len(run.steps), 'step')},"
+        f" {run.status}{reason}"
     ]
     speed = ""
     if (rate := figures.tokens_per_second_per_gpu) is not None:

@@ -1,4 +1,5 @@
-"""What the adapters read of a training before its first step, for the Run that it shows of itself.
+"""What the adapters read of a training before its first step, for the Run that it shows of
+itself.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ def platform_of(device: Any, torch: Any, stated: Platform | None) -> Platform:
     actual: Platform = "cpu" if device.type == "cpu" else platform_of_gpus(torch)
     if stated not in (None, actual):
         raise UsageError(
-            f"BenchmarkCallback: platform={STACKS[stated]!r} was requested, but the training runs on "
-            f"{STACKS[actual]} (torch {torch.__version__})",
+            f"BenchmarkCallback: platform={STACKS[stated]!r} was requested, but the training runs"
+            f" on {STACKS[actual]} (torch {torch.__version__})",
             heading="benchmark-callback",
             hint=f"use platform={STACKS[actual]!r} or 'auto'",
         )

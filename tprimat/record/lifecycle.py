@@ -198,7 +198,10 @@ class Recording:
         self.suspensions.install()
         self.prepare()
         if self._journal.trouble:
-            why = f"{self._options.output_dir}: cannot write the recovery journal: {self._journal.trouble}"
+            why = (
+                f"{self._options.output_dir}: cannot write the recovery journal:"
+                f" {self._journal.trouble}"
+            )
             console.echo([f"warning: {why}; steps are lost if this run is killed"], to_errors=True)
         self.recorder.start(step)
 
@@ -273,7 +276,8 @@ class Recording:
             self._journal.remove()
 
     def _terminate(self) -> bool:
-        """Write the result before SIGTERM ends the process; False if it is being written already.
+        """Write the result before SIGTERM ends the process; False if it is being written
+        already.
         """
         if self.is_ending:
             return False
@@ -366,9 +370,11 @@ class Recording:
             *self.memory.warnings,
             *self.values.warnings(has_steps=self.step > self.first_step),
             *self._warnings(),
-            f"resumed: the first step recorded is {self.first_step + 1}"
-            if self.first_step
-            else None,
+            (
+                f"resumed: the first step recorded is {self.first_step + 1}"
+                if self.first_step
+                else None
+            ),
             shapes.missing(setup.model_config),
         ]
         run = msgspec.structs.replace(

@@ -35,8 +35,9 @@ OWN = "own"
 """What a result names as the framework of a loop that nobody has named."""
 
 COVERS = (
-    "from one call of recorder.step() to the next, all that the loop does in between, waiting for data included; "
-    "the first from the start of the recording; without what lies in recorder.paused()"
+    "from one call of recorder.step() to the next, all that the loop does in between, waiting for"
+    " data included; the first from the start of the recording; without what lies in"
+    " recorder.paused()"
 )
 HEADING = "own-loop"
 ABSENT = {
@@ -279,17 +280,19 @@ class LoopRecorder(Benchmark):
                 num_gpus=recording.process.world_size,
                 precision=precision,
                 precision_detail=detail,
-                recomputation=None
-                if self._module is None
-                else describe.recomputation(self._module),
+                recomputation=(
+                    None if self._module is None else describe.recomputation(self._module)
+                ),
             ),
             parallelism_config=ParallelismConfig(
                 **dict.fromkeys((*DIVISION, "data_parallel_size"), alone),
                 gradient_accumulation_steps=accumulates,
             ),
-            optimizer=Optimizer()
-            if self._optimizer is None
-            else describe.optimizer_settings(self._optimizer),
+            optimizer=(
+                Optimizer()
+                if self._optimizer is None
+                else describe.optimizer_settings(self._optimizer)
+            ),
             warnings=tuple(warnings),
         )
 

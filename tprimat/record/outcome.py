@@ -21,7 +21,8 @@ _OUT_OF_MEMORY = re.compile(
     r"out.?of.?memory|can(?:'|no)t allocate memory|not enough memory|bad_alloc|\bMemoryError\b"
     # The libraries of CUDA and ROCm, Transformer Engine for cuBLAS, rocBLAS; the last one is NCCL's
     # and RCCL's.
-    r"|alloc(?:ation)?_?failed|resource allocation failed|status_memory_error|failed to (?:cuda|hip) .{0,200}alloc",
+    r"|alloc(?:ation)?_?failed|resource allocation failed|status_memory_error|failed to"
+    r" (?:cuda|hip) .{0,200}alloc",
     re.IGNORECASE,
 )
 

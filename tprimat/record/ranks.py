@@ -288,8 +288,9 @@ def straggler_message(own: Times, others: dict[int, Times]) -> str | None:
     where = ", ".join(dict.fromkeys(node for rank in slow if (node := everyone[rank].node)))
     who = f"{_ranks(slow)}{f' on {where}' if where else ''}"
     return (
-        f"{who} {verb}: up to {known[worst]:.3g} s from step start to backward pass (typical {usual:.3g} s); "
-        f"this delays the other ranks by {(known[worst] - usual) / step:.0%} of each step"
+        f"{who} {verb}: up to {known[worst]:.3g} s from step start to backward pass (typical"
+        f" {usual:.3g} s); this delays the other ranks by {(known[worst] - usual) / step:.0%} of"
+        " each step"
     )
 
 
@@ -301,5 +302,7 @@ def _wrong(what: str) -> UsageError:
     return UsageError(
         f"RANK and WORLD_SIZE indicate several processes, but {what}",
         heading="torchrun",
-        hint="start them with torchrun, or unset RANK and WORLD_SIZE and let benchmark.py start them",
+        hint=(
+            "start them with torchrun, or unset RANK and WORLD_SIZE and let benchmark.py start them"
+        ),
     )

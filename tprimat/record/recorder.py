@@ -232,7 +232,8 @@ class Recorder:
         except RuntimeError as error:
             # What torch raises for each call once a device has failed.
             self._drop_marks(
-                f"the device reports an error: {(str(error).splitlines() or [type(error).__name__])[0]}"
+                "the device reports an error:"
+                f" {(str(error).splitlines() or [type(error).__name__])[0]}"
             )
         else:
             if is_ready:
@@ -309,8 +310,8 @@ class Recorder:
         apart = abs(clock_seconds - host_seconds)
         if apart > NEGLIGIBLE_S and apart > DISAGREEMENT * host_seconds:
             self.warnings.append(
-                f"timer mismatch: {self._clock.name} {clock_seconds:.3f} s, host clock {host_seconds:.3f} s; "
-                "step times may be wrong"
+                f"timer mismatch: {self._clock.name} {clock_seconds:.3f} s, host clock"
+                f" {host_seconds:.3f} s; step times may be wrong"
             )
 
 

@@ -326,7 +326,8 @@ def _turn_into_result(path: Path, file: IO[bytes], folder: Path) -> Recovered:
         if there:
             path.unlink()
             return Recovered(
-                f"an interrupted run had already written its result ({there[1]}): its journal was removed",
+                f"an interrupted run had already written its result ({there[1]}): its journal was"
+                " removed",
                 *there,
             )
     elif not file.closed:

@@ -17,22 +17,27 @@ from tprimat.results.run import Run, Source
 from tprimat.store import store
 
 COVERS = (
-    "from one optimizer step's end to the next, waiting for data included; the first from the start of the "
-    "training, with any compilation in it; without validation, saving, and what lies between epochs; a step that "
-    "follows a checkpoint starts at its first batch"
+    "from one optimizer step's end to the next, waiting for data included; the first from the start"
+    " of the training, with any compilation in it; without validation, saving, and what lies"
+    " between epochs; a step that follows a checkpoint starts at its first batch"
 )
 
 
 def contradictions(known: Run, shown: Run) -> list[str]:
-    """Return a warning for each size that the caller states otherwise than the training shows it.
+    """Return a warning for each size that the caller states otherwise than the training shows
+    it.
     """
     sections = (
         (known.training_config, shown.training_config),
         (known.model_config, shown.model_config),
     )
-    sizes = "global_batch_size micro_batch_size sequence_length num_gpus num_layers hidden_size num_attention_heads"
+    sizes = (
+        "global_batch_size micro_batch_size sequence_length num_gpus num_layers hidden_size"
+        " num_attention_heads"
+    )
     return [
-        f"{name} {stated} was stated, but the training shows {seen}: they can't both be true; the stated one is used"
+        f"{name} {stated} was stated, but the training shows {seen}: they can't both be true; the"
+        " stated one is used"
         for section in sections
         for name in sizes.split()
         for stated, seen in [[getattr(each, name, None) for each in section]]

@@ -67,7 +67,8 @@ class StepValues:
         return self._scalars.copy(value.detach() if is_tensor else value)
 
     def note_rate(self, optimizer: Any) -> None:
-        """Note the learning rate of an optimizer's first parameters, if none is known of this step.
+        """Note the learning rate of an optimizer's first parameters, if none is known of this
+        step.
         """
         if self.rate is None:
             rate = optimizer.param_groups[0]["lr"]

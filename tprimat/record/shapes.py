@@ -22,10 +22,16 @@ _MEGATRON = {
     for path, field in names("nemo").items()
     if field in ModelConfig.__struct_fields__
 }
-_GATED = "llama qwen2 qwen3 mistral ministral gemma gemma2 gemma3_text phi3 olmo olmo2 cohere granite smollm3"
+_GATED = (
+    "llama qwen2 qwen3 mistral ministral gemma gemma2 gemma3_text phi3 olmo olmo2 cohere granite"
+    " smollm3"
+)
 """Model types of transformers that are dense and have three feed-forward matrices in each layer."""
 
-_OF_EXPERTS = "mixtral qwen2_moe qwen3_moe deepseek_v2 deepseek_v3 kimi_k2 gpt_oss qwen3_next qwen3_5_moe nemotron_h"
+_OF_EXPERTS = (
+    "mixtral qwen2_moe qwen3_moe deepseek_v2 deepseek_v3 kimi_k2 gpt_oss qwen3_next qwen3_5_moe"
+    " nemotron_h"
+)
 """Those with experts whose layers are read here."""
 
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "num_moe_experts")
@@ -146,7 +152,8 @@ def with_parameters(shape: ModelConfig | None, module: Any) -> ModelConfig:
 
 
 def name_of(shape: ModelConfig, module: Any) -> str:
-    """Return a name for a model without one: the full-size model of this very shape, or its class.
+    """Return a name for a model without one: the full-size model of this very shape, or its
+    class.
     """
     known = models.with_shape(shape)
     return known.name if known else type(module).__name__
@@ -267,5 +274,8 @@ def _wrong(what: str) -> UsageError:
     return UsageError(
         f"BenchmarkCallback: model_config {what}",
         heading="benchmark-callback",
-        hint=f"give a transformers configuration or a dict of {', '.join(ModelConfig.__struct_fields__[:8])}, …",
+        hint=(
+            "give a transformers configuration or a dict of"
+            f" {', '.join(ModelConfig.__struct_fields__[:8])}, …"
+        ),
     )

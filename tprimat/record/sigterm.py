@@ -1,4 +1,5 @@
-"""Signals: write the result before SIGTERM ends the process; note in which steps it was suspended.
+"""Signals: write the result before SIGTERM ends the process; note in which steps it was
+suspended.
 """
 
 from __future__ import annotations

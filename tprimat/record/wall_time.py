@@ -1,4 +1,5 @@
-"""The timeline of a recording: what its process spent its time on, from its beginning to its end.
+"""The timeline of a recording: what its process spent its time on, from its beginning to its
+end.
 """
 
 from __future__ import annotations

@@ -34,10 +34,11 @@ _NOBODY = re.compile(
 )
 """Names that say nothing about anybody, and what stands where there is none."""
 _COMMON = (
-    "all amd and bench benchmark cluster container cpu cuda data default deepspeed dev docker end epoch error for from"
-    " global gpu host info input iter iteration job lightning llama log login loss main master megatron mistral model"
-    " models nccl nemo nvidia out output primus python qwen rank rocm run runs server slurm start step steps system"
-    " tensor test the time token tokens torch train training users warning with work worker workspace"
+    "all amd and bench benchmark cluster container cpu cuda data default deepspeed dev docker end"
+    " epoch error for from global gpu host info input iter iteration job lightning llama log login"
+    " loss main master megatron mistral model models nccl nemo nvidia out output primus python qwen"
+    " rank rocm run runs server slurm start step steps system tensor test the time token tokens"
+    " torch train training users warning with work worker workspace"
 )
 """Words that a log may have anywhere: a name like them is replaced only where it is known to be
 one.
@@ -319,7 +320,8 @@ def relative_words(words: Iterable[str]) -> list[str]:
 
 
 def relative(path: str, parts: int = 1) -> str:
-    """Return a path relative to the working directory if it is below it, else the last parts of it.
+    """Return a path relative to the working directory if it is below it, else the last parts of
+    it.
     """
     folder = os.path.join(os.getcwd(), "")  # noqa: PTH109, PTH118 - a text is compared, with its separator
     if path.startswith(folder) and len(path) > len(folder) > 1:

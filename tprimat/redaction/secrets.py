@@ -61,7 +61,8 @@ def redacted_start(text: str, length: int) -> str:
 
 
 def _of_forms(text: str) -> Spans:
-    """Yield where the forms are, and the lines with which a secret goes on: base64 that is folded.
+    """Yield where the forms are, and the lines with which a secret goes on: base64 that is
+    folded.
     """
     seen = set()
     for match in matches(text, _RULES):
@@ -89,7 +90,8 @@ _STEP = re.compile(
 )
 
 _BELOW = re.compile(
-    r"\\*[\"']?[ \t]*(\\?)\r?\n(?:[^\n]{0,80}?[\])|:>][ \t])?[ \t]*([\w+/.-]{4,}={0,2})\\*[\"']?[ \t]*(?=\\?\r?$)",
+    r"\\*[\"']?[ \t]*(\\?)\r?\n(?:[^\n]{0,80}?[\])|:>][ \t])?[ \t]*([\w+/.-]{4,}={0,2})\\*[\"']?["
+    r" \t]*(?=\\?\r?$)",
     re.MULTILINE,
 )
 
@@ -177,7 +179,8 @@ _COLUMN = re.compile(
 )
 _LONGEST_HEADER = 4_000
 _HEADER = re.compile(
-    r"(?:\|[ ]{0,9})?[\"']?[A-Za-z][\w .-]{0,60}[\"']?(?:([,;\t|])[ ]{0,9}[\"']?[A-Za-z][\w .-]{0,60}[\"']?){1,60}\|?"
+    r"(?:\|[ ]{0,9})?[\"']?[A-Za-z][\w .-]{0,60}[\"']?(?:([,;\t|])[ ]{0,9}[\"']?[A-Za-z][\w"
+    r" .-]{0,60}[\"']?){1,60}\|?"
 )
 _RULE = re.compile(r"[|: +-]+\n")
 _NO_CELL = re.compile(rf"[-+\d.e%:]*|{re.escape(REMOVED)}|none|null|.{{1,3}}", re.IGNORECASE)
@@ -217,7 +220,8 @@ def _columns(text: str) -> Spans:
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Return whether a variable of the environment may hold a secret, by its name or by its value.
+    """Return whether a variable of the environment may hold a secret, by its name or by its
+    value.
     """
     stated = f"{name}={value}"
     return (

@@ -38,17 +38,18 @@ LONGEST_NAME = 72
 """Characters of a kernel's name."""
 
 _TRACED = (
-    "A trace report covers all that was traced and does not state the number of steps: compare shares of the total, "
-    f"and times only if the traced work is equal. Kernels are the {MOST_KERNELS} longest of each run; their names "
-    "differ between vendors."
+    "A trace report covers all that was traced and does not state the number of steps: compare"
+    " shares of the total, and times only if the traced work is equal. Kernels are the"
+    f" {MOST_KERNELS} longest of each run; their names differ between vendors."
 )
 _PROFILED = (
-    "Means per profiled step, from the traces of PyTorch's profiler, which slows the training. Categories, "
-    "collectives (as far as computation doesn't hide them), exposed copies and idle time by cause add up to the total."
+    "Means per profiled step, from the traces of PyTorch's profiler, which slows the training."
+    " Categories, collectives (as far as computation doesn't hide them), exposed copies and idle"
+    " time by cause add up to the total."
 )
 _TIMED = (
-    "Mean times per step by each framework's own timers. They may cover different parts of a step, and steps that "
-    "the mean step time excludes."
+    "Mean times per step by each framework's own timers. They may cover different parts of a step,"
+    " and steps that the mean step time excludes."
 )
 
 

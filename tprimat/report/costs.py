@@ -14,17 +14,19 @@ from tprimat.results.fields import JsonObject
 
 _NO_PRICE = "{faster} is cheaper per {noun} below {low} the price of {slower}"
 _ONE_PRICE = {
-    known: f"compared with {{{known}}} at {{price}}, {{{other}}} is cheaper per {{noun}} below {{low}}"
+    known: (
+        f"compared with {{{known}}} at {{price}}, {{{other}}} is cheaper per {{noun}} below {{low}}"
+    )
     for known, other in (("faster", "slower"), ("slower", "faster"))
 }
 _ABOVE = ", more expensive above {high}"
 _TIE = (
-    "no significant difference in cost per {noun} between {faster} at {faster_price} and {slower} at {slower_price} "
-    "per GPU-hour"
+    "no significant difference in cost per {noun} between {faster} at {faster_price} and {slower}"
+    " at {slower_price} per GPU-hour"
 )
 _CHEAPER = (
-    "{cheaper} at {cheaper_price} is {saving}% cheaper per {noun} than {dearer} at {dearer_price}; break-even price of "
-    "{dearer}: {even} per GPU-hour"
+    "{cheaper} at {cheaper_price} is {saving}% cheaper per {noun} than {dearer} at {dearer_price};"
+    " break-even price of {dearer}: {even} per GPU-hour"
 )
 
 
@@ -116,7 +118,8 @@ def _text(outcome: Outcome, form: str = _CHEAPER) -> str:
 
 
 def _pieces(sentence: str, known: Mapping[str, str]) -> list[str | dict[str, str]]:
-    """Return a sentence in pieces: its texts, the known values of its slots, and the other slots.
+    """Return a sentence in pieces: its texts, the known values of its slots, and the other
+    slots.
     """
     pieces = enumerate(re.split(r"{(\w+)}", sentence))
     return [known.get(each, {"slot": each}) if number % 2 else each for number, each in pieces]

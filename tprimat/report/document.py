@@ -49,8 +49,8 @@ from tprimat.units import UNKNOWN
 
 LOSS = "Loss is informational; runs with different data or learning rates cannot be ranked by loss."
 MEMORY = (
-    "Allocated and reserved memory are counted by PyTorch's allocator; memory in use on the device is counted by the "
-    "driver and includes other processes. Compare only values of the same kind."
+    "Allocated and reserved memory are counted by PyTorch's allocator; memory in use on the device"
+    " is counted by the driver and includes other processes. Compare only values of the same kind."
 )
 PLOT = "Average step time, throughput, memory and step time over the steps"
 
@@ -66,15 +66,16 @@ _OTHER_METRICS = (
 
 
 METHOD = (
-    "Warm-up is excluded if it can be detected. Throughput is the work of a step divided by the mean step time "
-    f"and the number of GPUs; of several runs it is the geometric mean, with its {level()} confidence interval. {LOSS}"
+    "Warm-up is excluded if it can be detected. Throughput is the work of a step divided by the"
+    " mean step time and the number of GPUs; of several runs it is the geometric mean, with its"
+    f" {level()} confidence interval. {LOSS}"
 )
 MOST_SYSTEMS = 100
 """Systems of a group that the tables have; nobody reads more, and --json has all."""
 
 EFFICIENCY = (
-    f"Values in brackets are {level()} confidence intervals, unless another level is given. Missing values are "
-    "explained below the table."
+    f"Values in brackets are {level()} confidence intervals, unless another level is given. Missing"
+    " values are explained below the table."
 )
 
 
@@ -400,7 +401,8 @@ def compared(pair: Pair) -> tuple[str, list[str]]:
 
 
 def _runs(group: Group) -> Iterator[Block]:
-    """Yield a table of the runs; values that are the same in all runs are above it, not in columns.
+    """Yield a table of the runs; values that are the same in all runs are above it, not in
+    columns.
     """
     rows = []
     for system in group.systems:

@@ -75,7 +75,8 @@ def micro_batches(comparison: Comparison) -> list[str]:
             fits, why = efficiency.largest_micro_batch(one.run, other.run)
             if fits is not None:
                 notes.append(
-                    f"{model.title}, {one.name}: a micro-batch of up to {fits} sequences fits ({why})"
+                    f"{model.title}, {one.name}: a micro-batch of up to {fits} sequences fits"
+                    f" ({why})"
                 )
     return notes
 

@@ -57,16 +57,23 @@ CAUSES = {
 }
 
 ADVICE = {
-    "idle_host_launch": "the CPU and the launch path (compile, CUDA or HIP graphs, larger batches), not a kernel",
+    "idle_host_launch": (
+        "the CPU and the launch path (compile, CUDA or HIP graphs, larger batches), not a kernel"
+    ),
     "idle_data": "CPU preprocessing and data loading (more workers, prefetching), not a kernel",
-    "idle_synchronisation": "host code that waits for the GPU in each step (.item(), copies to the CPU), not a kernel",
+    "idle_synchronisation": (
+        "host code that waits for the GPU in each step (.item(), copies to the CPU), not a kernel"
+    ),
     "idle_other": "the timeline of the trace around the gaps between queued kernels",
     "communication": "the collectives: their size, the network, and overlap with computation",
 }
 
 CAVEAT = "Profiling slows the host, so idle time is overstated. Kernel times are hardly affected."
 
-SAME_WORK = "profile the same model with the same batch on both (benchmark.py has --match RESULT --profile torch)"
+SAME_WORK = (
+    "profile the same model with the same batch on both (benchmark.py has --match RESULT --profile"
+    " torch)"
+)
 
 
 def of_model(model: ModelComparison) -> Explanation | None:
@@ -113,7 +120,10 @@ def headline(explanation: Explanation) -> str:
     )
     if explanation.interval is not None and explanation.interval[0] <= 0 <= explanation.interval[1]:
         return f"No significant difference between {faster.name} and {slower.name}{doubt}: {times}"
-    return f"{faster.name} is {gain([slower.seconds / faster.seconds], per)} {slower.name}{doubt}: {times}"
+    return (
+        f"{faster.name} is {gain([slower.seconds / faster.seconds], per)} {slower.name}{doubt}:"
+        f" {times}"
+    )
 
 
 def different_work(explanation: Explanation) -> str | None:
@@ -126,7 +136,10 @@ def different_work(explanation: Explanation) -> str | None:
     if found := explanation.other_kind:
         first, second = (f"{share:.1%}" for share in found[1])
         title = part_title(found[0])
-        return f"different work, {title} takes {first} of the computation in {names[0]} and {second} in {names[1]}"
+        return (
+            f"different work, {title} takes {first} of the computation in {names[0]} and {second}"
+            f" in {names[1]}"
+        )
     if ratio is None:
         return None
     more, less = (
@@ -135,7 +148,10 @@ def different_work(explanation: Explanation) -> str | None:
         else (explanation.before, explanation.after)
     )
     factor = units.times(max(ratio, 1 / ratio))
-    return f"different work, a step of {more.name} has {factor} the matrix-product FLOPs of {less.name}"
+    return (
+        f"different work, a step of {more.name} has {factor} the matrix-product FLOPs of"
+        f" {less.name}"
+    )
 
 
 def reasons(explanation: Explanation) -> list[str]:
@@ -149,7 +165,8 @@ def reasons(explanation: Explanation) -> list[str]:
             for limit in limits
         }
         return [
-            f"{join_names(of)}: the GPU {CAUSES[limit]}, for {_share(explanation, limit)} of the step"
+            f"{join_names(of)}: the GPU {CAUSES[limit]}, for {_share(explanation, limit)} of the"
+            " step"
             for limit, of in which.items()
         ]
     found = [
@@ -179,7 +196,10 @@ def look_first(explanation: Explanation) -> str | None:
     if ratio := explanation.uniform:
         slower = explanation.after if ratio > 1 else explanation.before
         percent = f"{max(ratio, 1 / ratio) - 1:.0%}"
-        return f"clocks and power limit: all kinds of kernels are about {percent} slower on {slower.name}"
+        return (
+            f"clocks and power limit: all kinds of kernels are about {percent} slower on"
+            f" {slower.name}"
+        )
     cause = (
         "communication"
         if bar.part not in IDLE and "communication" in explanation.limits
@@ -195,7 +215,8 @@ def look_first(explanation: Explanation) -> str | None:
 
 
 def speeds(explanation: Explanation, operator: Operator) -> str:
-    """Return how fast an operator's matrix products ran in both traces; empty for another operator.
+    """Return how fast an operator's matrix products ran in both traces; empty for another
+    operator.
     """
     named = zip(
         (explanation.before.name, explanation.after.name),
@@ -255,12 +276,18 @@ def caveats(explanation: Explanation) -> Iterator[str]:
     """Yield what a reader must know with the answer."""
     before, after = explanation.before, explanation.after
     if before.ranks != after.ranks and before.ranks and after.ranks:
-        yield f"{before.name} has {counted(before.ranks, 'rank')}, {after.name} has {after.ranks}: work may differ"
+        yield (
+            f"{before.name} has {counted(before.ranks, 'rank')}, {after.name} has {after.ranks}:"
+            " work may differ"
+        )
     if explanation.is_of_hosts:
         shares = f"{explanation.before.idle:.0%} and {explanation.after.idle:.0%}"
         yield f"the GPU is idle for {shares} of the step: this compares hosts, not GPUs"
     if None in explanation.products and explanation.is_comparable:
-        yield "not all matrix products state their sizes: whether both traces do the same work is unknown"
+        yield (
+            "not all matrix products state their sizes: whether both traces do the same work is"
+            " unknown"
+        )
     if explanation.interval is None:
         yield "only one step or rank: the variation of these times is unknown"
     if any(limit != "gpu" for limit in explanation.limits):

@@ -104,7 +104,8 @@ def _others(file: PreflightFile) -> list[str]:
     if best is not None:
         count = f"{len(file.devices)} devices, {file.all_reduce_backend}"
         shown.append(
-            f"all-reduce: {_figure(best.bus_gb_per_s)} GB/s bus bandwidth, {_size(best.bytes)} ({count})"
+            f"all-reduce: {_figure(best.bus_gb_per_s)} GB/s bus bandwidth, {_size(best.bytes)}"
+            f" ({count})"
         )
     if disk is not None and disk.write_gb_per_s is not None:
         read = (

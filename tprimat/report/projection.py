@@ -25,8 +25,8 @@ WIDE = 2.0
 MOST_CAVEATS = 3
 
 OPEN = (
-    "Not covered: limits of parallelism, the network beyond the measured GPU counts, failures, evaluation, "
-    "checkpoints, and the samples needed to converge."
+    "Not covered: limits of parallelism, the network beyond the measured GPU counts, failures,"
+    " evaluation, checkpoints, and the samples needed to converge."
 )
 
 
@@ -63,7 +63,10 @@ def document(
             f"{curve.model.title}, {curve.name}: {len(curve.sizes)} GPU counts"
             for curve in found.curves
         ]
-        text = f"No projection: no system was measured at {LEAST} GPU counts (the largest tests the model)"
+        text = (
+            f"No projection: no system was measured at {LEAST} GPU counts (the largest tests the"
+            " model)"
+        )
         return Document([Headline(text), *notes([*few, *found.notes], most=8)])
     is_short = len(projections) > 1 and not verbose
     shown = projections if verbose else projections[:MOST_PROJECTIONS]
@@ -97,7 +100,8 @@ def headline(each: CurveProjection) -> str:
 
 
 def rounded(value: float) -> str:
-    """Return a projected value with three digits: more would claim what a projection doesn't know.
+    """Return a projected value with three digits: more would claim what a projection doesn't
+    know.
     """
     return f"{float(f'{value:.3g}'):,.15g}"
 
@@ -124,7 +128,10 @@ def formula(each: CurveProjection) -> str:
     fit = each.found.fit
     first, second = fit.parameters
     if fit.form == "line":
-        return f"Straight line: each doubling multiplies the throughput per {process(each.curve)} by {2**second:.3f}"
+        return (
+            f"Straight line: each doubling multiplies the throughput per {process(each.curve)} by"
+            f" {2**second:.3f}"
+        )
     return f"Model: step time = {first:.4g} s × batch / GPUs + {second:.4g} s × log2(GPUs)"
 
 
@@ -134,8 +141,8 @@ def backtest(each: CurveProjection) -> str:
     tests = [(form, found.backtest[form]) for form in FORMS if form in found.backtest]
     texts = [f"{error:+.1%} ({TITLES[form]})" for form, error in tests]
     return (
-        f"Backtest: {curve.sizes[-1].gpus:,} {processes(curve)} projected from the smaller GPU counts: error "
-        f"{' and '.join(texts)}; the {TITLES[found.fit.form]} is used."
+        f"Backtest: {curve.sizes[-1].gpus:,} {processes(curve)} projected from the smaller GPU"
+        f" counts: error {' and '.join(texts)}; the {TITLES[found.fit.form]} is used."
     )
 
 
@@ -147,16 +154,19 @@ def warnings(each: CurveProjection) -> list[str]:
     if measured := next((size for size in curve.sizes if size.gpus == found.gpus), None):
         batch = "" if measured.batch is None else f" with batch {measured.batch:,}"
         texts.append(
-            f"{found.gpus:,} {processes(curve)} were measured: {rate(measured.rate)} {unit_of(curve)}{batch}"
+            f"{found.gpus:,} {processes(curve)} were measured: {rate(measured.rate)}"
+            f" {unit_of(curve)}{batch}"
         )
     if found.high > WIDE * found.low:
         texts.append(
-            f"the interval is too wide for planning: only {len(curve.sizes)} GPU counts were measured"
+            f"the interval is too wide for planning: only {len(curve.sizes)} GPU counts were"
+            " measured"
         )
     if found.gpus >= FAR * largest.gpus:
         factor = found.gpus / largest.gpus
         texts.append(
-            f"{factor:.3g} times the largest measured GPU count ({largest.gpus:,}): untested at that scale"
+            f"{factor:.3g} times the largest measured GPU count ({largest.gpus:,}): untested at"
+            " that scale"
         )
     elif found.gpus < smallest.gpus:
         texts.append(f"below the smallest measured GPU count ({smallest.gpus:,})")
@@ -172,8 +182,8 @@ def warnings(each: CurveProjection) -> list[str]:
         texts.append("the straight line doesn't depend on the batch: --batch has no effect")
     elif usual is not None and max(found.batch / usual, usual / found.batch) >= FAR:
         texts.append(
-            f"batch {found.batch:,} is far from the measured batches ({usual:,} at this GPU count): the model is "
-            "untested there"
+            f"batch {found.batch:,} is far from the measured batches ({usual:,} at this GPU count):"
+            " the model is untested there"
         )
     if found.batch < found.gpus and curve.kind == "strong":
         share = f"{found.batch / found.gpus:.3g} sequences per {process(curve)}"

@@ -53,8 +53,9 @@ def _sentence(system: SystemResult, row: published.Published, speed: float) -> s
     # TFLOP/s by the formula of every result here: what publishers print follows other conventions.
     tflops = f" ({units.number(theirs * count / 1e12, 0)} TFLOP/s)" if count else ""
     text = (
-        f"{plain(system.name)} {match} the published result of {row.publisher}: {rate(theirs)} tokens/s/GPU{tflops}, "
-        f"{row.precision.upper()}, sequence length {units.number(length, 0)} ({details})"
+        f"{plain(system.name)} {match} the published result of {row.publisher}: {rate(theirs)}"
+        f" tokens/s/GPU{tflops}, {row.precision.upper()}, sequence length {units.number(length, 0)}"
+        f" ({details})"
     )
     return text if share >= CLOSE else f"{text}. {_gap(system, list(differing))}"
 
@@ -87,14 +88,21 @@ def _gap(system: SystemResult, differing: list[str]) -> str:
     run = system.run
     cap, default = (run.energy_metrics.get(f"power_{name}_watts") for name in ("cap", "default"))
     known = [
-        f"a different {' or '.join(filter(None, [', '.join(differing[:-1]), *differing[-1:]]))}"
-        if differing
-        else None,
+        (
+            f"a different {' or '.join(filter(None, [', '.join(differing[:-1]), *differing[-1:]]))}"
+            if differing
+            else None
+        ),
         "eager PyTorch" if run.framework_config.get("torch_compile") is False else None,
-        f"a power cap of {cap:.0f} W instead of {default:.0f} W"
-        if cap and default and cap < default
-        else None,
+        (
+            f"a power cap of {cap:.0f} W instead of {default:.0f} W"
+            if cap and default and cap < default
+            else None
+        ),
     ]
     if causes := ", ".join(filter(None, known)):
         return f"Possible causes of the gap: {causes}"
-    return "Usual causes of such a gap: parallelism and micro-batch, different kernel versions, clocks and power"
+    return (
+        "Usual causes of such a gap: parallelism and micro-batch, different kernel versions, clocks"
+        " and power"
+    )

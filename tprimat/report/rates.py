@@ -87,7 +87,8 @@ class Work(NamedTuple):
 
 
 def work_of(systems: Iterable[SystemResult]) -> Work:
-    """Return tokens; samples if these are compared, since no system's cost per token is known then.
+    """Return tokens; samples if these are compared, since no system's cost per token is known
+    then.
     """
     if any(system.per_sample for system in systems):
         return Work("sample", "10⁶ samples", 1e6)

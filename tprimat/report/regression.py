@@ -40,7 +40,8 @@ _WORDS = {
 
 
 def _lead(found: RegressionCheck) -> Answer:
-    """Return the answer of the headline: a regression, which nothing may hide, or the most severe.
+    """Return the answer of the headline: a regression, which nothing may hide, or the most
+    severe.
     """
     answers = {check.answer for check in found.checks}
     return "worse" if "worse" in answers else next(answer for answer in _WORDS if answer in answers)
@@ -57,7 +58,10 @@ def verdict(found: RegressionCheck) -> str:
         if first != "worse" or not failed:
             return text
         check = next(check for check in found.checks if check.answer == first)
-        return f"{text}: {_change(check)}, threshold {check.threshold}; {_WORDS[failed[0].answer][1]}: {failed[0].text}"
+        return (
+            f"{text}: {_change(check)}, threshold {check.threshold}; {_WORDS[failed[0].answer][1]}:"
+            f" {failed[0].text}"
+        )
     (check,) = found.checks
     title = (
         "Inconclusive: not every run is usable"
@@ -159,8 +163,14 @@ def _next_step(found: RegressionCheck) -> str:
     if check.threshold and check.threshold.metric.name == LOSS:
         return "compare the loss curves in the report: ./compare_results.py BASELINE CANDIDATE"
     if changed := list(_changes(check.pair)):
-        return f"measure the baseline with the candidate's {join_names(changed)}, so that only the program differs"
-    return "find the cause: profile both with ./benchmark.py --profile torch, then compare with tprimat explain"
+        return (
+            f"measure the baseline with the candidate's {join_names(changed)}, so that only the"
+            " program differs"
+        )
+    return (
+        "find the cause: profile both with ./benchmark.py --profile torch, then compare with"
+        " tprimat explain"
+    )
 
 
 def document(found: RegressionCheck) -> Document:

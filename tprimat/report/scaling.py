@@ -39,9 +39,10 @@ _EFFICIENCY = f"efficiency [{level()} CI]"
 
 PLOT = "Throughput and efficiency over the number of GPUs"
 METHOD = (
-    f"Efficiency is the throughput per GPU divided by that of the smallest size, with the {level()} confidence "
-    "interval of that ratio over runs (Welch's t on logarithms). Ideal: the smallest size's throughput per GPU times "
-    f"the GPUs. The first size below {BREAK:.0%} is the smallest one whose whole interval is below it."
+    f"Efficiency is the throughput per GPU divided by that of the smallest size, with the {level()}"
+    " confidence interval of that ratio over runs (Welch's t on logarithms). Ideal: the smallest"
+    f" size's throughput per GPU times the GPUs. The first size below {BREAK:.0%} is the smallest"
+    " one whose whole interval is below it."
 )
 
 
@@ -67,7 +68,10 @@ def kind_text(curve: Curve) -> str:
     batch, per_gpu = curve.sizes[0].batch, _per_gpu(curve.sizes[0])
     return {
         "strong": f"strong scaling, global batch {batch} throughout",
-        "weak": f"weak scaling, {per_gpu} {'sequence' if per_gpu == '1' else 'sequences'} per {process(curve)}",
+        "weak": (
+            f"weak scaling, {per_gpu} {'sequence' if per_gpu == '1' else 'sequences'} per"
+            f" {process(curve)}"
+        ),
         "mixed": "strong and weak scaling mixed",
         "unknown": "scaling kind unknown (no batch size)",
     }[curve.kind]
@@ -79,7 +83,10 @@ def break_text(curve: Curve) -> str:
     if size is None:
         return f"efficiency is {BREAK:.0%} or more throughout"
     before = curve.sizes[curve.sizes.index(size) - 1]
-    return f"efficiency falls below {BREAK:.0%} between {before.gpus:,} and {size.gpus:,} {processes(curve)}"
+    return (
+        f"efficiency falls below {BREAK:.0%} between {before.gpus:,} and {size.gpus:,}"
+        f" {processes(curve)}"
+    )
 
 
 def cautions(found: Scaling) -> list[str]:
@@ -122,7 +129,10 @@ def document(report: Report) -> Document:
     screen += notes(cautions(found), "Caveats", "!", most=4 if is_single else 3)
     details = notes(found.notes, "Notes")
     for curve in () if is_single else found.curves:
-        text = f"{curve.model.title}, {headline(curve)}. {capitalized(kind_text(curve))}; {break_text(curve)}."
+        text = (
+            f"{curve.model.title}, {headline(curve)}. {capitalized(kind_text(curve))};"
+            f" {break_text(curve)}."
+        )
         details.append(Paragraph(text))
     return Document([*screen, Image(PLOT)], [*details, *sizes(report)], answer)
 
@@ -209,9 +219,11 @@ def _several(curves: Sequence[Curve], shared: str) -> Iterator[Block]:
                 name,
                 curve.kind,
                 f"{first.gpus:,}–{last.gpus:,}",
-                f"{rate(first.per_dollar)}–{rate(last.per_dollar)}"
-                if is_priced
-                else f"{rate(first.rate)}–{rate(last.rate)}",
+                (
+                    f"{rate(first.per_dollar)}–{rate(last.per_dollar)}"
+                    if is_priced
+                    else f"{rate(first.rate)}–{rate(last.rate)}"
+                ),
                 _percent(last.efficiency),
                 "–" if broken is None else f"at {broken.gpus:,}",
             ]

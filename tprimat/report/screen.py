@@ -86,7 +86,10 @@ def _brief(answer: Answer) -> str:
         certainty = answer.verdict.certainty.removesuffix(": run-to-run variation unknown")
         return f"{short[leaders.system.name]} vs {short[leaders.baseline.name]} {certainty}{data}"
     if len(group.systems) > 1:
-        return f"{len(group.systems)} systems: {re.sub(r' [(][^()]{1,200}[)]$', '', group.pairs[0].reason or '')}"
+        return (
+            f"{len(group.systems)} systems:"
+            f" {re.sub(r' [(][^()]{1,200}[)]$', '', group.pairs[0].reason or '')}"
+        )
     (system,) = group.systems
     if system.exclusion or system.value("avg_step_time_seconds") is None:
         why = f"; {system.exclusion.text}" if system.exclusion else f", which {system.why_untimed}"

@@ -29,13 +29,14 @@ from tprimat.results.account import PARTS, Account
 from tprimat.text import each_once
 
 _SCORE = (
-    "MLPerf's official time is that from run_start to run_stop; the score is its mean without the fastest and the "
-    "slowest run, times the normalization in scaling.json. "
+    "MLPerf's official time is that from run_start to run_stop; the score is its mean without the"
+    " fastest and the slowest run, times the normalization in scaling.json. "
 )
 _RATIOS = (
-    "The ratio of two times is speed × samples × rest: training time per sample, samples, and wall time over training "
-    "time. Ratios compare whole systems; above 1, the first system is sooner at the target. In brackets: "
-    f"{level()} confidence intervals of the ratio of all runs' geometric means."
+    "The ratio of two times is speed × samples × rest: training time per sample, samples, and wall"
+    " time over training time. Ratios compare whole systems; above 1, the first system is sooner"
+    f" at the target. In brackets: {level()} confidence intervals of the ratio of all runs'"
+    " geometric means."
 )
 
 ALL_TRAINING = 0.95
@@ -120,7 +121,8 @@ def blocks(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
         known, ratios = _known(group, loss), _ratios(group, loss)
         if loss is not None and (known or ratios):
             yield Paragraph(
-                f"Until the mean training loss of ten records is {loss:g} or less, at the mean step time:"
+                f"Until the mean training loss of ten records is {loss:g} or less, at the mean step"
+                " time:"
             )
         if known:
             yield _needs(group, known, ratios)
@@ -138,7 +140,8 @@ def blocks(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
 
 
 def _known(group: Group, loss: float | None = None) -> Known:
-    """Return what the systems need whose times are known; of two, first the one that a ratio is of.
+    """Return what the systems need whose times are known; of two, first the one that a ratio is
+    of.
     """
     systems = (
         [group.pairs[0].system, group.pairs[0].baseline]
@@ -194,7 +197,10 @@ def _product(ratio: TargetRatio, digits: int = 3) -> str:
     ]
     if len(texts) < len(names):
         return ""
-    return f"{texts[0]}× = {' × '.join(f'{name} {text}' for name, text in zip(names[1:], texts[1:], strict=True))}"
+    return (
+        f"{texts[0]}× ="
+        f" {' × '.join(f'{name} {text}' for name, text in zip(names[1:], texts[1:], strict=True))}"
+    )
 
 
 def _needs(group: Group, known: Known, ratios: Mapping[str, TargetRatio]) -> Table:

@@ -25,7 +25,9 @@ from tprimat.text import capitalized, counted, join_names, plain
 METHODS: Mapping[Method, str] = {
     "welch": f"{level()} CI of the ratio of the runs' geometric means (Welch's t on logarithms)",
     "paired": f"{level()} CI of the mean ratio of each round's two runs (paired t on logarithms)",
-    "prediction": f"{level()} prediction interval, which assumes equal run-to-run variation of both",
+    "prediction": (
+        f"{level()} prediction interval, which assumes equal run-to-run variation of both"
+    ),
 }
 """What an interval is."""
 
@@ -154,7 +156,10 @@ class Report:
         left = len(self.comparison.systems) - len(comparison.systems)
         if not left:
             return self
-        note = f"{left:,} more {'system is' if left == 1 else 'systems are'} not listed; use --json for all"
+        note = (
+            f"{left:,} more {'system is' if left == 1 else 'systems are'} not listed; use --json"
+            " for all"
+        )
         comparison = dataclasses.replace(comparison, notes=(*comparison.notes, note))
         answers = (
             Answer(models[each.model], shown[each.group], each.verdict) for each in self.answers
@@ -218,7 +223,10 @@ def _verdict(group: Group, elsewhere: Collection[str]) -> Verdict:
     if standing != "unsettled" and (assumed := _assumed_start(group.leaders)) is not None:
         headline += f", if the start-up was over by step {max(assumed, 1)}"
     if len(group.leaders.clocks) > 1:
-        headline += f"; but they are timed differently: {' vs '.join(CLOCKS[each] for each in group.leaders.clocks)}"
+        headline += (
+            "; but they are timed differently:"
+            f" {' vs '.join(CLOCKS[each] for each in group.leaders.clocks)}"
+        )
     headline += _contradicted([group.leaders])
     return Verdict(headline, certainty, excluded, group.caveats, steps, standing)
 
@@ -243,7 +251,10 @@ def _headline(group: Group, pair: Pair) -> tuple[str, str, str]:
     if pair.is_unsettled:
         if pair.lacks is not None:
             steps, few = span([f"{count:,}" for count in pair.steps]), f"too few {pair.lacks}"
-            certainty = f"{units.times(ratio.value)}, {runs.replace(' each', '')} of {steps} steps each: {few}"
+            certainty = (
+                f"{units.times(ratio.value)}, {runs.replace(' each', '')} of {steps} steps each:"
+                f" {few}"
+            )
             return (
                 f"{few.capitalize()} to compare {system.name} and {baseline.name}",
                 certainty,
@@ -355,21 +366,32 @@ def gain(values: Sequence[float], per: str) -> str:
     """
     low, high = min(values), max(values)
     if high <= 1 - SAME:
-        return f"{span([f'{100 * (1 - value):.{0 if low <= 0.9 else 1}f}' for value in (high, low)])}% slower{per} than"
+        return (
+            f"{span([f'{100 * (1 - value):.{0 if low <= 0.9 else 1}f}' for value in (high, low)])}%"
+            f" slower{per} than"
+        )
     if low < 1 - SAME:
-        return f"{span([units.times(value).removesuffix('×') for value in (low, high)])}× as fast{per} as"
+        return (
+            f"{span([units.times(value).removesuffix('×') for value in (low, high)])}× as"
+            f" fast{per} as"
+        )
     if high >= DOUBLE:
         return f"{span([f'{value:.1f}' for value in (low, high)])}× as fast{per} as"
     if high - 1 < SAME:
         return "as fast as"
-    return f"{span([f'{100 * (value - 1):.{0 if high >= 1.1 else 1}f}' for value in (low, high)])}% faster{per} than"
+    return (
+        f"{span([f'{100 * (value - 1):.{0 if high >= 1.1 else 1}f}' for value in (low, high)])}%"
+        f" faster{per} than"
+    )
 
 
 def _changes(pair: Pair) -> str:
-    """Return where the speed of two systems changes, if no interval says by how much runs differ.
+    """Return where the speed of two systems changes, if no interval says by how much runs
+    differ.
     """
     changes = [
-        f"{system.name} {'sped up' if after.mean < before.mean else 'slowed down'} at step {after.first_step}"
+        f"{system.name} {'sped up' if after.mean < before.mean else 'slowed down'} at step"
+        f" {after.first_step}"
         for system in (pair.system, pair.baseline)
         for before, after in zip(system.segments, system.segments[1:2], strict=False)
     ]
@@ -396,7 +418,10 @@ def _headline_models(answers: Sequence[Answer]) -> str:
         else ""
     )
     if not decided and any(standing == "none" for _, standing in settled):
-        return f"No significant difference between {names} in any of {len(settled)} models{short}{doubt}"
+        return (
+            f"No significant difference between {names} in any of {len(settled)}"
+            f" models{short}{doubt}"
+        )
     if assumed := [step for pair, _ in settled if (step := _assumed_start(pair)) is not None]:
         short += f", if the start-up was over by step {max(min(assumed), 1)}"
     won: dict[str, list[Pair]] = {}
@@ -440,14 +465,20 @@ def _headline_single(system: SystemResult, elsewhere: Collection[str]) -> str:
     speed = ", ".join(filter(None, [speed, incomplete_text(system)]))
     if system.spread >= DOUBTFUL_SPREAD and not system.is_one_session:
         return (
-            f"Only one system found ({name}), but its runs differ {system.spread:.2f}×; if they belong to several "
-            "configurations, name them: NAME=PATH"
+            f"Only one system found ({name}), but its runs differ {system.spread:.2f}×; if they"
+            " belong to several configurations, name them: NAME=PATH"
         )
     files = len({result.file for result in system.runs})
     if files > 1:
-        return f"Only one system found ({name}, {speed}, {files} files); to compare files, use --baseline and --candidate"
+        return (
+            f"Only one system found ({name}, {speed}, {files} files); to compare files, use"
+            " --baseline and --candidate"
+        )
     if elsewhere:
-        return f"Only one system trained this model ({name}, {speed}); models are not compared with each other"
+        return (
+            f"Only one system trained this model ({name}, {speed}); models are not compared with"
+            " each other"
+        )
     return f"Only one system found ({name}, {speed}); add a second result to compare"
 
 
@@ -464,9 +495,11 @@ def _excluded(group: Group) -> list[str]:
             )
             names.setdefault(reason, []).append(pair.system.name)
     return [
-        f"Not compared: {reason}"
-        if reason.startswith(tuple(systems)) or len(group.systems) == 2
-        else f"Not compared: {join_names(systems)} with {group.baseline.name}: {reason}"
+        (
+            f"Not compared: {reason}"
+            if reason.startswith(tuple(systems)) or len(group.systems) == 2
+            else f"Not compared: {join_names(systems)} with {group.baseline.name}: {reason}"
+        )
         for reason, systems in names.items()
     ]
 
@@ -514,7 +547,10 @@ def cost_texts(
             comparison.prices,
             work_of([system for each in answers for system in each.group.systems]).noun,
         )
-        text = f"{cheaper} at {prices[cheaper]} is {amount}% cheaper per {noun} than {dearer} at {prices[dearer]}"
+        text = (
+            f"{cheaper} at {prices[cheaper]} is {amount}% cheaper per {noun} than {dearer} at"
+            f" {prices[dearer]}"
+        )
         return [f"{text} in {'both' if len(found) == 2 else f'all {len(found)}'} models"]
     texts = [
         (answer.group.title, _cost_text(comparison, answer.group, is_brief)) for answer in answers

@@ -43,8 +43,8 @@ class Timing(Section, frozen=True, kw_only=True):
     clock: Annotated[str | None, "device_event, monotonic, or the clock of the log"] = None
     kind: Annotated[
         Timer | None,
-        "timer: over every step (null counts as this); sampled: over one step in several; partial: of blocks of "
-        "steps, or without a part of the steps; stamps: from record to record",
+        "timer: over every step (null counts as this); sampled: over one step in several; partial:"
+        " of blocks of steps, or without a part of the steps; stamps: from record to record",
     ] = None
     covers: Annotated[str | None, "parts of a step that the time includes"] = None
     over_ranks: Annotated[str | None, "max over ranks, or the timed rank"] = None

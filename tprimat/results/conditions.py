@@ -27,7 +27,8 @@ class Disturbance(Section, frozen=True, kw_only=True):
 
 
 class Preflight(Section, frozen=True, kw_only=True):
-    """What `tprimat preflight` measured on this machine before the run; medians over the devices.
+    """What `tprimat preflight` measured on this machine before the run; medians over the
+    devices.
     """
 
     timestamp: Annotated[

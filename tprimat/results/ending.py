@@ -16,9 +16,9 @@ class Ending(Section, frozen=True, kw_only=True):
 
     kind: Annotated[
         EndingKind,
-        "finished: all its steps, or a limit that the user asked for; failed: an exception, a signal or an exit "
-        "code; stopped: a limit of the scheduler, or a request from outside; cut_off: the records end without a "
-        "cause; running: it had not ended when it was read",
+        "finished: all its steps, or a limit that the user asked for; failed: an exception, a"
+        " signal or an exit code; stopped: a limit of the scheduler, or a request from outside;"
+        " cut_off: the records end without a cause; running: it had not ended when it was read",
     ]
     cause: Annotated[
         str | None, "exception, signal, exit code or limit, in the words of its source"

@@ -163,7 +163,8 @@ class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):
         return statistics.median(known) if known else None
 
     def label(self, device: DevicePreflight) -> str:
-        """Return a device's name among the others: its number, and its host if there are several.
+        """Return a device's name among the others: its number, and its host if there are
+        several.
         """
         is_cpu = self.platform == "cpu"
         number = f"rank {device.rank}" if is_cpu else f"GPU {device.local_rank}"

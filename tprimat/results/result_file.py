@@ -197,9 +197,9 @@ def _in_utf8(text: str) -> str:
 
 
 _STATED = (
-    "code cpu cpu_instructions dialect digest framework framework_config gpu_info kind label method model model_config"
-    " name optimizer os parallelism_config platform scale schema sha256 status timing tprimat_commit trace"
-    " training_config varied versions"
+    "code cpu cpu_instructions dialect digest framework framework_config gpu_info kind label method"
+    " model model_config name optimizer os parallelism_config platform scale schema sha256 status"
+    " timing tprimat_commit trace training_config varied versions"
 )
 """Fields that name no machine, user or place, but what was trained, on what, and how."""
 

@@ -177,7 +177,8 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     ] = None
     layer_pattern: Annotated[
         str | None,
-        "letters of the layers: * attention, - dense, E experts, M Mamba-2, G gated delta net; null: * and - or E",
+        "letters of the layers: * attention, - dense, E experts, M Mamba-2, G gated delta net;"
+        " null: * and - or E",
     ] = None
     state_heads: Annotated[Count | None, "Mamba-2 and gated delta net: heads (of values)"] = None
     state_head_dim: Annotated[Count | None, "Mamba-2 and gated delta net: size of one head"] = None
@@ -240,7 +241,8 @@ class TrainingConfig(Section, frozen=True, kw_only=True):
     recomputation: Annotated[str | None, "activation recomputation: none, selective or full"] = None
     packing: Annotated[
         bool | None,
-        "true: several documents per sequence, attention within each; false: attention over the whole sequence",
+        "true: several documents per sequence, attention within each; false: attention over the"
+        " whole sequence",
     ] = None
     seed: Annotated[Seed | None, "seed of weights and dropout"] = None
 

@@ -88,7 +88,8 @@ class Telemetry(Section, frozen=True, kw_only=True):
         for name, values in self.series.items():
             if len(values) != len(self.steps):
                 raise ValueError(
-                    f"telemetry.series.{name} has {len(values)} entries, steps has {len(self.steps)}"
+                    f"telemetry.series.{name} has {len(values)} entries, steps has"
+                    f" {len(self.steps)}"
                 )
             if not all(value is None or abs(value) <= LARGEST_VALUE for value in values):
                 raise ValueError(f"telemetry.series.{name} must be finite or null")

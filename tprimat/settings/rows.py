@@ -247,8 +247,12 @@ HARMLESS = {
     "framework_config.submission_platform": "MLPerf's free text, by which systems are called",
     "framework_config.norm_epsilon": "a number within a kernel: its value costs no time",
     "framework_config.rotary_base": "a number within a kernel: its value costs no time",
-    "framework_config.tokenizer_type": "tokens are made before a step, and the vocabulary is a part of the shape",
-    "framework_config.num_samples": "the length of an epoch of the encoder-decoder, as requested steps are",
+    "framework_config.tokenizer_type": (
+        "tokens are made before a step, and the vocabulary is a part of the shape"
+    ),
+    "framework_config.num_samples": (
+        "the length of an epoch of the encoder-decoder, as requested steps are"
+    ),
     "timing.kind": "says whether step times rest on a timer, which clocks are chosen by",
     "gpu_info.device_name": "what is compared",
     "gpu_info.total_memory_gb": "follows from the device",
@@ -258,11 +262,15 @@ HARMLESS = {
     "environment.hostname": "which machine it was",
     "environment.os": "a row of the versions",
     "environment.tprimat_commit": "which TensorPrimat measured",
-    "environment.cpu_instructions": "on a CPU; missing BF16 instructions have a caveat of their own",
+    "environment.cpu_instructions": (
+        "on a CPU; missing BF16 instructions have a caveat of their own"
+    ),
     "environment.memory_held_by_others_gb": "other programs on the GPU have a caveat of their own",
     "environment.emulated": "what ran on an emulated device is excluded",
     "environment.nodes": "how many there are is compared by GPUs and by scaling",
-    "environment.versions": "a row of the table lists those that differ; what computes or communicates has a row here",
+    "environment.versions": (
+        "a row of the table lists those that differ; what computes or communicates has a row here"
+    ),
 }
 """Fields of a result that no row reads, with the reason."""
 

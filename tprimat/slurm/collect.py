@@ -45,7 +45,8 @@ def collect(job: Job) -> ExitStatus:
     console.current().values["job"] = job_id
     if job_id is None:
         console.info(
-            f"{short_path(job.folder)}: not submitted; submit it with sbatch {job.folder / script.NAME}"
+            f"{short_path(job.folder)}: not submitted; submit it with sbatch"
+            f" {job.folder / script.NAME}"
         )
         return ExitStatus.INCONCLUSIVE
     state = client.state(job_id)
@@ -81,7 +82,8 @@ def until_the_end(
     except KeyboardInterrupt:
         console.error(
             runnable(
-                f"job {job.job_id} continues: tprimat collect {job.job_id}; scancel {job.job_id} stops it"
+                f"job {job.job_id} continues: tprimat collect {job.job_id}; scancel {job.job_id}"
+                " stops it"
             )
         )
         return ExitStatus.INCONCLUSIVE
@@ -117,7 +119,8 @@ def course(job: Job, state: JobState) -> list[str]:
 
 
 def ending(job: Job, state: JobState | None) -> str:
-    """Return how a job ended: as Slurm says, or, if it has forgotten the job, as its script noted.
+    """Return how a job ended: as Slurm says, or, if it has forgotten the job, as its script
+    noted.
     """
     if state is not None:
         return state.ending

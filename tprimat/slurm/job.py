@@ -110,7 +110,10 @@ def find(name: str, output_dir: Path) -> Job:
     if not jobs:
         raise UsageError(
             f"no job {name} was submitted to {output_dir / FOLDER}",
-            hint="name its output directory with --output-dir, or its own directory instead of the id",
+            hint=(
+                "name its output directory with --output-dir, or its own directory instead of"
+                " the id"
+            ),
             heading="collect",
         )
     return jobs[-1]
@@ -123,7 +126,10 @@ def _read(folder: Path) -> Job:
     except (FileNotFoundError, NotADirectoryError):
         raise UsageError(
             f"{str(folder)!r} is neither the id of a job nor the directory of one",
-            hint="use the id that benchmark.py --executor slurm printed, or its directory below output/slurm",
+            hint=(
+                "use the id that benchmark.py --executor slurm printed, or its directory below"
+                " output/slurm"
+            ),
             heading="collect",
         ) from None
     except OSError as error:

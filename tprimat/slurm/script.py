@@ -74,11 +74,17 @@ def text(
     )
     container = ""
     if job.container is not None and not apptainer:
-        container = f" \\\n    {shlex.join([f'--container-image={job.container}', f'--container-mounts={mounts}'])}"
+        container = (
+            " \\\n   "
+            f" {shlex.join([f'--container-image={job.container}', f'--container-mounts={mounts}'])}"
+        )
     python = sys.executable if job.container is None else "python3"
     run = shlex.join([python, "-m", "tprimat", "benchmark", *words])
     if apptainer:
-        run = f'apptainer exec "$gpu" {shlex.join(["--bind", mounts, str(job.container)])} \\\n    {run}'
+        run = (
+            f'apptainer exec "$gpu" {shlex.join(["--bind", mounts, str(job.container)])} \\\n   '
+            f" {run}"
+        )
     body = _BODY.format(
         cwd=shlex.quote(str(Path.cwd())),
         package=shlex.quote(str(REPOSITORY)),

@@ -115,11 +115,13 @@ class _LegacyFile:
             gpu_info=gpu_info,
             training_config=training,
             parallelism_config=self._parallelism(),
-            timing=schema.LOG_TIMING
-            if from_log
-            else schema.CALLBACK_TIMING
-            if by_callback
-            else Timing(),
+            timing=(
+                schema.LOG_TIMING
+                if from_log
+                else schema.CALLBACK_TIMING
+                if by_callback
+                else Timing()
+            ),
             timestamp=self._timestamp(from_log),
             status="incomplete" if status_reason else "complete",
             ending=ending_of(count, training.max_steps, ended=training.max_steps is None),
@@ -164,7 +166,8 @@ class _LegacyFile:
             if isinstance(value, bool) or not isinstance(value, (int, float, type(None))):
                 kind = {bool: "bool", str: "str", dict: "object", list: "array"}[type(value)]
                 raise msgspec.ValidationError(
-                    f"Expected `float | null`, got `{kind}` - at `$.performance_metrics.{_quoted(name)}`"
+                    f"Expected `float | null`, got `{kind}` - at"
+                    f" `$.performance_metrics.{_quoted(name)}`"
                 )
             if name == "throughput_per_gpu_core":
                 self._warn("throughput_per_gpu_core ignored (not comparable across architectures)")
@@ -213,8 +216,8 @@ class _LegacyFile:
         if named and of_stack != named:
             # The earlier tool wrote "nemo" for whatever ran on NVIDIA, so this is no statement.
             self._warn(
-                f"framework: {named} (from file name); software_stack {self.stack} ignored: the earlier tool "
-                "wrote it for every run on that platform"
+                f"framework: {named} (from file name); software_stack {self.stack} ignored: the"
+                " earlier tool wrote it for every run on that platform"
             )
         return named or of_stack
 
@@ -235,8 +238,8 @@ class _LegacyFile:
     def _gpu_info(self, from_log: bool) -> GpuInfo:
         if self.device.endswith(schema.INVENTED_DEVICE):
             self._warn(
-                f"gpu_info and platform ignored: without torch, the earlier tool wrote {_quoted(self.device)} "
-                "for any hardware"
+                "gpu_info and platform ignored: without torch, the earlier tool wrote"
+                f" {_quoted(self.device)} for any hardware"
             )
             return GpuInfo()
         gpu = self.stated.gpu_info
@@ -296,7 +299,8 @@ class _LegacyFile:
         if not from_log:
             if peak := known.pop("peak_memory_allocated_gb", None):
                 self._warn(
-                    f"peak_memory_allocated_gb {peak} ignored: sampled at step ends only, so below the true peak"
+                    f"peak_memory_allocated_gb {peak} ignored: sampled at step ends only, so below"
+                    " the true peak"
                 )
             return MemoryMetrics(**known)
         # A Primus log has one memory figure, `hip mem usage`, in GiB that it labels GB: 191.98
@@ -309,8 +313,8 @@ class _LegacyFile:
             self._warn(f"memory in use of {gib} GiB ignored: it exceeds the device's {total_gb} GB")
             return MemoryMetrics()
         self._warn(
-            f"the file's allocated memory of {gib} GiB is the device memory in use (hip mem usage): stored as "
-            f"peak_memory_device_used_gb {used}"
+            f"the file's allocated memory of {gib} GiB is the device memory in use (hip mem usage):"
+            f" stored as peak_memory_device_used_gb {used}"
         )
         return MemoryMetrics(peak_memory_device_used_gb=used or None)
 
@@ -326,7 +330,8 @@ class _LegacyFile:
             return None
         if from_log:
             self._warn(
-                f"timestamp {moment.isoformat()} ignored: it is when the log was parsed, not when the run started"
+                f"timestamp {moment.isoformat()} ignored: it is when the log was parsed, not when"
+                " the run started"
             )
         elif moment.utcoffset() is None:
             self._warn(f"timestamp {moment.isoformat()} ignored: no time zone")
@@ -354,7 +359,8 @@ class _LegacyFile:
             how = "exceeds" if wall > total else "is below"
             more = f" by {wall - total:.4g} s: time between steps" if wall > total else ""
             self._warn(
-                f"total_time_seconds {wall} in the file {how} the sum of its step times ({total:.6g} s){more}"
+                f"total_time_seconds {wall} in the file {how} the sum of its step times"
+                f" ({total:.6g} s){more}"
             )
 
     def _warn_of_missing(self, *, timed: bool) -> None:
@@ -368,7 +374,8 @@ class _LegacyFile:
             and self.stated.gpu_info.device_count is not None
         ):
             self._warn(
-                f"num_gpus is not in the file: assumed to be the machine's {self.stated.gpu_info.device_count} devices"
+                "num_gpus is not in the file: assumed to be the machine's"
+                f" {self.stated.gpu_info.device_count} devices"
             )
         if self.unread:
             names = ", ".join(_quoted(name) for name in self.unread[:8]) + (

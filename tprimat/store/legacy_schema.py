@@ -40,14 +40,21 @@ INVENTED_DEVICE = "(from log)"
 CALLBACK_TIMING = Timing(
     kind="timer",
     clock="host clock (time.time)",
-    covers="one batch from its start hook to its end hook, the GPU synchronized at both; "
-    "not the wait for data or the time between batches",
+    covers=(
+        "one batch from its start hook to its end hook, the GPU synchronized at both; "
+        "not the wait for data or the time between batches"
+    ),
 )
 LOG_TIMING = Timing(
     kind="timer",
-    clock="host clock at Megatron's interval timer, after a barrier of all ranks and a device synchronize",
-    covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer; "
-    "not evaluation and checkpoints",
+    clock=(
+        "host clock at Megatron's interval timer, after a barrier of all ranks and a device"
+        " synchronize"
+    ),
+    covers=(
+        "data wait, forward and backward of all micro-batches, gradient reduction and optimizer; "
+        "not evaluation and checkpoints"
+    ),
     over_ranks="all ranks meet at the timer's barrier; the last rank prints",
 )
 """In the words of read/megatron: the timer is the same, and checks compare the words."""
@@ -86,24 +93,27 @@ Result: Any = msgspec.defstruct(
         # Of one device, as torch or a table named it.
         _group(
             "gpu_info",
-            "device_name device_count total_memory_gb gpu_cores software_stack software_version cuda_version "
-            "rocm_version pytorch_version",
+            "device_name device_count total_memory_gb gpu_cores software_stack software_version"
+            " cuda_version rocm_version pytorch_version",
         ),
         _group(
             "training_config",
-            "max_steps global_batch_size micro_batch_size sequence_length num_gpus precision parallel_strategy",
+            "max_steps global_batch_size micro_batch_size sequence_length num_gpus precision"
+            " parallel_strategy",
         ),
         # Megatron's names; only in the February form.
         _group(
             "parallelism_config",
-            "strategy_name tensor_model_parallel_size pipeline_model_parallel_size context_parallel_size "
-            "expert_model_parallel_size data_parallel_size gradient_accumulation_steps",
+            "strategy_name tensor_model_parallel_size pipeline_model_parallel_size"
+            " context_parallel_size expert_model_parallel_size data_parallel_size"
+            " gradient_accumulation_steps",
         ),
         # On NVIDIA read from torch at the ends of steps; on AMD what a Primus log prints for the
         # whole device.
         _group(
             "memory_metrics",
-            "avg_memory_allocated_gb peak_memory_allocated_gb avg_memory_reserved_gb peak_memory_reserved_gb",
+            "avg_memory_allocated_gb peak_memory_allocated_gb avg_memory_reserved_gb"
+            " peak_memory_reserved_gb",
         ),
         ("performance_metrics", dict[str, Any], msgspec.field(default_factory=dict)),
         *((name, kind, msgspec.field(default_factory=list)) for name, kind in _SERIES.items()),

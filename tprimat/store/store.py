@@ -128,7 +128,8 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
         if version > SCHEMA_VERSION:
             raise UnreadableError(
                 path,
-                f"written by a newer TensorPrimat (schema version {version}, this one reads up to {SCHEMA_VERSION})",
+                f"written by a newer TensorPrimat (schema version {version}, this one reads up to"
+                f" {SCHEMA_VERSION})",
                 heading="newer-result",
                 hint="update TensorPrimat",
             )

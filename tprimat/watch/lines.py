@@ -89,9 +89,9 @@ def values(state: State) -> Mapping[str, Any]:
         "tokens_per_second_per_gpu": state.summary.performance.tokens_per_second_per_gpu,
         "mfu_percent": state.mfu,
         "implausible": state.implausible,
-        "first_steady_step": state.summary.steady.first_step
-        if state.summary.steady.found
-        else None,
+        "first_steady_step": (
+            state.summary.steady.first_step if state.summary.steady.found else None
+        ),
         "changes": [segment.first_step for segment in state.summary.segments[1:]],
         "within_run_interval": state.half_width,
         "time_left_seconds": state.time_left_s,
@@ -104,8 +104,9 @@ def values(state: State) -> Mapping[str, Any]:
 def changes(state: State) -> list[str]:
     """Return a line for each change of speed so far."""
     return [
-        f"step time changed at step {after.first_step}: {units.seconds(before.mean)} → {units.seconds(after.mean)} "
-        f"({percent(abs(after.mean / before.mean - 1))} {'slower' if after.mean > before.mean else 'faster'})"
+        f"step time changed at step {after.first_step}: {units.seconds(before.mean)} →"
+        f" {units.seconds(after.mean)} ({percent(abs(after.mean / before.mean - 1))}"
+        f" {'slower' if after.mean > before.mean else 'faster'})"
         for before, after in itertools.pairwise(state.summary.segments)
     ]
 
@@ -171,7 +172,10 @@ def _time(state: State) -> str:
     shown = [
         f"{name} {share:.0f}%" for name, share in sorted(account.shares, key=lambda each: -each[1])
     ]
-    return f"{units.duration(account.whole)}: {', '.join(text for text in shown if not text.endswith(' 0%'))}"
+    return (
+        f"{units.duration(account.whole)}:"
+        f" {', '.join(text for text in shown if not text.endswith(' 0%'))}"
+    )
 
 
 def _speed(step_time: float | None, rate: float | None) -> str:
@@ -220,7 +224,10 @@ def _ranks(state: State) -> str:
         return ""
     slowest = max(state.ranks, key=lambda name: state.ranks[name])
     above = state.ranks[slowest] / statistics.median(state.ranks.values()) - 1
-    return f"{len(state.ranks)} logs; the slowest, {slowest}, takes {percent(above)} more than the median"
+    return (
+        f"{len(state.ranks)} logs; the slowest, {slowest}, takes {percent(above)} more than the"
+        " median"
+    )
 
 
 def percent(share: float) -> str:

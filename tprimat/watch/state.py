@@ -77,7 +77,8 @@ class State:
 
     @property
     def cause(self) -> str | None:
-        """The error that its log names, if any, with its line; the training may go on all the same.
+        """The error that its log names, if any, with its line; the training may go on all the
+        same.
         """
         # Before the first step the status of a log says failed, which no line of it does.
         ending = self.run.ending or how_ended(self.run)

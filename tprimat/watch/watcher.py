@@ -150,7 +150,9 @@ class _Watcher:
             yield f"steady state from step {state.summary.steady.first_step}"
         if state.cause and (before is None or state.cause != before.cause):
             source = state.run.source
-            yield f"an error{' in the log' if source and source.kind == 'log' else ''}: {state.cause}"
+            yield (
+                f"an error{' in the log' if source and source.kind == 'log' else ''}: {state.cause}"
+            )
         found = divergence(state.run)
         if found and (before is None or divergence(before.run) is None):
             yield f"{DIVERGED[found.code]} at step {found.first:,}"
@@ -185,7 +187,10 @@ class _Watcher:
             ):
                 limit = f"the {conditions.max_slowdown:.1%} of --max-slowdown"
                 return (
-                    f"{slowdown:.1%} slower, more than {limit}: a reason to stop this run, not a proof",
+                    (
+                        f"{slowdown:.1%} slower, more than {limit}: a reason to stop this run, not"
+                        " a proof"
+                    ),
                     ExitStatus.SLOWER,
                 )
             if (

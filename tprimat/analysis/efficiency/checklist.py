@@ -32,11 +32,14 @@ def _of_memory(values: Mapping[str, Value]) -> Iterator[str]:
     if used.value is None or "memory_headroom_gb" not in values:
         return
     if used.value < 100 * ROOM_BELOW:
-        yield f"only {used.value:.0f}% of the memory is used ({used.reason}): a larger micro-batch may be faster"
+        yield (
+            f"only {used.value:.0f}% of the memory is used ({used.reason}): a larger micro-batch"
+            " may be faster"
+        )
     elif used.value > 100 * ROOM_ABOVE:
         yield (
-            f"{used.value:.0f}% of the memory is used ({used.reason}): the allocator may have to retry; a "
-            "smaller micro-batch, or expandable segments, may be faster"
+            f"{used.value:.0f}% of the memory is used ({used.reason}): the allocator may have to"
+            " retry; a smaller micro-batch, or expandable segments, may be faster"
         )
 
 
@@ -51,8 +54,8 @@ def _of_mfu(subject: Subject, values: Mapping[str, Value]) -> Iterator[str]:
         return
     if subject.run.scale in (None, "full") and mfu.value < LOW_MFU_PERCENT:
         yield (
-            f"MFU of {mfu.value:.0f}% with full attention: published BF16 runs of 1B to 70B parameters on H100 "
-            f"reach {LOW_MFU_PERCENT:.0f}–46%"
+            f"MFU of {mfu.value:.0f}% with full attention: published BF16 runs of 1B to 70B"
+            f" parameters on H100 reach {LOW_MFU_PERCENT:.0f}–46%"
         )
 
 
@@ -61,13 +64,16 @@ def _of_waiting(subject: Subject) -> Iterator[str]:
     busy = run.native_metrics.get("gpu_utilisation_percent")
     if isinstance(busy, (int, float)) and busy < BUSY_PERCENT:
         yield (
-            f"GPU utilization of {busy:.0f}%: the GPU is often idle (waiting for the CPU, data or other GPUs); "
-            "profile a few steps"
+            f"GPU utilization of {busy:.0f}%: the GPU is often idle (waiting for the CPU, data or"
+            " other GPUs); profile a few steps"
         )
     waits, computes = run.breakdown.get("data_wait_s"), run.breakdown.get("compute_s")
     if waits and computes and waits / (waits + computes) > WAITING_SHARE:
         share = waits / (waits + computes)
-        yield f"{share:.0%} of the time is spent waiting for data: more loader processes or faster storage may help"
+        yield (
+            f"{share:.0%} of the time is spent waiting for data: more loader processes or faster"
+            " storage may help"
+        )
     others = max(
         (each.disturbance.other_programs_cpu_share or 0.0 for each in subject.runs), default=0.0
     )

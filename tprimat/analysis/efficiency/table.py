@@ -1,4 +1,5 @@
-"""The efficiency metrics: each is one function, which computes it, with the row that describes it.
+"""The efficiency metrics: each is one function, which computes it, with the row that describes
+it.
 """
 
 from __future__ import annotations
@@ -89,7 +90,8 @@ def _measured_epochs(run: Run) -> Iterator[tuple[float, float]]:
     "Samples per second, all GPUs",
     "samples/s",
     "higher",
-    "samples of the measured epochs / their wall time; global_batch_size / mean step time if samples are compared",
+    "samples of the measured epochs / their wall time; global_batch_size / mean step time if"
+    " samples are compared",
 )
 def _samples_per_second(subject: Subject) -> Value:
     if subject.samples is not None:
@@ -161,7 +163,10 @@ def _mfu(subject: Subject) -> Value:
         return mfu
     if subject.precision == "fp32" and mfu.value > boost:
         return Value(None, reason="above the FP32 peak: only possible in TF32 or BF16")
-    doubt = f"above {HIGH_MFU:.0f}%, which hardly any training is: check batch, sequence length, step times and peak"
+    doubt = (
+        f"above {HIGH_MFU:.0f}%, which hardly any training is: check batch, sequence length, step"
+        " times and peak"
+    )
     if mfu.value > boost:
         doubt = "above 100%: the peak or the speed is wrong"
     return dataclasses.replace(mfu, reason=f"{mfu.reason}; {doubt}")
@@ -176,7 +181,8 @@ def _mfu_full(subject: Subject) -> Value:
     "HFU (recomputation counted)",
     "%",
     "higher",
-    "mfu without recomputation; mfu × 4/3 with full recomputation; nothing if only parts are recomputed",
+    "mfu without recomputation; mfu × 4/3 with full recomputation; nothing if only parts are"
+    " recomputed",
     "Korthikanti et al. 2022",
 )
 def _hfu(subject: Subject) -> Value | None:
@@ -214,7 +220,8 @@ def _share_of_sustained(subject: Subject) -> Value | None:
         return None
     return achieved.scaled(
         100 / gpu.sustained_bf16_tflops,
-        f"{gpu.sustained_bf16_tflops:g} TFLOP/s measured; the data sheet says {gpu.peak_tflops('bf16'):g}",
+        f"{gpu.sustained_bf16_tflops:g} TFLOP/s measured; the data sheet says"
+        f" {gpu.peak_tflops('bf16'):g}",
     )
 
 
@@ -222,7 +229,8 @@ def _share_of_sustained(subject: Subject) -> Value | None:
     "Share of sustained matmul (preflight)",
     "%",
     "higher",
-    "model_tflops_per_gpu / sustained matrix product of the precision in the machine's own preflight",
+    "model_tflops_per_gpu / sustained matrix product of the precision in the machine's own"
+    " preflight",
     "tprimat preflight",
 )
 def _share_of_preflight(subject: Subject) -> Value | None:
@@ -241,7 +249,8 @@ def _share_of_preflight(subject: Subject) -> Value | None:
     "Memory used",
     "%",
     None,
-    "highest, else average, of what was measured (device, reserved or allocated, as named) / total_memory_gb",
+    "highest, else average, of what was measured (device, reserved or allocated, as named) /"
+    " total_memory_gb",
 )
 def _memory_used_share(subject: Subject) -> Value:
     total, average = (
@@ -280,7 +289,8 @@ def _memory_per_token_kb(subject: Subject) -> Value | None:
     "Largest micro-batch that fits (lower bound)",
     "sequences",
     None,
-    "micro_batch_size × 95% of total_memory_gb / highest memory, rounded down; weights don't grow, so more fits",
+    "micro_batch_size × 95% of total_memory_gb / highest memory, rounded down; weights don't grow,"
+    " so more fits",
 )
 def _micro_batch_that_fits(subject: Subject) -> Value | None:
     size, total = subject.run.training_config.micro_batch_size, subject.run.gpu_info.total_memory_gb
@@ -354,7 +364,8 @@ def _tdp_joules_per_token(subject: Subject) -> Value | None:
     "Tokens per watt-hour",
     "tokens/Wh",
     "higher",
-    "3600 / energy per token, measured; with --energy-from-tdp and no measured energy, from TDP (lower bound)",
+    "3600 / energy per token, measured; with --energy-from-tdp and no measured energy, from TDP"
+    " (lower bound)",
 )
 def _tokens_per_watt_hour(subject: Subject) -> Value | None:
     known = (_joules_per_token(subject), _tdp_joules_per_token(subject))
@@ -428,7 +439,8 @@ def _hours_per_trillion_tokens(subject: Subject) -> Value:
     "Time to repeat the original pretraining",
     "days",
     "lower",
-    "tokens that the model was pretrained on / tokens_per_second / 86400, at this speed and without failures",
+    "tokens that the model was pretrained on / tokens_per_second / 86400, at this speed and without"
+    " failures",
     "the models' reports, see models.py",
 )
 def _days_to_pretrain(subject: Subject) -> Value | None:

@@ -94,7 +94,8 @@ class IdleCauses:
     def of(
         self, start: int, end: int, next_work: Work | None, thread: int | str | None
     ) -> dict[str, int]:
-        """Return the ns of a gap by cause; `thread` is the one to look at if no work ends the gap.
+        """Return the ns of a gap by cause; `thread` is the one to look at if no work ends the
+        gap.
         """
         launch = self._launches.get(next_work.correlation) if next_work else None
         if launch is None:

@@ -121,8 +121,8 @@ def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
         )
     if "TORCHELASTIC_RUN_ID" in environ and _named(argv, "--framework") != ["nemo"]:
         raise UsageError(
-            f"only the encoder-decoder and NeMo can be started by torchrun (pretrain_*.py); for {', '.join(models)}, "
-            "benchmark.py starts its own processes",
+            "only the encoder-decoder and NeMo can be started by torchrun (pretrain_*.py); for"
+            f" {', '.join(models)}, benchmark.py starts its own processes",
             hint="run it without torchrun; --gpus sets how many",
             heading="torchrun",
         )

@@ -15,7 +15,10 @@ def parser() -> Parser:
     """Return the parser of `collect`."""
     parser = Parser(
         "collect",
-        description="Show the state of a Slurm job; once it has ended, write its results and show why it ended.",
+        description=(
+            "Show the state of a Slurm job; once it has ended, write its results and show why it"
+            " ended."
+        ),
         epilog=EPILOG,
     )
     parser.add_argument(

@@ -53,8 +53,10 @@ def parser() -> Parser:
         "results",
         nargs="*",
         metavar="PATH",
-        help="results, logs, bundles, directories, globs, or - for stdin; NAME=PATH names a system, FILE#2 is one "
-        "training of a text (default: output)",
+        help=(
+            "results, logs, bundles, directories, globs, or - for stdin; NAME=PATH names a system,"
+            " FILE#2 is one training of a text (default: output)"
+        ),
     )
     add_overrides(most_used)
     option(
@@ -82,9 +84,15 @@ def parser() -> Parser:
         "show all caveats, systems, next steps and other results, without further details",
     )
     group = parser.add_argument_group("reports and details")
-    text = "directory of the report and the plot, and of the results if no PATH is given (default: output)"
+    text = (
+        "directory of the report and the plot, and of the results if no PATH is given (default:"
+        " output)"
+    )
     option(group, "--results-dir DIR", text)
-    text = "plot file, .png, .svg or .pdf; a bare name lies in --results-dir (default: comparison_plot.png)"
+    text = (
+        "plot file, .png, .svg or .pdf; a bare name lies in --results-dir (default:"
+        " comparison_plot.png)"
+    )
     option(group, "--output FILE", text, default=PLOT)
     option(group, "--no-plot", "write no plot")
     text = "best: settings may differ (default); same: fail if any differ"
@@ -134,7 +142,8 @@ def add_precision(parser: argparse._ActionsContainer) -> None:
     option(
         parser,
         "--precision NAME=PRECISION",
-        f"precision of results that don't state it: {', '.join(PRECISIONS)}; without NAME= for all of them",
+        f"precision of results that don't state it: {', '.join(PRECISIONS)}; without NAME= for all"
+        " of them",
         nargs="+",
         default=[],
     )

@@ -7,7 +7,10 @@ from tprimat.cli.options._parser import Parser, add_output_options, option
 from tprimat.cli.options.compare import add_precision
 
 PLATFORMS = ("amd", "cpu", "cuda", "nvd", "nvidia", "rocm")
-SHORT = "nemo (nemo), prim (primus), mega (megatron), tran (transformers), deep (deepspeed), fsdp (fsdp)"
+SHORT = (
+    "nemo (nemo), prim (primus), mega (megatron), tran (transformers), deep (deepspeed), fsdp"
+    " (fsdp)"
+)
 """Both as in store/legacy_schema.py, which a test compares."""
 
 
@@ -19,8 +22,10 @@ def parser(platform: str | None = None, plot: str = "compare.png") -> Parser:
     parser = Parser(
         "nvd-compare" if platform else "compare-frameworks",
         usage="%(prog)s [options]",
-        description=f"Compare training frameworks in {what}, model by model: all results in a directory, "
-        "regardless of file name. Exit status: as for compare_results.py.",
+        description=(
+            f"Compare training frameworks in {what}, model by model: all results in a directory, "
+            "regardless of file name. Exit status: as for compare_results.py."
+        ),
         allow_abbrev=True,
     )
     option(

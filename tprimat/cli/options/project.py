@@ -35,7 +35,8 @@ def parser() -> Parser:
     option(
         parser,
         "--batch N",
-        "global batch at N GPUs (default: the common global batch, else the batch per GPU of the nearest GPU count)",
+        "global batch at N GPUs (default: the common global batch, else the batch per GPU of the"
+        " nearest GPU count)",
         type=at_least(1),
     )
     option(parser, "--model MODEL", "project only this model")

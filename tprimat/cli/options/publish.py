@@ -18,14 +18,19 @@ def parser() -> Parser:
     parser = Parser(
         "publish",
         usage="%(prog)s [PATH ...] [options]",
-        description="Publish training results as a static site: how fast GPUs train, when and on which software.",
+        description=(
+            "Publish training results as a static site: how fast GPUs train, when and on which"
+            " software."
+        ),
         epilog=EPILOG,
     )
     parser.add_argument(
         "results",
         nargs="*",
         metavar="PATH",
-        help="your results, logs, bundles, directories, or globs; NAME=PATH adds a name to a result",
+        help=(
+            "your results, logs, bundles, directories, or globs; NAME=PATH adds a name to a result"
+        ),
     )
     option(parser, "--output-dir DIR", "directory of the site (default: site)", default="site")
     option(parser, "--results-only", "exclude results published by others")

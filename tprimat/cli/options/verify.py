@@ -23,7 +23,9 @@ def parser() -> Parser:
     """Return the parser of `verify`."""
     parser = Parser(
         "verify",
-        description="Recompute the values of a bundle from its logs; report whether it can be accepted.",
+        description=(
+            "Recompute the values of a bundle from its logs; report whether it can be accepted."
+        ),
         epilog=EPILOG,
     )
     parser.add_argument(

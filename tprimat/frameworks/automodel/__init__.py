@@ -1,4 +1,5 @@
-"""The framework `automodel`: NVIDIA's NeMo Automodel, PyTorch's FSDP2 over models of transformers.
+"""The framework `automodel`: NVIDIA's NeMo Automodel, PyTorch's FSDP2 over models of
+transformers.
 """
 
 from tprimat.frameworks.framework import Framework

@@ -25,8 +25,9 @@ class Resolver(resolve.Resolver):
         """Show the choices for NVIDIA's GPUs if there are none."""
         self.show_for_gpus("Automodel")
         self.notes.append(
-            "Automodel trains on random tokens with weights and AdamW's states in bf16, as NVIDIA's benchmark "
-            "configurations do: its losses are not comparable with those of other frameworks"
+            "Automodel trains on random tokens with weights and AdamW's states in bf16, as NVIDIA's"
+            " benchmark configurations do: its losses are not comparable with those of other"
+            " frameworks"
         )
 
     def bytes_per_parameter(self) -> float:

@@ -28,13 +28,16 @@ from tprimat.results.run import Data, Optimizer, Run
 from tprimat.settings.rows import DIVISION, launched
 
 COVERS = (
-    "from one end of Automodel's optimizer step to the next, data and its own logging included; the first from the "
-    "start of the training loop; without validation and saving, which are off"
+    "from one end of Automodel's optimizer step to the next, data and its own logging included; the"
+    " first from the start of the training loop; without validation and saving, which are off"
 )
 
 PRECISION = {
     "bf16": "bf16 weights, gradients and AdamW's states",
-    "fp8": "tensorwise dynamic scaling (torchao) but for the output layer; bf16 weights and AdamW's states",
+    "fp8": (
+        "tensorwise dynamic scaling (torchao) but for the output layer; bf16 weights and AdamW's"
+        " states"
+    ),
 }
 
 _TARGET = "_target_"

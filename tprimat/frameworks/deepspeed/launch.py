@@ -27,8 +27,8 @@ class Resolver(resolve.Resolver):
             lacks = "a C++ compiler"
         if lacks:
             raise UsageError(
-                f"{self.framework.name} is not available: on a CPU, DeepSpeed compiles its communication at its first "
-                f"start, and {lacks} is missing",
+                f"{self.framework.name} is not available: on a CPU, DeepSpeed compiles its"
+                f" communication at its first start, and {lacks} is missing",
                 hint="install g++ and ninja (Debian, Ubuntu: apt install g++ ninja-build)",
                 heading="deepspeed",
             )

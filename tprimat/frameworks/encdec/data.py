@@ -87,7 +87,8 @@ class ShardReader:
                 # Reading beyond the end of a mapped file kills the process with SIGBUS.
                 os.close(handle)
                 raise OSError(
-                    f"{path}: {size} bytes, and {expected} were written: it was changed during the training"
+                    f"{path}: {size} bytes, and {expected} were written: it was changed during the"
+                    " training"
                 )
             self._files[shard.name] = handle
         return self._files[shard.name]

@@ -67,8 +67,8 @@ class Resolver(resolve.Resolver):
         precision, device = super().precision(), self.device
         if precision == "bf16" and device.platform == "nvd" and not has_bf16(device):
             raise UsageError(
-                f"--bf16 needs a GPU of sm_{FIRST_WITH_BF16} or newer, this one is {device.architecture}: omit it for "
-                "fp16",
+                f"--bf16 needs a GPU of sm_{FIRST_WITH_BF16} or newer, this one is"
+                f" {device.architecture}: omit it for fp16",
                 heading="precision",
             )
         return precision
@@ -109,7 +109,8 @@ class Resolver(resolve.Resolver):
             )
         if num_shards > samples:
             raise refused(
-                f"--num-shards {num_shards} is more than the {samples} samples: choose {samples} or fewer"
+                f"--num-shards {num_shards} is more than the {samples} samples: choose {samples} or"
+                " fewer"
             )
         steps = requested.all_epochs * (samples // request.global_batch_size)
         known = {**vars(request), "scale": requested.sizes, "shape": None, "steps": steps}
@@ -133,13 +134,13 @@ class Resolver(resolve.Resolver):
             return max(step, full if self.requested.full else usual)
         if samples < step:
             raise refused(
-                f"--num-samples {samples} is less than one step of {step} {named}: choose {step} or more, or a smaller "
-                "--batch-size"
+                f"--num-samples {samples} is less than one step of {step} {named}: choose {step} or"
+                " more, or a smaller --batch-size"
             )
         if left_out := samples % step:
             self.notes.append(
-                f"an epoch is {samples - left_out:,} samples, not {samples:,}: the last {left_out:,} do not fill a "
-                f"step of {step} {named}"
+                f"an epoch is {samples - left_out:,} samples, not {samples:,}: the last"
+                f" {left_out:,} do not fill a step of {step} {named}"
             )
         return int(samples)
 
@@ -181,18 +182,24 @@ class EncDec(Loop[EncDecRequest]):
         data = f"made in memory, {amount} per epoch"
         if request.data_dir is not None:
             data = (
-                f"{amount} in {counted(request.num_shards, 'shard')} in {request.data_dir}, read by "
-                f"{counted(request.workers, 'worker')} per process; "
-                f"{'checked' if shards.read_manifest(request.data_dir) else 'written'} first"
+                f"{amount} in {counted(request.num_shards, 'shard')} in {request.data_dir}, read by"
+                f" {counted(request.workers, 'worker')} per process;"
+                f" {'checked' if shards.read_manifest(request.data_dir) else 'written'} first"
             )
         return [
-            f"encoder-decoder, {request.parameters / 1e6:,.2f} M parameters: d_model {request.d_model}, "
-            f"{request.nhead} heads, {request.num_encoder_layers} + {request.num_decoder_layers} layers, feed-forward "
-            f"{request.dim_feedforward}, vocabulary {request.vocab_size}",
-            f"{request.precision}, batch {request.micro_batch_size} × {counted(request.num_gpus, 'process')} = "
-            f"{request.global_batch_size} sequence pairs of {request.sequence_length} tokens a step; "
-            f"{request.samples_per_epoch:,} pairs and {request.steps_per_epoch:,} steps per epoch; "
-            f"{counted(request.epochs, 'epoch')}, after {request.warmup_epochs} to warm up",
+            (
+                f"encoder-decoder, {request.parameters / 1e6:,.2f} M parameters: d_model"
+                f" {request.d_model}, {request.nhead} heads, {request.num_encoder_layers} +"
+                f" {request.num_decoder_layers} layers, feed-forward {request.dim_feedforward},"
+                f" vocabulary {request.vocab_size}"
+            ),
+            (
+                f"{request.precision}, batch {request.micro_batch_size} ×"
+                f" {counted(request.num_gpus, 'process')} = {request.global_batch_size} sequence"
+                f" pairs of {request.sequence_length} tokens a step; {request.samples_per_epoch:,}"
+                f" pairs and {request.steps_per_epoch:,} steps per epoch;"
+                f" {counted(request.epochs, 'epoch')}, after {request.warmup_epochs} to warm up"
+            ),
             f"data: {data}",
         ]
 

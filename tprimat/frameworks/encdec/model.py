@@ -16,7 +16,8 @@ from tprimat.record.ranks import Process
 
 
 class EncoderDecoder(nn.Module):  # type: ignore[misc]  # untyped here
-    """Maps the tokens of a source and a target to the loss of predicting the target's next tokens.
+    """Maps the tokens of a source and a target to the loss of predicting the target's next
+    tokens.
     """
 
     causal: torch.Tensor
@@ -134,7 +135,8 @@ def build(request: EncDecRequest, device: torch.device) -> EncoderDecoder:
 
 
 def sinusoids(length: int, width: int) -> torch.Tensor:
-    """Return positions as sines and cosines (arXiv 1706.03762, section 3.5), shape (length, width).
+    """Return positions as sines and cosines (arXiv 1706.03762, section 3.5), shape (length,
+    width).
     """
     position = torch.arange(length, dtype=torch.float32)[:, None]
     rate = torch.exp(torch.arange(0, width, 2, dtype=torch.float32) * (-math.log(10000.0) / width))

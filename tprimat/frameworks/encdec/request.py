@@ -136,7 +136,8 @@ class RequestedEncDec(RequestedConfig, Settings):
         for field in ("num_shards", "workers", "drop_caches") if self.data_dir is None else ():
             if getattr(self, field):
                 raise refused(
-                    f"--{field.replace('_', '-')} applies to data on disk only: add --disk or --data-dir PATH"
+                    f"--{field.replace('_', '-')} applies to data on disk only: add --disk or"
+                    " --data-dir PATH"
                 )
 
 

@@ -23,8 +23,8 @@ from tprimat.results.run import MemoryMetrics, Run
 from tprimat.units import GB, round_figure
 
 COVERS = (
-    "from one optimizer step's end to the next, waiting for data included; the first of an epoch from the epoch's "
-    "start; without what lies between epochs"
+    "from one optimizer step's end to the next, waiting for data included; the first of an epoch"
+    " from the epoch's start; without what lies between epochs"
 )
 SHORTEST_MEASURE_S = 10.0
 """Measured epochs that take less altogether show that it runs; a clock that rises or one
@@ -92,7 +92,8 @@ class EpochRecorder(LoopRecorder):
         self.problems: list[str] = []
 
     def utilisation(self, began: float, ended: float) -> float | None:
-        """Return the GPUs' mean utilization between two moments, percent; None if nothing read it.
+        """Return the GPUs' mean utilization between two moments, percent; None if nothing read
+        it.
         """
         sampler = self.recording.sampler
         return trace.mean_utilisation(sampler.so_far() if sampler else None, began, ended)
@@ -204,8 +205,8 @@ class EpochRecorder(LoopRecorder):
             warnings.append(f"GPU utilization unknown: {unknown}")
         if self.skipped_steps:
             warnings.append(
-                f"{self.skipped_steps} steps changed no weights: their fp16 gradients overflowed and the loss scale "
-                "was lowered; their time is included"
+                f"{self.skipped_steps} steps changed no weights: their fp16 gradients overflowed"
+                " and the loss scale was lowered; their time is included"
             )
         if not measured:
             warnings.append("no epoch after the warm-up was measured: no samples/s")
@@ -257,8 +258,9 @@ def cache_warnings(shares: Sequence[float | None]) -> list[str]:
         return ["the page cache may have helped: how much of the data lay in it isn't known here"]
     if known and max(known) > page_cache.MIN_SHARE:
         return [
-            f"the page cache helped: before a measured epoch up to {_share(max(known))} of the data lay in memory, so "
-            "this isn't the storage's own speed (--drop-caches empties it before each epoch)"
+            f"the page cache helped: before a measured epoch up to {_share(max(known))} of the data"
+            " lay in memory, so this isn't the storage's own speed (--drop-caches empties it"
+            " before each epoch)"
         ]
     return []
 

@@ -88,7 +88,8 @@ def prepare(folder: Path, pairs: Pairs, say: Callable[[str], None]) -> int:
     except OSError as error:
         if error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
             raise UsageError(
-                f"{folder}: disk full; shards written so far are kept, and the next start continues there",
+                f"{folder}: disk full; shards written so far are kept, and the next start continues"
+                " there",
                 hint="free some space, or choose another --data-dir",
                 heading="disk-full",
             ) from error
@@ -172,7 +173,8 @@ def _check(folder: Path, manifest: Manifest, say: Callable[[str], None]) -> dict
     if sound:
         amount = units.size(sum(written.bytes for written in sound.values()))
         say(
-            f"checking the data in {folder}: {len(sound)} of {manifest.contents.num_shards} shards, {amount}"
+            f"checking the data in {folder}: {len(sound)} of {manifest.contents.num_shards} shards,"
+            f" {amount}"
         )
     # Hashing releases the interpreter's lock, so threads run in parallel.
     with concurrent.futures.ThreadPoolExecutor(CHECKING_THREADS) as pool:
@@ -238,7 +240,8 @@ def _save(folder: Path, manifest: Manifest) -> None:
 
 
 def _check_space(folder: Path, num_bytes: int, stale: Sequence[str]) -> None:
-    """Raise UsageError if so many bytes don't fit in the free space and that of the stale shards.
+    """Raise UsageError if so many bytes don't fit in the free space and that of the stale
+    shards.
     """
     needed = num_bytes + int(num_bytes * SPARE_SHARE) + SPARE_BYTES
     free = shutil.disk_usage(folder).free + sum((folder / name).stat().st_size for name in stale)

@@ -36,7 +36,10 @@ class Fsdp(Loop[Request]):
         version = installed_version("torch")
         digits = [int(part) for part in (version or "").split(".")[:2] if part.isdecimal()]
         if version is not None and tuple(digits) < OLDEST:
-            return f"needs torch {'.'.join(map(str, OLDEST))} or newer, and {version} is installed: upgrade it"
+            return (
+                f"needs torch {'.'.join(map(str, OLDEST))} or newer, and {version} is installed:"
+                " upgrade it"
+            )
         return None
 
 

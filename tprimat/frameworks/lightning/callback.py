@@ -56,7 +56,8 @@ class BenchmarkCallback(Benchmark, Callback):  # type: ignore[misc]
         recording.prepare()
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-        """Step aside: the trainer is about to set its own handler of SIGTERM, over the first one.
+        """Step aside: the trainer is about to set its own handler of SIGTERM, over the first
+        one.
         """
         if self._recording:
             self._recording.sigterm.remove()
@@ -84,7 +85,8 @@ class BenchmarkCallback(Benchmark, Callback):  # type: ignore[misc]
         self._recorder.lap()
 
     def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
-        """Note the learning rate that is about to be used; at the step's end it is the next one's.
+        """Note the learning rate that is about to be used; at the step's end it is the next
+        one's.
         """
         if self._recording:
             if self._rate_unseen:

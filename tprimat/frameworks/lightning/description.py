@@ -144,9 +144,9 @@ def _sizes(
     whole = stated.global_batch_size or configured
     if stated.global_batch_size and configured and stated.global_batch_size != configured:
         warnings.append(
-            f"global_batch_size {stated.global_batch_size} was stated, but the trainer is configured for {configured} "
-            f"(micro-batch {micro} × {replicas} replicas × accumulation {accumulation}): they can't both be true; "
-            "the stated one is used"
+            f"global_batch_size {stated.global_batch_size} was stated, but the trainer is"
+            f" configured for {configured} (micro-batch {micro} × {replicas} replicas ×"
+            f" accumulation {accumulation}): they can't both be true; the stated one is used"
         )
     names = ("seq_length", "sequence_length", "seq_len")
     length = next((size for name in names if (size := _count(data, name))), stated.sequence_length)

@@ -90,15 +90,16 @@ class StepMetrics:
         warnings = []
         if self._partial:
             warnings.append(
-                f"{format_steps(self._partial)} of fewer than {self._trainer.accumulate_grad_batches} micro-batches "
-                "(the end of an epoch): the global batch size varies, so there is no throughput in tokens; let "
-                "limit_train_batches be a multiple of accumulate_grad_batches"
+                f"{format_steps(self._partial)} of fewer than"
+                f" {self._trainer.accumulate_grad_batches} micro-batches (the end of an epoch): the"
+                " global batch size varies, so there is no throughput in tokens; let"
+                " limit_train_batches be a multiple of accumulate_grad_batches"
             )
         if self._most_steps_per_batch > 1:
             warnings.append(
-                f"up to {self._most_steps_per_batch} optimizer steps in one call of training_step: steps are counted "
-                "as trainer.global_step counts them, a record averages those of one call, and the sequences per "
-                "step are unknown"
+                f"up to {self._most_steps_per_batch} optimizer steps in one call of training_step:"
+                " steps are counted as trainer.global_step counts them, a record averages those of"
+                " one call, and the sequences per step are unknown"
             )
         if self.saved_within:
             warnings.append(

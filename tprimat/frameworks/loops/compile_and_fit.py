@@ -41,7 +41,8 @@ ELSEWHERE = f"{FAILED}it failed in another process"
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """A training with its model, ready for the first step; `setup` is what its result states of it.
+    """A training with its model, ready for the first step; `setup` is what its result states of
+    it.
     """
 
     training: Recipe

@@ -65,7 +65,8 @@ class TokenSource:
         # The draws below multiply 32 bits of a hash by a size in 64 bits.
         if not SMALLEST_VOCABULARY <= self.vocab_size < 2**31:
             raise ValueError(
-                f"a vocabulary of {self.vocab_size} tokens: {SMALLEST_VOCABULARY} or more are needed"
+                f"a vocabulary of {self.vocab_size} tokens: {SMALLEST_VOCABULARY} or more are"
+                " needed"
             )
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"the seed {self.seed} is not in 0 … 2⁶³ - 1")

@@ -54,14 +54,18 @@ class Resolver(nemo.Resolver):
             known = dict.fromkeys(name for each in candidates for name in each.precisions)
             where = f" on {self.gpu}" if self.gpu else ""
             raise UsageError(
-                f"Megatron-Bridge has no recipe for {self.model.title} in {precision.upper()}{where}",
+                f"Megatron-Bridge has no recipe for {self.model.title} in"
+                f" {precision.upper()}{where}",
                 hint=f"available: {', '.join(known)}",
                 heading="precision",
             )
         self.recipe = row.source
         if row in GENERAL and self.preset == FOR_SPEED:
             where = f"for {self.gpu}" if self.gpu else "without a known GPU"
-            note = f"Megatron-Bridge has no performance recipe of this model {where}: the general one is used"
+            note = (
+                f"Megatron-Bridge has no performance recipe of this model {where}: the general one"
+                " is used"
+            )
             row = dataclasses.replace(row, note=note)
         return row
 

@@ -28,8 +28,9 @@ from tprimat.results.run import Data, ModelConfig, Optimizer, ParallelismConfig,
 from tprimat.settings.rows import DIVISION
 
 COVERS = (
-    "from one callback on_train_step_end of Megatron-Bridge to the next, data and its own logging included; the first "
-    "from the start of the training, with any compilation in it; without evaluation and saving, which are off"
+    "from one callback on_train_step_end of Megatron-Bridge to the next, data and its own logging"
+    " included; the first from the start of the training, with any compilation in it; without"
+    " evaluation and saving, which are off"
 )
 
 LOSS_KEY = "lm loss"
@@ -61,7 +62,9 @@ class BridgeBenchmark(Benchmark):
         self._settings = {
             "recipe": self.request.recipe,
             **dict(settings_of(("model", "ddp"), (config.model, config.ddp))),
-            "optimizer.use_precision_aware_optimizer": config.optimizer.use_precision_aware_optimizer,
+            "optimizer.use_precision_aware_optimizer": (
+                config.optimizer.use_precision_aware_optimizer
+            ),
             **{f"env_vars.{name}": os.environ.get(name) for name in config.env_vars},
         }
         agree = processes.vote_of_the_first(ranks.open_store(), self.process.rank)

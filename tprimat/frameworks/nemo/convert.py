@@ -50,8 +50,8 @@ def hugging_face_source(model: str, text: str) -> str:
         kind = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"]
     except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError):
         raise _refusal(
-            f"{folder}: has no config.json with a model_type: pass a directory written by save_pretrained() of "
-            "transformers"
+            f"{folder}: has no config.json with a model_type: pass a directory written by"
+            " save_pretrained() of transformers"
         ) from None
     if kind != CLASSES[model][0]:
         fits = next((name for name, (own, *_) in CLASSES.items() if own == kind), None)
@@ -67,8 +67,8 @@ def nemo_folder(text: str) -> Path:
     folder = Path(text).expanduser().absolute()
     if not ((folder / "weights").is_dir() and (folder / "context").is_dir()):
         raise _refusal(
-            f"{folder}: is not a NeMo 2 model, which has directories weights and context: pass what import, or a "
-            "training's checkpoint, has written"
+            f"{folder}: is not a NeMo 2 model, which has directories weights and context: pass what"
+            " import, or a training's checkpoint, has written"
         )
     return folder
 

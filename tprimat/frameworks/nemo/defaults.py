@@ -28,8 +28,11 @@ steady state within ten minutes.
 PRESETS = {
     PERFORMANCE: "NVIDIA's settings for speed on the GPU, else the recipe",
     RECIPE: "NeMo's recipe, unchanged",
-    CLASSIC: f"global batch {CLASSIC_ROW['global_batch_size']}, sequence length {CLASSIC_ROW['sequence_length']}, "
-    f"tensor parallelism {CLASSIC_ROW['tensor']}, {PRECISIONS[CLASSIC]}: as in earlier scripts",
+    CLASSIC: (
+        f"global batch {CLASSIC_ROW['global_batch_size']}, sequence length"
+        f" {CLASSIC_ROW['sequence_length']}, tensor parallelism {CLASSIC_ROW['tensor']},"
+        f" {PRECISIONS[CLASSIC]}: as in earlier scripts"
+    ),
 }
 """What a user can type for the defaults."""
 
@@ -72,7 +75,10 @@ class Defaults:
 
 _BOTH = ("bf16", "fp8")
 _ALL = (*_BOTH, "mxfp8")
-LIKE_H100 = "NVIDIA publishes no settings for this GPU; those of the H100, the same chip with less memory, are used"
+LIKE_H100 = (
+    "NVIDIA publishes no settings for this GPU; those of the H100, the same chip with less memory,"
+    " are used"
+)
 
 PUBLISHED = (
     # Rows `pre_train,llama3,8b`, read in November 2026; the shape of Llama 3 and of 3.1 is one.
@@ -126,7 +132,8 @@ RECIPES = (
 
 
 def choose(model: str, preset: str, device_name: str | None, precision: str) -> Defaults:
-    """Return the configuration for a model on a GPU of this short name, or None if it isn't known.
+    """Return the configuration for a model on a GPU of this short name, or None if it isn't
+    known.
     """
     recipe = next(row for row in RECIPES if row.model == model)
     if preset == CLASSIC:

@@ -1,4 +1,5 @@
-"""What a Megatron training shows of itself once its model is built, for NeMo and Megatron-Bridge.
+"""What a Megatron training shows of itself once its model is built, for NeMo and
+Megatron-Bridge.
 """
 
 from __future__ import annotations

@@ -43,7 +43,10 @@ beside NeMo 2.7.0, 26.04 and later have no NeMo (docs/releases/software-versions
 Megatron-Bridge 067f987).
 """
 
-_INSTALL = f"run in {LAST_CONTAINER}, or make an environment with python3 tools/make_nemo_env.py (docs/nemo.md)"
+_INSTALL = (
+    f"run in {LAST_CONTAINER}, or make an environment with python3 tools/make_nemo_env.py"
+    " (docs/nemo.md)"
+)
 
 OPTIMIZER, PASSED = "core/optimizer/__init__.py", "no_weight_decay_cond"
 """Where Megatron Core defines get_megatron_optimizer, and an argument that NeMo 2 passes to it:
@@ -70,13 +73,16 @@ class Nemo(loops.Loop[Request]):
             (folder / "collections" / "llm" / "recipes").is_dir()
             for folder in package_folders("nemo")
         ):
-            return f"{named} has no recipes for language models, which 2.7.3 was the last to have: {_INSTALL}"
+            return (
+                f"{named} has no recipes for language models, which 2.7.3 was the last to have:"
+                f" {_INSTALL}"
+            )
         missing = lacking("nemo_run", "modelopt", "megatron", "lightning")
         if missing:
             # Without modelopt NeMo drops its recipes with a line in the log.
             return (
-                f"{named} lacks {', '.join(missing)}, without which it has no recipes: pip install -r "
-                "requirements-nemo.txt"
+                f"{named} lacks {', '.join(missing)}, without which it has no recipes: pip install"
+                " -r requirements-nemo.txt"
             )
         sources = [folder / OPTIMIZER for folder in package_folders("megatron")]
         if any(

@@ -58,8 +58,8 @@ def device(here: Device, options: argparse.Namespace, notes: list[str]) -> Devic
         if here.platform != "cpu" or not options.dry_run or is_emulated():
             return here
         notes.append(
-            f"this machine has no GPU; this dry run is for {options.gpus or GPUS_OF_A_NODE} NVIDIA GPUs (choose others "
-            "with --gpus and --gpu NAME)"
+            f"this machine has no GPU; this dry run is for {options.gpus or GPUS_OF_A_NODE} NVIDIA"
+            " GPUs (choose others with --gpus and --gpu NAME)"
         )
     nodes = options.num_nodes or 1
     on_each = max(1, (options.gpus or GPUS_OF_A_NODE * nodes) // nodes)

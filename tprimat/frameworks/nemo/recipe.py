@@ -36,8 +36,8 @@ def build(request: Request) -> Any:
     module = getattr(llm, model.nemo_recipe, None)
     if module is None:
         raise UsageError(
-            f"this NeMo has no recipe {model.nemo_recipe}: 2.7.3 was the last that had, and without modelopt NeMo "
-            "drops them all (pip install -r requirements-nemo.txt)",
+            f"this NeMo has no recipe {model.nemo_recipe}: 2.7.3 was the last that had, and without"
+            " modelopt NeMo drops them all (pip install -r requirements-nemo.txt)",
             heading="no-framework",
         )
     recipe = module.pretrain_recipe(

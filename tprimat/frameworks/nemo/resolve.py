@@ -121,8 +121,9 @@ class Resolver(resolve.Resolver):
         if self.requested.preset is not None or published <= MICRO_BATCHES:
             return published * unit
         self.notes.append(
-            f"{MICRO_BATCHES} micro-batches per step instead of {published}, so that enough steps fit into some "
-            f"minutes: --preset {self.preset} keeps the global batch of {published * unit}"
+            f"{MICRO_BATCHES} micro-batches per step instead of {published}, so that enough steps"
+            f" fit into some minutes: --preset {self.preset} keeps the global batch of"
+            f" {published * unit}"
         )
         return MICRO_BATCHES * unit
 
@@ -153,18 +154,27 @@ class Resolver(resolve.Resolver):
         product = tensor * pipeline * context
         if gpus % product:
             division = f"tensor {tensor} × pipeline {pipeline} × context {context}"
-            return f"{division} parallelism needs a multiple of {product} GPUs, but {gpus} were requested"
+            return (
+                f"{division} parallelism needs a multiple of {product} GPUs, but {gpus} were"
+                " requested"
+            )
         for size, count, what in (
             (tensor, shape.num_query_groups, "key/value heads"),
             (tensor, shape.num_attention_heads, "heads"),
             (pipeline, shape.num_layers, "layers"),
         ):
             if count is not None and count % size:
-                return f"the model's {count} {what} cannot be divided by {size}: choose a divisor of {count}"
+                return (
+                    f"the model's {count} {what} cannot be divided by {size}: choose a divisor of"
+                    f" {count}"
+                )
         length = self.requested.sequence_length or self.row.sequence_length
         if context > 1 and length % (2 * context):
             multiple = f"it must be a multiple of {2 * context}"
-            return f"sequence length {length} cannot be shared by {context} GPUs (context parallel): {multiple}"
+            return (
+                f"sequence length {length} cannot be shared by {context} GPUs (context parallel):"
+                f" {multiple}"
+            )
         return None
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
@@ -194,8 +204,8 @@ class Resolver(resolve.Resolver):
             return None
         needed = bytes_needed(request, shape)
         what = (
-            f"{self.model.title} takes {gigabytes(needed / GB)} of each GPU for weights, gradients and Adam's states, "
-            "without activations"
+            f"{self.model.title} takes {gigabytes(needed / GB)} of each GPU for weights, gradients"
+            " and Adam's states, without activations"
         )
         if needed <= memory:
             self.note_tight(f"{what},", needed)
@@ -230,13 +240,14 @@ class Resolver(resolve.Resolver):
         )
         ended = ", ended by the time limit" if training_s < unlimited_s else ""
         self.notes.append(
-            f"estimated time: {START_MINUTES + training_s / 60:.0f} min ({START_MINUTES:.0f} min start-up)"
-            f"{ended}: at {LIKELY_MFU:.0%} of the peak a step takes {step_s:.2g} s"
+            f"estimated time: {START_MINUTES + training_s / 60:.0f} min ({START_MINUTES:.0f} min"
+            f" start-up){ended}: at {LIKELY_MFU:.0%} of the peak a step takes {step_s:.2g} s"
         )
 
 
 def bytes_needed(request: Request, shape: ModelConfig) -> float:
-    """Return the memory of one GPU for weights, gradients and Adam's states, without activations.
+    """Return the memory of one GPU for weights, gradients and Adam's states, without
+    activations.
     """
     share = (shape.num_parameters or 0) / (
         request.tensor_model_parallel_size * request.pipeline_model_parallel_size

@@ -35,7 +35,8 @@ def train(request: Request) -> None:
         if WITHOUT_TE in str(error):
             first = next(iter(str(error).splitlines()), "")
             raise UsageError(
-                f"{first}: NeMo's recipes need Transformer Engine on a GPU, which its container has",
+                f"{first}: NeMo's recipes need Transformer Engine on a GPU, which its"
+                " container has",
                 heading="no-framework",
             ) from error
         raise

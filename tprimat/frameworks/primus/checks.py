@@ -58,7 +58,10 @@ def _of_installation(request: PrimusTraining, machine: Machine, environ: Environ
             yield f"{folders[0]} is empty: git -C {root} submodule update --init --recursive"
     here = machine.gpu_info.device_count or 0
     if machine.platform == "amd" and request.gpus_per_node > here > 0:
-        yield f"{request.gpus_per_node} GPUs requested, but this machine has {here}: set GPUS_PER_NODE={here}"
+        yield (
+            f"{request.gpus_per_node} GPUs requested, but this machine has {here}: set"
+            f" GPUS_PER_NODE={here}"
+        )
 
 
 def _of_tokenizer(request: PrimusTraining, environ: Environ) -> Iterator[str]:
@@ -85,7 +88,10 @@ def _of_space(request: PrimusTraining) -> Iterator[str]:
         if free is not None and free < gigabytes:
             instead = "free some, or choose another --output-dir"
             if gigabytes > 2 * LEAST_FREE_GB:
-                instead = "a checkpoint is written at the end: -- --disable_last_saving True leaves it out"
+                instead = (
+                    "a checkpoint is written at the end: -- --disable_last_saving True leaves"
+                    " it out"
+                )
             yield f"{folder}: {free:.1f} GB free, {gigabytes:.0f} GB needed: {instead}"
 
 
@@ -98,8 +104,9 @@ def _warnings(request: PrimusTraining, machine: Machine, environ: Environ) -> It
         and not given
     ):
         yield (
-            "the configuration has no mock_data and no train_data_path: Primus will fetch and tokenize BookCorpus "
-            "first, which takes a long time and needs HF_TOKEN (-- --mock_data True trains on mock tokens)"
+            "the configuration has no mock_data and no train_data_path: Primus will fetch and"
+            " tokenize BookCorpus first, which takes a long time and needs HF_TOKEN (-- --mock_data"
+            " True trains on mock tokens)"
         )
     if request.configuration.framework == torchtitan.NAME and value("mock_data") is not True:
         yield (

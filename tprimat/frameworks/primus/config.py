@@ -114,7 +114,8 @@ def read(path: Path, primus: Path, environ: Environ) -> Configuration:
     if not isinstance(module, dict):
         raise _broken(
             path,
-            "is not a Primus experiment: it has no modules.pre_trainer: see examples/megatron/configs in Primus",
+            "is not a Primus experiment: it has no modules.pre_trainer: see"
+            " examples/megatron/configs in Primus",
         )
     framework, model = module.get("framework"), module.get("model")
     notes = []

@@ -74,11 +74,15 @@ class Installation:
         """Return why nothing can be launched from this directory and what to do; None if it can."""
         if not self.path.is_dir():
             return (
-                f"no Primus in {self.path}: set PRIMUS_PATH to its directory (AMD's containers have it in "
-                f"{DEFAULT_PATH}), or clone https://github.com/AMD-AGI/Primus with its submodules"
+                f"no Primus in {self.path}: set PRIMUS_PATH to its directory (AMD's containers have"
+                f" it in {DEFAULT_PATH}), or clone https://github.com/AMD-AGI/Primus with its"
+                " submodules"
             )
         if self.launcher is None:
-            return f"{self.path} is not Primus (no {SCRIPT} and no {CLI}): set PRIMUS_PATH to its directory"
+            return (
+                f"{self.path} is not Primus (no {SCRIPT} and no {CLI}): set PRIMUS_PATH to its"
+                " directory"
+            )
         return None
 
     @property
@@ -153,7 +157,8 @@ class Installation:
                 else "this machine's GPU isn't known"
             )
             raise UsageError(
-                f"{which}, and {self.path} has some for {', '.join(names)}, which differ in their batch",
+                f"{which}, and {self.path} has some for {', '.join(names)}, which differ in their"
+                " batch",
                 hint="choose one with PRIMUS_CONFIG=FILE",
                 heading="primus-config",
             )

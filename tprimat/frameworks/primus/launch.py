@@ -1,4 +1,5 @@
-"""The framework `primus`: AMD's trainer, whose log is read, with the record of its start beside it.
+"""The framework `primus`: AMD's trainer, whose log is read, with the record of its start beside
+it.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class Resolver(Planner):
             and models.with_shape(self.requested.shape) is not self.model
         ):
             raise UsageError(
-                f"Primus trains {self.model.title} at full size only: that result has another shape",
+                f"Primus trains {self.model.title} at full size only: that result has another"
+                " shape",
                 heading="cant-match",
             )
         config = os.environ.get("PRIMUS_CONFIG", "").strip()
@@ -90,7 +92,10 @@ def notes(request: PrimusTraining) -> tuple[str, ...]:
         "EP": request.setup.parallelism_config.expert_model_parallel_size or 1,
     }
     divided = "".join(f", {name} {size}" for name, size in sizes.items() if size > 1)
-    where = f"Primus in {request.installation.path}, {request.launcher}, {request.configuration.path.name}{divided}"
+    where = (
+        f"Primus in {request.installation.path}, {request.launcher},"
+        f" {request.configuration.path.name}{divided}"
+    )
     return (where, *request.notes)
 
 

@@ -109,7 +109,8 @@ def arguments(
     own = setup(configuration, num_gpus)
     if run.model is not None and own.model is not None and run.model != own.model:
         raise UsageError(
-            f"{named} is for {run.model}, the configuration {configuration.path.name} for {own.model}",
+            f"{named} is for {run.model}, the configuration {configuration.path.name} for"
+            f" {own.model}",
             hint="choose a result of the same model",
             heading="cant-match",
         )
@@ -123,8 +124,8 @@ def arguments(
         words += PRECISION_ARGUMENTS.get(reference.precision, ())
         if reference.precision not in PRECISION_ARGUMENTS:
             notes.append(
-                f"it ran in {reference.precision}, which needs a configuration of its own (PRIMUS_CONFIG): "
-                f"{configured.precision} is kept"
+                f"it ran in {reference.precision}, which needs a configuration of its own"
+                f" (PRIMUS_CONFIG): {configured.precision} is kept"
             )
     if reference.recomputation not in _RECOMPUTATION:
         unknown.append("recomputation")

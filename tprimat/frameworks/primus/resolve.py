@@ -66,7 +66,8 @@ class Planner(resolve.Resolver):
         return training
 
     def prepare(self) -> None:
-        """Find the installation and the configuration; put what is requested on the command line.
+        """Find the installation and the configuration; put what is requested on the command
+        line.
         """
         self.installation = self.requested.installation or from_environment(self.environ)
         if problem := self.installation.problem():
@@ -80,7 +81,8 @@ class Planner(resolve.Resolver):
         self.launcher = launcher
         if self.requested.precision is not None and self.requested.precision not in PRECISIONS:
             raise UsageError(
-                f"Primus trains in {', '.join(PRECISIONS)}, not in {self.requested.precision}: choose one of them",
+                f"Primus trains in {', '.join(PRECISIONS)}, not in {self.requested.precision}:"
+                " choose one of them",
                 heading="precision",
             )
         self.trains_on, self.node = self._machines()
@@ -99,7 +101,8 @@ class Planner(resolve.Resolver):
         ):
             self.words += self.configuration.arguments_for(tokenizer.null_tokenizer(self.model))
             self.notes.append(
-                f"{reason[0]}: mock data need none, so NullTokenizer with the same vocabulary is used"
+                f"{reason[0]}: mock data need none, so NullTokenizer with the same vocabulary is"
+                " used"
             )
             self.configuration = base.with_arguments(self.words)
         self.setup = primus_config.setup(self.configuration, self.trains_on[0])
@@ -139,7 +142,8 @@ class Planner(resolve.Resolver):
         return tensor, pipeline, context
 
     def batch(self, replicas: int, gpus: int) -> tuple[int, int]:
-        """Return micro and global batch size. Raises UsageError if one is no multiple of the other.
+        """Return micro and global batch size. Raises UsageError if one is no multiple of the
+        other.
         """
         micro, batch = self.row.micro_batch_size or 0, self.row.global_batch_size or 0
         if micro and batch:
@@ -157,12 +161,14 @@ class Planner(resolve.Resolver):
             "seed": seed if isinstance(seed, int) else defaults.SEED,
             "node_index": self.node,
             "result_node": request.num_nodes - 1,
-            "origins": {
-                row.request: settings[row.megatron].text
-                for row in SETTINGS
-                if row.megatron in settings
-            }
-            | {**(request.origins or {})},
+            "origins": (
+                {
+                    row.request: settings[row.megatron].text
+                    for row in SETTINGS
+                    if row.megatron in settings
+                }
+                | {**(request.origins or {})}
+            ),
         }
         return PrimusTraining(
             **{**vars(request), **stated},
@@ -204,16 +210,19 @@ class Planner(resolve.Resolver):
         base = primus_config.read(source.path, self.installation.path, self.environ)
         if base.framework not in BACKENDS:
             raise UsageError(
-                f"{base.path}: is for {base.framework or 'no framework'}, and what is started from here is Primus' "
-                "Megatron or torchtitan",
-                hint="start it with Primus itself; tprimat extract-primus --log-file FILE reads its log",
+                f"{base.path}: is for {base.framework or 'no framework'}, and what is started from"
+                " here is Primus' Megatron or torchtitan",
+                hint=(
+                    "start it with Primus itself; tprimat extract-primus --log-file FILE reads"
+                    " its log"
+                ),
                 heading="primus-config",
             )
         configured = primus_config.setup(base, None).model
         if configured != self.model.name and own is not None:
             raise UsageError(
-                f"{base.path}: is a configuration of {configured or 'an unknown model'}, not of {self.model.title}: "
-                "PRIMUS_CONFIG must be for the requested model",
+                f"{base.path}: is a configuration of {configured or 'an unknown model'}, not of"
+                f" {self.model.title}: PRIMUS_CONFIG must be for the requested model",
                 heading="primus-config",
             )
         return source, base
@@ -231,8 +240,8 @@ class Planner(resolve.Resolver):
             words += base.arguments_for(_own_shape(self.model))
             lent = models.by_name(BORROWED[self.model.name]).title
             self.notes.append(
-                f"Primus has no configuration for {self.model.title}: that for {lent} is used, with "
-                f"{self.model.name}'s shape"
+                f"Primus has no configuration for {self.model.title}: that for {lent} is used, with"
+                f" {self.model.name}'s shape"
             )
         if self.requested.matched is not None:
             run, named = self.requested.matched
@@ -365,7 +374,8 @@ def _visible(environ: Environ) -> str | None:
     allowed = next((text for name in names if (text := environ.get(name, "").strip())), None)
     if allowed is not None and environ.get("ROCR_VISIBLE_DEVICES", "").strip():
         raise UsageError(
-            f"Primus replaces HIP_VISIBLE_DEVICES ({allowed}), which ROCR_VISIBLE_DEVICES limits as well",
+            f"Primus replaces HIP_VISIBLE_DEVICES ({allowed}), which ROCR_VISIBLE_DEVICES limits as"
+            " well",
             hint="set only ROCR_VISIBLE_DEVICES, to the GPUs to train on",
             heading="wrong-usage",
         )

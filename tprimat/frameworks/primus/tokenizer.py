@@ -28,7 +28,10 @@ def missing_folder(configuration: Configuration, installation: Installation) -> 
     name = _named(configuration, installation)
     if name is None or not _is_path(name) or (installation.path / Path(name).expanduser()).exists():
         return None
-    return f"tokenizer {name} not found: give its directory with -- {configuration.option('tokenizer_model')} DIR"
+    return (
+        f"tokenizer {name} not found: give its directory with --"
+        f" {configuration.option('tokenizer_model')} DIR"
+    )
 
 
 def unobtainable(
@@ -47,7 +50,10 @@ def unobtainable(
             return None
         return (
             f"Primus' torchtitan fetches the tokenizer of {name}, and HF_TOKEN is not set",
-            f"set it, or let the configuration's model.hf_assets_path name a directory with {name}'s tokenizer.json",
+            (
+                "set it, or let the configuration's model.hf_assets_path name a directory with"
+                f" {name}'s tokenizer.json"
+            ),
         )
     caches = _caches(installation, environ)
     saved = f"hub/models--{name.replace('/', '--')}/snapshots/*/tokenizer*"
@@ -68,8 +74,10 @@ def unobtainable(
         return None
     return (
         f"the tokenizer of {name} is gated, and HF_TOKEN is not set",
-        f"accept its licence on https://huggingface.co/{name} and set HF_TOKEN, or give one that you have with "
-        "-- --tokenizer_model DIR",
+        (
+            f"accept its licence on https://huggingface.co/{name} and set HF_TOKEN, or give one"
+            " that you have with -- --tokenizer_model DIR"
+        ),
     )
 
 

@@ -61,8 +61,10 @@ def renamed(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             kinds = [str(each) for each in value or ()]
             yield (
                 "fp8",
-                "hybrid"
-                if any("float8" in kind or kind.endswith(".mx") for kind in kinds)
-                else None,
+                (
+                    "hybrid"
+                    if any("float8" in kind or kind.endswith(".mx") for kind in kinds)
+                    else None
+                ),
             )
             yield "fp8_recipe", "mxfp8" if any(kind.endswith(".mx") for kind in kinds) else None

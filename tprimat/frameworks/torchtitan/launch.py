@@ -41,7 +41,10 @@ def too_old(clone: Path) -> str | None:
         options.is_file() and NEEDED in options.read_text(encoding="utf-8")
     ):
         return None
-    return f"{clone} is older than torchtitan 0.2.0, which lacks --compile.enable: git -C {clone} checkout v0.2.2"
+    return (
+        f"{clone} is older than torchtitan 0.2.0, which lacks --compile.enable: git -C {clone}"
+        " checkout v0.2.2"
+    )
 
 
 class Resolver(ExternalResolver):

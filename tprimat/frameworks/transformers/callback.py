@@ -76,9 +76,9 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
         self._end(outcome.ENDED_SILENTLY)
         if args.n_gpu > 1:
             raise UsageError(
-                f"{NAME}: this Trainer divides each batch over {args.n_gpu} GPUs within one process (DataParallel), "
-                f"which is not measured: start it with torchrun --nproc-per-node={args.n_gpu}, or "
-                "set CUDA_VISIBLE_DEVICES to a single GPU",
+                f"{NAME}: this Trainer divides each batch over {args.n_gpu} GPUs within one process"
+                " (DataParallel), which is not measured: start it with torchrun"
+                f" --nproc-per-node={args.n_gpu}, or set CUDA_VISIBLE_DEVICES to a single GPU",
                 heading=HEADING,
             )
         model: Any = kwargs.get("model")
@@ -257,8 +257,9 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
             )
         if self._recording and self._recording.batch_varies:
             warnings.append(
-                "the last steps of an epoch have fewer sequences, so there is no throughput in tokens: set "
-                "dataloader_drop_last and make the epoch a multiple of the global batch"
+                "the last steps of an epoch have fewer sequences, so there is no throughput in"
+                " tokens: set dataloader_drop_last and make the epoch a multiple of the global"
+                " batch"
             )
         return warnings
 
@@ -267,7 +268,8 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
 def _watched_program(
     failed: Callable[[BaseException], None], ended: Callable[[], None]
 ) -> Iterator[None]:
-    """Call these if the program ends in the midst: the Trainer tells its callbacks of no exception.
+    """Call these if the program ends in the midst: the Trainer tells its callbacks of no
+    exception.
     """
     usual = sys.excepthook
 

@@ -1,4 +1,5 @@
-"""Description of a transformers.Trainer training from its TrainingArguments, model and optimizer.
+"""Description of a transformers.Trainer training from its TrainingArguments, model and
+optimizer.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ def _strategy(args: Any) -> str:
 
 
 def _precision(args: Any, model: Any, platform: Any) -> tuple[str | None, str | None]:
-    """Return the precision of the matrix products, in Lightning's words if the meaning is the same.
+    """Return the precision of the matrix products, in Lightning's words if the meaning is the
+    same.
     """
     dtypes = parameter_dtypes(model) if model is not None else []
     whole = dtypes == ["float32"]

@@ -101,7 +101,10 @@ class Sampler:
             try:
                 child.wait(STOP_S)
             except subprocess.TimeoutExpired:
-                self.unknown = f"the sampler did not answer within {STOP_S:g} s; its readings until then are used"
+                self.unknown = (
+                    f"the sampler did not answer within {STOP_S:g} s; its readings until then are"
+                    " used"
+                )
                 child.kill()  # one that hangs in a driver exits when that returns
         self._final = self.so_far()
         if self._trace is not None:
@@ -178,7 +181,10 @@ def why_unreadable(platform: Platform, devices: Sequence[Device]) -> str | None:
     if part:
         return f"the drivers report none for a GPU partition ({part})"
     if not devices or not all(device.id for device in devices):
-        return "this torch reports neither UUIDs nor PCI addresses of the GPUs, so they cannot be matched"
+        return (
+            "this torch reports neither UUIDs nor PCI addresses of the GPUs, so they cannot be"
+            " matched"
+        )
     return None
 
 

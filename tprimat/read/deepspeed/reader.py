@@ -37,12 +37,14 @@ _TIMER = re.compile(
     r"(?:epoch=\d{1,9}/micro_step=\d{1,12}/global_step=(?P<step>\d{1,12})"
     r"|(?<![\d/])\d{1,9}/(?P<step_of_epoch>\d{1,12})), "
     rf"(?:RunningAvgSamplesPerSec=(?={_NUMBER}, CurrSamplesPerSec={_NUMBER})|SamplesPerSec=)"
-    rf"(?P<running_samples_per_second>{_NUMBER})(?:, CurrSamplesPerSec=(?P<samples_per_second>{_NUMBER}))?"
+    rf"(?P<running_samples_per_second>{_NUMBER})(?:,"
+    rf" CurrSamplesPerSec=(?P<samples_per_second>{_NUMBER}))?"
     r"(?:, MemAllocated=(?P<memory_allocated_gib>[\d.]{1,20})GB"
     r", MaxMemAllocated=(?P<memory_max_allocated_gib>[\d.]{1,20})GB)?"
 )
 _PIPELINE = re.compile(
-    rf"\bsteps: (?P<step>\d{{1,12}}) loss: (?P<loss>{_NUMBER}) iter time \(s\): (?P<seconds>{_NUMBER}) "
+    rf"\bsteps: (?P<step>\d{{1,12}}) loss: (?P<loss>{_NUMBER}) iter time \(s\):"
+    rf" (?P<seconds>{_NUMBER}) "
     rf"samples/sec: (?P<samples_per_second>{_NUMBER})"
 )
 _LOGGED = re.compile(r"\[Rank \d+\] step=(\d{1,12}), skipped=(\d{1,12}), lr=\[([^\]]{0,2000})\]")
@@ -66,30 +68,41 @@ _STATEMENTS = statements(
         "Total Micro Batches",
         count,
         1,
-        r"\bBeginning of Epoch \d+/(?P<epochs>\d{1,9}), Total Micro Batches (?P<micro_batches_per_epoch>\d{1,12})",
+        (
+            r"\bBeginning of Epoch \d+/(?P<epochs>\d{1,9}), Total Micro Batches"
+            r" (?P<micro_batches_per_epoch>\d{1,12})"
+        ),
     ),
 )
 _EXITED = re.compile(r"\bProcess (\d{1,12}) exits successfully")
 _ENGINE = re.compile(
-    r"\[config\.py:\d+:print\]|DeepSpeed info: version=|\[engine\.py:\d+:|Rank \d+\] step=\d+, skipped="
+    r"\[config\.py:\d+:print\]|DeepSpeed info: version=|\[engine\.py:\d+:|Rank \d+\] step=\d+,"
+    r" skipped="
     r"|iteration.{0,1000}actual seqlen:"
 )
 
 _COMPUTED = (
-    "step times are global batch size / CurrSamplesPerSec of the printed steps, without data wait unless DeepSpeed "
-    "loads the data"
+    "step times are global batch size / CurrSamplesPerSec of the printed steps, without data wait"
+    " unless DeepSpeed loads the data"
 )
 _TIMING = {
     "timer": Timing(
         kind="sampled",
-        clock="DeepSpeed's throughput timer on the host, with a device synchronize before and after",
-        covers="the last step alone: from the loader's batch (DeepSpeed's own loader) or the forward pass (another "
-        "loader, whose waiting isn't in it) to the optimizer's end",
+        clock=(
+            "DeepSpeed's throughput timer on the host, with a device synchronize before and after"
+        ),
+        covers=(
+            "the last step alone: from the loader's batch (DeepSpeed's own loader) or the forward"
+            " pass (another loader, whose waiting isn't in it) to the optimizer's end"
+        ),
         over_ranks="rank 0",
     ),
     "pipeline": timer(
         clock="host clock of DeepSpeed's pipeline engine",
-        covers="train_batch: data, all micro-batches and the optimizer, mean of the steps between two lines",
+        covers=(
+            "train_batch: data, all micro-batches and the optimizer, mean of the steps between two"
+            " lines"
+        ),
         over_ranks="rank 0 of the pipeline",
     ),
 }
@@ -253,7 +266,8 @@ class Reader(StepReader):
         if "pairs" in stated and "sequence_length" in stated:
             del stated["sequence_length"]
             run.unknown["sequence_length"] = (
-                "sequence length unknown: a sample is a pair of sequences, padded to the length that is stated"
+                "sequence length unknown: a sample is a pair of sequences, padded to the length"
+                " that is stated"
             )
         profile.state(stated)
         run.timed = [
@@ -270,7 +284,8 @@ class Reader(StepReader):
             pipelined[0].window = min(records[0].step, records[1].step - records[0].step)
         if run.timed:
             run.unknown["step_times"] = (
-                "no step times: the timer prints samples/s, and the log doesn't state the global batch size"
+                "no step times: the timer prints samples/s, and the log doesn't state the global"
+                " batch size"
             )
         elif self._cumulative_only:
             run.unknown["step_times"] = (

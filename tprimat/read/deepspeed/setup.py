@@ -39,7 +39,10 @@ _STATEMENTS = statements(
         "config.py:",
         _precision,
         COMPUTED,
-        rf"{_CONFIG}(?P<precision>(?:fp16_enabled|b?float16_(?:enabled|config))[ .]+.{{1,200}}?)\s*$",
+        (
+            rf"{_CONFIG}(?P<precision>(?:fp16_enabled|b?float16_(?:enabled|config))["
+            r" .]+.{1,200}?)\s*$"
+        ),
     ),
     (
         "zero_o",

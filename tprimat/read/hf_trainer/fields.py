@@ -1,4 +1,5 @@
-"""The dictionaries of Hugging Face's Trainer: which key is what, in the console and in its files.
+"""The dictionaries of Hugging Face's Trainer: which key is what, in the console and in its
+files.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ _CUMULATIVE_TIMING = Timing(
 _TRL_TIMING = Timing(
     kind="partial",
     clock="host clock of TRL's trainer, without a device synchronize",
-    covers="the calls of training_step: generation, rewards, forward and backward; not the optimizer, data and saving",
+    covers=(
+        "the calls of training_step: generation, rewards, forward and backward; not the optimizer,"
+        " data and saving"
+    ),
     over_ranks="rank 0",
 )
 _NO_STEP_TIMES = (
@@ -202,8 +206,9 @@ def _set_step_times(records: Sequence[Record]) -> bool:
 def resumed_warning(step: int) -> str:
     """Return a warning on the rates of a training that went on after a step."""
     return (
-        f"resumed after step {step}: the Trainer's own train_…_per_second divide the work of all sessions by the time "
-        "of the last one; whole_run_seconds_per_step counts the steps of the last session"
+        f"resumed after step {step}: the Trainer's own train_…_per_second divide the work of all"
+        " sessions by the time of the last one; whole_run_seconds_per_step counts the steps of the"
+        " last session"
     )
 
 

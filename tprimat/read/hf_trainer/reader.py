@@ -70,7 +70,10 @@ _STATEMENTS = statements(
         "trainable params: ",
         count,
         COMPUTED,
-        r"\btrainable params: (?P<trainable_parameters>[\d,]{1,19}) \|\| all params: (?P<num_parameters>[\d,]{1,19})",
+        (
+            r"\btrainable params: (?P<trainable_parameters>[\d,]{1,19}) \|\| all params:"
+            r" (?P<num_parameters>[\d,]{1,19})"
+        ),
     ),
 )
 LARGEST_EPOCH = 1e6
@@ -223,8 +226,8 @@ class Reader:
         training.again.append(entry.line)
         noun = "epoch" if entry.printed is None else "step"
         training.warnings.append(
-            f"restarted on line {entry.line} at {noun} {place:g}: {len(entries) - len(training.entries)} "
-            "earlier records dropped"
+            f"restarted on line {entry.line} at {noun} {place:g}:"
+            f" {len(entries) - len(training.entries)} earlier records dropped"
         )
         return training
 
@@ -284,11 +287,13 @@ class Reader:
             "console",
             "axolotl" if is_axolotl else "hf_trainer",
             numbered=steps.evidence is not None,
-            figures=fields.summary_of(
-                summaries[0], training.reached or stated.count("max_steps"), resumed
-            )
-            if summaries
-            else {},
+            figures=(
+                fields.summary_of(
+                    summaries[0], training.reached or stated.count("max_steps"), resumed
+                )
+                if summaries
+                else {}
+            ),
             unknown=unknown,
             ended=bool(summaries) or reached or None,
             notes=tuple(notes),

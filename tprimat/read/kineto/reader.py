@@ -23,7 +23,10 @@ NAME = "torch_profiler"
 
 TIMING = Timing(
     clock="the profiler's time stamps on the device",
-    covers="profiled steps, from the end of one on the GPU to the end of the next; a profiler slows what it watches",
+    covers=(
+        "profiled steps, from the end of one on the GPU to the end of the next; a profiler slows"
+        " what it watches"
+    ),
     over_ranks="the ranks that were traced",
 )
 
@@ -109,7 +112,8 @@ def _doubts(trace: Trace) -> list[str]:
         names = dict.fromkeys(work.kernel[:60] for work in trace.work if work.part == "other")
         examples = ", ".join(list(names)[:3])
         doubts.append(
-            f"{share:.0%} of the GPU's busy time is in kernels of no known category, such as {examples}"
+            f"{share:.0%} of the GPU's busy time is in kernels of no known category, such as"
+            f" {examples}"
         )
     return doubts
 

@@ -34,7 +34,8 @@ def read_timeline(stream: BinaryIO) -> tuple[Timeline, list[str]]:
     doubts = []
     if events.cut:
         doubts.append(
-            "the trace ends within an event: the profiler was killed while it wrote, or the file was cut"
+            "the trace ends within an event: the profiler was killed while it wrote, or the file"
+            " was cut"
         )
     if events.skipped:
         doubts.append(

@@ -204,7 +204,8 @@ def micros(time: datetime.datetime) -> int:
 
 
 def records(line: Line) -> Iterator[Record]:
-    """Yield the iteration records of a line: none mostly, one, or several if line ends were lost.
+    """Yield the iteration records of a line: none mostly, one, or several if line ends were
+    lost.
     """
     return (record for record, _ in parse(line))
 

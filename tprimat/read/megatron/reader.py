@@ -132,8 +132,8 @@ class Reader:
             training = self._trainings[-1]
             if _started_again(pending):
                 training.warnings.append(
-                    f"restarted on line {pending.marks['start']}; that attempt logged no iteration: "
-                    f"{pending.causes.reason() or 'no reason in the log'}"
+                    f"restarted on line {pending.marks['start']}; that attempt logged no iteration:"
+                    f" {pending.causes.reason() or 'no reason in the log'}"
                 )
                 pending.stated = LoggedValues()
             training.around.absorb(pending)

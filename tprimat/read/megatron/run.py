@@ -52,9 +52,14 @@ _NATIVE = {
 """Series of native_metrics, and the record's field."""
 
 TIMING = timer(
-    clock="host clock at Megatron's interval timer, after a barrier of all ranks and a device synchronize",
-    covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer; "
-    "not evaluation and checkpoints",
+    clock=(
+        "host clock at Megatron's interval timer, after a barrier of all ranks and a device"
+        " synchronize"
+    ),
+    covers=(
+        "data wait, forward and backward of all micro-batches, gradient reduction and optimizer; "
+        "not evaluation and checkpoints"
+    ),
     over_ranks="all ranks meet at the timer's barrier; the last rank prints",
 )
 
@@ -136,7 +141,8 @@ class MegatronRun(RunBuilder):
         return dataclasses.replace(parsed, stated=shown)
 
     def _model(self) -> LoggedValue | None:
-        """Return the model's name as a result will have it, with the line of the log that gives it.
+        """Return the model's name as a result will have it, with the line of the log that gives
+        it.
         """
         called, layers = self.fields.get("model"), self.training.around.stated.get("num_layers")
         name, scale, _ = known_model(self.shape or ModelConfig(), called.value if called else None)
@@ -225,8 +231,9 @@ class MegatronRun(RunBuilder):
             ending = ending_of(ended=success is not None, cause=cause)
             if success:
                 reason = (
-                    f"the run completed (line {success}), but the log has no iteration line: import "
-                    "logs/pre_trainer/rank-N/debug.log of the last rank, or set stderr_sink_level to DEBUG"
+                    f"the run completed (line {success}), but the log has no iteration line: import"
+                    " logs/pre_trainer/rank-N/debug.log of the last rank, or set stderr_sink_level"
+                    " to DEBUG"
                 )
                 return Outcome("incomplete", reason, ending)
             without = "log ends before the first iteration without an error"
@@ -267,12 +274,13 @@ class MegatronRun(RunBuilder):
             if used is not None:
                 # Primus' core runtime prints what it read at iteration 2 again on every later line.
                 self.remarks.append(
-                    "memory in use is from rocm-smi; the log may repeat the value of its first iterations"
+                    "memory in use is from rocm-smi; the log may repeat the value of its first"
+                    " iterations"
                 )
         if "after" in around.memory:
             self.remarks.append(
-                f"peaks of allocated and reserved memory cover iterations up to {around.memory['after']:.0f}; "
-                "the log has no later values"
+                "peaks of allocated and reserved memory cover iterations up to"
+                f" {around.memory['after']:.0f}; the log has no later values"
             )
         printed = {
             f"peak_memory_{kind}_mib": mib for kind, mib in around.memory.items() if kind != "after"

@@ -86,7 +86,10 @@ _STATEMENTS = statements(
         "padded vocab",
         int,
         DUMPED + 1,
-        r"padded vocab \(size: \d+\) with \d+ dummy tokens \(new size: (?P<padded_vocab_size>\d{1,15})\)",
+        (
+            r"padded vocab \(size: \d+\) with \d+ dummy tokens \(new size:"
+            r" (?P<padded_vocab_size>\d{1,15})\)"
+        ),
     ),
     (
         "billions",
@@ -110,10 +113,12 @@ _STATEMENTS = statements(
     ("[NODE-", str, ECHOED, r"\[NODE-[\d?]+\((?P<hostname>[^)]{1,255})\)\]"),
 )
 _SIZES = re.compile(
-    r"(?<!encoder-)(data|context|tensor-model|pipeline-model|expert-model)-parallel[- ]size: *(\d{1,15})"
+    r"(?<!encoder-)(data|context|tensor-model|pipeline-model|expert-model)-parallel[- ]size:"
+    r" *(\d{1,15})"
 )
 _OF_RANK = re.compile(
-    r"number of parameters on \(tensor, pipeline\) model parallel rank \((\d{1,6}), (\d{1,6})\): *(\d{1,13})"
+    r"number of parameters on \(tensor, pipeline\) model parallel rank \((\d{1,6}), (\d{1,6})\):"
+    r" *(\d{1,13})"
 )
 
 SIGNS = (
@@ -256,7 +261,8 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
         other = other or "windows in an unknown order of layers (window_attn_skip_freq)"
     if other:
         warnings.append(
-            f"feed-forward widths ignored: the model has {other}, so FLOPs from its widths would be wrong"
+            f"feed-forward widths ignored: the model has {other}, so FLOPs from its widths would be"
+            " wrong"
         )
         feed_forward = expert_width = None
     groups = (
@@ -268,11 +274,13 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
     count, rounded = _parameters(stated)
     notes = (
         "the log's argument dump",
-        "vocab_size as padded for the training"
-        if padded
-        else "vocab_size before padding"
-        if vocabulary
-        else None,
+        (
+            "vocab_size as padded for the training"
+            if padded
+            else "vocab_size before padding"
+            if vocabulary
+            else None
+        ),
         rounded,
     )
     pattern, predicted = _pattern(stated)
@@ -296,9 +304,9 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
             # An old dump without the argument is of a version that had no gate.
             gated_ffn=stated.value("swiglu") is True if layers else None,
             expert_ffn_hidden_size=expert_width,
-            num_dense_layers=_dense_layers(stated.value("moe_layer_freq"), layers)
-            if experts
-            else None,
+            num_dense_layers=(
+                _dense_layers(stated.value("moe_layer_freq"), layers) if experts else None
+            ),
             layer_pattern=pattern,
             attention_output_gate=gate if isinstance(gate, bool) else None,
             num_mtp_layers=predicted,
@@ -340,7 +348,10 @@ def _of_another_kind(stated: LoggedValues) -> str | None:
     if hybrid and _pattern(stated)[0] is None:
         return "layers of several kinds (hybrid)"
     if own := stated.count("decoder_seq_length"):
-        encoder = f"seq_length {stated.value('seq_length')} is the encoder's, decoder_seq_length {own} counts"
+        encoder = (
+            f"seq_length {stated.value('seq_length')} is the encoder's, decoder_seq_length {own}"
+            " counts"
+        )
         return f"an encoder of unknown layers ({encoder})"
     for name in ("experimental_attention_variant", "compress_ratios", "hc_mult"):
         if stated.value(name) not in (None, False):

@@ -1,4 +1,5 @@
-"""The records of a training, in columns: of a million steps there is no room for a million objects.
+"""The records of a training, in columns: of a million steps there is no room for a million
+objects.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ _NUMBERS = ("iteration", "line", "micros", "kind")
 
 
 class Table:
-    """Records by iteration, ascending, once they are settled; NaN for a value that a record lacks.
+    """Records by iteration, ascending, once they are settled; NaN for a value that a record
+    lacks.
     """
 
     def __init__(self) -> None:

@@ -77,8 +77,9 @@ def step_times(
             warnings.append(_restored_words(first, second, seconds[index], evidence))
         elif known and in_doubt(first, second, core=core):
             warnings.append(
-                f"the time of iteration {second.iteration} ({second.seconds:g} s) may be a mean that includes "
-                f"iteration {first.iteration}, as newer Megatron versions print it; the log does not show which"
+                f"the time of iteration {second.iteration} ({second.seconds:g} s) may be a mean"
+                f" that includes iteration {first.iteration}, as newer Megatron versions print it;"
+                " the log does not show which"
             )
     if (
         len(table)
@@ -169,7 +170,8 @@ def _restored_words(first: Record, second: Record, seconds: float | None, eviden
         f"loss and rates (loss {second.figures['loss']:g})" if "loss" in second.figures else "rates"
     )
     return (
-        f"iteration {second.iteration}: the logged {second.seconds:g} s are a mean that includes iteration "
-        f"{first.iteration} ({first.seconds:g} s), since Megatron does not reset its timer; corrected to "
-        f"{seconds:g} s ({evidence}); its {printed} are means of the same kind, kept as printed"
+        f"iteration {second.iteration}: the logged {second.seconds:g} s are a mean that includes"
+        f" iteration {first.iteration} ({first.seconds:g} s), since Megatron does not reset its"
+        f" timer; corrected to {seconds:g} s ({evidence}); its {printed} are means of the same"
+        " kind, kept as printed"
     )

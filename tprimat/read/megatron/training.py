@@ -134,7 +134,8 @@ class Context(LogContext):
             self._add_memory(**{name: float(value) for name, value in memory.groupdict().items()})
 
     def absorb(self, later: LogContext) -> None:
-        """Add a later stretch. The training went on after it, so what looked like an end was none.
+        """Add a later stretch. The training went on after it, so what looked like an end was
+        none.
         """
         assert isinstance(later, Context)
         super().absorb(later.read())

@@ -56,12 +56,14 @@ _DUMPED_NAMES = (
     "devices", "num_nodes", "packed_sequence",
 )  # fmt: skip
 _DUMPED = re.compile(
-    rf"(?:^|\s)({'|'.join(_DUMPED_NAMES)}): +'?([^\s']+)'?\s*(?:\(Mcore default: [^()]{{1,80}}\)\s*)?$"
+    rf"(?:^|\s)({'|'.join(_DUMPED_NAMES)}): +'?([^\s']+)'?\s*(?:\(Mcore default:"
+    r" [^()]{1,80}\)\s*)?$"
 )
 _STATEMENTS = (
     Statement(
         re.compile(
-            r"(?:\bWORLD_SIZE=|\[rank-\d{1,9}/|GLOBAL_RANK: \d+, MEMBER: \d+/)(?P<num_gpus>\d{1,9})\b"
+            r"(?:\bWORLD_SIZE=|\[rank-\d{1,9}/|GLOBAL_RANK: \d+, MEMBER:"
+            r" \d+/)(?P<num_gpus>\d{1,9})\b"
         )
     ),
     Statement(
@@ -85,7 +87,8 @@ _ENDED = re.compile(r"\bstatus: (\w+)")
 _EVAL = re.compile(r"\beval_loss: (\d{1,9}(?:\.\d{1,9})?) \(target: (\d{1,9}(?:\.\d{1,9})?)\)")
 
 _INTRUDER = re.compile(
-    r"\[Gloo\] Rank \d+ is connected to \d+ peer ranks\. Expected number of connected peer ranks is ?: ?\d+\s*"
+    r"\[Gloo\] Rank \d+ is connected to \d+ peer ranks\. Expected number of connected peer ranks is"
+    r" ?: ?\d+\s*"
 )
 UNMARKED = "without a block_start: counted from run_start"
 LINES_OF_OTHERS = 4

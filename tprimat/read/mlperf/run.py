@@ -42,7 +42,9 @@ _COVERS = {
     "block": "mean between evaluations, by the submitter's timer",
     "mean": "mean since the record before",
     "sampled": "single step",
-    None: "wall time from a block's start to its stop, divided by its steps; evaluations not included",
+    None: (
+        "wall time from a block's start to its stop, divided by its steps; evaluations not included"
+    ),
 }
 
 WHOLE = 0.01
@@ -170,19 +172,23 @@ def builder(training: BenchmarkRun) -> RunBuilder:
         timing=Timing(
             clock="the submitter's own, of the rank that logs",
             # None has all that happens between a block's start and its stop.
-            kind="sampled"
-            if found.kind == "sampled"
-            else None
-            if answers and found.steps
-            else "partial",
+            kind=(
+                "sampled"
+                if found.kind == "sampled"
+                else None
+                if answers and found.steps
+                else "partial"
+            ),
             covers=_COVERS[found.kind] if training.records else None,
             over_ranks="the rank that logs",
         ),
         figures={name: value for name, value in figures.items() if value is not None},
         notes=(f"{len(training.evaluations)} evaluations",) if training.evaluations else (),
-        unknown={"sequence_length": "tokens per step vary with the length of the answers"}
-        if answers
-        else {},
+        unknown=(
+            {"sequence_length": "tokens per step vary with the length of the answers"}
+            if answers
+            else {}
+        ),
         # The platform is free text; without a system description nothing else tells 8 GPUs from 16.
         settings={
             name: text
@@ -316,7 +322,8 @@ class MlperfRun(RunBuilder):
         training, found, warnings = self.training, self.training.found, []
         if sizes.num_gpus is None:
             warnings.append(
-                f"{mlperf_system.UNSTATED}: add the system description of the submission (systems/*.json)"
+                f"{mlperf_system.UNSTATED}: add the system description of the submission"
+                " (systems/*.json)"
             )
         if sizes.sequence_length is None:
             without = "sequence length unknown: throughput in samples/s only, not in tokens/s"
@@ -324,8 +331,8 @@ class MlperfRun(RunBuilder):
         blocks = [entry for entry in training.timeline if entry.steps]
         if found.kind == "sampled" and not blocks:
             warnings.append(
-                f"one step time is logged per {found.steps[1] - found.steps[0]} steps; pauses in between are "
-                "not included"
+                f"one step time is logged per {found.steps[1] - found.steps[0]} steps; pauses in"
+                " between are not included"
             )
         if blocks and not found.steps:
             warnings.append(
@@ -337,8 +344,8 @@ class MlperfRun(RunBuilder):
             )
             least = min(held, key=lambda entry: entry.duration / entry.steps)
             bound = (
-                f"training and evaluation aren't told apart in {len(held)} blocks: a step takes at most "
-                f"{longest:.4g} s there, with its share of the evaluations"
+                f"training and evaluation aren't told apart in {len(held)} blocks: a step takes at"
+                f" most {longest:.4g} s there, with its share of the evaluations"
             )
             if (fastest := least.duration / least.steps) < (1 - UNLIKE) * longest:
                 bound += f", in steps {least.first_step}–{least.last_step} at most {fastest:.4g} s"
@@ -354,8 +361,8 @@ class MlperfRun(RunBuilder):
             warnings.append(f"no loss logged at {spans((step, step) for step in lossless)}")
         if training.evaluations:
             warnings.append(
-                "'eval_accuracy' in this log is the benchmark's evaluation: for language models the loss "
-                "(lower is better)"
+                "'eval_accuracy' in this log is the benchmark's evaluation: for language models the"
+                " loss (lower is better)"
             )
         return warnings
 
@@ -373,7 +380,10 @@ class MlperfRun(RunBuilder):
         cause = training.around.causes.cause()
         if training.end:
             line, status = training.end
-            ended = f"the run ended with status {status or 'no status'} (line {line}) without reaching the target"
+            ended = (
+                f"the run ended with status {status or 'no status'} (line {line}) without reaching"
+                " the target"
+            )
             if status == "success":
                 return outcome_of(ending_of(ended=True))
             # A run that misses the target has done the steps that its rules allow.
@@ -404,8 +414,10 @@ class SummaryRun(RunBuilder):
     def run(self, given: Given) -> Run:
         """Return the Run, with the model that a summary doesn't name, and what no summary has."""
         warnings = (
-            "a summary without step records: its means are in native_metrics as printed (a mean of rates is "
-            "not the rate at the mean time)",
+            (
+                "a summary without step records: its means are in native_metrics as printed (a mean"
+                " of rates is not the rate at the mean time)"
+            ),
             "timestamp unknown: the summary has no times",
             "the sequence length and the global batch size are not stated",
         )

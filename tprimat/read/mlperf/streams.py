@@ -121,7 +121,8 @@ Kind = Literal["block", "mean", "sampled"]
 
 
 def number(value: Any) -> float | None:
-    """Return a finite number of JSON, also one that was written as a text; None for anything else.
+    """Return a finite number of JSON, also one that was written as a text; None for anything
+    else.
     """
     known = values.number(value)
     return known if known is not None and abs(known) <= LARGEST_VALUE else None

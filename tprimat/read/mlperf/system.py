@@ -269,7 +269,8 @@ def applied(run: Run, system: System, where: str) -> Run:
 
 
 def _contradiction(run: Run, system: System) -> str | None:
-    """Return what a description says of the GPUs that can't be true of a run; None if both agree.
+    """Return what a description says of the GPUs that can't be true of a run; None if both
+    agree.
     """
     known = [(info.device_name, info.device_count) for info in (run.gpu_info, system.gpu)]
     rows = [

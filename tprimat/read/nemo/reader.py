@@ -60,9 +60,14 @@ REGULAR = 0.8
 """Share of the lines that must stand if an interval has them."""
 
 TIMING = timer(
-    clock="host clock in NeMo's TimingCallback, from a batch's start to its end, without waiting for the device",
-    covers="data loading, forward and backward of all micro-batches and the optimizer; not what lies between batches, "
-    "such as checkpoints and validation",
+    clock=(
+        "host clock in NeMo's TimingCallback, from a batch's start to its end, without waiting for"
+        " the device"
+    ),
+    covers=(
+        "data loading, forward and backward of all micro-batches and the optimizer; not what lies"
+        " between batches, such as checkpoints and validation"
+    ),
     over_ranks="rank 0 prints",
 )
 
@@ -178,7 +183,8 @@ class Reader(StepReader):
 
 
 def set_windows(found: Sequence[Record]) -> None:
-    """Set how many steps each record averages, from the numbers of the records, which count from 0.
+    """Set how many steps each record averages, from the numbers of the records, which count from
+    0.
     """
     steps = [record.step for record in found]
     apart = [later - earlier for earlier, later in itertools.pairwise(steps)]

@@ -71,7 +71,8 @@ _PRECISION = re.compile(
     r"(?<![\w.])(bf16|fp16|fp8|fp8_recipe|precision)['\"]?\s*[=:]\s*['\"]?([\w.-]{1,30})"
 )
 _OF_RANK = re.compile(
-    r"number of parameters on \(tensor, pipeline\) model parallel rank \((\d+) ?, ?(\d+)\): (\d{1,15})"
+    r"number of parameters on \(tensor, pipeline\) model parallel rank \((\d+) ?, ?(\d+)\):"
+    r" (\d{1,15})"
 )
 SUCCESS = re.compile(r"`?Trainer\.fit`? stopped: `?max_(?:steps|epochs|time)")
 

@@ -26,19 +26,26 @@ HINTS = (
 """A line without any of these is not looked at more closely."""
 
 _GRAVE = re.compile(
-    r"OutOfMemory|(?:HIP|CUDA)(?: error:)? out of memory|STATUS_ALLOC_FAILED|Memory access fault by GPU"
+    r"OutOfMemory|(?:HIP|CUDA)(?: error:)? out of memory|STATUS_ALLOC_FAILED|Memory access fault"
+    r" by GPU"
     r"|HSA_STATUS_ERROR_\w+"
-    r"|slurmstepd: error: (?!\*\*\* \w+ \S+ ON \S+ CANCELLED AT \S+ \*\*\*).*|DUE TO TIME LIMIT|oom-kill"
+    r"|slurmstepd: error: (?!\*\*\* \w+ \S+ ON \S+ CANCELLED AT \S+ \*\*\*).*|DUE TO TIME"
+    r" LIMIT|oom-kill"
     r"|[Cc]annot access gated repo"
-    r"|DistBackendError|(?:NCCL|RCCL) error(?!s)|ncclSystemError|ncclUnhandledCudaError|No space left on device"
-    r"|Segmentation fault|Bus error|Illegal instruction|\(core dumped\)|Fatal Python error|what\(\): +\S"
-    r"|[Oo]ut of memory: Kill|OOMKilled|oom_kill|srun: error: .{0,300}(?:Killed|Aborted|Out Of Memory|Node failure)"
+    r"|DistBackendError|(?:NCCL|RCCL) error(?!s)|ncclSystemError|ncclUnhandledCudaError|No space"
+    r" left on device"
+    r"|Segmentation fault|Bus error|Illegal instruction|\(core dumped\)|Fatal Python"
+    r" error|what\(\): +\S"
+    r"|[Oo]ut of memory: Kill|OOMKilled|oom_kill|srun: error: .{0,300}(?:Killed|Aborted|Out Of"
+    r" Memory|Node failure)"
     r"|HW Exception by GPU|GPU Hang|\bXid \(|fallen off the bus|[Uu]ncorrectable ECC error"
     r"|amdgpu.{0,300}(?:GPU reset|uncorrectable hardware error)"
-    r"|Watchdog caught collective|watchdog (?:thread terminated|got stuck)|Heartbeat monitor timed out"
+    r"|Watchdog caught collective|watchdog (?:thread terminated|got stuck)|Heartbeat monitor"
+    r" timed out"
     r"|^docker: Error response from daemon|\bOCI runtime (?:error|[a-z]+ failed)\b"
     # Limits of LSF, PBS and Kubernetes, and their words for a job that makes room for another one.
-    r"|^TERM_[A-Z]{4,}: job|PBS: job killed: |\bDUE TO PREEMPTION\b|\bPREEMPTED\b|[Pp]reempted (?:by|in order to)\b"
+    r"|^TERM_[A-Z]{4,}: job|PBS: job killed: |\bDUE TO PREEMPTION\b|\bPREEMPTED\b|[Pp]reempted"
+    r" (?:by|in order to)\b"
     r"|[Pp]reemption detected|\bEvicted\b|[Pp]od .{0,200}\bevicted\b|\bDeadlineExceeded\b"
     # Of a shell, behind its script's line and the process's number.
     r"|^(?:\S+: line \d+: +)?(?:\d+ +)?(?:Killed|Aborted|Terminated)(?:$|  )"
@@ -47,7 +54,8 @@ _EXCEPTION = re.compile(
     # Behind what a logger of any kind puts into brackets, and Ray into parentheses.
     r"(?:(?:\[[^\]]{1,80}\]|\(\w{1,60} pid=\d+[^)]{0,60}\)):?\s*){0,4}"
     # The traceback of an exception group stands behind bars.
-    r"(?:\| +)*((?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt)|(?:Base)?ExceptionGroup)\b(?::|\s*$))"
+    r"(?:\|"
+    r" +)*((?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt)|(?:Base)?ExceptionGroup)\b(?::|\s*$))"
 )
 _LEVELED = re.compile(
     # [2025-01-02 03:05:00] CRITICAL [olmo.util:158, rank=0] Uncaught SomeReaderError: generator
@@ -64,13 +72,16 @@ _SIGNAL = re.compile(
     r"|\*\*\* SIG[A-Z]{3,6} received|(?:^|\] )Check failed: \S|^(?:HIP|CUDA) error: \w"
 )
 _STOPPED = re.compile(
-    r"DUE TO (?:TIME LIMIT|PREEMPTION)|PREEMPTED|[Pp]reempted|[Pp]reemption|Evicted|evicted|DeadlineExceeded"
+    r"DUE TO (?:TIME"
+    r" LIMIT|PREEMPTION)|PREEMPTED|[Pp]reempted|[Pp]reemption|Evicted|evicted|DeadlineExceeded"
     r"|TERM_(?:RUNLIMIT|PREEMPT|DEADLINE|WINDOW|OWNER|FORCE_OWNER|ADMIN|FORCE_ADMIN|REQUEUE_\w+)"
     r"|PBS: job killed: (?:walltime|preempt)|CANCELLED AT \S+ \*\*\*"
     # SIGHUP, SIGINT, SIGTERM, and SIGUSR1 and SIGUSR2, by which a scheduler says that time is
     # running out.
-    r"|(?:got signal: |Received |on signal |Signal |exitcode: -)(?:1|2|10|12|15)\b|SIG(?:HUP|INT|TERM|USR[12])\b"
-    r"|KeyboardInterrupt|^(?:\S+: line \d+: +)?(?:\d+ +)?Terminated|: Terminated|TensorPrimat: interrupted"
+    r"|(?:got signal: |Received |on signal |Signal |exitcode:"
+    r" -)(?:1|2|10|12|15)\b|SIG(?:HUP|INT|TERM|USR[12])\b"
+    r"|KeyboardInterrupt|^(?:\S+: line \d+: +)?(?:\d+ +)?Terminated|: Terminated|TensorPrimat:"
+    r" interrupted"
     r"|exited with code (?:-2|-15|130|143)\b"
 )
 """What is no failure among the causes: a scheduler's limit, or that somebody has ended the training
@@ -78,7 +89,8 @@ from outside.
 """
 
 _ASKED = re.compile(
-    r"Time limit reached\. Elapsed time is .{1,40}\. Signaling Trainer to stop|.{1,300}\. Signaling Trainer to stop"
+    r"Time limit reached\. Elapsed time is .{1,40}\. Signaling Trainer to stop|.{1,300}\. Signaling"
+    r" Trainer to stop"
     r"|Run canceled (?:due to|from) .{1,200}"
 )
 """Limits and early stopping that the user asked for, of Lightning and OLMo."""
@@ -87,7 +99,8 @@ _CONSEQUENCE = re.compile(
     r"closing signal|RendezvousConnectionError|BrokenPipeError|ConnectionReset"
 )
 _REPORT = re.compile(
-    r"^(?:\S+\.)?ChildFailedError\b|failed \(exitcode: [1-9]|non-zero (?:exit (?:code|status)|status)\b"
+    r"^(?:\S+\.)?ChildFailedError\b|failed \(exitcode: [1-9]|non-zero (?:exit"
+    r" (?:code|status)|status)\b"
     # Of make, and of a shell with set -x.
     r"|^g?make(?:\[\d+\])?: \*\*\* \[.{1,200}\] Error [1-9]|^\+{1,9} exit [1-9]\d{0,2}$"
 )
@@ -102,7 +115,8 @@ _CHAINED = re.compile(
     r"The above exception was the direct cause|During handling of the above exception"
 )
 _EXIT_CODE = re.compile(
-    r"(?:(?:exited with code|with exit code|finished .{0,300}\(code|return code =) |\"exit_?[cC]ode\": ?)(-?\d+)"
+    r"(?:(?:exited with code|with exit code|finished .{0,300}\(code|return code =)"
+    r" |\"exit_?[cC]ode\": ?)(-?\d+)"
 )
 _SOMEBODY_ELSES = re.compile(
     r"^\s*(?:Traceback \(|File \"|\[|[WEI]\d{4} |={3,}|-{3,}|[A-Za-z_.]+Error\b|\s)"

@@ -14,7 +14,10 @@ LINES = statements(
         "CCL version",
         str,
         1,
-        rf"\bNCCL version[ :]{{1,4}}(?P<nccl>{VERSION})|\bRCCL version[ :]{{1,4}}(?P<rccl>{VERSION})",
+        (
+            rf"\bNCCL version[ :]{{1,4}}(?P<nccl>{VERSION})|\bRCCL version["
+            rf" :]{{1,4}}(?P<rccl>{VERSION})"
+        ),
     ),
     # Supported flash-attn versions are >= 2.1.1, <= 2.8.0.post2. Found flash-attn 2.8.3
     ("Found flash-attn", str, 1, rf"\bFound flash-attn (?P<flash_attn>{VERSION})"),

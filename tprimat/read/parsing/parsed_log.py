@@ -60,7 +60,8 @@ class ParsedLog:
 
 
 class Reader(Protocol):
-    """A log format's reader, for one log. Every class of this name in `read` is one of LOG_FORMATS.
+    """A log format's reader, for one log. Every class of this name in `read` is one of
+    LOG_FORMATS.
     """
 
     name: str

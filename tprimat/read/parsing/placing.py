@@ -1,4 +1,5 @@
-"""Records in the order of a log, and the times of those that have none, from the lines around them.
+"""Records in the order of a log, and the times of those that have none, from the lines around
+them.
 """
 
 from __future__ import annotations

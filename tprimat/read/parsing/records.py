@@ -219,8 +219,8 @@ class LoggedTraining:
         """Warn of different values of a step, in two lines; of the first MOST_CONFLICTS."""
         if (differing := ", ".join(fields)) and len(self.conflicts) < MOST_CONFLICTS:
             self.conflicts.append(
-                f"{noun} {step} is printed twice with different values ({differing}; lines {lines[0]} and {lines[1]}); "
-                "the first is used"
+                f"{noun} {step} is printed twice with different values ({differing}; lines"
+                f" {lines[0]} and {lines[1]}); the first is used"
             )
 
     def note_restart(self, noun: str, step: int, line: int, dropped: Sequence[int]) -> None:
@@ -228,8 +228,8 @@ class LoggedTraining:
         self.again.append(line)
         if len(self.again) <= MOST_RESTARTS:
             self.warnings.append(
-                f"restarted on line {line} from {noun} {step}: {noun}s {dropped[0]} to {dropped[-1]} before the "
-                "restart were dropped"
+                f"restarted on line {line} from {noun} {step}: {noun}s {dropped[0]} to"
+                f" {dropped[-1]} before the restart were dropped"
             )
 
     def many_restarts(self) -> list[str]:
@@ -308,7 +308,8 @@ def peaks(records: Iterable[Record], names: Mapping[str, str]) -> dict[str, floa
 
 
 def timestamp(first: Stamp | None, warnings: list[str]) -> str | None:
-    """Return when the training began, with its offset; None, and a warning, if the log doesn't say.
+    """Return when the training began, with its offset; None, and a warning, if the log doesn't
+    say.
     """
     if first is None:
         warnings.append("timestamp unknown: the source has no time of day")

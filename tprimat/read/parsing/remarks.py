@@ -210,7 +210,8 @@ def _varying_tokens(records: Sequence[Record]) -> list[str]:
     if not counts or max(counts) < VARYING * min(counts):
         return []
     return [
-        f"sequence lengths vary: {min(counts):,.0f} to {max(counts):,.0f} tokens per step, so step times vary with them"
+        f"sequence lengths vary: {min(counts):,.0f} to {max(counts):,.0f} tokens per step, so step"
+        " times vary with them"
     ]
 
 
@@ -233,6 +234,7 @@ def check_rates(series: FieldValues, name: str | None, sizes: TrainingConfig) ->
         return []
     share, step = max(off, key=lambda pair: pair[0])
     return [
-        f"{len(off)} of {len(shares)} records print tokens/s/GPU that disagree with batch × sequence length / time / "
-        f"GPUs ({batch} × {length} / {devices}) by up to {share:.1%} (step {step}); one of them is wrong"
+        f"{len(off)} of {len(shares)} records print tokens/s/GPU that disagree with batch ×"
+        f" sequence length / time / GPUs ({batch} × {length} / {devices}) by up to {share:.1%}"
+        f" (step {step}); one of them is wrong"
     ]

@@ -169,7 +169,8 @@ class RunBuilder:
         stated, around, errors = self.stated, self.training.around, []
         if (named := stated.word("device_name")) and gpus.is_error(named):
             errors.append(
-                f"in the place of the GPU's name the source has an error text: {redacted_start(named, 120)}"
+                "in the place of the GPU's name the source has an error text:"
+                f" {redacted_start(named, 120)}"
             )
             del stated["device_name"]
         sizes, spread = self.sizes(given)
@@ -350,7 +351,8 @@ class RunBuilder:
         return records.outcome(self.training, planned, done, warnings, self.cause)
 
     def started(self, warnings: list[str]) -> str | None:
-        """Return when the training began, with its offset; None, and a warning, if that is unknown.
+        """Return when the training began, with its offset; None, and a warning, if that is
+        unknown.
         """
         if self.timestamp or not self.of_training:
             return self.timestamp
@@ -541,7 +543,10 @@ def contradictions(sizes: Mapping[str, Any]) -> Iterator[str]:
         known = [name for name in parts if sizes.get(name)]
         product = math.prod(sizes[name] for name in known)
         if (size := sizes.get(whole)) and (size % product or (known == parts and size != product)):
-            text = f"{whole} {size} and {' × '.join(f'{name} {sizes[name]}' for name in known)} can't both be true"
+            text = (
+                f"{whole} {size} and {' × '.join(f'{name} {sizes[name]}' for name in known)} can't"
+                " both be true"
+            )
             yield text.replace("num_gpus", "number of GPUs").replace("_", " ")
 
 

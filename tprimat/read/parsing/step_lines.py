@@ -306,7 +306,8 @@ class BlockReader(StepReader):
         self._causes, pending.causes = pending.causes, FailureReasons()
 
     def put(self, name: str, value: str, line: Line) -> None:
-        """Add a metric to the open block; a repeated name opens another one, whose header is lost.
+        """Add a metric to the open block; a repeated name opens another one, whose header is
+        lost.
         """
         if name in self.block:
             self.begin(None, line.number)

@@ -279,7 +279,8 @@ def clean(text: str) -> str:
 
 
 _PREFIX = re.compile(
-    r"\s*\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\s(?:\s*std(?:out|err) [FP]\s)?"  # docker, CRI
+    r"\s*\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\s(?:\s*std(?:out|err)"
+    r" [FP]\s)?"  # docker, CRI
     r"|\s*\[pod/[^\]\s]+\]\s?"  # kubectl logs --prefix
     r"|\s*[\w.-]+[-_]\d+\s+\|\s"  # docker compose
     r"|\s*\[(?:default|rank|trainer)?\d+\]:\s?"  # torchrun --tee, and torch's own
@@ -290,9 +291,11 @@ _PREFIX = re.compile(
     r"|\s*[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?\s"  # ts
     r"|\s*\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?\s"
     # Primus' launcher: [time] [NODE-0(host)] [LEVEL]
-    r"|\s*(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,\d]*\] )?\[NODE-[\d?]+\([^)]*\)\]\s?(?:\[[A-Z]+\]\s?)?"
+    r"|\s*(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,\d]*\]"
+    r" )?\[NODE-[\d?]+\([^)]*\)\]\s?(?:\[[A-Z]+\]\s?)?"
     # Primus: [time][team/user]…[rank-R/W][LEVEL] [---file.py:line] :
-    r"|\s*\[\d{8} \d\d:\d\d:\d\d\](?:\[[^\]]*\])*?\[rank-\d+/\d+\]\s*\[\s*[A-Z]+\s*\]\s*(?:\[[-\w./<>]*:\d+\]\s*:\s?)?"
+    r"|\s*\[\d{8}"
+    r" \d\d:\d\d:\d\d\](?:\[[^\]]*\])*?\[rank-\d+/\d+\]\s*\[\s*[A-Z]+\s*\]\s*(?:\[[-\w./<>]*:\d+\]\s*:\s?)?"
 )
 
 
@@ -328,7 +331,8 @@ class Stamp(NamedTuple):
         return time.timestamp()
 
     def seconds_after(self, earlier: Stamp) -> float | None:
-        """Return the seconds from another timestamp to this one; None if only one states an offset.
+        """Return the seconds from another timestamp to this one; None if only one states an
+        offset.
         """
         if (self.time.tzinfo is None) != (earlier.time.tzinfo is None):
             return None
@@ -336,7 +340,8 @@ class Stamp(NamedTuple):
 
 
 _STAMP = re.compile(
-    r"(?<!\d)(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?(?!\d)"
+    r"(?<!\d)(\d{4})-(\d\d)-(\d\d)[T"
+    r" ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?(?!\d)"
     r"|\[(\d{4})(\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\]"
 )
 

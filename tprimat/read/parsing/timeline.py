@@ -416,7 +416,8 @@ def _lose_steps(entries: list[FieldValues], resumed: int) -> None:
 
 
 def with_lost_steps(timeline: Sequence[Entry], resumed: int) -> tuple[Entry, ...]:
-    """Return the timeline of an attempt whose steps behind one are done again by the next attempt.
+    """Return the timeline of an attempt whose steps behind one are done again by the next
+    attempt.
     """
     entries = [msgspec.structs.asdict(entry) for entry in timeline]
     _lose_steps(entries, resumed)
@@ -473,13 +474,19 @@ def clock_change(rows: Sequence[TimedRow], events: Events) -> str | None:
         times.insert(0, events.first[0])
     for before, at in itertools.pairwise(times):
         if at < before - SET_BACK:
-            return f"account unknown: times in the log go back by {duration(before - at)}, and it states no time zone"
+            return (
+                f"account unknown: times in the log go back by {duration(before - at)}, and it"
+                " states no time zone"
+            )
         if at - before >= HOUR:
             day = datetime.datetime.fromtimestamp(at, datetime.timezone.utc)
             hours = at - at % DAY + HOUR, at - at % DAY + 2 * HOUR
             is_night = day.weekday() == 6 and day.month in (3, 9, 10)
             if is_night and any(before <= hour <= at - HOUR for hour in hours):
-                return f"account unknown: on {day:%Y-%m-%d} clocks may go forward, and the log states no time zone"
+                return (
+                    f"account unknown: on {day:%Y-%m-%d} clocks may go forward, and the log states"
+                    " no time zone"
+                )
     return None
 
 

@@ -49,7 +49,8 @@ class _Shape:
         self.falls = 0
 
     def is_whole(self, place: int, number: str) -> bool:
-        """Return whether the decimals of a number are known ones, of which none goes on, or ENOUGH.
+        """Return whether the decimals of a number are known ones, of which none goes on, or
+        ENOUGH.
         """
         own, seen = _decimals(number), self.decimals[place]
         if (

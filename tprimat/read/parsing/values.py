@@ -101,7 +101,8 @@ def whole_ratio(above: Sequence[object], below: Sequence[object]) -> int | None:
 
 
 def precision_of(value: object) -> str | None:
-    """Return a precision as results name it, from torch.bfloat16, bf16-mixed, 16-true and the like.
+    """Return a precision as results name it, from torch.bfloat16, bf16-mixed, 16-true and the
+    like.
     """
     word = str(value).lower()
     for signs, known in (
@@ -287,7 +288,8 @@ class Statement(NamedTuple):
 
 
 def statements(*rows: tuple[str, Callable[[str], Any], int, str]) -> tuple[Statement, ...]:
-    """Return rows of a sign, what reads the text of a group, a weight and a pattern, as statements.
+    """Return rows of a sign, what reads the text of a group, a weight and a pattern, as
+    statements.
     """
     return tuple(
         Statement(re.compile(pattern), read, weight, sign) for sign, read, weight, pattern in rows

@@ -89,7 +89,10 @@ _NEMO = Layout(
     shift=1,
     timing=timer(
         clock="host clock of NeMo's timing callback, without a device synchronize by default",
-        covers="from the start to the end of a training batch, data loading of NeMo 2 included; not the time between",
+        covers=(
+            "from the start to the end of a training batch, data loading of NeMo 2 included; not"
+            " the time between"
+        ),
     ),
 )
 _TORCHTITAN = Layout(
@@ -108,7 +111,10 @@ _TORCHTITAN = Layout(
     },
     timing=timer(
         clock="host clock of torchtitan's metrics processor",
-        covers="all between two logs, data loading, garbage collection and checkpoints included, mean of their steps",
+        covers=(
+            "all between two logs, data loading, garbage collection and checkpoints included, mean"
+            " of their steps"
+        ),
         over_ranks="the rank that writes",
     ),
 )
@@ -224,7 +230,10 @@ def _read(parts: Sequence[InputFile], beside: Beside) -> list[ParsedLog]:
             figures["event_seconds_per_step"] = seconds / steps
     if events.cut:
         training.warnings.append(f"{events.cut}; everything before it was read")
-    unknown = f"no step times: {layout.untimed}; the events' wall times (native_metrics) include evaluation and checkpoints"
+    unknown = (
+        f"no step times: {layout.untimed}; the events' wall times (native_metrics) include"
+        " evaluation and checkpoints"
+    )
     done = max(training.records) + shift >= (stated.count("max_steps") or math.inf)
     notes = [f"{len(scalars)} tags, {len(events.texts)} texts"]
     if len(parts) > 1:
@@ -288,9 +297,9 @@ def _restore_second(
             megatron_times.without_first(first, second) / steps, 7
         )
         training.warnings.append(
-            f"step {second.iteration}: the recorded {second.seconds:g} s are a mean that includes step "
-            f"{first.iteration} ({first.seconds:g} s); corrected to {restored:g} s (the two events are "
-            f"{(second.micros - first.micros) / 1e6:.6g} s apart)"
+            f"step {second.iteration}: the recorded {second.seconds:g} s are a mean that includes"
+            f" step {first.iteration} ({first.seconds:g} s); corrected to {restored:g} s (the two"
+            f" events are {(second.micros - first.micros) / 1e6:.6g} s apart)"
         )
 
 
@@ -338,8 +347,8 @@ def _state_batch(
         (size,) = used
         if requested and requested != size:
             training.warnings.append(
-                f"the arguments request a global batch of {requested}, but every step has {size} by {where} (batch "
-                f"ramp-up); {size} is used"
+                f"the arguments request a global batch of {requested}, but every step has {size} by"
+                f" {where} (batch ramp-up); {size} is used"
             )
         state(stated, "global_batch_size", size, f"{where}: {size}", weight=COMPUTED)
 
@@ -357,8 +366,8 @@ def _set_windows(
         interval = training.around.stated.count("logging_steps")
         if times and interval:
             training.warnings.append(
-                f"step times are means over log_interval ({interval}) steps, recorded at the last of them; "
-                "other values are per step"
+                f"step times are means over log_interval ({interval}) steps, recorded at the last"
+                " of them; other values are per step"
             )
         return
     steps = [record.step + shift for record in records]

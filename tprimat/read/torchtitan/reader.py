@@ -111,8 +111,9 @@ class TorchtitanRun(RunBuilder):
         warnings += remarks.warnings_of(self.training)
         if self.groups > 1:
             warnings.append(
-                f"{self.groups} replica groups of one fault-tolerant run print into this log: values are from "
-                "the first group to print each step, and the batch is that of one group"
+                f"{self.groups} replica groups of one fault-tolerant run print into this log:"
+                " values are from the first group to print each step, and the batch is that of one"
+                " group"
             )
         if (
             found
@@ -120,8 +121,8 @@ class TorchtitanRun(RunBuilder):
             and "success" in self.training.around.marks
         ):
             warnings.append(
-                f"the last printed step is {found[-1].step} of {sizes.max_steps}: torchtitan prints every "
-                f"{self.stated.count('log_freq') or DEFAULT_LOG_FREQ} steps"
+                f"the last printed step is {found[-1].step} of {sizes.max_steps}: torchtitan prints"
+                f" every {self.stated.count('log_freq') or DEFAULT_LOG_FREQ} steps"
             )
         return records.series(found), [*warnings, *doubts]
 
@@ -187,9 +188,14 @@ class Reader(StepReader):
     tells = (*(sign for sign in setup.SIGNS if sign != "Building "), "Args", "Config", " with {")
     peaks: Mapping[str, str] = {"memory_reserved_gb": "peak_memory_reserved_gb"}
     timing = timer(
-        clock="host clock at the log line, from which torchtitan works out tps; the step time follows from that",
-        covers="all between two log lines: data wait, forward and backward, optimizer; garbage collection and "
-        "checkpoints too; not validation",
+        clock=(
+            "host clock at the log line, from which torchtitan works out tps; the step time follows"
+            " from that"
+        ),
+        covers=(
+            "all between two log lines: data wait, forward and backward, optimizer; garbage"
+            " collection and checkpoints too; not validation"
+        ),
         over_ranks="the rank that prints",
     )
 
@@ -265,7 +271,8 @@ def _set_windows(found: list[Record], interval: int | None, warnings: list[str])
         interval = math.gcd(*regular) if len(regular) > 1 or regular == [DEFAULT_LOG_FREQ] else 1
         if len(regular) == 1 and interval == 1 and regular != [2]:
             warnings.append(
-                f"log_freq isn't stated (torchtitan's default is {DEFAULT_LOG_FREQ}): each record counts as one step"
+                f"log_freq isn't stated (torchtitan's default is {DEFAULT_LOG_FREQ}): each record"
+                " counts as one step"
             )
     for record, window in zip(found, megatron_times.windows(steps, interval), strict=True):
         record.window = window
@@ -295,7 +302,10 @@ def _derive_times(found: list[Record], sizes: TrainingConfig, stamped: float) ->
     for record in rated if tokens else ():
         record.put("seconds", round(tokens / record.native[RATE], 9))
     if lacking and tokens:
-        how = f"from tps and the time stamps, which show {tokens:,.0f} tokens per step and GPU: the log lacks {lacking}"
+        how = (
+            f"from tps and the time stamps, which show {tokens:,.0f} tokens per step and GPU: the"
+            f" log lacks {lacking}"
+        )
         return [f"step times computed {how}"]
     if lacking:
         why = (
@@ -303,6 +313,9 @@ def _derive_times(found: list[Record], sizes: TrainingConfig, stamped: float) ->
         )
         return [f"no step times: torchtitan prints none, and {why}"]
     times = f"batch × sequence length / (tps × GPUs) ({batch} × {sequence} / (tps × {world}))"
-    doubt = f"{tokens:,.0f} tokens per step and GPU and {stamped:,.0f} by tps and the time stamps can't both be true"
+    doubt = (
+        f"{tokens:,.0f} tokens per step and GPU and {stamped:,.0f} by tps and the time stamps can't"
+        " both be true"
+    )
     doubts = [] if not stamped or tokens / STAMPED <= stamped <= tokens * STAMPED else [doubt]
     return [f"step times computed as {times}, to the precision of the printed tps", *doubts]

@@ -154,7 +154,8 @@ class Setup:
         self._length = 0
 
     def feed(self, number: int, text: str, around: LogContext, *, has_steps: bool) -> bool:
-        """Read a line; return whether it is torchtitan's own beyond doubt, or one of its arguments.
+        """Read a line; return whether it is torchtitan's own beyond doubt, or one of its
+        arguments.
         """
         if self.dump:
             self._continue(without_prefixes(text), around)

@@ -87,9 +87,10 @@ class Counter(NamedTuple):
         share = min(max((moment - self.times[right - 1]) / span, 0.0), 1.0)
         power = (high - low) / span
         # The value lies between both readings, each of which is up to one update old.
-        return low + share * (high - low), max(share, 1 - share) * (
-            high - low
-        ) + power * UPDATED_EVERY_S
+        return (
+            low + share * (high - low),
+            max(share, 1 - share) * (high - low) + power * UPDATED_EVERY_S,
+        )
 
 
 def of_gpus(
@@ -112,7 +113,10 @@ def of_gpus(
     states = {each: [(s.at, g) for s in covered for g in s.gpus if g.id == each] for each in ids}
     missing = [each for each, rows in states.items() if len(rows) < len(covered)]
     if missing or len(ids) != expected:
-        text = f"{len(ids) - len(missing)} GPUs report during the whole training, {expected} train here"
+        text = (
+            f"{len(ids) - len(missing)} GPUs report during the whole training, {expected} train"
+            " here"
+        )
         return Energy("devices-missing", text)
     if any(row.partitioned for rows in states.values() for _, row in rows):
         return Energy(
@@ -172,7 +176,8 @@ def unwrapped(readings: Readings, top: float | None) -> Counter | Energy:
             if top is None or before > top or before < top / 2:
                 return Energy(
                     "counter-reset",
-                    "the energy counter decreased: the driver was reloaded, or the counter is broken",
+                    "the energy counter decreased: the driver was reloaded, or the counter is"
+                    " broken",
                 )
             wraps, added = wraps + 1, added + top
         times.append(at)
@@ -205,7 +210,10 @@ def _of_gpu(name: str, rows: Sequence[tuple[float, GpuState]], steady: Timeline)
         and not newest.counter_is_shared
     ):
         watts = energy.joules / measured_s
-        text = f"the counter of GPU {short_id(name)} states {watts:.0f} W, above its cap of {cap:.0f} W"
+        text = (
+            f"the counter of GPU {short_id(name)} states {watts:.0f} W, above its cap of"
+            f" {cap:.0f} W"
+        )
         return Energy("above-power-cap", text)
     return _checked(energy, name, drawn, newest, steady)
 
@@ -229,7 +237,10 @@ def _checked(energy: Energy, name: str, drawn: Readings, gpu: GpuState, steady: 
     if abs(ratio - 1) <= tolerance:
         return energy
     if gpu.power_is_average is False and 0.5 < ratio < 2:
-        text = "power readings of this GPU cover about a quarter of the time, so they can't confirm the counter"
+        text = (
+            "power readings of this GPU cover about a quarter of the time, so they can't confirm"
+            " the counter"
+        )
         return energy._replace(code="partly-sampled", reason=f"{text} ({ratio:.2f}× power × time)")
     text = f"the energy counter of GPU {short_id(name)} states {ratio:.2f}× its power × time"
     return Energy("power-disagrees", text)
@@ -243,7 +254,10 @@ def _from_power(
             "no-counter", f"GPU {short_id(name)} reports no energy counter and no power throughout"
         )
     if gpu.power_is_average is False:
-        text = f"GPU {short_id(name)} has no counter, and its power readings cover about a quarter of the time"
+        text = (
+            f"GPU {short_id(name)} has no counter, and its power readings cover about a quarter of"
+            " the time"
+        )
         return Energy("no-counter", text)
     joules = _power_times_time(drawn, steady)
     spread = statistics.pstdev(watts for _, watts in drawn)
@@ -257,7 +271,10 @@ def _within_error(counter: Counter, steady: Timeline, name: str) -> Energy:
     if joules <= 0:
         return Energy("counter-stuck", f"the energy counter of {name} doesn't change")
     if error > LARGEST_ERROR * joules:
-        text = f"the steady-state steps are too short for readings once a second: ±{error / joules:.0%}"
+        text = (
+            "the steady-state steps are too short for readings once a second:"
+            f" ±{error / joules:.0%}"
+        )
         return Energy("window-short", text)
     if counter.wraps:
         return Energy(
@@ -280,7 +297,10 @@ def _of_packages(parts: Mapping[int, Energy]) -> Energy:
         refused = [part for part in parts.values() if part.joules is None]
         if all(part.code in ("counter-stuck", "no-counter") for part in refused):
             return _sum([part for part in parts.values() if part.joules is not None])
-    text = "one counter covers two dies (MI250, MI250X), of which not both train: the other's share is unknown"
+    text = (
+        "one counter covers two dies (MI250, MI250X), of which not both train: the other's share is"
+        " unknown"
+    )
     return Energy("shared-counter", text)
 
 

@@ -13,6 +13,8 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
+import msgspec
+
 from tprimat.machine.gpu import GpuState
 from tprimat.machine.telemetry.trace import Sample, Trace
 from tprimat.record.telemetry.energy import short_id
@@ -120,7 +122,10 @@ def _clock_changes(rows: DeviceRows, steps: Timeline, steady: Timeline) -> Itera
         changes = [change for change in changes if change not in together]
         devices = [device for *_, device in together]
         step, _ = steps.steps_between(at, at)
-        text = f"clock {'rose' if after > before else 'fell'} {before:,.0f} → {after:,.0f} MHz{_on(devices, rows)}"
+        text = (
+            f"clock {'rose' if after > before else 'fell'} {before:,.0f} → {after:,.0f}"
+            f" MHz{_on(devices, rows)}"
+        )
         yield TelemetryIssue(
             code="clock-change",
             text=text,
@@ -266,7 +271,10 @@ def _shared_gpus(rows: DeviceRows, steps: Timeline, pid: int | None) -> Iterator
         )
         for pids, devices, first, last in came:
             named = ", ".join(map(str, pids[:NAMED_PROGRAMS]))
-            text = f"GPU {short_id(each)} is shared with {'process' if len(pids) == 1 else 'processes'} {named}"
+            text = (
+                f"GPU {short_id(each)} is shared with"
+                f" {'process' if len(pids) == 1 else 'processes'} {named}"
+            )
             yield _issue("gpu-shared", text, steps, first, last, rows, devices, value=len(pids))
 
 
@@ -297,7 +305,10 @@ def _cpu(
         yield TelemetryIssue(code="cpu-quota", text=text, device="cpu", value=round(held_back, 4))
     for name, least in STALLED_SHARES.items():
         if (share := shares.get(f"stalled_{name}", 0.0)) > least:
-            text = f"all tasks waited for {'storage' if name == 'io' else name} for {share:.0%} of the time"
+            text = (
+                f"all tasks waited for {'storage' if name == 'io' else name} for {share:.0%} of the"
+                " time"
+            )
             yield TelemetryIssue(
                 code=f"{name}-pressure", text=text, device="cpu", value=round(share, 4)
             )
@@ -328,7 +339,8 @@ def cpu_shares(samples: Sequence[Sample], start: float, end: float) -> dict[str,
 
 
 def programs_of(samples: Sequence[Sample], start: float, end: float) -> dict[str, float]:
-    """Return other programs' shares of the CPU's time between the readings nearest to two moments.
+    """Return other programs' shares of the CPU's time between the readings nearest to two
+    moments.
     """
     looked = _looked(samples, start, end)
     if looked is None:
@@ -350,7 +362,8 @@ def _looked(samples: Sequence[Sample], start: float, end: float) -> tuple | None
 
 
 def _nearest(rows: Sequence, start: float, end: float) -> tuple | None:  # type: ignore[type-arg]
-    """Return the last row before the start and the first one after the end, or the nearest within.
+    """Return the last row before the start and the first one after the end, or the nearest
+    within.
     """
     first = next((row for row in reversed(rows) if row[0] <= start), next(iter(rows), None))
     last = next((row for row in rows if row[0] >= end), rows[-1] if rows else None)
@@ -420,16 +433,19 @@ def _issue(
     whole: bool = True,
     **fields: object,
 ) -> TelemetryIssue:
-    """Return an event with its steps; without any if it holds from the first reading to the last.
+    """Return an event with its steps; without any if it holds from the first reading to the
+    last.
     """
     times = [at for device in devices for at, _ in rows[device]]
     window: tuple[int | None, int | None] = (None, None)
     if not (whole and first <= min(times) and last >= max(times)):
         window = steps.steps_between(first, last)
     device = devices[0] if len(devices) == 1 else None
-    return TelemetryIssue(
-        code=code, text=text, first_step=window[0], last_step=window[1], device=device, **fields
-    )  # type: ignore[arg-type]
+    first_step, last_step = window
+    issue = TelemetryIssue(
+        code=code, text=text, first_step=first_step, last_step=last_step, device=device
+    )
+    return msgspec.structs.replace(issue, **fields)
 
 
 def _on(devices: Sequence[str], rows: DeviceRows) -> str:

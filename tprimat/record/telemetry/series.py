@@ -1,4 +1,5 @@
-"""The readings on the step axis: a bounded number of entries, each with the means over its steps.
+"""The readings on the step axis: a bounded number of entries, each with the means over its
+steps.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ def _rates(
     edges: Sequence[float],
     rate: Callable[[CpuState, CpuState, float], float | None],
 ) -> list[float | None]:
-    """Return a rate for each entry: between the last reading before it and the first one after it.
+    """Return a rate for each entry: between the last reading before it and the first one after
+    it.
     """
     times = [at for at, _ in rows]
     values = []

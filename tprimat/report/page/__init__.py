@@ -67,7 +67,8 @@ def _packed(content: bytes) -> str:
 
 
 def data(view: View) -> JsonObject:
-    """Return all that page.js draws, looks up and computes with; golden files of the tests hold it.
+    """Return all that page.js draws, looks up and computes with; golden files of the tests hold
+    it.
     """
     comparison = view.comparison
     grids = [windows.grid(answer.group) for answer in view.answers]

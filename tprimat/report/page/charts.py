@@ -68,7 +68,10 @@ def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
     keys |= {"segment": "Thick line: segment median.", "outliers": "Circles: outliers."}
     note = " ".join(text for part, text in keys.items() if part in drawn)
     if beyond := len(chart.beyond):
-        note += f" {counted(beyond, 'step')} {'is' if beyond == 1 else 'are'} off scale; double-click to show all."
+        note += (
+            f" {counted(beyond, 'step')} {'is' if beyond == 1 else 'are'} off scale; double-click"
+            " to show all."
+        )
     below, marked = telemetry.panels(timed), telemetry.events(timed)
     note += telemetry.note([placed.name for placed in view.systems], marked)
     return {
@@ -80,7 +83,8 @@ def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
 
 
 def loss(view: View, runs: Sequence[PlacedRun], over: Literal["tokens", "wall"]) -> Chart | None:
-    """Return the chart of loss over tokens or over wall time; None if no run has values for a line.
+    """Return the chart of loss over tokens or over wall time; None if no run has values for a
+    line.
     """
     if over == "wall":
         runs = [each for each in runs if len(set(wall_times(each.result.run)) - {None}) > 1]
@@ -150,7 +154,10 @@ def _segments(each: PlacedRun) -> list[Trace]:
         sigma = stats.robust_sigma(list(times.values()))
         limit = segment.median + max(OUTLIER_FRACTION * segment.median, OUTLIER_SIGMAS * sigma)
         outliers += [index for index, time in times.items() if time > limit]
-        text = f"steps {segment.first_step}–{segment.last_step}: median {units.seconds(segment.median)}"
+        text = (
+            f"steps {segment.first_step}–{segment.last_step}: median"
+            f" {units.seconds(segment.median)}"
+        )
         text += f"; {segment.cause}" if segment.cause else ""
         ends = {
             "ends": [run.steps[within[0]], min(run.steps[within[-1]], last)],
@@ -214,7 +221,8 @@ def breakdown(model: ModelComparison) -> Chart | None:
 
 
 def waterfall(model: ModelComparison) -> Chart | None:
-    """Bars from one step time to the other, in order of effect; None if no two systems have traces.
+    """Bars from one step time to the other, in order of effect; None if no two systems have
+    traces.
     """
     explanation = explain.of_model(model)
     if explanation is None:
@@ -232,7 +240,8 @@ def waterfall(model: ModelComparison) -> Chart | None:
 
 
 def _thinned(line: Line, chart: LineChart) -> dict[str, int] | list[int]:
-    """Return which records of a line are drawn: all, or the extremes of each of many short ranges.
+    """Return which records of a line are drawn: all, or the extremes of each of many short
+    ranges.
     """
     if line.stop - line.start <= MOST_POINTS:
         return {"from": line.start, "to": line.stop}

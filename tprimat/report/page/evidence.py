@@ -29,7 +29,8 @@ _HEADER = ("Metric", "Value", "How")
 
 
 def results(view: View) -> list[JsonObject]:
-    """Return the runs as they were read, each with the file that holds it: what can be downloaded.
+    """Return the runs as they were read, each with the file that holds it: what can be
+    downloaded.
     """
     digests = {file.name: file.sha256 for file in view.comparison.files}
     return [
@@ -115,7 +116,10 @@ def _pair(view: View, pair: Pair) -> list[Content]:
     name = f"{system.name} vs {baseline.name}"
     if pair.ratio is None:
         return [name, units.UNKNOWN, [pair.reason or "", *links, ")"]]
-    how = f"{rate(pair.system.value(RATE))} / {rate(pair.baseline.value(RATE))} {rate_unit([pair.system, pair.baseline])}"
+    how = (
+        f"{rate(pair.system.value(RATE))} / {rate(pair.baseline.value(RATE))}"
+        f" {rate_unit([pair.system, pair.baseline])}"
+    )
     if pair.ratio.method is not None:
         mean = over_runs(RATE, of_blocks=is_of_blocks(pair.system.valid_runs))
         how = f"{how}, {mean} of the runs; {METHODS[pair.ratio.method]}"
@@ -181,8 +185,9 @@ def _formula(metric: metrics.Metric, result: RunResult) -> str:
     if metric.name != RATE or step is None:
         return "; ".join(filter(None, [metric.how, metric.reference]))
     return (
-        f"global_batch_size × sequence_length / avg_step_time_seconds / num_gpus = {config.global_batch_size} × "
-        f"{config.sequence_length} / {step:.6g} s / {result.run.num_gpus}"
+        "global_batch_size × sequence_length / avg_step_time_seconds / num_gpus ="
+        f" {config.global_batch_size} × {config.sequence_length} / {step:.6g} s /"
+        f" {result.run.num_gpus}"
     )
 
 

@@ -227,8 +227,9 @@ def config_diff(view: View) -> Iterator[Part]:
 def method(view: View) -> Iterator[Part]:
     """Yield how the results were computed, and how much depends on the choice of steps."""
     yield Paragraph(
-        "Throughput is the work of a step divided by the mean step time and the number of GPUs, over all steps after "
-        "the warm-up; of several runs, the geometric mean. Warm-up is detected only from the step times."
+        "Throughput is the work of a step divided by the mean step time and the number of GPUs,"
+        " over all steps after the warm-up; of several runs, the geometric mean. Warm-up is"
+        " detected only from the step times."
     )
     for model in view.comparison.models:
         if model.pairs:

@@ -88,7 +88,8 @@ def grid(group: Group) -> Grid | None:
 
 
 def stops(last: int) -> tuple[int, ...]:
-    """Return round step numbers from 0 to the last step, dense at the beginning, where warm-up is.
+    """Return round step numbers from 0 to the last step, dense at the beginning, where warm-up
+    is.
     """
     if last <= STOPS - 1:
         return tuple(range(last + 1))

@@ -102,7 +102,8 @@ def _loaded() -> Any:
         raise NoMatplotlibError(f"{package} is not installed: pip install {package}") from error
     except (ImportError, OSError) as error:
         raise NoMatplotlibError(
-            f"matplotlib can't be loaded ({plain(error, 120)}): pip install --force-reinstall matplotlib"
+            f"matplotlib can't be loaded ({plain(error, 120)}): pip install --force-reinstall"
+            " matplotlib"
         ) from error
     return matplotlib
 

@@ -59,7 +59,8 @@ the first.
 """
 
 PARTS = _tones(
-    "#0072B2/#56B4E9 #D55E00/#F28E4E #009E73/#2FBF94 #CC79A7/#E39BC4 #56B4E9/#9AD3F5 #E69F00/#F0C24B #000000/#F2F2F2"
+    "#0072B2/#56B4E9 #D55E00/#F28E4E #009E73/#2FBF94 #CC79A7/#E39BC4 #56B4E9/#9AD3F5"
+    " #E69F00/#F0C24B #000000/#F2F2F2"
 )
 """For what isn't a system, such as parts of the time: Okabe and Ito's, with gray instead of yellow.
 """

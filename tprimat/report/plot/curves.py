@@ -47,7 +47,8 @@ def figure(found: Scaling) -> Figure:
 
 
 def _throughput(sheet: Sheet, curves: Sequence[Curve], looks: Sequence[Mapping[str, Any]]) -> Panel:
-    """Return the throughput of all GPUs; of several models or units relative to each smallest size.
+    """Return the throughput of all GPUs; of several models or units relative to each smallest
+    size.
     """
     titles = {(curve.model.title, rate_title(curve)) for curve in curves}
     is_relative = len(titles) > 1

@@ -192,7 +192,8 @@ def _band(axes: Axes, chart: LineChart, lines: Sequence[Line], item: Item) -> No
 
 
 def _points(chart: LineChart, line: Line) -> tuple[list[float], list[float]]:
-    """Return the points of a line; a step without a time is a gap, one without a loss is left out.
+    """Return the points of a line; a step without a time is a gap, one without a loss is left
+    out.
     """
     run = line.result.run
     step = (run.tokens_per_step or 0) / chart.scale if chart.xs == "tokens" else 1
