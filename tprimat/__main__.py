@@ -68,7 +68,9 @@ def main() -> int:
             print(_help(), flush=True)
         except BrokenPipeError:
             drop_output()
-        return 0 if arguments else 2
+        if arguments:
+            return 0
+        return 2
     if arguments[0] == "--version":
         print(f"tprimat {__version__}")
         return 0

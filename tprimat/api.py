@@ -112,7 +112,9 @@ class Comparison:
         compared.
         """
         ratio = self._leaders and self._leaders.speedup
-        return ratio.value if ratio else None
+        if ratio:
+            return ratio.value
+        return None
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -120,27 +122,31 @@ class Comparison:
         one run each.
         """
         ratio = self._leaders and self._leaders.speedup
-        return (
-            (ratio.low, ratio.high)
-            if ratio and ratio.low is not None and ratio.high is not None
-            else None
-        )
+        if ratio and ratio.low is not None and ratio.high is not None:
+            return (ratio.low, ratio.high)
+        return None
 
     @property
     def is_significant(self) -> bool | None:
         """Whether the interval excludes 1; None without an interval."""
         ratio = self._leaders and self._leaders.speedup
-        return ratio.is_significant if ratio else None
+        if ratio:
+            return ratio.is_significant
+        return None
 
     @property
     def faster(self) -> str | None:
         """The name of the fastest system."""
-        return self._leaders.faster.name if self._leaders else None
+        if self._leaders:
+            return self._leaders.faster.name
+        return None
 
     @property
     def slower(self) -> str | None:
         """The name of the system with which the fastest one is compared."""
-        return self._leaders.slower.name if self._leaders else None
+        if self._leaders:
+            return self._leaders.slower.name
+        return None
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
@@ -304,11 +310,10 @@ def compare(
     if paths or not loaded:
         # Together, since several files may belong to one training.
         loaded.append(load(*paths))
-    options = (
-        Options(precision=precision)
-        if isinstance(precision, str)
-        else Options(precisions=precision or {})
-    )
+    if isinstance(precision, str):
+        options = Options(precision=precision)
+    else:
+        options = Options(precisions=precision or {})
     for name in (options.precision, *options.precisions.values()):
         _check_precision(name)
     _check("mode", mode, mode in get_args(Mode), f"one of {', '.join(get_args(Mode))}")
@@ -339,9 +344,9 @@ def _check_precision(name: str | None) -> None:
 
 def _loaded(paths: Sequence[StrPath | Iterable[StrPath]], given: GivenValues) -> Results:
     # An empty list, as a pattern that matches nothing gives it, is not the default directory.
-    lists = [
-        [path] if isinstance(path, (str, os.PathLike)) else path for path in paths or ["output"]
-    ]
+    lists = []
+    for path in paths or ["output"]:
+        lists.append([path] if isinstance(path, (str, os.PathLike)) else path)
     names = [os.fspath(path) for each in lists for path in each]
     # In this process: others would import the caller's script once more.
     inputs = loader.load(names, given, jobs=1)

@@ -126,7 +126,8 @@ def verbosity() -> Verbosity:
 def leave_to_another() -> None:
     """From here on print only errors; another node prints the rest."""
     output = current()
-    output.verbosity, output.is_main_process = Verbosity.QUIET, False
+    output.verbosity = Verbosity.QUIET
+    output.is_main_process = False
 
 
 def info(line: str = "") -> None:

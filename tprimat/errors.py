@@ -56,7 +56,9 @@ class TensorPrimatError(Exception):
 
     def __init__(self, problem: str, *, heading: str, hint: str | None = None) -> None:
         super().__init__()
-        self.problem, self.hint, self.heading = problem, hint, heading
+        self.problem = problem
+        self.hint = hint
+        self.heading = heading
         # Messages quote files, commands and what programs say.
         self.reword(redacted)
 

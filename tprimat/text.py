@@ -60,7 +60,8 @@ def runnable(text: str) -> str:
     # A script that isn't of the clone is the user's own, which imports tprimat.
     program = "python3 -m tprimat" if is_script else "tprimat"
     try:
-        here, script = Path.cwd(), Path(sys.argv[0]).resolve()
+        here = Path.cwd()
+        script = Path(sys.argv[0]).resolve()
     except OSError:  # the current directory is gone
         return text
     if here != REPOSITORY:
@@ -86,14 +87,15 @@ def plain(text: object, limit: int | None = None) -> str:
         categories = (
             (each, unicodedata.category(each)) for each in _ESCAPE_SEQUENCES.sub("", text)
         )
-        kept = [
-            " " if category in _SPACES else each
-            for each, category in categories
-            if category not in _DROPPED
-        ]
+        kept = []
+        for each, category in categories:
+            if category not in _DROPPED:
+                kept.append(" " if category in _SPACES else each)
         text = "".join(kept)
     line = " ".join(text.split())
-    return line if limit is None else ended(line, limit)
+    if limit is None:
+        return line
+    return ended(line, limit)
 
 
 def ended(text: str, limit: int) -> str:
@@ -104,9 +106,9 @@ def ended(text: str, limit: int) -> str:
         return text
     words = text[: limit - 1].rpartition(" ")[0].rstrip()
     # A path or a name in one word is cut in the word.
-    return (
-        f"{words} {ELLIPSIS}" if 2 * len(words) >= limit else text[: limit - 1].rstrip() + ELLIPSIS
-    )
+    if 2 * len(words) >= limit:
+        return f"{words} {ELLIPSIS}"
+    return text[: limit - 1].rstrip() + ELLIPSIS
 
 
 def shortened(text: str, limit: int) -> str:
@@ -130,11 +132,14 @@ def capitalized(text: str) -> str:
 
 def join_names(names: Sequence[str], most: int = 4, word: str = "and") -> str:
     """Return names as a sentence has them: a, b and c; beyond the first ones their number."""
-    shown = (
-        list(names) if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} more"]
-    )
+    if len(names) <= most:
+        shown = list(names)
+    else:
+        shown = [*names[: most - 1], f"{len(names) - most + 1} more"]
     comma = "; " if len(shown) > 2 and any(", " in name for name in shown) else ", "
-    return shown[0] if len(shown) == 1 else f"{comma.join(shown[:-1])} {word} {shown[-1]}"
+    if len(shown) == 1:
+        return shown[0]
+    return f"{comma.join(shown[:-1])} {word} {shown[-1]}"
 
 
 def each_once(texts: Iterable[tuple[str, str]], every: int) -> list[str]:
@@ -152,11 +157,10 @@ def each_once(texts: Iterable[tuple[str, str]], every: int) -> list[str]:
 
 def by_reason(texts: Sequence[str]) -> list[str]:
     """Return notes, with one for all files that are skipped for the same reason."""
-    skipped = [
-        text.removeprefix("skipped: ").partition(": ")[::2]
-        for text in texts
-        if text.startswith("skipped: ")
-    ]
+    skipped = []
+    for text in texts:
+        if text.startswith("skipped: "):
+            skipped.append(text.removeprefix("skipped: ").partition(": ")[::2])
     found = [f"skipped: {text}" for text in each_once(skipped, 0)]
     return [*found, *(text for text in texts if not text.startswith("skipped: "))]
 
@@ -175,7 +179,9 @@ def suggestion(
     ]
     if not near:
         return otherwise
-    return f"did you mean {near[0]}?" if most == 1 else f"the nearest are {', '.join(near)}"
+    if most == 1:
+        return f"did you mean {near[0]}?"
+    return f"the nearest are {', '.join(near)}"
 
 
 def letters_and_digits(name: str) -> str:
@@ -213,9 +219,10 @@ def _spelled(line: str, encoding: str) -> str:
     """
     spelled = ""
     for character in line:
-        word = (
-            character if character.encode(encoding, "ignore") else _ASCII.get(character, character)
-        )
+        if character.encode(encoding, "ignore"):
+            word = character
+        else:
+            word = _ASCII.get(character, character)
         more = len(word) - 1
         gaps = list(re.finditer(rf"(?<=\S) {{{more + 2},}}", spelled)) if more > 0 else []
         if gaps:

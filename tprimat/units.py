@@ -38,7 +38,9 @@ def seconds(value: float | None) -> str:
     """Return a step time for people. Units: s in; text in s, or ms below a tenth of a second."""
     if value is None:
         return UNKNOWN
-    return f"{value * 1e3:.1f} ms" if value < 0.1 else f"{value:.3f} s"
+    if value < 0.1:
+        return f"{value * 1e3:.1f} ms"
+    return f"{value:.3f} s"
 
 
 def duration(value: float | None) -> str:
@@ -56,7 +58,9 @@ def duration(value: float | None) -> str:
 
 def number(value: float | None, digits: int = 1) -> str:
     """Return a number with thousands separated by commas."""
-    return UNKNOWN if value is None else f"{value:,.{digits}f}"
+    if value is None:
+        return UNKNOWN
+    return f"{value:,.{digits}f}"
 
 
 def count(value: float) -> str:
@@ -69,7 +73,9 @@ def count(value: float) -> str:
 
 def gigabytes(value: float | None) -> str:
     """Return memory for people. Units: GB of 10⁹ bytes."""
-    return UNKNOWN if value is None else f"{value:.2f} GB"
+    if value is None:
+        return UNKNOWN
+    return f"{value:.2f} GB"
 
 
 def size(num_bytes: float) -> str:
@@ -82,4 +88,6 @@ def size(num_bytes: float) -> str:
 
 def times(ratio: float) -> str:
     """Return a ratio such as 1.36×, with more digits close to one."""
-    return f"{ratio:.3f}×" if 0.95 < ratio < 1.05 else f"{ratio:.2f}×"
+    if 0.95 < ratio < 1.05:
+        return f"{ratio:.3f}×"
+    return f"{ratio:.2f}×"

@@ -29,7 +29,9 @@ def clocks(run: Run) -> tuple[Clock, ...]:
         own = (run.timing.kind or "timer",)
     if not blocks(run):
         return own
-    return ("blocks", *own) if not own or own[0] in ("sampled", "partial") else (*own, "blocks")
+    if not own or own[0] in ("sampled", "partial"):
+        return ("blocks", *own)
+    return (*own, "blocks")
 
 
 def common_clock(runs: Sequence[Run]) -> Clock | None:
@@ -58,15 +60,14 @@ def account(run: Run, first_steady: int | None) -> Account | None:
     inside = [entry for entry in run.timeline if entry.start >= 0]
     before = math.fsum(entry.duration for entry in run.timeline if entry.start < 0)
     warm_up = _until(run, first_steady)
-    sums = {
-        name: math.fsum(entry.duration for entry in inside if entry.kind == name) for name in PARTS
-    }
+    sums = {}
+    for name in PARTS:
+        sums[name] = math.fsum(entry.duration for entry in inside if entry.kind == name)
     if {entry.kind for entry in inside} <= {"evaluation", "checkpoint"}:
-        timed = [
-            (time, window)
-            for time, window in zip(run.step_times, run.window_steps, strict=True)
-            if time
-        ]
+        timed = []
+        for time, window in zip(run.step_times, run.window_steps, strict=True):
+            if time:
+                timed.append((time, window))
         if not timed and not inside:
             return None
         total = math.fsum(time * window for time, window in timed)

@@ -41,11 +41,9 @@ def cause_of_change(run: Run, step: int, before_s: float, after_s: float) -> str
     for issue in run.telemetry.issues:
         for at, makes_faster in _changes(issue):
             if abs(at - step) <= near and makes_faster == (after_s < before_s):
-                return (
-                    issue.text
-                    if issue.code not in LIMITS or not makes_faster
-                    else f"end of {issue.text}"
-                )
+                if issue.code not in LIMITS or not makes_faster:
+                    return issue.text
+                return f"end of {issue.text}"
     return None
 
 

@@ -59,7 +59,9 @@ def change_points(series: Values) -> list[int]:
     low, high = np.partition(series, (least // 2 - 1, -(least // 2)))[
         [least // 2 - 1, -(least // 2)]
     ]
-    return [] if relative_change(low, high) < LEAST_CHANGE else _splits(series, least)
+    if relative_change(low, high) < LEAST_CHANGE:
+        return []
+    return _splits(series, least)
 
 
 def _splits(series: Values, least: int) -> list[int]:
@@ -69,14 +71,18 @@ def _splits(series: Values, least: int) -> list[int]:
     after = (split + each for each in _splits(series[split:], least))
     changes = [*_splits(series[:split], least), split, *after]
     parts = (series[low:high] for low, high in itertools.pairwise([0, *changes, len(series)]))
-    return changes if sum(map(_absolute_deviation, parts)) < _line_residual(series) else []
+    if sum(map(_absolute_deviation, parts)) < _line_residual(series):
+        return changes
+    return []
 
 
 def _is_change(series: Values, split: int) -> bool:
     import numpy as np
 
-    before, after = series[:split], series[split:]
-    first, second = median(before), median(after)
+    before = series[:split]
+    after = series[split:]
+    first = median(before)
+    second = median(after)
     if relative_change(first, second) < LEAST_CHANGE:
         return False
     jump = median(after[:NEAR]) - median(before[-NEAR:])
@@ -112,8 +118,13 @@ def _line_residual(series: Values) -> float:
 
 def relative_change(*medians: float) -> float:
     """Return the largest over the smallest, minus one."""
-    low, high = min(medians), max(medians)
-    return high / low - 1 if low else (math.inf if high else 0.0)
+    low = min(medians)
+    high = max(medians)
+    if low:
+        return high / low - 1
+    if high:
+        return math.inf
+    return 0.0
 
 
 def _ordered_share(before: Values, after: Values) -> float:
@@ -135,7 +146,8 @@ def _best_split(series: Values, least: int) -> int | None:
     """
     import numpy as np
 
-    low, high = least, len(series) - least
+    low = least
+    high = len(series) - least
     if low > high:
         return None
     block = math.ceil(len(series) / SEARCHED)
@@ -143,8 +155,10 @@ def _best_split(series: Values, least: int) -> int | None:
         return _least_split(series.tolist(), least)
     blocks = np.median(series[: len(series) // block * block].reshape(-1, block), axis=1)
     near = block * _least_split(blocks.tolist(), math.ceil(least / block))
-    low, high = max(low, near - block), min(high, near + block)
-    before, after = median(series[:near]), median(series[near:])
+    low = max(low, near - block)
+    high = min(high, near + block)
+    before = median(series[:near])
+    after = median(series[near:])
     moved = np.abs(series[low:high] - before) - np.abs(series[low:high] - after)
     return low + int(np.argmin(np.concatenate([[0.0], np.cumsum(moved)])))
 
@@ -155,7 +169,8 @@ def _least_split(values: list[float], least: int) -> int:
     """
     import numpy as np
 
-    before, after = np.array(_deviations(values)), np.array(_deviations(values[::-1]))[::-1]
+    before = np.array(_deviations(values))
+    after = np.array(_deviations(values[::-1]))[::-1]
     return least + int(np.argmin((before + after)[least : len(values) - least + 1]))
 
 

@@ -45,26 +45,32 @@ class Convention:
 
 def _full_attention(shape: ModelConfig, length: int) -> float | None:
     whole = msgspec.structs.replace(shape, sliding_window=None)
-    return flops_per_token(whole, length, causal=False) if length else None
+    if length:
+        return flops_per_token(whole, length, causal=False)
+    return None
 
 
 def _no_window(shape: ModelConfig, length: int) -> float | None:
     whole = msgspec.structs.replace(shape, sliding_window=None)
-    return flops_per_token(whole, length) if (shape.sliding_window or length) < length else None
+    if (shape.sliding_window or length) < length:
+        return flops_per_token(whole, length)
+    return None
 
 
 def _palm(shape: ModelConfig, length: int) -> float | None:
-    whole, weights, count = (
-        _full_attention(shape, length),
-        flops_per_token(shape, 0),
-        models.parameters(shape),
-    )
-    return 6.0 * count + whole - weights if count and whole and weights else None
+    whole = _full_attention(shape, length)
+    weights = flops_per_token(shape, 0)
+    count = models.parameters(shape)
+    if count and whole and weights:
+        return 6.0 * count + whole - weights
+    return None
 
 
 def _six_n(shape: ModelConfig, _: int) -> float | None:
     count = models.parameters(shape)
-    return 6.0 * count if count else None
+    if count:
+        return 6.0 * count
+    return None
 
 
 def _recomputed(
@@ -78,7 +84,9 @@ def _recomputed(
 
 
 def _mamba_width(shape: ModelConfig, length: int) -> float | None:
-    hidden, heads, size = shape.hidden_size, shape.state_heads, shape.state_head_dim
+    hidden = shape.hidden_size
+    heads = shape.state_heads
+    size = shape.state_head_dim
     if (
         "M" not in (shape.layer_pattern or "")
         or not hidden
@@ -100,11 +108,15 @@ def _delta_as_attention(shape: ModelConfig, length: int) -> float | None:
 
 def _two_matrices(shape: ModelConfig, length: int) -> float | None:
     ungated = msgspec.structs.replace(shape, gated_ffn=False, sliding_window=None)
-    return None if shape.gated_ffn is False else flops_per_token(ungated, length)
+    if shape.gated_ffn is False:
+        return None
+    return flops_per_token(ungated, length)
 
 
 def _head_size(shape: ModelConfig, length: int) -> float | None:
-    hidden, heads, size = shape.hidden_size, shape.num_attention_heads, shape.head_dim
+    hidden = shape.hidden_size
+    heads = shape.num_attention_heads
+    size = shape.head_dim
     if (
         not hidden
         or not heads
@@ -120,7 +132,9 @@ VOCABULARY = 32_000
 
 def _small_vocabulary(shape: ModelConfig, length: int) -> float | None:
     small = msgspec.structs.replace(shape, vocab_size=VOCABULARY)
-    return flops_per_token(small, length) if (shape.vocab_size or 0) > 2 * VOCABULARY else None
+    if (shape.vocab_size or 0) > 2 * VOCABULARY:
+        return flops_per_token(small, length)
+    return None
 
 
 def _further_tokens(
@@ -131,7 +145,9 @@ def _further_tokens(
     Each has an attention layer, an expert or dense layer, a projection of two embeddings and a
     head.
     """
-    hidden, vocabulary, count = shape.hidden_size, shape.vocab_size, shape.num_mtp_layers or 0
+    hidden = shape.hidden_size
+    vocabulary = shape.vocab_size
+    count = shape.num_mtp_layers or 0
     experts = "E" if shape.num_experts else "-"
     pattern = shape.layer_pattern and shape.layer_pattern + count * f"*{experts}"
     deeper = msgspec.structs.replace(
@@ -140,7 +156,8 @@ def _further_tokens(
         num_layers=(shape.num_layers or 0) + count,
         num_parameters=None,
     )
-    more, own = per_token(deeper, length), per_token(shape, length)
+    more = per_token(deeper, length)
+    own = per_token(shape, length)
     if not count or not hidden or not vocabulary or more is None or own is None:
         return 0.0
     return more - own + 6.0 * count * (2 * hidden * hidden + hidden * vocabulary)
@@ -248,12 +265,12 @@ def explanations(
     close.sort(key=lambda match: match.convention is not OWN or match.trains_all)
     for trains_all in (False, True) if packed else ():
         whole = msgspec.structs.replace(shape, trainable_parameters=None) if trains_all else shape
-        weights, counted = flops_per_token(whole, 0), (FULL if trains_all or close == [] else OWN,)
-        most = [
-            each.per_token
-            for each in found
-            if each.convention in counted and each.trains_all is trains_all
-        ]
+        weights = flops_per_token(whole, 0)
+        counted = (FULL if trains_all or close == [] else OWN,)
+        most = []
+        for each in found:
+            if each.convention in counted and each.trains_all is trains_all:
+                most.append(each.per_token)
         # Full attention of shorter sequences is below that of a long one.
         above = EXACT if close == [] and not trains_all else tolerance
         if weights and most and weights * (1 - tolerance) <= per_token <= max(most) * (1 + above):

@@ -60,7 +60,8 @@ def flops_per_token(
         if "E" in found or model.key_value_lora_rank is not None:
             return None
         # The encoder's layers, and the decoder's cross-attention; both see the whole source.
-        encoders, decoders = model.num_encoder_layers, attention.count
+        encoders = model.num_encoder_layers
+        decoders = attention.count
         weights += encoders * (active // decoders) + decoders * attention.active
         seen += (encoders + decoders) * sequence_length
     trained = min(weights, model.trainable_parameters or weights)
@@ -104,7 +105,8 @@ def model_shape(run: Run) -> tuple[ModelConfig | None, str | None]:
 
 def _context(model: ModelConfig, layers: int, sequence_length: int, *, causal: bool) -> float:
     """Return how many tokens a token attends to, on average, summed over the layers."""
-    window, whole = model.sliding_window, sequence_length * (0.5 if causal else 1.0)
+    window = model.sliding_window
+    whole = sequence_length * (0.5 if causal else 1.0)
     if window is None or window >= sequence_length:
         return layers * whole
     unbounded = 0 if model.global_head_dim else min(model.full_attention_layers or 0, layers)

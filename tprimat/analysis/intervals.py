@@ -90,7 +90,8 @@ def within_run_interval(
         return Interval(*found.interval(), "mean", round(CONFIDENCE - MISSED_BY_FEW, 4))
     if count >= (BATCH_MEANS_STEPS if weights is None else BATCHES) and covered >= WINDOWED_STEPS:
         # Outliers are rare, so it is the number of steps that decides whether the batches saw them.
-        full, fair = covered >= FULL_COVERAGE_STEPS, covered >= BATCH_MEANS_STEPS
+        full = covered >= FULL_COVERAGE_STEPS
+        fair = covered >= BATCH_MEANS_STEPS
         missed = 0.0 if full else MISSED if fair else MISSED_BY_FEW
         return _batch_means(values, weights, round(CONFIDENCE - missed, 4))
     if weights is None and count >= MEDIAN_STEPS:
@@ -125,12 +126,15 @@ def series_mean(values: Sequence[float]) -> Difference | None:
     It is that of batch means, which may still be correlated. None if the series never varies, or if
     its values are worth fewer than LEAST_INDEPENDENT independent ones.
     """
-    count, found = len(values), run_mean(values)
+    count = len(values)
+    found = run_mean(values)
     # Estimates of so few values are too low by about as much as is added.
     r = _autocorrelation(values)
     r = min(max(r + (1 + 4 * r) / count, 0.0), 0.99)
     worth = count * (1 - r) / (1 + r)
-    return found if found is not None and found.error and worth >= LEAST_INDEPENDENT else None
+    if found is not None and found.error and worth >= LEAST_INDEPENDENT:
+        return found
+    return None
 
 
 def run_mean(
@@ -188,9 +192,9 @@ def _autocorrelation(values: Sequence[float], centre: float | None = None) -> fl
     centre = statistics.fmean(values) if centre is None else centre
     off = [value - centre for value in values]
     total = math.fsum(each * each for each in off)
-    return (
-        math.fsum(one * other for one, other in itertools.pairwise(off)) / total if total else 0.0
-    )
+    if total:
+        return math.fsum(one * other for one, other in itertools.pairwise(off)) / total
+    return 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -251,7 +255,8 @@ def between_run_interval(means: Sequence[float], floor: float = 0.0) -> Interval
         return None
     logs = [math.log(value) for value in means]
     spread = math.sqrt(max(statistics.variance(logs), floor))
-    centre, half = statistics.fmean(logs), t_quantile(len(logs) - 1) * spread / math.sqrt(len(logs))
+    centre = statistics.fmean(logs)
+    half = t_quantile(len(logs) - 1) * spread / math.sqrt(len(logs))
     if is_too_wide(2 * half):
         return None
     return Interval(math.exp(centre - half), math.exp(centre + half), "mean", CONFIDENCE)
@@ -309,10 +314,9 @@ def welch(
     """
     if min(len(first), len(second)) < 2:
         return None
-    parts = [
-        max(statistics.variance(values), floor) / len(values)
-        for values, floor in zip((first, second), floors, strict=True)
-    ]
+    parts = []
+    for values, floor in zip((first, second), floors, strict=True):
+        parts.append(max(statistics.variance(values), floor) / len(values))
     variance = sum(parts)
     if variance == 0:
         return None
@@ -339,7 +343,8 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Difference | None
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return the p values, in their order, corrected by Holm for being so many."""
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    corrected, highest = [0.0] * len(p_values), 0.0
+    corrected = [0.0] * len(p_values)
+    highest = 0.0
     for rank, index in enumerate(order):
         highest = max(highest, min(1.0, (len(order) - rank) * p_values[index]))
         corrected[index] = highest
@@ -365,7 +370,9 @@ def runs_needed(difference: float, spread: float, *, most: int = 100) -> int | N
         True,
         key=lambda runs: minimum_detectable_effect(spread, runs) <= difference,
     )
-    return None if fewer == most - 1 else 2 + fewer
+    if fewer == most - 1:
+        return None
+    return 2 + fewer
 
 
 def _detectable(error: float, freedom: float) -> float:

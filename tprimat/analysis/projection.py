@@ -77,9 +77,9 @@ class Fit:
         """Return work per second and GPU."""
         first, second = _terms(self.form, gpus, batch)
         total = self.parameters[0] * first + self.parameters[1] * second
-        return (
-            math.exp(total) if self.form == "line" else (batch or math.nan) * work / (gpus * total)
-        )
+        if self.form == "line":
+            return math.exp(total)
+        return (batch or math.nan) * work / (gpus * total)
 
     def interval(self, gpus: int, batch: int | None, work: float) -> Bounds:
         """Return the 95 % prediction interval of the rate of another size, by Student's t on
@@ -94,7 +94,9 @@ class Fit:
         one, both, other = self._inverse
         leverage = one * first**2 + 2 * both * first * second + other * second**2
         half = intervals.t_quantile(self._freedom) * math.sqrt(self.variance * (1 + leverage))
-        return (rate * math.exp(-half), rate * math.exp(half)) if half < 100 else (0.0, math.inf)
+        if half < 100:
+            return (rate * math.exp(-half), rate * math.exp(half))
+        return (0.0, math.inf)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +156,8 @@ def fit(sizes: Sequence[Size], form: Form) -> Fit | None:
         return None
     if form == "communication" and parameters[1] < 0:
         # Time can't be negative: the work explains all of it.
-        parameters, inverse = (first / one, 0.0), (1 / one, 0.0, 0.0)
+        parameters = (first / one, 0.0)
+        inverse = (1 / one, 0.0, 0.0)
     freedom = len(sizes) - PARAMETERS
     residuals = (
         value - parameters[0] * row[0] - parameters[1] * row[1]
@@ -170,7 +173,9 @@ def left_out(sizes: Sequence[Size], gpus: int, form: Form) -> float | None:
     """
     size = next(size for size in sizes if size.gpus == gpus)
     found = fit([each for each in sizes if each is not size], form)
-    return None if found is None else found.rate(size.gpus, size.batch, size.work) / size.rate - 1
+    if found is None:
+        return None
+    return found.rate(size.gpus, size.batch, size.work) / size.rate - 1
 
 
 def project(sizes: Sequence[Size], gpus: int, batch: int | None) -> Projection | None:

@@ -56,29 +56,28 @@ def dispatch_artefacts(run: Run) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """
     if run.platform == "cpu" or _is_ours(run):
         return (), ()
-    timed = [
-        (step, time)
-        for step, time in zip(run.steps, run.step_times, strict=True)
-        if time is not None
-    ]
+    timed = []
+    for step, time in zip(run.steps, run.step_times, strict=True):
+        if time is not None:
+            timed.append((step, time))
     times = [time for _, time in timed]
     if alternates(times):
         return (), ()
     fast: set[int] = set()
     payers: set[int] = set()
     # What was handed over ends with a jump, or with the run.
-    jumps = [
-        at
-        for at, (time, after) in enumerate(itertools.pairwise(times), 1)
-        if time < 2 * DISPATCHED * after
-    ]
+    jumps = []
+    for at, (time, after) in enumerate(itertools.pairwise(times), 1):
+        if time < 2 * DISPATCHED * after:
+            jumps.append(at)
     for end in (*jumps, len(times)):
         around = times[end : end + NEARBY]
         if len(around) < 2:
             around += times[max(1, end - 1 - NEARBY) : end - 1]
         if len(around) < 2:
             continue
-        usual, first = statistics.median_low(around), end
+        usual = statistics.median_low(around)
+        first = end
         while first and times[first - 1] < DISPATCHED * usual:
             first -= 1
         if end - first > NEARBY:
@@ -140,11 +139,13 @@ def longer(
     ]
     found = {}
     for place in places:
-        at, time = bisect.bisect_left(plain, (place,)), times[place]
+        at = bisect.bisect_left(plain, (place,))
+        time = times[place]
         around = [each for _, each in plain[max(at - NEARBY, 0) : at + NEARBY]]
         if time is None or len(around) < LEAST_PLAIN:
             continue
-        usual, window = statistics.median(around), windows[place]
+        usual = statistics.median(around)
+        window = windows[place]
         if time - usual > max(
             LONGER * usual, LONGER_SIGMAS * robust_sigma(around), 2 * resolution / window
         ):
@@ -183,10 +184,9 @@ def without(run: Run, steps: Collection[int]) -> Run:
     def shortened(series: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(series[index] for index in kept)
 
-    native = {
-        name: shortened(value) if isinstance(value, tuple) else value
-        for name, value in run.native_metrics.items()
-    }
+    native = {}
+    for name, value in run.native_metrics.items():
+        native[name] = shortened(value) if isinstance(value, tuple) else value
     series = {name: shortened(getattr(run, name)) for name in SERIES}
     return msgspec.structs.replace(run, **series, native_metrics=native, profiled_steps=())
 
@@ -204,7 +204,8 @@ def recorded_steps(run: Run) -> int:
         )
     if max(run.window_steps, default=1) == 1:
         return len(run.steps)
-    counted, reached = 0, 0
+    counted = 0
+    reached = 0
     for step, window in sorted(
         zip(run.steps, run.window_steps, strict=True), key=lambda record: record[0] - record[1]
     ):

@@ -46,7 +46,8 @@ def cuts(times: Sequence[float]) -> list[tuple[float, float]]:
 
 
 def _are_apart(fast: Sequence[float], slow: Sequence[float]) -> bool:
-    gap, widest = slow[0] / fast[-1] - 1, max(each[-1] / each[0] - 1 for each in (fast, slow))
+    gap = slow[0] / fast[-1] - 1
+    widest = max(each[-1] / each[0] - 1 for each in (fast, slow))
     return gap > max(
         RANGES * widest, LEAST_GAP if min(len(fast), len(slow)) > 1 else LEAST_GAP_OF_ONE
     )

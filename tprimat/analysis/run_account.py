@@ -41,9 +41,9 @@ def percentiles(measured: Iterable[tuple[Run, Summary]]) -> tuple[float | None, 
         times += [time for time, _ in steady]
     least = {p: math.ceil(100 / (100 - p)) for p in PERCENTILES}
     cuts = statistics.quantiles(times, n=100, method="inclusive") if len(times) > 1 else []
-    return (
-        tuple(cuts[p - 1] if len(times) >= least[p] else None for p in PERCENTILES) if times else ()
-    )
+    if times:
+        return tuple(cuts[p - 1] if len(times) >= least[p] else None for p in PERCENTILES)
+    return ()
 
 
 Run.accountant = account_of

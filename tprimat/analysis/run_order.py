@@ -38,7 +38,8 @@ def run_order_trend(means: Sequence[float]) -> Order | None:
     count = len(means)
     if count < ORDER_RUNS:
         return None
-    odd, even = means[0::2], means[1::2]
+    odd = means[0::2]
+    even = means[1::2]
     if _alternates(odd, even):
         return Order("alternates", statistics.fmean(odd) / statistics.fmean(even) - 1)
     rising = sum(

@@ -61,7 +61,8 @@ def find_segments(values: Sequence[float]) -> tuple[Segment, ...]:
         and edges[1] <= warmup.longest_warm_up(len(series))
     ):
         # What is left of the warm-up isn't a segment.
-        edges, medians = edges[1:], medians[1:]
+        edges = edges[1:]
+        medians = medians[1:]
     return tuple(
         Segment(low, high, middle, _drift(series[low:high]))
         for (low, high), middle in zip(itertools.pairwise(edges), medians, strict=True)
@@ -81,10 +82,12 @@ def _drift(series: Values) -> float | None:
     means = np.array([batch.mean() for batch in np.array_split(series, BATCHES)])
     places = np.arange(BATCHES) - (BATCHES - 1) / 2
     squares = float(places @ places)
-    slope, middle = float(places @ means) / squares, float(means.mean())
+    slope = float(places @ means) / squares
+    middle = float(means.mean())
     rest = means - middle - slope * places
     error = math.sqrt(float(rest @ rest) / (BATCHES - 2) / squares)
-    first, last = middle - slope * BATCHES / 2, middle + slope * BATCHES / 2
+    first = middle - slope * BATCHES / 2
+    last = middle + slope * BATCHES / 2
     certain = error == 0 or 2 * special.stdtr(BATCHES - 2, -abs(slope) / error) < CERTAINTY
     if certain and min(first, last) > 0 and relative_change(first, last) >= LEAST_CHANGE:
         return last / first - 1
@@ -97,4 +100,6 @@ def _drift(series: Values) -> float | None:
         and min(map(abs, steps)) >= LEAST_CHANGE
         and len({step > 0 for step in steps}) == 1
     )
-    return tens[-1] / tens[0] - 1 if ramp else None
+    if ramp:
+        return tens[-1] / tens[0] - 1
+    return None

@@ -189,9 +189,9 @@ def summarize(
             f" the device); excluded from the results{waited}"
         )
     # Steps done before each record begins.
-    done = [
-        step - window - (steps[0] - windows[0]) for step, window in zip(steps, windows, strict=True)
-    ]
+    done = []
+    for step, window in zip(steps, windows, strict=True):
+        done.append(step - window - (steps[0] - windows[0]))
     start, method = _start(segments, times)
     skipped = bisect.bisect_left(done, skip)
     if start < skipped and len(times) > 1:
@@ -230,7 +230,8 @@ def summarize(
             f" {before / after:.2f}× the time of those after; with them the mean step time is"
             f" {share:+.1%}"
         )
-    sample, mean = times[start:end], stats.mean(times[start:end], windows[start:end])
+    sample = times[start:end]
+    mean = stats.mean(times[start:end], windows[start:end])
     if text := _slow_record(sample, steps[start:end], ends_run=end == len(times)):
         warnings.append(text)
     total_time, gaps = records.total_time(whole)
@@ -290,7 +291,9 @@ def _clock_resolution(run: Run) -> float:
     one.
     """
     known = run.native_metrics.get(records.RESOLUTION)
-    return known if isinstance(known, float) else 0.0
+    if isinstance(known, float):
+        return known
+    return 0.0
 
 
 def _slow_record(times: Sequence[float], steps: Sequence[int], *, ends_run: bool) -> str | None:
@@ -301,7 +304,8 @@ def _slow_record(times: Sequence[float], steps: Sequence[int], *, ends_run: bool
     *_, longest, slowest = 0.0, *sorted(times)
     if len(times) <= LEAST_OTHERS or slowest <= SLOW_RECORD * longest:
         return None
-    step, factor = steps[times.index(slowest)], f"takes {slowest / longest:.1f}× as long as any"
+    step = steps[times.index(slowest)]
+    factor = f"takes {slowest / longest:.1f}× as long as any"
     if ends_run and times[-1] == slowest:
         return f"the last record (step {step}) {factor} before it; the mean includes it"
     # A slow first one is what is left of a start that fades.
@@ -344,12 +348,11 @@ def _of_blocks(run: Run) -> Summary:
         training.
     """
     blocks = account.blocks(run)
-    times, windows = (
-        [block.duration / block.steps for block in blocks],
-        [block.steps for block in blocks],
-    )
+    times = [block.duration / block.steps for block in blocks]
+    windows = [block.steps for block in blocks]
     lasts = [block.last_step or 0 for block in blocks]
-    mean, typical = stats.mean(times, windows), stats.median(times)
+    mean = stats.mean(times, windows)
+    typical = stats.median(times)
     tokens, rate, warnings = token_rates.of(run)
     unlike = _unlike_block(blocks, times, mean, typical)
     if text := typical_block_text(mean, typical, unlike):
@@ -416,7 +419,9 @@ def rounding_variance(summaries: Sequence[Summary]) -> float:
     """Return the variance of a run's logarithm, on average, that comes from how coarsely its times
     were printed.
     """
-    return statistics.fmean(summary.rounding**2 / 12 for summary in summaries) if summaries else 0.0
+    if summaries:
+        return statistics.fmean(summary.rounding**2 / 12 for summary in summaries)
+    return 0.0
 
 
 def rounded(performance: PerformanceMetrics) -> PerformanceMetrics:
@@ -446,7 +451,8 @@ def _segment_metrics(
     resolution: float = 0.0,
 ) -> SegmentMetrics:
     first = _first_covered(segment.start, steps, windows)
-    steps, times = steps[segment.start : segment.stop], times[segment.start : segment.stop]
+    steps = steps[segment.start : segment.stop]
+    times = times[segment.start : segment.stop]
     windows = windows[segment.start : segment.stop]
     limit = segment.median + max(
         OUTLIER_FRACTION * segment.median, OUTLIER_SIGMAS * stats.robust_sigma(times)
@@ -471,9 +477,9 @@ def _with_causes(run: Run, segments: Sequence[SegmentMetrics]) -> tuple[SegmentM
     if not run.telemetry.issues:
         return tuple(segments)
     pairs = itertools.pairwise(segments)
-    causes = [
-        cause_of_change(run, after.first_step, before.mean, after.mean) for before, after in pairs
-    ]
+    causes = []
+    for before, after in pairs:
+        causes.append(cause_of_change(run, after.first_step, before.mean, after.mean))
     both = zip(segments, [None, *causes], strict=False)
     return tuple(dataclasses.replace(segment, cause=cause) for segment, cause in both)
 
@@ -495,11 +501,12 @@ def _no_steady_state(count: int, window: int, last: int) -> str:
 
 
 def _segment_warnings(segments: tuple[SegmentMetrics, ...]) -> list[str]:
-    warnings = [
-        f"speed changed at step {after.first_step} ({before.mean:.4g} s → {after.mean:.4g} s)"
-        + (f": {after.cause}" if after.cause else "")
-        for before, after in itertools.pairwise(segments)
-    ]
+    warnings = []
+    for before, after in itertools.pairwise(segments):
+        warnings.append(
+            f"speed changed at step {after.first_step} ({before.mean:.4g} s → {after.mean:.4g} s)"
+            + (f": {after.cause}" if after.cause else "")
+        )
     return warnings + [
         f"step time drifted by {each.drift:+.1%} (steps {each.first_step}–{each.last_step})"
         for each in segments
@@ -512,4 +519,6 @@ def _final_loss(run: Run) -> float | None:
     fall.
     """
     losses = [loss for loss in run.loss_values if loss is not None]
-    return stats.mean(losses[-min(FINAL_LOSSES, max(len(losses) // 4, 1)) :]) if losses else None
+    if losses:
+        return stats.mean(losses[-min(FINAL_LOSSES, max(len(losses) // 4, 1)) :])
+    return None

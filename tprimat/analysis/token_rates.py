@@ -45,7 +45,9 @@ def logged(run: Run, indices: Sequence[int]) -> list[float]:
     if not isinstance(logged, tuple):
         return [logged] * len(indices)
     counts = [each for index in indices if (each := logged[index]) is not None and each > 0]
-    return counts if len(counts) == len(indices) else []
+    if len(counts) == len(indices):
+        return counts
+    return []
 
 
 def _tokens_per_step(run: Run) -> tuple[int | None, list[str]]:

@@ -84,7 +84,9 @@ def detect_warmup(values: Sequence[float] | Values) -> SteadyState | None:
         return None
     series = np.asarray(values, dtype=np.float64)
     smooth = _running_median(series)
-    return _slow_start(series, smooth, len(series) // 2) if _settles(series, smooth) else None
+    if _settles(series, smooth):
+        return _slow_start(series, smooth, len(series) // 2)
+    return None
 
 
 def _slow_start(series: Values, smooth: Values, last: int) -> SteadyState:
@@ -92,9 +94,11 @@ def _slow_start(series: Values, smooth: Values, last: int) -> SteadyState:
     import numpy as np
 
     cut = _least_variance(smooth, last)
-    reference, sigma = median(series[cut:]), robust_sigma(series[cut:])
+    reference = median(series[cut:])
+    sigma = robust_sigma(series[cut:])
     slow = smooth[: cut + 1] > reference + LEVEL_SIGMAS * sigma
-    counts, places = np.concatenate([[0], np.cumsum(slow[:cut])]), np.arange(cut)
+    counts = np.concatenate([[0], np.cumsum(slow[:cut])])
+    places = np.arange(cut)
     ends = np.minimum(places + LEAST_RECORDS, cut)
     # The slow start is over with two records at the level of the rest, and with most of those that
     # follow.
@@ -124,16 +128,21 @@ def first_steady_index(values: Sequence[float] | Values, longest: int | None = N
     """
     import numpy as np
 
-    series, longest = np.asarray(values, dtype=np.float64), longest or longest_warm_up(len(values))
+    series = np.asarray(values, dtype=np.float64)
+    longest = longest or longest_warm_up(len(values))
     if len(series) > MINIMUM_RECORDS and alternates(series):
         # Means of two show a slow start that the alternation hides. As many fast records stay as
         # slow ones.
         start = first_steady_index((series[:-1] + series[1:]) / 2, longest)
-        return None if start is None else start + (len(series) - start) % 2
+        if start is None:
+            return None
+        return start + (len(series) - start) % 2
     state = detect_warmup(series)
     if state is None:
         changes = change_points(series) if len(series) >= MINIMUM_RECORDS else []
-        return first_steady_index(series[: changes[0]], longest) if changes else None
+        if changes:
+            return first_steady_index(series[: changes[0]], longest)
+        return None
     if state.start <= longest:
         return state.start
     # Slow noise after a warm-up may be cut with it: it is no segment.
@@ -141,7 +150,9 @@ def first_steady_index(values: Sequence[float] | Values, longest: int | None = N
     if median(series[brief.start : state.start]) < state.reference * (1 + LEAST_CHANGE):
         return brief.start
     earlier = first_steady_index(series[: state.start], longest)
-    return brief.start if earlier is None else earlier
+    if earlier is None:
+        return brief.start
+    return earlier
 
 
 def starts_fast(values: Sequence[float] | Values) -> bool:

@@ -221,7 +221,9 @@ def _number(text: str) -> float:
     be computed with.
     """
     value = float(text.replace(",", ""))
-    return value if 1 / LARGEST_FIGURE <= value <= LARGEST_FIGURE else 0.0
+    if 1 / LARGEST_FIGURE <= value <= LARGEST_FIGURE:
+        return value
+    return 0.0
 
 
 def _value(field: str, cell: str, heading: str) -> Any:
@@ -277,10 +279,8 @@ def _block(
         header, *turned = (
             list(cells) for cells in zip(*(cells for _, cells in rows), strict=False)
         )
-        header, others = (
-            ["gpu", *header[1:]],
-            [(lines[0] if lines else first, cells) for cells in turned],
-        )
+        header = ["gpu", *header[1:]]
+        others = [(lines[0] if lines else first, cells) for cells in turned]
         columns = _columns(header)
     for line, cells in others:
         if len(cells) != len(header):
@@ -324,7 +324,8 @@ def _tables(lines: Sequence[str]) -> Iterator[Figure]:
             names = (
                 word for word in re.findall(r"[\w-]{0,15}\d[\w-]{0,30}", text) if _candidates(word)
             )
-            model, length = models.recognize(text), _LENGTH.search(text)
+            model = models.recognize(text)
+            length = _LENGTH.search(text)
             found = {
                 "gpu": next(names, None),
                 "model": model and model.name,
@@ -347,7 +348,9 @@ def _card(lines: Sequence[str]) -> Iterator[Figure]:
     """
     path: list[tuple[int, str]] = []
     fields: dict[str, Any] = {}
-    model, text, start = "", "", 0
+    model = ""
+    text = ""
+    start = 0
     for number, line in enumerate([*lines, "status: end"], 1):
         if not re.match(r"\s*[\w-]+:(\s|$)", line):
             text += f" {line.strip()}"
@@ -363,11 +366,14 @@ def _card(lines: Sequence[str]) -> Iterator[Figure]:
                     line=start, table=1, model=model, note=text, **_of_text(text), **fields
                 )
             keys = [key for _, key in path] + [""] * 3
-            fields, text, start = {"task": _value("task", keys[1], ""), "gpu": keys[2]}, "", 0
+            fields = {"task": _value("task", keys[1], ""), "gpu": keys[2]}
+            text = ""
+            start = 0
         elif name == "precision":
             fields["precision"] = _value("precision", value, "")
         elif metric and (stated := _CELL.fullmatch(value.strip())):
-            fields[metric[0]], start = _number(stated[1]) * metric[1], number
+            fields[metric[0]] = _number(stated[1]) * metric[1]
+            start = number
         text += f" {value.strip()}"
 
 

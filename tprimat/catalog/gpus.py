@@ -171,11 +171,9 @@ class Gpu:
     @property
     def boost(self) -> float:
         """The maximum clock over that of the data sheet's peak."""
-        return (
-            self.highest_clock_mhz / self.clock_mhz
-            if self.highest_clock_mhz and self.clock_mhz
-            else 1.0
-        )
+        if self.highest_clock_mhz and self.clock_mhz:
+            return self.highest_clock_mhz / self.clock_mhz
+        return 1.0
 
     def ceiling_tflops(self, precision: str | None) -> float | None:
         """Return what no product can exceed: the dense peak at the maximum clock; None if there is
@@ -189,9 +187,9 @@ class Gpu:
         """Caveat for any value from this row, or None."""
         if "memory" in self.evidence:
             return f"{self.title}: peaks not confirmed by the vendor"
-        return (
-            f"{self.title}: sources disagree ({self.note})" if "conflict" in self.evidence else None
-        )
+        if "conflict" in self.evidence:
+            return f"{self.title}: sources disagree ({self.note})"
+        return None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -313,7 +311,8 @@ def suggested(name: str) -> str:
     """Return advice on an unknown name: the GPU that is likely meant, the nearest ones, or to set
     the peak.
     """
-    known, bare = list(dict.fromkeys(gpu.short_name for gpu in gpus())), _bare(name)
+    known = list(dict.fromkeys(gpu.short_name for gpu in gpus()))
+    bare = _bare(name)
     if _named(bare) or _UNRATED.fullmatch(bare):
         return ""
     nearest = suggestion(name.upper(), known, "", most=3, cutoff=0.5)
@@ -353,7 +352,8 @@ def amd_gpus_by_memory(total_gib: float) -> list[Gpu]:
 
     AMD's drivers show all but some 20 MiB, so that the classes lie far apart.
     """
-    least, most = 0.995, VISIBLE_MEMORY[1]
+    least = 0.995
+    most = VISIBLE_MEMORY[1]
     rows = [gpu for gpu in _amd_devices() if gpu.family.startswith("CDNA")]
     return [gpu for gpu in rows if least * gpu.memory_gb <= total_gib <= most * gpu.memory_gb]
 
@@ -367,7 +367,9 @@ def cores(architecture: str | None, compute_units: int | None) -> int | None:
     here.
     """
     per_unit = _CORES_PER_UNIT.get(_plain_architecture(architecture) or "")
-    return None if per_unit is None or compute_units is None else per_unit * compute_units
+    if per_unit is None or compute_units is None:
+        return None
+    return per_unit * compute_units
 
 
 def _named(name: str) -> list[Gpu]:
@@ -422,11 +424,9 @@ def _match_by_facts(info: GpuInfo) -> Match:
 def _objections(gpu: Gpu, info: GpuInfo) -> list[str]:
     stack = {"cuda": "NVIDIA", "rocm": "AMD"}.get(info.software_stack or "")
     named = (info.device_name or "").split(" ")[0].split("_")[0].upper()
-    architecture, part, memory = (
-        _plain_architecture(info.architecture),
-        _partition(gpu, info),
-        info.total_memory_gb,
-    )
+    architecture = _plain_architecture(info.architecture)
+    part = _partition(gpu, info)
+    memory = info.total_memory_gb
     least, most = (share * gpu.memory_gb * GIB / GB for share in VISIBLE_MEMORY)
     units = f"it has {info.compute_units} compute units, and {gpu.title} has {gpu.compute_units}"
     objections = {
@@ -473,11 +473,9 @@ def _virtual_part(name: str) -> str | None:
     name = name.replace("_", " ").strip()
     if part := _MIG.search(name):
         return part[0]
-    return (
-        "vGPU"
-        if name.upper().startswith("GRID") or re.search(r"-\d+(-\d+)?[ABCQ]$", name)
-        else None
-    )
+    if name.upper().startswith("GRID") or re.search(r"-\d+(-\d+)?[ABCQ]$", name):
+        return "vGPU"
+    return None
 
 
 def _partition(gpu: Gpu, info: GpuInfo) -> str | None:
@@ -497,14 +495,19 @@ def _partition(gpu: Gpu, info: GpuInfo) -> str | None:
 def _confirmations(info: GpuInfo) -> list[str]:
     units = info.compute_units and f"{info.compute_units} compute units"
     clock = info.clock_mhz and f"{info.clock_mhz:.0f} MHz"
-    known = [
-        fact for fact in (units, _plain_architecture(info.architecture), _gib(info), clock) if fact
-    ]
-    return [f"its name {info.device_name}", *known] if known else ["its name only"]
+    known = []
+    for fact in (units, _plain_architecture(info.architecture), _gib(info), clock):
+        if fact:
+            known.append(fact)
+    if known:
+        return [f"its name {info.device_name}", *known]
+    return ["its name only"]
 
 
 def _gib(info: GpuInfo) -> str | None:
-    return f"{info.total_memory_gb * GB / GIB:.2f} GiB" if info.total_memory_gb else None
+    if info.total_memory_gb:
+        return f"{info.total_memory_gb * GB / GIB:.2f} GiB"
+    return None
 
 
 def _bare(name: str) -> str:

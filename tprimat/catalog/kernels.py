@@ -128,12 +128,13 @@ def part_of(
         return scope
     if operators and _COPY.search(operators[0]):
         # Types of destination and source; without them the kernel's name tells.
-        is_cast = (
-            types[0] != types[1]
-            if len(types) > 1 and all(types[:2])
-            else _CAST_KERNEL.search(kernel)
-        )
-        return "quantisation" if is_cast else "elementwise"
+        if len(types) > 1 and all(types[:2]):
+            is_cast = types[0] != types[1]
+        else:
+            is_cast = bool(_CAST_KERNEL.search(kernel))
+        if is_cast:
+            return "quantisation"
+        return "elementwise"
     return (
         _first("operator", operators)
         or _part("kernel", kernel)
@@ -154,7 +155,9 @@ def phase_of(ranges: tuple[str, ...]) -> Phase | None:
         return "optimizer"
     if any(map(is_backward, operators)):
         return "backward"
-    return "forward" if operators else None
+    if operators:
+        return "forward"
+    return None
 
 
 @functools.cache

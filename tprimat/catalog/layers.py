@@ -87,14 +87,15 @@ def parameters(shape: ModelConfig) -> int | None:
 def _counts(shape: ModelConfig) -> dict[str, int] | None:
     if shape.layer_pattern is not None:
         counts = collections.Counter(shape.layer_pattern)
-        return dict(counts) if set(counts) <= KINDS else None
+        if set(counts) <= KINDS:
+            return dict(counts)
+        return None
     if shape.num_layers is None:
         return None
-    dense = (
-        shape.num_layers
-        if shape.num_experts is None
-        else min(shape.num_dense_layers or 0, shape.num_layers)
-    )
+    if shape.num_experts is None:
+        dense = shape.num_layers
+    else:
+        dense = min(shape.num_dense_layers or 0, shape.num_layers)
     whole = min(shape.full_attention_layers or 0, shape.num_layers) if shape.global_head_dim else 0
     known = {"*": shape.num_layers - whole, "F": whole, "-": dense, "E": shape.num_layers - dense}
     return {kind: count for kind, count in known.items() if count}
@@ -136,11 +137,10 @@ def _latent_attention(shape: ModelConfig, hidden: int, heads: int, size: int, ra
     """
     rotary, value = _sizes(shape, "rope_head_dim", "value_head_dim")
     query = heads * (size + rotary)
-    queries = (
-        hidden * query
-        if shape.query_lora_rank is None
-        else shape.query_lora_rank * (hidden + query)
-    )
+    if shape.query_lora_rank is None:
+        queries = hidden * query
+    else:
+        queries = shape.query_lora_rank * (hidden + query)
     weights = (
         queries + hidden * (rank + rotary) + rank * heads * (size + value) + heads * value * hidden
     )
@@ -177,7 +177,9 @@ def _recurrent(shape: ModelConfig, hidden: int, gates: int, products: float) -> 
 
 
 def _matrices(shape: ModelConfig) -> int:
-    return 2 if shape.gated_ffn is False else 3
+    if shape.gated_ffn is False:
+        return 2
+    return 3
 
 
 _OF_KIND: dict[str, Callable[[ModelConfig, int], Layers]] = {

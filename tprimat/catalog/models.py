@@ -121,7 +121,9 @@ def trained_name(text: str) -> str:
     in lower case.
     """
     row = find(text.strip())
-    return row.name if row else text.strip().lower()
+    if row:
+        return row.name
+    return text.strip().lower()
 
 
 def suggested(name: str, known: Sequence[str], otherwise: str) -> str:
@@ -135,9 +137,9 @@ def suggested(name: str, known: Sequence[str], otherwise: str) -> str:
         return f"did you mean {join_names(longer, word='or')}?"
     # llama2 is no misspelt llama.
     family = next((each for each in known if each in _TRAINED and key.startswith(each)), None)
-    return (
-        f"{otherwise}; {family} is {title(family)}" if family else suggestion(key, known, otherwise)
-    )
+    if family:
+        return f"{otherwise}; {family} is {title(family)}"
+    return suggestion(key, known, otherwise)
 
 
 def advice(name: str) -> str:
@@ -154,7 +156,9 @@ def of_family(name: str | None) -> tuple[str, ...]:
     """
     own = next((model for model in trained() if model.name == (name or "").lower()), None)
     others = (model.name for model in models() if own and model.name.startswith(f"{own.name}-"))
-    return (own.aliases[0], *others) if own else ()
+    if own:
+        return (own.aliases[0], *others)
+    return ()
 
 
 def recognize(text: str) -> Model | None:
@@ -168,7 +172,8 @@ def recognize(text: str) -> Model | None:
     lowered = text.lower().replace("config", "-")
     for pattern, model in _patterns():
         if found := pattern.search(lowered):
-            before, after = lowered[: found.start()], lowered[found.end() :]
+            before = lowered[: found.start()]
+            after = lowered[found.end() :]
             beside = stated_size(f"{before} {after}")
             fits = (
                 beside is None
@@ -176,7 +181,9 @@ def recognize(text: str) -> Model | None:
             )
             another = stated_size(found[0]) is None and (not fits or _VERSION.match(after))
             parts = {each[1] for each in _PART.finditer(lowered)} - {str(model.shape.num_layers)}
-            return None if another or parts else model
+            if another or parts:
+                return None
+            return model
     return None
 
 
@@ -207,7 +214,9 @@ def _pattern(alias: str) -> re.Pattern[str]:
 def title(name: str | None) -> str:
     """Return a model's name for people; the name itself for a model without a row."""
     model = find(name)
-    return model.title if model else name or "unnamed model"
+    if model:
+        return model.title
+    return name or "unnamed model"
 
 
 NAMED_SIZE = 2
@@ -225,7 +234,8 @@ def denies(name: str | None, shape: ModelConfig) -> bool:
     meant = stated_size(name or "") if row is None else row.parameters
     if row is not None:
         for field in NEEDED:
-            stated, own = getattr(shape, field), getattr(row.shape, field)
+            stated = getattr(shape, field)
+            own = getattr(row.shape, field)
             # Megatron pads vocabularies.
             if (
                 stated is not None
@@ -239,11 +249,9 @@ def denies(name: str | None, shape: ModelConfig) -> bool:
 def stated_size(text: str) -> float | None:
     """Return the parameters that a name states, as in 8B, 7b1 or 350m, or None."""
     size = _SIZE.search(text.lower())
-    return (
-        float(f"{size[1]}{size[3] and '.'}{size[3]}") * (1e9 if size[2] == "b" else 1e6)
-        if size
-        else None
-    )
+    if size:
+        return float(f"{size[1]}{size[3] and '.'}{size[3]}") * (1e9 if size[2] == "b" else 1e6)
+    return None
 
 
 def parameters(shape: ModelConfig) -> int | None:

@@ -38,7 +38,9 @@ class Price:
             f"${bound:.2f}" if round(bound, 2) == bound else f"${bound:g}"
             for bound in (self.low, self.high)
         )
-        return low if low == high else f"{low} to {high}"
+        if low == high:
+            return low
+        return f"{low} to {high}"
 
 
 def parse(
@@ -77,7 +79,8 @@ def parse(
     texts = {each: f"{each} {(known or {}).get(each, '')}" for each in names}
     for word in named:
         name, _, text = word.rpartition("=")
-        price, fitting = _price(text), _fitting(name, texts)
+        price = _price(text)
+        fitting = _fitting(name, texts)
         if not fitting:
             absent.append(name.strip())
         for each in fitting:

@@ -177,7 +177,9 @@ def framework(run: Run) -> str | None:
     """Return the framework of a run as rows name it; None for logs of MLPerf, which don't name
     it.
     """
-    return None if run.framework in (None, "mlperf") else run.framework.replace("-", "_")
+    if run.framework in (None, "mlperf"):
+        return None
+    return run.framework.replace("-", "_")
 
 
 def task(run: Run) -> str:
@@ -185,11 +187,10 @@ def task(run: Run) -> str:
     pretrain.
     """
     words = set(re.split(r"[^a-z]+", (run.model or "").lower()))
-    known, shape = models.named(run.model), run.model_config
-    total, trained = (
-        shape.num_parameters or (known.parameters if known else 0),
-        shape.trainable_parameters,
-    )
+    known = models.named(run.model)
+    shape = run.model_config
+    total = shape.num_parameters or (known.parameters if known else 0)
+    trained = shape.trainable_parameters
     if {"lora", "qlora", "peft"} & words or (trained is not None and trained < total):
         return "lora"
     return _TASKS.get(

@@ -92,11 +92,9 @@ def rate(figure: Figure) -> float | None:
     if figure.samples_per_second and figure.sequence_length and figure.gpus:
         return figure.samples_per_second * figure.sequence_length / figure.gpus
     tokens = _tokens_per_step(figure)
-    return (
-        tokens / figure.step_time_s / figure.gpus
-        if tokens and figure.step_time_s and figure.gpus
-        else None
-    )
+    if tokens and figure.step_time_s and figure.gpus:
+        return tokens / figure.step_time_s / figure.gpus
+    return None
 
 
 def _tokens_per_step(figure: Figure) -> float:
@@ -111,7 +109,11 @@ def shape_of(figure: Figure) -> ModelConfig | None:
     it is unknown.
     """
     row = figure.row
-    return (conventions.adapted(row.shape) if figure.task == "lora" else row.shape) if row else None
+    if row:
+        if figure.task == "lora":
+            return conventions.adapted(row.shape)
+        return row.shape
+    return None
 
 
 def _own(figure: Figure) -> Iterator[Finding]:
@@ -119,7 +121,9 @@ def _own(figure: Figure) -> Iterator[Finding]:
     if figure.fault:
         yield Finding("error", "unreadable-row", figure.fault)
         return
-    stated, tokens, gpus = figure.tokens_per_second_per_gpu, _tokens_per_step(figure), figure.gpus
+    stated = figure.tokens_per_second_per_gpu
+    tokens = _tokens_per_step(figure)
+    gpus = figure.gpus
     if stated and tokens and gpus and figure.step_time_s:
         given = tokens / figure.step_time_s / gpus
         least, most = RL_TOKENS if figure.task == "rl" else (1 - ROUNDING, 1 + ROUNDING)
@@ -132,7 +136,8 @@ def _own(figure: Figure) -> Iterator[Finding]:
             )
             text += f"{counted(round(gpus), 'GPU')} are {given:,.5g}"
             yield Finding("error", CONTRADICTION, text, _factor(stated / given, gpus))
-    samples, length = figure.samples_per_second, figure.sequence_length
+    samples = figure.samples_per_second
+    length = figure.sequence_length
     if stated and samples and length and gpus:
         least, most = (each * length / gpus for each in (samples - 0.5, samples + 1.0))
         if not least * (1 - ROUNDING) <= stated <= most * (1 + ROUNDING):
@@ -160,12 +165,10 @@ def _factor(factor: float, gpus: float | None = None) -> tuple[str, ...]:
 
 def _peak(figure: Figure) -> Iterator[Finding]:
     """Compare TFLOP/s, computed and printed, with the dense peak, and with MFU."""
-    speed, shape, printed, mfu = (
-        rate(figure),
-        shape_of(figure),
-        figure.tflops_per_gpu,
-        figure.mfu_percent,
-    )
+    speed = rate(figure)
+    shape = shape_of(figure)
+    printed = figure.tflops_per_gpu
+    mfu = figure.mfu_percent
     gpus = figure.candidates
     if not gpus:
         return
@@ -197,10 +200,8 @@ def _peak(figure: Figure) -> Iterator[Finding]:
             )
             break
     else:
-        half, most = (
-            max(_ceiling(gpus, each) for each in ("bf16", "fp16")),
-            max(computed or 0.0, printed or 0.0),
-        )
+        half = max(_ceiling(gpus, each) for each in ("bf16", "fp16"))
+        most = max(computed or 0.0, printed or 0.0)
         if half and not figure.precision and most > HIGHEST_SHARE * half:
             text = (
                 f"{most:,.0f} TFLOP/s per GPU is {most / half:.0%} of the dense BF16 peak of"
@@ -227,11 +228,9 @@ def _peak(figure: Figure) -> Iterator[Finding]:
                 " no precision "
             )
             sparse = [n for n, peak in peaks.items() if abs(implied / peak / 2 - 1) <= ROUNDING]
-            cause = (
-                (f"the {sparse[0].upper()} peak with sparsity, twice the dense one",)
-                if sparse
-                else ()
-            )
+            cause: tuple[str, ...] = ()
+            if sparse:
+                cause = (f"the {sparse[0].upper()} peak with sparsity, twice the dense one",)
             yield Finding("error", CONTRADICTION, f"{text}of {figure.gpu} has", cause)
 
 
@@ -242,16 +241,16 @@ def _ceiling(gpus: Sequence[Gpu], precision: str) -> float:
 def _per_token(figure: Figure) -> float | None:
     """Return the FLOPs per token that its TFLOP/s and tokens/s mean; None without them."""
     speed = rate(figure)
-    return figure.tflops_per_gpu * 1e12 / speed if figure.tflops_per_gpu and speed else None
+    if figure.tflops_per_gpu and speed:
+        return figure.tflops_per_gpu * 1e12 / speed
+    return None
 
 
 def _length(figure: Figure) -> int:
     """Return the sequence length, as stated or from the tokens of a step; 0 if it is unknown."""
-    stated, speed, batch = (
-        figure.sequence_length,
-        figure.tokens_per_second_per_gpu,
-        figure.global_batch,
-    )
+    stated = figure.sequence_length
+    speed = figure.tokens_per_second_per_gpu
+    batch = figure.global_batch
     if (
         not stated
         and figure.task == "pretrain"
@@ -265,7 +264,9 @@ def _length(figure: Figure) -> int:
 
 
 def _explanations(figure: Figure) -> list[Match]:
-    shape, per_token, packed = shape_of(figure), _per_token(figure), figure.task in PACKED
+    shape = shape_of(figure)
+    per_token = _per_token(figure)
+    packed = figure.task in PACKED
     if shape is None or per_token is None:
         return []
     if length := _length(figure):
@@ -307,12 +308,10 @@ class _Others:
 
     def add(self, figure: Figure) -> None:
         """Add a row."""
-        found, group, place, per_token = (
-            _explanations(figure),
-            _group(figure),
-            figure.place,
-            _per_token(figure),
-        )
+        found = _explanations(figure)
+        group = _group(figure)
+        place = figure.place
+        per_token = _per_token(figure)
         if figure.task not in PACKED and figure.sequence_length:
             close = [match for match in found if abs(match.deviation) <= CLOSE]
             least = min((abs(match.deviation) for match in close), default=0.0) + EXACT / 2
@@ -328,27 +327,33 @@ class _Others:
 
 def _both(figure: Figure) -> Sequence[tuple[float | None, float | None]]:
     """Return tokens/s with TFLOP/s, and TFLOP/s with tokens/s."""
-    speed, flops = figure.tokens_per_second_per_gpu, figure.tflops_per_gpu
+    speed = figure.tokens_per_second_per_gpu
+    flops = figure.tflops_per_gpu
     return (speed, flops), (flops, speed)
 
 
 def _formula(figure: Figure, others: _Others) -> Iterator[Finding]:
     """Compare TFLOP/s with tokens/s, and say which way of counting explains it."""
-    printed, speed, shape = figure.tflops_per_gpu, rate(figure), shape_of(figure)
+    printed = figure.tflops_per_gpu
+    speed = rate(figure)
+    shape = shape_of(figure)
     if not printed or not speed:
         return
     per_token = printed * 1e12 / speed
     if shape is None or conventions.OWN.per_token(shape, 0) is None:
         yield from _by_name(figure, per_token)
         return
-    found, counts, length = _explanations(figure), others.preferred[_group(figure)], _length(figure)
+    found = _explanations(figure)
+    counts = others.preferred[_group(figure)]
+    length = _length(figure)
     if figure.task in PACKED and length:
         # By chance many ways fit: only what rows of a known length show is one.
         near = conventions.matches(per_token, shape, length)
         shown = [each for each in near if counts[each.convention.name]]
-        exact = [
-            each for each in shown if each.convention.is_mistake and abs(each.deviation) <= EXACT
-        ]
+        exact = []
+        for each in shown:
+            if each.convention.is_mistake and abs(each.deviation) <= EXACT:
+                exact.append(each)
         found = exact or found or [each for each in shown if abs(each.deviation) <= TOLERANCE]
     near = conventions.matches(per_token, shape, length or LENGTHS[0])
     own = next(
@@ -422,12 +427,15 @@ def _full_twin(figure: Figure, per_token: float, others: _Others) -> str | None:
     alike = others.full[_group(figure)]
     nearest = bisect.bisect_left(alike, (per_token / (1 + TWIN), ""))
     other, place = alike[nearest] if nearest < len(alike) else (math.inf, None)
-    return place if abs(per_token / other - 1) <= TWIN else None
+    if abs(per_token / other - 1) <= TWIN:
+        return place
+    return None
 
 
 def _by_name(figure: Figure, per_token: float) -> Iterator[Finding]:
     """Compare with the parameters in the name of a dense model whose shape is unknown."""
-    size, stated = models.stated_size(figure.model), figure.flops_per_parameter
+    size = models.stated_size(figure.model)
+    stated = figure.flops_per_parameter
     if (
         figure.row
         or size is None
@@ -452,11 +460,9 @@ def _joined(figure: Figure, others: _Others) -> list[str]:
     for field, (value, other) in enumerate(_both(figure)):
         partners = others.partners[figure.publisher, field, value]
         lines.append(next((place for each, place in partners.items() if each != other), None))
-    return (
-        [f"its tokens/s is that of {lines[0]}, its TFLOP/s that of {lines[1]}"]
-        if all(lines)
-        else []
-    )
+    if all(lines):
+        return [f"its tokens/s is that of {lines[0]}, its TFLOP/s that of {lines[1]}"]
+    return []
 
 
 def _configuration(figure: Figure) -> dict[str, object]:
@@ -469,7 +475,9 @@ def _configuration(figure: Figure) -> dict[str, object]:
 
 
 def _digits(value: float | None) -> int:
-    return len(f"{value:.12g}".replace(".", "").strip("0")) if value else 0
+    if value:
+        return len(f"{value:.12g}".replace(".", "").strip("0"))
+    return 0
 
 
 def _copies(figures: Sequence[Figure]) -> dict[int, Finding]:
@@ -482,17 +490,16 @@ def _copies(figures: Sequence[Figure]) -> dict[int, Finding]:
             same[tuple(exact)].append(index)
         if exact[0] and figure.row:
             # One value alone: only if nothing but the precision differs.
-            rest = {
-                name: each for name, each in _configuration(figure).items() if name != "precision"
-            }
+            rest = {}
+            for name, each in _configuration(figure).items():
+                if name != "precision":
+                    rest[name] = each
             same[("", exact[0], tuple(rest.items()))].append(index)
     found = {}
     for key, indices in same.items():
         for index in indices:
-            other, own = (
-                next((each for each in indices if each != index), None),
-                _configuration(figures[index]),
-            )
+            other = next((each for each in indices if each != index), None)
+            own = _configuration(figures[index])
             if other is None:
                 continue
             theirs = _configuration(figures[other])

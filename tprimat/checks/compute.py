@@ -58,16 +58,14 @@ def config_diff(first: Run, second: Run, *, mode: Mode = "best") -> ConfigDiff:
     every = [_entry(setting, values, first, second, mode) for setting, values in rows]
     none = (None, None)
     # What is compared, and what costs no time, makes no other configuration.
-    decisive = [
-        entry
-        for (setting, _), entry in zip(rows, every, strict=True)
-        if entry.explains or (setting.role != "harmless" and setting.configured)
-    ]
-    entries = [
-        entry
-        for (setting, _), entry in zip(rows, every, strict=True)
-        if not setting.optional or entry.values != none
-    ]
+    decisive = []
+    for (setting, _), entry in zip(rows, every, strict=True):
+        if entry.explains or (setting.role != "harmless" and setting.configured):
+            decisive.append(entry)
+    entries = []
+    for (setting, _), entry in zip(rows, every, strict=True):
+        if not setting.optional or entry.values != none:
+            entries.append(entry)
     entries.sort(key=lambda entry: _BY_SEVERITY.index(entry.status))
     if any(entry.status == "blocking" for entry in decisive):
         return ConfigDiff(tuple(entries), "not comparable")

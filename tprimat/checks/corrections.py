@@ -67,7 +67,8 @@ def tokens_per_step(run: Run, factor: float, unit: str = "tokens/s") -> tuple[st
         factor: work per step that the rate and the times need, over the declared one.
         unit: of the rate, tokens/s or samples/s; samples don't depend on the sequence length.
     """
-    length, batch = run.training_config.sequence_length, run.training_config.global_batch_size
+    length = run.training_config.sequence_length
+    batch = run.training_config.global_batch_size
     corrections = [*left_out(run, factor), *_gpu_counts(run, factor), *_units(run, factor)]
     for other in SEQUENCE_LENGTHS if unit == "tokens/s" else ():
         if length and _fits(other / length, factor):
@@ -89,7 +90,8 @@ def left_out(run: Run, factor: float, tolerance: float = EXACT) -> Iterator[_Cor
     """Yield which known part of the batch is missing in it, or in the rate: it is exactly the
     factor.
     """
-    spread, place = run.parallelism_config, "batch" if factor > 1 else "printed rate"
+    spread = run.parallelism_config
+    place = "batch" if factor > 1 else "printed rate"
     for size, name in (
         (
             spread.gradient_accumulation_steps,
@@ -107,7 +109,9 @@ def above_peak(run: Run, share: float) -> tuple[str, ...]:
     The true rate is unknown here, so nothing fits exactly; a text is there if an error of its kind
     brings the rate below the peak. `share` is the rate as a share of the peak, above one.
     """
-    config, gpus, causes = run.training_config, run.num_gpus, []
+    config = run.training_config
+    gpus = run.num_gpus
+    causes = []
     if config.precision == "fp32":
         causes.append(
             "TF32 or BF16 in the matrix products instead of FP32 (the peak would be several times"
@@ -135,14 +139,13 @@ def flops_per_step(shape: ModelConfig, length: int, work: float) -> tuple[str, .
     length.
     """
     others = [each for each in SEQUENCE_LENGTHS if each != length]
-    causes = [
-        f"sequence length {other} instead of {length}"
-        for other in others
+    causes = []
+    for other in others:
         for counted in (
             flops.flops_per_token(shape, other, causal=causal) or 0 for causal in (True, False)
-        )
-        if math.isclose(counted * other, work, rel_tol=NEAR)
-    ]
+        ):
+            if math.isclose(counted * other, work, rel_tol=NEAR):
+                causes.append(f"sequence length {other} instead of {length}")
     return (
         *causes,
         (
@@ -182,11 +185,10 @@ def _gpu_counts(run: Run, factor: float) -> Iterator[_Correction]:
     total, per_gpu = (
         run.native_metrics.get(name) for name in ("tokens_per_second", "tokens_per_second_per_gpu")
     )
-    printed = (
-        total / per_gpu
-        if isinstance(total, float) and isinstance(per_gpu, float) and per_gpu
-        else None
-    )
+    if isinstance(total, float) and isinstance(per_gpu, float) and per_gpu:
+        printed = total / per_gpu
+    else:
+        printed = None
     for times in (2, 4, 8, 16):
         if gpus and (_fits(times, factor) or (_fits(1 / times, factor) and gpus % times == 0)):
             text = f"{gpus * times if factor > 1 else gpus // times} GPUs instead of {gpus}"

@@ -72,24 +72,23 @@ def divergence(run: Run) -> Divergence | None:
     """Return how a training diverged; None if all that is known of it are numbers."""
     for code in DIVERGED:
         fields = [note.fields for note in run.notes if note.code == code]
-        steps = [
-            step
-            for each in fields
-            for step in (each.get("first"), each.get("last"))
-            if isinstance(step, int)
-        ]
+        steps = []
+        for each in fields:
+            for step in (each.get("first"), each.get("last")):
+                if isinstance(step, int):
+                    steps.append(step)
         if steps:
-            first, last = min(steps), max(steps)
+            first = min(steps)
+            last = max(steps)
             values = {
                 "loss-not-finite": run.loss_values,
                 "grad-norm-not-finite": run.grad_norms,
             }.get(code, ())
             later = (value for step, value in zip(run.steps, values, strict=False) if step > first)
             # Of what has no series, such as skipped steps, the last one tells.
-            is_lasting = (
-                all(value is None for value in later)
-                if values
-                else last >= max(run.steps, default=0)
-            )
+            if values:
+                is_lasting = all(value is None for value in later)
+            else:
+                is_lasting = last >= max(run.steps, default=0)
             return Divergence(code, first, last, is_lasting)
     return None

@@ -74,7 +74,8 @@ _NARROW = (*_HALF, "fp8", "fp4")
 
 def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
     """Return the findings on impossible and implausible values of a run."""
-    match, own_rate = gpus.match(run.gpu_info), _own_rate(run, summary)
+    match = gpus.match(run.gpu_info)
+    own_rate = _own_rate(run, summary)
     own_work = () if own_rate and own_rate.severity == "error" else tuple(_own_work(run))
     results = (
         *_compute(run, summary, match.candidates or _possible(run)),
@@ -104,7 +105,9 @@ def printed_tokens_per_second(run: Run) -> float | None:
     if total := _printed(run, "tokens_per_second"):
         return total
     per_gpu = _printed(run, "tokens_per_second_per_gpu")
-    return per_gpu * run.num_gpus if per_gpu and run.num_gpus else None
+    if per_gpu and run.num_gpus:
+        return per_gpu * run.num_gpus
+    return None
 
 
 def _printed(run: Run, name: str) -> float | None:
@@ -113,16 +116,22 @@ def _printed(run: Run, name: str) -> float | None:
     if isinstance(rate, tuple):
         # The first record holds initialization, as in every other series.
         known = [each for each in rate[1:] if each and each > 0]
-        return statistics.harmonic_mean(known) if known else None
-    return float(rate) if isinstance(rate, (int, float)) else None
+        if known:
+            return statistics.harmonic_mean(known)
+        return None
+    if isinstance(rate, (int, float)):
+        return float(rate)
+    return None
 
 
 def _own_flops(run: Run) -> Finding | None:
     """Compare the printed TFLOP/s with those of batch, sequence, shape and time, and explain a
     difference.
     """
-    shape, printed = flops.model_shape(run)[0], run.native_metrics.get("tflops_per_gpu")
-    tokens, length = run.tokens_per_step, run.training_config.sequence_length
+    shape = flops.model_shape(run)[0]
+    printed = run.native_metrics.get("tflops_per_gpu")
+    tokens = run.tokens_per_step
+    length = run.training_config.sequence_length
     if (
         shape is None
         or not tokens
@@ -132,20 +141,18 @@ def _own_flops(run: Run) -> Finding | None:
     ):
         return None
     # Record by record, since what is printed is of the record's own time.
-    work = [
-        rate * time * run.num_gpus
-        for rate, time in zip(printed, run.step_times, strict=True)
-        if rate and time
-    ]
-    least, usual = flops.flops_per_token(shape, 0), flops.flops_per_token(shape, length)
+    work = []
+    for rate, time in zip(printed, run.step_times, strict=True):
+        if rate and time:
+            work.append(rate * time * run.num_gpus)
+    least = flops.flops_per_token(shape, 0)
+    usual = flops.flops_per_token(shape, length)
     if not work or least is None or usual is None:
         return None
     # Frameworks count every weight as trained, every layer without a window, and one that predicts
     # a second token.
-    layers, head = (
-        (shape.num_layers or 0) + 1,
-        6 * (shape.hidden_size or 0) * (shape.vocab_size or 0),
-    )
+    layers = (shape.num_layers or 0) + 1
+    head = 6 * (shape.hidden_size or 0) * (shape.vocab_size or 0)
     whole = msgspec.structs.replace(
         shape, trainable_parameters=None, sliding_window=None, num_layers=layers
     )
@@ -185,9 +192,10 @@ def _possible(run: Run) -> tuple[Gpu, ...]:
     if info.device_name or "cpu" in (run.platform, info.software_stack):
         return ()
     vendor = {"nvd": "NVIDIA", "amd": "AMD"}.get(run.platform or "")
-    of_memory = (
-        gpus.amd_gpus_by_memory(info.total_memory_gb * GB / GIB) if info.total_memory_gb else []
-    )
+    if info.total_memory_gb:
+        of_memory = gpus.amd_gpus_by_memory(info.total_memory_gb * GB / GIB)
+    else:
+        of_memory = []
     rows = of_memory if vendor == "AMD" and of_memory else gpus.gpus()
     # A row without any peak excludes nothing.
     return tuple(
@@ -205,7 +213,8 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
     rate = max((rate for rate in rates if rate is not None), default=None)
     if rate is None or not candidates:
         return
-    precision, name = run.training_config.precision, (run.training_config.precision or "").upper()
+    precision = run.training_config.precision
+    name = (run.training_config.precision or "").upper()
     gpu = max(candidates, key=lambda gpu: _ceiling(gpu, precision))
     named = "of this name" if run.gpu_info.device_name else "that it may be"
     title = gpu.title if len(candidates) == 1 else f"{gpu.title}, the fastest GPU {named},"
@@ -283,18 +292,18 @@ def _ceiling(gpu: Gpu, precision: str | None) -> float:
 def _tflops(run: Run, rate: float, ceiling: float) -> float | None:
     """Return the TFLOP/s that a rate needs at least, by what is known of packing."""
     shape, _ = flops.model_shape(run)
-    length, packing = run.training_config.sequence_length, run.training_config.packing
+    length = run.training_config.sequence_length
+    packing = run.training_config.packing
     if shape is None or length is None:
         return None
     weights, whole = (flops.flops_per_token(shape, tokens) for tokens in (0, length))
     if weights is None or whole is None:
         return None
-    whole, weights = rate * whole / 1e12, rate * weights / 1e12
-    return (
-        whole
-        if packing is False or (packing is None and weights > PACKED_SHARE * ceiling)
-        else weights
-    )
+    whole = rate * whole / 1e12
+    weights = rate * weights / 1e12
+    if packing is False or (packing is None and weights > PACKED_SHARE * ceiling):
+        return whole
+    return weights
 
 
 def _memory(run: Run, gpu: Gpu | None) -> Iterator[Finding]:
@@ -375,12 +384,19 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     """Compare the printed rate with batch × sequence / step time, over every window that it may be
     of.
     """
-    batch, length = run.training_config.global_batch_size, run.training_config.sequence_length
-    printed, work = printed_tokens_per_second(run), run.tokens_per_step
-    unit, figure, of = "tokens/s", ",.0f", "batch × sequence length / step time"
+    batch = run.training_config.global_batch_size
+    length = run.training_config.sequence_length
+    printed = printed_tokens_per_second(run)
+    work = run.tokens_per_step
+    unit = "tokens/s"
+    figure = ",.0f"
+    of = "batch × sequence length / step time"
     if printed is None or work is None:
-        printed, work = _printed(run, "samples_per_second"), batch
-        unit, figure, of = "samples/s", ".4g", "batch / step time"
+        printed = _printed(run, "samples_per_second")
+        work = batch
+        unit = "samples/s"
+        figure = ".4g"
+        of = "batch / step time"
     if printed is None or work is None:
         return None
     times = [time for time in run.step_times if time is not None]
@@ -401,7 +417,8 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
             (name for name in factors if corrections.tokens_per_step(run, factors[name], unit)),
             closest,
         )
-    factor, shown = factors[closest], f"{printed:{figure}} {unit}"
+    factor = factors[closest]
+    shown = f"{printed:{figure}} {unit}"
     if abs(factor - 1) <= SAME:
         return None
     if abs(factor - 1) <= NEAR:
@@ -446,12 +463,13 @@ def _constant_over(run: Run, *names: str) -> int:
     rates = next(
         (each for name in names if isinstance(each := run.native_metrics.get(name), tuple)), ()
     )
-    work = [
-        rate * time
-        for rate, time in zip(rates[1:], run.step_times[1:], strict=False)
-        if rate and time
-    ]
-    return len(work) if len(work) >= LEAST_RECORDS and max(work) <= (1 + SAME) * min(work) else 0
+    work = []
+    for rate, time in zip(rates[1:], run.step_times[1:], strict=False):
+        if rate and time:
+            work.append(rate * time)
+    if len(work) >= LEAST_RECORDS and max(work) <= (1 + SAME) * min(work):
+        return len(work)
+    return 0
 
 
 def _own_work(run: Run) -> Iterator[Finding]:
@@ -470,18 +488,20 @@ def _own_work(run: Run) -> Iterator[Finding]:
         printed = run.native_metrics.get(name)
         if not isinstance(printed, tuple):
             continue
-        work = [
-            rate * time for rate, time in zip(printed, run.step_times, strict=True) if rate and time
-        ]
+        work = []
+        for rate, time in zip(printed, run.step_times, strict=True):
+            if rate and time:
+                work.append(rate * time)
         # The first records hold initialization, and means over a window that isn't full.
         work = work[max(1, len(work) // 10) :]
         alike = sum(abs(after / before - 1) <= ALIKE for before, after in itertools.pairwise(work))
         if len(work) < LEAST_PRODUCTS or alike < MOSTLY * (len(work) - 1):
             continue
-        size, text = len(work) // 4, f"the {name} that records print, times their step times,"
-        quarters = [
-            statistics.median(work[place * size : (place + 1) * size]) for place in range(4)
-        ]
+        size = len(work) // 4
+        text = f"the {name} that records print, times their step times,"
+        quarters = []
+        for place in range(4):
+            quarters.append(statistics.median(work[place * size : (place + 1) * size]))
         if (change := max(quarters) / min(quarters)) > 1 + DRIFT:
             yield Finding(
                 "warning",
@@ -489,11 +509,10 @@ def _own_work(run: Run) -> Iterator[Finding]:
                 f"{text} changes by {change:.3f}×, though the batch doesn't",
             )
             continue
-        share = (
-            quarters[-1] / stated
-            if stated and (run.num_gpus or name == "tokens_per_second")
-            else 1.0
-        )
+        if stated and (run.num_gpus or name == "tokens_per_second"):
+            share = quarters[-1] / stated
+        else:
+            share = 1.0
         # What lies further off has causes, which _own_rate() names.
         if DRIFT <= abs(share - 1) <= NEAR:
             yield Finding(
@@ -506,7 +525,8 @@ def _own_time(run: Run) -> Finding | None:
     both.
     """
     entries = [entry for entry in run.timeline if entry.kind != "end"]
-    steps, kinds = sum(entry.steps for entry in entries), ("training", "start-up")
+    steps = sum(entry.steps for entry in entries)
+    kinds = ("training", "start-up")
     if run.source is None or run.source.kind != "live" or steps != sum(run.window_steps):
         return None
     total = records.total_time(run)[0]
@@ -527,8 +547,6 @@ def _own_time(run: Run) -> Finding | None:
         f"its step times add up to {units.seconds(total)}, but its training took"
         f" {units.seconds(trained)}"
     )
-    return (
-        Finding("error", "own-time", f"{text} on the same clock")
-        if is_longer or is_shorter
-        else None
-    )
+    if is_longer or is_shorter:
+        return Finding("error", "own-time", f"{text} on the same clock")
+    return None

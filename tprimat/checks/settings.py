@@ -46,7 +46,9 @@ _WORD = re.compile(r"[a-z0-9]+")
 
 def own_value(setting: Setting, run: Run) -> str | None:
     """Return the value of a setting's own fields as text, without its parts; None if unknown."""
-    return VALUES[setting.value](run) if setting.value else text_of(setting.of(run))
+    if setting.value:
+        return VALUES[setting.value](run)
+    return text_of(setting.of(run))
 
 
 def read(setting: Setting, run: Run) -> str | None:
@@ -58,7 +60,9 @@ def read(setting: Setting, run: Run) -> str | None:
         return joined(
             text, *(part.label.format(value) for part, value in values if value not in (None, "0"))
         )
-    return joined(text, setting.unit, by=" ") if text else None
+    if text:
+        return joined(text, setting.unit, by=" ")
+    return None
 
 
 def texts(setting: Setting, runs: Sequence[Run]) -> tuple[str | None, ...]:
@@ -69,16 +73,17 @@ def texts(setting: Setting, runs: Sequence[Run]) -> tuple[str | None, ...]:
 
 
 def _stated(setting: Setting, found: tuple[str | None, ...]) -> tuple[str | None, ...]:
-    return tuple(text or setting.null for text in found) if setting.null and any(found) else found
+    if setting.null and any(found):
+        return tuple(text or setting.null for text in found)
+    return found
 
 
 def rows_of(runs: Sequence[Run]) -> list[tuple[Setting, tuple[str | None, ...]]]:
     """Return the settings of runs with their values, those of frameworks last."""
     columns = [_ledger(_Same(run)) for run in runs]
-    stated = [
-        _stated(setting, found)
-        for setting, found in zip(LEDGER, zip(*columns, strict=True), strict=True)
-    ]
+    stated = []
+    for setting, found in zip(LEDGER, zip(*columns, strict=True), strict=True):
+        stated.append(_stated(setting, found))
     return [
         *zip(LEDGER, stated, strict=True),
         *((setting, texts(setting, runs)) for setting in of_frameworks(runs)),
@@ -146,7 +151,9 @@ def text_of(value: object) -> str | None:
     """Return a value as the text that is compared and shown; None for None."""
     if value is None:
         return None
-    return f"{value:g}" if isinstance(value, float) else plain(value, 400) or None
+    if isinstance(value, float):
+        return f"{value:g}"
+    return plain(value, 400) or None
 
 
 def joined(*parts: str | None, by: str = ", ") -> str | None:
@@ -173,7 +180,8 @@ def shape_conflict(one: ModelConfig, other: ModelConfig) -> str | None:
     """
     has_windows = bool(one.sliding_window and other.sliding_window)
     for name in SHAPE:
-        first, second = getattr(one, name), getattr(other, name)
+        first = getattr(one, name)
+        second = getattr(other, name)
         if name == "full_attention_layers":
             first, second = (first or 0, second or 0) if has_windows else (None, None)
         if first is None or second is None:
@@ -207,7 +215,8 @@ def _same_precision(_: Setting, first: Run, second: Run) -> bool:
     """Whether the precisions agree, and of one framework or a precision with a recipe what it says
     of them, too.
     """
-    one, other = first.training_config, second.training_config
+    one = first.training_config
+    other = second.training_config
     if one.precision is None or other.precision is None:
         return None in (_precision(first), _precision(second)) or _precision(first) == _precision(
             second
@@ -226,7 +235,8 @@ def _same_precision(_: Setting, first: Run, second: Run) -> bool:
 
 
 def _layers(run: Run) -> str | None:
-    layers, encoders = run.model_config.num_layers, run.model_config.num_encoder_layers
+    layers = run.model_config.num_layers
+    encoders = run.model_config.num_encoder_layers
     own = f"{layers} {'decoder ' if encoders else ''}layers" if layers else None
     return joined(f"{encoders} encoder layers" if encoders else None, own)
 
@@ -234,12 +244,13 @@ def _layers(run: Run) -> str | None:
 def _head_size(run: Run) -> str | None:
     """Return the size of a head if it isn't the width's share of one."""
     shape = run.model_config
-    share = (
-        shape.hidden_size // shape.num_attention_heads
-        if shape.hidden_size and shape.num_attention_heads
-        else None
-    )
-    return text_of(shape.head_dim) if shape.head_dim != share else None
+    if shape.hidden_size and shape.num_attention_heads:
+        share = shape.hidden_size // shape.num_attention_heads
+    else:
+        share = None
+    if shape.head_dim != share:
+        return text_of(shape.head_dim)
+    return None
 
 
 def _same_shape(_: Setting, first: Run, second: Run) -> bool:
@@ -248,11 +259,15 @@ def _same_shape(_: Setting, first: Run, second: Run) -> bool:
 
 
 def _flops_per_token(run: Run) -> str | None:
-    shape, length = flops.model_shape(run)[0], run.training_config.sequence_length
-    count = (
-        flops.flops_per_token(shape, length) if shape is not None and length is not None else None
-    )
-    return None if count is None else f"{count / 1e9:.3g} GFLOP"
+    shape = flops.model_shape(run)[0]
+    length = run.training_config.sequence_length
+    if shape is not None and length is not None:
+        count = flops.flops_per_token(shape, length)
+    else:
+        count = None
+    if count is None:
+        return None
+    return f"{count / 1e9:.3g} GFLOP"
 
 
 def _same_flops(_: Setting, first: Run, second: Run) -> bool:
@@ -270,10 +285,9 @@ def _same_flops(_: Setting, first: Run, second: Run) -> bool:
         shared["sliding_window"] = None
     if one.num_query_groups is None or other.num_query_groups is None:
         shared["num_query_groups"] = None
-    counts = [
-        flops.flops_per_token(msgspec.structs.replace(each, **shared), length)
-        for each in (one, other)
-    ]
+    counts = []
+    for each in (one, other):
+        counts.append(flops.flops_per_token(msgspec.structs.replace(each, **shared), length))
     return (
         counts[0] is None
         or counts[1] is None
@@ -285,24 +299,24 @@ def _trainable(run: Run) -> str | None:
     """Return how many parameters are trained; None for all, by the model's number or by those that
     it multiplies.
     """
-    trained, every = run.model_config.trainable_parameters, run.model_config.num_parameters
+    trained = run.model_config.trainable_parameters
+    every = run.model_config.num_parameters
     shape, _ = flops.model_shape(run)
     if every is None and shape is not None:
         products = flops.flops_per_token(
             msgspec.structs.replace(shape, trainable_parameters=None), 0
         )
         every = None if products is None else round(products / 6)
-    return (
-        None
-        if trained is None or (every is not None and trained >= every)
-        else units.count(trained)
-    )
+    if trained is None or (every is not None and trained >= every):
+        return None
+    return units.count(trained)
 
 
 def _same_fields(setting: Setting, first: Run, second: Run) -> bool:
     """Whether no field that both state differs, however it is spelled."""
     for field in fields_of(setting):
-        one, other = value_of(first, field), value_of(second, field)
+        one = value_of(first, field)
+        other = value_of(second, field)
         if isinstance(one, float) and isinstance(other, float):
             if not math.isclose(one, other, rel_tol=1e-6):
                 return False
@@ -324,13 +338,20 @@ def _attention(run: Run) -> str | None:
 
 def _compiler(run: Run) -> str | None:
     is_compiled = run.framework_config.get("torch_compile")
-    return None if is_compiled is None else "torch.compile" if is_compiled else "eager"
+    if is_compiled is None:
+        return None
+    if is_compiled:
+        return "torch.compile"
+    return "eager"
 
 
 def _turbo(run: Run) -> str | None:
-    is_on, prefix = run.framework_config.get("enable_primus_turbo"), "use_turbo_"
+    is_on = run.framework_config.get("enable_primus_turbo")
+    prefix = "use_turbo_"
     if not is_on:
-        return None if is_on is None else "off"
+        if is_on is None:
+            return None
+        return "off"
     names = sorted(
         name for name, used in run.framework_config.items() if name.startswith(prefix) and used
     )
@@ -339,17 +360,21 @@ def _turbo(run: Run) -> str | None:
 
 def _power_cap(run: Run) -> str | None:
     cap = run.energy_metrics.get("power_cap_watts")
-    return None if cap is None else f"{cap:.0f} W"
+    if cap is None:
+        return None
+    return f"{cap:.0f} W"
 
 
 def _same_power_cap(_: Setting, first: Run, second: Run) -> bool:
     """Whether the caps are equal, or each is what its GPU is built for."""
-    one, other = _power_cap(first), _power_cap(second)
+    one = _power_cap(first)
+    other = _power_cap(second)
     return one == other or (_is_uncapped(first) and _is_uncapped(second))
 
 
 def _is_uncapped(run: Run) -> bool:
-    cap, gpu = run.energy_metrics.get("power_cap_watts"), gpus.match(run.gpu_info).gpu
+    cap = run.energy_metrics.get("power_cap_watts")
+    gpu = gpus.match(run.gpu_info).gpu
     return bool(cap and gpu and gpu.tdp_w and cap >= gpu.tdp_w * (1 - CAP_TOLERANCE))
 
 

@@ -91,11 +91,9 @@ def nature_of_data(run: Run) -> tuple[Nature, str]:
         )
     if _is_named_synthetic(run):
         return "synthetic", f"synthetic data ({run.data.kind})"
-    return (
-        ("real", f"data set {run.data.kind}")
-        if run.data.kind
-        else ("unknown", "training data unknown")
-    )
+    if run.data.kind:
+        return ("real", f"data set {run.data.kind}")
+    return ("unknown", "training data unknown")
 
 
 def findings(run: Run) -> Iterator[Finding]:
@@ -192,14 +190,15 @@ def no_loss_comparison(first: Run, second: Run) -> str | None:
 
 
 def _different_data(first: Run, second: Run) -> str | None:
-    digests, kinds = (first.data.digest, second.data.digest), (first.data.kind, second.data.kind)
+    digests = (first.data.digest, second.data.digest)
+    kinds = (first.data.kind, second.data.kind)
     if None not in digests:
-        return None if digests[0] == digests[1] else "different data (checksums differ)"
-    return (
-        f"different data: {kinds[0]} and {kinds[1]}"
-        if all(kinds) and kinds[0] != kinds[1]
-        else None
-    )
+        if digests[0] == digests[1]:
+            return None
+        return "different data (checksums differ)"
+    if all(kinds) and kinds[0] != kinds[1]:
+        return f"different data: {kinds[0]} and {kinds[1]}"
+    return None
 
 
 def _is_named_synthetic(run: Run) -> bool:
@@ -211,7 +210,9 @@ def _losses(run: Run) -> list[float]:
 
 
 def _first_loss(run: Run) -> float | None:
-    return run.loss_values[0] if run.steps and run.steps[0] == 1 else None
+    if run.steps and run.steps[0] == 1:
+        return run.loss_values[0]
+    return None
 
 
 def _tokens(run: Run) -> float:
@@ -220,7 +221,9 @@ def _tokens(run: Run) -> float:
 
 def _uniform_loss(run: Run) -> float | None:
     shape, _ = flops.model_shape(run)
-    return math.log(shape.vocab_size) if shape and shape.vocab_size else None
+    if shape and shape.vocab_size:
+        return math.log(shape.vocab_size)
+    return None
 
 
 def _common_steps(first: Run, second: Run, series: str) -> list[tuple[int, float, float]]:
@@ -247,7 +250,8 @@ def _learning_rates(first: Run, second: Run) -> str | None:
             return f"learning rates differ, first at step {step}: {rate:.4g} and {other:.4g}"
     if common:
         return None
-    ends, others = _end_rates(first), _end_rates(second)
+    ends = _end_rates(first)
+    others = _end_rates(second)
     if ends and others and ends != others:
         return (
             f"learning rates differ: {ends[0]:.3g} to {ends[1]:.3g} and {others[0]:.3g} to"
@@ -269,4 +273,6 @@ def _end_rates(run: Run) -> Bounds | None:
     )
     if known:
         return known[0], known[-1]
-    return (first, last) if isinstance(first, float) and isinstance(last, float) else None
+    if isinstance(first, float) and isinstance(last, float):
+        return (first, last)
+    return None

@@ -96,11 +96,10 @@ def result_folders(folder: Path, hint: str) -> list[Path]:
 
     Raises UsageError if there is none.
     """
-    folders = [
-        each
-        for each in (folder, OLDEST_FOLDER)
-        if each.is_dir() and (each == folder or folder == FOLDER)
-    ]
+    folders = []
+    for each in (folder, OLDEST_FOLDER):
+        if each.is_dir() and (each == folder or folder == FOLDER):
+            folders.append(each)
     if not folders:
         raise UsageError(f"directory not found: {folder}", heading="no-results", hint=hint)
     return folders
@@ -132,9 +131,9 @@ def precisions(words: Sequence[str]) -> Options:
         raise UsageError(
             f"--precision: {wrong!r} is not a precision", heading="wrong-usage", hint=hint
         )
-    pairs = [
-        (name, precision.lower()) for name, _, precision in (word.rpartition("=") for word in words)
-    ]
+    pairs = []
+    for name, _, precision in (word.rpartition("=") for word in words):
+        pairs.append((name, precision.lower()))
     if pairs and not any(name for name, _ in pairs):
         if len(pairs) > 1:
             raise UsageError(
@@ -162,7 +161,8 @@ def options(arguments: argparse.Namespace) -> Options:
         )
     if (arguments.cost_source or arguments.cost_date) and not arguments.cost:
         raise UsageError("--cost-source and --cost-date need --cost", heading="wrong-cost")
-    electricity, pue = arguments.electricity, arguments.pue
+    electricity = arguments.electricity
+    pue = arguments.pue
     if electricity is not None and not 0 <= electricity <= prices.MOST:
         raise UsageError(
             "--electricity must be a price per kWh", hint="use e.g. 0.12", heading="wrong-cost"

@@ -38,7 +38,8 @@ def measure(options: argparse.Namespace) -> int:
 
 def requested_config(options: argparse.Namespace) -> RequestedEncDec:
     """Return the options as settings of the training. Raises UsageError for wrong ones."""
-    model, gpus = options.model, options.gpus
+    model = options.model
+    gpus = options.gpus
     if model != MODEL:
         problem = f"these options are for the encoder-decoder, not {model}"
         raise UsageError(problem, hint=f"./benchmark.py --model {model}", heading="encoder-decoder")
@@ -78,7 +79,8 @@ def _start(options: argparse.Namespace) -> int:
 
 def _check_ranks(options: argparse.Namespace, process: Process) -> None:
     """Refuse options that say what torchrun has said already."""
-    world, wrong = process.world_size, None
+    world = process.world_size
+    wrong = None
     processes = counted(world, "process")
     if options.single and world > 1:
         wrong = f"--single, but {processes} were started: use torchrun --nproc_per_node=1"

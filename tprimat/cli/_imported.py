@@ -25,8 +25,11 @@ Row = tuple[str, object, str | None]
 
 def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
     """Print what was recognized, its line in the log, and the metrics."""
-    run, figures, steady = extracted.run, summary.performance, summary.steady
-    training, spread = run.training_config, run.parallelism_config
+    run = extracted.run
+    figures = summary.performance
+    steady = summary.steady
+    training = run.training_config
+    spread = run.parallelism_config
     sizes = (
         ("TP", spread.tensor_model_parallel_size),
         ("PP", spread.pipeline_model_parallel_size),
@@ -53,7 +56,8 @@ def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
         ("steps", _steps(run, summary), None),
     ]
     if figures.avg_step_time_seconds is not None:
-        first, last = steady.first_step, steady.last_step
+        first = steady.first_step
+        last = steady.last_step
         which = f"only step {first}" if first == last else f"mean of steps {first} to {last}"
         rows.append(("step time", f"{units.seconds(figures.avg_step_time_seconds)}, {which}", None))
     if figures.tokens_per_second_per_gpu is not None:
@@ -69,9 +73,10 @@ def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
         if held is not None:
             rows.append((label, f"{units.gigabytes(held)} peak (highest GPU)", None))
     overridden = run.source.overrides if run.source else {}
-    lines = {
-        name: f"line {line}" for name, line in extracted.lines.items() if name not in overridden
-    }
+    lines = {}
+    for name, line in extracted.lines.items():
+        if name not in overridden:
+            lines[name] = f"line {line}"
     dialect = run.source.dialect if run.source else None
     _show(extracted.title, f"{run.framework} training, {dialect}", run, rows, lines)
     _show_rest(run, summary, extracted.notes)
@@ -79,7 +84,8 @@ def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
 
 def show_imported(result: ImportedResult) -> None:
     """Print what was recognized and the metrics."""
-    run, training = result.run, result.run.training_config
+    run = result.run
+    training = result.run.training_config
     if run.trace is not None and not run.steps:
         _show(
             result.title,
@@ -116,10 +122,8 @@ def show_table(results: Sequence[ImportedResult]) -> None:
     """
     rows = [("steps", "step time", "tokens/s/GPU", "format", "status")]
     for each in results:
-        steps, name = (
-            f"{each.summary.performance.total_steps or 0:,}",
-            _log_format(each.run).split(" (")[0],
-        )
+        steps = f"{each.summary.performance.total_steps or 0:,}"
+        name = _log_format(each.run).split(" (")[0]
         rows.append((steps, *_speed(each.summary), name, each.run.status))
     cells = console.table(rows)
     folder = os.path.commonprefix([each.title for each in results]).rpartition(os.sep)[0]  # noqa: RUF071 - no paths
@@ -148,12 +152,15 @@ def _steps(run: Run, summary: Summary) -> str:
     """Return the last step, how many are planned, and how many of them are recorded."""
     if not run.steps:
         return "0"
-    planned, recorded = run.training_config.max_steps, summary.performance.total_steps or 0
+    planned = run.training_config.max_steps
+    recorded = summary.performance.total_steps or 0
     notes = [] if recorded == run.steps[-1] else [f"{recorded:,} recorded"]
     if len(run.steps) != recorded:
         notes.append(f"{len(run.steps):,} log records")
     last = f"{run.steps[-1]:,}{f' of {planned:,}' if planned else ''}"
-    return f"{last} ({', '.join(notes)})" if notes else last
+    if notes:
+        return f"{last} ({', '.join(notes)})"
+    return last
 
 
 def _speed(summary: Summary) -> tuple[str, str]:

@@ -34,9 +34,10 @@ def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | No
     None if a measurement is requested or there is no log. Raises UnreadableError if LLAMA_LOG, …
     names no file.
     """
-    named = [
-        model for model in models.names() if os.environ.get(find_logs.variable(model), "").strip()
-    ]
+    named = []
+    for model in models.names():
+        if os.environ.get(find_logs.variable(model), "").strip():
+            named.append(model)
     if (
         # Whoever gives an option that only makes sense for a measurement wants to measure.
         given_options(options).keys() - {"label", "time_limit_s"}

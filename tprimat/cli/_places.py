@@ -51,7 +51,9 @@ def _is_of(page: Path, inputs: Sequence[Sequence[str]]) -> bool:
 
 def numbered(path: Path, number: int) -> Path:
     """Return the file of a report with this number: the first one has none in its name."""
-    return path if number == 1 else path.with_name(f"{path.stem}_{number}{path.suffix}")
+    if number == 1:
+        return path
+    return path.with_name(f"{path.stem}_{number}{path.suffix}")
 
 
 def link(plot: Path, folder: Path) -> str:

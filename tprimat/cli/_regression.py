@@ -79,9 +79,10 @@ def _run(arguments: argparse.Namespace, command: str) -> int:
     given = _comparing.given_values(arguments)
     hint = "pass the results that ./benchmark.py wrote, or logs"
     is_first = arguments.baseline == [NO_BASELINE]
-    baseline = (
-        Inputs() if is_first else _comparing.load(arguments.baseline, hint, "--baseline", given)
-    )
+    if is_first:
+        baseline = Inputs()
+    else:
+        baseline = _comparing.load(arguments.baseline, hint, "--baseline", given)
     candidate = _comparing.load(arguments.candidate, hint, "--candidate", given)
     _comparing.check(given, [*arguments.baseline, *arguments.candidate], baseline, candidate)
     check = check_regression(

@@ -18,13 +18,12 @@ PLOT_ENDINGS = (".png", ".svg", ".pdf")
 
 def show(document: Document, arguments: argparse.Namespace, *, narrowest: int = 0) -> None:
     """Print as much of a document as --quiet and --verbose say, in at least so many columns."""
-    verbosity = (
-        Verbosity.QUIET
-        if arguments.quiet
-        else Verbosity.VERBOSE
-        if arguments.verbose
-        else Verbosity.NORMAL
-    )
+    if arguments.quiet:
+        verbosity = Verbosity.QUIET
+    elif arguments.verbose:
+        verbosity = Verbosity.VERBOSE
+    else:
+        verbosity = Verbosity.NORMAL
     width, color = console.terminal_size()
     console.echo(
         terminal.write(document, width=max(width, narrowest), color=color, verbosity=verbosity)

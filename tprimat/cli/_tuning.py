@@ -33,12 +33,14 @@ def configured(options: argparse.Namespace) -> tuple[argparse.Namespace, Tuning 
     config = tuned_config.read(options.config)
     words = list(tuned_config.words(config.options))
     parser = benchmark_options.parser()
-    alone, both = parser.parse_args(words), parser.parse_args([*words, *options.argv])
+    alone = parser.parse_args(words)
+    both = parser.parse_args([*words, *options.argv])
     both.argv = options.argv
     flags = {flag: action.dest for action in parser._actions for flag in action.option_strings}
-    changed = [
-        name for name in config.options if getattr(alone, flags[name]) != getattr(both, flags[name])
-    ]
+    changed = []
+    for name in config.options:
+        if getattr(alone, flags[name]) != getattr(both, flags[name]):
+            changed.append(name)
     if changed:
         console.note(
             f"{options.config}: overridden by {', '.join(changed)}, so this run counts as untuned"

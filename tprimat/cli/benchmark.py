@@ -77,7 +77,9 @@ def main(options: argparse.Namespace) -> int:
         return status
     console.info("")
     compared = _compare([*map(str, files), "--results-dir", str(plan.output_dir)])
-    return status if status != ExitStatus.OK else compared
+    if status != ExitStatus.OK:
+        return status
+    return compared
 
 
 def _compare(words: Sequence[str]) -> int:

@@ -13,4 +13,6 @@ from tprimat.slurm.job import find
 def main(options: argparse.Namespace) -> int:
     """Print the state of a job and, once it has ended, write its results."""
     job = find(options.job, options.output_dir)
-    return collect.until_the_end(job) if options.wait else collect.collect(job)
+    if options.wait:
+        return collect.until_the_end(job)
+    return collect.collect(job)

@@ -73,16 +73,15 @@ def _command_line(argv: Sequence[str]) -> str:
 def _compared(arguments: argparse.Namespace) -> tuple[Report, Path, ExitStatus]:
     """Return what the reports show, where its plot goes, and the exit status."""
     hint = "run ./benchmark.py first, or pass results or logs"
-    folder, loss = Path(arguments.results_dir), arguments.target_loss
+    folder = Path(arguments.results_dir)
+    loss = arguments.target_loss
     if not (arguments.results or folder.exists() or folder == _comparing.FOLDER):
         hint = "without PATH, the results to compare are in --results-dir too: pass results or logs"
     if loss is not None and not 0 < loss < math.inf:
         raise UsageError("--target-loss must be above zero", heading="wrong-usage")
     path = plot_path(folder, arguments.output)
-    names, given = (
-        arguments.results or _comparing.result_folders(folder, hint),
-        _comparing.given_values(arguments),
-    )
+    names = arguments.results or _comparing.result_folders(folder, hint)
+    given = _comparing.given_values(arguments)
     inputs = _comparing.load(names, hint, given=given, shows_unread=False)
     comparison = compare(
         inputs.files,
@@ -110,11 +109,10 @@ def _print(report: Report, arguments: argparse.Namespace, status: ExitStatus) ->
             )
         )
         return
-    shown = (
-        screen.timed(report)
-        if arguments.time
-        else document.on_screen(report, verbose=arguments.verbose)
-    )
+    if arguments.time:
+        shown = screen.timed(report)
+    else:
+        shown = document.on_screen(report, verbose=arguments.verbose)
     if report.scaling is None and (
         arguments.efficiency or arguments.peak_tflops is not None or arguments.energy_from_tdp
     ):
@@ -131,17 +129,14 @@ def _print(report: Report, arguments: argparse.Namespace, status: ExitStatus) ->
 
 def _write(report: Report, arguments: argparse.Namespace, path: Path) -> list[str]:
     """Write the plot and the reports; return lines that name them."""
-    folder, inputs = (
-        Path(arguments.results_dir),
-        hashes_of(arguments.results or [arguments.results_dir], arguments.results_dir),
-    )
+    folder = Path(arguments.results_dir)
+    inputs = hashes_of(arguments.results or [arguments.results_dir], arguments.results_dir)
     number = free_number(folder, inputs)
     path = path if arguments.output != options.PLOT else numbered(path, number)
-    content = (
-        None
-        if arguments.no_plot
-        else draw(report, path, "scaling" if report.scaling else "standard")
-    )
+    if arguments.no_plot:
+        content = None
+    else:
+        content = draw(report, path, "scaling" if report.scaling else "standard")
     shown = None
     if content is not None:
         write_output(path, content, "--results-dir" if path.parent == folder else "--output")

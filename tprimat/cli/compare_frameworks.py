@@ -71,7 +71,9 @@ def _of_frameworks(files: list[Loaded], names: Sequence[str]) -> list[Loaded]:
         raise UsageError(
             f"no results for framework {join_names(unknown)}", heading="wrong-usage", hint=hint
         )
-    return _only(files, lambda run: run.framework in requested) if requested else files
+    if requested:
+        return _only(files, lambda run: run.framework in requested)
+    return files
 
 
 def _only(files: Sequence[Loaded], belongs: Callable[[Run], bool]) -> list[Loaded]:

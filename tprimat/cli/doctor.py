@@ -41,11 +41,10 @@ def main(options: argparse.Namespace) -> int:
             if not any(text.startswith("rich, ") for text in diagnosis.missing):
                 diagnosis.doubts.append(f"rich can't be imported ({error}): install it again")
             found = document(diagnosis)
-            parts = (
-                found.answer
-                if options.quiet
-                else [*found.screen, *(found.details if options.verbose else ())]
-            )
+            if options.quiet:
+                parts = found.answer
+            else:
+                parts = [*found.screen, *(found.details if options.verbose else ())]
             console.echo("\n".join(_without_rich(parts)).lstrip("\n"))
     return ExitStatus.OK
 
@@ -107,11 +106,9 @@ def _gpus(gpus: Sequence[GpuState]) -> list[Block]:
         rows.append(
             [str(gpu.index), name, memory, power, _share(gpu.clock_mhz, gpu.clock_max_mhz, "MHz")]
         )
-    return (
-        [Table(["GPU", "name", "memory in use", "power cap", "clock"], rows, right_from=2)]
-        if rows
-        else []
-    )
+    if rows:
+        return [Table(["GPU", "name", "memory in use", "power cap", "clock"], rows, right_from=2)]
+    return []
 
 
 def _share(value: float | None, most: float | None, unit: str) -> str:

@@ -30,7 +30,9 @@ def main(arguments: argparse.Namespace) -> int:
         console.echo(json_values.dumped(report.values(explanation)))
     else:
         show(report.document(explanation), arguments)
-    return ExitStatus.OK if explanation.is_comparable else ExitStatus.NOT_COMPARABLE
+    if explanation.is_comparable:
+        return ExitStatus.OK
+    return ExitStatus.NOT_COMPARABLE
 
 
 def _traced_run(name: str) -> Run:
@@ -43,11 +45,10 @@ def _traced_run(name: str) -> Run:
     runs = [run for file in inputs.files for run in file.runs if run.trace is not None]
     if len(runs) != 1:
         problem = f"{len(runs)} runs with a trace" if runs else "no profiler trace"
-        hint = (
-            "pass one of them"
-            if runs
-            else "./benchmark.py --profile torch records one; docs/profiling.md"
-        )
+        if runs:
+            hint = "pass one of them"
+        else:
+            hint = "./benchmark.py --profile torch records one; docs/profiling.md"
         raise UnreadableError(name, problem, heading="profile", hint=hint)
     return runs[0]
 

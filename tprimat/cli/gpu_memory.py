@@ -25,7 +25,8 @@ def main(options: argparse.Namespace) -> int:
     """List who holds GPU memory; stop the caller's own processes there on request."""
     if options.yes and not options.kill:
         raise UsageError("--yes needs --kill", heading="wrong-usage")
-    host, output = Host(), console.current()
+    host = Host()
+    output = console.current()
     processes = gpu_processes.list_processes(host)
     if processes is None:
         hint = "run it on a machine with a GPU driver"
@@ -67,20 +68,25 @@ def main(options: argparse.Namespace) -> int:
     output.values["still_there"] = [process.pid for process in remaining]
     for process in remaining:
         console.warn(f"process {process.pid} is still running")
-    return ExitStatus.TRAINING_FAILED if remaining else ExitStatus.OK
+    if remaining:
+        return ExitStatus.TRAINING_FAILED
+    return ExitStatus.OK
 
 
 def _memory(states: Sequence[GpuState]) -> list[str]:
     """Return a table of each GPU's memory and a blank line; nothing if the driver states no GPU."""
-    rows = [
-        [
-            str(each.index),
-            plain(each.name, 40),
-            *map(units.gigabytes, (each.memory_used_gb, each.memory_total_gb)),
-        ]
-        for each in states
-    ]
-    return [*console.table([["GPU", "name", "used", "total"], *rows]), ""] if rows else []
+    rows = []
+    for each in states:
+        rows.append(
+            [
+                str(each.index),
+                plain(each.name, 40),
+                *map(units.gigabytes, (each.memory_used_gb, each.memory_total_gb)),
+            ]
+        )
+    if rows:
+        return [*console.table([["GPU", "name", "used", "total"], *rows]), ""]
+    return []
 
 
 def _lines(processes: Sequence[GpuProcess], own: Sequence[GpuProcess]) -> list[str]:

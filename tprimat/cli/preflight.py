@@ -53,7 +53,9 @@ def main(options: argparse.Namespace) -> int:
     console.info(terminal.write(report.document(file, path), verbosity=output.verbosity).rstrip())
     for each in file.findings:
         console.warn(each.text)
-    return ExitStatus.OK if file.is_ready else ExitStatus.SLOWER
+    if file.is_ready:
+        return ExitStatus.OK
+    return ExitStatus.SLOWER
 
 
 def _start(options: argparse.Namespace, output_dir: Path) -> PreflightFile:

@@ -36,9 +36,10 @@ def main(options: argparse.Namespace) -> int:
     if options.model is not None:
         model = options.model
     else:
-        model = (
-            model_of(config, installation, os.environ) if config else by_name("primus").models[0]
-        )
+        if config:
+            model = model_of(config, installation, os.environ)
+        else:
+            model = by_name("primus").models[0]
     request = PrimusRequest(
         installation=installation,
         precision=options.precision,
@@ -53,12 +54,15 @@ def main(options: argparse.Namespace) -> int:
         return ExitStatus.OK
     different = list(differences(training.setup, store.read(options.against)[0]))
     _show_differences(different, options.against)
-    return ExitStatus.NOT_COMPARABLE if different else ExitStatus.OK
+    if different:
+        return ExitStatus.NOT_COMPARABLE
+    return ExitStatus.OK
 
 
 def _show(training: PrimusTraining, *, is_outcome: bool) -> None:
     """Print what is in force and what set it; as the outcome, with --quiet what is stated alone."""
-    run, settings = training.setup, training.configuration.settings
+    run = training.setup
+    settings = training.configuration.settings
     console.current().values |= {
         "configuration": str(training.configuration.path),
         "model": run.model,
@@ -77,9 +81,10 @@ def _show(training: PrimusTraining, *, is_outcome: bool) -> None:
     rows = [("", "value", "set by")]
     for label, name in SHOWN:
         setting = settings.get(name)
-        shown = (
-            (plain(str(setting.value), 60), plain(setting.text)) if setting else (units.UNKNOWN, "")
-        )
+        if setting:
+            shown = (plain(str(setting.value), 60), plain(setting.text))
+        else:
+            shown = (units.UNKNOWN, "")
         rows.append((label, *shown))
         if is_outcome and setting is not None and setting.value is not None:
             console.summary(f"{label}: {plain(setting.value)}")
@@ -104,7 +109,9 @@ def _show(training: PrimusTraining, *, is_outcome: bool) -> None:
 
 def _public(name: str, value: object) -> object:
     """Return a setting's value without a secret, which its name may tell from other text."""
-    return redacted(f"{name}={value}").removeprefix(f"{name}=") if isinstance(value, str) else value
+    if isinstance(value, str):
+        return redacted(f"{name}={value}").removeprefix(f"{name}=")
+    return value
 
 
 def _show_differences(different: Sequence[tuple[str, object, object]], named: Path) -> None:

@@ -29,13 +29,15 @@ def main(arguments: argparse.Namespace) -> int:
     os.environ.pop(INCLUDE_HOST, None)
     folder = Path(arguments.output_dir)
     exchange.check(folder)
-    status, remarks = ExitStatus.OK, []
+    status = ExitStatus.OK
+    remarks = []
     evidence = [] if arguments.results_only else points.published_points()
     if arguments.results or not evidence:
         if not arguments.results:
             raise UsageError("no results to publish", hint=HINT, heading="no-results")
         inputs = _comparing.load(arguments.results, HINT)
-        status, remarks = inputs.status(status), [*inputs.notes]
+        status = inputs.status(status)
+        remarks = [*inputs.notes]
         evidence += points.without_published(
             points.result_points(inputs.files, remarks), evidence, remarks
         )

@@ -122,9 +122,10 @@ def _unpacked(
     for name in names:
         try:
             is_bundle = bundle.is_packed(Path(name))
-            folder, rename = (
-                stack.enter_context(bundle.unpacked(Path(name))) if is_bundle else (name, str)
-            )
+            folder: Path | str = name
+            rename: Callable[[str], str] = str
+            if is_bundle:
+                folder, rename = stack.enter_context(bundle.unpacked(Path(name)))
             places.append(str(folder))
             renames.append(rename)
         except UnreadableError as error:
@@ -161,7 +162,9 @@ def _report(batch: LogImport) -> int:
         console.error(UsageError(problem, hint=hint, heading=heading).line())
     if not batch.results and not batch.errors:
         console.error("error: no training log found", see="not-a-training-log")
-    return ExitStatus.USAGE if batch.errors or not batch.results else ExitStatus.OK
+    if batch.errors or not batch.results:
+        return ExitStatus.USAGE
+    return ExitStatus.OK
 
 
 @contextlib.contextmanager

@@ -60,7 +60,9 @@ def main(options: argparse.Namespace) -> int:
     if options.dry_run:
         show(plan_of_session, sweep.result_files(plan_of_session, machine))
     if options.dry_run or not is_ready:
-        return ExitStatus.OK if is_ready else ExitStatus.USAGE
+        if is_ready:
+            return ExitStatus.OK
+        return ExitStatus.USAGE
     session.run()
     session.sum_up()
     return session.status
@@ -72,9 +74,10 @@ def _trainings(
     """Return the runs that are asked for, all of them planned before any is started."""
     config = own_configuration(options)
     names, own = models_of(options.model, config, installation, os.environ)
-    matched = (
-        (store.read(options.match)[0], str(options.match)) if options.match is not None else None
-    )
+    if options.match is not None:
+        matched = (store.read(options.match)[0], str(options.match))
+    else:
+        matched = None
     same_names = PrimusRequest.DEFAULTS.keys() & vars(options).keys()
     fields = {name: getattr(options, name) for name in same_names} | {"matched": matched}
     fields |= {
@@ -83,15 +86,12 @@ def _trainings(
         "exit_after_s": options.exit_after,
     }
     fields |= {"installation": installation}
-    output_dir, device, primus_row = (
-        Path.cwd() / options.output_dir,
-        device_of(machine),
-        frameworks.by_name("primus"),
-    )
-    requests = {
-        name: PrimusRequest(**fields | {"config": config if name == own else None})
-        for name in names
-    }
+    output_dir = Path.cwd() / options.output_dir
+    device = device_of(machine)
+    primus_row = frameworks.by_name("primus")
+    requests = {}
+    for name in names:
+        requests[name] = PrimusRequest(**fields | {"config": config if name == own else None})
     return tuple(
         Planner(primus_row, models.by_name(name), request, device).plan(output_dir)
         for name, request in requests.items()
@@ -107,11 +107,10 @@ def own_configuration(options: argparse.Namespace) -> Path | None:
 
 def _advice(options: argparse.Namespace, iterations: int) -> str:
     """Return what to say of a training that is too short, with the command for a measurement."""
-    script = (
-        "./run_primus_all.sh"
-        if options.model == "all"
-        else f"scripts/run_primus_{options.model}.sh"
-    )
+    if options.model == "all":
+        script = "./run_primus_all.sh"
+    else:
+        script = f"scripts/run_primus_{options.model}.sh"
     if options.model not in ("all", *primus_options.PRIMUS.models):
         script = f"tprimat run-primus --model {shlex.quote(options.model)}"
     return (

@@ -58,9 +58,9 @@ def _answer(found: Verification) -> tuple[ExitStatus, str]:
     findings = [each for run in found.runs for each in run.findings]
     rules = [each.rule for each in findings]
     fates = {"changed after packing": CHANGED, "missing": MISSING, "added": ADDED}
-    numbers = {
-        what: sum(each.endswith(ending) for each in found.changed) for what, ending in fates.items()
-    }
+    numbers = {}
+    for what, ending in fates.items():
+        numbers[what] = sum(each.endswith(ending) for each in found.changed)
     wrong = {
         f"{counted(different, 'value')} differ{'s' if different == 1 else ''}": different,
         **{f"{counted(number, 'file')} {what}": number for what, number in numbers.items()},
@@ -75,7 +75,8 @@ def _answer(found: Verification) -> tuple[ExitStatus, str]:
         )
     values = counted(sum(run.values for run in found.runs), "value")
     without = sum(run.log is None for run in found.runs)
-    speedless, inconsistent = rules.count(NO_SPEED), rules.count(CONTRADICTION)
+    speedless = rules.count(NO_SPEED)
+    inconsistent = rules.count(CONTRADICTION)
     claimed = rules.count(CLAIMED)
     unchecked = len(rules) - speedless - inconsistent - claimed
     open_ = {
@@ -90,11 +91,10 @@ def _answer(found: Verification) -> tuple[ExitStatus, str]:
         reasons = ", ".join(text for text, is_so in open_.items() if is_so)
         return ExitStatus.INCONCLUSIVE, f"Undecided: {reasons} ({values} recomputed)."
     unstamped = sum(UNSTAMPED in run.unchecked for run in found.runs)
-    but = (
-        f" Step times are only claimed for {counted(unstamped, 'run')} without time stamps."
-        if unstamped
-        else ""
-    )
+    if unstamped:
+        but = f" Step times are only claimed for {counted(unstamped, 'run')} without time stamps."
+    else:
+        but = ""
     return (
         ExitStatus.OK,
         (
@@ -143,4 +143,6 @@ def _lines(found: Verification, most: int | None) -> list[str]:
 
 
 def _shown(value: object) -> str:
-    return "nothing" if value is None else plain(str(value), 60)
+    if value is None:
+        return "nothing"
+    return plain(str(value), 60)

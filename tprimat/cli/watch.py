@@ -33,11 +33,10 @@ def main(arguments: argparse.Namespace) -> int:
     named = mapped.given(arguments.columns, arguments.pattern)
     logs = GrowingLogs(arguments.log, dataclasses.replace(given, columns=named))
     hint = "pass results or a log"
-    baseline = (
-        _comparing.load([arguments.baseline], hint, "--baseline", given).files
-        if arguments.baseline
-        else []
-    )
+    if arguments.baseline:
+        baseline = _comparing.load([arguments.baseline], hint, "--baseline", given).files
+    else:
+        baseline = []
     conditions = Conditions(arguments.until_ci, arguments.max_slowdown, arguments.max_stall)
     update = Update(None, 0.0)
     try:
@@ -56,7 +55,8 @@ def main(arguments: argparse.Namespace) -> int:
     elif arguments.quiet:
         console.echo(lines.line(update.state) if update.state else plain(logs.problem))
     else:
-        width, indent = console.terminal_size()[0], " " * (lines.LEFT + 2)
+        width = console.terminal_size()[0]
+        indent = " " * (lines.LEFT + 2)
         form = textwrap.TextWrapper(
             width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
         )
@@ -88,7 +88,8 @@ def _display(arguments: argparse.Namespace, logs: GrowingLogs) -> Iterator[Show]
 
 
 def _line_by_line(arguments: argparse.Namespace, logs: GrowingLogs) -> Show:
-    last_time, last_step = float("-inf"), 0
+    last_time = float("-inf")
+    last_step = 0
 
     def show(update: Update) -> None:
         nonlocal last_time, last_step
@@ -99,16 +100,16 @@ def _line_by_line(arguments: argparse.Namespace, logs: GrowingLogs) -> Show:
                 console.echo(_json_line(update))
         else:
             if due and not arguments.quiet:
-                text = (
-                    lines.line(update.state)
-                    if update.state
-                    else f"waiting, until Ctrl-C: {plain(logs.problem)}"
-                )
+                if update.state:
+                    text = lines.line(update.state)
+                else:
+                    text = f"waiting, until Ctrl-C: {plain(logs.problem)}"
                 console.echo(f"{_now()}  {text}")
             for event in update.events:
                 console.echo(f"{_now()}  {plain(event)}")
         if due:
-            last_time, last_step = time.monotonic(), step
+            last_time = time.monotonic()
+            last_step = step
 
     return show
 

@@ -126,9 +126,9 @@ def compare(
         if any(system.per_sample and system.value(RATE) for system in group)
     ]
     chosen = None if reference is None else _chosen(reference, every)
-    compared = [
-        _model_comparison(name, group, chosen, remarks, mode) for name, group in results.items()
-    ]
+    compared = []
+    for name, group in results.items():
+        compared.append(_model_comparison(name, group, chosen, remarks, mode))
     compared.sort(key=lambda model: evidence(model.groups[0]), reverse=True)
     parts = every[0].parts if every else ()
     shared = tuple(part for part in parts if all(part in system.parts for system in every))
@@ -308,10 +308,9 @@ def _is_copy(run: Run, earlier: Run) -> bool:
     """
     if same_system(run) == same_system(earlier):
         return True
-    kinds = [
-        (each.framework, each.label, device(each), each.num_gpus, each.timestamp)
-        for each in (run, earlier)
-    ]
+    kinds = []
+    for each in (run, earlier):
+        kinds.append((each.framework, each.label, device(each), each.num_gpus, each.timestamp))
     return run.framework == "mlperf" and run.timestamp is not None and kinds[0] == kinds[1]
 
 
@@ -346,14 +345,17 @@ def _model(run: Run) -> str | None:
         row = None
     elif row is None:
         row = models.with_shape(run.model_config)
-    return row.name if row else plain(run.model or "") or None
+    if row:
+        return row.name
+    return plain(run.model or "") or None
 
 
 def _names(run: Run) -> tuple[str, ...]:
     """Return what a run's model may be called: its name, that of its row, and its title in full and
     in short.
     """
-    model, row = _model(run), models.named(run.model)
+    model = _model(run)
+    row = models.named(run.model)
     title = title_of(model, run)
     return (
         *(
@@ -371,13 +373,14 @@ def _sample_lengths(groups: Iterable[Sequence[FiledRun]]) -> set[int | None]:
     """Return the sequence lengths, or None, in MLPerf's logs of a benchmark, which fixes them, if
     not all state one.
     """
-    lengths = {
-        run.training_config.sequence_length
-        for runs in groups
-        for run, _ in runs
-        if run.framework == "mlperf"
-    }
-    return lengths if None in lengths else set()
+    lengths = set()
+    for runs in groups:
+        for run, _ in runs:
+            if run.framework == "mlperf":
+                lengths.add(run.training_config.sequence_length)
+    if None in lengths:
+        return lengths
+    return set()
 
 
 def _run_results(runs: Sequence[FiledRun], sample_lengths: set[int | None]) -> list[RunResult]:
@@ -394,14 +397,13 @@ def _run_results(runs: Sequence[FiledRun], sample_lengths: set[int | None]) -> l
     summaries = [summarize(run, clock) for run, _ in runs]
     # A run that broke off says less than one that finished, and one that failed less than that:
     # each kind is used only if there is none of the better ones.
-    ranks = [
-        (
+    ranks = []
+    for (run, _), summary in zip(runs, summaries, strict=True):
+        ranks.append(
             _UNTIMED
             if summary.performance.avg_step_time_seconds is None
             else _RANKS.get(how_ended(run).kind, _BROKEN_OFF)
         )
-        for (run, _), summary in zip(runs, summaries, strict=True)
-    ]
     best = min(ranks)
     return [
         RunResult(run, summary, file, rank == best != _UNTIMED, per_sample)
@@ -445,7 +447,8 @@ def _model_comparison(
     others = [system for system in systems if system not in placed]
     if baseline is not None and baseline not in placed:
         # Nothing can be compared with this baseline: each system states why.
-        works, others = [], systems
+        works = []
+        others = systems
     groups = []
     for work in works or [[]]:
         own = baseline if any(system is baseline for system in (*work, *others)) else None
@@ -463,10 +466,8 @@ def _title_of_work(
     """Return what a model is called with what tells this work from that of the other groups of
     systems.
     """
-    parts, others = (
-        [_title(name, work)],
-        [system for other in works if other is not work for system in other],
-    )
+    parts = [_title(name, work)]
+    others = [system for other in works if other is not work for system in other]
     length = work[0].run.training_config.sequence_length
     if any(other.run.training_config.sequence_length != length for other in others):
         parts.append(f"sequence length {length or 'unknown'}")
@@ -480,12 +481,13 @@ def _title_of_work(
 
 def _title(name: str | None, systems: Sequence[SystemResult]) -> str:
     """Return what a model is called, or the models of this name if they are several."""
-    titles = [
-        title
-        for title, _ in Counter(title_of(name, system.run) for system in systems).most_common()
-    ]
+    titles = []
+    for title, _ in Counter(title_of(name, system.run) for system in systems).most_common():
+        titles.append(title)
     many = f"models named {plain(name)}" if name else "unnamed models"
-    return join_names(titles) if len(titles) <= MOST_TITLES else f"{len(titles)} {many}"
+    if len(titles) <= MOST_TITLES:
+        return join_names(titles)
+    return f"{len(titles)} {many}"
 
 
 MOST_TITLES = 3
@@ -496,7 +498,8 @@ def title_of(name: str | None, run: Run) -> str:
     """Return what a run's model of a name is called: by scale or size if it isn't the full one,
     never as that.
     """
-    title, count = plain(models.title(name)), models.parameters(run.model_config)
+    title = plain(models.title(name))
+    count = models.parameters(run.model_config)
     base, _, task = (name or "").lower().rpartition("_")
     words = {"lora": "LoRA", "sft": "fine-tuning"}.get(task)
     if words and (row := models.find(base)):

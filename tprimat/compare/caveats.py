@@ -114,14 +114,15 @@ def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         texts = []
         for system in systems:
             runs = [result.run for result in system.valid_runs]
-            issues = [
-                [
-                    each
-                    for each in run.telemetry.issues
-                    if each.code in kinds and each.severity == "warning"
-                ]
-                for run in runs
-            ]
+            issues = []
+            for run in runs:
+                issues.append(
+                    [
+                        each
+                        for each in run.telemetry.issues
+                        if each.code in kinds and each.severity == "warning"
+                    ]
+                )
             if found := [each for each in issues if each]:
                 worst = min(itertools.chain(*found), key=lambda issue: kinds.index(issue.code))
                 more = f" (in {len(found)} of {len(runs)} runs)" if len(runs) > 1 else ""
@@ -304,11 +305,10 @@ def _of_system(system: SystemResult, *, is_alone: bool) -> Iterator[Caveat]:
     for text in (each for each in system.value_warnings if each.startswith(OVER_BLOCKS)):
         average, _, block = text.partition("; ")
         # Of a single run nobody knows whether the next one has such a block.
-        told = (
-            f"{block.partition(': ')[0]}; measure more runs"
-            if len(system.valid_runs) == 1
-            else average
-        )
+        if len(system.valid_runs) == 1:
+            told = f"{block.partition(': ')[0]}; measure more runs"
+        else:
+            told = average
         yield Caveat("unlike-blocks", "warning", f"{system.name}: {told}")
     for text in (each for each in system.value_warnings if CUT in each):
         yield Caveat("steps-cut", "info", f"{system.name}: {text}")
@@ -341,8 +341,10 @@ def incomplete_text(system: SystemResult) -> str:
             f"{len(lost)} of {counted(len(system.runs), 'run')} did not finish and"
             f" {is_excluded}{cause}"
         )
-    run, word = system.run, "failed" if system.has_failed else "incomplete"
-    done, planned = max(run.steps, default=0), run.training_config.max_steps or 0
+    run = system.run
+    word = "failed" if system.has_failed else "incomplete"
+    done = max(run.steps, default=0)
+    planned = run.training_config.max_steps or 0
     return (f"{word} ({done:,} of {planned:,} steps)" if 0 < done < planned else word) + cause
 
 
@@ -354,7 +356,8 @@ def diverged_text(system: SystemResult) -> str:
             found.setdefault((one.code, one.is_lasting), []).append(one)
     texts = []
     for (code, is_lasting), those in found.items():
-        first, last = min(each.first for each in those), max(each.last for each in those)
+        first = min(each.first for each in those)
+        last = max(each.last for each in those)
         place = f"at steps between {first:,} and {last:,}" if first < last else f"at step {first:,}"
         place = f"from step {first:,} on" if is_lasting else place
         runs = f" in {len(those)} of {len(system.runs)} runs" if len(system.runs) > 1 else ""
@@ -392,11 +395,10 @@ def _sessions_text(system: SystemResult) -> str:
 
 def _of_training(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iterator[Caveat]:
     if different := [pair for pair in pairs if pair.training.same is False]:
-        why = (
-            "; ".join(different[0].training.reasons)
-            if len(pairs) == 1
-            else "data, learning rate or loss differ"
-        )
+        if len(pairs) == 1:
+            why = "; ".join(different[0].training.reasons)
+        else:
+            why = "data, learning rate or loss differ"
         yield Caveat("training-differs", "info", f"model quality is not compared: {why}")
     synthetic: dict[str, list[str]] = {}
     for system in systems:

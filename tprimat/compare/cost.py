@@ -55,8 +55,10 @@ def outcomes(low: float, high: float) -> tuple[Outcome, Outcome]:
     `high`, relative to the slower one, and at most its high price over the slower one's low price
     and `low`. A saving below SAME is a tie.
     """
-    fast_low, fast_high = (1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0)
-    slow_low, slow_high = (0.0, 0.0, low, 0.0), (0.0, 0.0, 0.0, high)
+    fast_low = (1.0, 0.0, 0.0, 0.0)
+    fast_high = (0.0, 1.0, 0.0, 0.0)
+    slow_low = (0.0, 0.0, low, 0.0)
+    slow_high = (0.0, 0.0, 0.0, high)
     faster = Outcome(
         faster_is_cheaper=True,
         below_zero=(0.0, 1.0, (SAME - 1) * low, 0.0),
@@ -96,12 +98,16 @@ class PairCost:
         """The one that costs less per token; None without an outcome."""
         if self.outcome is None:
             return None
-        return self.pair.faster if self.outcome.faster_is_cheaper else self.pair.slower
+        if self.outcome.faster_is_cheaper:
+            return self.pair.faster
+        return self.pair.slower
 
     @property
     def dearer(self) -> SystemResult:
         """The more expensive system."""
-        return self.pair.slower if self.cheaper is self.pair.faster else self.pair.faster
+        if self.cheaper is self.pair.faster:
+            return self.pair.slower
+        return self.pair.faster
 
 
 def with_prices(
@@ -123,7 +129,8 @@ def with_prices(
         ordered: whether the user ordered the files; in a directory each of several prices needs a
             name.
     """
-    names, systems = comparison.system_names, comparison.systems
+    names = comparison.system_names
+    systems = comparison.systems
     words = [word for argument in arguments for word in argument.split(",")]
     are_named = any("=" in word for word in words)
     # A system whose name leaves out what all share can still be called by its GPU.
@@ -176,9 +183,9 @@ def _file_of(name: str, unnamed: Sequence[RunResult]) -> str | None:
     silent = None
     for each in unnamed:
         text = f"{each.file} {each.run.framework_config.get('submission_platform')}"
-        said = {
-            found.casefold() for found in re.findall(rf"(?i)(?:\b|_|\dx)({every})(?![a-z\d])", text)
-        }
+        said = set()
+        for found in re.findall(rf"(?i)(?:\b|_|\dx)({every})(?![a-z\d])", text):
+            said.add(found.casefold())
         if gpus.denies(name, each.run.gpu_info.software_stack):
             continue
         if name.split()[0].casefold() in said:
@@ -191,10 +198,12 @@ def efficiencies(comparison: Comparison, system: SystemResult) -> tuple[Efficien
     """Return the efficiency of a system; nothing for one without values or that is excluded."""
     if system.exclusion is not None or not system.valid_runs:
         return ()
-    doubt, price = mfu_doubt(system.findings), comparison.prices.get(system.name)
+    doubt = mfu_doubt(system.findings)
+    price = comparison.prices.get(system.name)
     options = dataclasses.replace(comparison.options, price=price, doubt=doubt)
     results = system.valid_runs
-    runs, summaries = [each.run for each in results], [each.summary for each in results]
+    runs = [each.run for each in results]
+    summaries = [each.summary for each in results]
     return (
         efficiency.of_runs(
             runs, summaries, options, [each.rate for each in results if each.per_sample]

@@ -146,11 +146,10 @@ def scaling_of(comparison: Comparison) -> Scaling:
             if system.exclusion is None and system.count is None:
                 uncounted += 1
             elif system.exclusion is not None or system.value(RATE) is None or system.has_failed:
-                why = (
-                    f"excluded: {system.exclusion.text}"
-                    if system.exclusion
-                    else "throughput unknown"
-                )
+                if system.exclusion:
+                    why = f"excluded: {system.exclusion.text}"
+                else:
+                    why = "throughput unknown"
                 why = incomplete_text(system) if system.has_failed else why
                 notes.append(f"{model.title}, {system.name} is not used: {why}")
             else:
@@ -177,11 +176,10 @@ def scaling_of(comparison: Comparison) -> Scaling:
         note = f"step times are measured differently from another curve's: {measured[place]}"
         found[place] = dataclasses.replace(found[place], notes=(note, *found[place].notes))
     if uncounted:
-        whose = (
-            "1 system doesn't state its"
-            if uncounted == 1
-            else f"{uncounted} systems don't state their"
-        )
+        if uncounted == 1:
+            whose = "1 system doesn't state its"
+        else:
+            whose = f"{uncounted} systems don't state their"
         how = "--num-gpus FILE=N, where FILE is a part of a log's path, once per GPU count"
         notes.insert(0, f"{whose} number of GPUs; set it with {how}")
     return Scaling(tuple(found), tuple(_crossovers(found)), tuple(notes))
@@ -207,13 +205,12 @@ def _crossovers(found: Sequence[Curve]) -> list[Crossover]:
         ahead = [_rate_at(one, gpus) - _rate_at(other, gpus) for gpus in places]
         first, second = (one, other) if ahead[0] >= 0 else (other, one)
         is_ahead = [value >= 0 for value in ahead]
-        turns = [
-            pair
-            for pair, (before, after) in zip(
-                itertools.pairwise(places), itertools.pairwise(is_ahead), strict=True
-            )
-            if before != after
-        ]
+        turns = []
+        for pair, (before, after) in zip(
+            itertools.pairwise(places), itertools.pairwise(is_ahead), strict=True
+        ):
+            if before != after:
+                turns.append(pair)
         results.append(Crossover(first, second, (low, high), tuple(turns)))
     return results
 
@@ -295,7 +292,9 @@ def _batch(system: SystemResult) -> float | None:
 
 def _per_gpu(system: SystemResult) -> float | None:
     batch = _batch(system)
-    return None if batch is None or not system.count else batch / system.count
+    if batch is None or not system.count:
+        return None
+    return batch / system.count
 
 
 def _kind(sizes: Sequence[Size]) -> Kind:
@@ -303,7 +302,9 @@ def _kind(sizes: Sequence[Size]) -> Kind:
         return "unknown"
     if len({size.batch for size in sizes}) == 1:
         return "strong"
-    return "weak" if len({_per_gpu(size.system) for size in sizes}) == 1 else "mixed"
+    if len({_per_gpu(size.system) for size in sizes}) == 1:
+        return "weak"
+    return "mixed"
 
 
 def _names(lines: Sequence[Sequence[SystemResult]]) -> list[str]:
@@ -331,18 +332,20 @@ def _names(lines: Sequence[Sequence[SystemResult]]) -> list[str]:
 
 
 def _device_text(system: SystemResult) -> str:
-    name, precision = (
-        device_name(system.gpu) if system.gpu else "unknown GPU",
-        system.run.training_config.precision,
-    )
-    return f"{name} ({precision.upper()})" if precision else name
+    name = device_name(system.gpu) if system.gpu else "unknown GPU"
+    precision = system.run.training_config.precision
+    if precision:
+        return f"{name} ({precision.upper()})"
+    return name
 
 
 def _batch_text(line: Sequence[SystemResult]) -> str | None:
     if len(batches := {_batch(system) for system in line}) == 1:
         return f"batch {next(iter(batches))}"
     per_gpu = {_per_gpu(system) for system in line}
-    return f"{next(iter(per_gpu)):g} per GPU" if len(per_gpu) == 1 else None
+    if len(per_gpu) == 1:
+        return f"{next(iter(per_gpu)):g} per GPU"
+    return None
 
 
 def _notes(sizes: Sequence[Size]) -> Iterable[str]:
@@ -356,11 +359,10 @@ def _notes(sizes: Sequence[Size]) -> Iterable[str]:
         yield f"step times are measured differently: {' vs '.join(_clocks(sizes))}"
     if single := [size.gpus for size in sizes if len(size.system.speeds) == 1]:
         unit = "processes" if sizes[0].system.run.platform == "cpu" else "GPUs"
-        where = (
-            "every point"
-            if len(single) == len(sizes)
-            else f"{join_names([*map(str, single)])} {unit}"
-        )
+        if len(single) == len(sizes):
+            where = "every point"
+        else:
+            where = f"{join_names([*map(str, single)])} {unit}"
         yield f"one run at {where}: run-to-run variation unknown"
     if sizes[0].system.run.training_config.precision is None:
         yield "precision is unknown and may differ between GPU counts"
@@ -391,7 +393,9 @@ def _clocks(sizes: Sequence[Size]) -> dict[str, None]:
 
 def _length(curve: Curve) -> int | None:
     system = curve.sizes[0].system
-    return None if system.per_sample else system.run.training_config.sequence_length
+    if system.per_sample:
+        return None
+    return system.run.training_config.sequence_length
 
 
 def _rate_at(curve: Curve, gpus: int) -> float:
@@ -406,8 +410,11 @@ def _rate_at(curve: Curve, gpus: int) -> float:
 
 
 def _per_dollar(comparison: Comparison, system: SystemResult) -> float | None:
-    price, rate = comparison.prices.get(system.name), system.value(RATE)
-    return None if price is None or rate is None else 1 / price.cost(1 / (rate * HOUR_S))
+    price = comparison.prices.get(system.name)
+    rate = system.value(RATE)
+    if price is None or rate is None:
+        return None
+    return 1 / price.cost(1 / (rate * HOUR_S))
 
 
 def _per_joule(comparison: Comparison, system: SystemResult) -> float | None:

@@ -76,7 +76,9 @@ def trained_seconds(run: Run) -> float:
     """Return the wall time of a run, or the sum of its step times, s."""
     # The whole is the same wherever the warm-up ends.
     account = account_of(run, None)
-    return account.whole if account else sum(filter(None, run.step_times))
+    if account:
+        return account.whole
+    return sum(filter(None, run.step_times))
 
 
 def _of_typical_block(
@@ -111,9 +113,9 @@ def share_at_cap(system: SystemResult) -> float:
     found = [each.run.telemetry for each in system.valid_runs if each.run.telemetry.samples]
     lowered = any(issue.code == "power-cap" for each in found for issue in each.issues)
     shares = [each.throttle_shares.get("power-cap", 0.0) for each in found]
-    return (
-        stats.mean(shares, [each.samples or 0 for each in found]) if shares and not lowered else 0.0
-    )
+    if shares and not lowered:
+        return stats.mean(shares, [each.samples or 0 for each in found])
+    return 0.0
 
 
 def longest_step_share(system: SystemResult) -> float:
@@ -123,7 +125,8 @@ def longest_step_share(system: SystemResult) -> float:
     shares = [0.0]
     for result in system.valid_runs:
         values = result.summary.performance
-        longest, median = values.max_step_time_seconds, values.median_step_time_seconds
+        longest = values.max_step_time_seconds
+        median = values.median_step_time_seconds
         mean = values.avg_step_time_seconds
         if longest is None or median is None or not mean or len(result.summary.segments) != 1:
             continue
@@ -193,12 +196,13 @@ def _summarized(
     key = system, clock, skip, stop
     if known and key in known:
         return known[key]
-    results = [
-        dataclasses.replace(
-            each, summary=summarize(each.run, clock, skip=skip, stop=stop, earlier=each.summary)
+    results = []
+    for each in system.runs:
+        results.append(
+            dataclasses.replace(
+                each, summary=summarize(each.run, clock, skip=skip, stop=stop, earlier=each.summary)
+            )
         )
-        for each in system.runs
-    ]
     found = system_result(system, results)
     if known is not None:
         known[key] = found
@@ -217,9 +221,9 @@ def _each_once(texts: Iterable[str]) -> tuple[str, ...]:
 
 def _values(results: Sequence[RunResult]) -> dict[str, MetricValue]:
     figures = {}
-    known = {
-        metric.name: [result.value(metric.name) for result in results] for metric in metrics.METRICS
-    }
+    known = {}
+    for metric in metrics.METRICS:
+        known[metric.name] = [result.value(metric.name) for result in results]
     known[SAMPLES_RATE] = [result.rate for result in results if result.per_sample]
     steps = [result.summary.performance.total_steps or 1 for result in results]
     of_blocks = is_of_blocks(results)
@@ -268,7 +272,9 @@ def over_runs(name: str, *, of_blocks: bool = False) -> str:
         return "lowest"
     if of_blocks and name in _OF_BLOCKS:
         return _OF_BLOCKS[name]
-    return "geometric mean" if name in _SPEEDS else "mean"
+    if name in _SPEEDS:
+        return "geometric mean"
+    return "mean"
 
 
 _RATES = ("steps_per_second", "tokens_per_second", RATE, SAMPLES_RATE)

@@ -34,9 +34,9 @@ def by_work(systems: Sequence[SystemResult]) -> list[list[SystemResult]]:
     for key in sorted(kinds, key=lambda key: -len(conflicts[key])):
         if all(first in conflicts[key] for first in firsts):
             firsts.append(key)
-    works = [
-        [system for system in rated if _work(system) not in conflicts[first]] for first in firsts
-    ]
+    works = []
+    for first in firsts:
+        works.append([system for system in rated if _work(system) not in conflicts[first]])
     return sorted((work for work in works if len(work) > 1), key=lambda work: -len(work))
 
 
@@ -74,7 +74,7 @@ def group_of(
     one changes a ratio. On these another system may be the fastest than by the rates of all steps:
     then another baseline is tried.
     """
-    found = {}
+    found: dict[SystemResult, Pair] = {}
     by_rate = sorted(work, key=lambda system: (system.is_unsettled, -(system.value(RATE) or 0.0)))
     every = [*work, *others]
     baseline = chosen or (
@@ -85,9 +85,9 @@ def group_of(
         # With many runs of the baseline, the cache takes more memory than it saves time.
         known: Known | None = {} if len(every) > len(baseline.runs) else None
         others_of = (system for system in every if system is not baseline)
-        found = {
-            system: pair(*aligned([baseline, system], known), mode=mode) for system in others_of
-        }
+        found = {}
+        for system in others_of:
+            found[system] = pair(*aligned([baseline, system], known), mode=mode)
         ranked = _ranked([*by_rate, *others], baseline, found)
         again = baseline if chosen or last or not ranked else _default_baseline(ranked)
         if again is baseline:
@@ -111,9 +111,9 @@ def group_of(
     has_second = fastest is not None and fastest is not baseline and ranked[1] is not baseline
     compared = [each for each in ordered_pairs if each.ratio]
     runs = [system.run for system in systems]
-    settings = [
-        SettingRow(setting.title, values, setting.essential) for setting, values in rows_of(runs)
-    ]
+    settings = []
+    for setting, values in rows_of(runs):
+        settings.append(SettingRow(setting.title, values, setting.essential))
     settings.append(_versions(systems))
     return Group(
         tuple(systems),
@@ -152,7 +152,9 @@ def _ranked(
     places = {baseline: (baseline.is_unsettled, -1.0)}
     places |= {key: (found[key].is_unsettled, -ratio) for key, ratio in ratios.items()}
     compared = [system for system in systems if system in places]
-    return sorted(compared, key=lambda system: places[system]) if ratios else []
+    if ratios:
+        return sorted(compared, key=lambda system: places[system])
+    return []
 
 
 def _on_other_clocks(
@@ -179,11 +181,10 @@ def _versions(systems: Sequence[SystemResult]) -> SettingRow:
     stated = [system.run.environment.versions for system in systems]
     packages = sorted({name for versions in stated for name in versions})
     # torch has a row of its own.
-    differing = [
-        name
-        for name in packages
-        if name != "torch" and len({each.get(name) for each in stated}) > 1
-    ]
+    differing = []
+    for name in packages:
+        if name != "torch" and len({each.get(name) for each in stated}) > 1:
+            differing.append(name)
     values = tuple(
         plain(", ".join(f"{name} {each[name]}" for name in differing if name in each), 240) or None
         for each in stated

@@ -62,7 +62,8 @@ def losses(matched: Pair, transform: Callable[[float], float]) -> Losses:
             if isinstance(curve, str):
                 return Losses(f"{curve} in a run of {system.name}")
             curves.append(curve)
-    first, end = max(edges[0] for edges, _ in curves), min(edges[-1] for edges, _ in curves)
+    first = max(edges[0] for edges, _ in curves)
+    end = min(edges[-1] for edges, _ in curves)
     start = end - WINDOW * (end - first)
     grid = min(([edge for edge in edges if start <= edge <= end] for edges, _ in curves), key=len)
     unit = "samples" if matched.system.per_sample else "tokens"
@@ -74,7 +75,8 @@ def losses(matched: Pair, transform: Callable[[float], float]) -> Losses:
         )
         return Losses(text, "inconclusive")
     sums = np.array([np.interp(grid, edges, sums) for edges, sums in curves])
-    count, change = len(matched.baseline.valid_runs), np.vectorize(transform)
+    count = len(matched.baseline.valid_runs)
+    change = np.vectorize(transform)
     sides = [np.diff(each.mean(axis=0)) / np.diff(grid) for each in (sums[:count], sums[count:])]
     means = (sums[:, -1] - sums[:, 0]) / (grid[-1] - grid[0])
     if min(map(np.min, sides)) <= 0:

@@ -107,13 +107,14 @@ def _untimed(*systems: SystemResult, and_unexplained: bool = False) -> str:
     """Return why systems have no valid step times; empty if all have, or their sources don't say
     why.
     """
-    untimed = [
-        each
-        for each in systems
-        if each.run.environment.emulated or each.value("avg_step_time_seconds") is None
-    ]
+    untimed = []
+    for each in systems:
+        if each.run.environment.emulated or each.value("avg_step_time_seconds") is None:
+            untimed.append(each)
     is_said = and_unexplained or any(each.why_untimed != "has no step times" for each in untimed)
-    return "; ".join(f"{each.name} {each.why_untimed}" for each in untimed) if is_said else ""
+    if is_said:
+        return "; ".join(f"{each.name} {each.why_untimed}" for each in untimed)
+    return ""
 
 
 def different_work(one: SystemResult, other: SystemResult) -> str | None:
@@ -159,4 +160,6 @@ def _why_no_rate(system: SystemResult) -> str:
         }
         return f" ({' and '.join(name for name, value in sizes.items() if not value)} unknown)"
     warning = next((warning for warning in system.value_warnings if WITHHELD in warning), None)
-    return f" ({warning.removeprefix(WITHHELD).lstrip(': ')})" if warning else ""
+    if warning:
+        return f" ({warning.removeprefix(WITHHELD).lstrip(': ')})"
+    return ""

@@ -36,10 +36,11 @@ def fill(files: Sequence[Loaded], options: Options, notes: list[str]) -> Sequenc
         config = msgspec.structs.replace(run.training_config, precision=precision)
         return msgspec.structs.replace(run, training_config=config)
 
-    completed = [
-        Loaded(each.name, each.sha256, tuple(complete(run, each.name) for run in each.runs))
-        for each in files
-    ]
+    completed = []
+    for each in files:
+        completed.append(
+            Loaded(each.name, each.sha256, tuple(complete(run, each.name) for run in each.runs))
+        )
     notes += [
         f"precision {precision} from the command line, since the result doesn't state it:"
         f" {', '.join(names)}"

@@ -138,11 +138,9 @@ class RegressionCheck:
     def status(self) -> ExitStatus:
         """The most severe status of all checks."""
         status = most_severe(_STATUS[check.answer] for check in self.checks)
-        return (
-            ExitStatus.OK
-            if status == ExitStatus.INCONCLUSIVE and not self.fail_on_inconclusive
-            else status
-        )
+        if status == ExitStatus.INCONCLUSIVE and not self.fail_on_inconclusive:
+            return ExitStatus.OK
+        return status
 
     @property
     def why_no_baseline(self) -> str | None:
@@ -196,11 +194,10 @@ def check_regression(
         for system, other, reason in _matched_pairs(systems, after.get(title, [])):
             if other is None:
                 text = reason or "no candidate result for this configuration"
-                advice = (
-                    CHOOSE
-                    if reason
-                    else "measure it for the candidate: ./benchmark.py --match RESULT"
-                )
+                if reason:
+                    advice = CHOOSE
+                else:
+                    advice = "measure it for the candidate: ./benchmark.py --match RESULT"
                 checks.append(
                     Check(title, system.name, None, "not comparable", text, advice=advice)
                 )
@@ -244,7 +241,9 @@ def _comparable(systems: Sequence[SystemResult]) -> Sequence[SystemResult]:
     names their model.
     """
     run = systems[0].run
-    return systems[:1] if run.model is None and run.model_config.num_layers is None else systems
+    if run.model is None and run.model_config.num_layers is None:
+        return systems[:1]
+    return systems
 
 
 def _matched_pairs(
@@ -317,11 +316,9 @@ def _common_steps(own: Sequence[SystemResult], cut: Sequence[SystemResult]) -> s
     is_cut = [each.last_step for each in before] != lasts or [
         each.first_step for each in before
     ] != firsts
-    return (
-        f"Speeds use steps {max(firsts)}–{min(lasts)}, which all runs have."
-        if is_cut and any(firsts)
-        else ""
-    )
+    if is_cut and any(firsts):
+        return f"Speeds use steps {max(firsts)}–{min(lasts)}, which all runs have."
+    return ""
 
 
 def _checks(title: str, matched: Pair, thresholds: Sequence[Threshold], steps: str) -> list[Check]:
@@ -365,22 +362,19 @@ def _checks(title: str, matched: Pair, thresholds: Sequence[Threshold], steps: s
             and not exclusions
             and all(each.metric.unit == "s" for each in thresholds)
         )
-        text = (
-            "steps may differ in work: global batch unknown"
-            if is_unknown
-            else matched.reason or "no values"
-        )
+        if is_unknown:
+            text = "steps may differ in work: global batch unknown"
+        else:
+            text = matched.reason or "no values"
         return [dataclasses.replace(check, answer=answer, text=text)]
     return [_check(check, matched, each, steps) for each in thresholds]
 
 
 def _of_new(system: SystemResult) -> tuple[Answer, str]:
     """Return why a candidate without a baseline can't become one, with an empty text if it can."""
-    return (
-        ("not comparable", _failed("candidate", system))
-        if system.has_failed
-        else ("inconclusive", doubt(system))
-    )
+    if system.has_failed:
+        return ("not comparable", _failed("candidate", system))
+    return ("inconclusive", doubt(system))
 
 
 def _failed(kind: str, system: SystemResult) -> str:
@@ -391,7 +385,8 @@ def _check(check: Check, matched: Pair, threshold: Threshold, steps: str) -> Che
     """Return a check with its interval and p value, which are decided on when all checks are
     known.
     """
-    systems, metric = (matched.baseline, matched.system), threshold.metric.name
+    systems = (matched.baseline, matched.system)
+    metric = threshold.metric.name
     if metric == RATE and matched.system.per_sample:
         threshold = dataclasses.replace(threshold, metric=_SAMPLES)
     check = dataclasses.replace(
@@ -412,7 +407,8 @@ def _check(check: Check, matched: Pair, threshold: Threshold, steps: str) -> Che
             return dataclasses.replace(
                 check, answer=found.answer, text=f"{LOSS}: {found.text}", advice=advice
             )
-        check, difference = dataclasses.replace(check, basis=found.text), found.difference
+        check = dataclasses.replace(check, basis=found.text)
+        difference = found.difference
         pairs = zip(systems, found.means, strict=True)
         baseline, candidate = ([mean] * len(system.valid_runs) for system, mean in pairs)
     else:
@@ -431,15 +427,20 @@ def _check(check: Check, matched: Pair, threshold: Threshold, steps: str) -> Che
             matched.system.valid_runs, matched.baseline.valid_runs, metric, transform
         )
     average = statistics.geometric_mean if threshold.percent else statistics.fmean
-    means, runs = (average(baseline), average(candidate)), (len(baseline), len(candidate))
+    means = (average(baseline), average(candidate))
+    runs = (len(baseline), len(candidate))
     change = means[1] / means[0] if threshold.percent else means[1] - means[0]
-    low, high, p = None, None, None
+    low = None
+    high = None
+    p = None
     if difference is not None:
         low, high = map(inverse, difference.interval())
         p = difference.p(transform(threshold.limit))
     elif min(runs) > 1 or metric == LOSS:
         # If neither system varies the change is exact: memory is often the same in every run.
-        low, high, p = change, change, 0.0
+        low = change
+        high = change
+        p = 0.0
     is_speed = metric not in (LOSS, *MemoryMetrics.__struct_fields__)
     basis = steps if is_speed else check.basis
     check = dataclasses.replace(
@@ -456,9 +457,10 @@ def _check(check: Check, matched: Pair, threshold: Threshold, steps: str) -> Che
             text=text,
             advice="run longer (at least 200 steps, better 500): ./benchmark.py --steps 500",
         )
-    needed = (
-        None if metric == LOSS else _runs_needed(threshold, baseline, candidate, change, difference)
-    )
+    if metric == LOSS:
+        needed = None
+    else:
+        needed = _runs_needed(threshold, baseline, candidate, change, difference)
     method = difference.method if difference else None
     return dataclasses.replace(
         check, low=low, high=high, method=method, p=p, p_adjusted=p, runs_needed=needed
@@ -523,12 +525,12 @@ def _runs_needed(
     """Return the runs of each, more than there are, that would distinguish a change like this from
     the threshold.
     """
-    mean, counts = statistics.fmean(baseline), (len(baseline), len(candidate))
-    spreads = [
-        statistics.stdev(each) / abs(statistics.fmean(each))
-        for each in (baseline, candidate)
-        if len(each) > 1
-    ]
+    mean = statistics.fmean(baseline)
+    counts = (len(baseline), len(candidate))
+    spreads = []
+    for each in (baseline, candidate):
+        if len(each) > 1:
+            spreads.append(statistics.stdev(each) / abs(statistics.fmean(each)))
     spread = max(spreads, default=ASSUMED_SPREAD)
     distance = change / threshold.limit - 1 if threshold.percent else change - threshold.limit
     if not threshold.percent:
@@ -539,7 +541,9 @@ def _runs_needed(
         known = difference.spread(*counts) / (1.0 if threshold.percent or not mean else abs(mean))
         spread = known if difference.method == "paired" else max(spread, known)
     needed = intervals.runs_needed(abs(distance), spread, most=MOST_RUNS)
-    return None if needed is None else max(needed, min(counts) + 1)
+    if needed is None:
+        return None
+    return max(needed, min(counts) + 1)
 
 
 def _undecided(check: Check, excess: float, tests: int) -> Check:
@@ -579,8 +583,6 @@ def _undecided(check: Check, excess: float, tests: int) -> Check:
 def runs_text(check: Check) -> str:
     """Return how many runs a check rests on."""
     first, second = check.runs
-    return (
-        f"{counted(first, 'run')} each"
-        if first == second
-        else f"{first} baseline and {second} candidate runs"
-    )
+    if first == second:
+        return f"{counted(first, 'run')} each"
+    return f"{first} baseline and {second} candidate runs"

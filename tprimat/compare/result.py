@@ -56,17 +56,17 @@ class RunResult:
         if not self.per_sample:
             return self.summary.performance.tokens_per_second_per_gpu
         seconds = self.summary.performance.avg_step_time_seconds
-        batch, gpus = self.run.training_config.global_batch_size, self.run.num_gpus
-        return batch / seconds / gpus if batch and seconds and gpus else None
+        batch = self.run.training_config.global_batch_size
+        gpus = self.run.num_gpus
+        if batch and seconds and gpus:
+            return batch / seconds / gpus
+        return None
 
     def value(self, metric: str) -> float | None:
         """A figure by the name of its metric, in the unit of its row; None if it is unknown."""
-        holder = (
-            self.run.memory_metrics
-            if metric in MemoryMetrics.__struct_fields__
-            else self.summary.performance
-        )
-        return getattr(holder, metric, None)
+        if metric in MemoryMetrics.__struct_fields__:
+            return getattr(self.run.memory_metrics, metric, None)
+        return getattr(self.summary.performance, metric, None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,14 +168,17 @@ class SystemResult(System):
     @property
     def spread(self) -> float:
         """How many times as fast as its slowest run the fastest one is; 1 for a single run."""
-        return max(self.speeds) / min(self.speeds) if self.speeds else 1.0
+        if self.speeds:
+            return max(self.speeds) / min(self.speeds)
+        return 1.0
 
     @functools.cached_property
     def vendor(self) -> str | None:
         """Who made its GPU; None on a CPU or if that is unknown."""
-        known = (
-            None if self.run.platform == "cpu" else gpus.vendor(self.run.gpu_info.device_name or "")
-        )
+        if self.run.platform == "cpu":
+            known = None
+        else:
+            known = gpus.vendor(self.run.gpu_info.device_name or "")
         return known or VENDORS.get(self.run.platform or "cpu")
 
     @property
@@ -226,7 +229,9 @@ class SystemResult(System):
 
     def value(self, metric: str) -> float | None:
         """A figure's value, as figure() chooses it; None if it is unknown."""
-        return figure.value if (figure := self.figure(metric)) else None
+        if figure := self.figure(metric):
+            return figure.value
+        return None
 
 
 SAME_PLACE = 10
@@ -235,13 +240,14 @@ SAME_PLACE = 10
 
 def _changes_alike(one: RunResult, other: RunResult) -> bool:
     """Whether the speed of two runs changes as often, and at the same places."""
-    places = [
-        [
-            bisect.bisect_left(result.run.steps, segment.first_step)
-            for segment in result.summary.segments[1:]
-        ]
-        for result in (one, other)
-    ]
+    places = []
+    for result in (one, other):
+        places.append(
+            [
+                bisect.bisect_left(result.run.steps, segment.first_step)
+                for segment in result.summary.segments[1:]
+            ]
+        )
     return len(places[0]) == len(places[1]) and all(
         abs(first - second) <= SAME_PLACE for first, second in zip(*places, strict=True)
     )
@@ -321,7 +327,9 @@ class Ratio:
     @property
     def is_significant(self) -> bool | None:
         """Whether the interval excludes that both are equally fast; None without an interval."""
-        return None if self.low is None or self.high is None else not self.low <= 1 <= self.high
+        if self.low is None or self.high is None:
+            return None
+        return not self.low <= 1 <= self.high
 
     def inverted(self) -> Ratio:
         """Return the ratio of the baseline's rate over the system's."""
@@ -373,7 +381,11 @@ class Pair:
         None.
         """
         too_wide = self.ratio is not None and self.ratio.is_too_wide
-        return None if not too_wide else "steps" if self.steps[0] < SHORT else "runs"
+        if not too_wide:
+            return None
+        if self.steps[0] < SHORT:
+            return "steps"
+        return "runs"
 
     @property
     def steps(self) -> tuple[int, int]:
@@ -386,19 +398,23 @@ class Pair:
     @property
     def faster(self) -> SystemResult:
         """The faster one of two that are compared; else the system."""
-        return self.baseline if self.ratio is not None and self.ratio.value < 1 else self.system
+        if self.ratio is not None and self.ratio.value < 1:
+            return self.baseline
+        return self.system
 
     @property
     def slower(self) -> SystemResult:
         """The slower one of two that are compared; else the baseline."""
-        return self.system if self.faster is self.baseline else self.baseline
+        if self.faster is self.baseline:
+            return self.system
+        return self.baseline
 
     @property
     def speedup(self) -> Ratio | None:
         """The faster one's rate over the slower one's, 1 or more: what money depends on."""
-        return (
-            self.ratio.inverted() if self.ratio is not None and self.ratio.value < 1 else self.ratio
-        )
+        if self.ratio is not None and self.ratio.value < 1:
+            return self.ratio.inverted()
+        return self.ratio
 
 
 @dataclasses.dataclass(frozen=True)
@@ -520,12 +536,16 @@ class Comparison:
             pair.config_diff.verdict == "not comparable" for pair in pairs
         )
         if any(pair.ratio for pair in pairs):
-            return ExitStatus.NOT_COMPARABLE if other else ExitStatus.OK
+            if other:
+                return ExitStatus.NOT_COMPARABLE
+            return ExitStatus.OK
         if any(
             system.exclusion and system.exclusion.severity == "error" for system in self.systems
         ):
             return ExitStatus.IMPLAUSIBLE
-        identities = {
-            (system.gpu, system.count, system.framework, system.parts) for system in self.systems
-        }
-        return ExitStatus.OK if len(identities) == 1 and not pairs else ExitStatus.NOT_COMPARABLE
+        identities = set()
+        for system in self.systems:
+            identities.add((system.gpu, system.count, system.framework, system.parts))
+        if len(identities) == 1 and not pairs:
+            return ExitStatus.OK
+        return ExitStatus.NOT_COMPARABLE

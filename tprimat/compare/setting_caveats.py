@@ -49,7 +49,9 @@ _ELSEWHERE = ("global batch", "step timer scope", "clock")
 
 def some_names(names: Sequence[str], systems: int) -> str:
     """Return names for one line: one or two; of more, how many of so many systems they are."""
-    return join_names(names) if len(names) < 3 else f"{len(names)} of {systems} systems"
+    if len(names) < 3:
+        return join_names(names)
+    return f"{len(names)} of {systems} systems"
 
 
 def of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iterator[Caveat]:
@@ -69,7 +71,8 @@ def of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Itera
         if (config := system.run.training_config).precision
         and (config.precision_detail or "").startswith(FROM_DESCRIPTION)
     )
-    whose, source = " and ".join(described), "from the system description, not the log"
+    whose = " and ".join(described)
+    source = "from the system description, not the log"
     if len(known) > 1:
         text = f"precision differs: {' vs '.join(known)}"
         yield Caveat(
@@ -98,11 +101,10 @@ def of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Itera
         if guessed := [
             system for system in systems if any(w.startswith(source) for w in system.run.warnings)
         ]:
-            whose = (
-                ""
-                if len(guessed) == len(systems)
-                else f" of {join_names([system.name for system in guessed])}"
-            )
+            if len(guessed) == len(systems):
+                whose = ""
+            else:
+                whose = f" of {join_names([system.name for system in guessed])}"
             yield Caveat(code, "info", text.format(source, whose))
     read = ((system.name, each.run.source) for system in systems for each in system.valid_runs)
     given = dict.fromkeys(
@@ -118,12 +120,12 @@ def of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Itera
 def _of_work(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     """Yield what step times cover, and work of a step that differs."""
     # Of what was measured by the wall time of training the step timer says nothing.
-    scopes = {
-        system.name: system.run.timing.covers
-        for system in systems
-        if system.run.timing.covers
-        and any(result.summary.clock != "blocks" for result in system.valid_runs)
-    }
+    scopes = {}
+    for system in systems:
+        if system.run.timing.covers and any(
+            result.summary.clock != "blocks" for result in system.valid_runs
+        ):
+            scopes[system.name] = system.run.timing.covers
     if len(set(scopes.values())) > 1:
         first, second = itertools.islice(dict.fromkeys(scopes.values()), 2)
         text = f"step timers differ: {_brief(first)} vs {_brief(second)}"
@@ -210,11 +212,10 @@ def _of_config_diffs(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> 
         # Another precision has a caveat of its own; another recipe of one precision hasn't.
         if entry.title == "precision" and before.split(" (")[0] != after.split(" (")[0]:
             continue
-        title = (
-            "processes"
-            if entry.title == "GPUs" and kind_of_device(systems) == "process"
-            else entry.title
-        )
+        if entry.title == "GPUs" and kind_of_device(systems) == "process":
+            title = "processes"
+        else:
+            title = entry.title
         values = (explaining if entry.explains else others).setdefault(title, {})
         before, after = _apart(before, after)
         values.setdefault(places[pair.baseline], before)

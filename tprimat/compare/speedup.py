@@ -39,10 +39,9 @@ def ratio(baseline: SystemResult, system: SystemResult) -> Ratio | None:
     segments = _by_segment(baseline, system)
     found = difference(system.valid_runs, baseline.valid_runs)
     if found is None:
-        off = [
-            max((each.summary.coarseness for each in side.valid_runs), default=0.0)
-            for side in (system, baseline)
-        ]
+        off = []
+        for side in (system, baseline):
+            off.append(max((each.summary.coarseness for each in side.valid_runs), default=0.0))
         # Only of a log whose own clock is another one it isn't known.
         settled = sum(off) if all(off) else 2 * max(off)
         return Ratio(
@@ -70,7 +69,9 @@ def interval(found: Difference) -> Bounds | None:
     to say anything.
     """
     low, high = map(math.exp, found.interval())
-    return None if low <= 1 <= high and intervals.is_too_wide(math.log(high / low)) else (low, high)
+    if low <= 1 <= high and intervals.is_too_wide(math.log(high / low)):
+        return None
+    return (low, high)
 
 
 def speed(system: SystemResult) -> float:
@@ -150,11 +151,15 @@ def _rounds(
     starts = [(one.run.started, other.run.started) for one, other in rounds]
     first = [one < other for one, other in starts if one is not None and other is not None]
     alternates = all(before != after for before, after in itertools.pairwise(first))
-    return rounds if len(rounds) == len(first) == len(system) and alternates else []
+    if len(rounds) == len(first) == len(system) and alternates:
+        return rounds
+    return []
 
 
 def _spread(speeds: Sequence[float]) -> float:
-    return statistics.stdev(map(math.log, speeds)) if len(speeds) > 1 else 0.0
+    if len(speeds) > 1:
+        return statistics.stdev(map(math.log, speeds))
+    return 0.0
 
 
 def steps(segment: SegmentMetrics) -> str:
@@ -168,11 +173,10 @@ def _by_segment(baseline: SystemResult, system: SystemResult) -> tuple[SegmentRa
     """
     if not system.segments and not baseline.segments:
         return ()
-    found = [
-        SegmentRatio(rate / of_baseline, system_steps, baseline_steps)
-        for system_steps, rate in _segment_speeds(system)
-        for baseline_steps, of_baseline in _segment_speeds(baseline)
-    ]
+    found = []
+    for system_steps, rate in _segment_speeds(system):
+        for baseline_steps, of_baseline in _segment_speeds(baseline):
+            found.append(SegmentRatio(rate / of_baseline, system_steps, baseline_steps))
     if len(found) > PAIRS:
         found.sort(key=lambda segment: segment.value)
         found = [found[0], found[-1]]
@@ -194,4 +198,8 @@ def kind_of_device(systems: Sequence[SystemResult]) -> str:
     device of either.
     """
     on_cpu = {system.run.platform == "cpu" for system in systems}
-    return "GPU" if True not in on_cpu else "process" if False not in on_cpu else "device"
+    if True not in on_cpu:
+        return "GPU"
+    if False not in on_cpu:
+        return "process"
+    return "device"

@@ -91,11 +91,10 @@ class Traced:
     @property
     def shares(self) -> dict[str, float]:
         """The shares of the parts in the computation."""
-        parts = {
-            part: value
-            for part, value in mean_parts(self.trace.steps).items()
-            if part in COMPUTATION
-        }
+        parts = {}
+        for part, value in mean_parts(self.trace.steps).items():
+            if part in COMPUTATION:
+                parts[part] = value
         return {part: value / sum(parts.values()) for part, value in parts.items() if value}
 
     @property
@@ -107,11 +106,9 @@ class Traced:
         whole = sums(parts)
         if whole["idle"] >= LIMITING_SHARE * self.seconds:
             return max(_CAUSES, key=lambda cause: parts.get(cause, 0.0))
-        return (
-            "communication"
-            if whole["exposed_communication"] >= LIMITING_SHARE * self.seconds
-            else "gpu"
-        )
+        if whole["exposed_communication"] >= LIMITING_SHARE * self.seconds:
+            return "communication"
+        return "gpu"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -223,7 +220,9 @@ class Explanation:
         None.
         """
         first, second = self.products
-        return second / first if first and second and abs(second / first - 1) > UNEQUAL else None
+        if first and second and abs(second / first - 1) > UNEQUAL:
+            return second / first
+        return None
 
     @property
     def other_kind(self) -> tuple[str, tuple[float, float]] | None:
@@ -253,16 +252,17 @@ class Explanation:
         """By which factor all computation takes longer in the second trace, where it is one on the
         same GPU.
         """
-        large = [
-            bar
-            for bar in self.bars
-            if bar.part in COMPUTATION and bar.before >= LARGE * self.before.seconds
-        ]
+        large = []
+        for bar in self.bars:
+            if bar.part in COMPUTATION and bar.before >= LARGE * self.before.seconds:
+                large.append(bar)
         if len(large) < 3 or self.before.gpu != self.after.gpu or self.limits != ("gpu", "gpu"):
             return None
         mean = sum(bar.after for bar in large) / sum(bar.before for bar in large)
         is_one = all(abs(bar.after / bar.before - mean) <= UNIFORM * abs(mean - 1) for bar in large)
-        return mean if is_one and abs(mean - 1) >= 0.01 else None
+        if is_one and abs(mean - 1) >= 0.01:
+            return mean
+        return None
 
     @property
     def is_comparable(self) -> bool:
@@ -287,7 +287,11 @@ class Explanation:
                 bars = [bar for bar in self.bars if is_limited(bar.part, each)]
                 return max(bars, key=lambda bar: bar.after + bar.before, default=None)
         lost = [bar for bar in self.bars if (bar.delta if slower else -bar.delta) > 0]
-        return lost[0] if lost else self.bars[0] if self.bars else None
+        if lost:
+            return lost[0]
+        if self.bars:
+            return self.bars[0]
+        return None
 
 
 def traced(run: Run, name: str) -> Traced | None:
@@ -305,16 +309,17 @@ def explain(before: Traced, after: Traced) -> Explanation:
     """Split the difference of two mean step times into parts without overlaps or gaps."""
     parts = mean_parts(before.trace.steps), mean_parts(after.trace.steps)
     names = dict.fromkeys([*parts[0], *parts[1]])
-    bars = [
-        Bar(
-            part,
-            parts[0].get(part, 0.0),
-            parts[1].get(part, 0.0),
-            _interval(_by_unit(before.trace.steps, part), _by_unit(after.trace.steps, part)),
-            _operators(before.trace.work, after.trace.work, part),
+    bars = []
+    for part in names:
+        bars.append(
+            Bar(
+                part,
+                parts[0].get(part, 0.0),
+                parts[1].get(part, 0.0),
+                _interval(_by_unit(before.trace.steps, part), _by_unit(after.trace.steps, part)),
+                _operators(before.trace.work, after.trace.work, part),
+            )
         )
-        for part in names
-    ]
     bars.sort(key=lambda bar: -abs(bar.delta))
     whole = _interval(_by_unit(before.trace.steps), _by_unit(after.trace.steps))
     flops = products.flops_of(before.trace), products.flops_of(after.trace)
@@ -323,7 +328,9 @@ def explain(before: Traced, after: Traced) -> Explanation:
 
 def is_limited(part: str, limit: Limit) -> bool:
     """Return whether a part of the step is, or belongs to, what limits it."""
-    return part.startswith(COMMUNICATION) if limit == "communication" else part == limit
+    if limit == "communication":
+        return part.startswith(COMMUNICATION)
+    return part == limit
 
 
 def _by_unit(steps: Sequence[TracedStep], part: str | None = None) -> list[float]:
@@ -342,7 +349,9 @@ def _by_unit(steps: Sequence[TracedStep], part: str | None = None) -> list[float
 
 def _interval(before: Sequence[float], after: Sequence[float]) -> Bounds | None:
     difference = intervals.welch(after, before)
-    return difference.interval() if difference else None
+    if difference:
+        return difference.interval()
+    return None
 
 
 def _operators(
@@ -377,10 +386,8 @@ def _achieved(
     if product is None or not seconds:
         return None
     calls = products.calls_of(work)
-    tflops, terabytes = (
-        product.flops * calls / seconds / 1e12,
-        product.bytes * calls / seconds / 1e12,
-    )
+    tflops = product.flops * calls / seconds / 1e12
+    terabytes = product.bytes * calls / seconds / 1e12
     peak = gpu.peak_tflops(product.precision) if gpu and product.precision != "fp32" else None
     if gpu and (ceiling := gpu.ceiling_tflops(product.precision)) and peak and tflops > ceiling:
         return None

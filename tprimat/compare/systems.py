@@ -84,7 +84,9 @@ class System:
 def device(run: Run) -> str | None:
     """What trained: the GPU's name, or the processor's if there is none."""
     name = run.gpu_info.device_name or (run.environment.cpu if run.platform == "cpu" else None)
-    return plain(name, LONGEST_PART) or None if name else None
+    if name:
+        return plain(name, LONGEST_PART) or None
+    return None
 
 
 def short_device(name: str) -> str:
@@ -97,7 +99,9 @@ def device_name(name: str) -> str:
     H100.
     """
     gpu = gpus.match(GpuInfo(device_name=name)).gpu
-    return gpu.short_name if gpu else short_device(name)
+    if gpu:
+        return gpu.short_name
+    return short_device(name)
 
 
 def same_system(run: Run) -> tuple[object, ...]:
@@ -114,9 +118,10 @@ def parted(entries: Sequence[FiledRun]) -> list[list[FiledRun]]:
     keys: list[tuple[str | None, ...]] = [()] * len(entries)
     for row in _MACHINE:
         values = [own_value(row, run) for run, _ in entries]
-        stated = {
-            value: run for value, (run, _) in zip(values, entries, strict=True) if value is not None
-        }
+        stated = {}
+        for value, (run, _) in zip(values, entries, strict=True):
+            if value is not None:
+                stated[value] = run
         if not all(agree(row, *pair) for pair in itertools.pairwise(stated.values())):
             keys = [(*key, value) for key, value in zip(keys, values, strict=True)]
     parts: dict[tuple[str | None, ...], list[FiledRun]] = {}
@@ -156,7 +161,9 @@ def occasion(run: Run) -> tuple[object, ...] | None:
     unknown.
     """
     own = run.timestamp, run.timeline, hash(tuple(run.loss_values)), run.session, run.round
-    return own if all(own[:2]) else None
+    if all(own[:2]):
+        return own
+    return None
 
 
 def are_disjoint(parts: Sequence[Collection[object]]) -> bool:
@@ -236,29 +243,37 @@ def _name(run: Run, parts: Sequence[Part]) -> str:
         return name
     if precision and (not told or {_GPU, _DEVICE, _PRECISION} & {*parts}):
         return f"{name} ({precision.upper()})"
-    return f"{name} (precision unknown)" if _PRECISION in parts else name
+    if _PRECISION in parts:
+        return f"{name} (precision unknown)"
+    return name
 
 
 def _work(run: Run) -> str | None:
-    batch, length = run.training_config.global_batch_size, run.training_config.sequence_length
-    return (
-        None
-        if batch is None and length is None
-        else f"batch {batch or 'unknown'}×{length or 'unknown'}"
-    )
+    batch = run.training_config.global_batch_size
+    length = run.training_config.sequence_length
+    if batch is None and length is None:
+        return None
+    return f"batch {batch or 'unknown'}×{length or 'unknown'}"
 
 
 def _device_text(run: Run, short: Callable[[str], str] = device_name) -> str:
-    name, count = device(run), run.num_gpus
+    name = device(run)
+    count = run.num_gpus
     if name is None:
         kind = "CPU" if run.platform == "cpu" else "GPU"
-        return f"unknown {kind}" if count is None else f"{count}× unknown {kind}"
-    return short(name) if run.platform == "cpu" and count == 1 else _counted(name, count, short)
+        if count is None:
+            return f"unknown {kind}"
+        return f"{count}× unknown {kind}"
+    if run.platform == "cpu" and count == 1:
+        return short(name)
+    return _counted(name, count, short)
 
 
 def _counted(name: str, count: int | None, short: Callable[[str], str] = device_name) -> str:
     """Return a number of devices with their name, such as 8×H100."""
-    return short(name) if count is None else f"{count}×{short(name)}"
+    if count is None:
+        return short(name)
+    return f"{count}×{short(name)}"
 
 
 def _software(run: Run, index: int, version: str) -> str | None:
@@ -270,7 +285,9 @@ def _software(run: Run, index: int, version: str) -> str | None:
         return None
     text = _SOFTWARE_WORDS.sub("", stated[0]).strip() or stated[0]
     found = re.search(version, text)
-    return text[: found.end()] if found else text
+    if found:
+        return text[: found.end()]
+    return text
 
 
 def _swept(run: Run) -> str | None:
@@ -279,7 +296,9 @@ def _swept(run: Run) -> str | None:
     """
     for row in LEDGER:
         if len(row.tuned) > len("{}") and run.label == row.tuned.format(value := read(row, run)):
-            return row.words(value) if value else None
+            if value:
+                return row.words(value)
+            return None
     return None
 
 
@@ -301,7 +320,9 @@ def _variable(run: Run, name: str) -> str | None:
 
 def _precision_detail(run: Run) -> str | None:
     detail = run.training_config.precision_detail
-    return None if detail is None or detail.startswith(FROM_DESCRIPTION) else text_of(detail)
+    if detail is None or detail.startswith(FROM_DESCRIPTION):
+        return None
+    return text_of(detail)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -391,12 +412,16 @@ as the cause.
 def _part_text(part: Part, run: Run) -> str | None:
     value = part.read(run)
     if value is None:
-        return None if part in _IDENTITY or part.title == "software" else f"{part.title} unknown"
+        if part in _IDENTITY or part.title == "software":
+            return None
+        return f"{part.title} unknown"
     value = plain(value, LONGEST_PART)
     if part is _PRECISION and run.platform != "cpu":
         value = value.upper()
     title = "" if part.title in _CLEAR else f"{part.title} "
-    return part.words(value) if part.words else f"{title}{value}"
+    if part.words:
+        return part.words(value)
+    return f"{title}{value}"
 
 
 def _telling_parts(runs: Sequence[Run], always: Sequence[Part]) -> list[Sequence[Part]]:

@@ -116,11 +116,10 @@ def target(system: SystemResult, loss: float | None = None) -> Target | None:
     is_olympic = len(needs) >= LEAST_RUNS and failed <= 1
     is_official = is_olympic and len(needs) == expected
     if not is_official:
-        asked = (
-            f"{expected} runs, of which one may fail"
-            if expected
-            else "a number of runs that is unknown here"
-        )
+        if expected:
+            asked = f"{expected} runs, of which one may fail"
+        else:
+            asked = "a number of runs that is unknown here"
         notes.append(f"no official score: MLPerf's needs {asked}; these are {len(needs)}")
     factors = {each.run.native_metrics.get("scaling_factor") for each in results}
     known = factors.pop() if len(factors) == 1 else None
@@ -139,16 +138,17 @@ def ratio(
     """Return how much sooner a system is at the target than the baseline; None if there is no
     target.
     """
-    one, other = target(baseline, loss), target(system, loss)
+    one = target(baseline, loss)
+    other = target(system, loss)
     if loss is not None and (reason := _unlike_losses(baseline.run, system.run)):
         return TargetRatio({}, reason)
     if one is None or other is None:
-        return None if loss is None else TargetRatio({}, f"not both reach a loss of {loss:g}")
+        if loss is None:
+            return None
+        return TargetRatio({}, f"not both reach a loss of {loss:g}")
     runs = baseline.run, system.run
-    names, targets = (
-        map(benchmark, runs),
-        [run.native_metrics.get("target_accuracy") for run in runs],
-    )
+    names = map(benchmark, runs)
+    targets = [run.native_metrics.get("target_accuracy") for run in runs]
     if loss is None and (len(set(names)) > 1 or (None not in targets and targets[0] != targets[1])):
         return TargetRatio({}, "their benchmarks or targets differ")
     error = within(baseline.valid_runs, system.valid_runs)
@@ -157,11 +157,10 @@ def ratio(
         factors["normalisation"] = Value((one.scaling or 1.0) / (other.scaling or 1.0))
     if one.official_minutes and other.official_minutes:
         factors["official"] = Value(one.official_minutes / other.official_minutes)
-    notes = [
-        f"{each.name}: {note}"
-        for each, of in ((system, other), (baseline, one))
-        for note in of.notes
-    ]
+    notes = []
+    for each, of in ((system, other), (baseline, one)):
+        for note in of.notes:
+            notes.append(f"{each.name}: {note}")
     return TargetRatio(factors, notes=tuple(notes))
 
 
@@ -185,7 +184,8 @@ def times(pair: Pair, loss: float | None = None) -> TargetRatio | None:
     steps; else None.
     """
     found = ratio(pair.baseline, pair.system, loss)
-    one, other = spent(pair.baseline), spent(pair.system)
+    one = spent(pair.baseline)
+    other = spent(pair.system)
     if found is not None or one is None or other is None:
         return found
     if pair.ratio is None or one.is_to_target or other.is_to_target:
@@ -216,11 +216,9 @@ def _is_unclear(run: Run, need: Need) -> bool:
 def parts_of(need: Need) -> dict[str, float]:
     """Return the seconds of each part of the wall time, which they add up to."""
     found = {name: need[name] for name in PARTS if name in need}
-    return (
-        found | {"training": found["training"] - found.get("warm-up", 0.0)}
-        if "training" in found
-        else found
-    )
+    if "training" in found:
+        return found | {"training": found["training"] - found.get("warm-up", 0.0)}
+    return found
 
 
 def benchmark(run: Run) -> str | None:
@@ -259,8 +257,11 @@ def _mean(needs: Sequence[Need]) -> Need:
 
 
 def _per(need: Need, name: str, other: str | None) -> float | None:
-    value, divisor = need.get(name), 1.0 if other is None else need.get(other)
-    return value / divisor if value and divisor else None
+    value = need.get(name)
+    divisor = 1.0 if other is None else need.get(other)
+    if value and divisor:
+        return value / divisor
+    return None
 
 
 def _known(**values: float | None) -> Need:
@@ -291,7 +292,8 @@ def _official(result: RunResult) -> Need | None:
 
 def _to_loss(result: RunResult, loss: float) -> Need | None:
     """Return what a run needs until the mean loss of its last records is no higher than this."""
-    run, last = result.run, list[float]()
+    run = result.run
+    last = list[float]()
     for step, value in zip(run.steps, run.loss_values, strict=True):
         if value is not None:
             last = [*last[1 - AVERAGED :], value]
@@ -315,7 +317,8 @@ def _unlike_losses(one: Run, other: Run) -> str | None:
         nature, evidence = nature_of_data(run)
         if nature in ("uniform random", "predictable"):
             return evidence
-    digests, kinds = (one.data.digest, other.data.digest), (one.data.kind, other.data.kind)
+    digests = (one.data.digest, other.data.digest)
+    kinds = (one.data.kind, other.data.kind)
     if None not in digests and digests[0] != digests[1]:
         return "different data (checksums differ)"
     if None in digests and (None in kinds or kinds[0] != kinds[1]):

@@ -52,17 +52,23 @@ class Threshold:
         metric's unit.
         """
         sign = -1 if self.falls else 1
-        return 1 + sign * self.amount / 100 if self.percent else sign * self.amount
+        if self.percent:
+            return 1 + sign * self.amount / 100
+        return sign * self.amount
 
     @property
     def unit(self) -> str:
         """The unit of the amount."""
-        return "%" if self.percent else self.metric.unit
+        if self.percent:
+            return "%"
+        return self.metric.unit
 
     def __str__(self) -> str:
         text = f"{self.amount:g}{'%' if self.percent else f' {self.metric.unit}'}"
         if self.amount == 0 or not self.falls:
-            return text if self.amount == 0 else f"+{text}"
+            if self.amount == 0:
+                return text
+            return f"+{text}"
         return f"{text} {'lower' if self.metric.name not in (RATE, SAMPLES_RATE) else 'slower'}"
 
 

@@ -65,4 +65,6 @@ def sensitivity(
 
 
 def _whole(times: Sequence[float], start: int, stop: int) -> Sequence[float]:
-    return times[start:stop] if len(times) >= stop else ()
+    if len(times) >= stop:
+        return times[start:stop]
+    return ()

@@ -59,11 +59,10 @@ def names() -> tuple[str, ...]:
     """Return what a user can type for a framework, for help: a group once, with its first and last
     member.
     """
-    texts = {
-        member: f"{group} (or {members[0]} to {members[-1].removeprefix(group)})"
-        for group, members in GROUPS.items()
-        for member in members
-    }
+    texts = {}
+    for group, members in GROUPS.items():
+        for member in members:
+            texts[member] = f"{group} (or {members[0]} to {members[-1].removeprefix(group)})"
     return tuple(
         dict.fromkeys(texts.get(framework.name, framework.name) for framework in FRAMEWORKS)
     )
@@ -79,7 +78,9 @@ def several(name: str | None) -> tuple[str, ...] | None:
         return None
     words = [word.strip().lower() for word in name.split(",")]
     names = [each for word in words for each in GROUPS.get(word, (word,))]
-    return tuple(dict.fromkeys(names)) if len(names) > 1 or names == [ALL] else None
+    if len(names) > 1 or names == [ALL]:
+        return tuple(dict.fromkeys(names))
+    return None
 
 
 def none_can_train(reasons: str) -> UsageError:

@@ -32,7 +32,9 @@ def precision(device: Device) -> str:
     """
     if device.platform == "cpu":
         return PRECISION_ON_CPU
-    return PRECISION_ON_GPU if has_bf16(device) else PRECISION_WITHOUT_BF16
+    if has_bf16(device):
+        return PRECISION_ON_GPU
+    return PRECISION_WITHOUT_BF16
 
 
 def has_bf16(device: Device) -> bool:

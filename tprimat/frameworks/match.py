@@ -53,10 +53,16 @@ def _taken(setting: Setting, run: Run, framework: Framework) -> Any:
     """
     value = setting.of(run)
     if setting.request in DIVISION:
-        return value if framework.division != "none" else None
+        if framework.division != "none":
+            return value
+        return None
     if setting.request in EMBEDDED:
-        return value if _takes(setting.request, value, framework) else None
-    return None if setting.request == "seed" and value is not None and value < 0 else value
+        if _takes(setting.request, value, framework):
+            return value
+        return None
+    if setting.request == "seed" and value is not None and value < 0:
+        return None
+    return value
 
 
 def _takes(name: str, value: object, framework: Framework) -> bool:
@@ -99,11 +105,10 @@ def check_precision(run: Run, named: object, framework: Framework) -> None:
     """
     precision = run.training_config.precision
     if precision not in framework.precisions:
-        states = (
-            f"ran in {precision}, which {framework.name} doesn't train in"
-            if precision
-            else "states no precision"
-        )
+        if precision:
+            states = f"ran in {precision}, which {framework.name} doesn't train in"
+        else:
+            states = "states no precision"
         raise UsageError(
             f"{named}: {states}",
             hint=f"choose one with --precision {'|'.join(framework.precisions)}",
@@ -130,23 +135,26 @@ def differences(
             f"{run.num_gpus} processes in the result, {num_gpus} here; the global batch is"
             " unchanged"
         )
-    seed, recomputation = run.training_config.seed, run.training_config.recomputation
+    seed = run.training_config.seed
+    recomputation = run.training_config.recomputation
     if seed is not None and seed < 0:
         yield f"seed {seed} there: here seeds are 0 or more"
     for kind, size in sizes.items():
         if framework.division == "none" and (size or 1) > 1:
             yield f"{kind} parallelism of {size}: here there is data parallelism only"
-    own_recomputation = (
-        recomputation if _takes("recomputation", recomputation, framework) else framework.recomputes
-    )
+    if _takes("recomputation", recomputation, framework):
+        own_recomputation = recomputation
+    else:
+        own_recomputation = framework.recomputes
     if None not in (recomputation, own_recomputation) and recomputation != own_recomputation:
         yield f"recomputation of activations: {recomputation} there, {own_recomputation} here"
     attention = run.framework_config.get("attention")
     if attention is not None and not _takes("attention", attention, framework):
         yield f"{attention} attention there: {framework.name}'s own is kept"
-    own = (
-        run.optimizer if framework.recomputes is None else recipe.hyperparameters(run.model_config)
-    )
+    if framework.recomputes is None:
+        own = run.optimizer
+    else:
+        own = recipe.hyperparameters(run.model_config)
     for field, there in run.optimizer.known().items():
         here = getattr(own, field)
         if here != there and spelled(here) != spelled(there):

@@ -10,11 +10,9 @@ from tprimat.record.outcome import OUT_OF_MEMORY
 
 def advised(reason: str, request: Request) -> str:
     """Return the reason for which a training failed, with what to try next where it was memory."""
-    return (
-        f"{reason.rstrip('. ')}: try {advice(request)}"
-        if reason.startswith(OUT_OF_MEMORY)
-        else reason
-    )
+    if reason.startswith(OUT_OF_MEMORY):
+        return f"{reason.rstrip('. ')}: try {advice(request)}"
+    return reason
 
 
 def advice(request: Request) -> str:

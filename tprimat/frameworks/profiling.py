@@ -87,7 +87,8 @@ def check(request: Request, framework: Framework, *, torchrun: bool, dry_run: bo
     `torchrun` says that the user has started the processes, `dry_run` that the profiler's program
     needn't be here.
     """
-    kind, problem = request.profile, None
+    kind = request.profile
+    problem = None
     program = PROGRAMS.get(kind or "")
     if not framework.launcher.profiles:
         able = ", ".join(each.name for each in frameworks.FRAMEWORKS if each.launcher.profiles)
@@ -134,12 +135,15 @@ def around(request: Request, launch: Launch) -> Launch:
     """Return the command with the request's profiler around it; the same if it has none."""
     if request.profile is None:
         return launch
-    prefix, program = free_prefix(request), PROGRAMS.get(request.profile)
-    before = (
-        [program.name, *(option.format(prefix=prefix) for option in program.options.split())]
-        if program
-        else []
-    )
+    prefix = free_prefix(request)
+    program = PROGRAMS.get(request.profile)
+    if program:
+        before = [
+            program.name,
+            *(option.format(prefix=prefix) for option in program.options.split()),
+        ]
+    else:
+        before = []
     return dataclasses.replace(
         launch, argv=(*before, *launch.argv), env={**launch.env, TRACE: str(prefix)}
     )
@@ -159,4 +163,6 @@ def free_prefix(request: Request) -> Path:
 def prefix(request: Request) -> Path:
     """Return where this process' training puts its traces."""
     path = os.environ.get(TRACE)
-    return Path(path) if path else free_prefix(request)
+    if path:
+        return Path(path)
+    return free_prefix(request)

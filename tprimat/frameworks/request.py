@@ -157,21 +157,23 @@ class Request:
     @property
     def node_suffix(self) -> str:
         """The end of the names of this node's files; empty on a single node."""
-        return f"_node{self.node_index}" if self.num_nodes > 1 else ""
+        if self.num_nodes > 1:
+            return f"_node{self.node_index}"
+        return ""
 
     def to_arguments(self) -> list[str]:
         """Return the fields as options; from_arguments() reads them back."""
         options = []
         for field in (field for field in dataclasses.fields(self) if field.compare):
-            value, name = getattr(self, field.name), f"--{field.name.replace('_', '-')}"
+            value = getattr(self, field.name)
+            name = f"--{field.name.replace('_', '-')}"
             if value is None or value == field.default:
                 continue
             for each in value if isinstance(value, tuple) else (value,):
-                text = (
-                    msgspec.json.encode(each.known()).decode()
-                    if isinstance(each, ModelConfig)
-                    else str(each)
-                )
+                if isinstance(each, ModelConfig):
+                    text = msgspec.json.encode(each.known()).decode()
+                else:
+                    text = str(each)
                 # One word each: a label may begin with a dash.
                 options.append(f"{name}={text}")
         return options
@@ -227,11 +229,9 @@ class Request:
     @property
     def result_elsewhere(self) -> str | None:
         """Why another machine makes the result; None if this one does."""
-        return (
-            None
-            if self.node_index == self.result_node
-            else f"the result is written on node {self.result_node}"
-        )
+        if self.node_index == self.result_node:
+            return None
+        return f"the result is written on node {self.result_node}"
 
 
 class RequestedConfig:
@@ -286,7 +286,9 @@ class Device:
     @property
     def free_bytes(self) -> float | None:
         """What a training can have of the memory."""
-        return None if self.memory_bytes is None else max(0.0, self.memory_bytes - self.held_bytes)
+        if self.memory_bytes is None:
+            return None
+        return max(0.0, self.memory_bytes - self.held_bytes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -307,9 +309,9 @@ class Launch:
 
     def shell_line(self) -> str:
         """Return the exact command, as one would type it in a POSIX shell."""
-        settings = [
-            f"{name}={shlex.quote(value)}" for name, value in sorted(self.environment().items())
-        ]
+        settings = []
+        for name, value in sorted(self.environment().items()):
+            settings.append(f"{name}={shlex.quote(value)}")
         return " ".join(
             ["cd", shlex.quote(str(self.cwd)), "&&", "env", *settings, shlex.join(self.argv)]
         )

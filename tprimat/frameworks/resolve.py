@@ -79,11 +79,10 @@ class Resolver:
         tensor, pipeline, context = self.divide(shape, gpus)
         micro, batch = self.batch(gpus // (tensor * pipeline * context), gpus)
         on_cpu = self.device.platform == "cpu" and self.framework.on_cpu
-        stated = {
-            name: value
-            for name, value in vars(self.requested).items()
-            if value is not None and name in _FIELDS
-        }
+        stated = {}
+        for name, value in vars(self.requested).items():
+            if value is not None and name in _FIELDS:
+                stated[name] = value
         choices = {
             "steps": defaults.STEPS_ON_CPU if on_cpu else defaults.STEPS_ON_GPU,
             "sequence_length": self.row.sequence_length,
@@ -137,21 +136,21 @@ class Resolver:
 
     def default_precision(self) -> str:
         """Return the precision if the user leaves it open: the only one, or that of the device."""
-        return (
-            self.framework.precisions[0]
-            if len(self.framework.precisions) == 1
-            else defaults.precision(self.device)
-        )
+        if len(self.framework.precisions) == 1:
+            return self.framework.precisions[0]
+        return defaults.precision(self.device)
 
     def precision(self) -> str:
         """Return the precision. Raises UsageError for one that the framework doesn't train in."""
         precision = self.requested.precision or self.default_precision()
-        architecture, first = self.device.architecture, FIRST_WITH.get(precision, 0)
+        architecture = self.device.architecture
+        first = FIRST_WITH.get(precision, 0)
         if precision not in self.framework.precisions:
             problem = f"{self.framework.name} does not support {precision} here"
             hint = f"available: {', '.join(self.framework.precisions)}"
         elif self.device.platform == "cpu" and precision == "fp16":
-            problem, hint = "FP16 needs a GPU", "on a CPU use --precision fp32 or bf16"
+            problem = "FP16 needs a GPU"
+            hint = "on a CPU use --precision fp32 or bf16"
         elif self.capability is not None and self.capability < first:
             problem = (
                 f"{precision.upper()} needs a GPU of sm_{first} or newer, this one is"
@@ -169,11 +168,14 @@ class Resolver:
     def capability(self) -> int | None:
         """Compute capability × 10 of an NVIDIA GPU; None if it is unknown."""
         version = (self.device.architecture or "").removeprefix("sm_").rstrip("abcdef")
-        return int(version) if self.device.platform == "nvd" and version.isdigit() else None
+        if self.device.platform == "nvd" and version.isdigit():
+            return int(version)
+        return None
 
     def size(self) -> tuple[Scale | None, ModelConfig]:
         """Return the scale, or None for a requested shape that no scale gives; and the shape."""
-        name, shape = self.requested.scale, self.requested.shape
+        name = self.requested.scale
+        shape = self.requested.shape
         if name is None and shape is not None:
             scale = scales.of_shape(self.model, shape)
             if scale is None:
@@ -182,13 +184,12 @@ class Resolver:
                 )
         else:
             largest = name == scales.LARGEST
-            scale = (
-                self.largest_that_fits()
-                if largest
-                else scales.by_name(name)
-                if name
-                else self.default_scale()
-            )
+            if largest:
+                scale = self.largest_that_fits()
+            elif name:
+                scale = scales.by_name(name)
+            else:
+                scale = self.default_scale()
         return scale, scales.shape(self.model, scale)
 
     def default_scale(self) -> Scale:
@@ -200,7 +201,8 @@ class Resolver:
         if self.device.platform == "cpu":
             # What fits into its memory would take minutes a step.
             return scales.SCALES[0]
-        common, largest = scales.by_name(scales.COMMON), self.largest_that_fits()
+        common = scales.by_name(scales.COMMON)
+        largest = self.largest_that_fits()
         needed = self.bytes_needed(scales.shape(self.model, common))
         if scales.SCALES.index(largest) >= scales.SCALES.index(common) or self.recomputes(needed):
             return common
@@ -267,7 +269,8 @@ class Resolver:
 
     def batch(self, replicas: int, gpus: int) -> tuple[int, int]:
         """Return micro and global batch size; the one that is given decides the other."""
-        batch, micro = self.requested.global_batch_size, self.requested.micro_batch_size
+        batch = self.requested.global_batch_size
+        micro = self.requested.micro_batch_size
         if micro is None:
             micro = int(self.row.micro_batch_size)
             if batch is not None:
@@ -284,34 +287,32 @@ class Resolver:
     def complete(self, request: Request, shape: ModelConfig) -> Request:
         """Return the request with the framework's own fields; refuse what the memory can't hold."""
         if self.device.free_bytes is None:
-            effect = (
-                f"scale {request.scale} is used"
-                if request.scale == scales.SCALES[0].name
-                else "it may run out"
-            )
+            if request.scale == scales.SCALES[0].name:
+                effect = f"scale {request.scale} is used"
+            else:
+                effect = "it may run out"
             self.notes.append(f"the memory of the device is unknown: {effect}")
             return request
         title = self.model.title
-        named = (
-            f"{title} at scale {request.scale}"
-            if request.shape is None
-            else f"the matched shape of {title}"
-        )
+        if request.shape is None:
+            named = f"{title} at scale {request.scale}"
+        else:
+            named = f"the matched shape of {title}"
         needed = self.bytes_needed(shape)
         self.note_tight(check_memory(named, needed, self.device, self.advise_scale), needed)
-        size, length = request.micro_batch_size, request.sequence_length
+        size = request.micro_batch_size
+        length = request.sequence_length
         # Two bytes per value. Neither sharded weights nor recomputed activations make it smaller.
         output = 2.0 * size * length * (shape.hidden_size or 0) / request.context_parallel_size
-        named, advice = (
-            f"a micro-batch of {size} × {length} tokens",
-            "use a smaller micro-batch or --sequence-length",
-        )
+        named = f"a micro-batch of {size} × {length} tokens"
+        advice = "use a smaller micro-batch or --sequence-length"
         check_memory(named, output, self.device, lambda: advice, "the output of one layer")
         return request
 
     def advise_scale(self) -> str:
         """Return what to do if the model is too large."""
-        largest, free = self.largest_that_fits(), self.device.free_bytes or 0.0
+        largest = self.largest_that_fits()
+        free = self.device.free_bytes or 0.0
         if self.bytes_needed(scales.shape(self.model, largest)) > free:
             return "no scale fits; tprimat gpu-memory lists the processes that hold memory"
         sharded = scales.bytes_sharded(self.gpus) * scales.parameters(self.model, self.size()[1])
@@ -325,11 +326,10 @@ class Resolver:
         """Add a note if memory suffices and may run out all the same."""
         memory = self.device.free_bytes or 0.0
         if needed > memory * (1 - scales.SPARE):
-            effect = (
-                "activations are recomputed if they don't fit"
-                if self.recomputes(needed)
-                else "it may run out"
-            )
+            if self.recomputes(needed):
+                effect = "activations are recomputed if they don't fit"
+            else:
+                effect = "it may run out"
             self.notes.append(
                 f"{what} of {gigabytes(memory / GB)}: less than {scales.SPARE:.0%} is left,"
                 f" {effect}"
@@ -349,9 +349,10 @@ def check_processes(processes: int, device: Device) -> None:
     number = device.devices
     if processes > number:
         is_cpu = device.platform == "cpu"
-        there = (
-            f"{counted(number, 'CPU core')} for its processes" if is_cpu else counted(number, "GPU")
-        )
+        if is_cpu:
+            there = f"{counted(number, 'CPU core')} for its processes"
+        else:
+            there = counted(number, "GPU")
         raise UsageError(
             f"--gpus {processes}: this machine has {there}: --gpus {number} is the most",
             heading="too-many-gpus",
@@ -372,9 +373,10 @@ def check_memory(
     what = f"{named} takes {gigabytes(needed / GB)} for {use}"
     if device.free_bytes is not None and needed > device.free_bytes:
         has = gigabytes(device.free_bytes / GB)
-        there = (
-            f"this machine has {has}" if device.platform == "cpu" else f"a GPU here has {has} free"
-        )
+        if device.platform == "cpu":
+            there = f"this machine has {has}"
+        else:
+            there = f"a GPU here has {has} free"
         raise UsageError(f"{what}, and {there}: {advice()}", heading="model-too-large")
     return what
 
@@ -383,7 +385,8 @@ def check_batch(batch: int, micro: int, replicas: int, replica: str = "replica")
     """Raise UsageError if a global batch is no multiple of its replicas' micro-batches."""
     unit = micro * replicas
     if batch % unit:
-        below, above = batch // unit * unit, -(-batch // unit) * unit
+        below = batch // unit * unit
+        above = -(-batch // unit) * unit
         nearest = f"the nearest are {below} and {above}" if below else f"the smallest is {above}"
         raise UsageError(
             f"global batch size {batch} is not a multiple of {unit} (micro-batch {micro} × "

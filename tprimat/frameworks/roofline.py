@@ -88,21 +88,22 @@ def expected(request: Request, gpu: Gpu, held_bytes: float = 0.0) -> Expected | 
 
     `held_bytes` of its memory belong to other processes.
     """
-    peak, products = gpu.peak_tflops(request.precision), gpu.sustained_bf16_tflops
+    peak = gpu.peak_tflops(request.precision)
+    products = gpu.sustained_bf16_tflops
     if not request.finds_micro_batch or request.precision not in ("bf16", "fp16") or peak is None:
         return None
     shape = shape_of(request)
-    length, layers = request.sequence_length, shape.num_layers or 0
-    all_flops, causal = flops_per_token(shape, length, causal=False), flops_per_token(shape, length)
+    length = request.sequence_length
+    layers = shape.num_layers or 0
+    all_flops = flops_per_token(shape, length, causal=False)
+    causal = flops_per_token(shape, length)
     if all_flops is None or causal is None or not shape.num_parameters:
         return None
     sustained = 1e12 * (products if products else SUSTAINED.get(gpu.vendor, 0.6) * peak)
     tokens = request.global_batch_size * length // request.num_gpus
-    hidden, width, weights = (
-        shape.hidden_size or 0,
-        shape.ffn_hidden_size or 0,
-        shape.num_parameters,
-    )
+    hidden = shape.hidden_size or 0
+    width = shape.ffn_hidden_size or 0
+    weights = shape.num_parameters
     states = weights * (BYTES_PER_PARAMETER + COPY_BYTES)
     logits = min(LOGITS_AT_ONCE, tokens) * (shape.vocab_size or 0) * LOGIT_BYTES
 
@@ -111,11 +112,10 @@ def expected(request: Request, gpu: Gpu, held_bytes: float = 0.0) -> Expected | 
         return CONTEXT_BYTES + states + logits + 2 * values * sequences * length
 
     # The training tries eager layers first, which keep the most.
-    eager, compiled = (
-        EAGER_HIDDEN * hidden + EAGER_WIDTH * width,
-        COMPILED_HIDDEN * hidden + COMPILED_WIDTH * width,
-    )
-    replica, room = tokens // length, (1 - SPARE) * (CARD_BYTES * gpu.memory_gb - held_bytes)
+    eager = EAGER_HIDDEN * hidden + EAGER_WIDTH * width
+    compiled = COMPILED_HIDDEN * hidden + COMPILED_WIDTH * width
+    replica = tokens // length
+    room = (1 - SPARE) * (CARD_BYTES * gpu.memory_gb - held_bytes)
     sizes = [each for each in range(replica, 0, -1) if replica % each == 0]
     again = layers * hidden + eager
     tries = [(size, values) for values in (layers * eager, again) for size in sizes]

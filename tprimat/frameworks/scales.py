@@ -147,7 +147,8 @@ def parameters(model: Model, config: ModelConfig) -> int:
     """
     layers, hidden, heads, groups, width, vocabulary = _sizes(config)
     head_dim = config.head_dim or hidden // heads
-    queries, keys = heads * head_dim, groups * head_dim
+    queries = heads * head_dim
+    keys = groups * head_dim
     layer = 2 * hidden * queries + 2 * hidden * keys + 3 * hidden * width + 2 * hidden
     if model.architecture == "Qwen2Config":
         layer += queries + 2 * keys

@@ -166,13 +166,12 @@ def memory_at_least(
     values = hidden
     if request.recomputation == "none" and not request.compiled:
         values = 4 * hidden + 2 * width
-    size = (
-        4
-        if request.precision == "fp32"
-        else 1
-        if request.precision.startswith(("fp8", "mx", "nv"))
-        else 2
-    )
+    if request.precision == "fp32":
+        size = 4
+    elif request.precision.startswith(("fp8", "mx", "nv")):
+        size = 1
+    else:
+        size = 2
     divided = math.prod(getattr(request, name) for name in DIVISION)
     activations = (
         request.micro_batch_size * request.sequence_length * layers * values * size / divided

@@ -31,7 +31,8 @@ def joined(runs: Sequence[ImportedRun]) -> tuple[list[ImportedRun], list[tuple[s
             kept.append(each)
             continue
         former = kept[place]
-        run, notes = _join(former, each), dict.fromkeys((*former.notes, *each.notes))
+        run = _join(former, each)
+        notes = dict.fromkeys((*former.notes, *each.notes))
         kept[place] = dataclasses.replace(former, run=run, notes=tuple(notes))
         files.append((each.title, former.title))
     order = {each.title: place for place, each in reversed(list(enumerate(runs)))}
@@ -42,7 +43,9 @@ def _goes_on(former: ImportedRun, later: ImportedRun) -> bool:
     """Return whether a log is of another attempt at a training, which begins at a step that this
     one has done.
     """
-    one, other, resumed = former.run, later.run, later.resumed
+    one = former.run
+    other = later.run
+    resumed = later.resumed
     if (
         resumed is None
         or not one.steps
@@ -69,7 +72,8 @@ def _goes_on(former: ImportedRun, later: ImportedRun) -> bool:
 
 def _join(former: ImportedRun, later: ImportedRun) -> Run:
     """Return the run of both logs: the steps that both have are those of the later one."""
-    one, other = former.run, later.run
+    one = former.run
+    other = later.run
     cut = sum(step < other.steps[0] for step in one.steps)
     columns = {name: (*getattr(one, name)[:cut], *getattr(other, name)) for name in SERIES}
     native: dict[str, float | tuple[float | None, ...] | None] = {}
@@ -85,12 +89,11 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
             native[name] = parts[0] if parts[1] is None else parts[1]
     times = _timelines(former, later)
     names = [plain(Path(each.title).name, 80) for each in (former, later)]
-    warnings = [
-        warning
-        for run in (one, other)
-        for warning in run.warnings
-        if not warning.startswith(("lost: ", "log begins"))
-    ]
+    warnings = []
+    for run in (one, other):
+        for warning in run.warnings:
+            if not warning.startswith(("lost: ", "log begins")):
+                warnings.append(warning)
     # What a later attempt repeated is over.
     found = divergence(one)
     is_repeated = found is not None and found.first >= other.steps[0]
@@ -121,14 +124,16 @@ def _timelines(former: ImportedRun, later: ImportedRun) -> tuple[Entry, ...]:
     """Return the timelines of two attempts as one, with what was lost; none if one of them has no
     clock.
     """
-    one, other = former.run.timeline, later.run.timeline
+    one = former.run.timeline
+    other = later.run.timeline
     if (
         not (blocks(former.run) and blocks(later.run))
         or former.began is None
         or later.began is None
     ):
         return ()
-    shift, end = later.began[0] - former.began[0], one[-1].start + one[-1].duration
+    shift = later.began[0] - former.began[0]
+    end = one[-1].start + one[-1].duration
     kept = timeline.with_lost_steps(one, later.resumed or 0)
     idle, note = (each.format(former.run.steps[-1]) for each in (timeline.IDLE, timeline.DOWN))
     down = Entry(kind="lost", start=end, duration=max(shift - end, 0.0), note=note)

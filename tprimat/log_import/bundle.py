@@ -206,7 +206,8 @@ def _unpack(path: Path, folder: Path, odd: list[str] | None) -> None:
             values = MOST_VALUES if target.suffix == ".json" else sys.maxsize
             with target.open("wb") as file:
                 for piece in content:
-                    left, values = left - len(piece), values - piece.count(b",")
+                    left = left - len(piece)
+                    values = values - piece.count(b",")
                     if left < 0:
                         raise _too_large(path)
                     if values < 0:
@@ -232,9 +233,10 @@ def place_of(name: str, folder: Path) -> Path:
     """Return where a member of an archive is written: below the directory, whatever its name says,
     on any system.
     """
-    parts = [
-        part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in ("/", "..")
-    ]
+    parts = []
+    for part in PurePosixPath(name.replace("\\", "/")).parts:
+        if part not in ("/", ".."):
+            parts.append(part)
     plain = (re.sub(r"[^\w.+ -]|[. ]$", "_", part) for part in parts)
     return folder.joinpath(*(f"_{part}" if _DEVICE.match(part) else part for part in plain))
 
@@ -301,7 +303,9 @@ class _Tar:
     """
 
     def __init__(self, path: Path, stream: IO[bytes], room: int) -> None:
-        self._path, self._stream, self._room = path, stream, room
+        self._path = path
+        self._stream = stream
+        self._room = room
         self.header = self._headers = self._position = 0
 
     def tell(self) -> int:
@@ -309,7 +313,8 @@ class _Tar:
 
     def read(self, size: int) -> bytes:
         """Return the next bytes of a header."""
-        self.header, self._headers = self.header + size, self._headers + size
+        self.header = self.header + size
+        self._headers = self._headers + size
         if not 0 <= size <= self.header <= LARGEST_HEADER or self._headers > LARGEST_HEADERS:
             raise _too_large(self._path)
         if _LONG_NUMBER.search(content := self._next(size)):
@@ -374,12 +379,15 @@ def _copy(log: Path) -> bytes:
         # Colors, which may stand before a value, stay if they hide nothing.
         shown = clean(text)
         changed = redacted(shown)
-        whole, copy = text.encode("utf-8", "replace"), changed.encode("utf-8", "replace")
+        whole = text.encode("utf-8", "replace")
+        copy = changed.encode("utf-8", "replace")
         if changed != shown and _values(whole) != _values(copy):
             raise UnreadableError(
                 log, "reads otherwise without its apparent secrets", heading="unreadable-file"
             )
-        return whole if changed == shown else copy
+        if changed == shown:
+            return whole
+        return copy
     changed_bytes = _redacted(content)
     if changed_bytes != content and b"\0" in content:
         raise UnreadableError(log, "a binary file with apparent secrets", heading="unreadable-file")
@@ -389,10 +397,11 @@ def _copy(log: Path) -> bytes:
 def _environment(runs: Iterable[Run]) -> bytes:
     """Return the machine and software of each run, apart from the series."""
     names = ("timestamp", "platform", "framework", "gpu_info", "environment")
-    stated = [
-        {name: getattr(run, name) for name in names} | {"gpu_info": run.gpu_info.known()}
-        for run in runs
-    ]
+    stated = []
+    for run in runs:
+        stated.append(
+            {name: getattr(run, name) for name in names} | {"gpu_info": run.gpu_info.known()}
+        )
     return msgspec.json.format(msgspec.json.encode(stated), indent=2) + b"\n"
 
 
@@ -445,13 +454,13 @@ def _json_changed(content: bytes, change: Callable[[Any], Any]) -> bytes:
     """
     with contextlib.suppress(ValueError):
         file = msgspec.json.decode(content, type=ResultFile)
-        return content if (changed := change(file)) is file else encode(changed)
+        if (changed := change(file)) is file:
+            return content
+        return encode(changed)
     value = msgspec.json.decode(content)
-    return (
-        content
-        if (changed := change(value)) is value
-        else msgspec.json.format(msgspec.json.encode(changed), indent=2) + b"\n"
-    )
+    if (changed := change(value)) is value:
+        return content
+    return msgspec.json.format(msgspec.json.encode(changed), indent=2) + b"\n"
 
 
 def _values(content: bytes) -> str:

@@ -111,7 +111,8 @@ class GivenValues:
         )
 
     def _for(self, path: str) -> list[tuple[str, str, Any]]:
-        path, label = _comparable(path), _comparable(self.label or "")
+        path = _comparable(path)
+        label = _comparable(self.label or "")
         return [
             each
             for each in self.by_file
@@ -244,7 +245,8 @@ def with_start(trainings: list[ImportedRun], log: Log) -> list[ImportedRun]:
     record = start_record.read(path) if log.path != STANDARD_INPUT else None
     doubts: tuple[str, ...] = ()
     if record and not (len(trainings) == 1 and start_record.belongs(record, Log(log.path).lines())):
-        record, doubts = None, (f"{path.name} beside the log ignored: it belongs to another run",)
+        record = None
+        doubts = (f"{path.name} beside the log ignored: it belongs to another run",)
     completed_runs = []
     for each in trainings:
         try:
@@ -283,7 +285,8 @@ def imported(
     for name, (_, what) in _OPTIONS.items():
         if name in ("gpu", "precision", "model_shape"):
             continue
-        value, statement = getattr(given, name), parsed.stated.get(name)
+        value = getattr(given, name)
+        statement = parsed.stated.get(name)
         if value is None or (statement is not None and agrees(name, value, statement.value)):
             continue
         used[name] = value
@@ -360,7 +363,8 @@ def _checked(run: Run, given: GivenValues, name: str) -> Run:
     """
     named = {"gpu": None, "precision": None}
     for field in ("model_shape", *named):
-        value, stated = getattr(given, field), stated_by(run, field)
+        value = getattr(given, field)
+        stated = stated_by(run, field)
         if value and stated and not agrees(field, value, stated):
             text = _overriding(given, field, "another" if field == "model_shape" else stated, name)
             assert run.source is not None
@@ -388,16 +392,12 @@ def with_inferred_gpu(run: Run) -> Run:
         0
     ]:
         names = {device.info.device_name for device in platforms.detect(torch=None).devices}
-        name, why = (
-            names.pop() if len(names) == 1 else None,
-            f"of this machine ({host}), on which the log was written",
-        )
+        name = names.pop() if len(names) == 1 else None
+        why = f"of this machine ({host}), on which the log was written"
     if name is None and run.platform == "amd" and (memory := run.gpu_info.total_memory_gb):
         fitting = gpus.amd_gpus_by_memory(memory * GB / GIB)
-        name, why = (
-            fitting[0].title if len(fitting) == 1 else None,
-            f"from its memory of {memory * GB / GIB:.0f} GiB",
-        )
+        name = fitting[0].title if len(fitting) == 1 else None
+        why = f"from its memory of {memory * GB / GIB:.0f} GiB"
     if name is None:
         return run
     run = msgspec.structs.replace(
@@ -434,7 +434,8 @@ def completed(run: Run, given: GivenValues) -> Run:
     }
     config = run.model_config
     if shape := used.get("model_shape"):
-        own, count = models.parameters(shape), config.num_parameters
+        own = models.parameters(shape)
+        count = config.num_parameters
         if own and count and not count / models.NAMED_SIZE <= own <= count * models.NAMED_SIZE:
             doubts.append(f"--model-shape: {own:,} parameters, {count:,} in the log")
             if not given.override:
@@ -469,7 +470,8 @@ def _of_family(name: str | None, run: Run, given: GivenValues) -> list[str]:
 
     Raises UsageError where the name need not be that of a model that benchmark.py trains.
     """
-    shape, meant = given.model_shape or run.model_config, models.of_family(name)
+    shape = given.model_shape or run.model_config
+    meant = models.of_family(name)
     if shape.num_layers or shape.num_parameters or not meant:
         return []
     if given.trained:
@@ -509,8 +511,12 @@ def stated_by(run: Run, field: str) -> Any:
     if field == "model":
         return run.model
     if field == "model_shape":
-        return run.model_config if run.model_config.num_layers is not None else None
-    return run.gpu_info.device_name if field == "gpu" else getattr(run.training_config, field)
+        if run.model_config.num_layers is not None:
+            return run.model_config
+        return None
+    if field == "gpu":
+        return run.gpu_info.device_name
+    return getattr(run.training_config, field)
 
 
 def agrees(name: str, value: Any, stated: Any) -> bool:

@@ -118,11 +118,10 @@ def search(models: Sequence[str], where: Mapping[Path, bool], environ: Environ) 
             else searcher.nearest(model, fitting, by_name=True)
         ):
             log_of[model] = log
-    nameless = {
-        path: at
-        for path, at in files.items()
-        if not any(model in path.name.lower() for model in models)
-    }
+    nameless = {}
+    for path, at in files.items():
+        if not any(model in path.name.lower() for model in models):
+            nameless[path] = at
     for model in models:
         if model not in log_of and (log := searcher.nearest(model, nameless, by_name=False)):
             log_of[model] = log
@@ -193,10 +192,14 @@ def _why_skipped(probe: _LogProbe, model: str, related: str | None, *, by_name: 
     called = ", ".join(probe.stated or probe.named)
     if not by_name:
         of_model = f"a {called} run" if called else "does not state its model"
-        return of_model if probe.problem is None else None
+        if probe.problem is None:
+            return of_model
+        return None
     if probe.problem is not None:
         return probe.problem
-    return f"a {related} run, not {model}" if related else f"named {model}, but a {called} run"
+    if related:
+        return f"a {related} run, not {model}"
+    return f"named {model}, but a {called} run"
 
 
 def _read_head(path: Path) -> _LogProbe:
@@ -241,7 +244,9 @@ def _modified(path: Path) -> float | None:
         status = path.stat()
     except (OSError, ValueError):
         return None
-    return status.st_mtime if stat.S_ISREG(status.st_mode) else None
+    if stat.S_ISREG(status.st_mode):
+        return status.st_mtime
+    return None
 
 
 def _below(folder: Path, depth: int) -> Iterator[Path]:

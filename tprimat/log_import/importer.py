@@ -86,13 +86,13 @@ class LogImport:
 
     def save(self) -> None:
         """Save the runs collected from one directory."""
-        waiting, self._waiting = merged(self._waiting, self.skipped), []
+        waiting = merged(self._waiting, self.skipped)
+        self._waiting = []
         for each in waiting:
-            run = (
-                readable(msgspec.structs.replace(each.run, label=self._label))
-                if self._label
-                else each.run
-            )
+            if self._label:
+                run = readable(msgspec.structs.replace(each.run, label=self._label))
+            else:
+                run = each.run
             summary = summarize(run)
             saved = store.save_as(run, self._result_path(run, each.title), summary)
             self._used_paths.add(saved.path)
@@ -106,10 +106,9 @@ class LogImport:
         """
         stem = file_name(run).removesuffix(".json")
         source = Path(title.partition(" (")[0])
-        parts = [
-            re.sub(r"[^A-Za-z0-9.+-]+", "-", part).strip(".-")[:40]
-            for part in (source.parent.name, source.stem)
-        ]
+        parts = []
+        for part in (source.parent.name, source.stem):
+            parts.append(re.sub(r"[^A-Za-z0-9.+-]+", "-", part).strip(".-")[:40])
         full = "_".join(part for part in parts if part) or "log"
         hashes = [file.sha256 or file.path for file in (run.source.files if run.source else ())]
         hashed = f"{stem}_{full}_{hashlib.sha256(''.join(hashes).encode()).hexdigest()[:8]}"
@@ -146,7 +145,9 @@ def merged(
     for index in order:
         each = waiting[index]
         # Two runs of one log were told apart by its reader.
-        place, same, name = index, None, PROCESS.sub("", each.title)
+        place = index
+        same = None
+        name = PROCESS.sub("", each.title)
         for i, one in kept.items():
             dated = (one.dated, each.dated)
             is_rank = ranks and (
@@ -155,7 +156,8 @@ def merged(
             if one.title != each.title and merge.same_training(
                 one.run, each.run, ranks=is_rank, dated=dated
             ):
-                place, same = i, one
+                place = i
+                same = one
                 break
         if same is None:
             kept[index] = each

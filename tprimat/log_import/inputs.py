@@ -83,10 +83,8 @@ def named_files(names: Sequence[str]) -> list[str]:
             # Path.glob takes no absolute pattern.
             matches = glob.glob(name, recursive=True)  # noqa: PTH207
         except RecursionError as error:
-            problem, hint = (
-                "directories are nested too deep for this pattern",
-                "name their directory instead",
-            )
+            problem = "directories are nested too deep for this pattern"
+            hint = "name their directory instead"
             raise UnreadableError(name, problem, hint=hint, heading="unreadable-file") from error
         matches = sorted(match for match in matches if not Path(match).is_dir())
         if not matches:
@@ -119,7 +117,8 @@ class Log:
     """
 
     def __init__(self, path: str, end: int | None = None) -> None:
-        self.path, self.end = path, end
+        self.path = path
+        self.end = end
         self.name = "standard input" if path == STANDARD_INPUT else path
         self.cut: str | None = None
         self._content: _HashedStream | None = None
@@ -170,12 +169,14 @@ class Log:
         raw: BinaryIO = io.BufferedReader(self._content, LOOK_AHEAD)
         unpacked = decompressed(raw, self.name)
         if unpacked is raw:
-            end, done = sys.maxsize if self.end is None else self.end, 0
+            end = sys.maxsize if self.end is None else self.end
+            done = 0
             while chunk := raw.read(min(CHUNK, end - done)):
                 done += len(chunk)
                 if LARGEST_WHOLE < end < sys.maxsize and HEAD <= done < end - TAIL:
                     chunk = chunk[: chunk.rfind(b"\n") + 1]
-                    raw, done = stream, stream.seek(end - TAIL)
+                    raw = stream
+                    done = stream.seek(end - TAIL)
                     done += len(stream.readline(TAIL))
                 yield chunk
             return
@@ -217,7 +218,9 @@ def decompressed(raw: Any, name: str) -> Any:
     """
     head = raw.peek()
     decompress = next((opener for sign, opener in _COMPRESSIONS if head.startswith(sign)), None)
-    return raw if decompress is None else decompress(raw, name)
+    if decompress is None:
+        return raw
+    return decompress(raw, name)
 
 
 class Chunks(io.RawIOBase):
@@ -289,7 +292,8 @@ class _HashedStream(io.RawIOBase):
         return size
 
     def _wait(self) -> None:
-        hashing, self._hashing = self._hashing, None
+        hashing = self._hashing
+        self._hashing = None
         if hashing is not None:
             hashing.result()
 

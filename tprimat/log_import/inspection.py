@@ -61,7 +61,9 @@ def _kind(file: Path) -> str:
         return "binary, in no format of logs"
     if kind == "environment" and sources.is_result(head):
         return "a result outside results/"
-    return "begins like a program or a page" if _RUNS.match(text) else kind
+    if _RUNS.match(text):
+        return "begins like a program or a page"
+    return kind
 
 
 def private(folder: Path) -> Iterator[str]:
@@ -77,7 +79,8 @@ def private(folder: Path) -> Iterator[str]:
             secrets += redacted(text).count(REMOVED) - text.count(REMOVED)
         if secrets:
             yield f"{file.relative_to(folder).as_posix()}: {counted(secrets, 'apparent secret')}"
-    found, places = names.replaced(), []
+    found = names.replaced()
+    places = []
     for file in _files(folder):
         try:
             # A path in a result may be a name where it would be none in a text.

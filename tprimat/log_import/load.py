@@ -81,7 +81,8 @@ def load(
         labelled = dataclasses.replace(given, label=label or given.label, training=training)
         if labelled != values:
             _load_logs(logs, values, jobs, inputs)
-            logs, values = [], labelled
+            logs = []
+            values = labelled
         try:
             found = named_files([path])
         except UnreadableError as error:
@@ -220,7 +221,8 @@ def _results(
     name: str, given: GivenValues, jobs: int | None, inputs: Inputs
 ) -> list[Loaded] | None:
     """Return the results in a file, a directory or a bundle; None for what may hold logs."""
-    path, is_ours = Path(name), True
+    path = Path(name)
+    is_ours = True
     if name == STANDARD_INPUT or not path.is_dir():
         if bundle.is_packed(path):
             return _unpacked(path, given, jobs, inputs)
@@ -306,12 +308,11 @@ def _load_logs(
     inputs.errors += errors
     if beside:
         origins = [run.source for file in beside for run in file.runs if run.source]
-        live = [
-            (file, run)
-            for file in beside
-            for run in file.runs
-            if run.source and run.source.kind == "live"
-        ]
+        live = []
+        for file in beside:
+            for run in file.runs:
+                if run.source and run.source.kind == "live":
+                    live.append((file, run))
         # A log of several files has the size of all.
         known = {
             (Path(file.path).name, size)
@@ -332,9 +333,8 @@ def _load_logs(
             logs = [log for log in logs if not _OF_A_MEASUREMENT.search(log.paths[0])]
             logs = [log for log in logs if own.isdisjoint(Path(log.paths[0]).parents)]
         if logs and any(run.session is None for _, run in live):
-            patterns = {
-                f"{Path(log.paths[0]).parent}/*{Path(log.paths[0]).suffix}": None for log in logs
-            }
+            paths = [Path(log.paths[0]) for log in logs]
+            patterns = dict.fromkeys(f"{path.parent}/*{path.suffix}" for path in paths)
             rest = " …" if len(patterns) > MOST_PATTERNS else ""
             words = shlex.join([*names, *list(patterns)[:MOST_PATTERNS]])
             which = f"{counted(len(logs), 'file')} {UNREAD}"

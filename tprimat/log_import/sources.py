@@ -111,11 +111,9 @@ class LogSource:
         """Name for messages."""
         if self.paths == (STANDARD_INPUT,):
             return "standard input"
-        return (
-            self.paths[0]
-            if len(self.paths) == 1
-            else f"{Path(self.paths[0]).parent}/ ({len(self.paths)} files)"
-        )
+        if len(self.paths) == 1:
+            return self.paths[0]
+        return f"{Path(self.paths[0]).parent}/ ({len(self.paths)} files)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -250,7 +248,9 @@ def _why_no_log(path: Path, head: bytes) -> str | None:
         head.count(0) > len(head) // 3 or is_binary(head[:200].decode(errors="replace"))
     ):
         return "a binary file, such as an image, not a log"
-    return NO_LOG_BY_NAME if _CODE.search(path.name) else None
+    if _CODE.search(path.name):
+        return NO_LOG_BY_NAME
+    return None
 
 
 def read_sources(
@@ -398,10 +398,8 @@ def _named(
             raise UsageError(
                 f"{title}: no such training in it", hint=hint, heading="not-a-training-log"
             )
-        found, names = (
-            [dataclasses.replace(found[place], title=title)],
-            [names[place] or Path(title).name],
-        )
+        found = [dataclasses.replace(found[place], title=title)]
+        names = [names[place] or Path(title).name]
     return [
         dataclasses.replace(
             each, run=readable(msgspec.structs.replace(each.run, label=each.run.label or name))
@@ -428,10 +426,9 @@ def _beside(file_format: FileFormat, path: str) -> dict[str, bytes]:
         for file in sorted(folder.glob(pattern))
         if file.is_file()
     )
-    contents = {
-        str(file.relative_to(folder)): read_small(file)
-        for file in itertools.islice(files, MOST_BESIDE)
-    }
+    contents = {}
+    for file in itertools.islice(files, MOST_BESIDE):
+        contents[str(file.relative_to(folder))] = read_small(file)
     return {name: content for name, content in contents.items() if content is not None}
 
 

@@ -165,11 +165,10 @@ def verify(path: Path) -> Verification:
             f"{name}: {kind}" for name, kind in kinds.items() if kind not in inspection.KINDS
         ]
         known = {key for run in stated for key in keys(run, is_packed=True)}
-        extra = [
-            _name(each.run)
-            for each in merged
-            if not is_live and not keys(each.run, is_packed=True) & known
-        ]
+        extra = []
+        for each in merged:
+            if not is_live and not keys(each.run, is_packed=True) & known:
+                extra.append(_name(each.run))
         counts = {kind: [*kinds.values()].count(kind) for kind in inspection.KINDS}
         private = tuple(inspection.private(folder))
         return Verification(
@@ -262,7 +261,8 @@ def _verified(
         ]
         if file is not None and number == 1:
             compared.append(_top_level(file))
-        source, claims = run.source or Source(kind="log"), list[Difference]()
+        source = run.source or Source(kind="log")
+        claims = list[Difference]()
         mean = summary.performance.avg_step_time_seconds
         # Of several runs each has a console; another version may cut other steps, and three
         # decimals are printed.
@@ -306,9 +306,10 @@ def _verified(
         # named the model, and a copy has none.
         is_named = original is False and log and log.model_config.num_layers
         of_user = {_place(name) for name in (*source.overrides, *(["model"] if is_named else []))}
-        open_ = [
-            each for each in differences if {each.field, each.field.partition(".")[0]} & of_user
-        ]
+        open_ = []
+        for each in differences:
+            if {each.field, each.field.partition(".")[0]} & of_user:
+                open_.append(each)
         for difference in (*open_, *claims):
             text = (
                 f"{difference.field}: {difference.stored} in the result, {difference.recomputed} in"
@@ -328,11 +329,10 @@ def _verified(
 def _findings(run: Run, summary: Summary) -> list[Finding]:
     """Return what is impossible in a run, contradicts itself, or can't be checked."""
     every = physics.findings(run, summary)
-    findings = [
-        each
-        for each in every
-        if each.severity in ("error", "unverified") or each.rule == CONTRADICTION
-    ]
+    findings = []
+    for each in every:
+        if each.severity in ("error", "unverified") or each.rule == CONTRADICTION:
+            findings.append(each)
     if any(map(run.told, physics.STAMPS)):
         findings.append(
             Finding("unverified", CLAIMED, "step times are only claimed: the stamps are others")
@@ -352,7 +352,8 @@ def _confirms_times(log: Run) -> bool:
     spans = [each for each in log.timeline if each.kind == "training" and each.steps]
     if not spans or log.timing.kind == "stamps" or not any(log.step_times):
         return True
-    first, last = spans[0].first_step or 1, max(each.last_step or 1 for each in spans)
+    first = spans[0].first_step or 1
+    last = max(each.last_step or 1 for each in spans)
     passed = math.fsum(
         each.duration for each in log.timeline if each.kind in ("training", "unknown")
     )
@@ -379,9 +380,9 @@ def _top_level(file: ResultFile) -> Difference | None:
         return [getattr(run, name) for name in sorted(names)]
 
     same = not file.runs or values(file) in [values(run) for run in file.runs]
-    return (
-        None if same else Difference("top level", "a run of its own", "one of `runs`", "its runs")
-    )
+    if same:
+        return None
+    return Difference("top level", "a run of its own", "one of `runs`", "its runs")
 
 
 def _log_of(run: Run, logs: Sequence[Run]) -> Run | None:
@@ -395,7 +396,9 @@ def _log_of(run: Run, logs: Sequence[Run]) -> Run | None:
 
 
 def _name(log: Run) -> str:
-    return bundle.bare(log.source.files[0].path) if log.source and log.source.files else "log"
+    if log.source and log.source.files:
+        return bundle.bare(log.source.files[0].path)
+    return "log"
 
 
 def _with_log(run: Run, log: Run, *, original: bool = True) -> Iterator[Difference | None]:
@@ -413,7 +416,8 @@ def _with_log(run: Run, log: Run, *, original: bool = True) -> Iterator[Differen
         "run.profiled_steps": None,
         "run.timeline": None,
     }
-    stored, stated = _stated(run), {**none, **_stated(log)}
+    stored = _stated(run)
+    stated = {**none, **_stated(log)}
     if models.find(run.model) is not None and models.find(run.model) is models.find(log.model):
         # Two names of one model; what else it states is compared.
         stored["run.model"] = log.model
@@ -430,12 +434,12 @@ def _with_log(run: Run, log: Run, *, original: bool = True) -> Iterator[Differen
             yield _compared(
                 key, _short(stored.get(key), value), _short(value, stored.get(key)), name
             )
-    series = {
-        each: (getattr(run, each), getattr(log, each))
-        for each in (*_SERIES, *(("lines",) if original else ()))
-    }
+    series = {}
+    for each in (*_SERIES, *(("lines",) if original else ())):
+        series[each] = (getattr(run, each), getattr(log, each))
     for key, values in run.native_metrics.items():
-        again, field = log.native_metrics.get(key), f"native_metrics.{key}"
+        again = log.native_metrics.get(key)
+        field = f"native_metrics.{key}"
         if isinstance(values, tuple) and isinstance(again, tuple):
             series[field] = values, again
         elif key != "scaling_factor":
@@ -457,11 +461,10 @@ def _stated(run: Run) -> dict[str, object]:
     """Return all that a run states, by field; its series, files and stated values are compared on
     their own.
     """
-    fields = {
-        name: getattr(run, name)
-        for name in run.__struct_fields__
-        if name not in (*SERIES, "source")
-    }
+    fields = {}
+    for name in run.__struct_fields__:
+        if name not in (*SERIES, "source"):
+            fields[name] = getattr(run, name)
     fields |= {
         "source": {
             "dialect": run.source and run.source.dialect,
@@ -486,11 +489,9 @@ def _values(value: object, *names: str) -> Iterator[tuple[str, object]]:
 
 def _short(value: object, other: object) -> object:
     """Return a value as a difference shows it: of a long list, its length."""
-    return (
-        f"{len(value)} entries"
-        if isinstance(value, tuple) and len(value) > 3 and value != other
-        else value
-    )
+    if isinstance(value, tuple) and len(value) > 3 and value != other:
+        return f"{len(value)} entries"
+    return value
 
 
 def _claimed(run: Run, bare: Run, log: Run) -> Iterator[Difference]:
@@ -501,7 +502,8 @@ def _claimed(run: Run, bare: Run, log: Run) -> Iterator[Difference]:
     """
     given = extract.GivenValues.read_again(run.source.given if run.source else {})
     for name in dict.fromkeys((*(log.source.overrides if log.source else ()), "model")):
-        value, stated = getattr(given, name), extract.stated_by(bare, name)
+        value = getattr(given, name)
+        stated = extract.stated_by(bare, name)
         if value and stated and not extract.agrees(name, value, stated):
             yield Difference(_place(name), value, stated, _name(log))
 
@@ -526,7 +528,9 @@ def _unsupported(run: Run, bare: Run, log: Run) -> tuple[str, ...]:
 
 
 def _compared(field: str, stored: object, recomputed: object, place: str) -> Difference | None:
-    return None if stored == recomputed else Difference(field, stored, recomputed, place)
+    if stored == recomputed:
+        return None
+    return Difference(field, stored, recomputed, place)
 
 
 def _fields(

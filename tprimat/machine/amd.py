@@ -88,7 +88,9 @@ def processes(host: Host) -> tuple[GpuProcess, ...] | None:
 def driver_version(host: Host) -> str | None:
     """Return the driver's version, such as "amdgpu 6.10.5"; None if nothing states it."""
     version = (host.read("/sys/module/amdgpu/version") or "").strip()
-    return f"amdgpu {version}" if version else None
+    if version:
+        return f"amdgpu {version}"
+    return None
 
 
 def peak_clock_mhz(host: Host) -> float | None:
@@ -96,7 +98,9 @@ def peak_clock_mhz(host: Host) -> float | None:
     it.
     """
     clocks = {int(node.get("max_engine_clk_fcompute", 0)) for node in _gpu_nodes(host)}
-    return float(clocks.pop()) if len(clocks) == 1 and 0 not in clocks else None
+    if len(clocks) == 1 and 0 not in clocks:
+        return float(clocks.pop())
+    return None
 
 
 def has_instinct(host: Host) -> bool:
@@ -122,12 +126,13 @@ def partition(host: Host) -> str | None:
     """
     found = set()
     for path in host.path(_PCI).glob("*/current_compute_partition"):
-        names = [
-            host.read(f"{_PCI}/{path.parent.name}/current_{which}_partition")
-            for which in ("compute", "memory")
-        ]
+        names = []
+        for which in ("compute", "memory"):
+            names.append(host.read(f"{_PCI}/{path.parent.name}/current_{which}_partition"))
         found.add("/".join(name.strip() for name in names if name))
-    return found.pop() if len(found) == 1 else None
+    if len(found) == 1:
+        return found.pop()
+    return None
 
 
 class Reader:
@@ -136,23 +141,24 @@ class Reader:
     """
 
     def __init__(self, host: Host, ids: Sequence[str]) -> None:
-        self._host, self._ids = host, ids
+        self._host = host
+        self._ids = ids
         self._smi = _Amdsmi(host)
         self._handles = dict(_handles(self._smi))
         self._counted: dict[str, Values] = {}
 
     def read(self) -> tuple[GpuState, ...]:
         """Return the GPUs that answer."""
-        states = [
-            self._completed(state)
-            for state in _known_states(self._host, self._smi)
-            if state.id in self._ids
-        ]
+        states = []
+        for state in _known_states(self._host, self._smi):
+            if state.id in self._ids:
+                states.append(self._completed(state))
         return tuple(states or (row for row in _amd_smi_states(self._host) if row.id in self._ids))
 
     def _completed(self, state: GpuState) -> GpuState:
         """Return a state with amdsmi's readings of it."""
-        handle, ask = self._handles.get(state.id or ""), self._smi.ask
+        handle = self._handles.get(state.id or "")
+        ask = self._smi.ask
         if handle is None:
             return state
         metrics = _mapping(ask("amdsmi_get_gpu_metrics_info", handle))
@@ -187,17 +193,19 @@ class Reader:
         # Named power before ROCm 6.2.1.
         ticks = _first_number(counter, "energy_accumulator", "power")
         microjoules = _first_number(counter, "counter_resolution")
-        return None if ticks is None or microjoules is None else ticks * microjoules / 1e6
+        if ticks is None or microjoules is None:
+            return None
+        return ticks * microjoules / 1e6
 
     def _throttle_reasons(self, address: str, metrics: Values) -> tuple[str, ...]:
-        before, self._counted[address] = self._counted.get(address, {}), metrics
+        before = self._counted.get(address, {})
+        self._counted[address] = metrics
         elapsed = _counted(before, metrics, "accumulation_counter")
         if elapsed:
-            held = {
-                reason
-                for name, reason in _RESIDENCIES.items()
-                if (_counted(before, metrics, name) or 0) > _LEAST_RESIDENCY * elapsed
-            }
+            held = set()
+            for name, reason in _RESIDENCIES.items():
+                if (_counted(before, metrics, name) or 0) > _LEAST_RESIDENCY * elapsed:
+                    held.add(reason)
             return tuple(sorted(held))
         bits = self._throttle_bits(address, metrics)
         return tuple(sorted({reason for mask, reason in _INDEPENDENT_BITS.items() if bits & mask}))
@@ -213,13 +221,17 @@ class Reader:
             )
         except (OSError, struct.error):
             return 0
-        return bits if (form, revision) == (1, 3) and bits != 2**64 - 1 else 0
+        is_known = (form, revision) == (1, 3) and bits != 2**64 - 1
+        return bits if is_known else 0
 
 
 def _counted(before: Values, after: Values, name: str) -> float | None:
     """Return by how much a counter rose; it has 32 bits on some drivers."""
-    first, last = _first_number(before, name), _first_number(after, name)
-    return None if first is None or last is None else (last - first) % 2**32
+    first = _first_number(before, name)
+    last = _first_number(after, name)
+    if first is None or last is None:
+        return None
+    return (last - first) % 2**32
 
 
 def _first_number(values: Values, *names: str) -> float | None:
@@ -242,9 +254,10 @@ def _known_states(host: Host, smi: VendorLibrary) -> tuple[GpuState, ...]:
     library.
     """
     addresses = sorted(path.parent.name for path in host.path(_PCI).glob("*/mem_info_vram_total"))
-    cards = [
-        each for each in addresses if (host.read(f"{_PCI}/{each}/vendor") or "").strip() == "0x1002"
-    ]
+    cards = []
+    for each in addresses:
+        if (host.read(f"{_PCI}/{each}/vendor") or "").strip() == "0x1002":
+            cards.append(each)
     return tuple(_driver_state(host, index, each) for index, each in enumerate(cards)) or tuple(
         _library_states(smi)
     )
@@ -297,7 +310,9 @@ def _driver_state(host: Host, index: int, address: str) -> GpuState:
 def _read(host: Host, name: str, factor: float) -> float | None:
     """Return the number that a file holds, scaled; None if it holds none."""
     text = (host.read(name) or "").strip()
-    return int(text) * factor if re.fullmatch(r"\d{1,18}", text) else None
+    if re.fullmatch(r"\d{1,18}", text):
+        return int(text) * factor
+    return None
 
 
 def _handles(smi: VendorLibrary) -> list[tuple[str, Any]]:
@@ -311,7 +326,9 @@ def _handles(smi: VendorLibrary) -> list[tuple[str, Any]]:
 def _activity(smi: VendorLibrary, handle: Any) -> float | None:
     # "N/A" if the firmware doesn't state it.
     value = (smi.ask("amdsmi_get_gpu_activity", handle) or {}).get("gfx_activity")
-    return float(value) if isinstance(value, (int, float)) else None
+    if isinstance(value, (int, float)):
+        return float(value)
+    return None
 
 
 def _library_states(smi: VendorLibrary) -> Iterator[GpuState]:
@@ -324,7 +341,9 @@ def _library_states(smi: VendorLibrary) -> Iterator[GpuState]:
         name = (smi.ask("amdsmi_get_gpu_asic_info", handle) or {}).get(
             "market_name"
         ) or "unknown GPU"
-        percent, total_gb, used_gb = _activity(smi, handle), _gigabytes(total), _gigabytes(used)
+        percent = _activity(smi, handle)
+        total_gb = _gigabytes(total)
+        used_gb = _gigabytes(used)
         yield GpuState(index, name, total_gb, used_gb, id=address, utilisation_percent=percent)
 
 
@@ -377,7 +396,9 @@ def _rows(text: str | None) -> list[Values]:
     gpus = _json(text)
     if isinstance(gpus, Mapping):
         gpus = next((each for each in gpus.values() if isinstance(each, list)), None)
-    return [_mapping(each) for each in gpus] if isinstance(gpus, list) else []
+    if isinstance(gpus, list):
+        return [_mapping(each) for each in gpus]
+    return []
 
 
 def _amount(value: Any) -> float | None:
@@ -399,7 +420,9 @@ def _library_processes(host: Host) -> list[GpuProcess] | None:
                 processes.append(
                     GpuProcess(each["pid"], str(index), address, _name(each), _gigabytes(memory))
                 )
-        return processes if handles else None
+        if handles:
+            return processes
+        return None
 
 
 def _amd_smi_processes(host: Host) -> list[GpuProcess] | None:
@@ -413,9 +436,10 @@ def _amd_smi_processes(host: Host) -> list[GpuProcess] | None:
             info = _mapping(_mapping(entry).get("process_info"))
             if str(info.get("pid", "")).isdigit():
                 usage = info.get("memory_usage")
-                memory = (
-                    usage.get("vram_mem") if isinstance(usage, Mapping) else info.get("mem_usage")
-                )
+                if isinstance(usage, Mapping):
+                    memory = usage.get("vram_mem")
+                else:
+                    memory = info.get("mem_usage")
                 number = str(gpu.get("gpu", "")) or None
                 processes.append(
                     GpuProcess(int(info["pid"]), number, None, _name(info), _gigabytes(memory))
@@ -441,19 +465,25 @@ def _json(text: str | None) -> Any:
     """Decode the JSON that a tool prints, after warnings or not; None if there is none."""
     start = re.search(r"[\[{]", text or "")
     try:
-        return json.loads((text or "")[start.start() :]) if start else None
+        if start:
+            return json.loads((text or "")[start.start() :])
+        return None
     except ValueError:
         return None
 
 
 def _mapping(value: Any) -> Values:
     """Return an object of JSON; an empty one for what is none."""
-    return value if isinstance(value, Mapping) else {}
+    if isinstance(value, Mapping):
+        return value
+    return {}
 
 
 def _name(info: Values) -> str | None:
     name = str(info.get("name") or "N/A")
-    return None if name == "N/A" else name
+    if name == "N/A":
+        return None
+    return name
 
 
 def _gigabytes(memory: Any) -> float | None:

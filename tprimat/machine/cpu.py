@@ -85,7 +85,8 @@ class CpuReader:
 
     def __init__(self, host: Host, root: int) -> None:
         self.unknown: list[str] = []
-        self._host, self._root = host, root
+        self._host = host
+        self._root = root
         self._due = 0.0
         self._used_before: dict[tuple[int, float, str], float] | None = None
         self._packages = self._find_packages()
@@ -126,12 +127,12 @@ class CpuReader:
         """
         began = time.process_time()
         attributes = ["ppid", "name", "cpu_times", "create_time"]
-        processes = {
-            each.pid: each.info
-            for each in psutil.process_iter(attributes)
-            if each.info["cpu_times"]
-        }
-        own, others = 0.0, {}
+        processes = {}
+        for each in psutil.process_iter(attributes):
+            if each.info["cpu_times"]:
+                processes[each.pid] = each.info
+        own = 0.0
+        others = {}
         for pid, known in processes.items():
             times = known["cpu_times"]
             if self._is_own(pid, processes):
@@ -186,7 +187,8 @@ class CpuReader:
         of them.
         """
         self._ranges: Readings = {}
-        found, refused = [], False
+        found = []
+        refused = False
         # AMD's CPUs are under this name too. intel-rapl-mmio:0 is a second view of the same
         # package.
         for path in sorted(self._host.path(_POWERCAP).glob("intel-rapl:*")):
@@ -207,11 +209,15 @@ class CpuReader:
             self.unknown.append(
                 f"CPU energy: no RAPL counter here ({_POWERCAP}), as in most virtual machines"
             )
-        return [] if refused else found
+        if refused:
+            return []
+        return found
 
     def _joules(self, file: str) -> float | None:
         text = (self._host.read(file) or "").strip()
-        return int(text) / 1e6 if re.fullmatch(r"\d{1,20}", text) else None
+        if re.fullmatch(r"\d{1,20}", text):
+            return int(text) / 1e6
+        return None
 
 
 def _seconds() -> tuple[float, float, float]:
@@ -234,7 +240,9 @@ def _frequency_mhz() -> float | None:
         frequency = psutil.cpu_freq()
     except (OSError, RuntimeError, AttributeError, ValueError):
         return None
-    return round(frequency.current, 1) if frequency and frequency.current > 0 else None
+    if frequency and frequency.current > 0:
+        return round(float(frequency.current), 1)
+    return None
 
 
 def _load_average() -> float | None:

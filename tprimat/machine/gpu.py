@@ -102,7 +102,8 @@ class GpuState(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def is_capped(self) -> bool:
         """Whether somebody set the cap below the factory's."""
-        cap, default = self.power_cap_w, self.power_default_w
+        cap = self.power_cap_w
+        default = self.power_default_w
         return cap is not None and default is not None and cap < 0.99 * default
 
 
@@ -161,7 +162,9 @@ class VendorLibrary:
         try:
             answer = getattr(self.module, function)(*arguments)
             # Older releases of pynvml give strings as bytes.
-            return answer.decode(errors="replace") if isinstance(answer, bytes) else answer
+            if isinstance(answer, bytes):
+                return answer.decode(errors="replace")
+            return answer
         except (getattr(self.module, self.error), AttributeError, TypeError, UnicodeDecodeError):
             # Older releases lack functions and arguments; newer ones decode names, which may be in
             # any encoding.

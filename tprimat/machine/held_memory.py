@@ -85,9 +85,12 @@ def with_held_memory(
             )
             return max(0.0, hosts.memory_gb() - (hosts.available_bytes() + ours) / GB)
         is_whole = sharing[device.id] == 1 and not (platform == "amd" and device.partition)
-        used, own = used_gb.get(device.id) if is_whole else None, own_gb.get(device.id)
+        used = used_gb.get(device.id) if is_whole else None
+        own = own_gb.get(device.id)
         if in_use:
-            return _READ.get(_key(device)) if used is None or own is None else max(0.0, used - own)
+            if used is None or own is None:
+                return _READ.get(_key(device))
+            return max(0.0, float(used - own))
         return _seen_by_torch(torch, device) if used is None else used
 
     held |= {device.index: held_of(device) for device in read}
@@ -96,11 +99,10 @@ def with_held_memory(
             {_key(device): held[device.index] for device in devices if device.index in held}
         )
     unknown = [str(index) for index, gigabytes in held.items() if gigabytes is None]
-    why = (
-        "this process itself already holds some"
-        if in_use
-        else "memory in use is no more than this process's context"
-    )
+    if in_use:
+        why = "this process itself already holds some"
+    else:
+        why = "memory in use is no more than this process's context"
     return (
         tuple(
             dataclasses.replace(device, memory_held_gb=held.get(device.index)) for device in devices
@@ -115,25 +117,30 @@ def with_held_memory(
 
 def handed_over() -> dict[str, str]:
     """Return the variable for a process that this one starts; none if this one has read nothing."""
-    return {VARIABLE: msgspec.json.encode(_READ).decode()} if _READ else {}
+    if _READ:
+        return {VARIABLE: msgspec.json.encode(_READ).decode()}
+    return {}
 
 
 def most_held_gb(devices: Sequence[Device]) -> float | None:
     """Return what others hold of the fullest device, GB; None if it is known of none."""
     held = [device.memory_held_gb for device in devices if device.memory_held_gb is not None]
-    return round_figure(max(held)) if held else None
+    if held:
+        return round_figure(max(held))
+    return None
 
 
 def held_memory_warning(devices: Sequence[Device], platform: Platform, host: Host) -> str | None:
     """Return the warning about memory that others hold; None if they hold next to none."""
-    amounts, ids = [], set()
+    amounts = []
+    ids = set()
     for device in devices:
-        held, total = device.memory_held_gb or 0.0, device.info.total_memory_gb or 0.0
-        least = (
-            SYSTEM_SHARE * total
-            if device.is_integrated
-            else max(LEAST_WARNED_GB, HELD_SHARE * total)
-        )
+        held = device.memory_held_gb or 0.0
+        total = device.info.total_memory_gb or 0.0
+        if device.is_integrated:
+            least = SYSTEM_SHARE * total
+        else:
+            least = max(LEAST_WARNED_GB, HELD_SHARE * total)
         if held > least:
             amounts.append(f"GPU {device.index} ({held:.1f} of {total:.1f} GB)")
             ids.add(device.id)
@@ -149,11 +156,10 @@ def held_memory_warning(devices: Sequence[Device], platform: Platform, host: Hos
         _description(process) for process in others if not located or process.gpu_id in ids
     )
     variable = "HIP_VISIBLE_DEVICES" if platform == "amd" else "CUDA_VISIBLE_DEVICES"
-    elsewhere = (
-        "in a container: check on the host"
-        if hosts.container(host)
-        else "a desktop's, or a driver's own"
-    )
+    if hosts.container(host):
+        elsewhere = "in a container: check on the host"
+    else:
+        elsewhere = "a desktop's, or a driver's own"
     who = f"; the driver doesn't list them here ({elsewhere})"
     if any(device.is_integrated for device in devices):
         who = ", which is the system's"

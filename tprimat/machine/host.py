@@ -173,13 +173,14 @@ def cpu_threads(host: Host) -> int | None:
     allowed = len(affinity(0)) if affinity else os.cpu_count()
     levels = control_groups(host, "cpu", "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
     # Unbounded is "max", or -1.
-    pairs = [
-        tuple(map(int, words))
-        for words in levels
-        if len(words) == 2 and all(map(str.isdigit, words))
-    ]
+    pairs = []
+    for words in levels:
+        if len(words) == 2 and all(map(str.isdigit, words)):
+            pairs.append(tuple(map(int, words)))
     quotas = [math.ceil(quota / period) for quota, period in pairs if period > 0]
-    return None if allowed is None else max(1, min([allowed, *quotas]))
+    if allowed is None:
+        return None
+    return max(1, min([allowed, *quotas]))
 
 
 def cpu_instructions(host: Host) -> tuple[str, ...] | None:
@@ -216,7 +217,9 @@ def memory_limit_gb(host: Host) -> float | None:
     levels = control_groups(host, "memory", "memory.max", "memory.limit_in_bytes")
     limit = min((int(word) for words in levels for word in words if word.isdigit()), default=None)
     # The first version of control groups says "unbounded" with a number near 2⁶³.
-    return limit / GB if limit is not None and limit / GB < memory_gb() else None
+    if limit is not None and limit / GB < memory_gb():
+        return limit / GB
+    return None
 
 
 def free_space(folder: Path) -> tuple[float | None, Path]:
@@ -236,7 +239,9 @@ def operating_system(host: Host) -> str:
     """Return system, release and architecture, with the distribution's name on Linux."""
     text = f"{platform.system()} {platform.release()} {platform.machine()}"
     name = _stated(r'^PRETTY_NAME="?([^"\n]+)"?', host.read("/etc/os-release"))
-    return f"{text} ({name})" if name else text
+    if name:
+        return f"{text} ({name})"
+    return text
 
 
 def container(host: Host) -> str | None:
@@ -259,11 +264,10 @@ def container(host: Host) -> str | None:
             else None
         )
     )
-    image = (
-        _stated(r'^image="?([^"\n]+)', podman)
-        if podman is not None
-        else re.split(r"[/\\]", apptainer)[-1]
-    )
+    if podman is not None:
+        image = _stated(r'^image="?([^"\n]+)', podman)
+    else:
+        image = re.split(r"[/\\]", apptainer)[-1]
     product = host.environ.get("NVIDIA_PRODUCT_NAME", "PyTorch")
     stated = {
         f"NVIDIA {product}": host.environ.get("NVIDIA_PYTORCH_VERSION"),
@@ -276,7 +280,9 @@ def container(host: Host) -> str | None:
         None, ("kubernetes" if "KUBERNETES_SERVICE_HOST" in host.environ else None, program)
     )
     text = ", ".join(dict.fromkeys(kinds)) or ("container" if details else "")
-    return f"{text} ({details})" if details else text or None
+    if details:
+        return f"{text} ({details})"
+    return text or None
 
 
 def commit(host: Host, repository: Path) -> str | None:
@@ -304,7 +310,9 @@ def commit(host: Host, repository: Path) -> str | None:
 def numa_balancing(host: Host) -> bool | None:
     """Return whether Linux moves memory between NUMA nodes on its own; None if it doesn't say."""
     text = (host.read("/proc/sys/kernel/numa_balancing") or "").strip()
-    return text != "0" if text.isdigit() else None
+    if text.isdigit():
+        return text != "0"
+    return None
 
 
 def settings(environ: Environ) -> dict[str, str]:
@@ -321,7 +329,9 @@ def settings(environ: Environ) -> dict[str, str]:
 def _stated(pattern: str, text: str | None) -> str | None:
     """Return what a line of a system's file or tool states."""
     match = re.search(pattern, text or "", re.MULTILINE)
-    return match[1].strip() if match else None
+    if match:
+        return match[1].strip()
+    return None
 
 
 def control_groups(host: Host, controller: str, *files: str) -> Iterator[list[str]]:

@@ -85,11 +85,10 @@ def states(host: Host) -> tuple[GpuState, ...]:
         if devices and None not in devices:
             return tuple(_state(nvml, index, handle) for index, handle in enumerate(devices))
         # One that has fallen off the bus fails alone.
-        rows = {
-            index: _state(nvml, index, handle)
-            for index, handle in enumerate(devices)
-            if handle is not None
-        }
+        rows = {}
+        for index, handle in enumerate(devices):
+            if handle is not None:
+                rows[index] = _state(nvml, index, handle)
     return tuple(
         row for _, row in sorted({**{row.index: row for row in _smi_states(host)}, **rows}.items())
     )
@@ -101,15 +100,17 @@ def processes(host: Host, *, graphics: bool = False) -> tuple[GpuProcess, ...] |
     """
     kinds = ("Compute", "Graphics") if graphics else ("Compute",)
     with _Nvml(host) as nvml:
-        by_device = [
-            _processes(nvml, index, handle, kinds) for index, handle in enumerate(_handles(nvml))
-        ]
+        by_device = []
+        for index, handle in enumerate(_handles(nvml)):
+            by_device.append(_processes(nvml, index, handle, kinds))
     known = tuple(process for each in by_device if each is not None for process in each)
     # A GPU in MIG mode shows its processes to root alone.
     if by_device and None not in by_device:
         return known
     listed = _smi_processes(host)
-    return (known or None) if listed is None else listed
+    if listed is None:
+        return known or None
+    return listed
 
 
 def driver_version(host: Host) -> str | None:
@@ -125,14 +126,17 @@ def driver_version(host: Host) -> str | None:
             or ""
         )
         match = re.match(r"\s*(\d+\.[\d.]+)", text)
-    return f"NVIDIA {match[1]}" if match else None
+    if match:
+        return f"NVIDIA {match[1]}"
+    return None
 
 
 class Reader:
     """Reads the GPUs with these ids through NVML, which stays open, or else through nvidia-smi."""
 
     def __init__(self, host: Host, ids: Sequence[str]) -> None:
-        self._host, self._ids = host, ids
+        self._host = host
+        self._ids = ids
         self._nvml = nvml = _Nvml(host)
         self._handles = {
             each: nvml.ask("nvmlDeviceGetHandleByUUID", f"GPU-{each}".encode()) for each in ids
@@ -145,9 +149,9 @@ class Reader:
         """Return the GPUs that answer."""
         if None in self._handles.values():
             return tuple(row for row in _smi_states(self._host) if row.id in self._ids)
-        states = [
-            _state(self._nvml, index, handle) for index, handle in enumerate(self._handles.values())
-        ]
+        states = []
+        for index, handle in enumerate(self._handles.values()):
+            states.append(_state(self._nvml, index, handle))
         xids = self._new_xids()
         # A GPU that has fallen off the bus still has its handle, and no UUID.
         return tuple(
@@ -304,7 +308,9 @@ def _smi_processes(host: Host) -> tuple[GpuProcess, ...] | None:
         words = [word.strip() for word in line.split(",")]
         if len(words) >= 4 and words[1].isdigit():
             # A name may hold commas, and is [Not Found] where it belongs to another container.
-            name, memory, gpu_id = ",".join(words[2:-1]), _number(words[-1]), _id(words[0])
+            name = ",".join(words[2:-1])
+            memory = _number(words[-1])
+            gpu_id = _id(words[0])
             program = None if name.startswith("[") else name or None
             memory_gb = None if memory is None else memory * _MIB / GB
             processes.append(
@@ -314,13 +320,19 @@ def _smi_processes(host: Host) -> tuple[GpuProcess, ...] | None:
 
 
 def _id(uuid: str | None) -> str | None:
-    return uuid.removeprefix("GPU-").lower() if uuid and uuid.startswith("GPU-") else None
+    if uuid and uuid.startswith("GPU-"):
+        return uuid.removeprefix("GPU-").lower()
+    return None
 
 
 def _watts(milliwatts: int | None) -> float | None:
-    return None if milliwatts is None else milliwatts / 1000
+    if milliwatts is None:
+        return None
+    return milliwatts / 1000
 
 
 def _number(text: str) -> float | None:
     """Return a plain number; None for [N/A], [Not Supported] and the like."""
-    return float(text) if re.fullmatch(r"\d{1,18}(\.\d{1,6})?", text) else None
+    if re.fullmatch(r"\d{1,18}(\.\d{1,6})?", text):
+        return float(text)
+    return None

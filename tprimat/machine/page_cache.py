@@ -43,7 +43,9 @@ def cached_share(files: Sequence[Path]) -> float | None:
         pages += len(states)
         # Only the lowest bit of a state is defined.
         cached += int((np.frombuffer(bytes(states), dtype=np.uint8) & 1).sum())
-    return cached / pages if pages else None
+    if pages:
+        return cached / pages
+    return None
 
 
 def drop_caches(files: Sequence[Path]) -> str | None:

@@ -132,10 +132,9 @@ def _devices(
         reasons += (f"torch says: {first_line(each.message)}" for each in torch_warnings)
         return (), reasons, failure is not None or _has_gpu(stack, signs, host)
     clock = amd.peak_clock_mhz(host) if stack == "rocm" else None
-    devices = [
-        torch_build.device_of(torch, stack, index, each, clock)
-        for index, each in enumerate(properties)
-    ]
+    devices = []
+    for index, each in enumerate(properties):
+        devices.append(torch_build.device_of(torch, stack, index, each, clock))
     return *held_memory.with_held_memory(torch, PLATFORMS[stack], devices, host), True
 
 
@@ -177,11 +176,10 @@ def signs_of_gpus(stack: SoftwareStack, host: Host) -> dict[SoftwareStack, str]:
     absent = {"cuda": wsl.exists() and not (wsl / "libcuda.so.1").exists(), "rocm": stack != "rocm"}
     signs = {}
     for name, files in DRIVER_FILES.items():
-        found = [
-            file
-            for file in files
-            if host.path(file).exists() and not (file == WSL and absent[name])
-        ]
+        found = []
+        for file in files:
+            if host.path(file).exists() and not (file == WSL and absent[name]):
+                found.append(file)
         if found:
             signs[name] = found[0]
         elif name == "cuda" and (
@@ -204,7 +202,8 @@ def _why_no_gpu(
             " build to train on them"
             for name, sign in signs.items()
         ]
-    vendor, sign = VENDORS[PLATFORMS[stack]], signs.get(stack, "")
+    vendor = VENDORS[PLATFORMS[stack]]
+    sign = signs.get(stack, "")
     start = (
         f"torch {torch.__version__} is a {'ROCm' if stack == 'rocm' else 'CUDA'} build but found"
         " no GPU"
@@ -261,9 +260,10 @@ def _without_torch(host: Host, warnings: list[str]) -> Machine:
     """Describe a machine if nothing can be trained: the platform by the signs of its GPUs."""
     warnings = warnings or ["torch is not installed: nothing can be trained here"]
     path = host.environ.get("PATH", "")
-    hints = [
-        tool for tool in ("nvidia-smi", "amd-smi", "rocm-smi") if shutil.which(tool, path=path)
-    ]
+    hints = []
+    for tool in ("nvidia-smi", "amd-smi", "rocm-smi"):
+        if shutil.which(tool, path=path):
+            hints.append(tool)
     stack, sign = next(iter(signs_of_gpus("cpu", host).items()), (None, ""))
     if stack is None:
         if hints:
@@ -277,7 +277,8 @@ def _without_torch(host: Host, warnings: list[str]) -> Machine:
     info = GpuInfo(software_stack=stack)
     # AMD's driver has no name for most GPUs that a training would report.
     if states := nvidia.states(host) if stack == "cuda" else ():
-        name, memory_gb = states[0].name, round_figure(states[0].memory_total_gb)
+        name = states[0].name
+        memory_gb = round_figure(states[0].memory_total_gb)
         info = msgspec.structs.replace(
             info, device_name=name, device_count=len(states), total_memory_gb=memory_gb
         )

@@ -106,11 +106,9 @@ class ProcessGroup:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GONE_SECONDS)
         self._stop_watchdog()
-        return (
-            -int(getattr(signal, "SIGKILL", 9))
-            if self._process.returncode is None
-            else self._process.returncode
-        )
+        if self._process.returncode is None:
+            return -int(getattr(signal, "SIGKILL", 9))
+        return self._process.returncode
 
     def is_group_running(self) -> bool:
         """Return whether a process of the group is still running; a zombie is not."""
@@ -142,7 +140,8 @@ class ProcessGroup:
                 )
             finally:
                 os.close(pipe)
-            argv, stdin = [shell, "-c", _START, "sh", *argv], self._watchdog
+            argv = [shell, "-c", _START, "sh", *argv]
+            stdin = self._watchdog
         return subprocess.Popen(
             argv,
             env={**env, **held_memory.handed_over(), MARK: self._mark},
@@ -155,7 +154,8 @@ class ProcessGroup:
         )
 
     def _stop_watchdog(self) -> None:
-        pipe, self._watchdog = self._watchdog, None
+        pipe = self._watchdog
+        self._watchdog = None
         if pipe is not None:
             with contextlib.suppress(OSError):
                 os.write(pipe, b"end\n")

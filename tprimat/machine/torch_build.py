@@ -39,14 +39,18 @@ def stack_of(torch: Any) -> SoftwareStack:
     # A ROCm build answers to torch.cuda as well; only torch.version tells them apart.
     if getattr(torch.version, "hip", None):
         return "rocm"
-    return "cuda" if getattr(torch.version, "cuda", None) else "cpu"
+    if getattr(torch.version, "cuda", None):
+        return "cuda"
+    return "cpu"
 
 
 def platform_of_gpus(torch: Any) -> Platform:
     """Return the platform of the GPUs that this torch sees, in a build for none too: one may be
     emulated.
     """
-    return "amd" if torch.version.hip else "nvd"
+    if torch.version.hip:
+        return "amd"
+    return "nvd"
 
 
 def device_of(
@@ -127,9 +131,10 @@ def versions(torch: Any, stack: str, host: Host) -> dict[str, str]:
             *map(Path, getattr(torch, "__path__", ())),
         )
         for name in ("hipblaslt", "aotriton"):
-            files = [
-                file.name for folder in folders for file in folder.glob(f"lib/lib{name}*.so.*")
-            ]
+            files = []
+            for folder in folders:
+                for file in folder.glob(f"lib/lib{name}*.so.*"):
+                    files.append(file.name)
             if files:
                 libraries[name] = max(files, key=len).partition(".so.")[2]
     # Builds lack one or the other, and raise different errors.
@@ -138,11 +143,10 @@ def versions(torch: Any, stack: str, host: Host) -> dict[str, str]:
             libraries["miopen" if stack == "rocm" else "cudnn"] = _dnn_version(int(number), stack)
     with contextlib.suppress(AttributeError, ImportError, RuntimeError):
         numbers = torch.cuda.nccl.version()
-        text = (
-            ".".join(str(number) for number in numbers)
-            if isinstance(numbers, tuple)
-            else str(numbers)
-        )
+        if isinstance(numbers, tuple):
+            text = ".".join(str(number) for number in numbers)
+        else:
+            text = str(numbers)
         libraries["rccl" if stack == "rocm" else "nccl"] = text
     return libraries
 
@@ -151,13 +155,15 @@ def _dnn_version(number: int, stack: str) -> str:
     """Return 9.1.0 of 90100 (cuDNN from 9 on), 8.9.7 of 8907 (before), 3.5.0 of 3005000
     (MIOpen).
     """
-    thousand, hundred = (
-        (1_000_000, 1_000)
-        if stack == "rocm"
-        else (10_000, 100)
-        if number >= 90_000
-        else (1_000, 100)
-    )
+    if stack == "rocm":
+        thousand = 1_000_000
+        hundred = 1_000
+    elif number >= 90_000:
+        thousand = 10_000
+        hundred = 100
+    else:
+        thousand = 1_000
+        hundred = 100
     return f"{number // thousand}.{number % thousand // hundred}.{number % hundred}"
 
 
@@ -183,4 +189,6 @@ def _pci_address(properties: Any) -> str:
         getattr(properties, f"pci_{part}_id", None) for part in ("domain", "bus", "device")
     )
     known = isinstance(domain, int) and isinstance(bus, int) and isinstance(device, int)
-    return f"{domain:04x}:{bus:02x}:{device:02x}.0" if known else ""
+    if known:
+        return f"{domain:04x}:{bus:02x}:{device:02x}.0"
+    return ""

@@ -56,7 +56,9 @@ def session_of(environ: Environ) -> str | None:
     None outside.
     """
     job = environ.get("SLURM_JOB_ID") if JOB in environ else None
-    return f"slurm-{job}" if job else None
+    if job:
+        return f"slurm-{job}"
+    return None
 
 
 def is_another(environ: Environ) -> bool:

@@ -48,7 +48,8 @@ def results(
     named = several or len({(request.model, request.framework) for request, _ in groups}) < len(
         groups
     )
-    rows, reached = [], []
+    rows = []
+    reached = []
     for request, runs in groups:
         system = next(
             (by_run[mark] for run, _ in runs if (mark := store.fingerprint(run)) in by_run), None
@@ -56,21 +57,26 @@ def results(
         statuses = [run.status for run, _ in runs] + [without] * (plan.runs - len(runs))
         row = {"model": request.model, **framework_cell(plan, request)}
         if named:
-            row["system"] = (
-                system.name if system and several else request.label or request.precision
-            )
+            if system and several:
+                row["system"] = system.name
+            else:
+                row["system"] = request.label or request.precision
         counts = sorted(summary.performance.total_steps or 0 for _, summary in runs)
-        steps = (
-            "–".join(dict.fromkeys(map(str, (counts[0], counts[-1])))) if counts else units.UNKNOWN
-        )
+        if counts:
+            steps = "–".join(dict.fromkeys(map(str, (counts[0], counts[-1]))))
+        else:
+            steps = units.UNKNOWN
         asked = max((run.training_config.max_steps or 0 for run, _ in runs), default=0)
         steps += f" of {asked}" if counts and asked > counts[-1] else ""
         row |= {"runs": f"{statuses.count('complete')}/{plan.runs}", "steps": steps}
         step_time = system.value("avg_step_time_seconds") if system else None
         row["step time"] = units.seconds(step_time) if step_time else units.UNKNOWN
-        row[rate_unit(comparison.systems) if comparison.systems else "tokens/s"] = (
-            rate_of(system) if system else units.UNKNOWN
-        )
+        if system:
+            row[rate_unit(comparison.systems) if comparison.systems else "tokens/s"] = rate_of(
+                system
+            )
+        else:
+            row[rate_unit(comparison.systems) if comparison.systems else "tokens/s"] = units.UNKNOWN
         row["status"] = next((status for status in statuses if status != "complete"), "complete")
         if system is not None and system.exclusion is not None:
             row["status"] = "excluded"
@@ -156,8 +162,6 @@ def findings(plan: Plan, groups: Sequence[Group]) -> list[str]:
 
 
 def _names(names: Sequence[str], everywhere: int) -> str:
-    return (
-        "; ".join(names)
-        if len(names) <= MOST_NAMES
-        else f"{len(names)} of {counted(everywhere, 'run')}"
-    )
+    if len(names) <= MOST_NAMES:
+        return "; ".join(names)
+    return f"{len(names)} of {counted(everywhere, 'run')}"

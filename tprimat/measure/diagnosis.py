@@ -90,14 +90,13 @@ def _facts(host: Host, machine: Machine, free: float | None, where: Path) -> dic
     )
     settings = [f"{name}={text}" for name, text in machine.environment.settings.items()]
     drivers = [driver for vendor in (nvidia, amd) if (driver := vendor.driver_version(host))]
-    stack = (
-        f"{info.software_stack} {info.software_version or ''}".strip()
-        if machine.devices
-        else "no GPU visible to torch"
-    )
-    packages = {
-        name: host.package(name) for name in ("torch", "lightning", "transformers", "nemo-toolkit")
-    }
+    if machine.devices:
+        stack = f"{info.software_stack} {info.software_version or ''}".strip()
+    else:
+        stack = "no GPU visible to torch"
+    packages = {}
+    for name in ("torch", "lightning", "transformers", "nemo-toolkit"):
+        packages[name] = host.package(name)
     return {
         "System": hosts.operating_system(host),
         "Container": hosts.container(host) or "none",

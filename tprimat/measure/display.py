@@ -66,10 +66,9 @@ def show(plan: Plan, results: Sequence[Path]) -> None:
         }
         # A part of the name may not be known before the training.
         values["result"] = None if "{" in result.name else str(result)
-        settings = {
-            row.request: {"value": value, "set_by": origin}
-            for row, value, origin in _settings(plan, request)
-        }
+        settings = {}
+        for row, value, origin in _settings(plan, request):
+            settings[row.request] = {"value": value, "set_by": origin}
         values |= {"settings": settings} if settings else {}
         console.current().values.setdefault("commands", []).append(values)
         console.info(f"result: {result}")
@@ -88,7 +87,8 @@ def _continued(command: str) -> str:
 
 def introduce(plan: Plan, machine: Machine) -> None:
     """Print where and what will be trained, and what should be known of it."""
-    gpu, threads = machine.gpu_info, machine.environment.cpu_threads
+    gpu = machine.gpu_info
+    threads = machine.environment.cpu_threads
     device = gpu.device_name or "unknown device"
     if machine.platform == "cpu":
         where = f"CPU: {device}" + (f", {threads} threads" if threads else "")
@@ -153,7 +153,9 @@ def shows_lines(plan: Plan) -> bool:
     """Return whether what the runs print is shown, instead of a line for each of them."""
     if console.verbosity() is Verbosity.VERBOSE:
         return True
-    return not console.has_progress_bar() if plan.training_lines is None else plan.training_lines
+    if plan.training_lines is None:
+        return not console.has_progress_bar()
+    return plan.training_lines
 
 
 @contextlib.contextmanager
@@ -235,7 +237,9 @@ def time_left(message: Step, limit_s: float | None) -> float:
     """
     average = message.average or 0.0
     left = (message.max_steps - message.step) * average
-    return left if limit_s is None else max(0.0, min(left, limit_s - message.step * average))
+    if limit_s is None:
+        return left
+    return max(0.0, min(left, limit_s - message.step * average))
 
 
 def outcome(title: str, run: Run, summary: Summary, left_s: float = 0.0) -> str:
@@ -264,7 +268,9 @@ def comparison_of(output_dir: Path) -> str:
 
 def short_path(path: Path) -> Path:
     """Return a path as the user would type it from here."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    if path.is_relative_to(Path.cwd()):
+        return path.relative_to(Path.cwd())
+    return path
 
 
 def print_table(rows: Sequence[Mapping[str, str]]) -> None:
@@ -313,4 +319,6 @@ def _setup(plan: Plan, request: Request) -> dict[str, str]:
 
 def framework_cell(plan: Plan, request: Request) -> dict[str, str]:
     """Return a cell with the framework, if there is more than one."""
-    return {"framework": request.framework} if len(plan.frameworks) > 1 else {}
+    if len(plan.frameworks) > 1:
+        return {"framework": request.framework}
+    return {}

@@ -90,7 +90,9 @@ class Plan:
         """
         name = self._usual_name(request)
         alike = [each for each in self.requests if self._usual_name(each) == name]
-        return f"{name}, {request.label}" if len(alike) > 1 and request.label else name
+        if len(alike) > 1 and request.label:
+            return f"{name}, {request.label}"
+        return name
 
     def _usual_name(self, request: Request) -> str:
         parts = [request.model, request.precision]
@@ -127,9 +129,10 @@ def device_of(machine: Machine) -> Device:
     """Return the device of a machine that platforms.detect() has looked at."""
     gpu = machine.gpu_info
     if machine.platform == "cpu":
-        limits = [
-            limit for limit in (gpu.total_memory_gb, memory_limit_gb(Host())) if limit is not None
-        ]
+        limits = []
+        for limit in (gpu.total_memory_gb, memory_limit_gb(Host())):
+            if limit is not None:
+                limits.append(limit)
         return Device(
             "cpu", machine.environment.cpu_threads or 1, min(limits) * GB if limits else None
         )
@@ -225,7 +228,9 @@ def _resolved(
     """Return the request of each model, precision and micro-batch, with what is to be noted of
     it.
     """
-    node, output_dir, resolved = this_node(options), Path.cwd() / options.output_dir, []
+    node = this_node(options)
+    output_dir = Path.cwd() / options.output_dir
+    resolved = []
     for name in names:
         precisions = options.precision or (requested.precision,)
         sizes = options.micro_batch_size or (requested.micro_batch_size,)
@@ -310,9 +315,9 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
         ]
         chosen = [framework for framework, reason in reasons.items() if reason is None]
     else:
-        chosen = [
-            frameworks.choose(name, machine.platform, to_show=options.dry_run) for name in names
-        ]
+        chosen = []
+        for name in names:
+            chosen.append(frameworks.choose(name, machine.platform, to_show=options.dry_run))
     for framework in chosen:
         try:
             plans.append(plan_of(options, framework, machine))
@@ -322,9 +327,11 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
             notes.append(f"{framework.name} skipped: {error.message}")
     if not plans:
         raise frameworks.none_can_train(f"no framework can train this here: {'; '.join(notes)}")
-    trained = {
-        request.scale for plan in plans if plan.frameworks[0].embedded for request in plan.requests
-    }
+    trained = set()
+    for plan in plans:
+        if plan.frameworks[0].embedded:
+            for request in plan.requests:
+                trained.add(request.scale)
     if len(trained) > 1 and options.scale is None and options.match is None:
         # They are compared, and some take more memory than others.
         options = argparse.Namespace(**{**vars(options), "scale": _smallest(trained)})

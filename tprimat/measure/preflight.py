@@ -68,11 +68,9 @@ def measure_here(
         files.check_writable(output_dir)
     began = time.monotonic()
     measured = worker.measure(process, platform, plan_of(platform, quick=quick))
-    return (
-        None
-        if measured is None
-        else _as_file(platform, measured, output_dir, quick=quick, began=began)
-    )
+    if measured is None:
+        return None
+    return _as_file(platform, measured, output_dir, quick=quick, began=began)
 
 
 def check_torch() -> None:
@@ -106,11 +104,10 @@ def _start(
         raise KeyboardInterrupt
     for line in training_files.last_words(log, done.tail):
         console.error(f"    {plain(line, 160)}")
-    why = (
-        f"not finished after {limit_s:.0f} s"
-        if done.overdue
-        else f"a process exited with status {done.status}"
-    )
+    if done.overdue:
+        why = f"not finished after {limit_s:.0f} s"
+    else:
+        why = f"a process exited with status {done.status}"
     raise TrainingFailedError(
         f"preflight: {why}", hint=f"the log is {short_path(log)}", heading="preflight"
     )

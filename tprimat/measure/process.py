@@ -50,7 +50,9 @@ class ProcessResult:
         """Its exit status as shells report it: 128 + N for signal N."""
         if self.interrupted:
             return INTERRUPTED
-        return self.status if self.status >= 0 else 128 - self.status
+        if self.status >= 0:
+            return self.status
+        return 128 - self.status
 
 
 def run(

@@ -184,11 +184,10 @@ class Session:
 
     def sum_up(self) -> None:
         """Print the closing table, what should be known of it, and the next command."""
-        groups = [
-            pair
-            for pair in zip(self._requests, self.runs, strict=True)
-            if pair[0].result_elsewhere is None
-        ]
+        groups = []
+        for pair in zip(self._requests, self.runs, strict=True):
+            if pair[0].result_elsewhere is None:
+                groups.append(pair)
         if groups:
             console.info("")
             closing.results(
@@ -272,11 +271,10 @@ class Session:
             }
             attempt.begin(Path(job), self._round, request, log, **noted)
         # The other frameworks' runs start one of their own.
-        sampler = (
-            Sampler(request.platform, self._machine.devices[: request.num_gpus])
-            if framework.launcher.logged
-            else None
-        )
+        if framework.launcher.logged:
+            sampler = Sampler(request.platform, self._machine.devices[: request.num_gpus])
+        else:
+            sampler = None
         began = time.perf_counter()
         try:
             child, saved = self._follow(framework, index, log, title)
@@ -300,7 +298,8 @@ class Session:
             known = progress.given(self._variables(index))
 
             def complete(run: Run) -> Run:
-                host, processes = self._machine.environment.hostname, request.num_gpus
+                host = self._machine.environment.hostname
+                processes = request.num_gpus
                 ids = [each.id for each in self._machine.devices[:processes]]
                 measured = preflight.latest(request.output_dir, host, ids, processes)
                 run = msgspec.structs.replace(run, preflight=measured, **known)
@@ -318,11 +317,10 @@ class Session:
                 framework, request, log, self._machine, child.status == 0, complete
             )
         else:
-            result = (
-                training_files.read_back(saved)
-                if saved
-                else training_files.recover(request, journals)
-            )
+            if saved:
+                result = training_files.read_back(saved)
+            else:
+                result = training_files.recover(request, journals)
         if result is not None:
             result = _with_process(*result, child)
             self._take(index, *result, history, title)
@@ -357,9 +355,10 @@ class Session:
                 )
                 console.record(run, None)
         if child.interrupted:
-            kept = (
-                "partial results saved (status: incomplete)" if result else "nothing recorded yet"
-            )
+            if result:
+                kept = "partial results saved (status: incomplete)"
+            else:
+                kept = "nothing recorded yet"
             console.error(f"{title}: interrupted; {kept}")
             return
         why = plain(out_of_memory_advice.advised(reason or "", request))
@@ -396,7 +395,8 @@ class Session:
                     if framework.launcher.logged and request.num_nodes == 1:
                         # As in the loops that keep it themselves, from the beginning of the first
                         # step on.
-                        spent_s, steps = message.step_time or 0.0, message.max_steps
+                        spent_s = message.step_time or 0.0
+                        steps = message.max_steps
                         limit = limit or TimeLimit(
                             steps, request.time_limit_s, 1, bool, time.monotonic, spent_s
                         )
@@ -514,7 +514,8 @@ class Session:
         try:
             time.sleep(seconds)
         except KeyboardInterrupt:
-            self.interrupted, self.status = True, process.INTERRUPTED
+            self.interrupted = True
+            self.status = process.INTERRUPTED
         return not self.interrupted
 
 

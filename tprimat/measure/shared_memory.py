@@ -24,7 +24,8 @@ def problem(host: Host, gpus: int) -> str | None:
     """Return what is wrong with this machine's shared memory for so many GPUs that train together;
     None: nothing.
     """
-    folder, needed = host.path(PATH), max(LEAST_MB, EACH_MB * gpus)
+    folder = host.path(PATH)
+    needed = max(LEAST_MB, EACH_MB * gpus)
     free = free_space(folder)[0] if gpus > 1 and folder.is_dir() else None
     if free is None or free * GB >= needed * 1e6:
         return None

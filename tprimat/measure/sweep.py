@@ -107,7 +107,8 @@ def digest(request: Request, machine: Machine) -> str:
 
 def recover(folder: Path, digests: Collection[str]) -> None:
     """Write results for killed runs, after waiting for runs of these digests that still run."""
-    deadline, waiting = time.monotonic() + STILL_ENDING_S, False
+    deadline = time.monotonic() + STILL_ENDING_S
+    waiting = False
     while True:
         for each in recovery.recover(folder):
             console.note(each.line, weakens=True)
@@ -197,20 +198,20 @@ def introduce(plan: Plan, machine: Machine, runs: Mapping[Key, Sequence[Found]])
     }
     limits = [request.time_limit_s for request in left]
     if left and None not in limits:
-        starts = [
-            0.0 if each.platform == "cpu" else plan.framework_of(each).launcher.start_s
-            for each in left
-        ]
+        starts = []
+        for each in left:
+            starts.append(
+                0.0 if each.platform == "cpu" else plan.framework_of(each).launcher.start_s
+            )
         seconds = (
             sum(limit or 0.0 for limit in limits) + sum(starts) + plan.cooldown_s * (len(left) - 1)
         )
         values["seconds_at_most"] = seconds
         text = f"at most {units.duration(seconds)}"
         if any(starts):
-            each_s = [
-                each.num_gpus * ((each.time_limit_s or 0.0) + s)
-                for each, s in zip(left, starts, strict=True)
-            ]
+            each_s = []
+            for each, s in zip(left, starts, strict=True):
+                each_s.append(each.num_gpus * ((each.time_limit_s or 0.0) + s))
             values["gpu_hours_at_most"] = hours = sum(each_s) / 3600
             minutes = " to ".join(f"{s / 60:g}" for s in sorted({*starts}))
             text += (

@@ -116,7 +116,8 @@ def _threads_note(request: EncDecRequest, process: Process) -> list[str]:
     """Return a note where torchrun gave each process fewer threads than the machine has."""
     import torch
 
-    threads, share = torch.get_num_threads(), cores() // process.local_world_size
+    threads = torch.get_num_threads()
+    share = cores() // process.local_world_size
     if request.platform != "cpu" or threads >= share:
         return []
     return [

@@ -44,7 +44,8 @@ def recover(request: Request, earlier: set[str]) -> StoredRun | None:
     recovered = None
     for each in recovery.recover(request.output_dir):
         console.note(each.line, weakens=True)
-        run, path = each.run, each.path
+        run = each.run
+        path = each.path
         if (
             run
             and path

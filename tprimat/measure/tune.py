@@ -105,7 +105,9 @@ class Tuner:
         finalists = self._finalists()
         session = self._confirm(finalists)
         self.interrupted = session.interrupted
-        return None if self.interrupted else self._conclude(finalists, session)
+        if self.interrupted:
+            return None
+        return self._conclude(finalists, session)
 
     @property
     def _elapsed_s(self) -> float:
@@ -148,7 +150,8 @@ class Tuner:
         """Print how many settings were not tried: for a reason, or as the budget is too short, and
         which would do.
         """
-        total, tried = len(self._space.candidates), len(self._tried)
+        total = len(self._space.candidates)
+        tried = len(self._tried)
         if reason is None:
             enough_s = total * self._elapsed_s / tried / SEARCH_SHARE
             half = units.duration(SEARCH_SHARE * self._budget_s)
@@ -188,7 +191,8 @@ class Tuner:
 
     def _asked(self) -> tuple[str, Any]:
         """Return the name of the setting that optuna chooses, with its trial."""
-        trial, knobs = self._study.ask(), self._space.knobs
+        trial = self._study.ask()
+        knobs = self._space.knobs
         return (
             name_of(
                 {knob: trial.suggest_categorical(knob, values) for knob, values in knobs.items()}
@@ -303,9 +307,10 @@ class Tuner:
     def _conclude(self, finalists: Sequence[Candidate], session: Session) -> Path:
         confirmed = []
         for candidate, runs in zip(finalists, session.runs, strict=True):
-            summaries = [
-                summary for run, summary in runs if run.status == "complete" and not divergence(run)
-            ]
+            summaries = []
+            for run, summary in runs:
+                if run.status == "complete" and not divergence(run):
+                    summaries.append(summary)
             rates = [
                 rate for each in summaries if (rate := each.performance.tokens_per_second_per_gpu)
             ]
@@ -322,10 +327,9 @@ class Tuner:
         """Write the file of the configuration; as long as none is chosen, the trials beside their
         results.
         """
-        excluded = [
-            Trial(name=name, setting={}, status="excluded", reason=reason)
-            for name, reason in self._space.excluded.items()
-        ]
+        excluded = []
+        for name, reason in self._space.excluded.items():
+            excluded.append(Trial(name=name, setting={}, status="excluded", reason=reason))
         tuning = Tuning(
             trials=len(self._tried),
             settings=len(self._space.candidates),
@@ -385,9 +389,11 @@ def _trial_of(candidate: Candidate, run: Run | None, pruning: _Pruning, seconds:
     if run is not None and (found := divergence(run)):
         reason = DIVERGED[found.code]
     elif run is not None and run.status == "complete" and median is not None:
-        status, reason = "complete", run.status_reason
+        status = "complete"
+        reason = run.status_reason
     elif pruning.is_pruned:
-        status, reason = "pruned", None
+        status = "pruned"
+        reason = None
     elif is_out_of_memory(reason or ""):
         status = OUT_OF_MEMORY
     return Trial(

@@ -68,7 +68,11 @@ def backend_of(device: Any) -> str:
     """Return the name of the library that reduces on a device."""
     import torch
 
-    return "gloo" if device.type == "cpu" else "rccl" if torch.version.hip else "nccl"
+    if device.type == "cpu":
+        return "gloo"
+    if torch.version.hip:
+        return "rccl"
+    return "nccl"
 
 
 def all_reduce(peers: Peers, device: Any, sizes: Sequence[int], seconds: float) -> list[AllReduce]:
@@ -83,7 +87,8 @@ def all_reduce(peers: Peers, device: Any, sizes: Sequence[int], seconds: float) 
 
     # RCCL answers to the name of NCCL.
     group = dist.new_group(backend="gloo" if device.type == "cpu" else "nccl")
-    count, clock = peers.process.world_size, clock_of(device)
+    count = peers.process.world_size
+    clock = clock_of(device)
     reduced = []
     for size in sizes:
         values = torch.ones(size // 4, device=device)

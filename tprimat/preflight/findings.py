@@ -75,16 +75,17 @@ def odd_ones_out(
         below = usual - rate
         if usual > 0 and below > least * usual and below > SLOW_MADS * noise:
             odd[index] = below / usual
-    return {} if len(rates) > 2 and 2 * len(odd) >= len(rates) else odd
+    if len(rates) > 2 and 2 * len(odd) >= len(rates):
+        return {}
+    return odd
 
 
 def _slow(file: PreflightFile) -> Iterator[Finding]:
     least = SLOW_SHARE
     if file.platform == "cpu":
-        shares = [
-            (each.other_programs_cpu_share or 0.0) + (each.steal_cpu_share or 0.0)
-            for each in file.nodes
-        ]
+        shares = []
+        for each in file.nodes:
+            shares.append((each.other_programs_cpu_share or 0.0) + (each.steal_cpu_share or 0.0))
         least = max(SLOW_SHARE, min(MOST_ON_CPU, max(shares, default=0.0)))
     below: dict[str, list[str]] = {}
     for name in file.operations:
@@ -109,7 +110,8 @@ def _wrong(file: PreflightFile) -> Iterator[Finding]:
 def _capped(file: PreflightFile) -> Iterator[Finding]:
     capped: dict[str, list[str]] = {}
     for device in file.devices:
-        cap, default = device.power_cap_w, device.power_default_w
+        cap = device.power_cap_w
+        default = device.power_default_w
         if cap is not None and default is not None and cap < 0.99 * default:
             text = f"power capped at {cap:.0f} of {default:.0f} W"
             capped.setdefault(text, []).append(file.label(device))

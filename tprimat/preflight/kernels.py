@@ -32,19 +32,22 @@ def product(device: Any, precision: str, m: int, n: int, k: int) -> Kernel:
     """
     import torch
 
-    work, shape = 2 * m * n * k / TERA, f"{m}×{n}×{k}"
+    work = 2 * m * n * k / TERA
+    shape = f"{m}×{n}×{k}"
 
     def normal(rows: int, columns: int) -> Any:
         return torch.randn(rows, columns, device=device)
 
     if precision == "fp8":
         multiply, dtype = fp8_multiply(device)
-        left, right = normal(m, k).to(dtype), normal(n, k).to(dtype).t()
+        left = normal(m, k).to(dtype)
+        right = normal(n, k).to(dtype).t()
         return Kernel(lambda: multiply(left, right), work, shape)
     if precision in ("fp32", "tf32"):
         torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32)
-    left, right = normal(m, k).to(dtype), normal(k, n).to(dtype)
+    left = normal(m, k).to(dtype)
+    right = normal(k, n).to(dtype)
     result = torch.empty(m, n, dtype=dtype, device=device)
     return Kernel(lambda: torch.mm(left, right, out=result), work, shape)
 

@@ -46,10 +46,9 @@ class Plan:
 
 def plan_of(platform: Platform, *, quick: bool) -> Plan:
     """Return the plan for a platform."""
-    squares = [
-        (size, size, size)
-        for size in ((4096, 8192, 16384) if platform != "cpu" else (512, 1024, 2048))
-    ]
+    squares = []
+    for size in (4096, 8192, 16384) if platform != "cpu" else (512, 1024, 2048):
+        squares.append((size, size, size))
     largest = 26 if platform == "cpu" else 30
     return Plan(
         precisions=("fp32", "bf16")

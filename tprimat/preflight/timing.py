@@ -26,7 +26,9 @@ def clock_of(device: Any) -> Clock:
     """Return the clock of work on a torch.device: events on a GPU, the host's on a CPU."""
     import torch
 
-    return HostClock() if device.type == "cpu" else DeviceClock(device, torch.cuda)
+    if device.type == "cpu":
+        return HostClock()
+    return DeviceClock(device, torch.cuda)
 
 
 def elapsed(clock: Clock, start: Any, end: Any) -> float:
@@ -49,7 +51,8 @@ def repeat(kernel: Kernel, clock: Clock, seconds: float) -> list[float]:
     """
     # At least LEAST_WINDOWS, also of a short time.
     calls = max(1, round(min(WINDOW_S, seconds / LEAST_WINDOWS) / call_seconds(kernel, clock)))
-    marks, total = [clock.mark()], 0.0
+    marks = [clock.mark()]
+    total = 0.0
     rates: list[float] = []
     while total < seconds or len(rates) < LEAST_WINDOWS:
         for _ in range(calls):

@@ -71,7 +71,8 @@ def measure(
     process alone.
     """
     peers = Peers(process)
-    machine, node = None, None
+    machine = None
+    node = None
     # torchrun has started all processes of this machine.
     cpus = CpuReader(Host(), os.getppid() if process.world_size > 1 else os.getpid())
     before = Sample(time.perf_counter(), cpu=cpus.read())
@@ -95,11 +96,10 @@ def measure(
             steal_cpu_share=used.steal_cpu_share,
         )
     # The first process of a machine knows the devices of all there.
-    known = [
-        each
-        for each in peers.gather((process.machine, machine, worker.states, node))
-        if each[1] is not None
-    ]
+    known = []
+    for each in peers.gather((process.machine, machine, worker.states, node)):
+        if each[1] is not None:
+            known.append(each)
     devices = peers.gather((process.machine, worker.device()))
     peers.leave()
     if not process.is_first:
@@ -121,12 +121,17 @@ def platform_here() -> Platform:
     """
     import torch
 
-    return torch_build.platform_of_gpus(torch) if torch.cuda.is_available() else "cpu"
+    if torch.cuda.is_available():
+        return torch_build.platform_of_gpus(torch)
+    return "cpu"
 
 
 class _Worker:
     def __init__(self, process: Process, plan: Plan, peers: Peers, say: Say) -> None:
-        self._process, self._plan, self._peers, self._say = process, plan, peers, say
+        self._process = process
+        self._plan = plan
+        self._peers = peers
+        self._say = say
         self._device = process.device
         self._on_gpu = self._device.type == "cuda"
         self._clock = clock_of(self._device)

@@ -90,7 +90,9 @@ def values(record: Record, made: str) -> JsonObject:
 
 def source_key(point: Point) -> str:
     """Return the repository of a point's source; of one's own results the publisher."""
-    return "/".join(point.source.split("/")[:2]) if point.url else point.publisher
+    if point.url:
+        return "/".join(point.source.split("/")[:2])
+    return point.publisher
 
 
 def _ids(points: Iterable[Point]) -> list[str]:
@@ -111,13 +113,13 @@ def _gpus(keys: Iterable[str]) -> JsonObject:
     names.
     """
     table = {gpu.key: gpu for gpu in hardware.gpus()}
-    titles, vendors = {}, {}
+    titles = {}
+    vendors = {}
     for key in sorted({*keys}):
         known = table.get(key)
         titles[key] = known.short_name if known else key or UNKNOWN
-        vendors[key] = (
-            known.vendor if known else "CPU" if key.startswith("CPU ") else hardware.vendor(key)
-        )
+        of_name = "CPU" if key.startswith("CPU ") else hardware.vendor(key)
+        vendors[key] = known.vendor if known else of_name
     # In the table's order, so that a GPU's first form has its tone.
     ordered = (*filter(titles.__contains__, table), *titles)
     colors = colors_of_gpus({key: (vendors[key], titles[key]) for key in ordered})
@@ -149,15 +151,21 @@ def _titled(folder: str, titles: Mapping[str, str]) -> dict[str, dict[str, str]]
 
 
 def _size(key: str) -> int:
-    return int(key) + 1 if re.fullmatch("0|[1-9][0-9]{0,8}", key) else 0
+    if re.fullmatch("0|[1-9][0-9]{0,8}", key):
+        return int(key) + 1
+    return 0
 
 
 def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def _rounded(value: Any) -> Any:
-    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    return value
 
 
 def csv_of(record: Record) -> bytes:
@@ -186,10 +194,8 @@ def schema_of() -> JsonObject:
         array[row[tuple(typing.get_type_hints(kind).values())]] for kind in (PointPair, Change)
     )
     named = [("title", str), ("page", str)]
-    about, gpu = (
-        _struct("About", named),
-        _struct("Gpu", [*named, ("vendor", str), ("color", str), ("dark", str)]),
-    )
+    about = _struct("About", named)
+    gpu = _struct("Gpu", [*named, ("vendor", str), ("color", str), ("dark", str)])
     fields = [("schema_version", Literal[1]), ("made", str), ("newest", str)]
     fields += [("mlperf_rounds", array[str]), ("tprimat", str), ("gpus", table[str, gpu])]
     fields += [

@@ -48,7 +48,8 @@ def exchanged(folder: Path) -> Iterator[Path]:
     Raises UsageError for a directory that is no site, can't be written, or is being written by
     another program.
     """
-    new, old = folder / STAGING / "new", folder / STAGING / "old"
+    new = folder / STAGING / "new"
+    old = folder / STAGING / "old"
     check(folder)
     try:
         with locked(folder):
@@ -84,7 +85,8 @@ def _restore(folder: Path) -> None:
     """Put back what a call moved that was killed or failed, unless its site is complete; remove the
     rest.
     """
-    new, old = folder / STAGING / "new", folder / STAGING / "old"
+    new = folder / STAGING / "new"
+    old = folder / STAGING / "old"
     if (folder / STAGING).is_symlink():
         (folder / STAGING).unlink()
     for entry in old.iterdir() if (new / INDEX).exists() else ():

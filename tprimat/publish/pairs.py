@@ -30,18 +30,18 @@ def speed(point: Point) -> float | None:
         return point.tokens_per_second_per_gpu
     if point.samples_per_second and point.num_gpus:
         return point.samples_per_second / point.num_gpus
-    return 1 / point.time_to_target_seconds if point.time_to_target_seconds else None
+    if point.time_to_target_seconds:
+        return 1 / point.time_to_target_seconds
+    return None
 
 
 def unit(point: Point) -> str:
     """Return what the speed of a point counts."""
-    return (
-        "tokens"
-        if point.tokens_per_second_per_gpu
-        else "samples"
-        if point.samples_per_second
-        else "targets"
-    )
+    if point.tokens_per_second_per_gpu:
+        return "tokens"
+    if point.samples_per_second:
+        return "samples"
+    return "targets"
 
 
 def compared(one: Evidence, other: Evidence) -> tuple[float, Difference | None] | None:
@@ -58,10 +58,8 @@ def compared(one: Evidence, other: Evidence) -> tuple[float, Difference | None] 
         runs = found.system.valid_runs, found.baseline.valid_runs
         is_known = found.ratio.low is not None and min(map(len, runs)) > 1
         return found.ratio.value, speedup.difference(*runs) if is_known else None
-    speeds, rates = (
-        [speed(each.point) for each in (one, other)],
-        [each.point.rates for each in (one, other)],
-    )
+    speeds = [speed(each.point) for each in (one, other)]
+    rates = [each.point.rates for each in (one, other)]
     if (
         not speeds[0]
         or not speeds[1]

@@ -81,11 +81,10 @@ def result_points(files: Sequence[Loaded], remarks: list[str]) -> list[Evidence]
     """
     _, by_model = systems_of(files, Options(), remarks, splits=False)
     systems = [(name, system) for name, group in by_model.items() for system in group]
-    rated = [
-        (name, system)
-        for name, system in systems
-        if system.speeds and not system.run.environment.emulated
-    ]
+    rated = []
+    for name, system in systems:
+        if system.speeds and not system.run.environment.emulated:
+            rated.append((name, system))
     if missing := len(systems) - len(rated):
         remarks.append(f"{counted(missing, 'system')} without a valid speed: excluded")
     return [Evidence(_of_system(name, system), system=system) for name, system in rated]
@@ -98,9 +97,10 @@ def without_published(
     count.
     """
     speeds = {speed for each in known for speed in _speeds(each.point)}
-    found = [
-        each for each in own if each.point.publisher == OWN or not _speeds(each.point) & speeds
-    ]
+    found = []
+    for each in own:
+        if each.point.publisher == OWN or not _speeds(each.point) & speeds:
+            found.append(each)
     if again := len(own) - len(found):
         remarks.append(f"{counted(again, 'system')} already published: excluded")
     return found
@@ -145,7 +145,8 @@ def _speed(row: Published) -> tuple[float | None, str]:
     """Return tokens/s/GPU as published, or from what is, and how; of pretraining only, whose
     batches are full.
     """
-    length, gpus = row.sequence_length, row.num_gpus
+    length = row.sequence_length
+    gpus = row.num_gpus
     if row.tokens_per_second_per_gpu or not length or not gpus or row.task != "pretrain":
         return row.tokens_per_second_per_gpu, ""
     if row.samples_per_second:
@@ -176,11 +177,15 @@ def _is_from_logs(row: Published) -> bool:
 
 def _mark(row: Published) -> Mark:
     if row.audit in published.REFUSED:
-        return "contradicts itself" if row.audit == "contradiction" else "rejected"
+        if row.audit == "contradiction":
+            return "contradicts itself"
+        return "rejected"
     if _is_from_logs(row):
         return "recomputed from the log"
     agrees = row.audit in ("consistent", "convention") and row.printed_tflops_per_gpu
-    return "agrees with its own FLOPs" if agrees else "as published"
+    if agrees:
+        return "agrees with its own FLOPs"
+    return "as published"
 
 
 def address(source: str) -> str:
@@ -197,15 +202,19 @@ def address(source: str) -> str:
 
 
 def _of_system(name: str | None, system: SystemResult) -> Point:
-    run, config = system.run, system.run.training_config
+    run = system.run
+    config = system.run.training_config
     rate = system.value(RATE) or 0.0
     low, high = _bounds(
         system.speeds, rounding_variance([each.summary for each in system.valid_runs])
     )
-    shape, goal, finding = model_shape(run)[0], target(system), system.exclusion
-    count = (
-        flops_per_token(shape, config.sequence_length) if shape and config.sequence_length else None
-    )
+    shape = model_shape(run)[0]
+    goal = target(system)
+    finding = system.exclusion
+    if shape and config.sequence_length:
+        count = flops_per_token(shape, config.sequence_length)
+    else:
+        count = None
     # Only a log of MLPerf says who submits; in any other result the word would be anybody's.
     submitter = run.framework_config.get("submitter") if benchmark(run) else None
     notes = [
@@ -273,17 +282,18 @@ def _configuration(*stated: object) -> str:
     """Return micro-batch and parallelism, as far as a row or the sections of a result state
     them.
     """
-    sizes = [
-        (label, getattr(each, name, None))
-        for name, label in published.SIZES.items()
-        for each in stated
-    ]
+    sizes = []
+    for name, label in published.SIZES.items():
+        for each in stated:
+            sizes.append((label, getattr(each, name, None)))
     return ", ".join(f"{label} {size}" for label, size in sizes if size)
 
 
 def _bounds(rates: Sequence[float], floor: float = 0.0) -> tuple[float | None, float | None]:
     interval = intervals.between_run_interval(rates, floor)
-    return (round_figure(interval.low), round_figure(interval.high)) if interval else (None, None)
+    if interval:
+        return (round_figure(interval.low), round_figure(interval.high))
+    return (None, None)
 
 
 def _short(text: object) -> str:
@@ -306,23 +316,27 @@ def _gpu(run: Run) -> str:
     if known is None and benchmark(run):
         # Submitters describe their machines by hand, and state other memory than the driver shows.
         known = hardware.match(GpuInfo(device_name=run.gpu_info.device_name)).gpu
-    return known.key if known else _short(hardware.short_name(run.gpu_info.device_name))
+    if known:
+        return known.key
+    return _short(hardware.short_name(run.gpu_info.device_name))
 
 
 def _model(name: str | None, run: Run) -> str:
     """Return the key of a full-size model of the catalog; of another one what reports call it."""
     known = models.find(name) or models.recognize(run.model or "")
     is_whole = run.scale in published.FULL and not models.denies(name, run.model_config)
-    return known.name if known and is_whole else title_of(name, run)
+    if known and is_whole:
+        return known.name
+    return title_of(name, run)
 
 
 def _software(run: Run) -> str:
-    versions, framework = run.environment.versions, (run.framework or "?").split("-")[0]
-    parts = [
-        f"{name} {version}"
-        for name, version in versions.items()
-        if name == "torch" or framework in name
-    ]
+    versions = run.environment.versions
+    framework = (run.framework or "?").split("-")[0]
+    parts = []
+    for name, version in versions.items():
+        if name == "torch" or framework in name:
+            parts.append(f"{name} {version}")
     return _public(versions.get("framework") or ", ".join(sorted(parts)))
 
 

@@ -52,9 +52,9 @@ def changes(evidence: Sequence[Evidence]) -> tuple[Change, ...]:
         for before, after in itertools.pairwise(points)
         if (answer := compared(evidence[after], evidence[before]))
     ]
-    is_one = [
-        len({evidence[place].point.system for place in change[:2]} - {""}) < 2 for change in every
-    ]
+    is_one = []
+    for change in every:
+        is_one.append(len({evidence[place].point.system for place in change[:2]} - {""}) < 2)
     p_values = [
         each[3].p() for each, is_asked in zip(every, is_one, strict=True) if each[3] and is_asked
     ]
@@ -62,11 +62,10 @@ def changes(evidence: Sequence[Evidence]) -> tuple[Change, ...]:
     found = []
     for (before, after, ratio, difference), is_asked in zip(every, is_one, strict=True):
         low, high = map(math.exp, difference.interval()) if difference else (None, None)
-        is_found = (
-            (difference is not None and next(corrected) < 1 - intervals.CONFIDENCE)
-            if is_asked
-            else None
-        )
+        if is_asked:
+            is_found = difference is not None and next(corrected) < 1 - intervals.CONFIDENCE
+        else:
+            is_found = None
         found.append(
             Change(before=before, after=after, ratio=ratio, low=low, high=high, is_found=is_found)
         )

@@ -121,14 +121,16 @@ class Row:
         """Task, sequence length and what else sets the work apart: rows that differ in them did
         different work.
         """
-        task, length = TASKS.get(self.point.task, self.point.task), self.point.sequence_length
+        task = TASKS.get(self.point.task, self.point.task)
+        length = self.point.sequence_length
         stated = f"{length:,} tokens per sequence" if length else "sequence length not stated"
         return ", ".join(filter(None, [task, stated, self.point.work]))
 
     @property
     def setup(self) -> str:
         """GPUs and batch, as far as they are stated."""
-        gpus, batch = self.point.num_gpus, self.point.global_batch_size
+        gpus = self.point.num_gpus
+        batch = self.point.global_batch_size
         stated = [
             f"{gpus:,} GPU{'s' * (gpus > 1)}" if gpus else "",
             f"batch {batch:,}" if batch else "",
@@ -143,7 +145,8 @@ class Row:
     @property
     def runs(self) -> str:
         """The interval of tokens/s over the runs, and their number, as far as they are known."""
-        point, number = self.point, len(self.point.rates)
+        point = self.point
+        number = len(self.point.rates)
         is_known = point.low is not None and point.high is not None and self.unit == _METRICS[0][1]
         interval = f"{level()} CI {point.low:,.0f}–{point.high:,.0f}" if is_known else ""
         return ", ".join(
@@ -171,7 +174,9 @@ class Series:
     def gain(self) -> float:
         """The newest speed over the oldest."""
         ratio = self.rows[-1].amount / self.rows[0].amount
-        return 1 / ratio if self.is_time else ratio
+        if self.is_time:
+            return 1 / ratio
+        return ratio
 
     @property
     def is_time(self) -> bool:
@@ -183,15 +188,16 @@ class Series:
         """What else differs between the oldest and the newest row, and whether there is no
         interval.
         """
-        first, last = self.rows[0].point, self.rows[-1].point
-        system = (
-            f"system {first.system or UNKNOWN} → {last.system or UNKNOWN}"
-            if first.system != last.system
-            else ""
-        )
-        unknown = (
-            _NO_INTERVAL if any(_NO_INTERVAL in change for change in self.changes.values()) else ""
-        )
+        first = self.rows[0].point
+        last = self.rows[-1].point
+        if first.system != last.system:
+            system = f"system {first.system or UNKNOWN} → {last.system or UNKNOWN}"
+        else:
+            system = ""
+        if any(_NO_INTERVAL in change for change in self.changes.values()):
+            unknown = _NO_INTERVAL
+        else:
+            unknown = ""
         return list(
             filter(None, [_settings(first.configuration, last.configuration), system, unknown])
         )
@@ -281,11 +287,9 @@ def _rows(record: Record, tables: Mapping[str, Any]) -> list[Row]:
     numbers = {key: number for number, key in enumerate(tables["gpus"])}
     found = []
     for point, key, anchor in zip(record.points, columns["source_key"], columns["id"], strict=True):
-        gpu, model, source = (
-            tables["gpus"][point.gpu],
-            tables["models"][point.model],
-            tables["sources"][key],
-        )
+        gpu = tables["gpus"][point.gpu]
+        model = tables["models"][point.model]
+        source = tables["sources"][key]
         value, unit, amount = _value(point)
         is_web = point.url.startswith(("https://", "http://"))
         evidence = point.url if is_web else f"{source['page']}#{anchor}"
@@ -328,7 +332,8 @@ def _best(rows: Iterable[Row], of: str) -> dict[tuple[str, str], list[Row]]:
     groups = defaultdict(list)
     for row in sorted(found.values(), key=lambda one: -one.amount):
         groups[row.work, row.unit].append(row)
-    units, works = [unit for _, unit in _METRICS], Counter(row.work for row in found.values())
+    units = [unit for _, unit in _METRICS]
+    works = Counter(row.work for row in found.values())
     return dict(
         sorted(
             groups.items(),
@@ -344,7 +349,8 @@ def _history(record: Record, own: Iterable[Row], rows: Sequence[Row]) -> list[Se
     after = {change.before: change for change in record.changes if change.before in mine}
     found = []
     for place in sorted(after.keys() - {change.after for change in after.values()}):
-        series, changes = [rows[place]], {}
+        series = [rows[place]]
+        changes = {}
         while place in after:
             change = after.pop(place)
             place = change.after
@@ -364,7 +370,9 @@ def _change(change: Change) -> str:
     interval = f"{change.ratio:.3f}×, {level()} CI {change.low:.3f}–{change.high:.3f}"
     if change.is_found is None:
         return f"{size} ({interval}), between two systems"
-    return f"{size} ({interval})" if change.is_found else f"no significant change ({interval})"
+    if change.is_found:
+        return f"{size} ({interval})"
+    return f"no significant change ({interval})"
 
 
 def _settings(before: str, after: str) -> str:
@@ -373,11 +381,10 @@ def _settings(before: str, after: str) -> str:
         dict(part.rpartition(" ")[::2] for part in text.split(", ") if part)
         for text in (before, after)
     )
-    found = [
-        f"{name} {one[name]} → {other[name]}"
-        for name in one
-        if other.get(name, one[name]) != one[name]
-    ]
+    found = []
+    for name in one:
+        if other.get(name, one[name]) != one[name]:
+            found.append(f"{name} {one[name]} → {other[name]}")
     partly = ", ".join(name for name in {**one, **other} if (name in one) != (name in other))
     return ", ".join([*found, *([f"{partly} stated for one only"] if partly else [])])
 
@@ -413,11 +420,10 @@ def _colors(gpus: Iterable[Mapping[str, str]], repeats: Iterable[int]) -> str:
     light = [f".gpu-{number}{{--gpu:{each['color']}}}" for number, each in enumerate(gpus)]
     dark = [f".gpu-{number}{{--gpu:{each['dark']}}}" for number, each in enumerate(gpus)]
     lines = "repeating-linear-gradient({}deg,#000 0 3px,#0004 3px 6px)".format
-    hatched = [
-        f".gpu-{number}{{--hatch:{lines(45 * each)}}}"
-        for number, each in enumerate(repeats)
-        if each
-    ]
+    hatched = []
+    for number, each in enumerate(repeats):
+        if each:
+            hatched.append(f".gpu-{number}{{--hatch:{lines(45 * each)}}}")
     return "\n".join(
         [*light, *hatched, "@media screen and (prefers-color-scheme: dark) {", *dark, "}\n"]
     )

@@ -109,11 +109,10 @@ def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
     opening = "\n".join(feeder.opening)
     if feeder.opening[0] in CLOSED_BY:
         cut = "" if feeder.document else ": it begins like JSON and is cut off"
-        hint = (
-            f"tprimat compare {shlex.quote(name)} compares a result"
-            if _RESULT.search(opening)
-            else _OTHERS
-        )
+        if _RESULT.search(opening):
+            hint = f"tprimat compare {shlex.quote(name)} compares a result"
+        else:
+            hint = _OTHERS
         raise UnreadableError(
             name,
             f"no supported training log in it{cut}",
@@ -125,9 +124,10 @@ def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
         raise UnreadableError(
             name, why, heading="not-a-training-log", hint="pass the text that the training printed"
         )
-    examples = {
-        module.Reader.name: module.__doc__ or "" for module in _MODULES if hasattr(module, "Reader")
-    }
+    examples = {}
+    for module in _MODULES:
+        if hasattr(module, "Reader"):
+            examples[module.Reader.name] = module.__doc__ or ""
     pattern = feeder.step_like and mapped.suggested(feeder.step_like.text)
     raise UnreadableError(
         name,

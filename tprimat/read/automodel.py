@@ -80,7 +80,8 @@ class AutomodelRun(RunBuilder):
 
     def run(self, given: Given) -> Run:
         """Return the Run, with its rate per GPU worked out again if the number of GPUs is known."""
-        run, world = super().run(given), self.sizes(given)[0].num_gpus
+        run = super().run(given)
+        world = self.sizes(given)[0].num_gpus
         rates = run.native_metrics.get("tokens_per_second")
         if not world or not isinstance(rates, tuple):
             return run
@@ -133,11 +134,9 @@ class Reader(StepReader):
 
     def take(self, line: Line) -> bool:
         """Read a step of the console or of the file."""
-        return (
-            self._json(line)
-            if '"step"' in line.text and '"tps' in line.text
-            else self._console(line)
-        )
+        if '"step"' in line.text and '"tps' in line.text:
+            return self._json(line)
+        return self._console(line)
 
     def other(self, line: Line) -> None:
         """Read a line of the setup."""
@@ -149,14 +148,14 @@ class Reader(StepReader):
     def done(self, run: RunBuilder) -> None:
         """State what follows from the rates, and why there is no batch."""
         assert isinstance(run, AutomodelRun)
-        found, stated = run.training.ordered(), run.stated
+        found = run.training.ordered()
+        stated = run.stated
         nemo.set_windows(found)
         run.shift = 1
         # The product of data and context parallelism.
-        rates = [
-            [record.native.get(f"tokens_per_second{one}") for one in ("", "_per_gpu")]
-            for record in found
-        ]
+        rates = []
+        for record in found:
+            rates.append([record.native.get(f"tokens_per_second{one}") for one in ("", "_per_gpu")])
         ratios = [whole_ratio(rate[:1], rate[1:]) for rate in rates]
         known = statistics.multimode(ratio for ratio in ratios if ratio)
         ratio = run.ratio = known[0] if len(known) == 1 else None
@@ -189,11 +188,10 @@ class Reader(StepReader):
         found = object_at(line.text, line.text.find("{"))
         if found is None:
             self.cut_off(0, line)
-        step = (
-            whole(found.get("step"))
-            if found and "tps" in found and "num_label_tokens" in found
-            else None
-        )
+        if found and "tps" in found and "num_label_tokens" in found:
+            step = whole(found.get("step"))
+        else:
+            step = None
         if found is None or step is None:
             return False
         self._take(
@@ -223,7 +221,8 @@ class Reader(StepReader):
         return True
 
     def _take(self, record: Record) -> None:
-        tokens, rate = record.native.get("tokens_per_step"), record.native.get("tokens_per_second")
+        tokens = record.native.get("tokens_per_step")
+        rate = record.native.get("tokens_per_second")
         if tokens and rate:
             record.put("seconds", tokens / rate)
         self.sorter.take(record)

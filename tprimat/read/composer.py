@@ -73,7 +73,9 @@ class Reader(BlockReader):
     def step_within(self, block: dict[str, str]) -> int | None:
         """Return the batch of a block."""
         before = number(block.get("time/batch"))
-        return int(before) + 1 if before is not None and 0 <= before < 2**53 else None
+        if before is not None and 0 <= before < 2**53:
+            return int(before) + 1
+        return None
 
     def record(self, step: int, line: int, block: dict[str, str]) -> Record:
         """Return the record of a block; state the sizes that follow from its values."""
@@ -84,17 +86,16 @@ class Reader(BlockReader):
         )
         record.unread = tuple(name for name in record.unread if not name.startswith("lr-"))
         for kind in ("samples_per_sec", "tokens_per_sec"):
-            every, one = (
-                block.get(f"throughput/{kind}", ""),
-                block.get(f"throughput/device/{kind}", ""),
-            )
+            every = block.get(f"throughput/{kind}", "")
+            one = block.get(f"throughput/device/{kind}", "")
             words = f"{kind} {every} / {one} of a device"
             state(self.stated, "num_gpus", whole_ratio((every,), (one,)), words, line)
         micro = count(block.get("trainer/device_train_microbatch_size"))
         state(
             self.stated, "micro_batch_size", micro, f"device_train_microbatch_size: {micro}", line
         )
-        batches, samples = number(block.get("time/batch")), number(block.get("time/sample"))
+        batches = number(block.get("time/batch"))
+        samples = number(block.get("time/sample"))
         if batches and samples and samples % batches == 0:
             # Both count what was done before this batch.
             text = f"time/sample {samples:g} / time/batch {batches:g}"

@@ -48,7 +48,8 @@ class Reader(StepReader):
         start = line.text.find(MARK)
         begin = line.text.find("{", start) if start >= 0 else -1
         if begin >= 0 and not line.text[start + len(MARK) : begin].strip(" :"):
-            self.within, self._begun = [line.text[begin:]], line.number
+            self.within = [line.text[begin:]]
+            self._begun = line.number
         elif self.within:
             self.within.append(without_prefixes(line.text))
         else:
@@ -65,7 +66,8 @@ class Reader(StepReader):
         return super().finish()
 
     def _take(self, event: Mapping[str, Any], line: int) -> None:
-        data, step = event.get("data"), event.get("step")
+        data = event.get("data")
+        step = event.get("step")
         if isinstance(step, list):
             # [epoch, iteration], as other recipes have it.
             step = step[-1] if step else None
@@ -100,7 +102,8 @@ class Reader(StepReader):
         """Set windows, and say which batch the samples suggest."""
         found = run.training.ordered()
         nemo.set_windows(found)
-        run.framework, run.shift = "nemo", 1
+        run.framework = "nemo"
+        run.shift = 1
         if len(found) == 1 and found[0].step > 0:
             run.training.warnings.append(
                 "a single record does not show how many steps it averages: counted as one step"

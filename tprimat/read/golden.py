@@ -72,7 +72,8 @@ class Reader:
 
     def feed(self, line: Line) -> None:
         """Take the next line, until the file can't be one JSON object."""
-        text, begins = line.text, line.text.lstrip().startswith("{")
+        text = line.text
+        begins = line.text.lstrip().startswith("{")
         if not self._is_document or (not self.within and not text.strip()):
             return
         self._size += len(text) + 1
@@ -143,16 +144,16 @@ def _points(scalar: Any) -> list[tuple[int, float]]:
         return []
     values = scalar.get("values")
     if isinstance(values, list):
-        start, apart = number(scalar.get("start_step")), number(scalar.get("step_interval")) or 1
+        start = number(scalar.get("start_step"))
+        apart = number(scalar.get("step_interval")) or 1
         values = {
             (1 if start is None else start) + index * apart: value
             for index, value in enumerate(values)
         }
-    known = (
-        [(whole(place), number(value)) for place, value in values.items()]
-        if isinstance(values, dict)
-        else []
-    )
+    if isinstance(values, dict):
+        known = [(whole(place), number(value)) for place, value in values.items()]
+    else:
+        known = []
     return [
         (step, value)
         for step, value in known

@@ -57,9 +57,9 @@ def _recognises(head: bytes) -> bool:
     if not any("loss" in name.lower() or name in ("epoch", "lr") for name in names):
         return False
     try:
-        widths = [
-            len(row) for _, row in itertools.islice(InputFile("", io.BytesIO(head)).rows(), 4)
-        ]
+        widths = []
+        for _, row in itertools.islice(InputFile("", io.BytesIO(head)).rows(), 4):
+            widths.append(len(row))
     except ValueError:
         return True
     return len(widths) < 4 or widths[1] == widths[0]

@@ -52,9 +52,11 @@ class Reader(StepReader):
         match = _LINE.search(line.text)
         if match is None or not (line.whole or match["ends"]):
             return False
-        iteration, step = int(match["iteration"]), int(match["step"])
+        iteration = int(match["iteration"])
+        step = int(match["step"])
         if iteration <= self._last:
-            self._iterations, self._incomplete = {}, False
+            self._iterations = {}
+            self._incomplete = False
         elif self._last and iteration > self._last + 1:
             # Only every so many iterations is logged, or a line is torn: the sum would be of other
             # iterations.
@@ -65,9 +67,10 @@ class Reader(StepReader):
         if not match["ends"] or step < 1:
             return True
         record = Record(step, line.number, window=1)
-        times = [
-            milliseconds for milliseconds in self._iterations.values() if milliseconds is not None
-        ]
+        times = []
+        for milliseconds in self._iterations.values():
+            if milliseconds is not None:
+                times.append(milliseconds)
         first = not self.sorter.trainings and next(iter(self._iterations)) != 1
         if len(times) == len(self._iterations) and not self._incomplete and not first:
             record.put("milliseconds", round(sum(times), 6))
@@ -75,7 +78,8 @@ class Reader(StepReader):
         record.put("loss", match["loss"])
         record.put("iteration_milliseconds", times[-1] if times else None)
         self.sorter.take(record)
-        self._iterations, self._incomplete = {}, False
+        self._iterations = {}
+        self._incomplete = False
         return True
 
     def other(self, line: Line) -> None:

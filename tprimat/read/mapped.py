@@ -99,14 +99,17 @@ class LinePattern(dict[str, str]):
         """
         self.causes = FailureReasons()
         for line in lines(iter(lambda: part.stream.read(1 << 16), b"")):
-            found, end, text = list[str](), 0, line.text[:LONGEST]
+            found = list[str]()
+            end = 0
+            text = line.text[:LONGEST]
             for piece in self._pieces:
                 # Each piece is looked for after the one before it, once: the time stays linear in
                 # the line's length.
                 if (match := piece.search(text, end)) is None:
                     self.causes.feed(line.number, text)
                     break
-                found, end = [*found, *match.groups()], match.end()
+                found = [*found, *match.groups()]
+                end = match.end()
             else:
                 # A file that ends within a number has a part of it.
                 if line.whole or end < len(text):
@@ -131,20 +134,22 @@ def suggested(text: str) -> str:
     """Return a pattern for lines such as this one; empty if no step and other value is found in
     it.
     """
-    pieces, matches = dict[str, str](), [*_LABELS.finditer(text[:LONGEST])]
+    pieces = dict[str, str]()
+    matches = [*_LABELS.finditer(text[:LONGEST])]
     times = [match for match in matches if match["time"] or match["bare"]]
     for match in matches:
         names = ("step", "loss", "lr", "grad_norm", "time")
-        value = (
-            "time"
-            if match["bare"]
-            else next((name for name in names if match[name]), "tokens_per_second")
-        )
+        if match["bare"]:
+            value = "time"
+        else:
+            value = next((name for name in names if match[name]), "tokens_per_second")
         # A time without a label is the step's if no other one may be.
         if value != "time" or match["unit"] or (match["bare"] and times == [match]):
             unit = match["unit"] or match["bare"] if value == "time" else match["rate"] or ""
             pieces.setdefault(value, f"{match[value] or ''}{match['gap'] or ''}{{{value}}}{unit}")
-    return " .* ".join(pieces.values()) if "step" in pieces and len(pieces) > 1 else ""
+    if "step" in pieces and len(pieces) > 1:
+        return " .* ".join(pieces.values())
+    return ""
 
 
 def columns(text: str) -> ColumnNames:
@@ -152,10 +157,9 @@ def columns(text: str) -> ColumnNames:
 
     Raises UsageError for another text.
     """
-    pairs = [
-        (value.strip(), column.strip())
-        for value, _, column in (each.partition("=") for each in text.split(","))
-    ]
+    pairs = []
+    for value, _, column in (each.partition("=") for each in text.split(",")):
+        pairs.append((value.strip(), column.strip()))
     if broken := next(
         (each for each, (_, column) in zip(text.split(","), pairs, strict=True) if not column), None
     ):
@@ -168,13 +172,11 @@ def given(columns_: str | None, pattern: str | None) -> ColumnNames | None:
     """Return what the options --columns and --pattern map. Raises UsageError for both."""
     if columns_ is not None and pattern is not None:
         raise _wrong("--columns is for tables, --pattern for text logs: use one of them")
-    return (
-        LinePattern(pattern)
-        if pattern is not None
-        else None
-        if columns_ is None
-        else columns(columns_)
-    )
+    if pattern is not None:
+        return LinePattern(pattern)
+    if columns_ is None:
+        return None
+    return columns(columns_)
 
 
 STATED = ("columns", "pattern")
@@ -187,11 +189,9 @@ def stated(named: ColumnNames | None) -> dict[str, bool | int | str]:
     """
     if isinstance(named, LinePattern):
         return {"pattern": named.text}
-    return (
-        {"columns": ",".join(f"{value}={column}" for value, column in named.items())}
-        if named
-        else {}
-    )
+    if named:
+        return {"columns": ",".join(f"{value}={column}" for value, column in named.items())}
+    return {}
 
 
 def _check(option: str, values: Sequence[str], needed: str) -> None:
@@ -252,9 +252,12 @@ def _built(training: LoggedTraining, named: ColumnNames, cause: Cause | None = N
     for record in records:
         if record.seconds and (rate := record.native.get("tokens_per_second")):
             record.put("tokens_per_step", rate * record.seconds)
-    noun, option = (
-        ("log", "--pattern") if isinstance(named, LinePattern) else ("table", "--columns")
-    )
+    if isinstance(named, LinePattern):
+        noun = "log"
+        option = "--pattern"
+    else:
+        noun = "table"
+        option = "--columns"
     shift = 0 if records[0].step else 1
     ends = f"{noun} ends at step {records[-1].step + shift}"
     why = f"; {option} reads neither the planned steps nor a normal end"
@@ -282,7 +285,8 @@ def _rows(part: InputFile, needed: Iterable[str]) -> Iterator[tuple[int, Mapping
         _objects(part) if first == b"{" else part.table()
     )
     # In JSON lines, other records (settings, evaluations) stand between those of steps.
-    empty, columns = dict.fromkeys(needed), dict[str, None]()
+    empty = dict.fromkeys(needed)
+    columns = dict[str, None]()
     absent = list(empty)
     for line, row in rows:
         if absent:

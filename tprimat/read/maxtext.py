@@ -175,9 +175,11 @@ class Reader(StepReader):
     def done(self, run: RunBuilder) -> None:
         """State what follows from the parameters, or what the lines suggest."""
         found = run.training.ordered()
-        stated, marks = run.stated, run.training.around.marks
+        stated = run.stated
+        marks = run.training.around.marks
         run.framework = "maxdiffusion" if self._diffusion else "maxtext"
-        quantised, kind = stated.word("quantization"), stated.word("dtype")
+        quantised = stated.word("quantization")
+        kind = stated.word("dtype")
         known = "fp8" if quantised and "fp8" in quantised else precision_of(kind)
         source = stated.get("quantization") if quantised else stated.get("dtype")
         if known and source:
@@ -200,7 +202,8 @@ class Reader(StepReader):
             and (rate := record.native.get("tokens_per_second_per_gpu"))
             and record.seconds > 0.5
         }
-        batch, devices = stated.number("batch_per_device"), stated.count("num_gpus")
+        batch = stated.number("batch_per_device")
+        devices = stated.count("num_gpus")
         if batch and devices:
             # Devices that share a model have fractions of a sequence each.
             text = f"{batch:g} sequences per device, {devices} devices"

@@ -83,7 +83,8 @@ class Reader(StepReader):
 
     def other(self, line: Line) -> None:
         """Read a line of the setup."""
-        text, around = line.text, self.sorter.pending
+        text = line.text
+        around = self.sorter.pending
         self._bare = self._bare and (not text or text.isspace())
         if ": " in text and len(text) < 300 and (size := _SIZES.match(without_prefixes(text))):
             state(
@@ -117,7 +118,8 @@ class Reader(StepReader):
 
     def finish(self) -> list[ParsedLog]:
         """Return the runs; one per line where the file holds only a few such lines."""
-        records, numbers = self._records, list(dict.fromkeys(self._iterations))
+        records = self._records
+        numbers = list(dict.fromkeys(self._iterations))
         if self._bare and not numbers and len(records) < MINIMUM_RECORDS:
             # An excerpt: nothing says that its lines are of one training.
             note = (
@@ -131,7 +133,9 @@ class Reader(StepReader):
         # The step of each line is that of Megatron's line with the same rank in its order.
         if len(numbers) != len(records):
             numbers = [numbers[min(before, len(numbers) - 1)] for before in self._before]
-        return [self._numbered(records, numbers)] if records else []
+        if records:
+            return [self._numbered(records, numbers)]
+        return []
 
     def _numbered(self, records: list[Record], steps: Iterable[int], *notes: str) -> ParsedLog:
         training = LoggedTraining(around=self.sorter.pending, warnings=[*notes])

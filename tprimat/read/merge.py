@@ -81,7 +81,8 @@ def merge_logs(by_reader: Sequence[tuple[str, Sequence[ParsedLog]]]) -> list[Par
         ):
             # What goes first must have something to say of steps.
             name, host = host, name
-        inner, outer = by_name.pop(name), by_name[host]
+        inner = by_name.pop(name)
+        outer = by_name[host]
         if len(inner) == len(outer):
             by_name[host] = [
                 _merged(one, host, other, name) for one, other in zip(outer, inner, strict=True)
@@ -99,7 +100,8 @@ def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) ->
     def build(given: Given) -> Run:
         run = fill_gaps(one.run(given), other.run(given), f"{other_name}'s lines in the log")
         called = RENAMED.get((one_name, other_name), run.framework)
-        grad_norms, warnings = run.grad_norms, run.warnings
+        grad_norms = run.grad_norms
+        warnings = run.warnings
         if other_name == "deepspeed" and not any(grad_norms):
             # Its engine keeps the norm to itself, and Megatron prints 0.000.
             grad_norms = (None,) * len(run.steps)
@@ -135,17 +137,16 @@ def fill_gaps(run: Run, other: Run, origin: str) -> Run:
     }
     filled_names = []
     # What changes in one source is no gap.
-    changing = {
-        each.partition(" changes during")[0].replace(" ", "_")
-        for each in (*run.warnings, *other.warnings)
-    }
+    changing = set()
+    for each in (*run.warnings, *other.warnings):
+        changing.add(each.partition(" changes during")[0].replace(" ", "_"))
     for part in _PARTS:
-        known, added = getattr(run, part), getattr(other, part)
-        new = {
-            n: value
-            for n, value in added.known().items()
-            if getattr(known, n) is None and n not in changing
-        }
+        known = getattr(run, part)
+        added = getattr(other, part)
+        new = {}
+        for n, value in added.known().items():
+            if getattr(known, n) is None and n not in changing:
+                new[n] = value
         if part == "model_config" and known.num_layers is not None:
             new.pop("source", None)
         if new:
@@ -190,7 +191,8 @@ def same_training(
         other.source and other.source.dialect
     ) and not ranks
     runtime = "train_runtime_seconds"
-    known, added = one.native_metrics.get(runtime), other.native_metrics.get(runtime)
+    known = one.native_metrics.get(runtime)
+    added = other.native_metrics.get(runtime)
     # Reinforcement learning has no loss of a language model.
     compared = (_pairs(one, other, name) for name in ("loss_values", "policy_loss", "grad_norms"))
     losses = next(filter(None, compared), [])
@@ -302,7 +304,8 @@ def _is_resolved(warning: str, filled_names: Sequence[str]) -> bool:
         return True
     if "sequence_length" in filled_names and warning.startswith("the sequence length isn't stated"):
         return True
-    mentioned = {
-        name for name, words in _UNKNOWN.items() if words.removesuffix(" unknown") in warning
-    }
+    mentioned = set()
+    for name, words in _UNKNOWN.items():
+        if words.removesuffix(" unknown") in warning:
+            mentioned.add(name)
     return " unknown: the source doesn't state " in warning and mentioned <= set(filled_names)

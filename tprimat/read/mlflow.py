@@ -67,7 +67,8 @@ def _rows(points: Iterator[Point]) -> list[tuple[int, dict[str, object]]]:
     rows: dict[int, dict[str, object]] = {}
     several = False
     for name, value, printed, time in points:
-        step, milliseconds = whole(printed), number(time)
+        step = whole(printed)
+        milliseconds = number(time)
         if step is None or name not in tracked.READ:
             continue
         row = rows.setdefault(step, {"global_step": step})

@@ -45,7 +45,9 @@ class Reader(ElapsedReader):
 
     def place(self, entry: Mapping[str, Any]) -> Place:
         """Return the step of an entry and the planned ones."""
-        return printed_step(entry) if "elapsed_time" in entry else (None, None)
+        if "elapsed_time" in entry:
+            return printed_step(entry)
+        return (None, None)
 
     def exactly(self, entry: Mapping[str, Any], step: int, seconds: float) -> float | None:
         """Return the time since the start from the mean speed."""

@@ -203,7 +203,8 @@ class Reader(StepReader):
         text = line.text[:500]
         self._own_peak = self._own_peak or "| Peak FLOPS" in text
         if "peak memory" in text and (peak := _PEAK.search(text)):
-            allocated, reserved = number(peak[1] or peak[3]), number(peak[2])
+            allocated = number(peak[1] or peak[3])
+            reserved = number(peak[2])
             self.memory |= summary_values(
                 {"peak_memory_allocated_mib": allocated, "peak_memory_reserved_mib": reserved}
             )
@@ -220,10 +221,8 @@ class Reader(StepReader):
             self.figures["tokens_per_step"] = float(stated.count("tokens_per_step") or tokens)
             run.unknown["global_batch_size"] = f"the global batch size isn't stated; {text}"
         # nanochat prints tokens; whole sequences and ranks follow from them.
-        known, one = (
-            stated.count_statement("tokens_per_micro_batch"),
-            stated.count("tokens_per_rank"),
-        )
+        known = stated.count_statement("tokens_per_micro_batch")
+        one = stated.count("tokens_per_rank")
         if known and one and known.value % one == 0:
             state(stated, "num_gpus", known.value // one, known.text, known.line)
         if self._form == "iter" and (last := stated.count_statement("last_iteration")):
@@ -277,7 +276,8 @@ class Reader(StepReader):
 
     def _derive_time(self, record: Record) -> bool:
         """Set the step time from the cumulative one; return False if that is no value."""
-        step, seconds = record.step, record.native.get("cumulative_train_seconds")
+        step = record.step
+        seconds = record.native.get("cumulative_train_seconds")
         if seconds is None or step < 1:
             return False
         before = self._before if self._before is not None and self._before[0] < step else None
@@ -296,15 +296,17 @@ def tokens_of(records: Sequence[Record]) -> int | None:
 
     Times are rounded to 0.01 ms, rates rounded or cut to a whole number.
     """
-    low, high = 0.0, math.inf
+    low = 0.0
+    high = math.inf
     for record in records:
-        seconds, rate = record.seconds, record.native.get("tokens_per_second")
+        seconds = record.seconds
+        rate = record.native.get("tokens_per_second")
         if seconds and rate:
-            low, high = (
-                max(low, (seconds - 5e-6) * (rate - 0.5)),
-                min(high, (seconds + 5e-6) * (rate + 1)),
-            )
+            low = max(low, (seconds - 5e-6) * (rate - 0.5))
+            high = min(high, (seconds + 5e-6) * (rate + 1))
     if not 0 < low <= high < low + _MULTIPLE / 10:
         return None
     tokens = high // _MULTIPLE * _MULTIPLE
-    return int(tokens) if tokens >= low else None
+    if tokens >= low:
+        return int(tokens)
+    return None

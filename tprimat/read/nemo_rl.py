@@ -74,7 +74,8 @@ class Reader(BlockReader):
 
     def place(self, header: re.Match[str]) -> Place:
         """Return the step of a header, of all epochs: steps are counted again in each."""
-        step, steps = int(header[1]), int(header[2])
+        step = int(header[1])
+        steps = int(header[2])
         return step + max(self._epoch - 1, 0) * steps, count(steps) if self._epochs == 1 else None
 
     def put(self, name: str, value: str, line: Line) -> None:

@@ -86,10 +86,9 @@ class Reader(BlockReader):
                 f"{tokens:,.0f} tokens per step",
                 found[0].line,
             )
-            rates = [
-                (record.figure("batches_per_second"), record.figure(run.rate or ""))
-                for record in found
-            ]
+            rates = []
+            for record in found:
+                rates.append((record.figure("batches_per_second"), record.figure(run.rate or "")))
             rates = [each for each in rates if all(each)]
             devices = {whole_ratio((tokens, batches), (rate,)) for batches, rate in rates} - {None}
             ratio = statistics.median(

@@ -64,10 +64,9 @@ Row = Mapping[str, object]
 
 def values_of(row: Row) -> dict[str, object]:
     """Return the values of a row by the fields of a record."""
-    values = {
-        field: next((row[name] for name in names if name in row), None)
-        for field, names in NAMES.items()
-    }
+    values = {}
+    for field, names in NAMES.items():
+        values[field] = next((row[name] for name in names if name in row), None)
     return {field: value for field, value in values.items() if value is not None}
 
 

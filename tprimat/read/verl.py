@@ -90,7 +90,8 @@ class Reader(StepReader):
         for name, value in printed.items():
             if name.startswith(_PART) and name != "timing_s/step":
                 self.add_part(name.removeprefix(_PART), value)
-        tokens, rate = printed.get("perf/total_num_tokens"), printed.get("perf/throughput")
+        tokens = printed.get("perf/total_num_tokens")
+        rate = printed.get("perf/throughput")
         words = f"perf/total_num_tokens {tokens} / time_per_step / throughput {rate}"
         state(
             self.stated,

@@ -68,12 +68,14 @@ def _contents(stream: BinaryIO, warnings: list[str]) -> Iterator[bytes]:
                 or zlib.crc32(bytes((kind,)) + content) != crc
                 or not _WHOLE <= kind <= _LAST
             ):
-                damaged, is_open = damaged + 1, False
+                damaged = damaged + 1
+                is_open = False
                 break
             place += _HEADER.size + length
             if kind in (_WHOLE, _FIRST):
                 damaged += is_open
-                whole, is_open = bytearray(), True
+                whole = bytearray()
+                is_open = True
             if is_open and len(whole) <= _LONGEST:
                 whole += content
             if kind in (_WHOLE, _LAST):
@@ -103,9 +105,11 @@ def _item(content: bytes, wanted: Container[str] | None = None) -> tuple[str, ob
     """Return the name and the value of an item; no value if its name is not wanted."""
     keys, _, rest = content.partition(_VALUE)
     if keys and rest and rest[0] == len(rest) - 1 < 0x80:
-        name, value = _name(keys), rest[1:].decode("utf-8", "replace")
+        name = _name(keys)
+        value = rest[1:].decode("utf-8", "replace")
     else:
-        name, value = _name(content), _text(fields_of(content)[16, 2])
+        name = _name(content)
+        value = _text(fields_of(content)[16, 2])
     if wanted is not None and name not in wanted:
         return name, None
     try:
@@ -119,7 +123,8 @@ class _Contents:
         self.rows: list[tuple[int, dict[str, object]]] = []
         self.config: dict[str, object] = {}
         self.warnings: list[str] = []
-        self.name, self.host = "", ""
+        self.name = ""
+        self.host = ""
         self.started = 0
         self.exit_code: int | None = None
         self.devices: set[str] = set()

@@ -55,7 +55,9 @@ def end(platform: Platform, run: Run, summary: Summary, path: Path | None, runs:
     """Return what a training came to, after its last step; its result is in a file with so many
     runs, if in any.
     """
-    figures, memory, steady = summary.performance, run.memory_metrics, summary.steady
+    figures = summary.performance
+    memory = run.memory_metrics
+    steady = summary.steady
     reason = f": {plain(run.status_reason)}" if run.status_reason else ""
     lines = [
         f"Recorded {plain(run.model or 'a training')}: {counted(len(run.steps), 'step')},"
@@ -69,9 +71,11 @@ def end(platform: Platform, run: Run, summary: Summary, path: Path | None, runs:
     if figures.avg_step_time_seconds is not None:
         mean = f"mean of steps {steady.first_step} to {steady.last_step}"
         lines.append(f"Step:    {units.seconds(figures.avg_step_time_seconds)}{speed}, {mean}")
-    peak, of = memory.peak_memory_allocated_gb, "allocated"
+    peak = memory.peak_memory_allocated_gb
+    of = "allocated"
     if platform == "cpu":
-        peak, of = memory.peak_memory_process_gb, "of the process"
+        peak = memory.peak_memory_process_gb
+        of = "of the process"
     lines += [f"Memory:  {units.gigabytes(peak)} {of}, peak"] if peak is not None else []
     lines.append(f"Results: {path}" if path else "Results were not saved")
     if runs > 1:
@@ -108,4 +112,6 @@ def echo(lines: list[str], *, to_errors: bool = False) -> None:
 
 
 def _shown(value: float | None, form: str) -> str:
-    return "unknown" if value is None else form.format(value)
+    if value is None:
+        return "unknown"
+    return form.format(value)

@@ -65,7 +65,9 @@ def is_compiled(module: Any) -> bool | None:
         return True
     # A compiled function, such as the whole step, has left frames behind once it has run.
     counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
-    return None if counters and counters["frames"].get("total") else False
+    if counters and counters["frames"].get("total"):
+        return None
+    return False
 
 
 def recomputation(module: Any) -> str | None:
@@ -82,7 +84,9 @@ def recomputation(module: Any) -> str | None:
             owner, "is_activation_checkpointing" if newer else "is_gradient_checkpointing", None
         )
         if isinstance(checkpointing, bool):
-            return "full" if checkpointing else "none"
+            if checkpointing:
+                return "full"
+            return "none"
     return None
 
 
@@ -118,6 +122,8 @@ def optimizer_settings(optimizer: Any) -> Optimizer:
 def number(value: Any) -> float | None:
     """Return a value as a float, or None."""
     try:
-        return None if value is None else float(value)
+        if value is None:
+            return None
+        return float(value)
     except (TypeError, ValueError):
         return None

@@ -32,11 +32,10 @@ def with_journals(arguments: Iterable[str]) -> list[Path]:
                 below = (
                     each for each in folder.glob(f"*/{JOURNALS}") if not each.parent.is_symlink()
                 )
-                journals = [
-                    each
-                    for each in (folder / JOURNALS, *below)
-                    if each.is_dir() and not each.is_symlink()
-                ]
+                journals = []
+                for each in (folder / JOURNALS, *below):
+                    if each.is_dir() and not each.is_symlink():
+                        journals.append(each)
                 folders.update(
                     dict.fromkeys(each.parent for each in (*journals, *unfinished(folder)))
                 )

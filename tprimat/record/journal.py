@@ -100,7 +100,8 @@ class Journal:
 
     def close(self) -> None:
         """Close the journal and leave it to recover(): no result could be written."""
-        handle, self._handle = self._handle, None
+        handle = self._handle
+        self._handle = None
         if handle is not None:
             with contextlib.suppress(OSError):
                 os.close(handle)

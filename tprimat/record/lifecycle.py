@@ -139,7 +139,8 @@ class Recording:
         self._trains = own if process.world_size == 1 else devices[: process.processes_here]
         self.values = StepValues(self.scalars, absent or {}, process.world_size)
         self.recorder = Recorder(self.clock, self._take, takes_laps=process.world_size > 1)
-        self.pause, self.resume = self.recorder.pause, self.recorder.resume
+        self.pause = self.recorder.pause
+        self.resume = self.recorder.resume
         self.sigterm = SigtermWatch(self._terminate)
         self.suspensions = SigcontWatch(lambda: self.step + 1)
         self.step = self.first_step = 0
@@ -153,7 +154,9 @@ class Recording:
         self._options = options
         self._module = module
         self._covers = covers
-        self._warnings, self._amend, self._complete = warnings, amend, complete
+        self._warnings = warnings
+        self._amend = amend
+        self._complete = complete
         self._shown = Run(
             framework="lightning"
         )  # which alone prepares before it can describe the training
@@ -164,11 +167,14 @@ class Recording:
         self._journal = Journal(None)
         self.sampler: Sampler | None = None
         # Read before the first step: one that is made meanwhile is not of this machine as it was.
-        folder, host = options.output_dir, self.machine.environment.hostname
-        ids, is_first = [each.id for each in self._trains], process.rank == 0
-        self._preflight = (
-            preflight.latest(folder, host, ids, process.world_size) if is_first else Preflight()
-        )
+        folder = options.output_dir
+        host = self.machine.environment.hostname
+        ids = [each.id for each in self._trains]
+        is_first = process.rank == 0
+        if is_first:
+            self._preflight = preflight.latest(folder, host, ids, process.world_size)
+        else:
+            self._preflight = Preflight()
         self._metrics_due = 0.0
         self._seconds_after_first = 0.0
         self._steps_after_first = 0
@@ -209,7 +215,8 @@ class Recording:
         """End a step, as far as the host sees; see Recorder.step_end. The learning rate is by
         default the noted one.
         """
-        rate, self.values.rate = self.values.rate, None
+        rate = self.values.rate
+        self.values.rate = None
         self.recorder.step_end(step, values, rate if learning_rate is None else learning_rate)
         self.step = step
         if not isinstance(self.memory, ProcessMemory) and self.measured_until is None:
@@ -227,7 +234,8 @@ class Recording:
         """
         if self._journal.path is None or os.getpid() != self._owner:
             return
-        now, update = time.monotonic(), Update(epoch)
+        now = time.monotonic()
+        update = Update(epoch)
         if now >= self._metrics_due:
             run = self._run_so_far()
             update = Update(epoch, run.native_metrics, run.breakdown, run.warnings)
@@ -286,7 +294,8 @@ class Recording:
 
     def _gather(self, outcome: Outcome, *, regular: bool) -> ranks.Gathered:
         records = self._amend(self.recorder.records)
-        rank, world_size = self.process.rank, self.process.world_size
+        rank = self.process.rank
+        world_size = self.process.world_size
         if world_size == 1:
             return ranks.Gathered(records)
         if not regular:
@@ -318,17 +327,16 @@ class Recording:
         if record.step - record.window > self.first_step and record.seconds is not None:
             self._seconds_after_first += record.seconds * record.window
             self._steps_after_first += record.window
-        every, on_step = self._options.log_every or STEPS_OF_A_LINE, self._options.on_step
+        every = self._options.log_every or STEPS_OF_A_LINE
+        on_step = self._options.on_step
         is_due = record.step // every > (record.step - record.window) // every
         if is_due:
             self.memory.sample()
         if self.process.rank or not (is_due or on_step):
             return
-        mean = (
-            self._seconds_after_first / self._steps_after_first
-            if self._steps_after_first
-            else record.seconds
-        )
+        mean = record.seconds
+        if self._steps_after_first:
+            mean = self._seconds_after_first / self._steps_after_first
         memory_gb = self.memory.current_gb()
         if is_due and (self._options.log_every or on_step):
             self._print([console.step(self.platform, record.step, record.seconds, mean, memory_gb)])
@@ -342,11 +350,10 @@ class Recording:
     def _run_so_far(self) -> Run:
         """Return the run so far without steps and memory, for the journal."""
         world_size = self.process.world_size
-        gathered = (
-            ranks.Gathered(())
-            if world_size == 1
-            else ranks.alone((), world_size, ranks.BEFORE_THE_END)
-        )
+        if world_size == 1:
+            gathered = ranks.Gathered(())
+        else:
+            gathered = ranks.alone((), world_size, ranks.BEFORE_THE_END)
         return msgspec.structs.replace(
             self._run(RUNNING, gathered), memory_metrics=MemoryMetrics(), epochs=()
         )
@@ -428,14 +435,18 @@ class Recording:
         """Return the mean of this process's measured steps after the first, in parts; empty if no
         wait is known.
         """
-        recorder, last = self.recorder, self.measured_until
-        known = [
-            (record.window, record.window * record.seconds, recorder.waits[record.step])
-            for record in recorder.records[1:]
-            if record.seconds is not None
-            and record.step in recorder.waits
-            and (last is None or record.step <= last)
-        ]
+        recorder = self.recorder
+        last = self.measured_until
+        known = []
+        for record in recorder.records[1:]:
+            if (
+                record.seconds is not None
+                and record.step in recorder.waits
+                and (last is None or record.step <= last)
+            ):
+                known.append(
+                    (record.window, record.window * record.seconds, recorder.waits[record.step])
+                )
         if not known:
             return {}
         steps, seconds, waited = map(sum, zip(*known, strict=True))
@@ -446,7 +457,9 @@ class Recording:
         """Return what this process has spent its time on: the steps are those that this process saw
         end.
         """
-        now, began, recorder = self.clock.host_ns() / 1e9, self.recorder.started_s, self.recorder
+        now = self.clock.host_ns() / 1e9
+        began = self.recorder.started_s
+        recorder = self.recorder
         created = self._created_ns / 1e9
         if not began:
             return timeline(now - created, {}, (), 1, None)
@@ -455,7 +468,8 @@ class Recording:
 
     def _joined(self, run: Run) -> Run:
         """Return the run with what the sampler has read."""
-        sampler, ends = self.sampler, self.recorder.ends
+        sampler = self.sampler
+        ends = self.recorder.ends
         if sampler is None:
             return run
         began = self.recorder.started_s

@@ -240,11 +240,10 @@ class LoopRecorder(Benchmark):
 
         if self._device is not None:
             return torch.device(self._device)
-        parameter = (
-            next(iter(self._module.parameters()), None)
-            if hasattr(self._module, "parameters")
-            else None
-        )
+        if hasattr(self._module, "parameters"):
+            parameter = next(iter(self._module.parameters()), None)
+        else:
+            parameter = None
         if parameter is not None:
             return parameter.device
         if torch.cuda.is_available() and self._options.platform != "cpu":
@@ -253,15 +252,16 @@ class LoopRecorder(Benchmark):
 
     def _shown(self, recording: Recording) -> Run:
         """Return what the loop's objects show, and what was stated of it."""
-        precision, detail = self._precision, self._precision_detail
+        precision = self._precision
+        detail = self._precision_detail
         sizes = self._options.known.training_config
-        whole, micro = sizes.global_batch_size, sizes.micro_batch_size
+        whole = sizes.global_batch_size
+        micro = sizes.micro_batch_size
         missing = {"global_batch_size": whole, "sequence_length": sizes.sequence_length}
-        warnings = [
-            f"{name} unknown: pass {name}= to record"
-            for name, size in missing.items()
-            if size is None
-        ]
+        warnings = []
+        for name, size in missing.items():
+            if size is None:
+                warnings.append(f"{name} unknown: pass {name}= to record")
         if precision is None:
             warnings.append("compute precision unknown: pass precision= to record")
         elif precision == "fp32":
@@ -308,7 +308,8 @@ def current_process(device: Any) -> Process:
 
     if dist.is_available() and dist.is_initialized():
         return Process(dist.get_rank(), dist.get_world_size(), device=device)
-    rank, world_size = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+    rank = os.environ.get("RANK", "")
+    world_size = os.environ.get("WORLD_SIZE", "")
     if rank.isdecimal() and world_size.isdecimal():
         return Process(int(rank), max(1, int(world_size)), device=device)
     return Process(device=device)

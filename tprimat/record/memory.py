@@ -31,13 +31,19 @@ class _Readings:
             self.peak = peak
 
     def newest_gb(self) -> float | None:
-        return self.newest / GB if self.count else None
+        if self.count:
+            return self.newest / GB
+        return None
 
     def mean_gb(self) -> float | None:
-        return round_figure(self.total / self.count / GB) if self.count else None
+        if self.count:
+            return round_figure(self.total / self.count / GB)
+        return None
 
     def peak_gb(self) -> float | None:
-        return round_figure(self.peak / GB) if self.count else None
+        if self.count:
+            return round_figure(self.peak / GB)
+        return None
 
 
 class ProcessMemory:
@@ -143,4 +149,6 @@ def peak_resident_bytes() -> int:
         return int(psutil.Process().memory_info().peak_wset)
     peak: int = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     # Linux counts KiB, macOS bytes (getrusage(2) of each).
-    return peak if sys.platform == "darwin" else peak * 1024
+    if sys.platform == "darwin":
+        return peak
+    return peak * 1024

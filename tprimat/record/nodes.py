@@ -32,7 +32,8 @@ def name(environ: Environ) -> str:
 
 def state(folder: Path, rank: int, machine: Machine, environ: Environ) -> None:
     """Write what this machine is. Raises UsageError if the directory can't be written."""
-    info, environment = machine.gpu_info, machine.environment
+    info = machine.gpu_info
+    environment = machine.environment
     node = Node(
         hostname=name(environ),
         device_name=info.device_name,
@@ -52,7 +53,9 @@ def described(environ: Environ) -> tuple[tuple[Node, ...], list[str]]:
     None for a training on one machine.
     """
     number, _, folder = environ.get(VARIABLE, "").partition(":")
-    return read(Path(folder), int(number)) if folder and number.isdecimal() else ((), [])
+    if folder and number.isdecimal():
+        return read(Path(folder), int(number))
+    return ((), [])
 
 
 def read(folder: Path, count: int) -> tuple[tuple[Node, ...], list[str]]:
@@ -64,11 +67,10 @@ def read(folder: Path, count: int) -> tuple[tuple[Node, ...], list[str]]:
         # By its name: a listing of a directory on a share may be old.
         with contextlib.suppress(OSError, msgspec.MsgspecError, RecursionError):
             nodes.append(msgspec.json.decode(files.read_plain(folder / f"{rank}.node"), type=Node))
-    missing = (
-        [f"{counted(count - len(nodes), 'node')} of {count} wrote no description"]
-        if len(nodes) < count
-        else []
-    )
+    if len(nodes) < count:
+        missing = [f"{counted(count - len(nodes), 'node')} of {count} wrote no description"]
+    else:
+        missing = []
     return tuple(nodes), [*differences(nodes), *missing]
 
 
@@ -92,9 +94,9 @@ def differences(nodes: Sequence[Node]) -> list[str]:
         if len(values) > 1:
             shares = (f"{value} on {join_names(hosts, 3)}" for value, hosts in values.items())
             differing.append(f"{fact} {', '.join(shares)}")
-    return (
-        [f"the nodes differ: {'; '.join(differing)}; the slowest limits all"] if differing else []
-    )
+    if differing:
+        return [f"the nodes differ: {'; '.join(differing)}; the slowest limits all"]
+    return []
 
 
 def _facts(node: Node) -> dict[str, str]:
@@ -110,7 +112,9 @@ def _facts(node: Node) -> dict[str, str]:
 
 def variables(count: int, folder: Path) -> dict[str, str]:
     """Return the variable for the runs of several machines; none for one."""
-    return {VARIABLE: f"{count}:{folder}"} if count > 1 else {}
+    if count > 1:
+        return {VARIABLE: f"{count}:{folder}"}
+    return {}
 
 
 def folder_of(environ: Environ, output_dir: Path, rendezvous: str | None) -> Path:
@@ -118,8 +122,6 @@ def folder_of(environ: Environ, output_dir: Path, rendezvous: str | None) -> Pat
     their rendezvous.
     """
     job = environ.get("TPRIMAT_JOB")
-    return (
-        Path(job) / "nodes"
-        if job
-        else output_dir / "nodes" / re.sub(r"[^\w.-]+", "-", rendezvous or "")
-    )
+    if job:
+        return Path(job) / "nodes"
+    return output_dir / "nodes" / re.sub(r"[^\w.-]+", "-", rendezvous or "")

@@ -141,12 +141,16 @@ class Benchmark:
     @property
     def result(self) -> Run | None:
         """The Run, once the training has ended."""
-        return self._recording.run if self._recording else None
+        if self._recording:
+            return self._recording.run
+        return None
 
     @property
     def path(self) -> Path | None:
         """The file that it was written to; None on other processes than the first."""
-        return self._recording.path if self._recording else None
+        if self._recording:
+            return self._recording.path
+        return None
 
     def warnings(self) -> Sequence[str]:
         """Return what is doubtful of the run beyond what its recording knows."""
@@ -187,7 +191,8 @@ class Benchmark:
             recording = Recording(
                 self._options, process, warnings=self.warnings, complete=self.completed, **adapter
             )
-        self._recording, self._recorder = recording, recording.recorder
+        self._recording = recording
+        self._recorder = recording.recorder
         return recording
 
     @contextlib.contextmanager

@@ -110,7 +110,9 @@ def of_trainer(trainer: Any) -> Outcome:
     """Return the outcome of a Lightning trainer whose loop ran to its end: complete, unless cut
     short.
     """
-    done, planned, epochs = trainer.global_step, trainer.max_steps, trainer.max_epochs
+    done = trainer.global_step
+    planned = trainer.max_steps
+    epochs = trainer.max_epochs
     all_epochs = bool(epochs and 0 < epochs <= trainer.current_epoch)
     if planned is None or planned < 1 or done >= planned:
         if trainer.should_stop and not all_epochs and (asked := _asked_stop(trainer)):
@@ -158,7 +160,8 @@ def of_process(
     """
     kind: EndingKind = "failed"
     if interrupted:
-        kind, reason = "stopped", "interrupted"
+        kind = "stopped"
+        reason = "interrupted"
     elif overdue:
         reason = "killed: far exceeded its time limit"
     elif recorded:
@@ -196,4 +199,6 @@ def why_stopped(*, interrupted: bool, overdue: bool, limit_s: float | None) -> s
     """
     if overdue:
         return f"killed: ran longer than {units.duration(limit_s)}"
-    return "interrupted by the user" if interrupted else None
+    if interrupted:
+        return "interrupted by the user"
+    return None

@@ -42,7 +42,9 @@ class ProcessIdentity(msgspec.Struct, frozen=True):
 
 def current_process() -> ProcessIdentity:
     """Return the identity of this process."""
-    pid, boot, namespace = os.getpid(), None, None
+    pid = os.getpid()
+    boot = None
+    namespace = None
     with contextlib.suppress(OSError):
         boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip() or None
     with contextlib.suppress(OSError):
@@ -59,7 +61,9 @@ def started_at(pid: int) -> int | None:
     try:
         # The name, in brackets, may hold anything.
         fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
-        return None if fields[0] in (b"Z", b"X") else int(fields[19])
+        if fields[0] in (b"Z", b"X"):
+            return None
+        return int(fields[19])
     except (OSError, ValueError, IndexError):
         return None
 

@@ -70,9 +70,9 @@ def is_enabled() -> bool:
 def session_of(environ: Environ) -> tuple[str | None, int | None]:
     """Return session and round of this process's training; None if no session started it."""
     session, _, number = environ.get(SESSION, "").rpartition("/")
-    return (
-        (session, int(number)) if session and number.isdecimal() and int(number) else (None, None)
-    )
+    if session and number.isdecimal() and int(number):
+        return (session, int(number))
+    return (None, None)
 
 
 def given(environ: Environ) -> FieldValues:

@@ -64,7 +64,9 @@ class Process:
         """How many of the processes are on this machine; all of them if nobody states it."""
         stated = os.environ.get("LOCAL_WORLD_SIZE", "")
         if self.local_world_size > 1 or not stated.isdecimal():
-            return self.local_world_size if self.local_world_size > 1 else self.world_size
+            if self.local_world_size > 1:
+                return self.local_world_size
+            return self.world_size
         return int(stated)
 
     def on(self, platform: str) -> Process:
@@ -197,10 +199,11 @@ def gather(
     times = (own, *others.values())
     all_seconds = zip(*(each.seconds for each in times), strict=True)
     # If one of them is unknown, so is the longest.
-    longest = [
-        None if None in each else max(seconds for seconds in each if seconds is not None)
-        for each in all_seconds
-    ]
+    longest = []
+    for each in all_seconds:
+        longest.append(
+            None if None in each else max(seconds for seconds in each if seconds is not None)
+        )
     slow = straggler_message(own, others)
     known = sorted(
         (each.until_backward, each.node)
@@ -257,7 +260,8 @@ def collect_times(
     times = {}
     missing = []
     for rank in range(1, world_size):
-        left, key = max(0.05, deadline - time.monotonic()), f"{training}/{rank}"
+        left = max(0.05, deadline - time.monotonic())
+        key = f"{training}/{rank}"
         try:
             store.wait([key], datetime.timedelta(seconds=left))
             chunks = [store.get(f"{key}/{number}") for number in range(int(store.get(key)))]
@@ -270,11 +274,10 @@ def collect_times(
 def straggler_message(own: Times, others: dict[int, Times]) -> str | None:
     """Return a warning that names the straggler; None without one."""
     everyone = {0: own, **others}
-    known = {
-        rank: each.until_backward
-        for rank, each in everyone.items()
-        if each.until_backward is not None
-    }
+    known = {}
+    for rank, each in everyone.items():
+        if each.until_backward is not None:
+            known[rank] = each.until_backward
     steps = [seconds for seconds in own.seconds[1:] if seconds is not None]
     if len(known) < len(everyone) or not steps:
         return None

@@ -156,7 +156,8 @@ class Recorder:
     def pause(self, kind: EntryKind | None = None) -> None:
         """Leave the time until resume() out of all steps; what it is for may change within it."""
         if self._running or (self._position and kind not in (None, self._kind)):
-            self._running, self._kind = False, kind
+            self._running = False
+            self._kind = kind
             self._marks.append((self._clock.mark(), False, None, 0, None, kind))
 
     def resume(self) -> None:
@@ -206,7 +207,8 @@ class Recorder:
 
     def resolve(self) -> None:
         """Turn the marks that are ready into records."""
-        marks, is_ready = self._marks, self._clock.is_ready
+        marks = self._marks
+        is_ready = self._clock.is_ready
         while marks:
             mark = marks[0]
             if not is_ready(mark[0]):
@@ -283,7 +285,8 @@ class Recorder:
                 self.warnings.append(f"step {step} without a time: the clock did not advance")
             self.ends[step] = total + passed
             if waited is not None:
-                self.waits[step], waited = waited, 0.0
+                self.waits[step] = waited
+                waited = 0.0
             self._record(Record(step, window, time, loss, learning_rate, grad_norm))
             seconds = 0.0
         elif values is _LAP:

@@ -213,7 +213,8 @@ def so_far(path: Path) -> Run | None:
 def _timeline(setup: Run, records: Sequence[_Record], pauses: Sequence[Pause]) -> tuple[Entry, ...]:
     """Return what the training spent its time on until its last record."""
     ends = {}
-    trained, left = 0.0, list(pauses)
+    trained = 0.0
+    left = list(pauses)
     for step, window, seconds, *_ in records:
         trained += (seconds or 0.0) * window
         paused = 0.0
@@ -266,9 +267,9 @@ def _recover_one(path: Path, folder: Path, ended: str | None) -> Recovered | Non
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode) or status.st_size > store.LARGEST_FILE:
                 return _left(path, "not a journal")
-            return (
-                _turn_into_result(path, file, folder) if _is_abandoned(path, file, ended) else None
-            )
+            if _is_abandoned(path, file, ended):
+                return _turn_into_result(path, file, folder)
+            return None
     except FileNotFoundError:
         return None  # its training has just ended, or another command was faster
     except (OSError, MemoryError) as error:
@@ -298,7 +299,9 @@ def _is_abandoned(path: Path, file: IO[bytes], ended: str | None) -> bool:
 def _session(file: IO[bytes]) -> str | None:
     """Return the session of a journal whose first line was read; None if it doesn't say."""
     run = msgspec.json.decode(file.readline(LONGEST_LINE), type=_Line).run
-    return run.session if run else None
+    if run:
+        return run.session
+    return None
 
 
 def _turn_into_result(path: Path, file: IO[bytes], folder: Path) -> Recovered:

@@ -82,9 +82,10 @@ class StepValues:
 
     def warnings(self, *, has_steps: bool) -> list[str]:
         """Return what is unknown or doubtful of the values."""
-        never = {
-            what: why for what, why in self._absent.items() if has_steps and what not in self.seen
-        }
+        never = {}
+        for what, why in self._absent.items():
+            if has_steps and what not in self.seen:
+                never[what] = why
         warnings = [f"{what} unknown: {why}" for what, why in {**never, **self._rejected}.items()]
         if has_steps and not self.is_global and LOSS in self.seen:
             processes = f"the first of {self._processes} processes"

@@ -156,7 +156,9 @@ def name_of(shape: ModelConfig, module: Any) -> str:
     class.
     """
     known = models.with_shape(shape)
-    return known.name if known else type(module).__name__
+    if known:
+        return known.name
+    return type(module).__name__
 
 
 def missing(shape: ModelConfig) -> str | None:
@@ -172,13 +174,15 @@ def missing(shape: ModelConfig) -> str | None:
 
 def _translated(value_of: Any, called: Mapping[str, str], source: str) -> ModelConfig:
     fields = {field: _plain(value_of(name)) for field, name in called.items()}
-    heads, hidden = fields["num_attention_heads"], fields["hidden_size"]
+    heads = fields["num_attention_heads"]
+    hidden = fields["hidden_size"]
     if fields["head_dim"] is None and heads and hidden and hidden % heads == 0:
         fields["head_dim"] = hidden // heads
     if fields["num_query_groups"] is None:
         # Both kinds of configuration mean by this that each head has its own keys and values.
         fields["num_query_groups"] = heads
-    kind, layers = value_of("model_type"), fields["num_layers"]
+    kind = value_of("model_type")
+    layers = fields["num_layers"]
     window = _window(value_of("sliding_window") or value_of("window_size"))
     unbounded = _unbounded(value_of, kind, layers or 0)
     if window and value_of("use_sliding_window") is not False and unbounded != layers:
@@ -221,7 +225,8 @@ def _with_experts(value_of: Any, kind: str, layers: int) -> FieldValues:
     if fields["key_value_lora_rank"] is not None:
         fields |= {"head_dim": _plain(value_of("qk_nope_head_dim")), "num_query_groups": None}
     fields["gated_ffn"] = kind != "nemotron_h"
-    types, pattern = value_of("layer_types"), value_of("hybrid_override_pattern")
+    types = value_of("layer_types")
+    pattern = value_of("hybrid_override_pattern")
     if isinstance(pattern, str):
         fields["layer_pattern"] = pattern
     elif isinstance(types, (list, tuple)) and "linear_attention" in types:
@@ -244,10 +249,14 @@ def _unbounded(value_of: Any, kind: Any, layers: int) -> int | None:
         if "sliding_attention" not in types:
             return layers
         known = set(types) <= {"full_attention", "sliding_attention", "linear_attention"}
-        return list(types).count("full_attention") if known else None
+        if known:
+            return list(types).count("full_attention")
+        return None
     if value_of("use_sliding_window") and (first := value_of("max_window_layers")) is not None:
         # Qwen's layers from this one on have the window.
-        return min(first, layers) if isinstance(first, int) else None
+        if isinstance(first, int):
+            return min(first, layers)
+        return None
     every = (
         value_of("window_attn_skip_freq")
         or value_of("sliding_window_pattern")
@@ -255,7 +264,11 @@ def _unbounded(value_of: Any, kind: Any, layers: int) -> int | None:
     )
     if isinstance(every, (list, tuple)):
         return every.count(0)
-    return 0 if every is None else layers // every if isinstance(every, int) else None
+    if every is None:
+        return 0
+    if isinstance(every, int):
+        return layers // every
+    return None
 
 
 def _window(value: Any) -> int | None:
@@ -263,11 +276,15 @@ def _window(value: Any) -> int | None:
     unbounded.
     """
     size = value[0] if isinstance(value, (tuple, list)) and value else value
-    return size if isinstance(size, int) and size > 0 else None
+    if isinstance(size, int) and size > 0:
+        return size
+    return None
 
 
 def _plain(value: Any) -> Any:
-    return value if isinstance(value, (bool, int)) else None
+    if isinstance(value, (bool, int)):
+        return value
+    return None
 
 
 def _wrong(what: str) -> UsageError:

@@ -33,13 +33,15 @@ def timeline(
     pauses ascend. `until` is the end of the recording; None if unknown.
     """
     entries: list[Entry] = []
-    now, step = -start_up, first_step - 1
+    now = -start_up
+    step = first_step - 1
 
     def add(kind: EntryKind, end: float, last: int | None = None) -> None:
         nonlocal now, step
         has_steps = last is not None and last > step
         if end > now:
-            start, first = round(now + start_up, 6), step + 1 if has_steps else None
+            start = round(now + start_up, 6)
+            first = step + 1 if has_steps else None
             if entries and entries[-1].kind == kind == "start-up":
                 start = entries.pop().start
             seconds = round(end + start_up - start, 6)
@@ -47,7 +49,8 @@ def timeline(
             entries.append(
                 Entry(kind=kind, start=start, duration=seconds, first_step=first, last_step=final)
             )
-        now, step = max(now, end), max(step, last or 0)
+        now = max(now, end)
+        step = max(step, last or 0)
 
     add("start-up", 0.0)
     steps = sorted(ends.items())
@@ -55,7 +58,8 @@ def timeline(
     for begin, end, kind in [*pauses, Pause(steps[-1][1], steps[-1][1])] if steps else pauses:
         last = None
         while place < len(steps) and steps[place][1] <= begin:
-            last, place = steps[place][0], place + 1
+            last = steps[place][0]
+            place = place + 1
         # What delays the first step is no pause.
         is_begun = last is not None or step >= first_step
         add("training" if is_begun else "start-up", begin, last)

@@ -31,14 +31,15 @@ def matches(text: str, rules: Iterable[tuple[str, str]]) -> Iterator[re.Match[st
         at = lower.find(mark)
         if at < 0:
             continue
-        before, done, pattern = BEFORE.get(mark, 0), 0, compiled(rule)
+        before = BEFORE.get(mark, 0)
+        done = 0
+        pattern = compiled(rule)
         while at >= 0:
             end = at + len(mark)
-            match = (
-                pattern.search(text, max(done, at - before), end + LONGEST)
-                if before
-                else pattern.match(text, at)
-            )
+            if before:
+                match = pattern.search(text, max(done, at - before), end + LONGEST)
+            else:
+                match = pattern.match(text, at)
             if match:
                 yield match
                 end = done = max(end, match.end())

@@ -106,7 +106,9 @@ MOST_NAMES, MOST_RANGES = 10_000, 100
 
 def _names_in(text: str) -> Iterable[PlacedName]:
     """Return the names in a text: where each begins and ends, of what kind it is, and the name."""
-    return _names_in_short(text) if len(text) < LONGEST else _find_names(text)
+    if len(text) < LONGEST:
+        return _names_in_short(text)
+    return _find_names(text)
 
 
 @functools.lru_cache(1 << 12)
@@ -166,7 +168,8 @@ class Names:
     """
 
     def __init__(self, number: Callable[[str], str], kept: Iterable[str] = ()) -> None:
-        self.number, self.keeps_devices = number, True
+        self.number = number
+        self.keeps_devices = True
         self._kept = {*_COMMON.split(), *map(str.lower, kept)}
         self._known: dict[str, str] = {}
         self._words: set[str] = set()
@@ -219,9 +222,9 @@ class Names:
 
     def text(self, text: str) -> str:
         """Return a text with pseudonyms; its lines stay as many."""
-        spans = [
-            (start, end, self.pseudonym(name, kind)) for start, end, kind, name in _names_in(text)
-        ]
+        spans = []
+        for start, end, kind, name in _names_in(text):
+            spans.append((start, end, self.pseudonym(name, kind)))
         spans += [
             (start, end, self.pseudonym(text[start:end])) for start, end in self._known_in(text)
         ]
@@ -240,10 +243,9 @@ class Names:
         for word in _WORDS.finditer(text) if self._words else ():
             if word[0] in self._words:
                 start = word.start()
-                ends = [
-                    each.end()
-                    for each in itertools.islice(_WORDS.finditer(text, start, start + 250), 8)
-                ]
+                ends = []
+                for each in itertools.islice(_WORDS.finditer(text, start, start + 250), 8):
+                    ends.append(each.end())
                 end = next((end for end in reversed(ends) if text[start:end] in self._known), None)
                 if end:
                     yield start, end
@@ -268,7 +270,8 @@ class Names:
 
     def pseudonym(self, name: str, kind: str = "") -> str:
         """Return what replaces a name, of a kind or a known one."""
-        kind, name = kind or self._known.get(name, "host"), name.strip(".")
+        kind = kind or self._known.get(name, "host")
+        name = name.strip(".")
         if _NOBODY.fullmatch(name) or (kind == "device" and self.keeps_devices):
             return name
         if kind == "hosts":

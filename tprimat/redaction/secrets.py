@@ -36,20 +36,22 @@ def redacted(text: str) -> str:
     """
     plain = text.translate(_NARROW) if not text.isascii() and _WIDE.search(text) else text
     # Where the signs of no width stood, counted in the text without them.
-    hidden = (
-        []
-        if text.isascii()
-        else [at.start() - number for number, at in enumerate(_HIDDEN.finditer(text))]
-    )
+    if text.isascii():
+        hidden = []
+    else:
+        hidden = [at.start() - number for number, at in enumerate(_HIDDEN.finditer(text))]
     if hidden:
         plain = _HIDDEN.sub("", plain)
     found = []
     for start, end in (*_of_forms(plain), *_issued(plain), *_key_bodies(plain), *_columns(plain)):
         # JSON stays JSON: what stood there without quotes was a number.
         is_bare = _UNQUOTED.search(plain, max(0, start - 3), start)
-        begin, last = start + bisect_right(hidden, start), end - 1 + bisect_right(hidden, end - 1)
+        begin = start + bisect_right(hidden, start)
+        last = end - 1 + bisect_right(hidden, end - 1)
         found.append((begin, last + 1, f'"{REMOVED}"' if is_bare else REMOVED))
-    return replaced(text, found) if found else text
+    if found:
+        return replaced(text, found)
+    return text
 
 
 _UNQUOTED = re.compile(r"[\"']:[ ]?\Z")
@@ -70,7 +72,8 @@ def _of_forms(text: str) -> Spans:
         if match.lastgroup == "drawn" and not _is_drawn(text[start:end]):
             continue
         if _PW_FIGURE.fullmatch(match[0]) and text[match.start() - 1 : match.start()] != "-":
-            before, after = text[max(0, start - 300) : start], text[end : end + 300]
+            before = text[max(0, start - 300) : start]
+            after = text[end : end + 300]
             if _STEP.search(before.rpartition("\n")[2]) or _STEP.search(after.partition("\n")[0]):
                 continue
         yield start, end
@@ -132,11 +135,10 @@ def _issued(text: str) -> Spans:
             continue
         done = start + len(_REST.match(text, start)[0])  # type: ignore[index]
         at = start - len(_BEFORE_LONG.search(text, max(0, start - 60), start)[0])  # type: ignore[index]
-        known = (
-            [prefix for prefix in _PREFIXES if text.startswith(prefix, at)]
-            if text.startswith(_PREFIXES, at)
-            else [""]
-        )
+        if text.startswith(_PREFIXES, at):
+            known = [prefix for prefix in _PREFIXES if text.startswith(prefix, at)]
+        else:
+            known = [""]
         for prefix in known:
             found = compiled(f"(?-i:{_ISSUED_BY[prefix]})").match(text, at + len(prefix))
             if found and (found.lastgroup != "drawn" or _is_drawn(found[0])):
@@ -204,7 +206,8 @@ def _columns(text: str) -> Spans:
         if row and row[1] == "|" and not _RULE.match(text, end + 1):
             continue
         while row and 0 <= end < len(text) - 1:
-            at, end = end + 1, text.find("\n", end + 1)
+            at = end + 1
+            end = text.find("\n", end + 1)
             cells = text[at : end if end >= 0 else len(text)].split(row[1])
             if len(cells) != header.count(row[1]) + 1:
                 break

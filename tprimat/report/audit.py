@@ -36,11 +36,12 @@ def document(audited: Sequence[Audited]) -> Document:
     wrong = [row for row in audited if row.findings and row.findings[0].severity != "info"]
     groups: dict[object, list[Audited]] = {}
     for row in sorted(wrong, key=lambda row: (row.findings[0].severity, row.findings[0].rule)):
-        first, model = row.findings[0], row.figure.row
+        first = row.findings[0]
+        model = row.figure.row
         # A mistake in a formula is the same one in every row of the model.
-        alike = (
-            (model and model.name, first.explanations) if first.rule == "formula" else row.figure
-        )
+        alike: object = row.figure
+        if first.rule == "formula":
+            alike = (model and model.name, first.explanations)
         groups.setdefault(alike, []).append(row)
     counts = [
         f"{number} {title}"
@@ -70,7 +71,8 @@ def document(audited: Sequence[Audited]) -> Document:
 def _entry(group: Sequence[Audited]) -> tuple[str, list[str]]:
     row, *others = group
     first, *rest = row.findings
-    model, lines = row.figure.row, sorted(each.figure.line for each in group)
+    model = row.figure.row
+    lines = sorted(each.figure.line for each in group)
     shown = ", ".join(map(str, lines[:MOST_LINES])) + (", …" if len(lines) > MOST_LINES else "")
     named = " on ".join(
         part for part in (model.title if model else row.figure.model, row.figure.gpu) if part

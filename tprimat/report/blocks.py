@@ -180,7 +180,9 @@ class Document:
 
 def pieces(content: Content) -> tuple[Inline, ...]:
     """The pieces of a line."""
-    return (content,) if isinstance(content, Inline) else tuple(content)
+    if isinstance(content, Inline):
+        return (content,)
+    return tuple(content)
 
 
 def text_of(content: Content) -> str:
@@ -201,4 +203,6 @@ def notes(
 ) -> list[Block]:
     """Return a list of which no entry has others below it; nothing without entries."""
     entries = [(text, ()) for text in texts]
-    return [Notes(entries, title, marks, most, least)] if entries else []
+    if entries:
+        return [Notes(entries, title, marks, most, least)]
+    return []

@@ -72,9 +72,11 @@ def breakdowns(model: ModelComparison, caption: str = "") -> list[tuple[Table, s
 
 
 def _kind(run: Run) -> str:
-    return (
-        "trace" if run.trace is not None else "report" if run.framework == "tracelens" else "timers"
-    )
+    if run.trace is not None:
+        return "trace"
+    if run.framework == "tracelens":
+        return "report"
+    return "timers"
 
 
 def _named(
@@ -83,13 +85,13 @@ def _named(
     """Return names and runs. Each run is a column: traces seldom state their GPU, so two systems
     may look like one.
     """
-    found = [
-        (system.name, number, result)
-        for system in model.systems
-        for number, result in enumerate(system.runs, 1)
-        if (result.run.breakdown.get(needed) if needed else result.run.breakdown)
-        and _kind(result.run) in kinds
-    ]
+    found = []
+    for system in model.systems:
+        for number, result in enumerate(system.runs, 1):
+            if (result.run.breakdown.get(needed) if needed else result.run.breakdown) and _kind(
+                result.run
+            ) in kinds:
+                found.append((system.name, number, result))
     names = [name for name, _, _ in found]
     if len(set(names)) < len(names):
         names = [f"{name}, {_origin(result)}" for name, _, result in found]
@@ -116,15 +118,15 @@ def _parts(runs: Sequence[Run]) -> list[str]:
     most = {part: max(run.breakdown.get(part) or 0.0 for run in runs) for part in known}
     kernels = set()
     for run in runs:
-        times = {
-            part: time or 0.0 for part, time in run.breakdown.items() if part.startswith("kernel ")
-        }
+        times = {}
+        for part, time in run.breakdown.items():
+            if part.startswith("kernel "):
+                times[part] = time or 0.0
         kernels.update(sorted(times, key=lambda part: -times[part])[:MOST_KERNELS])
-    others = [
-        part
-        for part in known
-        if part not in PARTS and (not part.startswith("kernel ") or part in kernels)
-    ]
+    others = []
+    for part in known:
+        if part not in PARTS and (not part.startswith("kernel ") or part in kernels):
+            others.append(part)
     kinds = {"category": 0, "collective": 1, "kernel": 2}
     others.sort(key=lambda part: (kinds.get(part.split(" ")[0].rstrip(","), 3), -most[part]))
     return [*(part for part in PARTS if part in known), *others]
@@ -136,7 +138,9 @@ def _cell(run: Run, part: str) -> str:
         return units.UNKNOWN
     total = run.breakdown.get("total")
     time = f"{value * 1e3:,.2f} ms" if value < 1 else units.seconds(value)
-    return time if not total or part == "total" else f"{time} ({value / total:.1%})"
+    if not total or part == "total":
+        return time
+    return f"{time} ({value / total:.1%})"
 
 
 def _origin(result: RunResult) -> str:
@@ -154,9 +158,9 @@ def shares(model: ModelComparison) -> tuple[list[str], list[tuple[str, list[floa
     parts = []
     for part in ADDING_UP:
         times = [(run.breakdown.get(part), run.breakdown["total"]) for run in runs]
-        values = [
-            None if time is None or not total else 100 * time / total for time, total in times
-        ]
+        values = []
+        for time, total in times:
+            values.append(None if time is None or not total else 100 * time / total)
         if any(value is not None for value in values):
             parts.append((_title(part), values))
     return names, parts

@@ -42,7 +42,8 @@ def cost_sentence(found: PairCost, prices: Mapping[str, Price], beside: Sequence
     apart.
     """
     values = _names(found)
-    faster, slower = found.pair.faster.name, found.pair.slower.name
+    faster = found.pair.faster.name
+    slower = found.pair.slower.name
     if faster not in prices or slower not in prices:
         return _break_even(found, prices)
     values |= {"faster_price": str(prices[faster]), "slower_price": str(prices[slower])}
@@ -67,14 +68,14 @@ def forms(found: PairCost) -> JsonObject:
     holds is the answer.
     """
     names = _names(found)
-    every = [
-        (each.below_zero, each.savings, each.break_even, _text(each))
-        for each in outcomes(*found.break_even)
-    ]
-    held = [
-        {"below_zero": below, "saving": savings, "even": even, "text": _pieces(text, names)}
-        for below, savings, even, text in (*every, (None, (), (), _TIE))
-    ]
+    every = []
+    for each in outcomes(*found.break_even):
+        every.append((each.below_zero, each.savings, each.break_even, _text(each)))
+    held = []
+    for below, savings, even, text in (*every, (None, (), (), _TIE)):
+        held.append(
+            {"below_zero": below, "saving": savings, "even": even, "text": _pieces(text, names)}
+        )
     one = [_pieces(form, names) for form in _ONE_PRICE.values()]
     return {
         "unknown": _break_even(found, {}),
@@ -85,7 +86,8 @@ def forms(found: PairCost) -> JsonObject:
 
 
 def _names(found: PairCost) -> dict[str, str]:
-    faster, slower = found.pair.faster, found.pair.slower
+    faster = found.pair.faster
+    slower = found.pair.slower
     return {"faster": faster.name, "slower": slower.name, "noun": work_of([faster, slower]).noun}
 
 
@@ -96,15 +98,11 @@ def _break_even(found: PairCost, prices: Mapping[str, Price]) -> str:
     names, (low, high), form = _names(found), found.break_even, _NO_PRICE
     bounds = [f"{low:.2f}×", f"{high:.2f}×"]
     if price := prices.get(names["slower"]):
-        form, bounds = (
-            _ONE_PRICE["slower"],
-            [_dollars(price.low * low), _dollars(price.high * high)],
-        )
+        form = _ONE_PRICE["slower"]
+        bounds = [_dollars(price.low * low), _dollars(price.high * high)]
     elif price := prices.get(names["faster"]):
-        form, bounds = (
-            _ONE_PRICE["faster"],
-            [_dollars(price.low / high), _dollars(price.high / low)],
-        )
+        form = _ONE_PRICE["faster"]
+        bounds = [_dollars(price.low / high), _dollars(price.high / low)]
     form += _ABOVE if bounds[1] != bounds[0] else ""
     return form.format(**names, price=price, low=bounds[0], high=bounds[1])
 
@@ -131,15 +129,15 @@ def span(bounds: Sequence[str]) -> str:
 
 
 def _dollars(price: float) -> str:
-    return f"${price:.2f}" if price >= 0.1 else f"${price:.3g}"
+    if price >= 0.1:
+        return f"${price:.2f}"
+    return f"${price:.3g}"
 
 
 def percent(share: float) -> str:
     """Return a share that is neither nothing nor all as one that isn't 0 or 100."""
-    return (
-        f"{100 * share:.0f}"
-        if 0.01 <= share < 0.995
-        else f"{100 * share:.1g}"
-        if share < 0.01
-        else ">99"
-    )
+    if 0.01 <= share < 0.995:
+        return f"{100 * share:.0f}"
+    if share < 0.01:
+        return f"{100 * share:.1g}"
+    return ">99"

@@ -123,11 +123,12 @@ def sections(report: Report) -> Iterator[Block]:
                 yield Heading(3, model.title)
             yield from section(model)
 
-    targets = (
-        []
-        if report.scaling
-        else [block for model in comparison.models for block in target.blocks(comparison, model)]
-    )
+    if report.scaling:
+        targets = []
+    else:
+        targets = [
+            block for model in comparison.models for block in target.blocks(comparison, model)
+        ]
     for title, opening, section in (
         ("Performance metrics", METHOD, each_model(lambda model: _performance(comparison, model))),
         *(((*target.heading(comparison), targets),) if targets else ()),
@@ -168,11 +169,9 @@ def _performance(comparison: Comparison, model: ModelComparison) -> Iterator[Blo
         )
     yield from notes(_by_text(model, lambda system: system.value_warnings))
     # Without prices, a break-even is a speedup in other words, so only the leaders have one.
-    pairs = (
-        model.pairs
-        if comparison.prices
-        else [group.leaders for group in model.groups if group.leaders]
-    )
+    pairs = list(model.pairs)
+    if not comparison.prices:
+        pairs = [group.leaders for group in model.groups if group.leaders]
     costs = [each for pair in pairs if (each := cost(comparison, pair)) is not None]
     yield from notes([cost_sentence(each, comparison.prices) for each in costs], "Cost")
 
@@ -181,18 +180,16 @@ def _config_diff(model: ModelComparison) -> Iterator[Block]:
     for group in model.groups:
         names = [system.name for system in group.systems]
         if differing := [row for row in group.settings if row.differs]:
-            cells = [
-                Row(row.title, tuple(Cell(value or UNKNOWN) for value in row.values))
-                for row in differing
-            ]
+            cells = []
+            for row in differing:
+                cells.append(Row(row.title, tuple(Cell(value or UNKNOWN) for value in row.values)))
             yield tables.texts(names, cells)
         elif len(group.systems) > 1:
             yield Paragraph("No settings differ.")
-        shared = [
-            f"{row.title} {row.values[0]}"
-            for row in group.settings
-            if not row.differs and not row.unknown
-        ]
+        shared = []
+        for row in group.settings:
+            if not row.differs and not row.unknown:
+                shared.append(f"{row.title} {row.values[0]}")
         unstated = [row.title for row in group.settings if row.unknown and row.essential]
         for title, texts in (
             ("Same on all systems", shared),
@@ -273,10 +270,9 @@ def hardware(comparison: Comparison) -> Iterator[Block]:
     runs: dict[str, list[Run]] = {}
     for system in comparison.systems:
         runs.setdefault(system.name, []).extend(result.run for result in system.runs)
-    every = [
-        Row(title, tuple(Cell(_values(map(read, group))) for group in runs.values()))
-        for title, read in _HARDWARE
-    ]
+    every = []
+    for title, read in _HARDWARE:
+        every.append(Row(title, tuple(Cell(_values(map(read, group))) for group in runs.values())))
     yield tables.texts(list(runs), _known(every))
 
 
@@ -309,10 +305,9 @@ def evidence(comparison: Comparison) -> Iterator[Block]:
     """
     yield from files(comparison)
     for model in comparison.models:
-        used = [
-            f"{each.full_name}: {len(each.valid_runs)} of {len(each.runs)} runs used"
-            for each in model.systems
-        ]
+        used = []
+        for each in model.systems:
+            used.append(f"{each.full_name}: {len(each.valid_runs)} of {len(each.runs)} runs used")
         yield from notes(used, f"Systems, {model.title}")
         yield from judgements(model)
         yield from notes(
@@ -370,7 +365,8 @@ def _comparisons(pairs: Iterable[Pair]) -> Iterator[Block]:
 
 def compared(pair: Pair) -> tuple[str, list[str]]:
     """Return the ratio of a pair, and below it how it was computed and what it depends on."""
-    ratio, names = pair.ratio, f"{pair.system.name} vs {pair.baseline.name}"
+    ratio = pair.ratio
+    names = f"{pair.system.name} vs {pair.baseline.name}"
     if ratio is None:
         return f"{names}: not compared", [pair.reason or ""]
     lines = [_CONFIGURATIONS[pair.config_diff.verdict]]
@@ -382,11 +378,10 @@ def compared(pair: Pair) -> tuple[str, list[str]]:
         lines.append(f"{units.times(segment.value)} in {where}")
     if (effect := ratio.minimum_detectable_effect) is not None:
         runs = ratio.runs_needed
-        needed = (
-            ""
-            if runs is None
-            else f"; about {runs} runs each would confirm the observed difference"
-        )
+        if runs is None:
+            needed = ""
+        else:
+            needed = f"; about {runs} runs each would confirm the observed difference"
         lines.append(
             f"smallest difference that these runs can detect with 80% power: {effect:.1%}{needed}"
         )
@@ -395,7 +390,8 @@ def compared(pair: Pair) -> tuple[str, list[str]]:
     if pair.sensitivity:
         values = dict(pair.sensitivity)
         shown = ", ".join(f"{name} {value:.2f}×" for name, value in values.items())
-        low, high = min(values.values()), max(values.values())
+        low = min(values.values())
+        high = max(values.values())
         lines.append(f"sensitivity: with other common step windows {low:.2f}–{high:.2f}× ({shown})")
     return f"{names}: {verdict.speedup_text(ratio)}", lines
 
@@ -408,10 +404,8 @@ def _runs(group: Group) -> Iterator[Block]:
     for system in group.systems:
         untimed = [rates.untimed(system)] * 3
         for result in system.runs:
-            values, start = (
-                result.summary.performance,
-                re.sub(r"\.\d+", "", result.run.timestamp or "unknown"),
-            )
+            values = result.summary.performance
+            start = re.sub(r"\.\d+", "", result.run.timestamp or "unknown")
             steps = [
                 result.run.status,
                 units.number(values.total_steps, 0),
@@ -439,11 +433,10 @@ def _runs(group: Group) -> Iterator[Block]:
         unit,
     ]
     columns = list(zip(header, *rows, strict=True))
-    same = [
-        (title, texts[0])
-        for title, *texts in columns[2:]
-        if len(texts) > 2 and len(set(texts)) == 1
-    ]
+    same = []
+    for title, *texts in columns[2:]:
+        if len(texts) > 2 and len(set(texts)) == 1:
+            same.append((title, texts[0]))
     common = ", ".join(f"{title.lower()} {text}" for title, text in same if text != UNKNOWN)
     yield Paragraph(f"Runs (same in all: {common}):" if common else "Runs:")
     first, *lines = zip(*(each for each in columns if each[:2] not in same), strict=True)
@@ -476,11 +469,10 @@ def repeat(comparison: Comparison, sources: Sources) -> Iterator[Block]:
     """Yield the commands that make the report, and the runs, again."""
     yield Paragraph(f"Made with TensorPrimat {sources.version}:")
     yield Script(sources.command)
-    commands = {
-        system.name: " ".join(map(plain, system.run.source.command))
-        for system in comparison.systems
-        if system.run.source is not None and system.run.source.command
-    }
+    commands = {}
+    for system in comparison.systems:
+        if system.run.source is not None and system.run.source.command:
+            commands[system.name] = " ".join(map(plain, system.run.source.command))
     entries: list[Content] = [[f"{name}: ", Code(command)] for name, command in commands.items()]
     yield from notes(entries, "The runs were started with")
 

@@ -120,13 +120,14 @@ def _brief(tables: Sequence[EfficiencyTable]) -> list[str]:
 
 def figures(found: Sequence[Efficiency]) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of a table with a column for each system."""
-    cells = [
-        [
-            f"{metric.title}, {metric.unit}",
-            *(figure(each.values.get(metric.name)) for each in found),
-        ]
-        for metric in rows(found)
-    ]
+    cells = []
+    for metric in rows(found):
+        cells.append(
+            [
+                f"{metric.title}, {metric.unit}",
+                *(figure(each.values.get(metric.name)) for each in found),
+            ]
+        )
     return ["", *(each.steps for each in found)], cells
 
 
@@ -156,4 +157,8 @@ def reasons(found: Sequence[Efficiency]) -> list[str]:
 
 def _digits(value: float) -> str:
     size = abs(value)
-    return f"{value:,.0f}" if size >= 1000 else f"{value:.1f}" if size >= 10 else f"{value:.3g}"
+    if size >= 1000:
+        return f"{value:,.0f}"
+    if size >= 10:
+        return f"{value:.1f}"
+    return f"{value:.3g}"

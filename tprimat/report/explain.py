@@ -90,7 +90,9 @@ def of_model(model: ModelComparison) -> Explanation | None:
         for system in systems
     ]
     found = [each[0] for each in runs if each]
-    return explain(*found) if len(found) == 2 else None
+    if len(found) == 2:
+        return explain(*found)
+    return None
 
 
 def brief(explanation: Explanation) -> str:
@@ -113,11 +115,12 @@ def headline(explanation: Explanation) -> str:
     faster, slower = sorted((explanation.before, explanation.after), key=lambda each: each.seconds)
     times = f"{ms(faster.seconds)} vs {ms(slower.seconds)} ms per step"
     # A trace is of single GPUs, and the work of each is known to be the same.
-    per, doubt = (
-        (" per step", ", if both do the same work")
-        if None in explanation.products
-        else (" per GPU", "")
-    )
+    if None in explanation.products:
+        per = " per step"
+        doubt = ", if both do the same work"
+    else:
+        per = " per GPU"
+        doubt = ""
     if explanation.interval is not None and explanation.interval[0] <= 0 <= explanation.interval[1]:
         return f"No significant difference between {faster.name} and {slower.name}{doubt}: {times}"
     return (
@@ -130,7 +133,8 @@ def different_work(explanation: Explanation) -> str | None:
     """Return how the work of both traces differs, or that they are one; None if it is the same, or
     may be.
     """
-    names, ratio = (explanation.before.name, explanation.after.name), explanation.unequal_work
+    names = (explanation.before.name, explanation.after.name)
+    ratio = explanation.unequal_work
     if explanation.before.trace == explanation.after.trace:
         return f"{join_names(names)} are the same trace"
     if found := explanation.other_kind:
@@ -142,11 +146,12 @@ def different_work(explanation: Explanation) -> str | None:
         )
     if ratio is None:
         return None
-    more, less = (
-        (explanation.after, explanation.before)
-        if ratio > 1
-        else (explanation.before, explanation.after)
-    )
+    if ratio > 1:
+        more = explanation.after
+        less = explanation.before
+    else:
+        more = explanation.before
+        less = explanation.after
     factor = units.times(max(ratio, 1 / ratio))
     return (
         f"different work, a step of {more.name} has {factor} the matrix-product FLOPs of"
@@ -158,12 +163,12 @@ def reasons(explanation: Explanation) -> list[str]:
     """Return in a sentence each where either is slower, or what limits the steps instead of GPU
     work.
     """
-    names, limits = (explanation.before.name, explanation.after.name), explanation.limits
+    names = (explanation.before.name, explanation.after.name)
+    limits = explanation.limits
     if "gpu" not in limits:
-        which = {
-            limit: [name for name, each in zip(names, limits, strict=True) if each == limit]
-            for limit in limits
-        }
+        which = {}
+        for limit in limits:
+            which[limit] = [name for name, each in zip(names, limits, strict=True) if each == limit]
         return [
             f"{join_names(of)}: the GPU {CAUSES[limit]}, for {_share(explanation, limit)} of the"
             " step"
@@ -200,11 +205,10 @@ def look_first(explanation: Explanation) -> str | None:
             f"clocks and power limit: all kinds of kernels are about {percent} slower on"
             f" {slower.name}"
         )
-    cause = (
-        "communication"
-        if bar.part not in IDLE and "communication" in explanation.limits
-        else bar.part
-    )
+    if bar.part not in IDLE and "communication" in explanation.limits:
+        cause = "communication"
+    else:
+        cause = bar.part
     if cause in ADVICE:
         return ADVICE[cause]
     operator = bar.operators[0] if bar.operators else None
@@ -233,11 +237,10 @@ def operator_title(operator: Operator) -> str:
     name = operator.name.removeprefix("aten::")
     if not (operator.before or operator.after)[0].operator:
         return shortened(kernel_title(operator.name), 40)
-    size = (
-        operator.product.title
-        if operator.product
-        else "×".join(map(str, next(filter(None, operator.shapes), ())))
-    )
+    if operator.product:
+        size = operator.product.title
+    else:
+        size = "×".join(map(str, next(filter(None, operator.shapes), ())))
     return plain(f"{name} {size}".strip())
 
 
@@ -274,7 +277,8 @@ def document(explanation: Explanation) -> Document:
 
 def caveats(explanation: Explanation) -> Iterator[str]:
     """Yield what a reader must know with the answer."""
-    before, after = explanation.before, explanation.after
+    before = explanation.before
+    after = explanation.after
     if before.ranks != after.ranks and before.ranks and after.ranks:
         yield (
             f"{before.name} has {counted(before.ranks, 'rank')}, {after.name} has {after.ranks}:"
@@ -302,18 +306,20 @@ def table(explanation: Explanation, caption: str = "", most: int | None = None) 
     names = [plain(explanation.before.name), plain(explanation.after.name)]
     small = SMALL * max(explanation.before.seconds, explanation.after.seconds)
     shown = [bar for bar in explanation.bars if most is None or abs(bar.delta) >= small][:most]
-    rows = [
-        [
-            part_title(bar.part),
-            ms(bar.before),
-            ms(bar.after),
-            _delta(bar.delta, bar.interval),
-            _behind(bar),
-        ]
-        for bar in shown
-    ]
+    rows = []
+    for bar in shown:
+        rows.append(
+            [
+                part_title(bar.part),
+                ms(bar.before),
+                ms(bar.after),
+                _delta(bar.delta, bar.interval),
+                _behind(bar),
+            ]
+        )
     if rest := explanation.bars[len(shown) :]:
-        before, after = sum(bar.before for bar in rest), sum(bar.after for bar in rest)
+        before = sum(bar.before for bar in rest)
+        after = sum(bar.after for bar in rest)
         rows.append(
             [counted(len(rest), "smaller part"), ms(before), ms(after), _signed(after - before), ""]
         )
@@ -333,16 +339,17 @@ def details(explanation: Explanation) -> Iterator[tuple[Table, str]]:
     names = [plain(explanation.before.name), plain(explanation.after.name)]
     small = SMALL * explanation.before.seconds
     for bar in (each for each in explanation.bars if each.operators and abs(each.delta) >= small):
-        rows = [
-            [
-                operator_title(operator),
-                *(ms(time) for time in operator.seconds),
-                _signed(operator.delta),
-                _kernels(explanation, operator),
-            ]
-            for operator in bar.operators[:MOST_OPERATORS]
-            if abs(operator.delta) >= 0.01 * abs(bar.delta)
-        ]
+        rows = []
+        for operator in bar.operators[:MOST_OPERATORS]:
+            if abs(operator.delta) >= 0.01 * abs(bar.delta):
+                rows.append(
+                    [
+                        operator_title(operator),
+                        *(ms(time) for time in operator.seconds),
+                        _signed(operator.delta),
+                        _kernels(explanation, operator),
+                    ]
+                )
         header = ["operator, ms", *names, "difference", "kernels"]
         yield Table(header, rows, is_cut=True), f"{part_title(bar.part)}, {_signed(bar.delta)} ms"
 
@@ -413,19 +420,18 @@ def waterfall(explanation: Explanation) -> JsonObject:
 
 
 def _delta(delta: float, interval: Bounds | None) -> str:
-    return (
-        _signed(delta)
-        if interval is None
-        else f"{_signed(delta)} ± {ms((interval[1] - interval[0]) / 2)}"
-    )
+    if interval is None:
+        return _signed(delta)
+    return f"{_signed(delta)} ± {ms((interval[1] - interval[0]) / 2)}"
 
 
 def _behind(bar: Bar) -> str:
     """Return the kernels behind a part: the pair of the operator that differs most."""
     operator = bar.operators[0] if bar.operators else None
-    names = (
-        [_kernel(work) for work in (operator.before, operator.after) if work] if operator else []
-    )
+    if operator:
+        names = [_kernel(work) for work in (operator.before, operator.after) if work]
+    else:
+        names = []
     return " vs ".join(dict.fromkeys(names))
 
 
@@ -433,7 +439,9 @@ def _kernel(work: Sequence[TracedWork]) -> str:
     """Return a short name of the longest kernel: of PyTorch's own that of the operator."""
     if not work:
         return "none"
-    return work_title(work[0]) if "at::native::" in work[0].kernel else kernel_title(work[0].kernel)
+    if "at::native::" in work[0].kernel:
+        return work_title(work[0])
+    return kernel_title(work[0].kernel)
 
 
 def _share(explanation: Explanation, limit: Limit) -> str:
@@ -453,7 +461,9 @@ def _achieved(achieved: Achieved) -> str:
     text = f"{tflops}, {achieved.terabytes_per_s:.2f} TB/s"
     # Small matrices stay in a cache, which is faster than the memory.
     share = achieved.of_bandwidth
-    return f"{text} ({share:.0%})" if share is not None and share <= 1 else text
+    if share is not None and share <= 1:
+        return f"{text} ({share:.0%})"
+    return text
 
 
 def _change(before: float, after: float) -> str:

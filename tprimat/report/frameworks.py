@@ -92,11 +92,10 @@ def _header(runs: Sequence[Run]) -> list[str]:
         some = " (not reported by all)" if any(stated) and None in stated else ""
         lines.append(f"{title}: {', '.join(_each(stated)) or 'unknown'}{some}")
     for title in _STACKS:
-        versions = [
-            run.gpu_info.software_version
-            for run in runs
-            if run.gpu_info.software_stack == title.lower()
-        ]
+        versions = []
+        for run in runs:
+            if run.gpu_info.software_stack == title.lower():
+                versions.append(run.gpu_info.software_version)
         if versions:
             lines.append(f"{title}: {', '.join(_each(versions)) or 'unknown'}")
     return lines
@@ -159,7 +158,9 @@ def _total_time(system: SystemResult) -> str:
     known = [time for time in times if time is not None]
     if not known:
         return untimed(system)
-    return units.duration(known[0]) if len(times) == 1 else f"up to {units.duration(max(known))}"
+    if len(times) == 1:
+        return units.duration(known[0])
+    return f"up to {units.duration(max(known))}"
 
 
 def _each(values: Iterable[object]) -> list[str]:

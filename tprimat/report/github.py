@@ -43,7 +43,8 @@ def _place(check: Check) -> dict[str, str]:
     is_baseline = check.pair.baseline.exclusion is not None and check.pair.system.exclusion is None
     side = check.pair.baseline if is_baseline else check.pair.system
     results = side.valid_runs or side.runs
-    run, first = results[0].run, results[0].summary.steady.first_step
+    run = results[0].run
+    first = results[0].summary.steady.first_step
     logs = run.source.files if run.source else ()
     line = run.lines[run.steps.index(first)] if logs and first in run.steps else None
     return {

@@ -39,10 +39,14 @@ def plain(values: Mapping[str, Any]) -> JsonObject:
 
 def _finite(value: Any) -> Any:
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        if math.isfinite(value):
+            return value
+        return None
     if isinstance(value, dict):
         return {key: _finite(each) for key, each in value.items()}
-    return [_finite(each) for each in value] if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    return value
 
 
 def fields(record: object, *names: str) -> JsonObject:
@@ -69,9 +73,9 @@ def comparison_values(report: Report) -> JsonObject:
     for model in comparison.models:
         groups = [_group(comparison, answer) for answer in report.answers if answer.model is model]
         models.append({"model": model.model, "title": model.title, "groups": groups})
-    files = [
-        {**fields(file, "name", "sha256"), "runs": len(file.runs)} for file in comparison.files
-    ]
+    files = []
+    for file in comparison.files:
+        files.append({**fields(file, "name", "sha256"), "runs": len(file.runs)})
     return {
         "status": int(comparison.status),
         "mode": comparison.mode,
@@ -117,24 +121,27 @@ def run_values(run: Run, path: Path | str | None) -> JsonObject:
 def account_values(run: Run, summary: Summary) -> JsonObject | None:
     """Return where a run's wall time went, s by part; None if nothing in it has a time."""
     account = account_of(run, summary)
-    return None if account is None else {"whole": account.whole, **msgspec.to_builtins(account)}
+    if account is None:
+        return None
+    return {"whole": account.whole, **msgspec.to_builtins(account)}
 
 
 def efficiency_values(tables: Sequence[EfficiencyTable]) -> list[JsonObject]:
     """Return the efficiency of each system."""
     found = []
     for table in tables:
-        columns = [
-            {
-                "steps": each.steps,
-                "hints": list(each.hints),
-                "values": {
-                    name: fields(value, "value", "low", "high", "note=reason")
-                    for name, value in each.values.items()
-                },
-            }
-            for each in table.columns
-        ]
+        columns = []
+        for each in table.columns:
+            columns.append(
+                {
+                    "steps": each.steps,
+                    "hints": list(each.hints),
+                    "values": {
+                        name: fields(value, "value", "low", "high", "note=reason")
+                        for name, value in each.values.items()
+                    },
+                }
+            )
         price = None if table.price is None else [table.price.low, table.price.high]
         named = fields(table, "system=name", "model")
         found.append(

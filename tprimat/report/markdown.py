@@ -50,17 +50,17 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right_from: i
     """A table whose columns are aligned, from one on to the right. Cells are Markdown already."""
     lines = [list(header), *map(list, rows)]
     widths = [max(3, *(len(line[column]) for line in lines)) for column in range(len(header))]
-    rule = [
-        "-" * width if column < right_from else "-" * (width - 1) + ":"
-        for column, width in enumerate(widths)
-    ]
-    padded = [
-        [
-            cell.ljust(width) if column < right_from else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        for line in (lines[0], rule, *lines[1:])
-    ]
+    rule = []
+    for column, width in enumerate(widths):
+        rule.append("-" * width if column < right_from else "-" * (width - 1) + ":")
+    padded = []
+    for line in (lines[0], rule, *lines[1:]):
+        padded.append(
+            [
+                cell.ljust(width) if column < right_from else cell.rjust(width)
+                for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ]
+        )
     return "\n".join(f"| {' | '.join(cells)} |" for cells in padded)
 
 
@@ -88,7 +88,9 @@ def _block(block: blocks.Block, plot: Plot | None) -> str:
                 right_from=block.right_from,
             )
         case blocks.Image():
-            return "" if plot is None else f"![{escape(block.text)}]({quote(plot.link)})"
+            if plot is None:
+                return ""
+            return f"![{escape(block.text)}]({quote(plot.link)})"
         case blocks.Script():
             return "\n".join(["````sh", plain(block.text), "````"])
 

@@ -28,10 +28,11 @@ def document(file: PreflightFile, path: Path) -> Document:
         *map(Paragraph, _others(file)),
         *notes(texts, marks="!", most=most),
     ]
-    sizes = [
-        [_size(each.bytes), f"{each.seconds * 1e6:,.0f} µs", _figure(each.bus_gb_per_s)]
-        for each in file.all_reduce
-    ]
+    sizes = []
+    for each in file.all_reduce:
+        sizes.append(
+            [_size(each.bytes), f"{each.seconds * 1e6:,.0f} µs", _figure(each.bus_gb_per_s)]
+        )
     messages = [Table(["all-reduce", "time", "bus GB/s"], sizes)] if sizes else []
     return Document([*screen, Paragraph(f"Preflight: {path}", "path")], [_devices(file), *messages])
 
@@ -61,9 +62,10 @@ def _head(file: PreflightFile) -> str:
 def _rates(file: PreflightFile) -> Table:
     several = len(file.devices) > 1
     heads = ["median", "mean", "best", "drift", *(["slowest"] if several else [])]
-    gpu = (
-        gpus.match(GpuInfo(device_name=file.devices[0].name)).gpu if file.devices[0].name else None
-    )
+    if file.devices[0].name:
+        gpu = gpus.match(GpuInfo(device_name=file.devices[0].name)).gpu
+    else:
+        gpu = None
     peaks = {
         name: gpu.peak_tflops(name) if gpu and name in PRODUCTS else None
         for name in file.operations
@@ -71,9 +73,10 @@ def _rates(file: PreflightFile) -> Table:
     has_peak = any(peaks.values())
     rows = []
     for name in file.operations:
-        title = (
-            f"{name} matmul, {unit_of(name)}" if name in PRODUCTS else f"{name}, {unit_of(name)}"
-        )
+        if name in PRODUCTS:
+            title = f"{name} matmul, {unit_of(name)}"
+        else:
+            title = f"{name}, {unit_of(name)}"
         values = [
             _figure(file.typical(name)),
             _figure(file.typical(name, lambda rate: rate.mean)),
@@ -100,7 +103,8 @@ def _rates(file: PreflightFile) -> Table:
 
 def _others(file: PreflightFile) -> list[str]:
     shown = []
-    best, disk = file.best_all_reduce, file.disk
+    best = file.best_all_reduce
+    disk = file.disk
     if best is not None:
         count = f"{len(file.devices)} devices, {file.all_reduce_backend}"
         shown.append(
@@ -108,11 +112,10 @@ def _others(file: PreflightFile) -> list[str]:
             f" ({count})"
         )
     if disk is not None and disk.write_gb_per_s is not None:
-        read = (
-            f"read {_figure(disk.read_gb_per_s)} GB/s"
-            if disk.read_gb_per_s is not None
-            else "read not measured"
-        )
+        if disk.read_gb_per_s is not None:
+            read = f"read {_figure(disk.read_gb_per_s)} GB/s"
+        else:
+            read = "read not measured"
         shown.append(
             f"disk: write {_figure(disk.write_gb_per_s)} GB/s, {read} ({_size(disk.bytes)})"
         )
@@ -141,7 +144,9 @@ def _figure(value: float | None) -> str:
 
 
 def _change(drop: float | None) -> str:
-    return units.UNKNOWN if drop is None else f"{0.0 - drop:+.1%}"
+    if drop is None:
+        return units.UNKNOWN
+    return f"{0.0 - drop:+.1%}"
 
 
 def _size(size: int) -> str:

@@ -47,7 +47,9 @@ def of(curve: Curve, gpus: int, batch: int | None) -> CurveProjection | None:
     """Return the projection of a curve; None if its sizes allow none."""
     points = curve.points
     found = forms.project(points, gpus, batch or forms.default_batch(points, gpus))
-    return None if found is None else CurveProjection(curve, found)
+    if found is None:
+        return None
+    return CurveProjection(curve, found)
 
 
 def document(
@@ -59,10 +61,9 @@ def document(
     Several projections are short unless verbose.
     """
     if not projections:
-        few = [
-            f"{curve.model.title}, {curve.name}: {len(curve.sizes)} GPU counts"
-            for curve in found.curves
-        ]
+        few = []
+        for curve in found.curves:
+            few.append(f"{curve.model.title}, {curve.name}: {len(curve.sizes)} GPU counts")
         text = (
             f"No projection: no system was measured at {LEAST} GPU counts (the largest tests the"
             " model)"
@@ -91,7 +92,8 @@ def document(
 
 def headline(each: CurveProjection) -> str:
     """Return the projected throughput of all GPUs, as a sentence without its period."""
-    curve, found = each.curve, each.found
+    curve = each.curve
+    found = each.found
     word = "interpolated" if each.is_within else "projected"
     total = rounded(found.rate * found.gpus)
     return plain(
@@ -108,13 +110,15 @@ def rounded(value: float) -> str:
 
 def interval(each: CurveProjection) -> str:
     """Return the interval of the throughput of all GPUs."""
-    low, high = each.found.low, each.found.high
+    low = each.found.low
+    high = each.found.high
     return f"{level()} interval {rounded(low * each.found.gpus)}–{rounded(high * each.found.gpus)}"
 
 
 def details(each: CurveProjection) -> str:
     """Return throughput per GPU and efficiency, with the batch that they are for."""
-    curve, found = each.curve, each.found
+    curve = each.curve
+    found = each.found
     first = curve.sizes[0]
     batch = "batch unknown" if found.batch is None else f"batch {found.batch:,}"
     return (
@@ -137,7 +141,8 @@ def formula(each: CurveProjection) -> str:
 
 def backtest(each: CurveProjection) -> str:
     """Return how well either form projects the largest measured size, and which one is used."""
-    curve, found = each.curve, each.found
+    curve = each.curve
+    found = each.found
     tests = [(form, found.backtest[form]) for form in FORMS if form in found.backtest]
     texts = [f"{error:+.1%} ({TITLES[form]})" for form, error in tests]
     return (
@@ -148,8 +153,10 @@ def backtest(each: CurveProjection) -> str:
 
 def warnings(each: CurveProjection) -> list[str]:
     """Return what makes a projection doubtful."""
-    curve, found = each.curve, each.found
-    largest, smallest = curve.sizes[-1], curve.sizes[0]
+    curve = each.curve
+    found = each.found
+    largest = curve.sizes[-1]
+    smallest = curve.sizes[0]
     texts = []
     if measured := next((size for size in curve.sizes if size.gpus == found.gpus), None):
         batch = "" if measured.batch is None else f" with batch {measured.batch:,}"
@@ -174,9 +181,10 @@ def warnings(each: CurveProjection) -> list[str]:
     if found.batch is None:
         return [*texts, *curve.notes]
     if found.batch == usual and curve.kind != "strong":
-        effect = (
-            "" if found.fit.form == "communication" else "; the straight line doesn't depend on it"
-        )
+        if found.fit.form == "communication":
+            effect = ""
+        else:
+            effect = "; the straight line doesn't depend on it"
         texts.append(f"batch {found.batch:,} assumed (change it with --batch){effect}")
     elif found.batch != usual and found.fit.form == "line":
         texts.append("the straight line doesn't depend on the batch: --batch has no effect")
@@ -193,7 +201,8 @@ def warnings(each: CurveProjection) -> list[str]:
 
 def values(each: CurveProjection) -> JsonObject:
     """Return a projection for --json."""
-    curve, found = each.curve, each.found
+    curve = each.curve
+    found = each.found
     per_gpu = fields(found, "value=rate", "low", "high")
     return {
         **fields(each, "model=curve.model.model", "system=curve.name", "gpus=found.gpus"),
@@ -210,7 +219,8 @@ def values(each: CurveProjection) -> JsonObject:
 
 
 def _table(each: CurveProjection) -> Table:
-    curve, found = each.curve, each.found
+    curve = each.curve
+    found = each.found
     rows = []
     for point in curve.points:
         fitted = found.fit.rate(point.gpus, point.batch, point.work)

@@ -31,16 +31,16 @@ def beside(model: ModelComparison) -> list[str]:
 
 def _sentence(system: SystemResult, row: published.Published, speed: float) -> str:
     theirs = row.tokens_per_second_per_gpu or 0.0
-    share, length = 100 * speed / theirs, row.sequence_length or 0
+    share = 100 * speed / theirs
+    length = row.sequence_length or 0
     differing = _differing(system, row)
     # A result made from the published figure, or from its logs, can't confirm it.
-    match = (
-        "is"
-        if abs(share - 100) < 0.05
-        else "matches"
-        if 99 <= share <= 101
-        else f"reaches {share:.0f}% of"
-    )
+    if abs(share - 100) < 0.05:
+        match = "is"
+    elif 99 <= share <= 101:
+        match = "matches"
+    else:
+        match = f"reaches {share:.0f}% of"
     stated = [
         row.date,
         row.version,
@@ -57,12 +57,15 @@ def _sentence(system: SystemResult, row: published.Published, speed: float) -> s
         f" tokens/s/GPU{tflops}, {row.precision.upper()}, sequence length {units.number(length, 0)}"
         f" ({details})"
     )
-    return text if share >= CLOSE else f"{text}. {_gap(system, list(differing))}"
+    if share >= CLOSE:
+        return text
+    return f"{text}. {_gap(system, list(differing))}"
 
 
 def _differing(system: SystemResult, row: published.Published) -> dict[str, str]:
     """Return what is known to differ, by its name: both values."""
-    config, packed = system.run.training_config, {True: "packed", False: "not packed"}
+    config = system.run.training_config
+    packed = {True: "packed", False: "not packed"}
     values = (
         ("number of GPUs", row.num_gpus, system.count, "{} GPUs, here {}"),
         (

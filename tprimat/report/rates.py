@@ -34,13 +34,17 @@ def bounds_of(system: SystemResult) -> Bounds | None:
     between = intervals.between_run_interval(
         rates, rounding_variance([each.summary for each in system.valid_runs])
     )
-    return None if between is None else Bounds(between.low, between.high)
+    if between is None:
+        return None
+    return Bounds(between.low, between.high)
 
 
 def counted_records(result: RunResult) -> list[bool]:
     """Return for each record of a run whether the averages count it."""
-    steady, counted = result.summary.steady, {*trained(result.run).steps}
-    first, last = steady.first_step or 0, steady.last_step or math.inf
+    steady = result.summary.steady
+    counted = {*trained(result.run).steps}
+    first = steady.first_step or 0
+    last = steady.last_step or math.inf
     return [first <= step <= last and step in counted for step in result.run.steps]
 
 
@@ -50,7 +54,8 @@ def final_losses(systems: Sequence[SystemResult], form: str = ".4g") -> list[str
     """
     places = []
     for system in systems:
-        steps, work = loss_ends(system), system.run.tokens_per_step
+        steps = loss_ends(system)
+        work = system.run.tokens_per_step
         tokens = f", {'–'.join(units.count(step * work) for step in steps)} tokens" if work else ""
         places.append(f" (step {'–'.join(f'{step:,}' for step in steps)}{tokens})" if steps else "")
     shown = places if len({*places} - {""}) > 1 else [""] * len(places)
@@ -66,7 +71,9 @@ def loss_ends(system: SystemResult) -> list[int]:
     ends = [
         steps[-1] for each in series if (steps := [step for step, loss in each if loss is not None])
     ]
-    return sorted({min(ends), max(ends)}) if ends else []
+    if ends:
+        return sorted({min(ends), max(ends)})
+    return []
 
 
 def rate_unit(systems: Iterable[SystemResult]) -> str:
@@ -75,7 +82,9 @@ def rate_unit(systems: Iterable[SystemResult]) -> str:
     kind = kind_of_device(systems)
     unit = f"{work_of(systems).noun}s/s/{kind}"
     is_one_process = kind == "process" and {system.count for system in systems} == {1}
-    return unit.removesuffix("/process") if is_one_process else unit
+    if is_one_process:
+        return unit.removesuffix("/process")
+    return unit
 
 
 class Work(NamedTuple):
@@ -103,15 +112,21 @@ def rate(value: float | None) -> str:
 
 def untimed(system: SystemResult) -> str:
     """What stands for a time or a rate that a system has none of."""
-    return "emulated" if system.run.environment.emulated else units.UNKNOWN
+    if system.run.environment.emulated:
+        return "emulated"
+    return units.UNKNOWN
 
 
 def rate_of(system: SystemResult) -> str:
     """A system's rate."""
-    return untimed(system) if system.value(RATE) is None else rate(system.value(RATE))
+    if system.value(RATE) is None:
+        return untimed(system)
+    return rate(system.value(RATE))
 
 
 def plus_minus(low: float, high: float) -> str:
     """Return half the width of an interval, relative; nothing if its bounds say more."""
     half = (high / low) ** 0.5 - 1
-    return f" ± {half:.1%}" if half < WIDE else ""
+    if half < WIDE:
+        return f" ± {half:.1%}"
+    return ""

@@ -72,7 +72,8 @@ def _repeated(result: RunResult, options: Sequence[str]) -> str | None:
     """Return the command that measured a run, with these options instead of its own; None if
     ./benchmark.py didn't.
     """
-    run, folder = result.run, result.file.rpartition("/")[0]
+    run = result.run
+    folder = result.file.rpartition("/")[0]
     is_own = run.source is not None and (
         run.source.kind == "log" or (run.source.kind == "live" and not run.session)
     )
@@ -149,11 +150,10 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
     needed = [ratio.runs_needed for ratio in ratios if ratio.runs_needed is not None]
     longer = " --steps 60" if any(pair.lacks == "steps" for pair in compared) else ""
     if "disturbed" in codes:
-        otherwise = (
-            f" (otherwise about {max(needed)} runs of each are needed)"
-            if max(needed, default=0) > 5
-            else ""
-        )
+        if max(needed, default=0) > 5:
+            otherwise = f" (otherwise about {max(needed)} runs of each are needed)"
+        else:
+            otherwise = ""
         yield (
             "disturbed",
             f"close other programs{otherwise}, then measure again: ./benchmark.py --runs 5{longer}",
@@ -192,9 +192,10 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
             "run longer (at least 200 steps, better 500): ./benchmark.py --steps 500",
         )
     # A precision that differs is what is compared, as the machine is: it belongs to the names.
-    diffs = [
-        pair.config_diff for pair in compared if pair.config_diff.verdict != "same configuration"
-    ]
+    diffs = []
+    for pair in compared:
+        if pair.config_diff.verdict != "same configuration":
+            diffs.append(pair.config_diff)
     if any(
         entry.title not in {"precision", *NOT_CONFIGURED}
         for diff in diffs
@@ -220,32 +221,32 @@ def _equal_batches(compared: Sequence[Pair]) -> Iterator[str]:
     """
     for pair in compared:
         for system, other in ((pair.system, pair.baseline), (pair.baseline, pair.system)):
-            config, gpus = system.run.training_config, system.run.num_gpus
+            config = system.run.training_config
+            gpus = system.run.num_gpus
             batch = other.run.training_config.global_batch_size
             if not batch or not gpus or config.global_batch_size in (None, batch):
                 continue
             # What one micro-batch of all data-parallel ranks takes.
             accumulated = system.run.parallelism_config.gradient_accumulation_steps
-            unit = (
-                config.global_batch_size // accumulated
-                if config.global_batch_size and accumulated
-                else gpus
-            )
+            if config.global_batch_size and accumulated:
+                unit = config.global_batch_size // accumulated
+            else:
+                unit = gpus
             if batch % unit:
                 continue
             # The encoder-decoder benchmark takes the batch of one GPU, as its users know it.
-            own = (
-                f"--batch-size {batch // gpus}"
-                if system.run.model == "encdec"
-                else f"--global-batch-size {batch}"
-            )
+            if system.run.model == "encdec":
+                own = f"--batch-size {batch // gpus}"
+            else:
+                own = f"--global-batch-size {batch}"
             yield f"run {system.name} with {own} to rule out the batch size"
             break
 
 
 def _of_excluded(systems: Sequence[SystemResult]) -> Iterator[str]:
     for system in systems:
-        name, finding = system.name, system.exclusion
+        name = system.name
+        finding = system.exclusion
         if finding is None:
             continue
         if finding.rule == "precision-unstated":
@@ -253,9 +254,9 @@ def _of_excluded(systems: Sequence[SystemResult]) -> Iterator[str]:
         elif finding.rule == "own-time":
             yield f"restore the original result of {name}, or measure it again"
         else:
-            likely = [
-                each.partition(":")[0].partition(" (")[0] for each in finding.explanations[:1]
-            ]
+            likely = []
+            for each in finding.explanations[:1]:
+                likely.append(each.partition(":")[0].partition(" (")[0])
             why = f" ({likely[0]}?)" if likely else ""
             yield f"check the log and configuration of {name}{why}, then import it again"
 
@@ -269,7 +270,9 @@ def _callback(system: SystemResult) -> str | None:
     nothing would.
     """
     is_logged = system.value("avg_step_time_seconds") is not None or system.run.status == "failed"
-    return None if is_logged else _CALLBACKS.get(system.run.framework or "")
+    if is_logged:
+        return None
+    return _CALLBACKS.get(system.run.framework or "")
 
 
 def _of_untimed(systems: Sequence[SystemResult]) -> Iterator[str]:

@@ -44,14 +44,17 @@ def _lead(found: RegressionCheck) -> Answer:
     severe.
     """
     answers = {check.answer for check in found.checks}
-    return "worse" if "worse" in answers else next(answer for answer in _WORDS if answer in answers)
+    if "worse" in answers:
+        return "worse"
+    return next(answer for answer in _WORDS if answer in answers)
 
 
 def verdict(found: RegressionCheck) -> str:
     """Return the answer in one line: a regression with its change, and why other checks fail; or
     the most severe.
     """
-    answers, first = [check.answer for check in found.checks], _lead(found)
+    answers = [check.answer for check in found.checks]
+    first = _lead(found)
     if len(answers) > 1:
         text = f"{_WORDS[first][0]} ({answers.count(first)} of {len(answers)} checks)"
         failed = [each for each in found.checks if each.answer in ("implausible", "not comparable")]
@@ -63,11 +66,10 @@ def verdict(found: RegressionCheck) -> str:
             f" {failed[0].text}"
         )
     (check,) = found.checks
-    title = (
-        "Inconclusive: not every run is usable"
-        if check.text and check.text == check.doubt
-        else _WORDS[first][0]
-    )
+    if check.text and check.text == check.doubt:
+        title = "Inconclusive: not every run is usable"
+    else:
+        title = _WORDS[first][0]
     if check.threshold is None or check.change is None:
         return title
     return f"{title} ({_change(check)}, threshold {check.threshold}, {runs_text(check)})"
@@ -103,11 +105,9 @@ def _hints(found: RegressionCheck) -> list[str]:
     is_passed = found.status == ExitStatus.OK and any(
         check.answer == "inconclusive" for check in found.checks
     )
-    return (
-        ["hint:  an inconclusive check exits with status 0 (6 with --fail-on-inconclusive)"]
-        if is_passed
-        else []
-    )
+    if is_passed:
+        return ["hint:  an inconclusive check exits with status 0 (6 with --fail-on-inconclusive)"]
+    return []
 
 
 def sentences(found: RegressionCheck) -> list[tuple[Check, str, str]]:
@@ -115,11 +115,10 @@ def sentences(found: RegressionCheck) -> list[tuple[Check, str, str]]:
     rows = []
     for answer, (title, _) in _WORDS.items():
         for check in (each for each in found.checks if each.answer == answer):
-            basis = (
-                ""
-                if check.change is None
-                else f" (threshold {check.threshold}, {runs_text(check)})"
-            )
+            if check.change is None:
+                basis = ""
+            else:
+                basis = f" (threshold {check.threshold}, {runs_text(check)})"
             rows.append((check, title, f"{_where(check)}{basis}: {check.text}"))
     return rows
 
@@ -129,14 +128,13 @@ def next_step(found: RegressionCheck) -> str:
     is for.
     """
     text = _next_step(found)
-    rivals = [
-        each
-        for pair in found.pairs
-        for each in ((pair.baseline, "candidate"), (pair.system, "baseline"))
-    ]
-    results = [
-        result for system, other in rivals if f"{other} runs" not in text for result in system.runs
-    ]
+    rivals = []
+    for pair in found.pairs:
+        rivals += [(pair.baseline, "candidate"), (pair.system, "baseline")]
+    results = []
+    for system, other in rivals:
+        if f"{other} runs" not in text:
+            results += system.runs
     return recommendations.for_runs(text, results)
 
 
@@ -159,7 +157,9 @@ def _next_step(found: RegressionCheck) -> str:
         return next(iter(steps), "measure the same workload twice: ./benchmark.py --match RESULT")
     if check.answer == "within":
         kept = "keep the candidate's results as the next baseline"
-        return "pass files that can be read: not all of them could be" if found.is_partial else kept
+        if found.is_partial:
+            return "pass files that can be read: not all of them could be"
+        return kept
     if check.threshold and check.threshold.metric.name == LOSS:
         return "compare the loss curves in the report: ./compare_results.py BASELINE CANDIDATE"
     if changed := list(_changes(check.pair)):
@@ -232,9 +232,10 @@ def caveat_texts(found: RegressionCheck) -> list[str]:
         is_worse = any(check.answer == "worse" and check.pair is pair for check in found.checks)
         if pair.ratio and pair.ratio.is_significant is False and not is_worse:
             untold.add("precision-unknown")
-        warned = [
-            each.text for each in every if each.severity == "warning" and each.code not in untold
-        ]
+        warned = []
+        for each in every:
+            if each.severity == "warning" and each.code not in untold:
+                warned.append(each.text)
         own = (
             text
             for title, text in _changes(pair).items()

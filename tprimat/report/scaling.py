@@ -51,7 +51,8 @@ NOTHING = "No scaling data: no system was measured at two GPU counts"
 
 def headline(curve: Curve) -> str:
     """Return the efficiency at the largest size, as a sentence without its period."""
-    first, last = curve.sizes[0], curve.sizes[-1]
+    first = curve.sizes[0]
+    last = curve.sizes[-1]
     ratio = last.efficiency
     assert ratio is not None
     interval = ""
@@ -65,7 +66,8 @@ def headline(curve: Curve) -> str:
 
 def kind_text(curve: Curve) -> str:
     """Return what kind of scaling it is, with its batch."""
-    batch, per_gpu = curve.sizes[0].batch, _per_gpu(curve.sizes[0])
+    batch = curve.sizes[0].batch
+    per_gpu = _per_gpu(curve.sizes[0])
     return {
         "strong": f"strong scaling, global batch {batch} throughout",
         "weak": (
@@ -105,18 +107,17 @@ def prices(comparison: Comparison, found: Scaling) -> list[str]:
             if price := comparison.prices.get(size.system.name):
                 known[f"{curve.name} {price}"] = None
     note = next((note for note in comparison.notes if note.startswith("prices per GPU-hour")), "")
-    return (
-        [f"Per GPU-hour: {', '.join(known)}{note.removeprefix('prices per GPU-hour')}"]
-        if known
-        else []
-    )
+    if known:
+        return [f"Per GPU-hour: {', '.join(known)}{note.removeprefix('prices per GPU-hour')}"]
+    return []
 
 
 def document(report: Report) -> Document:
     """Return the scaling: the efficiency of each curve, prices, crossovers and caveats; then every
     size.
     """
-    found, comparison = report.scaling, report.comparison
+    found = report.scaling
+    comparison = report.comparison
     assert found is not None
     if not found.curves:
         return Document([Headline(NOTHING), *notes(found.notes, most=MOST_CURVES)])
@@ -193,7 +194,8 @@ def _size_values(curve: Curve, size: Size) -> JsonObject:
 
 def _one(curve: Curve, shared: str) -> Iterator[Block]:
     runs = [len(size.system.speeds) for size in curve.sizes]
-    low, high = min(runs), max(runs)
+    low = min(runs)
+    high = max(runs)
     counted_runs = counted(low, "run") if low == high else f"{low} to {high} runs"
     context = f"{', '.join(filter(None, [curve.model.title, shared]))}: {kind_text(curve)}"
     certainty = f"{capitalized(break_text(curve))}; {counted_runs} per point"
@@ -212,7 +214,8 @@ def _several(curves: Sequence[Curve], shared: str) -> Iterator[Block]:
     rows = []
     for curve in curves:
         name = curve.name if len(models) == 1 else f"{curve.model.short_title}, {curve.name}"
-        first, last = curve.sizes[0], curve.sizes[-1]
+        first = curve.sizes[0]
+        last = curve.sizes[-1]
         broken = curve.breaks_at
         rows.append(
             [
@@ -245,16 +248,17 @@ def _several(curves: Sequence[Curve], shared: str) -> Iterator[Block]:
 def _beside(shown: Sequence[Curve]) -> Table:
     """Return a row for each size, of a few curves of one model beside each other."""
     places = sorted({size.gpus for curve in shown for size in curve.sizes})
-    columns = [
-        {
-            size.gpus: f"{rate(size.rate)} ({size.efficiency.value if size.efficiency else 1:.0%})"
-            for size in curve.sizes
-        }
-        for curve in shown
-    ]
-    rows = [
-        [f"{gpus:,}", *(column.get(gpus, units.UNKNOWN) for column in columns)] for gpus in places
-    ]
+    columns = []
+    for curve in shown:
+        columns.append(
+            {
+                size.gpus: f"{rate(size.rate)} ({size.efficiency.value if size.efficiency else 1:.0%})"
+                for size in curve.sizes
+            }
+        )
+    rows = []
+    for gpus in places:
+        rows.append([f"{gpus:,}", *(column.get(gpus, units.UNKNOWN) for column in columns)])
     return Table(
         [f"{unit_of(shown[0])}, GPUs", *(curve.name for curve in shown)], rows, most=2 * MOST_SIZES
     )
@@ -262,7 +266,8 @@ def _beside(shown: Sequence[Curve]) -> Table:
 
 def _sizes(curve: Curve) -> Table:
     """Return the sizes of a curve; the screen leaves the ideal out if something is paid or used."""
-    sizes, total = curve.sizes, rate_title(curve)
+    sizes = curve.sizes
+    total = rate_title(curve)
     columns = {
         processes(curve): [f"{size.gpus:,}" for size in sizes],
         "nodes": [
@@ -291,7 +296,9 @@ def _sizes(curve: Curve) -> Table:
 
 
 def _crossover_text(found: Crossover) -> str:
-    first, second, unit = found.first.name, found.second.name, process(found.first)
+    first = found.first.name
+    second = found.second.name
+    unit = process(found.first)
     low, high = found.span
     if not found.turns:
         return f"{first} is faster per {unit} than {second} from {low:,} to {high:,}"
@@ -310,7 +317,9 @@ def _percent(ratio: Ratio | None) -> str:
 
 
 def _per_gpu(size: Size) -> str:
-    return units.UNKNOWN if size.batch is None else f"{size.batch / size.gpus:.3g}"
+    if size.batch is None:
+        return units.UNKNOWN
+    return f"{size.batch / size.gpus:.3g}"
 
 
 def unit_of(curve: Curve) -> str:
@@ -325,9 +334,13 @@ def rate_title(curve: Curve) -> str:
 
 def process(curve: Curve) -> str:
     """Return what a size counts."""
-    return "process" if curve.sizes[0].system.run.platform == "cpu" else "GPU"
+    if curve.sizes[0].system.run.platform == "cpu":
+        return "process"
+    return "GPU"
 
 
 def processes(curve: Curve) -> str:
     """Return what a size counts, in the plural."""
-    return "processes" if process(curve) == "process" else "GPUs"
+    if process(curve) == "process":
+        return "processes"
+    return "GPUs"

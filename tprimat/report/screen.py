@@ -50,7 +50,8 @@ def blocks(report: Report) -> Iterator[Block]:
     """Yield the first answer and a row for each other one; one answer if two systems trained
     several models.
     """
-    comparison, answers = report.comparison, report.answers
+    comparison = report.comparison
+    answers = report.answers
     if report.headline:
         context = [f"{len(comparison.models)} models", tables.shared(comparison)]
         yield Headline(report.headline, context=", ".join(filter(None, context)))
@@ -77,7 +78,8 @@ def blocks(report: Report) -> Iterator[Block]:
 
 def _brief(answer: Answer) -> str:
     """Return in a line an answer, or why there is none."""
-    group, leaders = answer.group, answer.group.leaders
+    group = answer.group
+    leaders = answer.group.leaders
     if leaders is not None:
         short = _short_names(group.systems)
         findings = (*leaders.system.findings, *leaders.baseline.findings)
@@ -165,10 +167,9 @@ def _short_names(systems: Sequence[SystemResult]) -> dict[str, str]:
     """Return a name for each system: its GPU's first word if no other system's is the same, else
     its own.
     """
-    words = {
-        system.name: device_name(system.gpu).split()[0] if system.gpu else system.name
-        for system in systems
-    }
+    words = {}
+    for system in systems:
+        words[system.name] = device_name(system.gpu).split()[0] if system.gpu else system.name
     every = list(words.values())
     return {name: word if every.count(word) == 1 else name for name, word in words.items()}
 
@@ -178,11 +179,10 @@ def _group_table(comparison: Comparison, group: Group, most: int) -> Iterator[Bl
     baseline's.
     """
     # What money buys takes the room of what the peak would allow.
-    rows = [
-        row
-        for row in tables.screen_rows(comparison, group)
-        if row.short != "MFU" or not comparison.prices
-    ]
+    rows = []
+    for row in tables.screen_rows(comparison, group):
+        if row.short != "MFU" or not comparison.prices:
+            rows.append(row)
     if (
         len(group.systems) > 2
         and len({each.run.training_config.global_batch_size for each in group.systems}) > 1
@@ -196,7 +196,8 @@ def _group_table(comparison: Comparison, group: Group, most: int) -> Iterator[Bl
     count = _shared_count(group)
     names = [plain(system.name).removeprefix(f"{count}×") for system in group.systems]
     if len(group.systems) <= 2:
-        leaders, header = group.leaders, ["", *names]
+        leaders = group.leaders
+        header = ["", *names]
         shown = rows if leaders else [*rows, *mismatches]
         cells = [[row.title, *(cell.text for cell in row.cells)] for row in shown]
         if leaders is not None:
@@ -241,11 +242,9 @@ def _shared_count(group: Group) -> int | None:
     """Return the number of GPUs of each system, if it is one that all names begin with."""
     counts = {system.count for system in group.systems}
     count = counts.pop() if len(counts) == 1 < len(group.systems) else None
-    return (
-        count
-        if count and all(system.name.startswith(f"{count}×") for system in group.systems)
-        else None
-    )
+    if count and all(system.name.startswith(f"{count}×") for system in group.systems):
+        return count
+    return None
 
 
 def _shown(group: Group, most: int) -> set[int]:
@@ -253,11 +252,10 @@ def _shown(group: Group, most: int) -> set[int]:
     are.
     """
     compared = set(group.compared)
-    places = [
-        index
-        for index, system in enumerate(group.systems)
-        if not group.leaders or system in compared
-    ]
+    places = []
+    for index, system in enumerate(group.systems):
+        if not group.leaders or system in compared:
+            places.append(index)
     if len(places) <= most + 1:
         return set(places)
     baseline = next(index for index, system in enumerate(group.systems) if system is group.baseline)
@@ -277,7 +275,8 @@ def _costs(
 
 def timed(report: Report) -> Document:
     """Return what --time shows; with prices, also what each system costs."""
-    found, answers = target.document(report), iter(report.answers)
+    found = target.document(report)
+    answers = iter(report.answers)
     screen = []
     for part in found.screen:
         screen.append(part)
@@ -335,9 +334,10 @@ def _closing(
     """Yield excluded systems, explanations, caveats, and the next step."""
     for group, answer in ((each.group, each.verdict) for each in answers):
         yield from notes(answer.excluded, marks="", most=most_excluded)
-        exclusions = [
-            (system.name, system.exclusion) for system in group.systems if system.exclusion
-        ]
+        exclusions = []
+        for system in group.systems:
+            if system.exclusion:
+                exclusions.append((system.name, system.exclusion))
         for name, exclusion in exclusions[:MOST_EXCLUDED] if answer.standing == "excluded" else ():
             # The report has the sources.
             texts = [re.sub(r" \(https?://\S+\)", "", text) for text in exclusion.explanations[:3]]
@@ -374,15 +374,16 @@ def caveats(answers: Sequence[Answer]) -> dict[str, Caveat]:
     first = {code: (code, text) for code, text in reversed(ordered)}.values()
     texts = {}
     for key in sorted(ordered, key=lambda key: key not in first):
-        models = (
-            ""
-            if len(titles[key]) == len(answers)
-            else f" ({join_names(list(dict.fromkeys(titles[key])))})"
-        )
+        if len(titles[key]) == len(answers):
+            models = ""
+        else:
+            models = f" ({join_names(list(dict.fromkeys(titles[key])))})"
         texts[f"{key[1]}{models}"] = found[key]
     return texts
 
 
 def mark(caveat: Caveat) -> str:
     """Return what stands before a caveat on a screen."""
-    return "!" if caveat.severity == "warning" else "i"
+    if caveat.severity == "warning":
+        return "!"
+    return "i"

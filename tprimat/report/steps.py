@@ -79,13 +79,15 @@ def columns(comparison: Comparison) -> dict[str, list[Any]]:
 
 
 def _series(result: RunResult) -> dict[str, list[Any]]:
-    run, steady, segments = result.run, result.summary.steady, result.summary.segments
+    run = result.run
+    steady = result.summary.steady
+    segments = result.summary.segments
     counted = {*trained(run).steps}
-    first, last = steady.first_step or 0, steady.last_step or -1
-    is_steady = [
-        first <= step <= last and time is not None and step in counted
-        for step, time in zip(run.steps, run.step_times, strict=True)
-    ]
+    first = steady.first_step or 0
+    last = steady.last_step or -1
+    is_steady = []
+    for step, time in zip(run.steps, run.step_times, strict=True):
+        is_steady.append(first <= step <= last and time is not None and step in counted)
     starts = [segment.first_step for segment in segments]
     return {
         "step": list(run.steps),
@@ -134,11 +136,9 @@ def no_formula(value: Any) -> Any:
     """Return a value that a spreadsheet takes for no formula: a text that begins like one gets an
     apostrophe.
     """
-    return (
-        f"'{value}"
-        if isinstance(value, str) and value.startswith(tuple("=+-@\t\r＝＋－＠"))
-        else value
-    )
+    if isinstance(value, str) and value.startswith(tuple("=+-@\t\r＝＋－＠")):
+        return f"'{value}"
+    return value
 
 
 def json_lines(comparison: Comparison) -> bytes:

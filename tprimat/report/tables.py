@@ -81,9 +81,10 @@ def shared(comparison: Comparison, systems: Sequence[SystemResult] = ()) -> str:
     if runs and all(run.platform == "cpu" and run.scale not in (None, "full") for run in runs):
         return "on a CPU (to try the tool, not to judge GPUs)"
     names = " ".join(comparison.system_names)
-    known = [
-        part for part in comparison.shared if not part.startswith("scale ") and part not in names
-    ]
+    known = []
+    for part in comparison.shared:
+        if not part.startswith("scale ") and part not in names:
+            known.append(part)
     rounds = {plain(run.framework_config.get("mlperf_round") or "") for run in runs}
     if len(rounds) == 1 and rounds != {""}:
         known = [*(part for part in known if part != "mlperf"), f"MLPerf {rounds.pop()}"]
@@ -213,7 +214,9 @@ def versus(pair: Pair) -> str:
     interval.
     """
     if pair.ratio is None:
-        return "excluded" if pair.system.exclusion else "not compared"
+        if pair.system.exclusion:
+            return "excluded"
+        return "not compared"
     return speedup_text(pair.ratio) + PREDICTED * (pair.ratio.method == "prediction")
 
 
@@ -277,9 +280,9 @@ def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
     per_sample = any(system.per_sample for system in group.systems)
     # Whose peak an MFU is a share of.
     precisions = [system.run.training_config.precision for system in group.systems]
-    peaks = [
-        f" of {each.upper()}" if each and len(set(precisions)) > 1 else "" for each in precisions
-    ]
+    peaks = []
+    for each in precisions:
+        peaks.append(f" of {each.upper()}" if each and len(set(precisions)) > 1 else "")
     shown = {**SCREEN, "dollars_per_million_samples": "USD/10⁶ samples"} if per_sample else SCREEN
     for metric in _metrics_of(group):
         if metric.name in shown and any(_has(each, metric.name) for each in found):
@@ -334,11 +337,9 @@ def _short(got: Value | None, name: str, price: Price | None, peak: str) -> str:
     if got is None or (value := got.value) is None:
         return units.UNKNOWN
     if name == "tokens_per_joule" and got.low is not None and got.high is not None:
-        return (
-            f"{figure(Value(value))}{text}"
-            if (text := plus_minus(got.low, got.high))
-            else figure(got)
-        )
+        if text := plus_minus(got.low, got.high):
+            return f"{figure(Value(value))}{text}"
+        return figure(got)
     if name in ("mfu", "share_of_preflight"):
         return f"{figure(Value(value))}%{peak if name == 'mfu' else ''}"
     if price is not None and price.low < price.high:
@@ -368,7 +369,9 @@ def _step_time(system: SystemResult, metric: str, *, in_ms: bool = False) -> str
     value = system.value(metric)
     if value is None:
         return untimed(system)
-    return f"{value * 1e3:,.1f} ms" if in_ms else units.seconds(value)
+    if in_ms:
+        return f"{value * 1e3:,.1f} ms"
+    return units.seconds(value)
 
 
 def _within(system: SystemResult) -> str | None:
@@ -389,10 +392,12 @@ def _within(system: SystemResult) -> str | None:
 def _no_within(system: SystemResult) -> str:
     runs = system.valid_runs
     if len(runs) == 1:
-        return (
-            "– (too few steps)" if runs[0].summary.is_stationary else "– (speed changes or drifts)"
-        )
-    return f"– ({counted(len(runs), 'run')})" if runs else units.UNKNOWN
+        if runs[0].summary.is_stationary:
+            return "– (too few steps)"
+        return "– (speed changes or drifts)"
+    if runs:
+        return f"– ({counted(len(runs), 'run')})"
+    return units.UNKNOWN
 
 
 def between(system: SystemResult) -> str:
@@ -402,7 +407,9 @@ def between(system: SystemResult) -> str:
     bounds = bounds_of(system)
     if bounds is None:
         # Of several runs it is wider than intervals.WIDEST, from half to twice the value.
-        return " ± >100%" if len(system.speeds) > 1 else ""
+        if len(system.speeds) > 1:
+            return " ± >100%"
+        return ""
     return plus_minus(bounds.low, bounds.high) or f" [{rate(bounds.low)}–{rate(bounds.high)}]"
 
 
@@ -470,28 +477,35 @@ def steady_steps(result: RunResult) -> str:
     if steady.first_step is None:
         return units.UNKNOWN
     steps = f"{steady.first_step}–{steady.last_step}"
-    return steps if steady.found else f"none found (steps {steps} used)"
+    if steady.found:
+        return steps
+    return f"none found (steps {steps} used)"
 
 
 def _runs_text(system: SystemResult) -> str:
     """Return the number of runs behind the values, and of all runs if it differs."""
-    counted, every = len(system.valid_runs), len(system.runs)
+    counted = len(system.valid_runs)
+    every = len(system.runs)
     text = str(every) if counted == every else f"{counted} of {every}"
     statuses = sorted(
         {result.run.status for result in system.runs if result.run.status != "complete"}
     )
-    return f"{text} ({', '.join(statuses)})" if statuses else text
+    if statuses:
+        return f"{text} ({', '.join(statuses)})"
+    return text
 
 
 def _range(system: SystemResult) -> str | None:
     figure = system.figure(RATE)
-    return (
-        None if figure is None or figure.min is None else f"{rate(figure.min)}–{rate(figure.max)}"
-    )
+    if figure is None or figure.min is None:
+        return None
+    return f"{rate(figure.min)}–{rate(figure.max)}"
 
 
 def _steady_of(system: SystemResult) -> str:
     texts = list(dict.fromkeys(steady_steps(result) for result in system.valid_runs))
     if not texts:
         return units.UNKNOWN
-    return texts[0] if len(texts) == 1 else f"{texts[0]} and {counted(len(texts) - 1, 'other')}"
+    if len(texts) == 1:
+        return texts[0]
+    return f"{texts[0]} and {counted(len(texts) - 1, 'other')}"

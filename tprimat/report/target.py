@@ -57,24 +57,26 @@ def document(report: Report) -> Document:
     """Return what --time shows: the time of each system, its parts, and why one is sooner."""
     screen: list[Block] = []
     for answer in report.answers:
-        group, loss = answer.group, report.comparison.options.target_loss
-        known, ratios = _known(group, loss), _ratios(group, loss)
+        group = answer.group
+        loss = report.comparison.options.target_loss
+        known = _known(group, loss)
+        ratios = _ratios(group, loss)
         about = ", ".join(filter(None, [answer.group.title, tables.shared(report.comparison)]))
         products = {name: text for name, each in ratios.items() if (text := _product(each))}
         certainty = next(iter(products.values())) if len(known) == 2 and products else ""
-        none = (
-            "Wall times are unknown: no time stamps"
-            if loss is None
-            else f"No run reaches a loss of {loss:g}"
-        )
+        if loss is None:
+            none = "Wall times are unknown: no time stamps"
+        else:
+            none = f"No run reaches a loss of {loss:g}"
         screen.append(Headline(_sentence(known) or none, certainty, about))
         screen += [_needs(group, known, ratios)] if known else []
         screen += notes(
             [f"{name}: {text}" for name, text in products.items()] if not certainty else [], most=4
         )
-        changes = [
-            each.text for each in group.caveats if each.code in ("speed-changed", "unlike-blocks")
-        ]
+        changes = []
+        for each in group.caveats:
+            if each.code in ("speed-changed", "unlike-blocks"):
+                changes.append(each.text)
         others = _notes(known, ratios)
         screen += notes(
             [*changes, *others], "Caveats", ["!"] * len(changes) + ["i"] * len(others), 4
@@ -104,11 +106,10 @@ def line(group: Group) -> Iterator[Block]:
 def heading(comparison: Comparison) -> tuple[str, str]:
     """Return the title and the opening of the report's section on time."""
     is_official = any(benchmark(system.run) for system in comparison.systems)
-    title = (
-        "Time to the target"
-        if is_official or comparison.options.target_loss is not None
-        else "Wall time"
-    )
+    if is_official or comparison.options.target_loss is not None:
+        title = "Time to the target"
+    else:
+        title = "Wall time"
     return title, (_SCORE if is_official else "") + _RATIOS
 
 
@@ -118,7 +119,8 @@ def blocks(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
     """
     loss = comparison.options.target_loss
     for group in model.groups:
-        known, ratios = _known(group, loss), _ratios(group, loss)
+        known = _known(group, loss)
+        ratios = _ratios(group, loss)
         if loss is not None and (known or ratios):
             yield Paragraph(
                 f"Until the mean training loss of ten records is {loss:g} or less, at the mean step"
@@ -127,10 +129,9 @@ def blocks(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
         if known:
             yield _needs(group, known, ratios)
         if factors := dict.fromkeys(name for each in ratios.values() for name in each.factors):
-            rows = [
-                [name, *(_factor(each.factors.get(factor)) for factor in factors)]
-                for name, each in ratios.items()
-            ]
+            rows = []
+            for name, each in ratios.items():
+                rows.append([name, *(_factor(each.factors.get(factor)) for factor in factors)])
             # The names are fields of --json, whose spelling stays.
             yield Table(
                 ["Ratio", *(factor.replace("isation", "ization") for factor in factors)], rows
@@ -143,28 +144,30 @@ def _known(group: Group, loss: float | None = None) -> Known:
     """Return what the systems need whose times are known; of two, first the one that a ratio is
     of.
     """
-    systems = (
-        [group.pairs[0].system, group.pairs[0].baseline]
-        if len(group.systems) == 2 and group.pairs
-        else None
-    )
-    found = {
-        each.name: spent(each) if loss is None else target(each, loss)
-        for each in systems or group.systems
-    }
+    if len(group.systems) == 2 and group.pairs:
+        systems = [group.pairs[0].system, group.pairs[0].baseline]
+    else:
+        systems = None
+    found = {}
+    for each in systems or group.systems:
+        found[each.name] = spent(each) if loss is None else target(each, loss)
     return {name: each for name, each in found.items() if each}
 
 
 def _ratios(group: Group, loss: float | None = None) -> dict[str, TargetRatio]:
-    found = {
-        f"{each.system.name} vs {each.baseline.name}": times(each, loss) for each in group.pairs
-    }
+    found = {}
+    for each in group.pairs:
+        found[f"{each.system.name} vs {each.baseline.name}"] = times(each, loss)
     return {name: each for name, each in found.items() if each}
 
 
 def _time_unit(known: Known) -> tuple[str, float]:
     longest = max(each.mean.get("seconds", 0.0) for each in known.values())
-    return ("h", 3600) if longest >= 18_000 else ("min", 60) if longest >= 120 else ("s", 1)
+    if longest >= 18_000:
+        return ("h", 3600)
+    if longest >= 120:
+        return ("min", 60)
+    return ("s", 1)
 
 
 def _sentence(known: Known, form: str = ".2f") -> str:
@@ -182,9 +185,9 @@ def _sentence(known: Known, form: str = ".2f") -> str:
 def _what(known: Known) -> str:
     if any(each.loss is not None for each in known.values()):
         return "Time to the loss"
-    return (
-        "Time to the target" if any(each.is_to_target for each in known.values()) else "Wall time"
-    )
+    if any(each.is_to_target for each in known.values()):
+        return "Time to the target"
+    return "Wall time"
 
 
 def _product(ratio: TargetRatio, digits: int = 3) -> str:
@@ -192,9 +195,10 @@ def _product(ratio: TargetRatio, digits: int = 3) -> str:
     names = ("time", "speed", "samples", "rest")
     found = [each.value for name in names if (each := ratio.factors.get(name))]
     # Decimals are too few for a factor such as 0.065.
-    texts = [
-        f"{value:.{digits}{'f' if value >= 0.1 else 'g'}}" for value in found if value is not None
-    ]
+    texts = []
+    for value in found:
+        if value is not None:
+            texts.append(f"{value:.{digits}{'f' if value >= 0.1 else 'g'}}")
     if len(texts) < len(names):
         return ""
     return (
@@ -227,14 +231,13 @@ def _needs(group: Group, known: Known, ratios: Mapping[str, TargetRatio]) -> Tab
     )
     for name in PARTS:
         values = [each.get(name, 0.0) for each in parts]
-        shares = [
-            value / whole if whole else 0.0 for value, whole in zip(values, wholes, strict=True)
-        ]
+        shares = []
+        for value, whole in zip(values, wholes, strict=True):
+            shares.append(value / whole if whole else 0.0)
         if max(shares) >= LEAST_SHARE:
-            texts = [
-                f"{value / seconds:.2f} {unit} ({share:.1%})"
-                for value, share in zip(values, shares, strict=True)
-            ]
+            texts = []
+            for value, share in zip(values, shares, strict=True):
+                texts.append(f"{value / seconds:.2f} {unit} ({share:.1%})")
             add(f"– {name}", values, texts)
     for name, title, size in (
         ("steps", "Steps", 1.0),
@@ -251,10 +254,11 @@ def _needs(group: Group, known: Known, ratios: Mapping[str, TargetRatio]) -> Tab
     systems = {each.name: each for each in group.systems}
     found = [percentiles((each.run, each.summary) for each in systems[name].runs) for name in known]
     if any(found):
-        texts = [
-            ", ".join(units.number(time, 3) for time in each) + " s" if each else units.UNKNOWN
-            for each in found
-        ]
+        texts = []
+        for each in found:
+            texts.append(
+                ", ".join(units.number(time, 3) for time in each) + " s" if each else units.UNKNOWN
+            )
         rows.append(["Step p50, p90, p99", *texts, ""])
     rows.append(["Runs used", *(f"{len(each.counted)} of {len(each.runs)}" for each in every), ""])
     if any(each.official_minutes for each in every):
@@ -279,11 +283,10 @@ def _notes(known: Known, ratios: Mapping[str, TargetRatio]) -> list[str]:
 def _factor(factor: Value | None) -> str:
     if factor is None or factor.value is None:
         return units.UNKNOWN
-    bounds = (
-        ""
-        if factor.low is None or factor.high is None
-        else f" [{factor.low:.3f}–{factor.high:.3f}]"
-    )
+    if factor.low is None or factor.high is None:
+        bounds = ""
+    else:
+        bounds = f" [{factor.low:.3f}–{factor.high:.3f}]"
     return f"{factor.value:.3f}×{bounds}"
 
 
@@ -305,10 +308,11 @@ def _runs(group: Group) -> Iterator[Block]:
     rows: list[list[Content]] = []
     for name, file, account in known:
         found = [account.parts.get(part) for part in parts]
-        shown = [
-            f"{units.duration(time)} ({time / account.whole:.1%})" if time else units.UNKNOWN
-            for time in found
-        ]
+        shown = []
+        for time in found:
+            shown.append(
+                f"{units.duration(time)} ({time / account.whole:.1%})" if time else units.UNKNOWN
+            )
         rows.append([name, Code(file), units.duration(account.whole), *shown])
     if rows:
         yield Paragraph("Wall time of each run, by what it went to (docs/metrics.md):")

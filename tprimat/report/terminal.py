@@ -85,10 +85,8 @@ class _Terminal:
 
         self._stream = io.StringIO()
         self._width = max(width, NARROWEST)
-        self._is_quiet, self._is_whole = (
-            verbosity is Verbosity.QUIET,
-            verbosity is Verbosity.VERBOSE,
-        )
+        self._is_quiet = verbosity is Verbosity.QUIET
+        self._is_whole = verbosity is Verbosity.VERBOSE
         self._console = Console(
             file=self._stream,
             width=self._width,
@@ -206,9 +204,10 @@ class _Terminal:
         """
         from rich.cells import cell_len
 
-        kept = [
-            index for index in range(len(part.header)) if self._is_whole or index not in part.hidden
-        ]
+        kept = []
+        for index in range(len(part.header)):
+            if self._is_whole or index not in part.hidden:
+                kept.append(index)
         rows = [[plain(text_of(row[index])) for index in kept] for row in (part.header, *part.rows)]
         if not self._is_whole:
             rows = list(_some(rows, part.most))
@@ -218,10 +217,9 @@ class _Terminal:
             rest = self._width - sum(widths[:-1]) - GAPS[-1] * last
             rows = [[*row[:-1], _cut(row[-1], rest)] for row in rows]
             widths[-1] = max(len(row[-1]) for row in rows)
-        rights = [
-            1 <= index >= part.right_from and not (part.is_cut and index == last)
-            for index in range(len(kept))
-        ]
+        rights = []
+        for index in range(len(kept)):
+            rights.append(1 <= index >= part.right_from and not (part.is_cut and index == last))
         first = 1
         while first <= last:
             end = last + 1
@@ -249,10 +247,9 @@ class _Terminal:
         """
         from rich.cells import cell_len
 
-        least = [
-            max(1, *map(cell_len, (*title.split(), *cells)))
-            for title, *cells in zip(*rows, strict=True)
-        ]
+        least = []
+        for title, *cells in zip(*rows, strict=True):
+            least.append(max(1, *map(cell_len, (*title.split(), *cells))))
         if narrow or not self._fits(least):
             word = max((cell_len(word) for row in rows for word in row[0].split()), default=1)
             least[0] = min(least[0], max(word, LEAST_NAME), self._width // 2)
@@ -270,10 +267,8 @@ class _Terminal:
         from rich.table import Table
         from rich.text import Text
 
-        widths, least = (
-            [max(1, *map(cell_len, column)) for column in zip(*rows, strict=True)],
-            self._least(rows),
-        )
+        widths = [max(1, *map(cell_len, column)) for column in zip(*rows, strict=True)]
+        least = self._least(rows)
         between = len(widths) - 1
         # A title in two lines is easier to read than columns that touch.
         gap = next(

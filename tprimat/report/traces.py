@@ -75,11 +75,10 @@ def document(trace: Trace) -> Document:
 def _heading(trace: Trace) -> str:
     ranks = len({step.rank for step in trace.steps})
     names = len({step.name for step in trace.steps})
-    stretch = (
-        counted(names, "profiled step")
-        if trace.steps[0].name
-        else "the whole trace, which marks no steps"
-    )
+    if trace.steps[0].name:
+        stretch = counted(names, "profiled step")
+    else:
+        stretch = "the whole trace, which marks no steps"
     several = f" on {ranks} ranks" if ranks > 1 else ""
     return f"{stretch}{several}{', means and ranges' if len(trace.steps) > 1 else ''}:"
 

@@ -88,7 +88,9 @@ class Answer:
     @property
     def title(self) -> str:
         """The model, with what tells the work from that of another answer on the same model."""
-        return self.group.title if len(self.model.groups) > 1 else self.model.short_title
+        if len(self.model.groups) > 1:
+            return self.group.title
+        return self.model.short_title
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +125,9 @@ class Report:
         """
         every = (system for answer in self.answers for system in answer.model.systems)
         names = list(dict.fromkeys(plain(system.name) for system in every))
-        return " vs ".join(names) if len(names) < 3 else join_names(names, 3)
+        if len(names) < 3:
+            return " vs ".join(names)
+        return join_names(names, 3)
 
     def of(self, answer: Answer) -> Report:
         """Return the report on one of the answers alone."""
@@ -135,18 +139,18 @@ class Report:
         """Return the report with at most so many systems of each group: the fastest, and the
         baseline.
         """
-        shown = {
-            group: _first(group, most) for model in self.comparison.models for group in model.groups
-        }
-        models = {
-            model: dataclasses.replace(model, groups=tuple(shown[group] for group in model.groups))
-            for model in self.comparison.models
-        }
+        shown = {}
+        for model in self.comparison.models:
+            for group in model.groups:
+                shown[group] = _first(group, most)
+        models = {}
+        for model in self.comparison.models:
+            models[model] = dataclasses.replace(
+                model, groups=tuple(shown[group] for group in model.groups)
+            )
         systems = [system for model in models.values() for system in model.systems]
-        kept, names = (
-            {each.file for system in systems for each in system.runs},
-            {system.name for system in systems},
-        )
+        kept = {each.file for system in systems for each in system.runs}
+        names = {system.name for system in systems}
         comparison = dataclasses.replace(
             self.comparison,
             models=tuple(models.values()),
@@ -168,9 +172,9 @@ class Report:
 
 
 def _first(group: Group, most: int) -> Group:
-    is_kept = [
-        number < most or system is group.baseline for number, system in enumerate(group.systems)
-    ]
+    is_kept = []
+    for number, system in enumerate(group.systems):
+        is_kept.append(number < most or system is group.baseline)
     kept = tuple(itertools.compress(group.systems, is_kept))
     ids = set(kept)
     pairs = tuple(pair for pair in group.pairs if pair.system in ids)
@@ -237,20 +241,26 @@ def _contradicted(pairs: Sequence[Pair]) -> str:
     """
     systems = [system for pair in pairs for system in (pair.faster, pair.slower)]
     names = dict.fromkeys(system.name for system in systems if contradictions(system))
-    return f"; but values of {join_names(list(names))} contradict each other" if names else ""
+    if names:
+        return f"; but values of {join_names(list(names))} contradict each other"
+    return ""
 
 
 def _headline(group: Group, pair: Pair) -> tuple[str, str, str]:
     """Return the headline for the leaders of a group, their ratio with its interval, and how sure
     it is.
     """
-    ratio, system, baseline = pair.ratio, pair.system, pair.baseline
+    ratio = pair.ratio
+    system = pair.system
+    baseline = pair.baseline
     assert ratio is not None
-    first, second = len(system.valid_runs), len(baseline.valid_runs)
+    first = len(system.valid_runs)
+    second = len(baseline.valid_runs)
     runs = f"{counted(first, 'run')} each" if first == second else f"{first} vs {second} runs"
     if pair.is_unsettled:
         if pair.lacks is not None:
-            steps, few = span([f"{count:,}" for count in pair.steps]), f"too few {pair.lacks}"
+            steps = span([f"{count:,}" for count in pair.steps])
+            few = f"too few {pair.lacks}"
             certainty = (
                 f"{units.times(ratio.value)}, {runs.replace(' each', '')} of {steps} steps each:"
                 f" {few}"
@@ -315,11 +325,9 @@ def _rank(group: Group, baseline: SystemResult) -> str:
         and all(each.vendor != vendor for each in ranked[:place])
     ):
         return f", the fastest of {vendor}"
-    return (
-        f", the {('fastest', 'second fastest')[place]} of {len(ranked)}"
-        if place < 2
-        else ", the baseline"
-    )
+    if place < 2:
+        return f", the {('fastest', 'second fastest')[place]} of {len(ranked)}"
+    return ", the baseline"
 
 
 def _ranked(group: Group, pair: Pair, rank: str) -> str:
@@ -364,7 +372,8 @@ def gain(values: Sequence[float], per: str) -> str:
     """Return a ratio, or the span of several, as the words between two systems, such as "14% faster
     per GPU than".
     """
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     if high <= 1 - SAME:
         return (
             f"{span([f'{100 * (1 - value):.{0 if low <= 0.9 else 1}f}' for value in (high, low)])}%"
@@ -389,21 +398,21 @@ def _changes(pair: Pair) -> str:
     """Return where the speed of two systems changes, if no interval says by how much runs
     differ.
     """
-    changes = [
-        f"{system.name} {'sped up' if after.mean < before.mean else 'slowed down'} at step"
-        f" {after.first_step}"
-        for system in (pair.system, pair.baseline)
-        for before, after in zip(system.segments, system.segments[1:2], strict=False)
-    ]
+    changes = []
+    for system in (pair.system, pair.baseline):
+        for before, after in zip(system.segments, system.segments[1:2], strict=False):
+            changes.append(
+                f"{system.name} {'sped up' if after.mean < before.mean else 'slowed down'} at step"
+                f" {after.first_step}"
+            )
     return join_names(changes)
 
 
 def _headline_models(answers: Sequence[Answer]) -> str:
-    leaders = [
-        (each.group.leaders, each.verdict.standing)
-        for each in answers
-        if each.group.leaders is not None
-    ]
+    leaders = []
+    for each in answers:
+        if each.group.leaders is not None:
+            leaders.append((each.group.leaders, each.verdict.standing))
     decided = [pair for pair, standing in leaders if standing in ("significant", "preliminary")]
     doubt = _contradicted([pair for pair, _ in leaders])
     names = join_names(
@@ -412,11 +421,10 @@ def _headline_models(answers: Sequence[Answer]) -> str:
     settled = [(pair, standing) for pair, standing in leaders if standing != "unsettled"]
     if not settled:
         return f"Too short to compare {names} in any of {len(leaders)} models"
-    short = (
-        f"; too short to compare in {len(leaders) - len(settled)}"
-        if len(settled) < len(leaders)
-        else ""
-    )
+    if len(settled) < len(leaders):
+        short = f"; too short to compare in {len(leaders) - len(settled)}"
+    else:
+        short = ""
     if not decided and any(standing == "none" for _, standing in settled):
         return (
             f"No significant difference between {names} in any of {len(settled)}"
@@ -433,9 +441,10 @@ def _headline_models(answers: Sequence[Answer]) -> str:
     if not decided:
         return f"{text}; run-to-run variation unknown{short}{doubt}"
     undecided = len(settled) - len(decided)
-    preliminary = (
-        "Preliminary: " if any(standing == "preliminary" for _, standing in leaders) else ""
-    )
+    if any(standing == "preliminary" for _, standing in leaders):
+        preliminary = "Preliminary: "
+    else:
+        preliminary = ""
     return (
         f"{preliminary}{text}"
         + (f"; no significant difference in {undecided}" if undecided else "")
@@ -454,7 +463,8 @@ def _headline_wins(pairs: Sequence[Pair], models: int) -> str:
 
 
 def _headline_single(system: SystemResult, elsewhere: Collection[str]) -> str:
-    name, step = system.name, system.value("avg_step_time_seconds")
+    name = system.name
+    step = system.value("avg_step_time_seconds")
     if step is None:
         return f"Only one system found ({name}), which {system.why_untimed}"
     if system.exclusion is not None:
@@ -488,11 +498,10 @@ def _excluded(group: Group) -> list[str]:
         if not pair.ratio:
             reason = pair.reason or ""
             # Named before, where there are several.
-            reason = (
-                reason
-                if len(group.pairs) == 1
-                else reason.replace(f" of {pair.system.name} is", " is")
-            )
+            if len(group.pairs) == 1:
+                reason = reason
+            else:
+                reason = reason.replace(f" of {pair.system.name} is", " is")
             names.setdefault(reason, []).append(pair.system.name)
     return [
         (
@@ -535,26 +544,25 @@ def cost_texts(
     A brief text has no prices.
     """
     found = [cost(comparison, answer.group.leaders) for answer in answers if answer.group.leaders]
-    names = {
-        (each.cheaper.name, each.dearer.name) if each and each.cheaper and each.saving else None
-        for each in found
-    }
+    names = set()
+    for each in found:
+        names.add(
+            (each.cheaper.name, each.dearer.name) if each and each.cheaper and each.saving else None
+        )
     if len(answers) == len(found) > 1 and len(names) == 1 and None not in names:
         ((cheaper, dearer),) = filter(None, names)
         savings = [saving for each in found if each and each.saving for saving in each.saving]
         amount = span([percent(each) for each in (min(savings), max(savings))])
-        prices, noun = (
-            comparison.prices,
-            work_of([system for each in answers for system in each.group.systems]).noun,
-        )
+        prices = comparison.prices
+        noun = work_of([system for each in answers for system in each.group.systems]).noun
         text = (
             f"{cheaper} at {prices[cheaper]} is {amount}% cheaper per {noun} than {dearer} at"
             f" {prices[dearer]}"
         )
         return [f"{text} in {'both' if len(found) == 2 else f'all {len(found)}'} models"]
-    texts = [
-        (answer.group.title, _cost_text(comparison, answer.group, is_brief)) for answer in answers
-    ]
+    texts = []
+    for answer in answers:
+        texts.append((answer.group.title, _cost_text(comparison, answer.group, is_brief)))
     return [text if len(answers) == 1 else f"{title}: {text}" for title, text in texts if text]
 
 
@@ -570,7 +578,8 @@ def _cost_text(comparison: Comparison, group: Group, is_brief: bool) -> str:
         for system in (group.baseline, *(pair.system for pair in pairs.values()))
         if (price := comparison.prices.get(system.name)) and (speed := system.value(RATE))
     }
-    shown, base = [group.leaders.system.name], group.baseline.name
+    shown = [group.leaders.system.name]
+    base = group.baseline.name
     if base in costs and len(costs) > 1:
         least, *others = sorted(costs, key=lambda name: costs[name])
         # Pairs have a ratio to the baseline only.

@@ -76,11 +76,9 @@ class Entry(Section, frozen=True, kw_only=True):
     @property
     def steps(self) -> int:
         """Steps done in it; 0 if none are known."""
-        return (
-            0
-            if self.first_step is None or self.last_step is None
-            else self.last_step - self.first_step + 1
-        )
+        if self.first_step is None or self.last_step is None:
+            return 0
+        return self.last_step - self.first_step + 1
 
 
 @dataclasses.dataclass(frozen=True)

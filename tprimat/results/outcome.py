@@ -40,7 +40,9 @@ class Cause(NamedTuple):
     @property
     def sentence(self) -> str:
         """The cause with its line."""
-        return self.text if self.line is None else f"line {self.line}: {self.text}"
+        if self.line is None:
+            return self.text
+        return f"line {self.line}: {self.text}"
 
 
 class Outcome(NamedTuple):

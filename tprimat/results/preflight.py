@@ -160,7 +160,9 @@ class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):
     ) -> float | None:
         """Return the median over the devices of an operation's rate; None if none has it."""
         known = [of(device.rates[name]) for device in self.devices if name in device.rates]
-        return statistics.median(known) if known else None
+        if known:
+            return statistics.median(known)
+        return None
 
     def label(self, device: DevicePreflight) -> str:
         """Return a device's name among the others: its number, and its host if there are
@@ -168,11 +170,9 @@ class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):
         """
         is_cpu = self.platform == "cpu"
         number = f"rank {device.rank}" if is_cpu else f"GPU {device.local_rank}"
-        return (
-            f"{number} on {device.host}"
-            if is_cpu or len({each.host for each in self.devices}) > 1
-            else number
-        )
+        if is_cpu or len({each.host for each in self.devices}) > 1:
+            return f"{number} on {device.host}"
+        return number
 
     @property
     def best_all_reduce(self) -> AllReduce | None:
@@ -189,7 +189,9 @@ COPY, TRIAD, TO_DEVICE, FROM_DEVICE = "copy", "triad", "host to device", "device
 
 def unit_of(name: str) -> str:
     """Return the unit of an operation's rate."""
-    return "TFLOP/s" if name in PRODUCTS else "GB/s"
+    if name in PRODUCTS:
+        return "TFLOP/s"
+    return "GB/s"
 
 
 def in_short(file: PreflightFile) -> Preflight:
@@ -197,7 +199,8 @@ def in_short(file: PreflightFile) -> Preflight:
     products = {
         name: value for name in PRODUCTS if (value := round_figure(file.typical(name))) is not None
     }
-    best, disk = file.best_all_reduce, file.disk or Disk(bytes=0)
+    best = file.best_all_reduce
+    disk = file.disk or Disk(bytes=0)
     return Preflight(
         timestamp=file.timestamp,
         devices=len(file.devices),

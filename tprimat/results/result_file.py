@@ -246,20 +246,20 @@ def _changed(value: Kind, change: Callable[[str], Change | None], field: str = "
         and isinstance(value[0], (str, msgspec.Struct, dict, tuple, list))
     ):
         # An option and its value are two words of a command.
-        words = (
-            to("\t".join(value)).split("\t") if all(isinstance(each, str) for each in value) else []
-        )
+        if all(isinstance(each, str) for each in value):
+            words = to("\t".join(value)).split("\t")
+        else:
+            words = []
         new = type(value)(
             words if len(words) == len(value) else (_changed(each, change, field) for each in value)
         )
     elif isinstance(value, msgspec.Struct):
         # Numbers and what is empty stay, and of thousands of results they are most.
         every = msgspec.structs.asdict(value).items()
-        fields = {
-            name: _changed(each, change, name)
-            for name, each in every
-            if each and not isinstance(each, _NUMBERS)
-        }
+        fields = {}
+        for name, each in every:
+            if each and not isinstance(each, _NUMBERS):
+                fields[name] = _changed(each, change, name)
         changed = {name: each for name, each in fields.items() if each is not getattr(value, name)}
         new = msgspec.structs.replace(value, **changed) if changed else value
     kept: Kind = new if new is not value and new != value else value
@@ -271,7 +271,9 @@ def _named(name: str, value: Any, change: Callable[[str], Change | None], to: Ch
     if not isinstance(value, str) or change(name) is not to:
         return _changed(value, change, name)
     text = to(f"{name}={value}")
-    return text[len(name) + 1 :] if text.startswith(f"{name}=") else to(value)
+    if text.startswith(f"{name}="):
+        return text[len(name) + 1 :]
+    return to(value)
 
 
 def encode(file: ResultFile) -> bytes:
@@ -302,7 +304,8 @@ def _dump(value: Any, depth: int) -> str:
     series of 500 steps is then one line, and a diff of two results shows which series changed. So
     does an entry of the timeline.
     """
-    inner, outer = "  " * (depth + 1), "  " * depth
+    inner = "  " * (depth + 1)
+    outer = "  " * depth
     if isinstance(value, dict) and value and value.keys() != _ENTRY:
         rows = (
             f"{inner}{_dump(key, 0)}: {_dump(entry, depth + 1)}" for key, entry in value.items()

@@ -470,7 +470,8 @@ class RunRecord(_Series, frozen=True, kw_only=True):
             raise ValueError("steps must rise")
         widest = -LARGEST_VALUE, LARGEST_VALUE
         for name in ("step_times", "loss_values", "learning_rates", "grad_norms"):
-            series, is_time = getattr(self, name), name == "step_times"
+            series = getattr(self, name)
+            is_time = name == "step_times"
             if _are_within(series, *((SHORTEST_STEP, LONGEST_STEP) if is_time else widest)):
                 continue
             if is_time and _are_within(series, *widest):
@@ -535,13 +536,18 @@ class Run(RunRecord, frozen=True, kw_only=True):
         """Return where the wall time went; None if neither the timeline nor the records have a
         time.
         """
-        return self.accountant() if self.accountant is not None else None
+        if self.accountant is not None:
+            return self.accountant()
+        return None
 
     @property
     def tokens_per_step(self) -> int | None:
         """Tokens of one optimizer step over all devices; None if batch or sequence is unknown."""
-        batch, length = self.training_config.global_batch_size, self.training_config.sequence_length
-        return None if batch is None or length is None else batch * length
+        batch = self.training_config.global_batch_size
+        length = self.training_config.sequence_length
+        if batch is None or length is None:
+            return None
+        return batch * length
 
     @property
     def num_gpus(self) -> int | None:
@@ -583,8 +589,9 @@ def finite(values: Iterable[float | None]) -> tuple[float | None, ...]:
 def _are_within(series: Sequence[float | None], low: float, high: float) -> bool:
     """Return whether all known values lie within finite bounds; a NaN lies within none."""
     # An array is of a loaded run, which was checked: see store.find().
-    known = (
-        [] if isinstance(series, array.array) else [value for value in series if value is not None]
-    )
+    if isinstance(series, array.array):
+        known = []
+    else:
+        known = [value for value in series if value is not None]
     # A NaN hides from min and max, but not from a sum.
     return not known or (low <= min(known) and max(known) <= high and not math.isnan(sum(known)))

@@ -46,7 +46,9 @@ class TelemetryIssue(Section, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         """The event with its steps."""
-        return f"{self.where}: {self.text}" if self.where else self.text
+        if self.where:
+            return f"{self.where}: {self.text}"
+        return self.text
 
 
 class Telemetry(Section, frozen=True, kw_only=True):

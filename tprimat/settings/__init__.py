@@ -134,7 +134,9 @@ class Setting(NamedTuple):
         if value in ("True", "False", "none", "off"):
             return f"{'' if value == 'True' else 'no '}{name.format('').strip()}"
         # Not: flash attention attention.
-        return value if name.startswith("{} ") and name[3:] in value else name.format(value)
+        if name.startswith("{} ") and name[3:] in value:
+            return value
+        return name.format(value)
 
     @property
     def key(self) -> str:
@@ -162,7 +164,9 @@ class Setting(NamedTuple):
 def value_of(run: Any, field: str) -> Any:
     """Return a field of a Run by its path, such as timing.clock or framework_config.attention."""
     owner, key = _path(field)
-    return owner(run) if key is None else owner(run).get(key)
+    if key is None:
+        return owner(run)
+    return owner(run).get(key)
 
 
 @functools.cache

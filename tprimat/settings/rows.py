@@ -278,7 +278,9 @@ HARMLESS = {
 @functools.cache
 def parts_of(title: str) -> tuple[Setting, ...]:
     """Return the rows that a row shows beside its own value."""
-    return tuple(setting for setting in SETTINGS if setting.part == title) if title else ()
+    if title:
+        return tuple(setting for setting in SETTINGS if setting.part == title)
+    return ()
 
 
 @functools.cache

@@ -73,11 +73,9 @@ class JobState:
         words = ENDINGS.get(self.state, self.state.lower().replace("_", " "))
         if self.state == "TIMEOUT" and self.time_limit:
             return f"{words} ({self.time_limit})"
-        return (
-            f"{words} (exit code {self.exit_code})"
-            if self.state == "FAILED" and self.exit_code
-            else words
-        )
+        if self.state == "FAILED" and self.exit_code:
+            return f"{words} (exit code {self.exit_code})"
+        return words
 
 
 def check() -> None:
@@ -143,7 +141,9 @@ def queue_position(job_id: str) -> tuple[int, int] | None:
         "squeue", "-h", "-t", "PENDING", "-p", partition, "-S", "-p,i", "-o", "%A"
     )
     ids = out.split()
-    return (ids.index(job_id) + 1, len(ids)) if status == 0 and job_id in ids else None
+    if status == 0 and job_id in ids:
+        return (ids.index(job_id) + 1, len(ids))
+    return None
 
 
 def gpus_of_a_node(partition: str | None) -> int | None:
@@ -173,8 +173,10 @@ def _of_scontrol(text: str) -> JobState:
     )
 
     def known(name: str) -> str | None:
-        value = values.get(name, "")
-        return None if value in ("", "None", "(null)", "Unknown") else value
+        value = str(values.get(name, ""))
+        if value in ("", "None", "(null)", "Unknown"):
+            return None
+        return value
 
     return JobState(
         values.get("JobState", "UNKNOWN"),
@@ -199,11 +201,10 @@ def _run(*words: str) -> tuple[int, str, str]:
     except FileNotFoundError as error:
         raise _absent(words[0]) from error
     except (OSError, subprocess.TimeoutExpired) as error:
-        problem = (
-            f"no answer in {COMMAND_S:g} s"
-            if isinstance(error, subprocess.TimeoutExpired)
-            else str(error)
-        )
+        if isinstance(error, subprocess.TimeoutExpired):
+            problem = f"no answer in {COMMAND_S:g} s"
+        else:
+            problem = str(error)
         raise UsageError(
             f"{words[0]}: {problem}", hint="try again later", heading="slurm"
         ) from error

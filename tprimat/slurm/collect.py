@@ -55,7 +55,8 @@ def collect(job: Job) -> ExitStatus:
         for line in course(job, state):
             console.info(line)
         return ExitStatus.INCONCLUSIVE
-    how, kind = ending(job, state), _kind(state)
+    how = ending(job, state)
+    kind = _kind(state)
     return _collect_ended(
         job, Ending(kind=kind, cause=f"Slurm job {job_id}: {how}"), how, succeeded=kind == "cut_off"
     )
@@ -77,7 +78,8 @@ def until_the_end(
             if lines[:1] != shown[:1] or (lines != shown and clock() - last_s >= LINE_S):
                 for line in lines:
                     console.info(f"{time.strftime('%H:%M:%S')}  {line}")
-                shown, last_s = lines, clock()
+                shown = lines
+                last_s = clock()
             sleep(INTERVAL_S)
     except KeyboardInterrupt:
         console.error(
@@ -138,7 +140,9 @@ def _kind(state: JobState | None) -> EndingKind:
     """Return how trainings ended that the end of their job has ended; Slurm forgets jobs."""
     if state is None or state.state == "COMPLETED":
         return "cut_off"
-    return "stopped" if state.state in client.STOPPED else "failed"
+    if state.state in client.STOPPED:
+        return "stopped"
+    return "failed"
 
 
 def _collect_ended(job: Job, ended: Ending, how: str, *, succeeded: bool) -> ExitStatus:
@@ -180,14 +184,17 @@ def _collect_ended(job: Job, ended: Ending, how: str, *, succeeded: bool) -> Exi
     if complete:
         console.info(f"Next:    {display.comparison_of(job.output_dir)}")
     ended_well = (succeeded or "status 0" in how) and begun and complete == len(begun)
-    return ExitStatus.OK if ended_well else ExitStatus.TRAINING_FAILED
+    if ended_well:
+        return ExitStatus.OK
+    return ExitStatus.TRAINING_FAILED
 
 
 def _result_of(job: Job, training: Training, ended: Ending) -> StoredRun | None:
     """Return the result of a training that left none: of its log, or of nothing but what it was to
     be.
     """
-    request, log = _request(training), Path(training.log)
+    request = _request(training)
+    log = Path(training.log)
     known = {
         "session": job.session,
         "round": training.round,
@@ -199,11 +206,9 @@ def _result_of(job: Job, training: Training, ended: Ending) -> StoredRun | None:
 
         def complete(run: Run) -> Run:
             run = msgspec.structs.replace(run, **known)
-            return (
-                nodes.added(run, job.folder / "nodes", request.num_nodes)
-                if request.num_nodes > 1
-                else run
-            )
+            if request.num_nodes > 1:
+                return nodes.added(run, job.folder / "nodes", request.num_nodes)
+            return run
 
         found = training_files.read_log(
             by_name(request.framework), request, log, machine, False, complete

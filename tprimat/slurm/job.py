@@ -52,7 +52,9 @@ class Job:
     def job_id(self) -> str | None:
         """The id that Slurm gave it last: someone may have submitted the script again."""
         noted = [note[0] for note in self.notes()]
-        return noted[-1] if noted else self.description.job_id
+        if noted:
+            return noted[-1]
+        return self.description.job_id
 
     @property
     def session(self) -> str:

@@ -31,7 +31,9 @@ def _of_journals(job: Job) -> Run | None:
         with contextlib.suppress(OSError):
             if run.session == job.session:
                 newest.append((path.stat().st_mtime, run))
-    return max(newest, key=lambda each: each[0])[1] if newest else None
+    if newest:
+        return max(newest, key=lambda each: each[0])[1]
+    return None
 
 
 def _of_log(log: Path) -> Run | None:
@@ -39,5 +41,7 @@ def _of_log(log: Path) -> Run | None:
         logs = GrowingLogs(str(log), GivenValues())
         logs.has_grown()
         runs = logs.read()
-        return runs[-1].run if runs else None
+        if runs:
+            return runs[-1].run
+        return None
     return None

@@ -89,11 +89,10 @@ def _submit(options: argparse.Namespace, job: SlurmJob, on_each: int | None) -> 
     job_id = client.submit(path)
     submitted = Job(submitted.folder, msgspec.structs.replace(submitted.description, job_id=job_id))
     submitted.write()
-    where = (
-        ""
-        if options.output_dir == collect.DEFAULT_DIR
-        else f" --output-dir {shlex.quote(str(options.output_dir))}"
-    )
+    if options.output_dir == collect.DEFAULT_DIR:
+        where = ""
+    else:
+        where = f" --output-dir {shlex.quote(str(options.output_dir))}"
     command = runnable(f"tprimat collect {job_id}{where}")
     values = {
         "job": job_id,

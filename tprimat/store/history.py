@@ -32,7 +32,8 @@ def files_below(folder: Path, on_error: Callable[[OSError], None]) -> Iterator[P
 
     def is_new(path: Path) -> bool:
         if path.is_symlink():
-            real, place = Path(os.path.realpath(path)), Path(os.path.realpath(path.parent))
+            real = Path(os.path.realpath(path))
+            place = Path(os.path.realpath(path.parent))
             if place.is_relative_to(real) or any(real.is_relative_to(root) for root in roots):
                 return False
             roots.append(str(real))

@@ -35,34 +35,38 @@ class Hosts:
     """
 
     def __init__(self, folder: Path, *, is_locked: bool = False) -> None:
-        self._folder, self._is_locked = folder, is_locked
+        self._folder = folder
+        self._is_locked = is_locked
         self._found: tuple[str, list[str]] | None = None
 
     def known(self, name: str) -> str | None:
         """Return the pseudonym of a machine, by its name; None if it has none."""
         mark, (_, marks) = self._mark(name), self._read()
-        return f"node-{marks.index(mark) + 1}" if mark in marks else None
+        if mark in marks:
+            return f"node-{marks.index(mark) + 1}"
+        return None
 
     def number(self, name: str) -> str:
         """Return the pseudonym of a machine, by its name; a new one if it has none."""
         if self.known(name) is None:
             self._read()[1].append(self._mark(name))
             if self._is_locked:
-                path, content = self._folder / FILE, msgspec.json.encode(self._read()) + b"\n"
+                path = self._folder / FILE
+                content = msgspec.json.encode(self._read()) + b"\n"
                 with files.write_temp_beside(path, content, UNFINISHED) as whole:
                     os.replace(whole, path)
         return self.known(name) or name
 
     def number_unless_given(self, name: str) -> str:
         """Return the pseudonym of a machine, by its name or by that pseudonym."""
-        return name if PSEUDONYM.fullmatch(name) else self.number(name)
+        if PSEUDONYM.fullmatch(name):
+            return name
+        return self.number(name)
 
     def _mark(self, name: str) -> str:
         # The short form and the full one are one machine.
-        short, key = (
-            name.partition(".")[0].lower().encode("utf-8", "replace"),
-            self._read()[0].encode(),
-        )
+        short = name.partition(".")[0].lower().encode("utf-8", "replace")
+        key = self._read()[0].encode()
         return hashlib.blake2b(short, key=key, digest_size=16).hexdigest()
 
     def _read(self) -> tuple[str, list[str]]:
@@ -104,12 +108,11 @@ def names(number: Callable[[str], str], runs: Iterable[Run] = ()) -> Names:
     """Return the pseudonyms for names in these runs and in texts about them, by the numbers of
     their machines.
     """
-    words = {
-        word
-        for run in runs
-        for each in SETUP_FIELDS
-        for word in _words(msgspec.json.encode(getattr(run, each)))
-    }
+    words = set()
+    for run in runs:
+        for each in SETUP_FIELDS:
+            for word in _words(msgspec.json.encode(getattr(run, each))):
+                words.add(word)
     found = Names(number, words)
     with contextlib.suppress(KeyError, OSError, ImportError):
         found.learn(getpass.getuser(), "user")
@@ -122,8 +125,6 @@ def hidden(value: Kind, known: Hosts, *, are_results: bool = False) -> Kind:
     have some.
     """
     number = known.number_unless_given if are_results else known.number
-    return (
-        value
-        if names_stay()
-        else without_names(value, names(number, [value] if isinstance(value, Run) else []))
-    )
+    if names_stay():
+        return value
+    return without_names(value, names(number, [value] if isinstance(value, Run) else []))

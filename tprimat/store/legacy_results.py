@@ -150,11 +150,10 @@ class _LegacyFile:
             self._warn(f"{name} ignored: {len(values)} values for {count} steps")
             return (None,) * count
         kept = finite(values)
-        lost = [
-            step
-            for step, pair in enumerate(zip(kept, values, strict=True), 1)
-            if pair[0] != pair[1]
-        ]
+        lost = []
+        for step, pair in enumerate(zip(kept, values, strict=True), 1):
+            if pair[0] != pair[1]:
+                lost.append(step)
         if lost:
             first = ", ".join(map(str, lost[:5])) + (", …" if len(lost) > 5 else "")
             self._warn(f"{name}: NaN or infinite at {len(lost)} of {count} steps ({first})")
@@ -183,7 +182,8 @@ class _LegacyFile:
         if self.device.endswith(schema.INVENTED_DEVICE):
             # The warning is given with the device's other inventions.
             return None
-        stated, device = self.stated.platform or "", self.device.lower()
+        stated = self.stated.platform or ""
+        device = self.device.lower()
         platform = schema.PLATFORMS.get(stated.lower())
         of_device: Platform | None = (
             "nvd" if "nvidia" in device else "amd" if device.startswith("amd") else None
@@ -268,11 +268,10 @@ class _LegacyFile:
 
     def _parallelism(self) -> ParallelismConfig:
         stated = self.stated.parallelism_config
-        sizes = {
-            name: self._known(f"parallelism_config.{name}", size)
-            for name, size in msgspec.structs.asdict(stated).items()
-            if name != "strategy_name" and size is not None
-        }
+        sizes = {}
+        for name, size in msgspec.structs.asdict(stated).items():
+            if name != "strategy_name" and size is not None:
+                sizes[name] = self._known(f"parallelism_config.{name}", size)
         if not any(sizes.values()):
             self.missing.append("parallelism_config")
         names = (stated.strategy_name or "", self.stated.training_config.parallel_strategy or "")
@@ -288,11 +287,10 @@ class _LegacyFile:
 
     def _memory(self, from_log: bool, total_gb: float | None) -> MemoryMetrics:
         stated = self.stated.memory_metrics
-        known = {
-            name: gb
-            for name, gb in msgspec.structs.asdict(stated).items()
-            if gb and 0 < gb <= LARGEST_VALUE
-        }
+        known = {}
+        for name, gb in msgspec.structs.asdict(stated).items():
+            if gb and 0 < gb <= LARGEST_VALUE:
+                known[name] = gb
         if not known:
             self.missing.append("memory_metrics")
             return MemoryMetrics()
@@ -341,7 +339,8 @@ class _LegacyFile:
 
     def _check_printed_values(self, max_steps: int | None) -> None:
         times = self.times
-        count, total = len(times), math.fsum(times)
+        count = len(times)
+        total = math.fsum(times)
         if max_steps is not None and count > max_steps:
             self._warn(f"the file has {count} step times, but {max_steps} requested steps")
         printed = self.printed.get("total_steps")
@@ -403,7 +402,8 @@ class _LegacyFile:
             if value.lower() in schema.UNKNOWN_WORDS:
                 value = None
         elif value is not None and not 0 < value <= LARGEST_VALUE:
-            name, value = f"{name} ({value})", None
+            name = f"{name} ({value})"
+            value = None
         if value is None:
             self.missing.append(name)
         return value

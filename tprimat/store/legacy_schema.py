@@ -70,10 +70,9 @@ def _group(name: str, fields: str) -> tuple[str, Any, Any]:
     """Return a field that is a group of others, None if a form lacks one; one of a wrong type is an
     error.
     """
-    kinds = {
-        each: str if each.endswith(_TEXTS) else float if each.endswith("_gb") else _Integer
-        for each in fields.split()
-    }
+    kinds = {}
+    for each in fields.split():
+        kinds[each] = str if each.endswith(_TEXTS) else float if each.endswith("_gb") else _Integer
     group = msgspec.defstruct(name, [(each, kind | None, None) for each, kind in kinds.items()])
     return name, group, msgspec.field(default_factory=group)
 
@@ -165,7 +164,9 @@ def model_name(text: str) -> str | None:
     if not PLAIN.fullmatch(text):
         return None
     known = models.recognize(text)
-    return known.name if known else text.lower()
+    if known:
+        return known.name
+    return text.lower()
 
 
 def parse(content: bytes) -> Any:

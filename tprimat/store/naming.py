@@ -26,22 +26,23 @@ def file_name(run: Run) -> str:
         # Each training has a file of its own.
         gpu = "cpu" if run.platform == "cpu" else _plain(gpus.short_name(run.gpu_info.device_name))
         moment = run.started.strftime("%Y%m%d_%H%M%S") if run.started else "unknown"
-        stem, usual = f"bench_{gpu}_{run.num_gpus or 1}gpu_{moment}", stack or usual
+        stem = f"bench_{gpu}_{run.num_gpus or 1}gpu_{moment}"
+        usual = stack or usual
     elif run.framework in _STACK_OF:
         usual = _STACK_OF[run.framework]
         stem = f"benchmark_{usual}_{model}"
     elif run.framework == "lightning" and stack:
-        stem, usual = f"benchmark_{stack}_{model}", stack
+        stem = f"benchmark_{stack}_{model}"
+        usual = stack
     else:
         stem = f"train_{_plain(run.framework or 'unknown')}_{model}"
     # So that results of two platforms can be put into one directory.
-    second = (
-        "amd"
-        if (stack, usual) == ("rocm", "cuda")
-        else "nvd"
-        if (stack, usual) == ("cuda", "rocm")
-        else None
-    )
+    if (stack, usual) == ("rocm", "cuda"):
+        second = "amd"
+    elif (stack, usual) == ("cuda", "rocm"):
+        second = "nvd"
+    else:
+        second = None
     return "_".join(filter(None, (stem, second, run.label and _plain(run.label)))) + ".json"
 
 
@@ -61,7 +62,8 @@ def difference(run: Run, other: Run) -> str:
 
 
 def _parts(run: Run) -> tuple[str | None, ...]:
-    config, compiled = run.training_config, run.framework_config.get("torch_compile")
+    config = run.training_config
+    compiled = run.framework_config.get("torch_compile")
     sizes = (
         (run.num_gpus, "gpus"),
         (config.global_batch_size, "batch"),

@@ -60,11 +60,11 @@ def latest(folder: Path, host: str | None, ids: Sequence[str], processes: int) -
         return Preflight()
     here = [device for device in file.devices if device.host in names]
     if file.platform == "cpu":
-        return in_short(file) if len(here) == processes else Preflight()
+        if len(here) == processes:
+            return in_short(file)
+        return Preflight()
     # A preflight of other or of fewer GPUs says nothing of these.
     known = {device.id for device in here if device.id}
-    return (
-        in_short(file)
-        if (set(ids) <= known if all(ids) else len(here) >= len(ids))
-        else Preflight()
-    )
+    if set(ids) <= known if all(ids) else len(here) >= len(ids):
+        return in_short(file)
+    return Preflight()

@@ -114,11 +114,10 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         content = content.decode("utf-16", errors="replace").encode()
     content = content.removeprefix(codecs.BOM_UTF8)
-    counts = (
-        (content.count(b"{"), content.count(b","))
-        if len(content) > min(MOST_OBJECTS, MOST_VALUES)
-        else (0, 0)
-    )
+    if len(content) > min(MOST_OBJECTS, MOST_VALUES):
+        counts = (content.count(b"{"), content.count(b","))
+    else:
+        counts = (0, 0)
     if counts[0] > MOST_OBJECTS or counts[1] > MOST_VALUES:
         raise _not_a_result(path, "more objects or values than a result has")
     try:
@@ -134,7 +133,9 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
                 hint="update TensorPrimat",
             )
         runs = without_secrets(decode(content))
-        return tuple(map(superseded.with_doubt, runs)) if version == 1 else runs
+        if version == 1:
+            return tuple(map(superseded.with_doubt, runs))
+        return runs
     except msgspec.ValidationError as error:
         is_one = any(sign in content[:SIGNED_WITHIN] for sign in SIGNS)
         why = "this result can't be loaded" if is_one else "not a result"
@@ -294,10 +295,11 @@ def amend(path: Path, mark: str, **changes: Any) -> Run | None:
     with files.locked(path.parent):
         runs = _runs_in(path)
         changes = hosts.hidden(changes, hosts.Hosts(path.parent, is_locked=True))
-        amended = [
-            msgspec.structs.replace(run, **changes) if fingerprint(run) == mark else run
-            for run in runs
-        ]
+        amended = []
+        for run in runs:
+            amended.append(
+                msgspec.structs.replace(run, **changes) if fingerprint(run) == mark else run
+            )
         found = next((new for run, new in zip(runs, amended, strict=True) if run is not new), None)
         if found is not None:
             _write(path, as_file(amended))
@@ -340,7 +342,8 @@ def _place(
     """Return the first path, from the usual one on, that has no runs or whose runs a run may join,
     and those runs.
     """
-    path, suffix = with_its_case(usual), ""
+    path = with_its_case(usual)
+    suffix = ""
     while taken := planned.get(path) or _runs_in(path):
         if is_own(taken, run):
             return path, taken
@@ -435,7 +438,9 @@ def _version(content: bytes) -> int | None:
             if isinstance(parsed, dict) and "schema_version" not in parsed:
                 return None
         raise
-    return None if version is msgspec.UNSET else version
+    if version is msgspec.UNSET:
+        return None
+    return version
 
 
 def _runs_in(path: Path) -> tuple[Run, ...]:
@@ -447,7 +452,9 @@ def _runs_in(path: Path) -> tuple[Run, ...]:
 
 def _runs_to_join(path: Path, run: Run) -> tuple[Run, ...]:
     runs = _runs_in(path)
-    return runs if all(_shares_its_file(each, run) for each in runs) else ()
+    if all(_shares_its_file(each, run) for each in runs):
+        return runs
+    return ()
 
 
 def _joined(earlier: tuple[Run, ...], run: Run) -> tuple[tuple[Run, ...], bool]:

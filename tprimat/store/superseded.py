@@ -29,12 +29,13 @@ In MLPerf's logs it is 0.02% at most, in a run of seconds 3%.
 def with_doubt(run: Run) -> Run:
     """Return a run of a file of schema 1, with a note if its log would be read otherwise now."""
     dialect = (run.source.dialect or "") if run.source and run.source.kind == "log" else ""
-    is_off = (
-        _rounds_to_seconds(run)
-        if dialect == "llama_factory"
-        else dialect.startswith("mlperf") and _misses(run)
-    )
-    return msgspec.structs.replace(run, notes=(Note("read-otherwise"),)) if is_off else run
+    if dialect == "llama_factory":
+        is_off = _rounds_to_seconds(run)
+    else:
+        is_off = dialect.startswith("mlperf") and _misses(run)
+    if is_off:
+        return msgspec.structs.replace(run, notes=(Note("read-otherwise"),))
+    return run
 
 
 def _rounds_to_seconds(run: Run) -> bool:
@@ -53,10 +54,8 @@ def _misses(run: Run) -> bool:
         return run.training_config.sequence_length is not None
     parts = [entry for entry in run.timeline if entry.start >= 0 and entry.kind != "start-up"]
     blocks = [entry for entry in parts if entry.steps]
-    seconds, steps = (
-        math.fsum(entry.duration for entry in blocks),
-        sum(entry.steps for entry in blocks),
-    )
+    seconds = math.fsum(entry.duration for entry in blocks)
+    steps = sum(entry.steps for entry in blocks)
     end = max((entry.start + entry.duration for entry in parts), default=0.0)
     if end - math.fsum(entry.duration for entry in parts) > UNREAD * seconds:
         return True

@@ -65,7 +65,8 @@ class GrowingLogs:
         self.name = name
         self.title = "standard input" if name == STANDARD_INPUT else name
         self.ended = False
-        self.problem, self.heading = "no log yet", "not-a-training-log"
+        self.problem = "no log yet"
+        self.heading = "not-a-training-log"
         self.notes: list[str] = []
         self._given = given
         self._in_part = False
@@ -96,7 +97,8 @@ class GrowingLogs:
         """Look at the files; return whether one is new, has grown or was replaced since the last
         look.
         """
-        before, self._versions = self._versions, dict(self._look())
+        before = self._versions
+        self._versions = dict(self._look())
         if not self._is_folder and not self._is_pipe and (then := before.get(self.name)):
             if (now := self._versions.get(self.name)) is None:
                 # Between the rename and the new file.
@@ -128,10 +130,8 @@ class GrowingLogs:
                 ]
             else:
                 problem = self._named(outcome[0]).removeprefix(f"{self._named(source.title)}: ")
-                self.problem, self.heading = (
-                    "empty" if problem == "is empty" else problem,
-                    outcome[2],
-                )
+                self.problem = "empty" if problem == "is empty" else problem
+                self.heading = outcome[2]
         runs = sorted(
             [*importer.merged(runs, [], ranks=False), *self._recorded()], key=self._written
         )
@@ -147,9 +147,10 @@ class GrowingLogs:
         last = runs[-1].run
         if _is_live(runs[-1]):
             return runs[-1:]
-        alike = [
-            each for each in runs if self._written(runs[-1]) - self._written(each) <= TOGETHER_S
-        ]
+        alike = []
+        for each in runs:
+            if self._written(runs[-1]) - self._written(each) <= TOGETHER_S:
+                alike.append(each)
         latest = {each.title: each for each in alike}.values()
         return [
             each
@@ -185,7 +186,9 @@ class GrowingLogs:
     def _written(self, each: ImportedRun) -> float:
         # Of a training that is recorded, the log beside says less.
         later_s = TOGETHER_S if _is_live(each) else 0.0
-        return self._versions[each.title].written + later_s if each.title in self._versions else 0.0
+        if each.title in self._versions:
+            return self._versions[each.title].written + later_s
+        return 0.0
 
     def _look(self) -> Iterator[tuple[str, Version]]:
         if self._spool is not None and self._is_pipe:
@@ -199,7 +202,9 @@ class GrowingLogs:
                 yield str(path), _version(path)
 
     def _named(self, text: str) -> str:
-        return text if self._spool is None else text.replace(self._spool.name, self.title)
+        if self._spool is None:
+            return text
+        return text.replace(self._spool.name, self.title)
 
     def _new_spool(self) -> None:
         self._folder = tempfile.TemporaryDirectory(
@@ -225,18 +230,18 @@ class GrowingLogs:
         lost.
         """
         path = Path(self.name)
-        siblings = {
-            each: _version(each)
-            for each in path.parent.iterdir()
-            if each.is_file() and each.name != path.name
-        }
+        siblings = {}
+        for each in path.parent.iterdir():
+            if each.is_file() and each.name != path.name:
+                siblings[each] = _version(each)
         renamed = [each for each, version in siblings.items() if version.inode == then.inode]
         copied = path.with_name(f"{path.name}.1")
         if not renamed and copied in siblings and siblings[copied].size >= then.size:
             renamed = [copied]
         if not renamed:
             self.notes.append(f"{path.name} was overwritten; its earlier content is lost")
-            self._spool, self._copied = None, 0
+            self._spool = None
+            self._copied = 0
             return
         self.notes.append(f"{path.name} was rotated to {renamed[0].name}; both are read")
         if self._spool is None:

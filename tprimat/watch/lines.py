@@ -30,7 +30,8 @@ def screen(
     `quiet_s` is the time since the last step, s, if the training continues; `until` is the share of
     the mean to which the interval must fall, if the watch waits for that.
     """
-    run, config = state.run, state.run.training_config
+    run = state.run
+    config = state.run.training_config
     device = run.gpu_info.device_name
     gpus = f"{run.num_gpus} × {device}" if run.num_gpus and device else device
     gpus = gpus or (counted(run.num_gpus, "GPU") if run.num_gpus else None)
@@ -114,7 +115,9 @@ def changes(state: State) -> list[str]:
 def against_baseline(state: State) -> str:
     """Return how the throughput compares with the baseline's; empty without one."""
     if state.pair is None or state.pair.ratio is None:
-        return f"not compared: {state.pair_problem}" if state.pair_problem else ""
+        if state.pair_problem:
+            return f"not compared: {state.pair_problem}"
+        return ""
     ratio = state.pair.ratio
     word = "faster" if ratio.value >= 1 else "slower"
     how = "one run; run-to-run variation unknown"
@@ -132,17 +135,21 @@ def _step(state: State) -> str:
 
 def _loss(state: State) -> str:
     if state.last_loss is None:
-        return "not a number" if state.is_diverged else ""
+        if state.is_diverged:
+            return "not a number"
+        return ""
     step, loss = state.last_loss
-    return (
-        f"not a number (last: {loss:.4g} at step {step:,})" if state.is_diverged else f"{loss:.4g}"
-    )
+    if state.is_diverged:
+        return f"not a number (last: {loss:.4g} at step {step:,})"
+    return f"{loss:.4g}"
 
 
 def _mean(state: State) -> str:
     performance = state.summary.performance
     speed = _speed(performance.avg_step_time_seconds, performance.tokens_per_second_per_gpu)
-    return f"{speed}, MFU {state.mfu:.1f}%" if speed and state.mfu is not None else speed
+    if speed and state.mfu is not None:
+        return f"{speed}, MFU {state.mfu:.1f}%"
+    return speed
 
 
 def _percentiles(state: State) -> str:
@@ -151,11 +158,9 @@ def _percentiles(state: State) -> str:
     """
     found = percentiles([(state.run, state.summary)])
     if not found:
-        return (
-            "unknown: each record averages several steps"
-            if max(state.run.window_steps, default=1) > 1
-            else ""
-        )
+        if max(state.run.window_steps, default=1) > 1:
+            return "unknown: each record averages several steps"
+        return ""
     pairs = zip(PERCENTILES, found, strict=True)
     return ", ".join(
         f"p{name} {units.seconds(value)}" for name, value in pairs if value is not None
@@ -180,16 +185,16 @@ def _time(state: State) -> str:
 
 def _speed(step_time: float | None, rate: float | None) -> str:
     rates = f", {units.number(rate, 0)} tokens/s/GPU" if rate else ""
-    return f"{units.seconds(step_time)} per step{rates}" if step_time else ""
+    if step_time:
+        return f"{units.seconds(step_time)} per step{rates}"
+    return ""
 
 
 def _interval(state: State, until: float | None) -> str:
     waiting = "" if until is None else f"waiting for ±{percent(until)}"
-    return (
-        f"{_width(state)}; {waiting or 'other runs may differ by more'}"
-        if state.half_width is not None
-        else waiting
-    )
+    if state.half_width is not None:
+        return f"{_width(state)}; {waiting or 'other runs may differ by more'}"
+    return waiting
 
 
 def _width(state: State) -> str:
@@ -207,15 +212,16 @@ def _width(state: State) -> str:
 def _warm_up(state: State) -> str:
     first = state.summary.steady.first_step
     if not state.summary.steady.found:
-        return "in progress (no steady state yet)" if state.step else ""
+        if state.step:
+            return "in progress (no steady state yet)"
+        return ""
     before = [step for step in state.run.steps if first and step < first]
     if not before:
         return "none found"
-    which = (
-        f"steps {before[0]}–{(first or 1) - 1} are"
-        if before[0] != (first or 1) - 1
-        else f"step {before[0]} is"
-    )
+    if before[0] != (first or 1) - 1:
+        which = f"steps {before[0]}–{(first or 1) - 1} are"
+    else:
+        which = f"step {before[0]} is"
     return f"{which} excluded"
 
 

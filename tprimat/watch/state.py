@@ -54,16 +54,18 @@ class State:
     @property
     def recent_rate(self) -> float | None:
         """Tokens/s/GPU at the step time of the last records."""
-        mean, rate = (
-            self.summary.performance.avg_step_time_seconds,
-            self.summary.performance.tokens_per_second_per_gpu,
-        )
-        return rate * mean / self.recent_s if rate and mean and self.recent_s else None
+        mean = self.summary.performance.avg_step_time_seconds
+        rate = self.summary.performance.tokens_per_second_per_gpu
+        if rate and mean and self.recent_s:
+            return rate * mean / self.recent_s
+        return None
 
     @property
     def step(self) -> int:
         """The last step that was recorded; 0 before the first one."""
-        return self.run.steps[-1] if self.run.steps else 0
+        if self.run.steps:
+            return self.run.steps[-1]
+        return 0
 
     @property
     def max_steps(self) -> int | None:
@@ -84,7 +86,9 @@ class State:
         ending = self.run.ending or how_ended(self.run)
         if ending.kind not in ("failed", "stopped") or ending.cause is None:
             return None
-        return ending.cause if ending.line is None else f"line {ending.line}: {ending.cause}"
+        if ending.line is None:
+            return ending.cause
+        return f"line {ending.line}: {ending.cause}"
 
     @property
     def last_loss(self) -> tuple[int, float] | None:
@@ -108,7 +112,9 @@ class State:
     @property
     def present(self) -> SegmentMetrics | None:
         """The segment since the last change of speed; None before a steady state."""
-        return self.summary.segments[-1] if self.summary.segments else None
+        if self.summary.segments:
+            return self.summary.segments[-1]
+        return None
 
     @property
     def half_width(self) -> float | None:
@@ -133,7 +139,9 @@ class State:
         if self.present is None:
             return None
         if self.pair is not None:
-            return 1 - self.pair.ratio.value if self.pair.ratio else None
+            if self.pair.ratio:
+                return 1 - self.pair.ratio.value
+            return None
         return 1 - min(segment.mean for segment in self.summary.segments) / self.present.mean
 
 
@@ -153,18 +161,21 @@ def state_of(
     if len(alike) > 1:
         times = {name: time for name, each in alike if (time := _recent(each)) is not None}
         state = dataclasses.replace(state, ranks=times)
-    return _compared(state, baseline) if baseline and summary.segments else state
+    if baseline and summary.segments:
+        return _compared(state, baseline)
+    return state
 
 
 def _recent(run: Run) -> float | None:
     run = records.trained(run)
     fast, payers = records.dispatch_artefacts(run)
-    times = [
-        time
-        for time in records.without(run, fast + payers).step_times[-RECENT:]
-        if time is not None
-    ]
-    return statistics.median(times) if times else None
+    times = []
+    for time in records.without(run, fast + payers).step_times[-RECENT:]:
+        if time is not None:
+            times.append(time)
+    if times:
+        return statistics.median(times)
+    return None
 
 
 def _compared(state: State, baseline: Sequence[Loaded]) -> State:
@@ -175,12 +186,14 @@ def _compared(state: State, baseline: Sequence[Loaded]) -> State:
     ended = msgspec.structs.replace(
         state.run, status="complete", status_reason=None, ending=None, label=WATCHED
     )
-    files = [
-        dataclasses.replace(
-            file, runs=tuple(msgspec.structs.replace(each, label=BASELINE) for each in file.runs)
+    files = []
+    for file in baseline:
+        files.append(
+            dataclasses.replace(
+                file,
+                runs=tuple(msgspec.structs.replace(each, label=BASELINE) for each in file.runs),
+            )
         )
-        for file in baseline
-    ]
     comparison = compare([*files, Loaded(WATCHED, "", (ended,))])
     for group in (group for model in comparison.models for group in model.groups):
         for pair in group.pairs:
@@ -193,11 +206,10 @@ def _compared(state: State, baseline: Sequence[Loaded]) -> State:
                 pair = dataclasses.replace(
                     pair, baseline=sides[1], system=sides[0], ratio=pair.ratio.inverted()
                 )
-            weighty = [
-                each
-                for each in group.caveats
-                if each.severity == "warning" and each.code not in _EVIDENT
-            ]
+            weighty = []
+            for each in group.caveats:
+                if each.severity == "warning" and each.code not in _EVIDENT:
+                    weighty.append(each)
             return dataclasses.replace(
                 state, pair=pair, caveats=(*state.caveats, *(each.text for each in weighty))
             )

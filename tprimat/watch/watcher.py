@@ -87,12 +87,10 @@ class _Watcher:
         conditions: Conditions,
         clock: Callable[[], float],
     ) -> None:
-        self._logs, self._baseline, self._conditions, self._clock = (
-            logs,
-            baseline,
-            conditions,
-            clock,
-        )
+        self._logs = logs
+        self._baseline = baseline
+        self._conditions = conditions
+        self._clock = clock
         self._state: State | None = None
         self._progress = clock()
         self._unread = False
@@ -144,7 +142,8 @@ class _Watcher:
             self._stalled = False
         if before is not None and state.step < before.step:
             yield f"a new run started: step {state.step:,} after step {before.step:,}"
-            self._changes, self._warm = 0, False
+            self._changes = 0
+            self._warm = False
         if state.summary.steady.found and not self._warm:
             self._warm = True
             yield f"steady state from step {state.summary.steady.first_step}"
@@ -174,7 +173,8 @@ class _Watcher:
 
     def _ending(self, quiet_s: float, closed: bool) -> tuple[str, ExitStatus | None]:
         """Return why the watch is over, and the exit status; None while it goes on."""
-        state, conditions = self._state, self._conditions
+        state = self._state
+        conditions = self._conditions
         missed = ExitStatus.OK if conditions.until is None else ExitStatus.INCONCLUSIVE
         if state is not None:
             if state.cause and (self._stalled or closed):

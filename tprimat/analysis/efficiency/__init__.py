@@ -61,15 +61,17 @@ def of_runs(
             )
         return speed
 
-    steady, segments = summaries[0].steady, summaries[0].segments
+    steady = summaries[0].steady
+    segments = summaries[0].segments
     speed = mean([summary.performance.tokens_per_second_per_gpu for summary in summaries])
     if len(runs) == len(segments) == 1:
         speed = _speed(segments[0])
     subject = Subject(runs, speed, options, mean(samples) if samples else None)
     values = table.values(subject)
-    steps = (
-        f"{len(runs)} runs" if len(runs) > 1 else f"steps {steady.first_step}–{steady.last_step}"
-    )
+    if len(runs) > 1:
+        steps = f"{len(runs)} runs"
+    else:
+        steps = f"steps {steady.first_step}–{steady.last_step}"
     return Efficiency(steps, values, checklist.hints(subject, values))
 
 
@@ -110,7 +112,8 @@ def _speed(segment: SegmentMetrics) -> Value:
     """Return the rate with the interval of the mean step time, inverted. A median's belongs to
     another value.
     """
-    rate, interval = segment.tokens_per_second_per_gpu, segment.interval
+    rate = segment.tokens_per_second_per_gpu
+    interval = segment.interval
     if rate is None or interval is None or interval.about != "mean":
         return Value(rate)
     return Value(rate, rate * segment.mean / interval.high, rate * segment.mean / interval.low)

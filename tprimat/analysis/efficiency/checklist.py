@@ -67,7 +67,8 @@ def _of_waiting(subject: Subject) -> Iterator[str]:
             f"GPU utilization of {busy:.0f}%: the GPU is often idle (waiting for the CPU, data or"
             " other GPUs); profile a few steps"
         )
-    waits, computes = run.breakdown.get("data_wait_s"), run.breakdown.get("compute_s")
+    waits = run.breakdown.get("data_wait_s")
+    computes = run.breakdown.get("compute_s")
     if waits and computes and waits / (waits + computes) > WAITING_SHARE:
         share = waits / (waits + computes)
         yield (

@@ -53,7 +53,8 @@ class Value:
     def priced(self, price: Price) -> Value:
         """Return the cost of so many GPU-hours; its interval combines those of time and price."""
         assert self.value is not None
-        low, high = self.low or self.value, self.high or self.value
+        low = self.low or self.value
+        high = self.high or self.value
         if low == high and price.low == price.high:
             return Value(price.cost(self.value))
         return Value(
@@ -146,7 +147,9 @@ class Subject:
     @functools.cached_property
     def total(self) -> Value:
         """The speed of all GPUs together, tokens/s."""
-        return self.speed.scaled(self.gpus) if self.gpus else Value(None)
+        if self.gpus:
+            return self.speed.scaled(self.gpus)
+        return Value(None)
 
     def tflops(self, *, causal: bool) -> Value:
         """Return the model TFLOP/s of a GPU."""
@@ -155,13 +158,13 @@ class Subject:
                 None, reason="no throughput: see the warnings" if self.samples is None else None
             )
         shape, note = flops.model_shape(self.run)
-        length, packing = self.run.training_config.sequence_length, self.run.training_config.packing
+        length = self.run.training_config.sequence_length
+        packing = self.run.training_config.packing
         counted = 0 if packing else length
-        per_token = (
-            flops.flops_per_token(shape, counted, causal=causal)
-            if shape and counted is not None
-            else None
-        )
+        if shape and counted is not None:
+            per_token = flops.flops_per_token(shape, counted, causal=causal)
+        else:
+            per_token = None
         if per_token is None:
             unknown = "no FLOPs: the model's shape or the sequence length is incomplete"
             return Value(None, reason=unknown if shape else note)
@@ -182,9 +185,11 @@ class Subject:
 
     def share_of_peak(self, achieved: Value) -> Value:
         """Return achieved TFLOP/s in percent of the peak."""
-        peak, reason = (
-            (None, f"no MFU, since {doubt}") if (doubt := self.options.doubt) else self.peak
-        )
+        if doubt := self.options.doubt:
+            peak = None
+            reason = f"no MFU, since {doubt}"
+        else:
+            peak, reason = self.peak
         if achieved.value is None or peak is None:
             return Value(None, reason=achieved.reason if achieved.value is None else reason)
         return achieved.scaled(100 / peak, reason)
@@ -198,7 +203,8 @@ class Subject:
         """Return the highest memory, or what is free beside it, times a factor; None if one is
         unknown.
         """
-        highest, total = highest_memory(self.run), self.run.gpu_info.total_memory_gb
+        highest = highest_memory(self.run)
+        total = self.run.gpu_info.total_memory_gb
         if highest is None or self.run.platform == "cpu" or (free and total is None):
             return None
         return Value(

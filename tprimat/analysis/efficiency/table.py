@@ -53,9 +53,9 @@ def _metric(
 
 def values(subject: Subject) -> dict[str, Value]:
     """Return the metrics by the name of the row; a row that nobody asked for is absent."""
-    computed = {
-        metric.name: function(subject) for metric, function in zip(METRICS, _FUNCTIONS, strict=True)
-    }
+    computed = {}
+    for metric, function in zip(METRICS, _FUNCTIONS, strict=True):
+        computed[metric.name] = function(subject)
     return {
         name: value
         for name, value in computed.items()
@@ -81,7 +81,8 @@ def over_runs(figures: Sequence[float | None], floor: float = 0.0) -> Value:
 def _measured_epochs(run: Run) -> Iterator[tuple[float, float]]:
     """Yield samples and seconds of each epoch after the warm-up."""
     for epoch in run.epochs:
-        samples, seconds = epoch.get("samples"), epoch.get("wall_time_s")
+        samples = epoch.get("samples")
+        seconds = epoch.get("wall_time_s")
         if not epoch.get("warmup") and samples and seconds:
             yield samples, seconds
 
@@ -100,11 +101,9 @@ def _samples_per_second(subject: Subject) -> Value:
     def rate(run: Run) -> float | None:
         # All samples over all time, not the mean of the rates.
         epochs = list(_measured_epochs(run))
-        return (
-            sum(samples for samples, _ in epochs) / sum(seconds for _, seconds in epochs)
-            if epochs
-            else None
-        )
+        if epochs:
+            return sum(samples for samples, _ in epochs) / sum(seconds for _, seconds in epochs)
+        return None
 
     return over_runs([rate(run) for run in subject.runs])
 
@@ -186,19 +185,18 @@ def _mfu_full(subject: Subject) -> Value:
     "Korthikanti et al. 2022",
 )
 def _hfu(subject: Subject) -> Value | None:
-    mfu, how = (
-        subject.share_of_peak(subject.tflops(causal=True)),
-        subject.run.training_config.recomputation,
-    )
+    mfu = subject.share_of_peak(subject.tflops(causal=True))
+    how = subject.run.training_config.recomputation
     if mfu.value is None:
         return None
     if how == "full" and subject.run.model_config.trainable_parameters:
         return Value(None, reason="some weights are frozen: no closed form")
     if how in ("none", "full"):
         return mfu.scaled(RECOMPUTED_FORWARD if how == "full" else 1)
-    reason = (
-        "recomputation is not stated" if how is None else f"recomputation is {how}: no closed form"
-    )
+    if how is None:
+        reason = "recomputation is not stated"
+    else:
+        reason = f"recomputation is {how}: no closed form"
     return Value(None, reason=reason)
 
 
@@ -210,7 +208,8 @@ def _hfu(subject: Subject) -> Value | None:
     "https://github.com/stas00/ml-engineering, compute/accelerator/README.md, 2026-08-22",
 )
 def _share_of_sustained(subject: Subject) -> Value | None:
-    gpu, achieved = subject.device.gpu, subject.tflops(causal=True)
+    gpu = subject.device.gpu
+    achieved = subject.tflops(causal=True)
     if (
         gpu is None
         or not gpu.sustained_bf16_tflops
@@ -253,10 +252,8 @@ def _share_of_preflight(subject: Subject) -> Value | None:
     " total_memory_gb",
 )
 def _memory_used_share(subject: Subject) -> Value:
-    total, average = (
-        subject.run.gpu_info.total_memory_gb,
-        subject.run.memory_metrics.avg_memory_allocated_gb,
-    )
+    total = subject.run.gpu_info.total_memory_gb
+    average = subject.run.memory_metrics.avg_memory_allocated_gb
     share = subject.memory(100 / (total or 1))
     if share is None and average is not None and subject.run.platform != "cpu":
         share = Value(
@@ -264,7 +261,9 @@ def _memory_used_share(subject: Subject) -> Value:
         )
     if share is None:
         return Value(None, reason="no device memory was measured")
-    return share if total else Value(None, reason="the device's memory is not stated")
+    if total:
+        return share
+    return Value(None, reason="the device's memory is not stated")
 
 
 @_metric("Memory free", "GB", None, "total_memory_gb − highest memory")
@@ -293,7 +292,8 @@ def _memory_per_token_kb(subject: Subject) -> Value | None:
     " so more fits",
 )
 def _micro_batch_that_fits(subject: Subject) -> Value | None:
-    size, total = subject.run.training_config.micro_batch_size, subject.run.gpu_info.total_memory_gb
+    size = subject.run.training_config.micro_batch_size
+    total = subject.run.gpu_info.total_memory_gb
     used = (highest := subject.memory(1)) and highest.value
     if not size or not total or not used:
         return None
@@ -313,7 +313,9 @@ def _joules_per_token(subject: Subject) -> Value | None:
     if not joules:
         run = next((run for run in subject.runs if run.telemetry.energy_code), None)
         why = run and (run.telemetry.energy_reason or run.telemetry.energy_code)
-        return Value(None, reason=f"energy: {why}") if why else None
+        if why:
+            return Value(None, reason=f"energy: {why}")
+        return None
     some = "" if len(joules) == len(subject.runs) else f"{len(joules)} of {len(subject.runs)} runs"
     covers = next(
         (run.telemetry.energy_covers for run in subject.runs if run.telemetry.energy_covers), None
@@ -326,7 +328,9 @@ def _joules_per_token(subject: Subject) -> Value | None:
 @_metric("Tokens per joule, measured", "tokens/J", "higher", "measured_tokens / energy_joules")
 def _tokens_per_joule(subject: Subject) -> Value | None:
     joules = over_runs(subject.joules_per_token)
-    return None if joules.value is None else joules.inverted(1)
+    if joules.value is None:
+        return None
+    return joules.inverted(1)
 
 
 @_metric(
@@ -336,7 +340,8 @@ def _tokens_per_joule(subject: Subject) -> Value | None:
     "10⁹ × joules_per_token / 3.6×10⁶ × PUE × price per kWh; for the measured energy only",
 )
 def _electricity_dollars_per_billion_tokens(subject: Subject) -> Value | None:
-    price, joules = subject.options.electricity, over_runs(subject.joules_per_token)
+    price = subject.options.electricity
+    joules = over_runs(subject.joules_per_token)
     if price is None:
         return None
     if joules.value is None:
@@ -391,22 +396,20 @@ def _tokens_per_dollar(subject: Subject) -> Value | None:
     "10⁹ / tokens_per_second_per_gpu / 3600 × price per GPU-hour",
 )
 def _dollars_per_billion_tokens(subject: Subject) -> Value | None:
-    price, speed = subject.options.price, subject.speed
-    return (
-        None
-        if price is None or speed.value is None
-        else speed.inverted(BILLION / HOUR_S).priced(price)
-    )
+    price = subject.options.price
+    speed = subject.speed
+    if price is None or speed.value is None:
+        return None
+    return speed.inverted(BILLION / HOUR_S).priced(price)
 
 
 def _cost_of(seconds: Value, subject: Subject) -> Value | None:
     """Return the cost of a time on all GPUs."""
-    price, gpus = subject.options.price, subject.runs[0].num_gpus
-    return (
-        None
-        if price is None or not gpus or seconds.value is None
-        else seconds.scaled(gpus / HOUR_S).priced(price)
-    )
+    price = subject.options.price
+    gpus = subject.runs[0].num_gpus
+    if price is None or not gpus or seconds.value is None:
+        return None
+    return seconds.scaled(gpus / HOUR_S).priced(price)
 
 
 @_metric("Cost per trillion tokens", "USD", "lower", "1000 × dollars_per_billion_tokens")

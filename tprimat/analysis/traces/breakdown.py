@@ -142,12 +142,14 @@ def _by_period(
     stretches: Sequence[Period], work: Sequence[Work]
 ) -> Iterator[tuple[Period, list[Work]]]:
     """Yield each period with the work that lies in it at least in part, sorted by start."""
-    position, running = 0, list[Work]()
+    position = 0
+    running = list[Work]()
     for period in stretches:
         end = bisect.bisect_left(work, period.end, position, key=lambda each: each.start)
         concerned = [each for each in (*running, *work[position:end]) if each.end > period.start]
         yield period, concerned
-        position, running = end, [each for each in concerned if each.end > period.end]
+        position = end
+        running = [each for each in concerned if each.end > period.end]
 
 
 def _step(
@@ -215,9 +217,9 @@ def _inputs(encoded: bytes) -> list[Any]:
 def mean_parts(steps: Sequence[TracedStep]) -> dict[str, float]:
     """Return the mean of each part over steps, longest first."""
     names = dict.fromkeys(part for step in steps for part in step.parts)
-    means = {
-        name: statistics.fmean([step.parts.get(name, 0.0) for step in steps]) for name in names
-    }
+    means = {}
+    for name in names:
+        means[name] = statistics.fmean([step.parts.get(name, 0.0) for step in steps])
     return dict(sorted(means.items(), key=lambda each: -each[1]))
 
 

@@ -44,7 +44,8 @@ def divide(start: int, end: int, work: Sequence[Work], parts: Sequence[str]) -> 
         covered = start
         stretches = []
         for index in indices:
-            low, high = max(work[index].start, covered), min(work[index].end, end)
+            low = max(work[index].start, covered)
+            high = min(work[index].end, end)
             if low < high:
                 exposed[index] = high - low - sum(b - a for a, b in within(taken, low, high))
                 stretches.append((low, high))

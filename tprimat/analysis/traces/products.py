@@ -81,7 +81,8 @@ def product_of(
     first = _INPUTS.get((operator or "").removeprefix("aten::"))
     if first is None or len(shapes) < first + 2 or len(types) < first + 2:
         return None
-    left, right = shapes[first], shapes[first + 1]
+    left = shapes[first]
+    right = shapes[first + 1]
     precision = "fp8" if "Float8" in types[first] else _PRECISIONS.get(types[first])
     if precision is None or (types[first] != types[first + 1] and precision != "fp8"):
         return None
@@ -93,9 +94,9 @@ def product_of(
     ):
         return None
     batch = math.prod(left[:-2])
-    return (
-        Product(batch, left[-2], right[-1], left[-1], precision) if min(*left, *right) > 0 else None
-    )
+    if min(*left, *right) > 0:
+        return Product(batch, left[-2], right[-1], left[-1], precision)
+    return None
 
 
 def calls_of(work: Sequence[TracedWork]) -> float:
@@ -128,7 +129,9 @@ def flops_of(trace: Trace) -> float | None:
         else:
             known += each.seconds
             flops += product.flops * each.calls
-    return flops if known and unknown <= UNKNOWN_SHARE * (known + unknown) else None
+    if known and unknown <= UNKNOWN_SHARE * (known + unknown):
+        return flops
+    return None
 
 
 def _helps(kernel: str) -> bool:

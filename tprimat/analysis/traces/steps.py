@@ -58,7 +58,9 @@ def choose_steps(annotations: Sequence[Annotation]) -> list[Annotation]:
     )
     steps = sorted(steps, key=lambda each: each[1])
     overlapping = any(later[1] < earlier[2] for earlier, later in itertools.pairwise(steps))
-    return [] if overlapping else steps
+    if overlapping:
+        return []
+    return steps
 
 
 def periods(timeline: Timeline, work: Sequence[Work]) -> list[Period]:
@@ -68,7 +70,9 @@ def periods(timeline: Timeline, work: Sequence[Work]) -> list[Period]:
     stops, is no step. If no launch is known, the whole is one period.
     """
     if not timeline.steps or not any(each.correlation in timeline.launches for each in work):
-        return [Period("", work[0].start, max(each.end for each in work), None)] if work else []
+        if work:
+            return [Period("", work[0].start, max(each.end for each in work), None)]
+        return []
     starts = [start for _, start, _, _ in timeline.steps]
     over = timeline.steps[-1][2]
     # When each step begins, at the earliest, and at last when the last one ends. Times are

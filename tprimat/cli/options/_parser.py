@@ -151,7 +151,9 @@ class Parser(argparse.ArgumentParser):
 def program(command: str) -> str:
     """Return what the usage line calls this program: the script's name, or `tprimat COMMAND`."""
     name = sys.argv[0].replace("\\", "/").rpartition("/")[2]
-    return name if name.endswith(".py") and name != "__main__.py" else f"tprimat {command}"
+    if name.endswith(".py") and name != "__main__.py":
+        return name
+    return f"tprimat {command}"
 
 
 def option(group: argparse._ActionsContainer, usage: str, text: str, **settings: Any) -> None:

@@ -72,9 +72,12 @@ def duration(text: str) -> float:
         r"(?:([\d.]+)h)?(?:([\d.]+)m(?:in)?)?(?:([\d.]+)s?)?", text.strip().lower()
     )
     try:
-        hours, minutes, rest = (
-            (float(part or 0) for part in parts.groups()) if parts else (0.0, 0.0, 0.0)
-        )
+        if parts:
+            hours, minutes, rest = (float(part or 0) for part in parts.groups())
+        else:
+            hours = 0.0
+            minutes = 0.0
+            rest = 0.0
     except ValueError:
         hours = minutes = rest = 0.0
     total = hours * 3600 + minutes * 60 + rest
@@ -107,7 +110,9 @@ def one_or_several(read: Callable[[str], int]) -> Callable[[str], int | tuple[in
 
     def read_all(text: str) -> int | tuple[int, ...]:
         numbers = several(read)(text)
-        return numbers[0] if len(numbers) == 1 else numbers
+        if len(numbers) == 1:
+            return numbers[0]
+        return numbers
 
     return read_all
 
@@ -143,7 +148,8 @@ def add_sizes(group: argparse._ActionsContainer, *, several_micro_batches: bool 
 def add_gpus(group: argparse._ActionsContainer, *, sweeps: bool = False) -> None:
     """Add --gpus."""
     row = by_key("num_gpus")
-    text, read = f"{row.help}; several values make a sweep", one_or_several(at_least(1))
+    text = f"{row.help}; several values make a sweep"
+    read = one_or_several(at_least(1))
     option(group, row.flag, text if sweeps else row.help, type=read if sweeps else at_least(1))
 
 

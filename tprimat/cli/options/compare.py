@@ -122,7 +122,9 @@ def program() -> str:
     """Return what the usage line calls this program, and what makes the same comparison again."""
     name = _parser.program("compare")
     # benchmark.py compares what it has measured; the script beside it does so again.
-    return "compare_results.py" if name == "benchmark.py" else name
+    if name == "benchmark.py":
+        return "compare_results.py"
+    return name
 
 
 def add_overrides(parser: argparse._ActionsContainer) -> None:

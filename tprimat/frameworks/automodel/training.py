@@ -111,7 +111,8 @@ def setup(request: Request, content: FieldValues) -> Run:
 
 def settings(request: Request) -> FieldValues:
     """Return what a YAML file of Automodel would hold for a request."""
-    model, shape = models.by_name(request.model), recipe.shape_of(request)
+    model = models.by_name(request.model)
+    shape = recipe.shape_of(request)
     run = recipe.described(request, *DIVISION)
     accumulates = request.gradient_accumulation_steps > 1
     content: FieldValues = {

@@ -63,7 +63,8 @@ class ShardReader:
         filled = 0
         while filled < count:
             place = bisect.bisect_right(self._starts, position) - 1
-            shard, within = self._order[place], position - self._starts[place]
+            shard = self._order[place]
+            within = position - self._starts[place]
             stretch = tokens[filled : filled + shard.samples - within]
             self._copy(shard, within * self._pairs.bytes, stretch)
             filled += len(stretch)
@@ -82,7 +83,8 @@ class ShardReader:
         if shard.name not in self._files:
             path = self._folder / shard.name
             handle = os.open(path, os.O_RDONLY)
-            size, expected = os.fstat(handle).st_size, shard.samples * self._pairs.bytes
+            size = os.fstat(handle).st_size
+            expected = shard.samples * self._pairs.bytes
             if size != expected:
                 # Reading beyond the end of a mapped file kills the process with SIGBUS.
                 os.close(handle)
@@ -130,7 +132,8 @@ def loader(batches: Any, order: Sequence[int], request: EncDecRequest) -> Any:
     `order` holds the numbers of an epoch's batches, looked up at its begin: the loader outlives the
     epoch.
     """
-    on_gpu, kept = request.platform != "cpu", request.workers > 0
+    on_gpu = request.platform != "cpu"
+    kept = request.workers > 0
     return recipe.loader(
         batches, request.workers, PREFETCHED, on_gpu, sampler=order, persistent_workers=kept
     )

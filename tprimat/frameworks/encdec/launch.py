@@ -60,11 +60,14 @@ class Resolver(resolve.Resolver):
 
     def default_precision(self) -> str:
         """Return the precision if the user leaves it open."""
-        return "fp32" if self.device.platform == "cpu" else "fp16"
+        if self.device.platform == "cpu":
+            return "fp32"
+        return "fp16"
 
     def precision(self) -> str:
         """Return the precision. Raises UsageError for one that the device lacks."""
-        precision, device = super().precision(), self.device
+        precision = super().precision()
+        device = self.device
         if precision == "bf16" and device.platform == "nvd" and not has_bf16(device):
             raise UsageError(
                 f"--bf16 needs a GPU of sm_{FIRST_WITH_BF16} or newer, this one is"
@@ -85,11 +88,9 @@ class Resolver(resolve.Resolver):
         """Return the request with its samples, epochs and shards. Raises UsageError for what the
         device can't train.
         """
-        requested, processes, on_cpu = (
-            self.requested,
-            request.num_gpus,
-            self.device.platform == "cpu",
-        )
+        requested = self.requested
+        processes = request.num_gpus
+        on_cpu = self.device.platform == "cpu"
         check_memory(
             f"a model of {requested.parameters / 1e6:,.1f} M parameters",
             requested.parameters * BYTES_PER_PARAMETER * (processes if on_cpu else 1),
@@ -125,7 +126,8 @@ class Resolver(resolve.Resolver):
 
         Raises UsageError for fewer than a step.
         """
-        samples, step = self.requested.num_samples, request.global_batch_size
+        samples = self.requested.num_samples
+        step = request.global_batch_size
         named = (
             f"(--batch-size {request.micro_batch_size} × {counted(request.num_gpus, 'process')})"
         )
@@ -205,17 +207,15 @@ class EncDec(Loop[EncDecRequest]):
 
     def figures(self, run: Run, summary: Summary) -> list[tuple[str, str]]:
         """Return what a training reached, beyond what all runs have: (name, value)."""
-        native = {
-            name: value
-            for name, value in run.native_metrics.items()
-            if isinstance(value, (int, float))
-        }
-        memory, parts, per = (
-            run.memory_metrics,
-            run.breakdown,
-            "process" if run.platform == "cpu" else "GPU",
-        )
-        rate, length = native.get("samples_per_second"), run.training_config.sequence_length
+        native = {}
+        for name, value in run.native_metrics.items():
+            if isinstance(value, (int, float)):
+                native[name] = value
+        memory = run.memory_metrics
+        parts = run.breakdown
+        per = "process" if run.platform == "cpu" else "GPU"
+        rate = native.get("samples_per_second")
+        length = run.training_config.sequence_length
         tokens = units.number(rate * length if rate and length else None, 0)
         peak = memory.peak_memory_allocated_gb
         waiting = f"{units.seconds(parts.get('data_wait_s'))} waiting for data"

@@ -54,11 +54,9 @@ def main(arguments: list[str]) -> int:
         trained = train(
             request, from_environment(os.environ) or Process(), say=partial(print, flush=True)
         ).result
-        return (
-            ExitStatus.OK
-            if trained and trained.status == "complete"
-            else ExitStatus.TRAINING_FAILED
-        )
+        if trained and trained.status == "complete":
+            return ExitStatus.OK
+        return ExitStatus.TRAINING_FAILED
 
     return processes.main(arguments, run, EncDecRequest)
 
@@ -77,9 +75,8 @@ def train(
     process = process.on(request.platform)
     # Without the device NCCL guesses the GPU of each process at the first collective.
     device_id = process.device if process.device.type == "cuda" else None
-    group = (
-        joined(process, device_id=device_id) if process.world_size > 1 else contextlib.nullcontext()
-    )
+    is_alone = process.world_size == 1
+    group = contextlib.nullcontext() if is_alone else joined(process, device_id=device_id)
     with contextlib.suppress(Interrupted), group:
         _prepare_data(request, process, say)
         training = Training(request, process, model.set_precision(request))
@@ -103,7 +100,8 @@ class Training(EpochRecorder):
 
     def run(self, dataset: Any, say: Callable[[str], None]) -> None:
         """Train all epochs, or until the time is up."""
-        request, self._say = self.request, say
+        request = self.request
+        self._say = say
         # What comes before the first epoch is part of no step.
         self._recorder.pause()
         self._files: list[Path] = []
@@ -133,7 +131,8 @@ class Training(EpochRecorder):
         before = recorded = index * self.request.steps_per_epoch
         last = before + self.request.steps_per_epoch
         self._order[:] = range(before, last)
-        window, read_s = -(-self.request.steps // MOST_RECORDS), 0.0
+        window = -(-self.request.steps // MOST_RECORDS)
+        read_s = 0.0
         self.process.highest([0.0])  # all are ready
         began = time.perf_counter()
         self._recorder.resume()
@@ -160,7 +159,8 @@ class Training(EpochRecorder):
         self._recorder.resolve()
         waited = sum(self._recorder.waits.get(step, 0.0) for step in range(before + 1, last + 1))
         wall, waited, read_s = self.process.highest([ended - began, waited, read_s])
-        steps, waited = last - before, min(waited, wall)
+        steps = last - before
+        waited = min(waited, wall)
         utilisation = self.utilisation(began, ended)
         return Epoch(
             wall,
@@ -193,7 +193,9 @@ class Training(EpochRecorder):
 
 def _prepare_data(request: EncDecRequest, process: Process, say: Callable[[str], None]) -> None:
     """Write or check the data, in one process of each machine; the others wait for it."""
-    store, key, outcome = ranks.open_store(), f"tprimat/data/{process.machine}", "failed"
+    store = ranks.open_store()
+    key = f"tprimat/data/{process.machine}"
+    outcome = "failed"
     if process.local_rank:
         # No collective: those give up after minutes, and a disk may take hours.
         store.wait([key], DATA_TIMEOUT)

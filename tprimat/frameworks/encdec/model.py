@@ -106,7 +106,8 @@ class Step:
         device.
         """
         tokens = tokens.to(self._device, non_blocking=True)
-        source, target = tokens[:, : self._source], tokens[:, self._source :]
+        source = tokens[:, : self._source]
+        target = tokens[:, self._source :]
         with torch.autocast(self._device.type, dtype=self._dtype, enabled=self._dtype is not None):
             loss: torch.Tensor = self._module(source, target)
         self._scaler.scale(loss).backward()
@@ -154,6 +155,6 @@ def set_precision(request: EncDecRequest) -> str:
     # Some containers set NVIDIA_TF32_OVERRIDE, which turns float32 into TF32.
     torch.set_float32_matmul_precision("highest")
     forced = os.environ.get("NVIDIA_TF32_OVERRIDE") == "1"
-    return (
-        "float32, computed in TF32 by NVIDIA_TF32_OVERRIDE" if forced else "float32, without TF32"
-    )
+    if forced:
+        return "float32, computed in TF32 by NVIDIA_TF32_OVERRIDE"
+    return "float32, without TF32"

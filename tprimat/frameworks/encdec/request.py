@@ -78,12 +78,14 @@ class Settings:
         2 d f + f + d, a norm 2 d. An encoder layer has one attention and two norms, a decoder layer
         two and three; both stacks end with a norm. Two embeddings V d, a head V d + V.
         """
-        d, f, v = self.d_model, self.dim_feedforward, self.vocab_size
-        attention, feed_forward, norm = 4 * d * d + 4 * d, 2 * d * f + f + d, 2 * d
-        encoder, decoder = (
-            attention + feed_forward + 2 * norm,
-            2 * attention + feed_forward + 3 * norm,
-        )
+        d = self.d_model
+        f = self.dim_feedforward
+        v = self.vocab_size
+        attention = 4 * d * d + 4 * d
+        feed_forward = 2 * d * f + f + d
+        norm = 2 * d
+        encoder = attention + feed_forward + 2 * norm
+        decoder = 2 * attention + feed_forward + 3 * norm
         layers = self.num_encoder_layers * encoder + self.num_decoder_layers * decoder
         return layers + 2 * norm + 3 * v * d + v
 

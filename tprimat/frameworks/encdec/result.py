@@ -84,7 +84,8 @@ class EpochRecorder(LoopRecorder):
             quiet=True,
             on_step=reporter(process.rank),
         )
-        self.request, self.process = request, process
+        self.request = request
+        self.process = process
         self.epochs: list[Epoch] = []
         self.memory: MemoryMetrics | None = None
         self.loss_scale: float | None = None
@@ -101,16 +102,16 @@ class EpochRecorder(LoopRecorder):
     def epoch_end(self, epoch: Epoch) -> str:
         """Add an epoch, to the journal too; return a line about it."""
         self.epochs.append(epoch)
-        number, cached = len(self.epochs), epoch.cached_share
+        number = len(self.epochs)
+        cached = epoch.cached_share
         self.recording.epoch_end(self.stored(number, epoch))
         is_whole = epoch.steps == self.request.steps_per_epoch
-        kind = (
-            " (warm-up)"
-            if number <= self.request.warmup_epochs
-            else ""
-            if is_whole
-            else " (cut by the time limit)"
-        )
+        if number <= self.request.warmup_epochs:
+            kind = " (warm-up)"
+        elif is_whole:
+            kind = ""
+        else:
+            kind = " (cut by the time limit)"
         in_cache = "" if cached is None else f", {_share(cached)} of the data in the page cache"
         return (
             f"epoch {number} of {self.request.all_epochs}{kind}: {epoch.wall_s:.2f} s, "
@@ -134,7 +135,8 @@ class EpochRecorder(LoopRecorder):
 
     def completed(self, run: Run) -> Run:
         """Return the run with its epochs and their metrics."""
-        total, request = self.total, self.request
+        total = self.total
+        request = self.request
         rate = total.samples_per_second
         whole = [epoch.wall_s for epoch in self.measured if epoch.steps == request.steps_per_epoch]
         metrics = {
@@ -198,7 +200,9 @@ class EpochRecorder(LoopRecorder):
 
     def warnings(self) -> list[str]:
         """Return what is doubtful or unknown."""
-        warnings, measured, took = list(self.problems), self.measured, self.total.wall_s
+        warnings = list(self.problems)
+        measured = self.measured
+        took = self.total.wall_s
         sampler = self.recording.sampler
         unknown = sampler and (sampler.unknown or sampler.gpus_unknown)
         if unknown and self.request.platform != "cpu":
@@ -222,7 +226,8 @@ class EpochRecorder(LoopRecorder):
 
 def setup_of(request: EncDecRequest, precision_detail: str) -> Run:
     """Return what is known before the training: a Run without records."""
-    world, kind = request.num_gpus, IN_MEMORY
+    world = request.num_gpus
+    kind = IN_MEMORY
     if request.data_dir is not None:
         kind = f"{ON_DISK}, page cache emptied" if request.drop_caches else ON_DISK
     return request.to_run(
@@ -266,7 +271,9 @@ def cache_warnings(shares: Sequence[float | None]) -> list[str]:
 
 
 def _ratio(amount: float, divisor: float) -> float | None:
-    return amount / divisor if divisor > 0 else None
+    if divisor > 0:
+        return amount / divisor
+    return None
 
 
 def _rounded(figures: Figures) -> Figures:
@@ -274,4 +281,6 @@ def _rounded(figures: Figures) -> Figures:
 
 
 def _share(share: float) -> str:
-    return f"{share:.1%}" if share < 0.1 else f"{share:.0%}"
+    if share < 0.1:
+        return f"{share:.1%}"
+    return f"{share:.0%}"

@@ -123,7 +123,9 @@ def written_gb_per_second(folder: Path) -> float | None:
     manifest = read_manifest(folder)
     shards = manifest.shards.values() if manifest is not None else ()
     seconds = sum(shard.seconds for shard in shards)
-    return sum(shard.bytes for shard in shards) / GB / seconds if seconds > 0 else None
+    if seconds > 0:
+        return sum(shard.bytes for shard in shards) / GB / seconds
+    return None
 
 
 def _prepare(folder: Path, pairs: Pairs, say: Callable[[str], None]) -> int:
@@ -139,7 +141,8 @@ def _prepare(folder: Path, pairs: Pairs, say: Callable[[str], None]) -> int:
     if manifest is not None and manifest.contents == pairs:
         sound = _check(folder, manifest, say)
     elif manifest is not None:
-        before, now = msgspec.structs.asdict(manifest.contents), msgspec.structs.asdict(pairs)
+        before = msgspec.structs.asdict(manifest.contents)
+        now = msgspec.structs.asdict(pairs)
         changes = [
             f"{name} {before[name]}, now {now[name]}" for name in now if before[name] != now[name]
         ]
@@ -197,11 +200,9 @@ def _problem(path: Path, written: ShardRecord) -> str | None:
                 digest.update(chunk)
     except FileNotFoundError:
         return "has gone"
-    return (
-        None
-        if digest.hexdigest() == written.sha256
-        else "its content is not what was written (checksum)"
-    )
+    if digest.hexdigest() == written.sha256:
+        return None
+    return "its content is not what was written (checksum)"
 
 
 def _write(path: Path, shard: Shard, pairs: Pairs) -> ShardRecord:

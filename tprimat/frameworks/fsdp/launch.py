@@ -21,7 +21,9 @@ class Resolver(resolve.Resolver):
         gradients.
         """
         on_cpu = self.device.platform == "cpu"
-        return super().bytes_per_parameter() if on_cpu else scales.bytes_sharded(self.gpus)
+        if on_cpu:
+            return super().bytes_per_parameter()
+        return scales.bytes_sharded(self.gpus)
 
 
 class Fsdp(Loop[Request]):

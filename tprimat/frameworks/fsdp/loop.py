@@ -32,9 +32,10 @@ class FullyShard:
 
     def __init__(self, training: Recipe, process: Process) -> None:
         half = training.request.precision == "bf16"
-        policy = (
-            MixedPrecisionPolicy(torch.bfloat16, torch.float32) if half else MixedPrecisionPolicy()
-        )
+        if half:
+            policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
+        else:
+            policy = MixedPrecisionPolicy()
         mesh = init_device_mesh(process.device.type, (process.world_size,))
         self.model = self.module = training.weights(process.device)
         if training.request.compiled:
@@ -45,9 +46,10 @@ class FullyShard:
         for layer in (*self.module.model.layers, self.module):
             fully_shard(layer, mesh=mesh, mp_policy=policy)
         self.optimizer = training.optimizer(self.module)
-        self.precision_detail = (
-            "bf16 parameters and activations, fp32 reduction" if half else MIXED["fp32"]
-        )
+        if half:
+            self.precision_detail = "bf16 parameters and activations, fp32 reduction"
+        else:
+            self.precision_detail = MIXED["fp32"]
         self._accumulation = training.request.gradient_accumulation_steps
         self._clipping = training.settings.gradient_clipping
 
@@ -64,7 +66,9 @@ class FullyShard:
         self.optimizer.step()
         self.optimizer.zero_grad()
         # Every process takes part here, as it must: the norm is spread over them.
-        return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+        if hasattr(norm, "full_tensor"):
+            return norm.full_tensor()
+        return norm
 
 
 if __name__ == "__main__":

@@ -39,7 +39,8 @@ class BenchmarkCallback(Benchmark, Callback):  # type: ignore[misc]
                 hint="import Trainer and LightningModule from lightning.pytorch",
                 heading="benchmark-callback",
             )
-        self._in_batch, self._rate_unseen = False, True
+        self._in_batch = False
+        self._rate_unseen = True
         # The process that Lightning calls the first one writes.
         rank = 0 if trainer.is_global_zero else max(1, trainer.global_rank)
         recording = self._begin(
@@ -90,7 +91,8 @@ class BenchmarkCallback(Benchmark, Callback):  # type: ignore[misc]
         """
         if self._recording:
             if self._rate_unseen:
-                self._rate_unseen, self._recording.values.rate = False, None
+                self._rate_unseen = False
+                self._recording.values.rate = None
             self._recording.values.note_rate(optimizer)
 
     def on_train_batch_end(

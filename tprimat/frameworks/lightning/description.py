@@ -90,13 +90,13 @@ def planned_steps(trainer: Any) -> int | None:
     neither bounds them.
     """
     by_steps = _count(trainer, "max_steps")
-    epochs, batches = _count(trainer, "max_epochs"), getattr(trainer, "num_training_batches", None)
+    epochs = _count(trainer, "max_epochs")
+    batches = getattr(trainer, "num_training_batches", None)
     accumulation = _count(trainer, "accumulate_grad_batches") or 1
-    by_epochs = (
-        epochs * -(-batches // accumulation)
-        if epochs and isinstance(batches, int) and batches > 0
-        else None
-    )
+    if epochs and isinstance(batches, int) and batches > 0:
+        by_epochs = epochs * -(-batches // accumulation)
+    else:
+        by_epochs = None
     return by_steps or by_epochs
 
 
@@ -104,16 +104,15 @@ def _parallelism(trainer: Any) -> ParallelismConfig:
     """Return the parallelism by Megatron's attributes (NeMo's strategy), else by the kind of
     strategy.
     """
-    default = (
-        1
-        if any(kind.__name__ in _SPLITTING_NO_LAYER for kind in type(trainer.strategy).__mro__)
-        else None
-    )
-    sizes = {
-        name: _count(trainer.strategy, name) or default
-        for name in (*DIVISION, "expert_model_parallel_size")
-    }
-    world, share = _count(trainer, "world_size"), math.prod(sizes[name] or 0 for name in DIVISION)
+    if any(kind.__name__ in _SPLITTING_NO_LAYER for kind in type(trainer.strategy).__mro__):
+        default = 1
+    else:
+        default = None
+    sizes = {}
+    for name in (*DIVISION, "expert_model_parallel_size"):
+        sizes[name] = _count(trainer.strategy, name) or default
+    world = _count(trainer, "world_size")
+    share = math.prod(sizes[name] or 0 for name in DIVISION)
     return ParallelismConfig(
         strategy_name=type(trainer.strategy).__name__,
         data_parallel_size=world // share if world and share and world % share == 0 else None,
@@ -129,7 +128,8 @@ def _sizes(
     configured with.
     """
     data = getattr(trainer, "datamodule", None)
-    replicas, accumulation = parallelism.data_parallel_size, parallelism.gradient_accumulation_steps
+    replicas = parallelism.data_parallel_size
+    accumulation = parallelism.gradient_accumulation_steps
     configured = _count(data, "global_batch_size")
     micro = _count(data, "micro_batch_size") or stated.micro_batch_size
     if micro is None and configured is None:
@@ -204,4 +204,6 @@ def _count(owner: Any, name: str) -> int | None:
     "auto", Lightning -1).
     """
     value = getattr(owner, name, None)
-    return value if is_count(value) else None
+    if is_count(value):
+        return value
+    return None

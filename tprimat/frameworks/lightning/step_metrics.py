@@ -74,12 +74,15 @@ class StepMetrics:
         if window > self._most_steps_per_batch:
             self._most_steps_per_batch = window
             self._recording.batch_varies = True
-        losses, self._losses, self._batches = self._losses, [], 0
+        losses = self._losses
+        self._losses = []
+        self._batches = 0
         grad_norm = None
         if self._logged:
             logged_loss = self._take_logged(LOSS, LOGGED_LOSS)
             if logged_loss is not None:
-                losses, scale = [logged_loss], 1
+                losses = [logged_loss]
+                scale = 1
             grad_norm = self._take_logged(NORM, GRAD_NORM)
         if self._norm_is_attribute:
             grad_norm = self._take_new(NORM, self._module.grad_norm)

@@ -67,7 +67,10 @@ def prepare(training: Recipe, process: Process) -> Prepared:
         return Prepared(training, module, training.setup())
     if request.compiled:
         speed_up(module, HALF.get(request.precision))
-    fits, checkpointed, seconds, problem = False, False, None, None
+    fits = False
+    checkpointed = False
+    seconds = None
+    problem = None
     for micro, checkpointed in _candidates(training):
         training = dataclasses.replace(
             training, request=dataclasses.replace(request, micro_batch_size=micro)
@@ -164,7 +167,9 @@ def _attempt(
     """Try a micro-batch on every process; return whether it fits, why it failed otherwise, and the
     seconds it took.
     """
-    started, fits, problem = time.perf_counter(), True, None
+    started = time.perf_counter()
+    fits = True
+    problem = None
     try:
         _micro_batch(module, training, process)
     except Exception as error:
@@ -179,13 +184,15 @@ def _attempt(
     gc.collect()
     if process.device.type == "cuda":
         torch.cuda.empty_cache()
-    fits, failed = not process.agree(not fits), process.agree(problem is not None)
+    fits = not process.agree(not fits)
+    failed = process.agree(problem is not None)
     return fits, problem or (ELSEWHERE if failed else None), seconds
 
 
 def _micro_batch(module: Any, training: Recipe, process: Process) -> None:
     """Compute a micro-batch as the training does, beside all that will be in memory then."""
-    device, request = process.device, training.request
+    device = process.device
+    request = training.request
     held = []
     for parameter in module.parameters():
         parameter.grad = torch.zeros_like(parameter)

@@ -84,9 +84,11 @@ def _forward(
     module: Any, compute: Any, input_ids: torch.Tensor, labels: torch.Tensor
 ) -> CausalLMOutputWithPast:
     targets = torch.nn.functional.pad(labels[:, 1:], (0, 1), value=NO_TARGET).reshape(-1)
-    head, kind = module.lm_head, input_ids.device.type
+    head = module.lm_head
+    kind = input_ids.device.type
     half = getattr(head, "rounded", head.weight.detach())
-    is_on, dtype = torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
+    is_on = torch.is_autocast_enabled(kind)
+    dtype = torch.get_autocast_dtype(kind)
     # Lightning switches the cache off. Were it on where the layers are compiled first, they would
     # be compiled again.
     with torch.autocast(kind, dtype, enabled=is_on, cache_enabled=False):

@@ -40,7 +40,9 @@ class HalfLinear(torch.nn.Linear):  # type: ignore[misc,unused-ignore]
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         """Return the product, in half precision."""
         product: torch.Tensor = _Product.apply(values, self.weight, self.rounded)
-        return product if self.bias is None else product + self.bias.to(product.dtype)
+        if self.bias is None:
+            return product
+        return product + self.bias.to(product.dtype)
 
 
 def install(module: torch.nn.Module, dtype: torch.dtype) -> None:

@@ -123,7 +123,8 @@ def _first_micro_batch(
     """Compile by a micro-batch that changes no weights; return the seconds that it took, and why it
     failed.
     """
-    started, problem = time.perf_counter(), None
+    started = time.perf_counter()
+    problem = None
     try:
         batch = torch.as_tensor(
             recipe.MicroBatches(training, process.rank)[0], device=process.device

@@ -182,7 +182,9 @@ class Window:
                         self._trace, self._doubts = read_trace(self.traces[TORCH])
         is_over = self._last >= end or self._problem is not None
         is_early = self._time_is_up and step < self.steps + WINDOW
-        return self.limit.reason(self._opened_at) if is_early and is_over else None
+        if is_early and is_over:
+            return self.limit.reason(self._opened_at)
+        return None
 
     def noted(self, run: Run) -> Run:
         """Return the run with its profiled steps marked, and where the traces are."""
@@ -219,7 +221,8 @@ def window(
     before: Callable[[], object] | None = None,
 ) -> Window:
     """Return the window of a request's training; `before` is called when it begins."""
-    kind, traces = request.profile, dict[str, str]()
+    kind = request.profile
+    traces = dict[str, str]()
     profile: Profile | None = None
     if kind == TORCH and first_process:
         profile = torch_profile(profiling.prefix(request), traces)

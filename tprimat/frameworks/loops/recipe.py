@@ -94,7 +94,9 @@ class Recipe:
     @property
     def loader_workers(self) -> int:
         """Processes that make micro-batches ahead."""
-        return LOADER_WORKERS_ON_GPU if self.on_gpu else 0
+        if self.on_gpu:
+            return LOADER_WORKERS_ON_GPU
+        return 0
 
     def weights(self, device: torch.device) -> PreTrainedModel:
         """Return the model with its first weights."""
@@ -189,7 +191,8 @@ def loader(
 
 def of(request: Request) -> Recipe:
     """Return the training of a request. Raises UsageError for an unknown model."""
-    model, shape = models.by_name(request.model), shape_of(request)
+    model = models.by_name(request.model)
+    shape = shape_of(request)
     source = TokenSource(shape.vocab_size or 0, request.seed)
     return Recipe(request, model, shape, hyperparameters(shape), source)
 

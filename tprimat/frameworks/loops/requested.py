@@ -59,8 +59,6 @@ class RequestedBenchmark(BenchmarkCallback):  # type: ignore[misc,unused-ignore]
 
     def completed(self, run: Run) -> Run:
         """Mark the steps that were profiled."""
-        return (
-            super().completed(run)
-            if self._window is None
-            else self._window.noted(super().completed(run))
-        )
+        if self._window is None:
+            return super().completed(run)
+        return self._window.noted(super().completed(run))

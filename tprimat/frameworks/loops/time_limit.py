@@ -24,7 +24,9 @@ def megatrons(limit_s: float | None, nodes: int) -> int | None:
     steps in the log and ends the training itself; of several machines none can end what the others
     do.
     """
-    return None if limit_s is None or nodes == 1 else math.ceil((START_S + limit_s) / 60)
+    if limit_s is None or nodes == 1:
+        return None
+    return math.ceil((START_S + limit_s) / 60)
 
 
 @dataclasses.dataclass
@@ -68,7 +70,9 @@ class TimeLimit:
             )
         else:
             return None
-        return self.reason(step) if over else None
+        if over:
+            return self.reason(step)
+        return None
 
     def reason(self, step: int) -> str:
         """Return why a training whose time was up ended after a step."""

@@ -37,7 +37,9 @@ class Resolver(ExternalResolver):
         As the guide to Megatron Core's distributed optimizer states them for fp32 and bf16; with
         fp16 gradients it would be less.
         """
-        return 8 + 8 / self.gpus if self.precision() == "fp32" else 6 + 12 / self.gpus
+        if self.precision() == "fp32":
+            return 8 + 8 / self.gpus
+        return 6 + 12 / self.gpus
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
         """Refuse what the memory can't hold."""
@@ -70,7 +72,8 @@ LAUNCHER = Megatron()
 
 def options(request: Request) -> list[str]:
     """Return Megatron's options for the training that all frameworks are given."""
-    model, run = models.by_name(request.model), described(request)
+    model = models.by_name(request.model)
+    run = described(request)
     settings = {name.replace("_", "-"): value for name, value in launched("megatron", run).items()}
     settings |= {
         # The null tokenizer adds one token for the end of a document.

@@ -99,7 +99,9 @@ class MegatronBridge(loops.Loop[Request]):
         if not (folder / RECIPES).is_dir():
             return f"{named} has no performance recipes, 0.6.0 is the first with them: {_INSTALL}"
         missing = lacking("torch", "transformers", "transformer_engine")
-        return f"{named} lacks {', '.join(missing)}: {_INSTALL}" if missing else None
+        if missing:
+            return f"{named} lacks {', '.join(missing)}: {_INSTALL}"
+        return None
 
     def variables(self, request: Request) -> dict[str, str]:
         """Return where its model is found; the process itself sets the recipe's variables before it

@@ -48,7 +48,8 @@ def build(request: Request) -> Any:
         raise UsageError(f"this Megatron-Bridge has no recipe {name}", heading="no-framework")
     config = make()
     # A general recipe's vocabulary would be its tokenizer's, of 32,000 words.
-    config.tokenizer.tokenizer_type, config.tokenizer.tokenizer_model = "NullTokenizer", None
+    config.tokenizer.tokenizer_type = "NullTokenizer"
+    config.tokenizer.tokenizer_model = None
     config.tokenizer.use_tokenizer_vocab_size = False
     config.dataset.blend = None
     chosen = launched("megatron_bridge", loops.described(request, *DIVISION))
@@ -62,7 +63,8 @@ def build(request: Request) -> Any:
         config.model.pipeline_dtype = torch.bfloat16
     config.checkpoint.save = config.checkpoint.load = None
     config.validation.eval_iters = 0
-    config.logger.log_interval, config.logger.tensorboard_dir = 1, None
+    config.logger.log_interval = 1
+    config.logger.tensorboard_dir = None
     if request.precision == "bf16" and name in {row.source for row in PERFORMANCE}:
         # As run_recipe.py does; the recipe itself doesn't.
         config.optimizer.use_precision_aware_optimizer = True
@@ -84,7 +86,8 @@ def write_configuration(request: Request) -> None:
 
     It has the shape of the request, so that the recipe builds this one.
     """
-    model, shape = models.by_name(request.model), loops.shape_of(request)
+    model = models.by_name(request.model)
+    shape = loops.shape_of(request)
     content = loops.configuration(model, shape, request.sequence_length).to_dict()
     content |= {
         "architectures": [model.architecture.replace("Config", "ForCausalLM")],

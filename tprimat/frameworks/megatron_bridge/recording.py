@@ -87,7 +87,8 @@ class BridgeBenchmark(Benchmark):
         """End a step, which the loop counts after this; end the training when its time is up."""
         if self._recording is None:
             return
-        step, values = context.state.train_state.step + 1, self._recording.values
+        step = context.state.train_state.step + 1
+        values = self._recording.values
         loss = values.take(LOSS, (context.loss_dict or {}).get(LOSS_KEY))
         self._recording.step_end(step, values.of([loss], values.take(NORM, context.grad_norm)))
         reason = self._window.reached(step)

@@ -72,7 +72,8 @@ def write_tokens(prefix: Path, source: TokenSource, sequences: int, length: int)
     from filelock import FileLock
 
     _, kind, code = next(each for each in TYPES if source.vocab_size < each[0])
-    tokens_path, index_path = Path(f"{prefix}.bin"), Path(f"{prefix}.idx")
+    tokens_path = Path(f"{prefix}.bin")
+    index_path = Path(f"{prefix}.idx")
     size = sequences * length * int(kind[2])
     rows_at_once = max(1, CHUNK_TOKENS // length)
     try:

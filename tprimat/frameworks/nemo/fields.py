@@ -89,7 +89,8 @@ def fields(owner: Any) -> list[str]:
 
 
 def _check(owner: Any, part: str, before: list[str], setting: str) -> None:
-    known, where = fields(owner), ".".join(before) or "the recipe"
+    known = fields(owner)
+    where = ".".join(before) or "the recipe"
     if not known:
         raise _refusal(f"{setting}: {where} has no fields: set it as a whole, or leave it")
     if part not in known:

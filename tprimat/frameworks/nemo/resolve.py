@@ -87,11 +87,9 @@ class Resolver(resolve.Resolver):
         row = self.published(precision)
         if scale is None or scale.name != scales.FULL:
             scale = scale or self.default_scale()
-            micro, length, source = (
-                scale.micro_batch_size,
-                scale.sequence_length,
-                f"the scale {scale.name}",
-            )
+            micro = scale.micro_batch_size
+            length = scale.sequence_length
+            source = f"the scale {scale.name}"
             batch = micro * scale.gradient_accumulation_steps
             row = Defaults(
                 row.model, row.gpus, row.precisions, 1, 1, 1, 1, micro, batch, length, False, source
@@ -235,9 +233,10 @@ class Resolver(resolve.Resolver):
         tokens = request.global_batch_size * request.sequence_length
         step_s = work * tokens / (peak * 1e12 * LIKELY_MFU * request.num_gpus)
         unlimited_s = request.steps * step_s
-        training_s = (
-            unlimited_s if request.time_limit_s is None else min(unlimited_s, request.time_limit_s)
-        )
+        if request.time_limit_s is None:
+            training_s = unlimited_s
+        else:
+            training_s = min(unlimited_s, request.time_limit_s)
         ended = ", ended by the time limit" if training_s < unlimited_s else ""
         self.notes.append(
             f"estimated time: {START_MINUTES + training_s / 60:.0f} min ({START_MINUTES:.0f} min"

@@ -79,7 +79,8 @@ def _of_space(request: PrimusTraining) -> Iterator[str]:
         configuration.framework == "megatron"
         and configuration.settings.value("disable_last_saving") is False
     ):
-        run, root = request.setup, request.installation.path
+        run = request.setup
+        root = request.installation.path
         full = models.by_name(request.model).shape.num_parameters if run.scale == "full" else None
         parameters = run.model_config.num_parameters or full or 0
         needed[root] = needed.get(root, 0.0) + parameters * CHECKPOINT_BYTES_PER_PARAMETER / GB

@@ -77,12 +77,12 @@ class Configuration:
         """Return a command line that sets those values which differ, and as many positions as a
         sequence takes.
         """
-        changed = {
-            name: value
-            for name, value in values.items()
-            if value not in (None, self.settings.value(name))
-        }
-        length, positions = values.get("seq_length"), self.settings.count("max_position_embeddings")
+        changed = {}
+        for name, value in values.items():
+            if value not in (None, self.settings.value(name)):
+                changed[name] = value
+        length = values.get("seq_length")
+        positions = self.settings.count("max_position_embeddings")
         if length is not None and positions is not None and positions < length:
             changed["max_position_embeddings"] = length
         return [word for name, value in changed.items() for word in (self.option(name), str(value))]
@@ -106,18 +106,18 @@ def read(path: Path, primus: Path, environ: Environ) -> Configuration:
     if not content:
         raise _broken(path, "is not a Primus experiment: it has no settings")
     modules = content.get("modules")
-    module = (
-        next((modules[name] for name in TRAINERS if name in modules), None)
-        if isinstance(modules, dict)
-        else None
-    )
+    if isinstance(modules, dict):
+        module = next((modules[name] for name in TRAINERS if name in modules), None)
+    else:
+        module = None
     if not isinstance(module, dict):
         raise _broken(
             path,
             "is not a Primus experiment: it has no modules.pre_trainer: see"
             " examples/megatron/configs in Primus",
         )
-    framework, model = module.get("framework"), module.get("model")
+    framework = module.get("framework")
+    model = module.get("model")
     notes = []
     settings = LoggedValues()
     folder = str(framework).removeprefix("light-")
@@ -146,7 +146,8 @@ def read(path: Path, primus: Path, environ: Environ) -> Configuration:
         settings.update(
             (name, LoggedValue(value, 1, f"{kind}/{file.name}")) for name, value in named(values)
         )
-    inner, lines = module.get("overrides"), _lines(root)
+    inner = module.get("overrides")
+    lines = _lines(root)
     for name, value in named(inner) if isinstance(inner, dict) else ():
         line = lines.get(names.get(str(name), str(name)).partition(".")[0], 1)
         settings[str(name)] = LoggedValue(
@@ -239,7 +240,8 @@ def _parsed(path: Path, environ: Environ, depth: int = 0) -> tuple[Parameters, A
         raise missing_package("pyyaml", "pip install pyyaml", f"reading {path}") from None
     try:
         text = files.read_plain(path, LARGEST).decode()
-        content, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
+        content = yaml.safe_load(text)
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not a text file"
         raise UnreadableError(path, f"cannot be read: {why}", heading="unreadable-file") from error
@@ -266,7 +268,8 @@ def _parsed(path: Path, environ: Environ, depth: int = 0) -> tuple[Parameters, A
 
 def _check_size(content: Any, path: Path) -> None:
     """Refuse what is small in the file and endless when aliases are followed."""
-    waiting, count = [content], 0
+    waiting = [content]
+    count = 0
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict | list):
@@ -284,9 +287,10 @@ def _merged(under: Parameters, over: Parameters) -> Parameters:
     result = dict(under)
     for name, value in over.items():
         known = result.get(name)
-        result[name] = (
-            _merged(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
-        )
+        if isinstance(known, dict) and isinstance(value, dict):
+            result[name] = _merged(known, value)
+        else:
+            result[name] = value
     return result
 
 
@@ -303,13 +307,16 @@ def _resolved(value: Any, environ: Environ, path: Path) -> Any:
         return value
 
     def replacement(match: re.Match[str]) -> str:
-        name, default = match[1], match[2]
+        name = match[1]
+        default = match[2]
         if default is None and name not in environ:
             raise _broken(path, f"requires the environment variable {name}; set it")
         return environ.get(name, default or "")
 
     replaced = _VARIABLE.sub(replacement, value)
-    return _number(replaced) if replaced != value else value
+    if replaced != value:
+        return _number(replaced)
+    return value
 
 
 def _number(text: str) -> Any:
@@ -353,4 +360,6 @@ def _lines(node: Any) -> dict[str, int]:
 
 def _pairs(node: Any) -> list[tuple[Any, Any]]:
     """Return keys and values of a mapping of YAML; none of anything else."""
-    return list(node.value) if getattr(node, "id", None) == "mapping" else []
+    if getattr(node, "id", None) == "mapping":
+        return list(node.value)
+    return []

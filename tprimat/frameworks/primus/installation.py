@@ -151,11 +151,10 @@ class Installation:
             folder.name for folder in (self.path / CONFIGS).glob("MI*") if folder.is_dir()
         )
         if len(names) > 1:
-            which = (
-                f"Primus has no configurations for {gpu.upper()}"
-                if gpu
-                else "this machine's GPU isn't known"
-            )
+            if gpu:
+                which = f"Primus has no configurations for {gpu.upper()}"
+            else:
+                which = "this machine's GPU isn't known"
             raise UsageError(
                 f"{which}, and {self.path} has some for {', '.join(names)}, which differ in their"
                 " batch",
@@ -181,13 +180,16 @@ def gpu_of(device: Device) -> str | None:
     None if it isn't known, or isn't AMD's. MI350X and MI355X share both, and their configurations
     too.
     """
-    memory, architecture = device.memory_bytes, device.architecture
+    memory = device.memory_bytes
+    architecture = device.architecture
     size = None if memory is None else memory / GB
     named = gpus.match(
         GpuInfo(device_name=device.device_name, architecture=architecture, total_memory_gb=size)
     ).gpu
     if named is not None:
-        return named.key if named.vendor == "AMD" else None
+        if named.vendor == "AMD":
+            return named.key
+        return None
     fitting = gpus.amd_gpus_by_memory(memory / GIB) if memory is not None else []
     keys = [gpu.key for gpu in fitting if gpu.architecture == architecture and gpu.key in FOLDERS]
     if len({FOLDERS[key] for key in keys}) != 1:

@@ -132,10 +132,8 @@ class Primus(Loop[PrimusTraining]):
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise files.unwritable(folder, error, "cannot be made") from error
-        path, content = (
-            start_record.path_for(log),
-            start_record.encode(_record(request, made, machine)),
-        )
+        path = start_record.path_for(log)
+        content = start_record.encode(_record(request, made, machine))
         # As a result is written: the next command removes what one that was killed has left.
         with (
             files.lock_folder(path.parent),
@@ -162,7 +160,8 @@ def command(request: PrimusTraining, moment: str) -> Launch:
     The directory of TRAIN_LOG, Primus' own copy of the log, must be there: some versions don't make
     it, and the default of some can't be written at all.
     """
-    path, root = request.configuration.path.absolute(), request.installation.path
+    path = request.configuration.path.absolute()
+    root = request.installation.path
     config = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
     if not _SAFE.fullmatch(config):
         raise UsageError(

@@ -116,8 +116,10 @@ def arguments(
         )
     sizes = {name: attrgetter(field)(run) for field, name in _MATCHED}
     unknown = [field.partition(".")[2] for field, name in _MATCHED if sizes[name] is None]
-    words, notes = configuration.arguments_for(sizes), []
-    configured, reference = own.training_config, run.training_config
+    words = configuration.arguments_for(sizes)
+    notes = []
+    configured = own.training_config
+    reference = run.training_config
     if reference.precision is None:
         notes.append("it doesn't state its precision: Primus' own is kept")
     elif reference.precision != configured.precision:

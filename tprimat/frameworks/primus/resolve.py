@@ -145,7 +145,8 @@ class Planner(resolve.Resolver):
         """Return micro and global batch size. Raises UsageError if one is no multiple of the
         other.
         """
-        micro, batch = self.row.micro_batch_size or 0, self.row.global_batch_size or 0
+        micro = self.row.micro_batch_size or 0
+        batch = self.row.global_batch_size or 0
         if micro and batch:
             resolve.check_batch(batch, micro, replicas)
         return micro, batch
@@ -183,10 +184,8 @@ class Planner(resolve.Resolver):
 
     def _machines(self) -> tuple[tuple[int, int], int]:
         """Return how many GPUs train on how many machines, and the number of this one."""
-        nodes, node = (
-            _whole(self.environ, "NNODES", 1, least=1),
-            _whole(self.environ, "NODE_RANK", 0, least=0),
-        )
+        nodes = _whole(self.environ, "NNODES", 1, least=1)
+        node = _whole(self.environ, "NODE_RANK", 0, least=0)
         if node >= nodes:
             raise UsageError(
                 f"NODE_RANK is {node} with {nodes} nodes; ranks count from 0", heading="wrong-usage"
@@ -252,7 +251,8 @@ class Planner(resolve.Resolver):
                     heading="cant-match",
                 )
             matched, more = match.arguments(run, base.with_arguments(words), gpus, named)
-            words, self.notes = [*matched, *words], [*self.notes, *more]
+            words = [*matched, *words]
+            self.notes = [*self.notes, *more]
         if self.requested.precision is not None and self.requested.config is not None:
             words += _precision(base.with_arguments(words), self.requested.precision, gpus)
         return [*words, *_logging(base), *self.requested.passed]
@@ -307,7 +307,8 @@ def _sizes(requested: PrimusRequest, base: Configuration, nodes: int) -> list[st
 def _whole_batch(configuration: Configuration, gpus: int) -> int | None:
     """Return torchtitan's global batch: unless it is given, one micro-batch of each replica."""
     settings = configuration.settings
-    given, micro = settings.count("global_batch_size"), settings.count("micro_batch_size")
+    given = settings.count("global_batch_size")
+    micro = settings.count("micro_batch_size")
     return given or (
         micro and micro * gpus // math.prod(settings.count(name) or 1 for name in DIVISION)
     )

@@ -84,9 +84,9 @@ def encode(record: StartRecord) -> bytes:
 
 def _known(fields: JsonObject) -> JsonObject:
     """Return fields without those that hold nothing."""
-    inner = {
-        name: _known(value) if isinstance(value, dict) else value for name, value in fields.items()
-    }
+    inner = {}
+    for name, value in fields.items():
+        inner[name] = _known(value) if isinstance(value, dict) else value
     return {name: value for name, value in inner.items() if value not in (None, {}, [])}
 
 
@@ -136,7 +136,8 @@ def applied(run: Run, record: StartRecord) -> Run:
     doesn't state.
     """
     for name in _MACHINE:
-        logged, recorded = getattr(run.gpu_info, name), getattr(record.gpu_info, name)
+        logged = getattr(run.gpu_info, name)
+        recorded = getattr(record.gpu_info, name)
         if (
             logged is not None
             and recorded is not None

@@ -65,11 +65,10 @@ def unobtainable(
             "unset that once",
         )
     token = environ.get("HF_TOKEN") or environ.get("HUGGING_FACE_HUB_TOKEN")
-    files = (
-        [Path(environ["HF_TOKEN_PATH"])]
-        if environ.get("HF_TOKEN_PATH")
-        else [cache / "token" for cache in caches]
-    )
+    if environ.get("HF_TOKEN_PATH"):
+        files = [Path(environ["HF_TOKEN_PATH"])]
+    else:
+        files = [cache / "token" for cache in caches]
     if not name.startswith(GATED) or token or any(file.is_file() for file in files):
         return None
     return (
@@ -96,7 +95,9 @@ def _named(configuration: Configuration, installation: Installation) -> str | No
     if not isinstance(name, str) or not name or "Null" in str(kind):
         return None
     needs_none = is_mock(configuration) and installation.needs_no_tokenizer()
-    return None if needs_none and configuration.framework != torchtitan.NAME else name
+    if needs_none and configuration.framework != torchtitan.NAME:
+        return None
+    return name
 
 
 def _is_path(name: str) -> bool:

@@ -36,9 +36,11 @@ def requested() -> Any:
     config: Any = config_registry.llama3_8b()
     # Its own default profiles every hundredth step.
     config.profiler.enable_profiling = False
-    config.metrics.log_freq, config.metrics.enable_tensorboard = 1, False
+    config.metrics.log_freq = 1
+    config.metrics.enable_tensorboard = False
     config.compile.enable = True
-    config.lr_scheduler.warmup_steps, config.lr_scheduler.decay_ratio = 0, 0.0
+    config.lr_scheduler.warmup_steps = 0
+    config.lr_scheduler.decay_ratio = 0.0
     config.dataloader.dataset = _data(config.dataloader.dataset)
     if not hasattr(config.optimizer, "lr"):
         # From 2026-06-04 on settings are those of groups of parameters.

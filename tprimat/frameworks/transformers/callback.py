@@ -128,15 +128,18 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """End an optimizer step; what the Trainer does before the next is no part of one."""
         if self._recording and state.global_step != self._recording.step:
-            losses, self._losses = self._losses, []
-            norm, self._norm = self._values.take(NORM, self._norm), None
+            losses = self._losses
+            self._losses = []
+            norm = self._values.take(NORM, self._norm)
+            self._norm = None
             scale = 1.0
             if losses and all(summed for _, summed in losses):
                 # Each is a share of the whole batch's mean: their sum, not their mean, is the loss.
                 # And if the tokens of all processes were counted, of all of those.
-                everywhere = (
-                    args.world_size if getattr(args, "average_tokens_across_devices", False) else 1
-                )
+                if getattr(args, "average_tokens_across_devices", False):
+                    everywhere = args.world_size
+                else:
+                    everywhere = 1
                 scale = float(len(losses) * everywhere)
             self._recording.step_end(
                 state.global_step, self._values.of([loss for loss, _ in losses], norm, scale)
@@ -214,7 +217,8 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
         self._check_losses(records)
         amended = []
         for record in records:
-            loss, norm = None if self._loss_doubt else record.loss, record.grad_norm
+            loss = None if self._loss_doubt else record.loss
+            norm = record.grad_norm
             if loss is None and self._each_step_is_logged:
                 loss = self._logged["loss"].get(record.step)
             if norm is None:
@@ -227,7 +231,8 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
     def _check_losses(self, records: Sequence[Record]) -> None:
         """Ignore the model's loss if the training adds to it or computes its own."""
         losses = {record.step: record.loss for record in records if record.loss is not None}
-        logged, returned = [], []
+        logged = []
+        returned = []
         last = records[0].step - records[0].window if records else 0
         for step, loss in sorted(self._logged["loss"].items()):
             window = [losses[each] for each in range(last + 1, step + 1) if each in losses]
@@ -237,7 +242,8 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
             last = step
         if not logged:
             return
-        reference, own = statistics.fmean(logged), statistics.fmean(returned)
+        reference = statistics.fmean(logged)
+        own = statistics.fmean(returned)
         tolerance = ALONE_TOLERANCE if self._args.world_size == 1 else AMONG_OTHERS_TOLERANCE
         if abs(reference - own) > ROUNDED + tolerance * abs(reference):
             self._loss_doubt = (
@@ -249,9 +255,10 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
         """Return what is doubtful of the losses and of the batch."""
         warnings = []
         if self._loss_doubt is not None:
-            instead = (
-                ": losses from the Trainer's log are used" if self._each_step_is_logged else ""
-            )
+            if self._each_step_is_logged:
+                instead = ": losses from the Trainer's log are used"
+            else:
+                instead = ""
             warnings.append(
                 f"the model's losses differ from the training loss: {self._loss_doubt}{instead}"
             )

@@ -87,7 +87,9 @@ def _strategy(args: Any) -> str:
         return "DeepSpeed"
     if getattr(args, "fsdp", None):
         return "FSDP"
-    return "DDP" if args.world_size > 1 else "single process"
+    if args.world_size > 1:
+        return "DDP"
+    return "single process"
 
 
 def _precision(args: Any, model: Any, platform: Any) -> tuple[str | None, str | None]:
@@ -102,6 +104,6 @@ def _precision(args: Any, model: Any, platform: Any) -> tuple[str | None, str | 
     if whole:
         return of_fp32("32-true", platform)
     true = {"bfloat16": ("bf16", "bf16-true"), "float16": ("fp16", "16-true")}
-    return (
-        true.get(dtypes[0], (None, None)) if len(dtypes) == 1 else (None, ", ".join(dtypes) or None)
-    )
+    if len(dtypes) == 1:
+        return true.get(dtypes[0], (None, None))
+    return (None, ", ".join(dtypes) or None)

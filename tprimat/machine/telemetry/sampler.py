@@ -94,7 +94,8 @@ class Sampler:
         """Have the last reading made, end the process, and return everything that was read; None
         for nothing.
         """
-        child, self._child = self._child, None
+        child = self._child
+        self._child = None
         if child is not None:
             with contextlib.suppress(OSError):
                 child.terminate()
@@ -166,11 +167,9 @@ def choose(telemetry: str) -> None:
 
 def _absolute(chosen: str) -> str:
     """Return a value of VARIABLE that means the same file in every directory."""
-    return (
-        f"{REPLAY}{Path(chosen.removeprefix(REPLAY)).absolute()}"
-        if chosen.startswith(REPLAY)
-        else chosen
-    )
+    if chosen.startswith(REPLAY):
+        return f"{REPLAY}{Path(chosen.removeprefix(REPLAY)).absolute()}"
+    return chosen
 
 
 def why_unreadable(platform: Platform, devices: Sequence[Device]) -> str | None:
@@ -200,7 +199,9 @@ def source_of(arguments: Sequence[str]) -> Source | None:
         )
     except OSError:
         return None
-    return ReplaySource(recorded) if recorded else None
+    if recorded:
+        return ReplaySource(recorded)
+    return None
 
 
 def sample(

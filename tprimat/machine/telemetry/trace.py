@@ -141,7 +141,8 @@ def decode(lines: Iterable[bytes]) -> Trace | None:
         return None
     if header.telemetry != VERSION:
         return None
-    decoder, samples = msgspec.json.Decoder(Sample), list[Sample]()
+    decoder = msgspec.json.Decoder(Sample)
+    samples = list[Sample]()
     for row in rows:
         with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             samples.append(decoder.decode(row))
@@ -159,4 +160,6 @@ def mean_utilisation(trace: Trace | None, start: float, end: float) -> float | N
         for gpu in sample.gpus
     )
     values = [gpu.utilisation_percent for gpu in gpus if gpu.utilisation_percent is not None]
-    return sum(values) / len(values) if values else None
+    if values:
+        return sum(values) / len(values)
+    return None

@@ -50,9 +50,12 @@ class Profile:
     def feed(self, line: Line) -> None:
         """Take the next line."""
         if "Profile Summary at step" in line.text and (begin := _BEGIN.search(line.text)):
-            self.step, self._line, self._rows = int(begin[1]), line.number, {}
+            self.step = int(begin[1])
+            self._line = line.number
+            self._rows = {}
         elif line.number - self._line <= LONGEST and (row := _ROW.match(line.text[:300])):
-            value, unit = number(row[2]), row[3] + row[4]
+            value = number(row[2])
+            unit = row[3] + row[4]
             if value is not None:
                 # "ms" is milliseconds, "M" a million; "TFLOPS" a rate.
                 self._rows[" ".join(row[1].lower().split())] = value * _SECONDS.get(

@@ -225,9 +225,10 @@ class Reader(StepReader):
         for name, value in printed.items():
             self._current.put(name, value)
         if kind == "pipeline":
-            self._current.window = (
-                step - last.step if last is not None and 0 < last.step < step else None
-            )
+            if last is not None and 0 < last.step < step:
+                self._current.window = step - last.step
+            else:
+                self._current.window = None
         elif printed["samples_per_second"] is None:
             self._cumulative_only = True
 
@@ -240,8 +241,11 @@ class Reader(StepReader):
         the batch.
         """
         assert isinstance(run, DeepspeedRun)
-        training, stated, profile = run.training, run.stated, self._profile
-        is_last, records = training is self.sorter.trainings[-1], training.ordered()
+        training = run.training
+        stated = run.stated
+        profile = self._profile
+        is_last = training is self.sorter.trainings[-1]
+        records = training.ordered()
         # Of several nodes a log may hold the launcher of one.
         if (
             is_last
@@ -313,7 +317,8 @@ class Reader(StepReader):
 
 def _state_planned(stated: LoggedValues) -> None:
     """State the steps of an epoch's micro-batches, if a script announces epochs."""
-    epochs, micro = stated.count("epochs"), stated.count("micro_batches_per_epoch")
+    epochs = stated.count("epochs")
+    micro = stated.count("micro_batches_per_epoch")
     accumulation = stated.count("gradient_accumulation_steps")
     if (
         stated.count("max_steps") is None

@@ -10,13 +10,17 @@ from tprimat.read.parsing.values import LoggedValues, count, read_statements, st
 
 
 def _strategy(stage: str) -> str:
-    return f"DeepSpeed ZeRO stage {stage}" if stage.isdigit() and stage != "0" else "DeepSpeed"
+    if stage.isdigit() and stage != "0":
+        return f"DeepSpeed ZeRO stage {stage}"
+    return "DeepSpeed"
 
 
 def _precision(setting: str) -> str | None:
     if not setting.endswith(" True") and not re.search(r"\benabled=True\b", setting):
         return None
-    return "bf16" if setting.startswith("b") else "fp16"
+    if setting.startswith("b"):
+        return "bf16"
+    return "fp16"
 
 
 def _product(sizes: str) -> int | None:

@@ -134,7 +134,8 @@ def add_record(
     """Add the record of a dictionary to a training, as its last one."""
     record = Record(step, line, window=window)
     record.put_all(entry, _NAMES)
-    tokens, rate = record.native.get("tokens_seen"), number(entry.get("train_tokens_per_second"))
+    tokens = record.native.get("tokens_seen")
+    rate = number(entry.get("train_tokens_per_second"))
     if tokens and rate and "train_runtime" not in entry:
         # All tokens so far over the time since the Trainer's last start.
         record.put("cumulative_train_seconds", round(tokens / rate, 6))
@@ -155,10 +156,13 @@ def since_start(entry: Mapping[str, object], step: int, seconds: float) -> float
     Whole seconds are printed beside it. Of a resumed training the mean covers fewer steps than the
     number says.
     """
-    mean, rate = number(entry.get("train_speed(s/it)")), number(entry.get("train_speed(iter/s)"))
+    mean = number(entry.get("train_speed(s/it)"))
+    rate = number(entry.get("train_speed(iter/s)"))
     if not mean and rate and rate > 0:
         mean = 1 / rate
-    return round(mean * step, 4) if mean and abs(mean * step - seconds) <= 1 else None
+    if mean and abs(mean * step - seconds) <= 1:
+        return round(mean * step, 4)
+    return None
 
 
 def builder(
@@ -191,7 +195,8 @@ def _set_step_times(records: Sequence[Record]) -> bool:
     # transformers 5 prints four digits on the console, of which a difference keeps few.
     if all(seconds is None or float(f"{seconds:.4g}") == seconds for seconds in since_start):
         return False
-    before, steps = 0.0, 0
+    before = 0.0
+    steps = 0
     for record, seconds in zip(records, since_start, strict=True):
         steps += record.window or 1
         if seconds is not None and seconds != before:
@@ -199,7 +204,8 @@ def _set_step_times(records: Sequence[Record]) -> bool:
             apart = seconds - before if seconds > before else seconds
             record.window = steps
             record.put("seconds", round(apart / steps, 7))
-            before, steps = seconds, 0
+            before = seconds
+            steps = 0
     return True
 
 
@@ -214,4 +220,6 @@ def resumed_warning(step: int) -> str:
 
 def evaluations_note(evaluations: int) -> list[str]:
     """Return a note on evaluations, if there are any."""
-    return [f"{evaluations} evaluation records skipped"] if evaluations else []
+    if evaluations:
+        return [f"{evaluations} evaluation records skipped"]
+    return []

@@ -100,7 +100,9 @@ class _Entry:
     @property
     def place(self) -> float | None:
         """How far the training has come: by the step, else by the epoch."""
-        return self.epoch if self.printed is None else self.printed
+        if self.printed is None:
+            return self.epoch
+        return self.printed
 
 
 @dataclasses.dataclass
@@ -190,7 +192,8 @@ class Reader:
         if not self._trainings or (is_record and self._trainings[-1].summaries):
             self._trainings.append(_Training())
         training = self._trainings[-1]
-        pending, self._pending = self._pending, LogContext()
+        pending = self._pending
+        self._pending = LogContext()
         training.around.absorb(pending)
         if not is_record and "train_runtime" in values:
             training.summaries.append(values)
@@ -210,7 +213,8 @@ class Reader:
         """Return the training that a record belongs to: another where it begins again, or this one,
         cut back.
         """
-        place, entries = entry.place, training.entries
+        place = entry.place
+        entries = training.entries
         last = next((each.place for each in reversed(entries) if each.place is not None), None)
         if place is None or last is None or place >= last:
             return training
@@ -232,7 +236,8 @@ class Reader:
         return training
 
     def _parsed_log(self, training: _Training) -> ParsedLog:
-        stated, entries = training.around.stated, training.entries
+        stated = training.around.stated
+        entries = training.entries
         _complete(stated)
         steps = _steps_of(entries, stated)
         for entry, step in zip(entries, steps.steps, strict=True):
@@ -338,7 +343,8 @@ def _complete(stated: LoggedValues) -> None:
     """State what the Trainer's own arithmetic gives: processes = batch / (batch of one ×
     accumulation).
     """
-    micro, total = stated.count("micro_batch_size"), stated.get("global_batch_size")
+    micro = stated.count("micro_batch_size")
+    total = stated.get("global_batch_size")
     accumulation = stated.count("gradient_accumulation_steps")
     computed = total is not None and "Total train batch size" in total.text
     if (

@@ -52,11 +52,9 @@ def _state(part: InputFile, _beside: object) -> list[ParsedLog]:
     stated = training.around.stated
     for key, name in _TOP_FIELDS.items():
         state(stated, name, count(top.get(key)), f'"{key}": {top.get(key)}')
-    planned, interval, reached = (
-        stated.count("max_steps"),
-        stated.count("logging_steps"),
-        count(top.get("global_step")),
-    )
+    planned = stated.count("max_steps")
+    interval = stated.count("logging_steps")
+    reached = count(top.get("global_step"))
     summary = {}
     evaluations = []
     last = session = 0
@@ -73,7 +71,8 @@ def _state(part: InputFile, _beside: object) -> list[ParsedLog]:
         elif "train_runtime" in entry:
             if session:
                 training.warnings.append(fields.resumed_warning(session))
-            summary, session = fields.summary_of(entry, step or reached, session), step or session
+            summary = fields.summary_of(entry, step or reached, session)
+            session = step or session
         elif "eval_loss" in entry:
             evaluations.append(number(entry["eval_loss"]))
             if seconds := number(entry.get("eval_runtime")):
@@ -92,11 +91,10 @@ def _state(part: InputFile, _beside: object) -> list[ParsedLog]:
         summary.get("train_runtime_seconds") is not None and whole
     )
     ended = (reached if whole else None) or last
-    why = (
-        "saved with a checkpoint, or the run stopped there"
-        if whole
-        else "file truncated or damaged"
-    )
+    if whole:
+        why = "saved with a checkpoint, or the run stopped there"
+    else:
+        why = "file truncated or damaged"
     reason = f"file ends at step {ended}{f' of {planned}' if planned else ''}; {why}"
     run = fields.builder(
         training,
@@ -114,7 +112,8 @@ def _results(part: InputFile, _beside: object) -> list[ParsedLog]:
     text = _text(part)
     entry = json_object(text)
     figures = fields.summary_of(dict(_TOP.findall(text)) if entry is None else entry)
-    runtime, tokens = figures.get("train_runtime_seconds"), figures.get("tokens_seen")
+    runtime = figures.get("train_runtime_seconds")
+    tokens = figures.get("tokens_seen")
     if runtime is None:
         raise ValueError("truncated before the training time")
     if tokens and runtime > 0:

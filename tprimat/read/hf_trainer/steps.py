@@ -87,7 +87,8 @@ def _with_zeros(hints: Sequence[StepHint]) -> list[StepHint]:
 
     The text of transformers 5 has four digits in all, so that 12.34 beside 0.1234 is no 12.3400.
     """
-    finest, sharp = min(each.resolution for each in hints), []
+    finest = min(each.resolution for each in hints)
+    sharp = []
     for each in hints:
         least = 0.5 * 10.0 ** (math.floor(math.log10(each.epoch or 1)) - 3)
         sharp.append(each._replace(resolution=min(each.resolution, max(finest, least))))
@@ -142,7 +143,9 @@ def _on_grid(hints: Sequence[StepHint], interval: int) -> tuple[int, ...] | None
         return steps
     # logging_first_step adds step 1.
     steps = (1, *(interval * index for index in range(1, len(hints))))
-    return steps if _rising(steps) and _fits(hints, steps, None) and _linear(hints, steps) else None
+    if _rising(steps) and _fits(hints, steps, None) and _linear(hints, steps):
+        return steps
+    return None
 
 
 def _by_epoch(hints: Sequence[StepHint], per_epoch: float) -> tuple[int, ...] | None:
@@ -152,15 +155,15 @@ def _by_epoch(hints: Sequence[StepHint], per_epoch: float) -> tuple[int, ...] | 
             return None
         low = math.ceil((each.epoch - each.resolution) * per_epoch - 1e-6)
         high = math.floor((each.epoch + each.resolution) * per_epoch + 1e-6)
-        low, high = (
-            max(low, each.before, 1),
-            min(high, each.after if each.after is not None else high),
-        )
+        low = max(low, each.before, 1)
+        high = min(high, each.after if each.after is not None else high)
         if low != high:
             # Too coarse to single one step out, or none fits.
             return None
         steps.append(low)
-    return tuple(steps) if _rising(steps) else None
+    if _rising(steps):
+        return tuple(steps)
+    return None
 
 
 def _interval(hints: Sequence[StepHint], total: int) -> int | None:
@@ -173,30 +176,30 @@ def _interval(hints: Sequence[StepHint], total: int) -> int | None:
     if len(hints) < 3 or high <= 0 or high - low > 10_000:
         return None
     intervals = range(max(1, math.ceil(low)), min(math.floor(high), total // len(hints)) + 1)
-    fitting = [
-        each
-        for each in intervals
-        if _whole_epochs(hints, range(each, each * len(hints) + 1, each), total)
-    ]
-    return fitting[0] if len(fitting) == 1 else None
+    fitting = []
+    for each in intervals:
+        if _whole_epochs(hints, range(each, each * len(hints) + 1, each), total):
+            fitting.append(each)
+    if len(fitting) == 1:
+        return fitting[0]
+    return None
 
 
 def _per_epoch(hints: Sequence[StepHint], steps: Sequence[int]) -> tuple[float, float]:
     """Return the fewest and most steps that an epoch can have."""
-    low, high = 0.0, math.inf
+    low = 0.0
+    high = math.inf
     for each, step in zip(hints, steps, strict=True):
         if each.epoch is None:
             continue
-        low = (
-            max(low, step / (each.epoch + each.resolution))
-            if each.epoch + each.resolution > 0
-            else low
-        )
-        high = (
-            min(high, step / (each.epoch - each.resolution))
-            if each.epoch > each.resolution
-            else high
-        )
+        if each.epoch + each.resolution > 0:
+            low = max(low, step / (each.epoch + each.resolution))
+        else:
+            low = low
+        if each.epoch > each.resolution:
+            high = min(high, step / (each.epoch - each.resolution))
+        else:
+            high = high
     return low, high
 
 

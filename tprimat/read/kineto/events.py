@@ -134,7 +134,8 @@ class EventStream:
                 size = ends[-1] if ends else 0
                 events = self._decoded(rest, ends)
                 if closed is not None:
-                    tail, at_end = rest[closed + 1 :], True
+                    tail = rest[closed + 1 :]
+                    at_end = True
                 self.cut = at_end and closed is None
             yield events
             rest = rest[size:].lstrip(b", \t\r\n")
@@ -187,9 +188,9 @@ def _guess(content: bytes) -> tuple[list[Event], int] | None:
     """Return the events before one of the last likely cuts, and where they end; None if each guess
     is wrong.
     """
-    cuts = [
-        match.start() + 1 for match in _BETWEEN.finditer(content, max(len(content) - (1 << 16), 0))
-    ]
+    cuts = []
+    for match in _BETWEEN.finditer(content, max(len(content) - (1 << 16), 0)):
+        cuts.append(match.start() + 1)
     for cut in reversed(cuts[-GUESSES:]):
         try:
             return _MANY.decode(b"[" + content[:cut] + b"]"), cut

@@ -62,7 +62,9 @@ def _read(parts: Sequence[InputFile], _beside: Beside) -> list[ParsedLog]:
         first = first or timeline
         breakdown.add(timeline)
         # The events of one process at a time are kept.
-        timeline.work, timeline.launches, timeline.ranges = [], {}, {}
+        timeline.work = []
+        timeline.launches = {}
+        timeline.ranges = {}
     if breakdown.empty:
         training.warnings.append(
             f"skipped {counted(breakdown.empty, 'step annotation')} without a kernel"
@@ -78,7 +80,8 @@ def _read(parts: Sequence[InputFile], _beside: Beside) -> list[ParsedLog]:
         state(stated, name, getattr(first, name))
     state(stated, "num_gpus", first.world_size)
     state(stated, "platform", {"cuda": "nvd", "rocm": "amd"}.get(first.software_stack or ""))
-    memory, units = first.memory_bytes, first.compute_units
+    memory = first.memory_bytes
+    units = first.compute_units
     gpu = {
         **({"total_memory_gb": memory / GB} if memory else {}),
         **({"compute_units": units} if units else {}),

@@ -45,10 +45,8 @@ def read_timeline(stream: BinaryIO) -> tuple[Timeline, list[str]]:
 
 
 def _state(timeline: Timeline, properties: Properties) -> None:
-    timeline.rank, timeline.world_size = (
-        properties.distributed.rank,
-        properties.distributed.world_size,
-    )
+    timeline.rank = properties.distributed.rank
+    timeline.world_size = properties.distributed.world_size
     used = {each.device for each in timeline.work}
     rows = [each for each in properties.devices if each.name]
     # Numbers of devices need not be those of the list.
@@ -56,15 +54,11 @@ def _state(timeline: Timeline, properties: Properties) -> None:
     alike = {(each.name, each.memory, each.compute_units) for each in rows}
     timeline.device_name = rows[0].name if len({each.name for each in rows}) == 1 else None
     if len(alike) == 1:
-        timeline.memory_bytes, timeline.compute_units = (
-            rows[0].memory or None,
-            rows[0].compute_units or None,
-        )
+        timeline.memory_bytes = rows[0].memory or None
+        timeline.compute_units = rows[0].compute_units or None
     if version := properties.cuda_version:
-        timeline.software_stack, timeline.software_version = (
-            "cuda",
-            f"{version // 1000}.{version % 1000 // 10}",
-        )
+        timeline.software_stack = "cuda"
+        timeline.software_version = f"{version // 1000}.{version % 1000 // 10}"
     elif version := properties.hip_version:
         numbers = (version // 10_000_000, version // 100_000 % 100, version % 100_000)
         timeline.software_stack, timeline.software_version = "rocm", ".".join(map(str, numbers))
@@ -149,11 +143,15 @@ class _Builder:
 
     def _kind(self, event: Event) -> RangeKind:
         arguments = event.args
-        key = (
-            (event.name, b"", b"", "")
-            if arguments is None
-            else (event.name, bytes(arguments.shapes), bytes(arguments.types), arguments.collective)
-        )
+        if arguments is None:
+            key = (event.name, b"", b"", "")
+        else:
+            key = (
+                event.name,
+                bytes(arguments.shapes),
+                bytes(arguments.types),
+                arguments.collective,
+            )
         kind = self._kinds.get(key)
         if kind is None:
             kind = self._kinds[key] = RangeKind(*key)

@@ -41,7 +41,8 @@ def find_line(block: bytes, at: int) -> tuple[int, int] | None:
         start = block.rfind(b"\n", at, place) + 1 or at
         if block.find(_SIGN, start, end) >= 0:
             return start, end
-        at, sign = end + 1, _SIGN
+        at = end + 1
+        sign = _SIGN
     return None
 
 
@@ -67,7 +68,8 @@ class Layout(NamedTuple):
         closer look.
         """
         text = raw.decode()
-        iteration, time = int(text[self.iteration]), _micros(text[self.stamp])
+        iteration = int(text[self.iteration])
+        time = _micros(text[self.stamp])
         if not iteration or time is None:
             return None
         figures = dict(zip(self.names, map(float, self.figures(text)), strict=True))
@@ -94,7 +96,8 @@ class ParsedLine(NamedTuple):
         """
         if raw[layout.iteration] != self.iteration or raw[layout.rank] == self.rank:
             return False
-        own, stamp = self.layout, raw[layout.stamp]
+        own = self.layout
+        stamp = raw[layout.stamp]
         if layout is not own and not (
             layout.kind.aware is own.kind.aware and set(layout.names) <= set(own.names)
         ):
@@ -129,12 +132,13 @@ def layout_of(raw: bytes, record: Record, places: dict[str, slice]) -> Layout | 
         places = {**places, "stamp": slice(stamp[0] + bracket, stamp[1] - bracket)}
     coloured = {place for colour in _COLOUR.finditer(spelled) for place in range(*colour.span())}
     plain = [place for place in range(len(spelled)) if place not in coloured]
-    moved = {
-        name: slice(plain[place.start], plain[place.stop - 1] + 1) for name, place in places.items()
-    }
+    moved = {}
+    for name, place in places.items():
+        moved[name] = slice(plain[place.start], plain[place.stop - 1] + 1)
     if any(spelled[moved[name]] != text[place] for name, place in places.items()):
         return None
-    iteration, time = moved.pop("iteration"), moved.pop("stamp", slice(0))
+    iteration = moved.pop("iteration")
+    time = moved.pop("stamp", slice(0))
     if _micros(spelled[time]) != record.micros:
         return None
     figures = operator.itemgetter(*moved.values())
@@ -157,4 +161,6 @@ def _micros(stamp: str) -> int | None:
         return micros(datetime.datetime.fromisoformat(stamp))
     except ValueError:
         known = last_stamp(stamp) or last_stamp(f"[{stamp}]")
-        return micros(known.time) if known else None
+        if known:
+            return micros(known.time)
+        return None

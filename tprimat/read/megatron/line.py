@@ -247,7 +247,8 @@ def _record(
     begin = begin if text.startswith(_SAMPLES, begin) else anchor.end()
     for segment in text[begin:end].split("|"):
         name, colon, _ = segment.partition(":")
-        value, begin = begin + len(name) + 1, begin + len(segment) + 1
+        value = begin + len(name) + 1
+        begin = begin + len(segment) + 1
         name = " ".join(name.lower().replace("(", " (").split())  # also of "iteration(ms)"
         label = _BY_NAME.get(name) if colon else None
         if label is None:
@@ -314,13 +315,15 @@ def _shape(seen: list[str], text: str, *, paired: bool) -> str:
         # The core runtime, whose iterations 1 and 2 have single values, appends memory to
         # Megatron's own line; the legacy trainer before it, from August 2025 to v26.4, had it
         # before the rates.
-        return (
-            "primus-core"
-            if "nans" in seen and seen.index(usage) > seen.index("nans")
-            else "primus-legacy"
-        )
+        if "nans" in seen and seen.index(usage) > seen.index("nans"):
+            return "primus-core"
+        return "primus-legacy"
     if "memory_fraction" in seen:
         # From March to August 2025, with pairs; the ROCm fork of Megatron-LM has none.
-        return "primus-2025.03" if paired else "rocm-fork"
+        if paired:
+            return "primus-2025.03"
+        return "rocm-fork"
     # Primus' light trainer, and the core runtime without memory, print Megatron-LM's own line.
-    return "primus-legacy" if "tokens_rate" in seen and paired else "upstream"
+    if "tokens_rate" in seen and paired:
+        return "primus-legacy"
+    return "upstream"

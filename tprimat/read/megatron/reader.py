@@ -69,7 +69,9 @@ class Reader:
     @property
     def steps_found(self) -> int:
         """Iterations of the last training found so far."""
-        return len(self._trainings[-1].table) if self._trainings else 0
+        if self._trainings:
+            return len(self._trainings[-1].table)
+        return 0
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
@@ -87,7 +89,8 @@ class Reader:
         if self._fed > WORTH_NUMPY and self._numpy is None:
             self._numpy = numpy_if_there()
         numbers = Numbers(number, block, self._numpy)
-        dump, unread = _dump_in(block, 0), 0
+        dump = _dump_in(block, 0)
+        unread = 0
         layout: Layout | None
         while True:
             last = self._last
@@ -96,7 +99,8 @@ class Reader:
                 and block.startswith(b"\n", end := unread + len(last.layout.spelling))
                 and (raw := block[unread:end]).translate(ZEROS) == last.layout.spelling
             ):
-                start, layout = unread, last.layout
+                start = unread
+                layout = last.layout
             elif (line := find_line(block, unread)) is not None:
                 start, end = line
                 raw = block[start:end]
@@ -127,7 +131,8 @@ class Reader:
 
     def finish(self) -> list[ParsedLog]:
         """Return the runs, in the order of the log."""
-        pending, self._stretch = self._stretch.read(), Context()
+        pending = self._stretch.read()
+        self._stretch = Context()
         if self._trainings:
             training = self._trainings[-1]
             if _started_again(pending):
@@ -308,4 +313,6 @@ def is_late(record: Record, training: MegatronTraining) -> bool:
     if differ("planned", last, record) or differ("world", last, record):
         return False
     after = record.seconds_after(last)
-    return after <= 0 if after is not None else record.iteration > training.table.first
+    if after is not None:
+        return after <= 0
+    return record.iteration > training.table.first

@@ -75,7 +75,8 @@ class MegatronRun(RunBuilder):
     @classmethod
     def of(cls, training: MegatronTraining) -> MegatronRun:
         """Return the builder of a training whose log is over."""
-        table, marks = training.table, training.around.marks
+        table = training.table
+        marks = training.around.marks
         stated = LoggedValues(training.around.stated)
         if training.world is not None:
             stated.setdefault("world_size", training.world)
@@ -144,28 +145,33 @@ class MegatronRun(RunBuilder):
         """Return the model's name as a result will have it, with the line of the log that gives
         it.
         """
-        called, layers = self.fields.get("model"), self.training.around.stated.get("num_layers")
+        called = self.fields.get("model")
+        layers = self.training.around.stated.get("num_layers")
         name, scale, _ = known_model(self.shape or ModelConfig(), called.value if called else None)
         origin = (layers or called) if scale is not None else (called or layers)
-        return dataclasses.replace(origin, value=name) if name and origin else None
+        if name and origin:
+            return dataclasses.replace(origin, value=name)
+        return None
 
     def sizes(self, given: Given) -> tuple[TrainingConfig, ParallelismConfig]:
         """Return what a step is and how it is spread."""
-        split = [
-            self.fields.count(f"{kind}_model_parallel_size") for kind in ("tensor", "pipeline")
-        ]
+        split = []
+        for kind in ("tensor", "pipeline"):
+            split.append(self.fields.count(f"{kind}_model_parallel_size"))
         return sizes_of(self.fields, given, infer=None not in split)
 
     def series(self, sizes: TrainingConfig, doubts: list[str]) -> SeriesAndDoubts:
         """Return the series of a Run as its arguments, and warnings."""
-        training, table = self.training, self.training.table
+        training = self.training
+        table = self.training.table
         warnings = [*training.warnings, *training.many_restarts(), *training.conflicts, *doubts]
         seconds, windows = times.step_times(training, self.fields.count("logging_steps"), warnings)
         _warn_of_missing(table, seconds, windows, warnings)
         _suggest_length(table, seconds, sizes, warnings)
-        native = {
-            name: table.column(field) for name, field in _NATIVE.items() if table.present(field)
-        }
+        native = {}
+        for name, field in _NATIVE.items():
+            if table.present(field):
+                native[name] = table.column(field)
         if used := native.get("memory_device_used_gb"):
             native["memory_device_used_gb"] = tuple(
                 gib if gib is None else round(gib_to_gb(gib), 4) for gib in used
@@ -225,8 +231,10 @@ class MegatronRun(RunBuilder):
 
     def outcome(self, planned: int | None, series: Series, warnings: list[str]) -> Outcome:
         """Return how it ended; may add warnings."""
-        around, table = self.training.around, self.training.table
-        cause, success = around.causes.cause(), around.marks.get("success")
+        around = self.training.around
+        table = self.training.table
+        cause = around.causes.cause()
+        success = around.marks.get("success")
         if not len(table):
             ending = ending_of(ended=success is not None, cause=cause)
             if success:
@@ -238,7 +246,8 @@ class MegatronRun(RunBuilder):
                 return Outcome("incomplete", reason, ending)
             without = "log ends before the first iteration without an error"
             return Outcome("failed", cause.sentence if cause else without, ending)
-        last, requested = table.last, table.latest.planned
+        last = table.last
+        requested = table.latest.planned
         if success and success < max(table.lines):
             success = None
         exited = last < requested and success is not None and around.exited
@@ -259,15 +268,15 @@ class MegatronRun(RunBuilder):
                 ending_of(),
                 f"{ended}; file truncated within the line of iteration {self.training.cut_off}",
             )
-        end = (
-            f": {cause.sentence}"
-            if cause
-            else " without an error (killed, still running, or truncated)"
-        )
+        if cause:
+            end = f": {cause.sentence}"
+        else:
+            end = " without an error (killed, still running, or truncated)"
         return outcome_of(ending, f"{ended}{end}")
 
     def _memory(self) -> dict[str, float]:
-        around, table = self.training.around, self.training.table
+        around = self.training.around
+        table = self.training.table
         used = max(table.present("hip_gib"), default=None)
         if used is None:
             used = max(table.present("rocm_gib"), default=None)
@@ -282,25 +291,24 @@ class MegatronRun(RunBuilder):
                 "peaks of allocated and reserved memory cover iterations up to"
                 f" {around.memory['after']:.0f}; the log has no later values"
             )
-        printed = {
-            f"peak_memory_{kind}_mib": mib for kind, mib in around.memory.items() if kind != "after"
-        }
+        printed = {}
+        for kind, mib in around.memory.items():
+            if kind != "after":
+                printed[f"peak_memory_{kind}_mib"] = mib
         return summary_values({**printed, "peak_memory_device_used_gib": used})
 
     def _gpu(self, amd: bool) -> FieldValues:
         total = max(self.training.table.present("memory_total_gib"), default=None)
-        unknown = (
-            "the versions of ROCm and PyTorch"
-            if amd
-            else "its vendor and the versions of its software"
-        )
+        if amd:
+            unknown = "the versions of ROCm and PyTorch"
+        else:
+            unknown = "its vendor and the versions of its software"
         if "device_name" not in self.fields:
             unknown = f"the GPU's name{' and' if amd else ','} {unknown}"
-            classes = (
-                ", ".join(gpu.title for gpu in gpus.amd_gpus_by_memory(total))
-                if total and amd
-                else None
-            )
+            if total and amd:
+                classes = ", ".join(gpu.title for gpu in gpus.amd_gpus_by_memory(total))
+            else:
+                classes = None
             if classes:
                 self.remarks.append(f"GPU memory of {total:g} GiB matches: {classes}")
         self.remarks.append(f"the log doesn't state {unknown}")
@@ -354,7 +362,8 @@ def _suggest_length(
     records: Table, seconds: Sequence[float | None], sizes: TrainingConfig, warnings: list[str]
 ) -> None:
     """Say which length of a sequence, which isn't stated, the log's own tokens/s/GPU mean."""
-    batch, world = sizes.global_batch_size, sizes.num_gpus
+    batch = sizes.global_batch_size
+    world = sizes.num_gpus
     rates = zip(records.column("tokens_rate"), seconds, strict=True)
     products = sorted(rate * time for rate, time in rates if rate and time)
     if not batch or not world or not products or sizes.sequence_length:

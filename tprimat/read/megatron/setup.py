@@ -154,7 +154,9 @@ def _value(text: str) -> Any:
     if text in words:
         return words[text]
     try:
-        return float(text) if re.search(r"[.eEnN]", text) else int(text)
+        if re.search(r"[.eEnN]", text):
+            return float(text)
+        return int(text)
     except ValueError:
         return text
 
@@ -177,7 +179,8 @@ def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
     """Return the precision of the matrix products, and the log's own name for it."""
     parameters = str(stated.word("params_dtype") or "").removeprefix("torch.")
     for width in ("fp4", "fp8"):
-        form, recipe = stated.value(width), stated.word(f"{width}_recipe")
+        form = stated.value(width)
+        recipe = stated.word(f"{width}_recipe")
         if form in (None, False, "null", ""):
             continue
         words = [
@@ -202,15 +205,17 @@ def recomputation(stated: LoggedValues) -> str | None:
     ):
         # The block method recomputes as many layers as are asked for: none when that is 0.
         blocks = stated.value("recompute_method") == "block"
-        return "none" if blocks and stated.value("recompute_num_layers") == 0 else "full"
+        if blocks and stated.value("recompute_num_layers") == 0:
+            return "none"
+        return "full"
     if (
         stated.value("recompute_activations") is True
         or stated.value("recompute_granularity") == "selective"
     ):
         return "selective"
-    return (
-        "none" if "recompute_granularity" in stated or "checkpoint_activations" in stated else None
-    )
+    if "recompute_granularity" in stated or "checkpoint_activations" in stated:
+        return "none"
+    return None
 
 
 def fields_of(stated: LoggedValues) -> LoggedValues:
@@ -246,7 +251,8 @@ def fields_of(stated: LoggedValues) -> LoggedValues:
 
 def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
     """Return the model's shape, with a warning for what is omitted on purpose."""
-    heads, layers = stated.count("num_attention_heads"), stated.count("num_layers")
+    heads = stated.count("num_attention_heads")
+    layers = stated.count("num_layers")
     if layers is None and heads is None:
         count, rounded = _parameters(stated)
         return ModelConfig(num_parameters=count, source=rounded), []
@@ -265,12 +271,12 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
             " wrong"
         )
         feed_forward = expert_width = None
-    groups = (
-        stated.count("num_query_groups")
-        if stated.value("group_query_attention") is not False
-        else heads
-    )
-    padded, vocabulary = stated.count("padded_vocab_size"), stated.count("vocab_size")
+    if stated.value("group_query_attention") is not False:
+        groups = stated.count("num_query_groups")
+    else:
+        groups = heads
+    padded = stated.count("padded_vocab_size")
+    vocabulary = stated.count("vocab_size")
     count, rounded = _parameters(stated)
     notes = (
         "the log's argument dump",
@@ -387,7 +393,9 @@ def _dense_layers(frequency: Any, layers: int | None) -> int | None:
     if frequency is None:
         return 0
     if isinstance(frequency, int):
-        return layers - -(-layers // frequency) if frequency >= 1 else None
+        if frequency >= 1:
+            return layers - -(-layers // frequency)
+        return None
     return _zeros(frequency)
 
 
@@ -424,9 +432,10 @@ def _zeros(pattern: Any) -> int | None:
 def _parameters(stated: LoggedValues) -> tuple[int | None, str | None]:
     """Return the parameters of the whole model, and a note where the number is rounded."""
     billions = stated.number("billions")
-    by_rank = {
-        name: item.value for name, item in stated.items() if name.startswith("parameters of rank")
-    }
+    by_rank = {}
+    for name, item in stated.items():
+        if name.startswith("parameters of rank"):
+            by_rank[name] = item.value
     tensor, stages, experts = (
         stated.count(f"{kind}_model_parallel_size") for kind in ("tensor", "pipeline", "expert")
     )
@@ -447,7 +456,8 @@ def _parameters(stated: LoggedValues) -> tuple[int | None, str | None]:
 def model_name(stated: LoggedValues) -> LoggedValue | None:
     """Return what the log calls the model, with the line that says so."""
     for name in ("model", "config", "exp_name", "save", "tokenizer_model"):
-        statement, word = stated.get(name), stated.word(name)
+        statement = stated.get(name)
+        word = stated.word(name)
         if statement is None or word is None:
             continue
         path = PurePosixPath(word)

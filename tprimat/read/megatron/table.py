@@ -62,7 +62,8 @@ class Table:
         if waiting >= MOST_WAITING and (not self._has_late or waiting * 8 >= len(self.iterations)):
             self.settle()
         if not waiting and not self.iterations:
-            self.first, self.latest = record.iteration, record
+            self.first = record.iteration
+            self.latest = record
         self._waiting[record.iteration] = record
         if record.iteration >= self.latest.iteration:
             self.latest = record
@@ -96,14 +97,16 @@ class Table:
         if (waiting := self._waiting.get(iteration)) is not None:
             return waiting
         place = self.place(iteration)
-        return None if place is None else self.record(place)
+        if place is None:
+            return None
+        return self.record(place)
 
     def place(self, iteration: int) -> int | None:
         """Return the place of an iteration among the settled ones; None if there is none."""
         place = bisect.bisect_left(self.iterations, iteration)
-        return (
-            place if place < len(self.iterations) and self.iterations[place] == iteration else None
-        )
+        if place < len(self.iterations) and self.iterations[place] == iteration:
+            return place
+        return None
 
     def record(self, place: int) -> Record:
         """Return the settled record at a place."""

@@ -35,7 +35,9 @@ def log_interval(iterations: Sequence[int], stated: int | None) -> int:
     apart = {later - earlier for earlier, later in itertools.pairwise(regular)}
     if len(regular) >= 3 and len(apart) == 1:
         (interval,) = apart
-        return interval if regular[0] % interval == 0 else 1
+        if regular[0] % interval == 0:
+            return interval
+        return 1
     return 1
 
 
@@ -70,7 +72,8 @@ def step_times(
         if index >= len(table) or index in starts:
             continue
         known = index == 1 or index - 1 in starts
-        first, second = table.record(index - 1), table.record(index)
+        first = table.record(index - 1)
+        second = table.record(index)
         if steps[index - 1] == 1 and (evidence := restorable(first, second, core=core and known)):
             steps[index] = second.iteration - first.iteration
             seconds[index] = round(without_first(first, second) / steps[index], 7)
@@ -119,7 +122,8 @@ def restorable(first: Record, second: Record, *, core: bool) -> str | None:
     if first.seconds is None or second.seconds is None:
         return None
     steps = second.iteration - first.iteration
-    printed, without = second.seconds * steps, without_first(first, second)
+    printed = second.seconds * steps
+    without = without_first(first, second)
     if without <= SHORTEST_STEP * steps:
         return None
     apart = second.seconds_after(first)
@@ -166,9 +170,10 @@ def _bare(record: Record) -> bool:
 
 
 def _restored_words(first: Record, second: Record, seconds: float | None, evidence: str) -> str:
-    printed = (
-        f"loss and rates (loss {second.figures['loss']:g})" if "loss" in second.figures else "rates"
-    )
+    if "loss" in second.figures:
+        printed = f"loss and rates (loss {second.figures['loss']:g})"
+    else:
+        printed = "rates"
     return (
         f"iteration {second.iteration}: the logged {second.seconds:g} s are a mean that includes"
         f" iteration {first.iteration} ({first.seconds:g} s), since Megatron does not reset its"

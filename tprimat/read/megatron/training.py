@@ -107,7 +107,9 @@ class Context(LogContext):
 
     def read(self) -> Context:
         """Read what is held, and return itself."""
-        unread, self.unread, self._size = self.unread, [], 0
+        unread = self.unread
+        self.unread = []
+        self._size = 0
         for number, block in unread:
             for line in lines_of(block, number):
                 self.feed(line.number, line.text)
@@ -148,21 +150,24 @@ class Context(LogContext):
         assert isinstance(former, Context)
         super().hand_over_end(former)
         former._add_memory(**self.memory)
-        former.exited, self.exited = self.exited or former.exited, None
+        former.exited = self.exited or former.exited
+        self.exited = None
         self.memory = {}
 
     def _add_memory(self, **figures: float) -> None:
         for name, value in figures.items():
-            self.memory[name] = (
-                value if name == "after" else max(value, self.memory.get(name, value))
-            )
+            if name == "after":
+                self.memory[name] = value
+            else:
+                self.memory[name] = max(value, self.memory.get(name, value))
 
 
 def _lines_with_events(number: int, block: bytes) -> Iterator[Line]:
     """Yield the lines of a block that may tell of an event; `number` is that of its first."""
     if not is_told(block, RAW_SIGNS):
         return
-    numbers, end = Numbers(number, block), 0
+    numbers = Numbers(number, block)
+    end = 0
     for found in _EVENT.finditer(block):
         if found.start() >= end:
             start = block.rfind(b"\n", 0, found.start()) + 1
@@ -290,7 +295,8 @@ def differ(name: str, one: Record, other: Record) -> bool:
     """Return whether two lines state different values of a field, measured ones by more than nodes
     differ.
     """
-    known, value = one.figures.get(name), other.figures.get(name)
+    known = one.figures.get(name)
+    value = other.figures.get(name)
     tolerance = SAME_FIGURES if name in MEASURED else 0.0
     return (
         known is not None

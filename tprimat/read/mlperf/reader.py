@@ -183,7 +183,9 @@ class Reader:
         return event is not None
 
     def _event(self, found: Mapping[str, Any], line: int) -> None:
-        key, value, meta = found.get("key"), found.get("value"), found.get("metadata")
+        key = found.get("key")
+        value = found.get("value")
+        meta = found.get("metadata")
         milliseconds = number(found.get("time_ms"))
         if not isinstance(key, str) or milliseconds is None or not 0 <= milliseconds < 1e14:
             return
@@ -240,7 +242,8 @@ class Reader:
         elif key in _FIGURES and (result := number(value)) is not None:
             training.figures[_FIGURES[key]] = result
         elif field := _FIELDS.get(key.replace("opt_adamw_", "opt_").replace("opt_adam_", "opt_")):
-            own, quote = training.around.stated, f"{key}: {value}"
+            own = training.around.stated
+            quote = f"{key}: {value}"
             state(own, field, _plain(value), quote, line, LOGGED)
             if key in ("opt_adamw_beta_1", "opt_adamw_weight_decay") and "optimizer" not in own:
                 state(own, "optimizer", "adamw", quote, line, LOGGED)
@@ -258,7 +261,8 @@ class Reader:
 
     def _beside(self, line: Line) -> None:
         """Read the setup from a line that is no event."""
-        text, around = line.text, self._trainings[-1].around
+        text = line.text
+        around = self._trainings[-1].around
         for sign in _SIGNS:
             if sign in text:
                 break
@@ -331,10 +335,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str) and value.lower() in words:
         return words[value.lower()]
     known = number(value)
-    return (
-        value
-        if known is None
-        else int(known)
-        if known.is_integer() and abs(known) < 1e15
-        else known
-    )
+    if known is None:
+        return value
+    if known.is_integer() and abs(known) < 1e15:
+        return int(known)
+    return known

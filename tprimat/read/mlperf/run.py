@@ -91,7 +91,8 @@ class BenchmarkRun(LoggedTraining):
         either: no blocks then.
         """
         if not self.is_divided:
-            self.blocks, self.marks = [], []
+            self.blocks = []
+            self.marks = []
         starts = [block.start.line for block in self.blocks]
         for place, event in enumerate(self.events):
             if block := bisect.bisect(starts, event.line):
@@ -112,7 +113,8 @@ def builder(training: BenchmarkRun) -> RunBuilder:
     stated = training.around.stated
     _derive_fields(stated)
     training.find_blocks()
-    batch, sequence = stated.count("global_batch_size"), stated.count("sequence_length")
+    batch = stated.count("global_batch_size")
+    sequence = stated.count("sequence_length")
     start, stop = (training.milestones.get(name) for name in ("run_start", "run_stop"))
     place = stop.place if stop else {}
     last = place.get("samples_count", place.get("step", 0) * (batch or 0))
@@ -138,14 +140,13 @@ def builder(training: BenchmarkRun) -> RunBuilder:
             step = next((each for each in steps if each in training.records), None)
             if step is not None:
                 training.records[int(step)].native.setdefault("eval_accuracy", accuracy)
-    duration = (
-        stop.time - start.time if start and stop else training.figures.get("whole_run_duration")
-    )
-    timed = [
-        (record.seconds, record.window or 1)
-        for record in training.records.values()
-        if record.seconds
-    ]
+    duration = training.figures.get("whole_run_duration")
+    if start and stop:
+        duration = stop.time - start.time
+    timed = []
+    for record in training.records.values():
+        if record.seconds:
+            timed.append((record.seconds, record.window or 1))
     counted = sum(window for _, window in timed) or 1
     # 80 steps of 8 s are none of a run of 527 s: what was taken for the time of a step is none, or
     # of few steps.
@@ -202,10 +203,12 @@ def _divide(training: BenchmarkRun, found: PlacedEvents) -> float:
     """Set what was made of the events and the marks; return the steps that the evaluations have
     reached.
     """
-    training.found, training.records = found, found.records
+    training.found = found
+    training.records = found.records
     total = max((found.steps_at(where) or 0 for where, _ in training.evaluations), default=0)
     timeline = Timeline(training.milestones, training.marks, found.times, found.missed, total)
-    training.timeline, training.doubts = tuple(timeline.entries), timeline.notes
+    training.timeline = tuple(timeline.entries)
+    training.doubts = timeline.notes
     if found.steps:
         return total
     for block in training.timeline:
@@ -260,7 +263,8 @@ def _derive_fields(stated: LoggedValues) -> None:
         derive("model", _MODELS.get(benchmark, benchmark), stated["submission_benchmark"])
     if system := stated.value("system"):
         derive("num_gpus", system.gpu.device_count, stated["system"])
-    nodes, devices = stated.count("num_nodes"), stated.count("devices")
+    nodes = stated.count("num_nodes")
+    devices = stated.count("devices")
     derive("num_gpus", nodes * devices if nodes and devices else None, stated.get("devices"))
 
 
@@ -299,11 +303,14 @@ class MlperfRun(RunBuilder):
 
     def run(self, given: Given) -> Run:
         """Return the Run, with what a system description in the log adds."""
-        run, system = super().run(given), self.stated.get("system")
+        run = super().run(given)
+        system = self.stated.get("system")
         run = msgspec.structs.replace(
             run, timeline=self.training.timeline, notes=(*run.notes, *self.training.doubts)
         )
-        return mlperf_system.applied(run, system.value, f"on line {system.line}") if system else run
+        if system:
+            return mlperf_system.applied(run, system.value, f"on line {system.line}")
+        return run
 
     def model(self, shape: ModelConfig, given: Given) -> tuple[str | None, str | None, list[str]]:
         """Return the model that the benchmark's name means."""
@@ -319,7 +326,9 @@ class MlperfRun(RunBuilder):
 
     def unknowns(self, sizes: TrainingConfig, series: Series) -> list[str]:
         """Return warnings: of what the log doesn't state, and of how its events were read."""
-        training, found, warnings = self.training, self.training.found, []
+        training = self.training
+        found = self.training.found
+        warnings = []
         if sizes.num_gpus is None:
             warnings.append(
                 f"{mlperf_system.UNSTATED}: add the system description of the submission"
@@ -376,7 +385,8 @@ class MlperfRun(RunBuilder):
 
     def outcome(self, planned: int | None, series: Series, warnings: list[str]) -> Outcome:
         """Return how it ended."""
-        training, steps = self.training, self.training.found.steps
+        training = self.training
+        steps = self.training.found.steps
         cause = training.around.causes.cause()
         if training.end:
             line, status = training.end
@@ -442,7 +452,8 @@ def summary_builder(printed: Mapping[str, tuple[str, int]]) -> RunBuilder:
             state(stated, fields[name], count(value), f"{name}: {value}", line)
         elif name.startswith(("mean_", "max_", "steps_")) and (known := number(value)) is not None:
             figures[name] = known
-    nodes, devices = stated.count("nodes"), stated.count("devices")
+    nodes = stated.count("nodes")
+    devices = stated.count("devices")
     if nodes and devices:
         line = next(iter(printed.values()))[1]
         state(

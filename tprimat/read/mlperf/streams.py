@@ -125,7 +125,9 @@ def number(value: Any) -> float | None:
     else.
     """
     known = values.number(value)
-    return known if known is not None and abs(known) <= LARGEST_VALUE else None
+    if known is not None and abs(known) <= LARGEST_VALUE:
+        return known
+    return None
 
 
 class PlacedEvents:
@@ -158,7 +160,8 @@ class PlacedEvents:
     ) -> None:
         self.unplaced = 0
         self._blocks = blocks
-        self._batch, self._sequence = batch, sequence
+        self._batch = batch
+        self._sequence = sequence
         self._units = [("samples_count", batch), ("step", 1), ("step", batch), ("epoch_num", batch)]
         self._units.append(("step", batch and sequence and batch * sequence))
         self._find_spans(last)
@@ -230,10 +233,13 @@ class PlacedEvents:
 
     def steps_at(self, place: Mapping[str, float]) -> float | None:
         """Return the completed steps at a position in samples or tokens."""
-        samples, tokens = place.get("samples_count"), place.get("epoch_num")
+        samples = place.get("samples_count")
+        tokens = place.get("epoch_num")
         if samples is None and tokens is not None and self._sequence:
             samples = tokens / self._sequence
-        return samples / self._batch if samples is not None and self._batch else place.get("step")
+        if samples is not None and self._batch:
+            return samples / self._batch
+        return place.get("step")
 
     def _time(self, event: Event) -> float | None:
         """Return the step time that an event states, or that its samples per second imply."""
@@ -260,11 +266,10 @@ class PlacedEvents:
         ]
         for per_block, _, _, stream in sorted(rows, key=lambda row: row[:3]):
             if per_block:
-                spans = [
-                    (event, self._blocks[event.block].span)
-                    for event in stream
-                    if event.block is not None
-                ]
+                spans = []
+                for event in stream:
+                    if event.block is not None:
+                        spans.append((event, self._blocks[event.block].span))
                 points = [Point(span[1], event, span[1] - span[0]) for event, span in spans if span]
                 if points:
                     return "block", points
@@ -290,7 +295,8 @@ class PlacedEvents:
             ratios = [ratio for _, ratio in self._clocked(points)]
             miss = abs(math.log(statistics.median_high(ratios))) if ratios else 0.0
             if miss <= fits and miss < least - 0.01:
-                least, best = miss, points
+                least = miss
+                best = points
         self.unplaced += 0 if best else len(stream)
         return best
 
@@ -300,7 +306,8 @@ class PlacedEvents:
         """
         ratios = []
         for earlier, later in itertools.pairwise(points):
-            wall, steps = later.event.time - earlier.event.time, later.step - earlier.step
+            wall = later.event.time - earlier.event.time
+            steps = later.step - earlier.step
             if wall > 0 and (time := self._time(later.event) or self._typical):
                 ratios.append((steps, steps * time / wall))
         return ratios
@@ -340,10 +347,8 @@ def _in_unit(stream: Sequence[Event], name: str, unit: int) -> list[Point]:
     if len(steps) < len(stream):
         return []
     if len(steps) > 1:
-        first, least = (
-            steps[0],
-            min(later - earlier for earlier, later in itertools.pairwise(steps)),
-        )
+        first = steps[0]
+        least = min(later - earlier for earlier, later in itertools.pairwise(steps))
         # 0, 32, 64, also in samples, or 31, 63, 95: an index from 0 of the first or the last step
         # of every 32.
         if first == 0 or (unit == 1 and least > 0 and first % least and not (first + 1) % least):
@@ -355,7 +360,9 @@ def _in_unit(stream: Sequence[Event], name: str, unit: int) -> list[Point]:
         points.setdefault(step, Point(step, event))
     # A length, which is the same for every block, is no position.
     rises = list(points) == sorted(points) and (len(points) > 1 or len(stream) == 1)
-    return list(points.values()) if rises else []
+    if rises:
+        return list(points.values())
+    return []
 
 
 def _count(value: float | None) -> int | None:

@@ -79,13 +79,14 @@ class System:
     @property
     def precision(self) -> str | None:
         """The precision of the training, if the notes name one and no other."""
-        named = {
-            "".join(filter(None, found.groups())).lower()
-            for found in _PRECISION.finditer(self.notes or "")
-        }
+        named = set()
+        for found in _PRECISION.finditer(self.notes or ""):
+            named.add("".join(filter(None, found.groups())).lower())
         # FP4 (mxfp4) names one.
         named -= {each.removeprefix("mx") for each in named if each.startswith("mx")}
-        return named.pop() if len(named) == 1 else None
+        if len(named) == 1:
+            return named.pop()
+        return None
 
 
 def of(description: Mapping[str, Any] | None) -> System | None:
@@ -95,18 +96,16 @@ def of(description: Mapping[str, Any] | None) -> System | None:
 
     def word(name: str) -> str | None:
         value = description.get(name)
-        text = (
-            redacted_start(" ".join(str(value).split()), 200)
-            if isinstance(value, (str, int, float))
-            else ""
-        )
-        return (
-            None
-            if not text or text.lower() in ("n/a", "none") or "UNKNOWN_MLPERF" in text
-            else text
-        )
+        if isinstance(value, (str, int, float)):
+            text = redacted_start(" ".join(str(value).split()), 200)
+        else:
+            text = ""
+        if not text or text.lower() in ("n/a", "none") or "UNKNOWN_MLPERF" in text:
+            return None
+        return text
 
-    device, framework = word("accelerator_model_name"), word("framework")
+    device = word("accelerator_model_name")
+    framework = word("framework")
     error = device if device and gpus.is_error(device) else None
     device = None if error else device
     platform, stack = _PLATFORMS.get(gpus.vendor(device or ""), (None, None))
@@ -139,7 +138,9 @@ def _memory(text: str) -> float | None:
     match = re.match(r"(\d{1,9}(?:\.\d{1,6})?)\s*([MGT])(i?)B", text)
     if not match:
         return None
-    value, scale, binary = float(match[1]), match[2], match[3]
+    value = float(match[1])
+    scale = match[2]
+    binary = match[3]
     gib = {"M": value / 1024, "G": value, "T": value * 1024}[scale]
     # What a vendor calls 80 GB or 192 GB of HBM is its nominal size: kept as it is called.
     return round_figure(gib_to_gb(gib) if binary else gib)
@@ -156,7 +157,9 @@ def choose(log: PurePath, descriptions: Iterable[PurePath]) -> PurePath | None:
         words = _words(log.stem)
         fitting = {path: len(_words(path.stem)) for path in paths if _words(path.stem) <= words}
         within = [path for path, known in fitting.items() if known == max(fitting.values()) > 1]
-    return within[0] if len(within) == 1 else None
+    if len(within) == 1:
+        return within[0]
+    return None
 
 
 def round_of(log: PurePath) -> str | None:
@@ -193,11 +196,10 @@ def inferred(run: Run, log: PurePath) -> Run:
     if device and not _known_gpus(found):
         notes = (*notes, Note("gpu-from-platform", {"gpu": device, "platform": platform}))
     found += [each for each in in_platform if not rows or each[0]["gpu"] in rows]
-    counts = [
-        int(each["count"]) * int(each["nodes"] or 1)
-        for each, name in found
-        if each["count"] and (each["nodes"] or (name is not platform and each["count"] != "1"))
-    ]
+    counts = []
+    for each, name in found:
+        if each["count"] and (each["nodes"] or (name is not platform and each["count"] != "1")):
+            counts.append(int(each["count"]) * int(each["nodes"] or 1))
     counts += [int(each[1] or each[2]) for name in names for each in _NUMBER.finditer(name)]
     vendor, stack = _PLATFORMS.get(gpus.vendor(device or ""), (None, None))
     count = counts[0] if len({*counts}) == 1 else None
@@ -224,11 +226,10 @@ def applied(run: Run, system: System, where: str) -> Run:
     wrote, is kept.
     """
     config = run.training_config
-    doubts = (
-        [f"the system description {where} has an error text for its GPU: {system.error}"]
-        if system.error
-        else []
-    )
+    if system.error:
+        doubts = [f"the system description {where} has an error text for its GPU: {system.error}"]
+    else:
+        doubts = []
     if other := _contradiction(run, system):
         doubts.append(f"the system description {where} says {other}: the log's is kept")
         return msgspec.structs.replace(run, warnings=(*run.warnings, *doubts))
@@ -244,9 +245,10 @@ def applied(run: Run, system: System, where: str) -> Run:
         config = msgspec.structs.replace(
             config, precision=system.precision, precision_detail=detail
         )
-    warnings = [
-        warning for warning in run.warnings if not (devices and warning.startswith(UNSTATED))
-    ]
+    warnings = []
+    for warning in run.warnings:
+        if not (devices and warning.startswith(UNSTATED)):
+            warnings.append(warning)
     warnings += doubts
     if added:
         warnings.append(
@@ -273,10 +275,9 @@ def _contradiction(run: Run, system: System) -> str | None:
     agree.
     """
     known = [(info.device_name, info.device_count) for info in (run.gpu_info, system.gpu)]
-    rows = [
-        set(gpus.match(GpuInfo(device_name=name)).candidates) if name else set()
-        for name, _ in known
-    ]
+    rows = []
+    for name, _ in known:
+        rows.append(set(gpus.match(GpuInfo(device_name=name)).candidates) if name else set())
     counts = [run.num_gpus, system.gpu.device_count]
     if (all(rows) and not rows[0] & rows[1]) or (all(counts) and counts[0] != counts[1]):
         one, other = (

@@ -95,7 +95,8 @@ class Timeline:
         self._times = times
         self._ordered = sorted(times)
         self._steps = 0
-        begun, init = milestones.get("run_start"), milestones.get("init_start")
+        begun = milestones.get("run_start")
+        init = milestones.get("init_start")
         # What ranks log with run_start may be stamped a moment earlier.
         marks = [mark for mark in marks if begun and mark.event.time > begun.time - 1]
         if begun is None or not any(mark.key == "block_start" for mark in marks):
@@ -126,8 +127,11 @@ class Timeline:
                     self._cut(block, event.time)
                 elif not has_begun:
                     self._add("start-up", event.time, event.line)
-                self._reached, has_begun = max(self._reached, event.time), True
-                block, evaluation, resumed = current, None, None
+                self._reached = max(self._reached, event.time)
+                has_begun = True
+                block = current
+                evaluation = None
+                resumed = None
             elif key == "block_stop" and block:
                 lasts = event.time - block.start.time
                 if is_mixed and any(
@@ -141,13 +145,16 @@ class Timeline:
                 if block:
                     self._train(block, event.time)
                 self._reached = max(self._reached, event.time)
-                block, evaluation = None, event
+                block = None
+                evaluation = event
             # A slower rank's comes late: it ends nothing that another has ended.
             elif key == "eval_stop" and (evaluation or "eval_start" not in keys):
                 if block:
                     self._cut(block, event.time)
                 self._add("evaluation", event.time, (evaluation or event).line)
-                block, evaluation, resumed = None, None, event
+                block = None
+                evaluation = None
+                resumed = event
         if resumed and self._records_until(last, resumed.time):
             # The last evaluation is followed by steps without a block_start.
             block = Block(resumed)
@@ -165,7 +172,8 @@ class Timeline:
         """Add what lasted until a time; the next entry begins there."""
         first, last = (span[0] + 1, span[1]) if span else (None, None)
         self._steps = max(self._steps, last or 0)
-        start, duration = round(self._reached - self._zero, 3), round(until - self._reached, 3)
+        start = round(self._reached - self._zero, 3)
+        duration = round(until - self._reached, 3)
         if duration > 0:
             self.entries.append(
                 Entry(
@@ -204,10 +212,8 @@ class Timeline:
 
     def _records_in(self, block: Entry) -> list[tuple[int, float]]:
         """Return the steps of a block that were logged in it, and when."""
-        begin, end = (
-            bisect.bisect_left(self._ordered, block.first_step or 1),
-            self._zero + block.start + block.duration,
-        )
+        begin = bisect.bisect_left(self._ordered, block.first_step or 1)
+        end = self._zero + block.start + block.duration
         steps = self._ordered[begin : bisect.bisect_right(self._ordered, block.last_step or 0)]
         return [(step, self._times[step]) for step in steps if self._times[step] <= end + 0.0005]
 
@@ -221,15 +227,16 @@ class Timeline:
         """
         early: dict[int, float] = {}
         paces: list[float] = []
-        sure, without, logged = [], [], 0.0
+        sure = []
+        without = []
+        logged = 0.0
         for index, (block, after) in enumerate(itertools.pairwise(self.entries)):
             if block.kind != "training" or not block.steps or after.kind != "evaluation":
                 continue
             records = self._records_in(block)
-            own = [
-                (time - since) / (step - last)
-                for (last, since), (step, time) in itertools.pairwise(records)
-            ]
+            own = []
+            for (last, since), (step, time) in itertools.pairwise(records):
+                own.append((time - since) / (step - last))
             paces += own
             logged += block.duration
             left = (block.last_step or 0) - records[-1][0] if records else block.steps
@@ -254,7 +261,8 @@ class Timeline:
             self.entries[index] = msgspec.structs.replace(
                 block, duration=round(block.duration + by, 3)
             )
-            start, duration = round(after.start + by, 3), round(after.duration - by, 3)
+            start = round(after.start + by, 3)
+            duration = round(after.duration - by, 3)
             self.entries[index + 1] = msgspec.structs.replace(after, start=start, duration=duration)
         percent, doubts = (
             round(100 * seconds / logged, 3) for seconds in (math.fsum(early.values()), doubt)
@@ -274,10 +282,8 @@ class Timeline:
         if not held or held >= total:
             return
         trained = [entry for entry in blocks if entry.kind == "training"]
-        seconds, steps = (
-            sum(entry.duration for entry in trained),
-            sum(entry.steps for entry in trained),
-        )
+        seconds = sum(entry.duration for entry in trained)
+        steps = sum(entry.steps for entry in trained)
         too_slow = seconds * total > (self._reached - self._zero) * steps
         code = "blocks-too-slow" if too_slow else "steps-outside-blocks"
         self.notes += (Note(code, {"count": round(total - held)}),)
@@ -312,7 +318,8 @@ class Timeline:
 
         None if it is slow all over.
         """
-        first, last = (block.first_step or 1) - 1, block.last_step or 0
+        first = (block.first_step or 1) - 1
+        last = block.last_step or 0
         begin = self._zero + block.start
         within = [(step, time) for step, time in self._records_in(block) if step < last]
         points = [(first, begin), *within, (last, begin + block.duration)]

@@ -122,7 +122,8 @@ class Reader(StepReader):
             return False
         counted = max(0, int(bar[2]) - 1)
         # A bar is drawn again and again; the first drawing with a step's figures counts.
-        step, last = _whole(pairs.get("global_step")), self.sorter.last
+        step = _whole(pairs.get("global_step"))
+        last = self.sorter.last
         if last is None or last.step != (counted if step is None else step):
             planned = int(bar[3]) if bar[3] != "?" and int(bar[1]) == 0 else None
             self._take(pairs, counted, planned, line, "")
@@ -157,7 +158,8 @@ class Reader(StepReader):
 
     def done(self, run: RunBuilder) -> None:
         """Set windows, and state what follows from the steps and the ranks."""
-        found, stated = run.training.ordered(), run.stated
+        found = run.training.ordered()
+        stated = run.stated
         set_windows(found)
         run.shift = 1
         sizes = {self._batches[record.step] for record in found if record.step in self._batches}
@@ -200,4 +202,6 @@ def set_windows(found: Sequence[Record]) -> None:
 
 def _whole(text: str | None) -> int | None:
     """Return a step; None if an exponent shows that it is rounded."""
-    return None if text is None or "e" in text.lower() else whole(text)
+    if text is None or "e" in text.lower():
+        return None
+    return whole(text)

@@ -194,7 +194,8 @@ class Events:
     def absorb(self, later: Events) -> None:
         """Add a later stretch."""
         self.absorb_marks(later)
-        self.first, self.last = self.first or later.first, later.last or self.last
+        self.first = self.first or later.first
+        self.last = later.last or self.last
 
     def absorb_marks(self, later: Events) -> None:
         """Add a later stretch, of which only the lines with events may have been read."""
@@ -207,7 +208,8 @@ class Events:
             longest = self.silence[1][0] - self.silence[0][0] if self.silence else 0.0
             if at[0] - self.last[0] > longest * (BEFORE_START if self._open else 1.0):
                 self.silence = (self.last, at)
-        self.first, self.last = self.first or at, at
+        self.first = self.first or at
+        self.last = at
         self._close(at)
 
     def _close(self, at: Moment | None = None) -> None:
@@ -218,4 +220,5 @@ class Events:
                 at=mark.at or at, first=self.first, silence=self.silence
             )
         if self._open:
-            self._open, self.silence = (), None
+            self._open = ()
+            self.silence = None

@@ -161,7 +161,9 @@ def _cause_in(text: str) -> tuple[str, str]:
         return "exception", bare[named.start(1) :]
     if named := _LEVELED.search(text):
         return "exception", text[named.start(1) :].strip()
-    return ("logged", bare) if _LOGGED.search(text) else ("", "")
+    if _LOGGED.search(text):
+        return ("logged", bare)
+    return ("", "")
 
 
 class FailureReasons:
@@ -214,7 +216,9 @@ class FailureReasons:
     def reason(self) -> str | None:
         """Return the cause with its line, or None if it is unknown."""
         cause = self.cause()
-        return None if cause is None else cause.sentence
+        if cause is None:
+            return None
+        return cause.sentence
 
     def cause(self) -> Cause | None:
         """Return what ended the training, or None if it is unknown."""
@@ -225,7 +229,8 @@ class FailureReasons:
             key=lambda each: each[0],
         )
         severe = next(filter(None, (found.get("grave"), *ended)), None)
-        logged, last = found.get("logged"), found.get("exit code") or found.get("report")
+        logged = found.get("logged")
+        last = found.get("exit code") or found.get("report")
         if (
             severe is None
             and logged is not None
@@ -246,7 +251,8 @@ class FailureReasons:
 
     def _continue(self, text: str) -> None:
         """Add the next line of a message of several lines."""
-        kind, self._open = self._open, None
+        kind = self._open
+        self._open = None
         assert kind is not None
         number, message = self._found[kind]
         # A message that ends in a full stop or a colon may go on; a logger's prefix means another

@@ -96,7 +96,8 @@ class _Audience:
         new = (each for each in self._told if each.recognised or getattr(each, "within", False))
         self._attentive += [each for each in new if each not in self._attentive]
         self._told = ()
-        text, goes_on = line.text, self._goes_on
+        text = line.text
+        goes_on = self._goes_on
         found = [sign for sign in self._signs if sign in text]
         routes = [self._routes[sign] for sign in found]
         self._goes_on = (
@@ -106,11 +107,10 @@ class _Audience:
             told = self._readers
         elif found:
             numbers = frozenset().union(*filter(None, routes))
-            told = [
-                each
-                for number, each in enumerate(self._readers)
-                if number in numbers or each in self._attentive
-            ]
+            told = []
+            for number, each in enumerate(self._readers):
+                if number in numbers or each in self._attentive:
+                    told.append(each)
         else:
             return self._attentive
         self._told = told

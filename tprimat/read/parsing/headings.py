@@ -38,9 +38,9 @@ def headings(lines: Sequence[str], records: Iterable[tuple[int, int]]) -> tuple[
     for first, last in records:
         found.append(_heading("\n".join([*lines[end : first - 1], ""])))
         end = last
-    return (
-        tuple(found) if None not in found and len({*found}) == len(found) else (None,) * len(found)
-    )
+    if None not in found and len({*found}) == len(found):
+        return tuple(found)
+    return (None,) * len(found)
 
 
 def _heading(gap: str) -> str | None:

@@ -68,4 +68,6 @@ def checked(run: Run) -> Run:
             notes.append(
                 Note("utilization-above-peak", {"percent": round(100 * typical / most, 2)})
             )
-    return msgspec.structs.replace(run, notes=(*run.notes, *notes)) if notes else run
+    if notes:
+        return msgspec.structs.replace(run, notes=(*run.notes, *notes))
+    return run

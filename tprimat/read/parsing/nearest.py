@@ -54,17 +54,15 @@ def formats(text: str, examples: Mapping[str, str]) -> list[str]:
     A word that many formats have counts less. `examples` are texts with lines of each log format;
     of those only lines with a number count.
     """
-    known = {
-        name: set(_words(line for line in example.splitlines() if _NUMBER.search(line)))
-        for name, example in examples.items()
-    }
+    known = {}
+    for name, example in examples.items():
+        known[name] = set(_words(line for line in example.splitlines() if _NUMBER.search(line)))
     often = Counter(word for words in known.values() for word in words)
     line = set(_words(text[:_LONGEST].splitlines()))
-    shared = {
-        name: line & words
-        for name, words in known.items()
-        if len(line & words) >= NEAR * max(len(line), 1)
-    }
+    shared = {}
+    for name, words in known.items():
+        if len(line & words) >= NEAR * max(len(line), 1):
+            shared[name] = line & words
     weights = {name: sum(1 / often[word] for word in words) for name, words in shared.items()}
     return sorted(weights, key=lambda name: -weights[name])[:MOST]
 

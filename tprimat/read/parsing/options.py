@@ -32,15 +32,15 @@ Options = dict[str, tuple[str, Callable[[str], Any]]]
 
 
 def _word(value: str) -> str | None:
-    return value.rstrip("/") if re.search("[A-Za-z]", value) else None
+    if re.search("[A-Za-z]", value):
+        return value.rstrip("/")
+    return None
 
 
 def _name(value: str) -> str | None:
-    return (
-        value
-        if re.search("[A-Za-z]", value) and value.lower() not in ("null", "none", "true")
-        else None
-    )
+    if re.search("[A-Za-z]", value) and value.lower() not in ("null", "none", "true"):
+        return value
+    return None
 
 
 _READ = {
@@ -190,23 +190,25 @@ def state_hparams(beside: Beside, stated: LoggedValues) -> None:
         row = _ROW.match(line[:500])
         if row is None:
             continue
-        name, value = row[1], row[2].strip()
+        name = row[1]
+        value = row[2].strip()
         text = f"hparams.yaml: {name}: {value}"
         if name == "precision":
             state(own, "precision", precision_of(value), text, number_of_line, 0)
             state(own, "precision_detail", value, text, number_of_line, 0)
         elif name in _HPARAMS:
             field, read = _HPARAMS[name]
-            known, weight = own.get(field), len(line.lstrip()) - len(line)
+            known = own.get(field)
+            weight = len(line.lstrip()) - len(line)
             # Of two at one depth nobody knows which is the training's: the other may be of an
             # encoder.
-            found = (
-                None
-                if known and known.weight == weight and known.value != read(value)
-                else read(value)
-            )
+            if known and known.weight == weight and known.value != read(value):
+                found = None
+            else:
+                found = read(value)
             own.add(field, LoggedValue(found, number_of_line, text, weight))
-    devices, nodes = own.count("devices"), own.count("num_nodes") or 1
+    devices = own.count("devices")
+    nodes = own.count("num_nodes") or 1
     for name in (
         "devices",
         "num_nodes",

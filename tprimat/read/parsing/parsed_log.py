@@ -225,11 +225,9 @@ def columns_of(head: bytes) -> list[str]:
         )
     except csv.Error:
         return []
-    return (
-        [name.strip().strip('"') for name in first.strip("\r\n ").split(delimiter)]
-        if len(first) <= 20_000
-        else []
-    )
+    if len(first) <= 20_000:
+        return [name.strip().strip('"') for name in first.strip("\r\n ").split(delimiter)]
+    return []
 
 
 _LAST_NUMBER = re.compile(r"(?<![\w.])[+-]?\d[\d.eE+-]{0,60}$")
@@ -244,7 +242,10 @@ def _header(lines: Iterator[str]) -> tuple[str, int, list[str]]:
     Comments and Excel's “sep=;” may precede the header, or, as in files of numpy.savetxt(), the
     last comment is it.
     """
-    delimiters, comment, line, before = ",;\t", "", "", 0
+    delimiters = ",;\t"
+    comment = ""
+    line = ""
+    before = 0
     for before, line in enumerate(lines):  # noqa: B007 - where it ends
         if separator := _SEPARATOR.fullmatch(line):
             delimiters = separator[1]
@@ -254,10 +255,9 @@ def _header(lines: Iterator[str]) -> tuple[str, int, list[str]]:
             break
     is_header = bool(comment) and line != comment and _NO_VALUE.search(line) is None
     begin = [comment, line] if is_header else [line]
-    widths = {
-        each: len(next(csv.reader([begin[0].replace("\r", "")], delimiter=each), ()))
-        for each in delimiters
-    }
+    widths = {}
+    for each in delimiters:
+        widths[each] = len(next(csv.reader([begin[0].replace("\r", "")], delimiter=each), ()))
     return max(widths, key=lambda each: widths[each]), before - is_header, begin
 
 
@@ -287,9 +287,12 @@ def _has_commas(rows: Iterable[tuple[int, list[str], str]]) -> bool:
             ):
                 seen.setdefault(kind, (line, cell))
     # Columns are parted by semicolons if commas have another use.
-    doubtful = (
-        "point" if "comma" in seen else "either" if "point" not in seen and mark != ";" else ""
-    )
+    if "comma" in seen:
+        doubtful = "point"
+    elif "point" not in seen and mark != ";":
+        doubtful = "either"
+    else:
+        doubtful = ""
     if doubtful in seen:
         line, cell = seen[doubtful]
         raise ValueError(
@@ -299,6 +302,6 @@ def _has_commas(rows: Iterable[tuple[int, list[str], str]]) -> bool:
 
 
 def _with_point(cell: str) -> str:
-    return (
-        cell.replace(".", "").replace(",", ".") if _KINDS["comma"].fullmatch(cell.strip()) else cell
-    )
+    if _KINDS["comma"].fullmatch(cell.strip()):
+        return cell.replace(".", "").replace(",", ".")
+    return cell

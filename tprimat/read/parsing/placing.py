@@ -59,9 +59,10 @@ def attempts(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[
     """Return the records of each attempt; within one, a record that was only logged late takes its
     place.
     """
-    starts = {
-        mark.line for mark in events.marks if mark.kind == "start" and mark.line > rows[0].line
-    }
+    starts = set()
+    for mark in events.marks:
+        if mark.kind == "start" and mark.line > rows[0].line:
+            starts.add(mark.line)
     bounds = sorted(starts.union(again))
     return [
         sorted(group)
@@ -81,11 +82,10 @@ def beside(
     known = [line or 0 for line in lines]
     found: dict[int, dict[str, float]] = {}
     for mark in (*events.marks, *(Mark("start", "begins", line) for line in again)):
-        place = (
-            bisect.bisect_left(known, mark.line)
-            if mark.line
-            else bisect.bisect_right(steps, mark.step or 0)
-        )
+        if mark.line:
+            place = bisect.bisect_left(known, mark.line)
+        else:
+            place = bisect.bisect_right(steps, mark.step or 0)
         if mark.kind in HELD and 0 < place < len(steps):
             spent = found.setdefault(place, {})
             spent[mark.kind] = spent.get(mark.kind, 0.0) + (mark.seconds or 0.0)
@@ -159,10 +159,8 @@ def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[Ti
         return []
     clock = clocks.most_common(1)[0][0]
     stamps = [(line, at) for line, (at, other) in events.stamps if other is clock]
-    lines, times = (
-        [*(line for line, _ in stamps), sys.maxsize],
-        [*(at for _, at in stamps), math.inf],
-    )
+    lines = [*(line for line, _ in stamps), sys.maxsize]
+    times = [*(at for _, at in stamps), math.inf]
     # That of a line, and how late it may come.
     resolution = 2.0 if all(at == int(at) for _, at in stamps) else 2e-3
     pauses = [mark for mark in events.marks if mark.kind in PAUSES]
@@ -172,15 +170,14 @@ def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[Ti
     ratios = []
     scale = 1.0
     for attempt in attempts(rows, events, again):
-        place, step = (
-            bisect.bisect_left(lines, attempt[0].line),
-            attempt[0].step - (attempt[0].window or 1),
-        )
+        place = bisect.bisect_left(lines, attempt[0].line)
+        step = attempt[0].step - (attempt[0].window or 1)
         stretch = _Stretch(times[place - 1] if place else None, is_first=True)
         closed = []
         for row, following in itertools.zip_longest(attempt, attempt[1:]):
             stretch.add(row, (row.seconds or usual) * (row.step - step) * scale)
-            step, end = row.step, following.line if following else sys.maxsize
+            step = row.step
+            end = following.line if following else sys.maxsize
             place = bisect.bisect_right(lines, row.line)
             between = pauses[
                 bisect.bisect_right(paused, row.line) : bisect.bisect_left(paused, end)
@@ -190,16 +187,17 @@ def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[Ti
                 for mark in between
             )
             # Steps go on at the first time behind a pause that is over.
-            over = (
-                bisect.bisect_left(lines, between[-1].line)
-                if between and between[-1].phase != "begins"
-                else -1
-            )
+            if between and between[-1].phase != "begins":
+                over = bisect.bisect_left(lines, between[-1].line)
+            else:
+                over = -1
             resumes = times[over] if lines[over] < end else None
             if following and not is_dated and resumes is None:
                 stretch.pause(between)
                 continue
-            after, spent, is_dated = times[place], stretch.spent, is_dated and following is not None
+            after = times[place]
+            spent = stretch.spent
+            is_dated = is_dated and following is not None
             stretch.earliest = times[place - 1] if place else -math.inf
             expected = after if stretch.begin is None else stretch.begin + spent
             stretch.end = min(
@@ -242,7 +240,9 @@ def stated_parts(rows: Sequence[Row], events: Events) -> tuple[Entry, ...]:
         )
     ]
     # A file without lines says after which step.
-    places, entries, spent = [row.line or row.step for row in rows], [], 0.0
+    places = [row.line or row.step for row in rows]
+    entries = []
+    spent = 0.0
     for mark in events.marks:
         if mark.kind in PAUSES and mark.seconds:
             start = round(done[bisect.bisect_right(places, mark.line or mark.step or 0)] + spent, 6)

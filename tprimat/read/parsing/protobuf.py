@@ -16,10 +16,12 @@ def varint(content: bytes, place: int) -> tuple[int, int]:
     """Return the number at a place, and the place after it. Raises ValueError or LookupError if
     there is none.
     """
-    value, shift = content[place], 0
+    value = content[place]
+    shift = 0
     # The highest bit of a byte, which is not of the number, says that another one follows.
     while value >> shift >= 0x80:
-        place, shift = place + 1, shift + 7
+        place = place + 1
+        shift = shift + 7
         if shift > 63:
             raise ValueError("a number of more than ten bytes")
         value += (content[place] - 1) << shift
@@ -42,7 +44,8 @@ def fields_of(content: bytes) -> defaultdict[tuple[int, int], list[Any]]:
             value, place = varint(content, place)
         else:
             size, place = varint(content, place) if kind == 2 else (_SIZES[kind], place)
-            value, place = content[place : place + size], place + size
+            value = content[place : place + size]
+            place = place + size
         fields[key >> 3, kind].append(value)
         if len(fields) > MOST_FIELDS:
             raise ValueError("more fields than any message has")

@@ -89,7 +89,8 @@ class Record:
     def set_policy_loss(self) -> None:
         """Move the loss: that of reinforcement learning isn't a language model's."""
         if self.loss is not None:
-            self.native["policy_loss"], self.loss = self.loss, None
+            self.native["policy_loss"] = self.loss
+            self.loss = None
 
     def put_all(self, printed: Mapping[str, object], names: Mapping[str, str]) -> None:
         """Set what is printed under known names, by the names here; of several for one value the
@@ -235,11 +236,15 @@ class LoggedTraining:
     def many_restarts(self) -> list[str]:
         """Return a warning of the restarts that are not listed."""
         more = len(self.again) - MOST_RESTARTS
-        return [f"restarted {more} more times"] if more > 0 else []
+        if more > 0:
+            return [f"restarted {more} more times"]
+        return []
 
     def notes(self) -> tuple[str, ...]:
         """Return notes on how the lines were read."""
-        return (f"{self.doubles} repeated step lines skipped",) if self.doubles else ()
+        if self.doubles:
+            return (f"{self.doubles} repeated step lines skipped",)
+        return ()
 
 
 def set_windows(records: Iterable[Record]) -> None:
@@ -264,13 +269,15 @@ def set_times(records: Sequence[Record], *, in_whole_seconds: bool = False) -> N
     seconds = None if step else 0.0
     for record in records:
         now = record.native.get("elapsed_seconds")
-        record.window, step = max(record.step - step, 1), record.step
+        record.window = max(record.step - step, 1)
+        step = record.step
         if now is None or (now == seconds and (now or in_whole_seconds)):
             continue
         if seconds is not None and now > seconds:
             record.window = max(step - timed, 1)
             record.put("seconds", round((now - seconds) / record.window, 9))
-        timed, seconds = step, now
+        timed = step
+        seconds = now
 
 
 def series(records: Sequence[Record], *, shift: int = 0) -> FieldValues:
@@ -341,8 +348,10 @@ def outcome(
         warnings: of the run.
         known: what its source records as the cause, beside the lines.
     """
-    around, last = training.around, training.last
-    cause, success = known or around.causes.cause(), around.marks.get("success")
+    around = training.around
+    last = training.last
+    cause = known or around.causes.cause()
+    success = around.marks.get("success")
     step = done or (last.step if last else 0)
     ended = success is not None and (last is None or success >= last.line)
     ending = ending_of(step, planned, ended=ended, asked=around.causes.asked, cause=cause)
@@ -381,8 +390,6 @@ def afterwards(causes: FailureReasons, known: Cause | None = None) -> list[str]:
     source says so.
     """
     cause = known or (causes.cause() if causes.exit_code else None)
-    return (
-        [f"the run completed, then: {cause.sentence}"]
-        if cause is not None and cause.kind == "failed"
-        else []
-    )
+    if cause is not None and cause.kind == "failed":
+        return [f"the run completed, then: {cause.sentence}"]
+    return []

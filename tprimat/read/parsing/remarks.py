@@ -64,7 +64,11 @@ def is_finite(value: float | None, is_bad: bool) -> bool | None:
     """Return whether a printed value is a number, given whether it was NaN or infinite; None if
     none is printed.
     """
-    return False if is_bad else None if value is None else True
+    if is_bad:
+        return False
+    if value is None:
+        return None
+    return True
 
 
 SEVERAL = 5
@@ -117,7 +121,9 @@ def _without_loss(steps: Sequence[Health], *, is_each: bool) -> list[int]:
     longest = max(
         (later - step for step, later in itertools.pairwise(known)), default=silent[0] - known[-1]
     )
-    return silent if silent[-1] - known[-1] >= max(SEVERAL, 2 * longest) else []
+    if silent[-1] - known[-1] >= max(SEVERAL, 2 * longest):
+        return silent
+    return []
 
 
 def hinted(found: LoggedValues) -> Iterator[Note]:
@@ -133,9 +139,10 @@ def missing(
     """Return warnings if a log begins late, and of the steps between two records that neither
     covers.
     """
-    warnings = (
-        [f"log begins at {noun} {steps[0]}"] if steps and steps[0] > max(1, windows[0]) else []
-    )
+    if steps and steps[0] > max(1, windows[0]):
+        warnings = [f"log begins at {noun} {steps[0]}"]
+    else:
+        warnings = []
     pairs = zip(steps, steps[1:], windows[1:], strict=False)
     gaps = ((before + 1, step - window) for before, step, window in pairs if step - window > before)
     if where := spans(gaps, noun):
@@ -153,11 +160,9 @@ def unread_labels(names: Iterable[str]) -> list[str]:
     """
     labels = list(dict.fromkeys(names))
     shown = [*labels[:MOST_UNREAD], *(["…"] if len(labels) > MOST_UNREAD else [])]
-    return (
-        [f"{len(labels)} label{'s' if len(labels) > 1 else ''} not read: {', '.join(shown)}"]
-        if labels
-        else []
-    )
+    if labels:
+        return [f"{len(labels)} label{'s' if len(labels) > 1 else ''} not read: {', '.join(shown)}"]
+    return []
 
 
 MOST_SPANS = 12
@@ -180,7 +185,9 @@ def spans(stretches: Iterable[tuple[int, int]], noun: str = "step") -> str:
     if len(joined) > MOST_SPANS:
         words.append(f"and {len(joined) - MOST_SPANS} more")
     steps = sum(last - first + 1 for first, last in joined)
-    return f"{noun}{'s' if steps > 1 else ''} {', '.join(words)}" if words else ""
+    if words:
+        return f"{noun}{'s' if steps > 1 else ''} {', '.join(words)}"
+    return ""
 
 
 STAMPED_STEPS = 20.0
@@ -194,13 +201,13 @@ def tokens_per_step(records: Sequence[Record]) -> list[float]:
     """Return by how much the number of tokens so far advances with each step, if it does, from
     record to record.
     """
-    seen = [
-        (each.step, each.native["tokens_seen"]) for each in records if "tokens_seen" in each.native
-    ]
-    counts = [
-        (tokens - before) / (step - last)
-        for (last, before), (step, tokens) in itertools.pairwise(seen)
-    ]
+    seen = []
+    for each in records:
+        if "tokens_seen" in each.native:
+            seen.append((each.step, each.native["tokens_seen"]))
+    counts = []
+    for (last, before), (step, tokens) in itertools.pairwise(seen):
+        counts.append((tokens - before) / (step - last))
     return [tokens for tokens in counts if tokens > 0]
 
 
@@ -219,8 +226,10 @@ def check_rates(series: FieldValues, name: str | None, sizes: TrainingConfig) ->
     """Return a warning if a printed rate per device isn't what batch, sequence length, time and
     devices give.
     """
-    rates, devices = series["native_metrics"].get(name), sizes.num_gpus
-    batch, length = sizes.global_batch_size, sizes.sequence_length
+    rates = series["native_metrics"].get(name)
+    devices = sizes.num_gpus
+    batch = sizes.global_batch_size
+    length = sizes.sequence_length
     if rates is None or not batch or not length or not devices:
         return []
     records = zip(rates, series["step_times"], series["steps"], strict=True)

@@ -149,7 +149,8 @@ class RunBuilder:
         """Return the parsed log, with the global batch size that follows from the source's
         statements.
         """
-        notes, stated = (*self.notes, *self.training.notes()), dict(self.stated)
+        notes = (*self.notes, *self.training.notes())
+        stated = dict(self.stated)
         parts = (stated[name] for name in ("micro_batch_size", "tokens_per_step") if name in stated)
         if (batch := self.sizes({})[0].global_batch_size) and (part := next(parts, None)):
             stated.setdefault("global_batch_size", dataclasses.replace(part, value=batch, weight=0))
@@ -166,7 +167,9 @@ class RunBuilder:
         """Return the Run; values that the user has `given`, by field, take precedence over the
         source's.
         """
-        stated, around, errors = self.stated, self.training.around, []
+        stated = self.stated
+        around = self.training.around
+        errors = []
         if (named := stated.word("device_name")) and gpus.is_error(named):
             errors.append(
                 "in the place of the GPU's name the source has an error text:"
@@ -287,7 +290,9 @@ class RunBuilder:
         if not self.of_training:
             return called, None, []
         model, scale, doubts = known_model(shape, self.stated.word("model"))
-        return (called, scale, []) if called and called != model else (model, scale, doubts)
+        if called and called != model:
+            return (called, scale, [])
+        return (model, scale, doubts)
 
     def series(self, sizes: TrainingConfig, doubts: list[str]) -> SeriesAndDoubts:
         """Return the series of a Run as its arguments, and warnings, including `doubts` of the
@@ -315,11 +320,10 @@ class RunBuilder:
     def unknowns(self, sizes: TrainingConfig, series: Series) -> list[str]:
         """Return a warning, with the reason, for everything that stays unknown."""
         warnings = []
-        without = [
-            name
-            for name in _SIZES
-            if not (getattr(sizes, name) or self.stated.word(name)) and self.of_training
-        ]
+        without = []
+        for name in _SIZES:
+            if not (getattr(sizes, name) or self.stated.word(name)) and self.of_training:
+                without.append(name)
         if series["steps"] and all(seconds is None for seconds in series["step_times"]):
             warnings.append(self.unknown.get("step_times", "no step times in the source"))
         warnings += [self.unknown[name] for name in without if name in self.unknown]
@@ -329,11 +333,10 @@ class RunBuilder:
             *others, last = words
             names, it = (f"{', '.join(others)} and {last}", "them") if others else (last, "it")
             # --per_device_generation_batch_size 2 states a size, though not which one.
-            other = (
-                f" in a form that is read ({unread})"
-                if (unread := self.stated.word("unread_sizes"))
-                else ""
-            )
+            if unread := self.stated.word("unread_sizes"):
+                other = f" in a form that is read ({unread})"
+            else:
+                other = ""
             warnings.append(f"{names} unknown: the source doesn't state {it}{other}")
         if not self.stated.word("device_name"):
             warnings.append("the source doesn't state the GPU's name")
@@ -393,24 +396,28 @@ class RunBuilder:
         """Return what the time stamps of the records have against their printed times, a code and a
         quotient, and the single steps that they show to be impossible; an empty code for nothing.
         """
-        is_elapsed, kind = any(clock == "elapsed" for _, clock, _ in rows), self.timing.kind
+        is_elapsed = any(clock == "elapsed" for _, clock, _ in rows)
+        kind = self.timing.kind
         if kind == "stamps" and is_elapsed:
             # The one is made of the other.
             return ("", 1.0), ()
-        steps, windows = series["steps"], series["window_steps"]
+        steps = series["steps"]
+        windows = series["window_steps"]
         if is_elapsed:
             windows = [later - earlier for earlier, later in itertools.pairwise((0, *steps))]
         printed = zip(steps, series["step_times"], windows, strict=True)
-        times = {
-            step: (seconds, 1 if kind == "sampled" else window) for step, seconds, window in printed
-        }
+        times = {}
+        for step, seconds, window in printed:
+            times[step] = (seconds, 1 if kind == "sampled" else window)
         apart = [*self.training.again, *(mark.line for mark in self.training.around.events.marks)]
         found = stamps.contradiction(rows, times, apart)
         # A tracker has rows when it likes, and of a user's own column or pattern only the user
         # knows what it is.
         if found and (is_elapsed or (found[0] == stamps.OWN_CLOCK and self.framework == "own")):
             found = stamps.CONTRADICT, found[1]
-        return (found, ()) if found else (("", 1.0), stamps.impossible(rows, times, apart))
+        if found:
+            return (found, ())
+        return (("", 1.0), stamps.impossible(rows, times, apart))
 
     def rows(self, series: Series) -> Iterable[TimedRow]:
         """Return the records, those that a restart repeats too, each with what timeline.of() wants
@@ -483,14 +490,12 @@ def sizes_of(
     """
     world = given.get("num_gpus") or stated.count("num_gpus")
     spread = {f"{kind}_parallel_size": stated.count(f"{kind}_parallel_size") for kind in _SPREAD}
-    micro, accumulation = (
-        stated.count("micro_batch_size"),
-        stated.count("gradient_accumulation_steps"),
-    )
+    micro = stated.count("micro_batch_size")
+    accumulation = stated.count("gradient_accumulation_steps")
     replicas = spread["data_parallel_size"]
-    split = [
-        spread[f"{kind}_parallel_size"] for kind in ("tensor_model", "pipeline_model", "context")
-    ]
+    split = []
+    for kind in ("tensor_model", "pipeline_model", "context"):
+        split.append(spread[f"{kind}_parallel_size"])
     if (
         infer
         and replicas is None
@@ -512,7 +517,8 @@ def sizes_of(
         batch = micro * replicas * accumulation
     if accumulation is None and batch and micro and replicas and batch % (micro * replicas) == 0:
         accumulation = batch // (micro * replicas)
-    seed, packing = stated.value("seed"), stated.value("packing")
+    seed = stated.value("seed")
+    packing = stated.value("packing")
     spread["data_parallel_size"] = replicas
     return TrainingConfig(
         max_steps=stated.count("max_steps"),

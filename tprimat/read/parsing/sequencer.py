@@ -38,13 +38,16 @@ class RecordSequencer:
     @property
     def last(self) -> Record | None:
         """The last record so far."""
-        return self.trainings[-1].last if self.trainings else None
+        if self.trainings:
+            return self.trainings[-1].last
+        return None
 
     def take(self, record: Record, *, another: bool = False) -> None:
         """Add the next record of the log; `another` is whether the lines before it show that
         another training began.
         """
-        pending, self.pending = self.pending, LogContext()
+        pending = self.pending
+        self.pending = LogContext()
         pending.first_stamp = pending.first_stamp or record.stamp
         last = self.last
         if last is None or another:
@@ -63,7 +66,8 @@ class RecordSequencer:
             self._interval = record.step - last.step
         jumps = "success" in pending.marks and _jumps(record, training)
         is_first = not goes_on and record.step <= min(training.records)
-        again, self._again = self._again, []
+        again = self._again
+        self._again = []
         if known is not None and again:
             # Another training began as this one did: of one seed the first losses are equal, and
             # coarse times too.
@@ -83,7 +87,8 @@ class RecordSequencer:
         """Return the runs, with what follows the last record."""
         last = self.last
         if last is not None:
-            training, pending = self.trainings[-1], self.pending
+            training = self.trainings[-1]
+            pending = self.pending
             if pending.begun and (cause := pending.causes.reason()):
                 training.warnings.append(
                     f"restarted after line {last.line}; that attempt logged no step: {cause}"
@@ -117,7 +122,8 @@ def _restart(training: LoggedTraining, record: Record) -> None:
 def _take_double(training: LoggedTraining, known: Record, record: Record) -> None:
     """Skip a duplicate; fill the first record's gaps from it, and note differences."""
     training.doubles += 1
-    mine, other = known.figures(), record.figures()
+    mine = known.figures()
+    other = record.figures()
     for name in other.keys() - mine.keys():
         known.put(name, other[name])
     common = sorted(mine.keys() & other.keys())
@@ -137,7 +143,8 @@ def _same(known: Record, record: Record, last: Record, reach: int = 1) -> bool:
             return abs(apart) <= max(
                 SAME_MOMENT, 0.5 * (known.seconds or 0.0), known.stamp.resolution
             )
-    mine, other = known.figures(), record.figures()
+    mine = known.figures()
+    other = record.figures()
     if mine == other:
         return True
     if record.step < last.step - reach:

@@ -84,7 +84,8 @@ def impossible(
         lines that were
     written several at once, many are impossible, and say nothing.
     """
-    bounds, found = sorted(apart), []
+    bounds = sorted(apart)
+    found = []
     for (former, *_), (before, clock, _), (row, same, resolution) in zip(
         rows, rows[1:], rows[2:], strict=False
     ):
@@ -104,7 +105,9 @@ def impossible(
             continue
         if time * window > TWICE * (max(row.at - before.at, 0.0) + late + 2 * resolution) + LATE:
             found.append(row.step)
-    return tuple(found) if len(found) <= LEFT_OUT * len(rows) else ()
+    if len(found) <= LEFT_OUT * len(rows):
+        return tuple(found)
+    return ()
 
 
 def contradiction(
@@ -124,10 +127,13 @@ def contradiction(
     stamped = [place for place, (_, clock, _) in enumerate(rows) if clock is not None]
     if len(stamped) <= LEAST_GROUPS:
         return None
-    bounds, resolution = sorted(apart), statistics.median(rows[place][2] for place in stamped)
+    bounds = sorted(apart)
+    resolution = statistics.median(rows[place][2] for place in stamped)
     groups = []
     records = steps = stretches = 0
-    begin, printed, is_new = rows[stamped[0]][0].at, 0.0, True
+    begin = rows[stamped[0]][0].at
+    printed = 0.0
+    is_new = True
     # Records without a stamp, such as every other one, lie between two that have one.
     for first, last in itertools.pairwise(stamped):
         (before, clock, _), (row, same, _) = rows[first], rows[last]
@@ -139,13 +145,19 @@ def contradiction(
         is_cut = bisect.bisect_right(bounds, before.line) < bisect.bisect_right(bounds, row.line)
         is_cut = is_cut or clock is not same or row.at < before.at
         if is_cut or len(seconds) < len(between) or row.step - before.step != window:
-            begin, printed, is_new = row.at, 0.0, True
+            begin = row.at
+            printed = 0.0
+            is_new = True
             continue
-        printed, records, steps = printed + math.fsum(seconds), records + 1, steps + window
+        printed = printed + math.fsum(seconds)
+        records = records + 1
+        steps = steps + window
         if printed >= GROUP * resolution:
             groups.append((printed, row.at - begin))
             stretches += is_new
-            begin, printed, is_new = row.at, 0.0, False
+            begin = row.at
+            printed = 0.0
+            is_new = False
     if len(groups) < LEAST_GROUPS:
         return None
     moment = max(LATE, AT_ONCE * statistics.fmean(passed for _, passed in groups))
@@ -155,7 +167,8 @@ def contradiction(
         return None
     in_order = list(groups)
     groups.sort(key=lambda each: each[0] - each[1])
-    exceptions, total = max(1, int(LEFT_OUT * len(groups))), sum(printed for printed, _ in groups)
+    exceptions = max(1, int(LEFT_OUT * len(groups)))
+    total = sum(printed for printed, _ in groups)
     # A printed time of 1.003 s is one from 1.0025 to 1.0035 s, and may be so at every step.
     digits = max(
         len(f"{seconds:.9f}".rstrip("0").partition(".")[2])
@@ -175,11 +188,10 @@ def contradiction(
         if is_alike and records >= DECISIVE:
             # What rounding takes from one group it gives to the next: only exceptions are left out.
             usual = statistics.median(passed / printed for printed, passed in groups)
-            kept = [
-                each
-                for each in groups
-                if abs(each[1] - usual * each[0]) < 2 * resolution + LEFT_OUT * each[1]
-            ]
+            kept = []
+            for each in groups:
+                if abs(each[1] - usual * each[0]) < 2 * resolution + LEFT_OUT * each[1]:
+                    kept.append(each)
             if kept:
                 printed, passed = (math.fsum(each) for each in zip(*kept, strict=True))
                 return code, round(passed / printed, 6)

@@ -299,7 +299,8 @@ class BlockReader(StepReader):
     def begin(self, step: int | None, line: int) -> None:
         """Open the block of a step, None if its header is missing."""
         self.close()
-        self._step, self._line = step, line
+        self._step = step
+        self._line = line
         # What fails from here on comes after the step, though its record is made when the block
         # ends.
         pending = self.sorter.pending
@@ -317,8 +318,10 @@ class BlockReader(StepReader):
 
     def close(self) -> None:
         """Make a record of the open block."""
-        block, self.block = self.block, {}
-        step, self._step = self._step, None
+        block = self.block
+        self.block = {}
+        step = self._step
+        self._step = None
         if not block or not self.counts(block):
             pending = self.sorter.pending
             if pending.causes.cause() is None:
@@ -330,7 +333,8 @@ class BlockReader(StepReader):
             self._headless += 1
             step = (self.sorter.last.step if self.sorter.last else 0) + 1
         pending = self.sorter.pending
-        later, pending.causes = pending.causes, self._causes
+        later = pending.causes
+        pending.causes = self._causes
         self.sorter.take(self.record(step, self._line, block))
         self.sorter.pending.causes = later
 

@@ -70,7 +70,8 @@ def lines_of(block: bytes, number: int, *, whole: bool = True) -> Iterator[Line]
             yield Line(number + len(pieces), last, whole)
         return
     for index, (piece, raw) in enumerate(zip((*pieces, last), block.split(b"\n"), strict=True)):
-        has_end, shown = index < len(pieces), _unwrapped(piece)
+        has_end = index < len(pieces)
+        shown = _unwrapped(piece)
         if shown or has_end:
             yield from _parts(number + index, shown, raw, whole=whole or has_end)
 
@@ -89,7 +90,8 @@ def _unwrapped(piece: str) -> str:
         found = json.loads(piece)
     except (ValueError, RecursionError):
         return piece
-    message, time = found["log"], found.get("time")
+    message = found["log"]
+    time = found.get("time")
     if not isinstance(message, str):
         return piece
     shown = message.rstrip("\n").replace("\n", "\r")
@@ -174,7 +176,8 @@ class Blocks:
         if self._decoder is not None:
             blocks += self._cut(self._decoder.decode(b"", final=True).encode("utf-8", "replace"))
         rest = b"".join(self._parts)
-        self._parts, self._size = [], 0
+        self._parts = []
+        self._size = 0
         return [*((block, True) for block in blocks), *([(rest, False)] if rest else [])]
 
     def _begin(self, head: bytes) -> bytes:
@@ -189,12 +192,15 @@ class Blocks:
             ends = [end for end in (chunk.find(b"\n"), chunk.find(b"\r")) if end >= 0]
             if not ends:
                 return []
-            chunk, self._dropping = chunk[min(ends) :], False
+            chunk = chunk[min(ends) :]
+            self._dropping = False
         end = chunk.rfind(b"\n") + 1
         found = []
         if end:
             found.append(b"".join((*self._parts, memoryview(chunk)[:end])))
-            chunk, self._parts, self._size = chunk[end:], [], 0
+            chunk = chunk[end:]
+            self._parts = []
+            self._size = 0
         if chunk:
             self._parts.append(chunk)
             self._size += len(chunk)
@@ -275,7 +281,9 @@ def clean(text: str) -> str:
         text = _CONTROL.sub("", text)
     if "\x00" in text:
         text = text.replace("\x00", "")
-    return _BARE.sub("", text) if "[" in text else text
+    if "[" in text:
+        return _BARE.sub("", text)
+    return text
 
 
 _PREFIX = re.compile(
@@ -365,7 +373,9 @@ def last_stamp(text: str) -> Stamp | None:
 def last_stamp_span(text: str) -> tuple[int, int] | None:
     """Return the span of the last timestamp in a text, valid or not."""
     match = _last_stamp(text)
-    return match.span() if match else None
+    if match:
+        return match.span()
+    return None
 
 
 def first_stamp(text: str) -> Stamp | None:
@@ -375,7 +385,9 @@ def first_stamp(text: str) -> Stamp | None:
 
 def _last_stamp(text: str) -> re.Match[str] | None:
     matches = list(_STAMP.finditer(text))
-    return matches[-1] if matches else None
+    if matches:
+        return matches[-1]
+    return None
 
 
 def _as_stamp(match: re.Match[str] | None) -> Stamp | None:
@@ -385,7 +397,8 @@ def _as_stamp(match: re.Match[str] | None) -> Stamp | None:
     year, month, day, hour, minute, second = (
         int(group) for group in (groups[:6] if groups[0] else groups[8:])
     )
-    fraction, offset = groups[6] or "", groups[7]
+    fraction = groups[6] or ""
+    offset = groups[7]
     zone = datetime.timezone.utc if offset == "Z" else None
     if offset and offset != "Z":
         minutes = int(offset[1:3]) * 60 + int(offset[-2:])

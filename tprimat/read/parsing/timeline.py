@@ -73,15 +73,15 @@ class TimelineBuilder:
         self._lines = [mark.line for mark in events.marks]
         self._clock = clock
         self._resolution = resolution
-        first, last = self._at(events.first), self._at(events.last)
+        first = self._at(events.first)
+        last = self._at(events.last)
         self._first = first if first is not None and first <= rows[0].at else None
         self._last = max(rows[-1].at, last or 0.0)
         self._attempts = attempts(rows, events, again)
-        apart = [
-            row.step - before.step
-            for each in self._attempts
-            for before, row in itertools.pairwise(each)
-        ]
+        apart = []
+        for each in self._attempts:
+            for before, row in itertools.pairwise(each):
+                apart.append(row.step - before.step)
         self._window = statistics.mode(apart) if apart else 1
         printed = [row.seconds for row in rows if row.seconds]
         self._usual = statistics.median(printed) if printed else 1.0
@@ -106,11 +106,10 @@ class TimelineBuilder:
         for attempt in self._attempts:
             for place, row in enumerate(attempt):
                 if before is None:
-                    origin = (
-                        row.at - (row.seconds or 0.0) * (row.window or 1)
-                        if self._first is None
-                        else self._first
-                    )
+                    if self._first is None:
+                        origin = row.at - (row.seconds or 0.0) * (row.window or 1)
+                    else:
+                        origin = self._first
                     self._now = origin
                     self._start(row, self._between(0, row.line), self._resumed(None, row))
                 elif place == 0:
@@ -130,7 +129,9 @@ class TimelineBuilder:
 
     def _at(self, moment: Moment | None) -> float | None:
         """Return a time on the clock of the records; None for one on another clock."""
-        return moment[0] if moment is not None and moment[1] is self._clock else None
+        if moment is not None and moment[1] is self._clock:
+            return moment[0]
+        return None
 
     def _between(self, line: int, end: int | None) -> list[Mark]:
         last = len(self._lines) if end is None else bisect.bisect_left(self._lines, end)
@@ -147,13 +148,16 @@ class TimelineBuilder:
                 if self._between(before.line, row.line):
                     time = printed = 0.0
                     continue
-                time, printed = time + row.at - before.at, printed + self._expected(before, row)
+                time = time + row.at - before.at
+                printed = printed + self._expected(before, row)
                 if time >= STAMPED_STEPS * self._resolution:
                     found.append(time / printed)
                     time = printed = 0.0
         scale = statistics.median(found) if found else 1.0 if is_timed else 0.0
         # A timer misses a part of a step, but counts nothing twice.
-        return max(scale, 1.0) if is_timed else scale
+        if is_timed:
+            return max(scale, 1.0)
+        return scale
 
     def _expected(self, before: Row, row: Row) -> float:
         """Return how long the steps between two records should take, s."""
@@ -163,11 +167,9 @@ class TimelineBuilder:
         """Return the step that an attempt goes on from."""
         marks = self._between(before.line if before else 0, row.line)
         stated = [mark.step for mark in marks if mark.kind == "resume" and mark.step is not None]
-        return (
-            stated[-1]
-            if stated and stated[-1] < row.step
-            else max(row.step - (row.window or self._window), 0)
-        )
+        if stated and stated[-1] < row.step:
+            return stated[-1]
+        return max(row.step - (row.window or self._window), 0)
 
     def _start(self, row: Row, marks: Sequence[Mark], resumed: int) -> None:
         """Add the start-up of an attempt and the steps of its first record."""
@@ -234,7 +236,8 @@ class TimelineBuilder:
     def _go_on(self, before: Row, row: Row) -> None:
         """Add what lies between two records of an attempt."""
         marks = self._between(before.line, row.line)
-        expected, steps = self._expected(before, row), range(before.step + 1, row.step + 1)
+        expected = self._expected(before, row)
+        steps = range(before.step + 1, row.step + 1)
         excess = row.at - self._now - expected
         is_exact = row.seconds is not None and row.window == len(steps)
         if not marks and is_exact and excess > max(PAUSE * expected, self._resolution):
@@ -257,24 +260,27 @@ class TimelineBuilder:
         """Add the events of marks up to a time, and the rest of the time around them: steps, which
         take `expected`.
         """
-        begin, count = self._now, len(steps)
+        begin = self._now
+        count = len(steps)
         until = max(until, begin)
         events = self._events(marks)
         spent = self._durations(events, until, rest, expected)
         left = max(until - begin - sum(spent), 0.0)
-        past, gone = 0.0, 0.0
+        past = 0.0
+        gone = 0.0
         for event, seconds in zip(events, spent, strict=True):
-            begins = (
-                event.begins if event.begins is not None else event.ends and event.ends - seconds
-            )
+            begins = event.begins
+            if begins is None and event.ends:
+                begins = event.ends - seconds
             if event.step is not None and count:
                 place = (event.step - steps[0] + 1) / count
             elif begins is None:
                 place = 0.0
             elif count:
-                place = (
-                    round((begins - begin - gone) / expected * count) / count if expected else 0.0
-                )
+                if expected:
+                    place = round((begins - begin - gone) / expected * count) / count
+                else:
+                    place = 0.0
             else:
                 place = (begins - begin - gone) / left if left else 0.0
             place = min(max(place, past), 1.0)
@@ -286,7 +292,8 @@ class TimelineBuilder:
                 note,
             )
             self._put(event.kind, self._now + seconds, line=event.line)
-            past, gone = place, gone + seconds
+            past = place
+            gone = gone + seconds
         self._put(rest, until, steps[round(past * count) :], line, note)
 
     def _events(self, marks: Sequence[Mark]) -> list[_Event]:
@@ -329,7 +336,8 @@ class TimelineBuilder:
                 seconds = statistics.median(others) if others else None if rest == "end" else 0.0
             found.append(None if seconds is None else max(min(seconds, most), 0.0))
         known = sum(each for each in found if each is not None)
-        more, unknown = excess - known, [place for place, each in enumerate(found) if each is None]
+        more = excess - known
+        unknown = [place for place, each in enumerate(found) if each is None]
         if len(unknown) > 1 and all(self._spent[events[place].kind] for place in unknown[1:]):
             for place in unknown[1:]:
                 found[place] = min(
@@ -396,7 +404,8 @@ def _lose_steps(entries: list[FieldValues], resumed: int) -> None:
     """Count the training behind a step, which another attempt repeats, as lost."""
     for place in range(len(entries) - 1, -1, -1):
         entry = entries[place]
-        first, last = entry["first_step"], entry["last_step"]
+        first = entry["first_step"]
+        last = entry["last_step"]
         if entry["kind"] != "training" or last is None or last <= resumed:
             continue
         lost = {
@@ -454,7 +463,9 @@ def of(rows: Iterable[TimedRow], events: Events, again: Sequence[int] = ()) -> t
         marks = [mark._replace(at=None, first=None, silence=None) for mark in events.marks]
         events = Events(marks, first=(0.0, "elapsed"))
     entries = TimelineBuilder(on_clock, events, clock, max(resolutions), again).build()
-    return entries if any(entry.kind != "unknown" for entry in entries) else ()
+    if any(entry.kind != "unknown" for entry in entries):
+        return entries
+    return ()
 
 
 def clock_change(rows: Sequence[TimedRow], events: Events) -> str | None:
@@ -501,13 +512,13 @@ def lost(timeline: Sequence[Entry]) -> str | None:
         (DOWN, "down in {} restarts"),
         (IDLE, "without another step before {} restarts"),
     ):
-        found = [
-            entry
-            for entry in entries
-            if not entry.steps and (entry.note or "").startswith(said[:4])
-        ]
+        found = []
+        for entry in entries:
+            if not entry.steps and (entry.note or "").startswith(said[:4]):
+                found.append(entry)
         if found:
-            time, note = duration(sum(entry.duration for entry in found)), found[0].note
+            time = duration(sum(entry.duration for entry in found))
+            note = found[0].note
             parts.append(
                 f"{time} {note}" if len(found) == 1 else f"{time} {several.format(len(found))}"
             )

@@ -52,7 +52,8 @@ class _Shape:
         """Return whether the decimals of a number are known ones, of which none goes on, or
         ENOUGH.
         """
-        own, seen = _decimals(number), self.decimals[place]
+        own = _decimals(number)
+        seen = self.decimals[place]
         if (
             len(number) >= ENOUGH
             and own.startswith(".")
@@ -82,9 +83,10 @@ class TornLines:
         # Each number is one 0 there, and nothing else is.
         outline = _NUMBER.sub("0", text)
         # The file may end within a number.
-        place = (
-            self._torn(outline, printed) if line.whole or outline[-1] != "0" else len(printed) - 1
-        )
+        if line.whole or outline[-1] != "0":
+            place = self._torn(outline, printed)
+        else:
+            place = len(printed) - 1
         if place is not None:
             begin, end = numbers[place].span()
             line = line._replace(text=f"{text[:begin]}?{text[end:]}")
@@ -106,7 +108,8 @@ class TornLines:
             place = len(printed) - 1
             if not outline.rstrip().endswith("0") or shape.is_whole(place, printed[place]):
                 return None
-            own, seen = _decimals(printed[place]), shape.decimals[place]
+            own = _decimals(printed[place])
+            seen = shape.decimals[place]
             is_part = (
                 seen[own]
                 < LEAST
@@ -118,8 +121,12 @@ class TornLines:
                 and FALL * (number_of(printed[place]) or 0.0) < shape.last
                 and shape.falls < LEAST
             )
-            return place if is_part or fell else None
-        alike, nearest, is_longer = 0, None, False
+            if is_part or fell:
+                return place
+            return None
+        alike = 0
+        nearest = None
+        is_longer = False
         for other, shape in self._shapes.items():
             pairs = enumerate(zip(outline, other, strict=False))
             shared = next(
@@ -128,7 +135,9 @@ class TornLines:
             if shape.count >= LEAST and shared > alike:
                 # Only brackets are left of the other: {"loss": 2.5} and {"loss": 2.5, "accuracy":
                 # 0.5}.
-                alike, nearest, is_longer = shared, shape, shared >= len(other.rstrip(" \t\r}])|"))
+                alike = shared
+                nearest = shape
+                is_longer = shared >= len(other.rstrip(" \t\r}])|"))
         end = outline.rfind("0", 0, alike) + 1
         if nearest is None or not end or outline[end:alike].strip():
             return None
@@ -137,7 +146,9 @@ class TornLines:
         place = outline.count("0", 0, end) - 1
         # Digits of what is glued to a number may be taken for its decimals.
         glued = end == alike and outline[end : end + 1].strip(" \t,;|)]}%") != ""
-        return place if glued or not nearest.is_whole(place, printed[place]) else None
+        if glued or not nearest.is_whole(place, printed[place]):
+            return place
+        return None
 
 
 def _decimals(number: str) -> str:

@@ -40,7 +40,9 @@ def number(value: object) -> float | None:
 def whole(value: object) -> int | None:
     """Return a whole number from 0 on, such as a step; None for anything else."""
     known = number(value)
-    return int(known) if known is not None and 0 <= known <= 2**53 and known == int(known) else None
+    if known is not None and 0 <= known <= 2**53 and known == int(known):
+        return int(known)
+    return None
 
 
 def count(value: object) -> int | None:
@@ -56,17 +58,14 @@ _DURATION = re.compile(
 
 def duration(text: str) -> float | None:
     """Return a printed duration in s: 1 day, 1:09:40 or 1h 9m 40s; None for anything else."""
-    parts = (
-        [float(part or 0) for part in match.groups()]
-        if text and (match := _DURATION.fullmatch(text))
-        else []
-    )
+    if text and (match := _DURATION.fullmatch(text)):
+        parts = [float(part or 0) for part in match.groups()]
+    else:
+        parts = []
     units = (86400, 3600, 60, 1)
-    return (
-        sum(part * unit for part, unit in zip(parts, (*units, *units), strict=True))
-        if parts
-        else None
-    )
+    if parts:
+        return sum(part * unit for part, unit in zip(parts, (*units, *units), strict=True))
+    return None
 
 
 def digits(text: str) -> int:
@@ -97,7 +96,9 @@ def whole_ratio(above: Sequence[object], below: Sequence[object]) -> int | None:
     )
     error = max(10.0 ** (1 - min(known)), SMALLEST_ERROR)
     whole = round(ratio)
-    return whole if whole and abs(ratio - whole) <= error * whole < 0.5 else None
+    if whole and abs(ratio - whole) <= error * whole < 0.5:
+        return whole
+    return None
 
 
 def precision_of(value: object) -> str | None:
@@ -126,7 +127,9 @@ def json_object(text: str) -> JsonObject | None:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    if isinstance(value, dict):
+        return value
+    return None
 
 
 _DECODER = json.JSONDecoder()
@@ -140,7 +143,9 @@ def object_at(text: str, begin: int = 0) -> JsonObject | None:
         value, _ = _DECODER.raw_decode(text, begin) if begin >= 0 else (None, 0)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    if isinstance(value, dict):
+        return value
+    return None
 
 
 def flat(found: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
@@ -233,16 +238,22 @@ class LoggedValues(dict[str, LoggedValue]):
     def value(self, name: str) -> Any:
         """Return the stated value, or None."""
         statement = self.get(name)
-        return statement.value if statement else None
+        if statement:
+            return statement.value
+        return None
 
     def count(self, name: str) -> int | None:
         """Return a stated number from 1 on; None for anything else."""
         value = self.value(name)
-        return value if type(value) is int and 1 <= value <= LARGEST_COUNT else None
+        if type(value) is int and 1 <= value <= LARGEST_COUNT:
+            return value
+        return None
 
     def count_statement(self, name: str) -> LoggedValue | None:
         """Return the statement of a number from 1 on; None for anything else."""
-        return None if self.count(name) is None else self[name]
+        if self.count(name) is None:
+            return None
+        return self[name]
 
     def number(self, name: str) -> float | None:
         """Return a stated number; None for anything else."""
@@ -258,7 +269,9 @@ class LoggedValues(dict[str, LoggedValue]):
     def word(self, name: str) -> str | None:
         """Return a stated text; None for anything else."""
         value = self.value(name)
-        return value if isinstance(value, str) and value else None
+        if isinstance(value, str) and value:
+            return value
+        return None
 
 
 def state(

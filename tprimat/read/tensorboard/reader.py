@@ -203,7 +203,8 @@ def _read(parts: Sequence[InputFile], beside: Beside) -> list[ParsedLog]:
         for field, column in columns.items():
             record.put(field, column.get(step))
     shift = 1 if 0 in training.records else layout.shift
-    shape, arguments = None, LoggedValues()
+    shape = None
+    arguments = LoggedValues()
     for tag, text in events.texts.items():
         # Megatron's arguments, each a text of its own.
         line = f"{tag.removesuffix('/text_summary')} .. {' '.join(text.split())}"
@@ -222,10 +223,8 @@ def _read(parts: Sequence[InputFile], beside: Beside) -> list[ParsedLog]:
         name: scalars[tag][-1].value for tag, name in _TOTALS.items() if scalars.get(tag)
     }
     if losses := series["loss"]:
-        seconds, steps = (
-            losses[-1].wall_time - losses[0].wall_time,
-            losses[-1].step - losses[0].step,
-        )
+        seconds = losses[-1].wall_time - losses[0].wall_time
+        steps = losses[-1].step - losses[0].step
         if seconds > 0 and steps > 0:
             figures["event_seconds_per_step"] = seconds / steps
     if events.cut:
@@ -319,27 +318,27 @@ def _state_batch(
 ) -> None:
     """State the batch really used: by its tag, or by how far the samples advance with each step."""
     stated = training.around.stated
-    used, where = {int(size) for size in sizes.values() if size >= 1}, "the batch-size tag"
+    used = {int(size) for size in sizes.values() if size >= 1}
+    where = "the batch-size tag"
     if not used:
         where = "the tags by samples"
         advances = []
         first: list[tuple[int, int]] = []
         for tag, points in scalars.items():
             by_samples = scalars.get(f"{tag} vs samples", [])
-            pairs = [
-                (point.step, sample.step) for point, sample in zip(points, by_samples, strict=False)
-            ]
+            pairs = []
+            for point, sample in zip(points, by_samples, strict=False):
+                pairs.append((point.step, sample.step))
             if len(points) == len(by_samples):
                 advances += [
                     (step - before, samples - then)
                     for (before, then), (step, samples) in pairwise(pairs)
                 ]
                 first = first or pairs[:1]
-        used = {
-            samples // steps
-            for steps, samples in advances or first
-            if steps > 0 < samples and not samples % steps
-        }
+        used = set()
+        for steps, samples in advances or first:
+            if steps > 0 < samples and not samples % steps:
+                used.add(samples // steps)
     requested = stated.count("global_batch_size")
     if len(used) > 1:
         state(stated, "global_batch_size", f"{min(used)} to {max(used)}", where, weight=COMPUTED)
@@ -372,9 +371,10 @@ def _set_windows(
         return
     steps = [record.step + shift for record in records]
     # With an interval of 10, some write step 1 as well: 1, 10, 20.
-    regular = (
-        steps[1:] if steps[0] == 1 and all(step % steps[1] == 0 for step in steps[1:]) else steps
-    )
+    if steps[0] == 1 and all(step % steps[1] == 0 for step in steps[1:]):
+        regular = steps[1:]
+    else:
+        regular = steps
     apart = min(
         (later - earlier for earlier, later in pairwise(regular)), default=max(steps[1:], default=1)
     )

@@ -116,7 +116,9 @@ def _records(stream: BinaryIO, events: Events) -> Iterator[bytes]:
 
 def _number(form: str, values: list[bytes]) -> float | None:
     """Return the last of some numbers; None if there is none."""
-    return float(struct.unpack(form, values[-1])[0]) if values else None
+    if values:
+        return float(struct.unpack(form, values[-1])[0])
+    return None
 
 
 def _add_event(content: bytes, events: Events) -> None:
@@ -156,23 +158,18 @@ def _tensor(content: bytes) -> float | str | None:
     form = _RAW.get(fields[1, 0][-1] if fields[1, 0] else 0)
     if form and fields[4, 2] and len(fields[4, 2][-1]) == struct.calcsize(form):
         return _number(form, fields[4, 2])
-    numbers = [
-        known
-        for (number, _), values in fields.items()
-        if number in _PACKED
-        for value in values
-        for known in _first_two(_PACKED[number], value)
-    ]
-    sizes = [
-        fields_of(dimension)[1, 0]
-        for shape in fields[2, 2][-1:]
-        for dimension in fields_of(shape)[2, 2]
-    ]
-    return (
-        numbers[0]
-        if len(numbers) == 1 and math.prod(size[0] for size in sizes if size) == 1
-        else None
-    )
+    numbers = []
+    for (number, _), values in fields.items():
+        if number in _PACKED:
+            for value in values:
+                numbers += _first_two(_PACKED[number], value)
+    sizes = []
+    for shape in fields[2, 2][-1:]:
+        for dimension in fields_of(shape)[2, 2]:
+            sizes.append(fields_of(dimension)[1, 0])
+    if len(numbers) == 1 and math.prod(size[0] for size in sizes if size) == 1:
+        return numbers[0]
+    return None
 
 
 def _first_two(form: str | None, value: int | bytes) -> list[float]:

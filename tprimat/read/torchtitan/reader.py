@@ -88,10 +88,8 @@ class TorchtitanRun(RunBuilder):
     def sizes(self, given: Given) -> tuple[TrainingConfig, ParallelismConfig]:
         """Return what a step is and how it is spread."""
         stated = LoggedValues(self.stated)
-        local, replicas = (
-            stated.count_statement("micro_batch_size"),
-            stated.count("data_parallel_size"),
-        )
+        local = stated.count_statement("micro_batch_size")
+        replicas = stated.count("data_parallel_size")
         if (
             local
             and replicas
@@ -103,7 +101,8 @@ class TorchtitanRun(RunBuilder):
 
     def series(self, sizes: TrainingConfig, doubts: list[str]) -> SeriesAndDoubts:
         """Return the series of a Run as its arguments, and warnings."""
-        found, warnings = self.training.ordered(), list[str]()
+        found = self.training.ordered()
+        warnings = list[str]()
         _set_windows(found, self.stated.count("log_freq"), warnings)
         warnings += _derive_times(
             [*found, *self.training.lost], sizes, self._tokens(super().rows({}))
@@ -133,7 +132,8 @@ class TorchtitanRun(RunBuilder):
         The rates tell how long the steps take in proportion, saving included; the times of the
         lines tell the rest.
         """
-        marks, anew = self.training.around.events.marks, self._anew()
+        marks = self.training.around.events.marks
+        anew = self._anew()
         saved = [mark for mark in marks if mark.kind == "checkpoint" and mark.seconds]
         before = last = 0
         for row, clock, resolution in super().rows(series):
@@ -143,7 +143,8 @@ class TorchtitanRun(RunBuilder):
             if row.seconds:
                 time = row.seconds - spent / window
                 row = row._replace(seconds=time if time > 0 else None)
-            before, last = row.line, row.step
+            before = row.line
+            last = row.step
             yield row, clock, resolution
 
     def _anew(self) -> list[int]:
@@ -155,27 +156,33 @@ class TorchtitanRun(RunBuilder):
         """Return the tokens of a device and step, as tps and the times of the lines have them; 0.0
         if unknown.
         """
-        anew, found = self._anew(), list[float]()
-        rates = {
-            each.line: each.native.get(RATE)
-            for each in (*self.training.ordered(), *self.training.lost)
-        }
+        anew = self._anew()
+        found = list[float]()
+        rates = {}
+        for each in (*self.training.ordered(), *self.training.lost):
+            rates[each.line] = each.native.get(RATE)
         inverse = time = 0.0
         for (before, _, _), (row, _, resolution) in itertools.pairwise(rows):
-            rate, seconds = rates[row.line], row.at - before.at
+            rate = rates[row.line]
+            seconds = row.at - before.at
             is_anew = bisect.bisect(anew, before.line) < bisect.bisect(anew, row.line)
             if is_anew or not rate or seconds < 0 or row.step <= before.step:
                 inverse = time = 0.0
                 continue
-            inverse, time = inverse + (row.step - before.step) / rate, time + seconds
+            inverse = inverse + (row.step - before.step) / rate
+            time = time + seconds
             if time >= remarks.STAMPED_STEPS * resolution and time > 0:
                 found.append(time / inverse)
                 inverse = time = 0.0
-        return statistics.median(found) if found else 0.0
+        if found:
+            return statistics.median(found)
+        return 0.0
 
     def unknowns(self, sizes: TrainingConfig, series: Series) -> list[str]:
         """Return a warning if the GPU is unknown."""
-        return [] if self.stated.word("device_name") else ["the log doesn't state the GPU"]
+        if self.stated.word("device_name"):
+            return []
+        return ["the log doesn't state the GPU"]
 
 
 class Reader(StepReader):
@@ -223,10 +230,9 @@ class Reader(StepReader):
         anchor = _STEP.search(line.text)
         if anchor is None or not (step := int(anchor[1].replace(",", "") or 0)):
             return False
-        printed = {
-            field[1].lower(): field[2]
-            for field in reversed([*_FIELD.finditer(line.text, anchor.end())])
-        }
+        printed = {}
+        for field in reversed([*_FIELD.finditer(line.text, anchor.end())]):
+            printed[field[1].lower()] = field[2]
         rated = "tps" in printed or "wps" in printed
         if not rated and not ({"loss", "global_avg_loss"} & printed.keys() and "memory" in printed):
             return self.cut_off(step, line)
@@ -288,10 +294,14 @@ def _derive_times(found: list[Record], sizes: TrainingConfig, stamped: float) ->
     """Set step times by tps; return warnings. `stamped`: tokens of a device and step by the lines'
     times, or 0.0.
     """
-    batch, sequence, world = sizes.global_batch_size, sizes.sequence_length, sizes.num_gpus
+    batch = sizes.global_batch_size
+    sequence = sizes.sequence_length
+    world = sizes.num_gpus
     rated = [record for record in found if record.native.get(RATE)]
     if not rated:
-        return ["no step times: the lines have no tps"] if found else []
+        if found:
+            return ["no step times: the lines have no tps"]
+        return []
     known = {
         "the global batch size": batch,
         "the sequence length": sequence,

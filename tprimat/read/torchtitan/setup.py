@@ -168,11 +168,14 @@ class Setup:
                 around.state(called, _value(argument[2]), number, bare, DUMPED)
             return argument[1].startswith(("training.", "parallelism."))
         if dump := _DUMP.search(text):
-            self.dump[:], self._dump_line, self._length = [], number, 0
+            self.dump[:] = []
+            self._dump_line = number
+            self._length = 0
             self._continue(dump[1], around)
             return False
         if mesh := _MESH.search(text):
-            names, sizes = re.findall(r"[^\s,'\"]+", mesh[1]), re.findall(r"\d+", mesh[2])
+            names = re.findall(r"[^\s,'\"]+", mesh[1])
+            sizes = re.findall(r"\d+", mesh[2])
             if len(names) == len(sizes):
                 _state_mesh(dict(zip(names, map(int, sizes), strict=True)), number, bare, around)
         elif named := _MESH_NAMED.search(text):
@@ -246,12 +249,14 @@ def complete(stated: LoggedValues) -> None:
         or stated.get("quantised")
         or stated.get("dtype")
     )
-    name, flavor = stated.get("model_name"), stated.word("model_flavor")
+    name = stated.get("model_name")
+    flavor = stated.word("model_flavor")
     device = stated.get("device_name")
     stack = device and (
         "rocm" if "AMD" in device.value else "cuda" if "NVIDIA" in device.value else None
     )
-    per_rank, length = stated.get("tokens_per_rank"), stated.count("sequence_length") or 0
+    per_rank = stated.get("tokens_per_rank")
+    length = stated.count("sequence_length") or 0
     # A pipeline takes several micro-batches at once.
     if (
         per_rank
@@ -309,14 +314,18 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
 
     def size(name: str) -> int | None:
         value = arguments.get(name, "")
-        return int(value) or None if re.fullmatch(r"\d{1,12}", value) else None
+        if re.fullmatch(r"\d{1,12}", value):
+            return int(value) or None
+        return None
 
     warnings = []
-    heads, latent = size("n_heads"), size("kv_lora_rank")
+    heads = size("n_heads")
+    latent = size("kv_lora_rank")
     experts = size("num_experts") if arguments.get("moe_enabled") != "False" else None
     expert_width = size("moe_inter_dim") if experts else None
     width = size("hidden_dim") or size("inter_dim")
-    dim, multiple = size("dim"), size("multiple_of")
+    dim = size("dim")
+    multiple = size("multiple_of")
     if not width and (stated.word("model") or "").lower().startswith("llama3") and dim and multiple:
         width = _llama_width(dim, multiple, arguments.get("ffn_dim_multiplier", "None"))
     if experts and expert_width is None:

@@ -34,7 +34,8 @@ def disturbance(samples: Sequence[Sample], start: float, end: float) -> Disturba
     """Return what else used the CPU between two moments on time.perf_counter(), s."""
     shares = findings.cpu_shares(samples, start, end)
     known = [sample.cpu for sample in samples if sample.cpu is not None]
-    others, stolen = shares.get("others"), shares.get("stolen")
+    others = shares.get("others")
+    stolen = shares.get("stolen")
     return Disturbance(
         other_programs_cpu_share=None if others is None else round(others, 4),
         steal_cpu_share=None if stolen is None else round(stolen, 4),

@@ -82,7 +82,8 @@ class Counter(NamedTuple):
 
     def _at(self, moment: float) -> tuple[float, float]:
         right = min(max(bisect.bisect_left(self.times, moment), 1), len(self.times) - 1)
-        low, high = self.joules[right - 1], self.joules[right]
+        low = self.joules[right - 1]
+        high = self.joules[right]
         span = self.times[right] - self.times[right - 1]
         share = min(max((moment - self.times[right - 1]) / span, 0.0), 1.0)
         power = (high - low) / span
@@ -106,7 +107,8 @@ def of_gpus(
             "clock-jump",
             "the timestamps of the readings don't increase: the machine's clock was changed",
         )
-    start, end = steady.intervals()[0][0], steady.ends[-1]
+    start = steady.intervals()[0][0]
+    end = steady.ends[-1]
     covered = around(samples, start, end)
     if len(covered) < 2 or covered[0].at > start or covered[-1].at < end:
         return Energy("no-counter", "the readings don't cover the steady-state steps")
@@ -142,10 +144,12 @@ def of_cpu(samples: Sequence[Sample], steady: Timeline) -> Energy:
     """Return the energy of the CPU packages and their memory over the steady steps, that of other
     programs included.
     """
-    start, end = steady.intervals()[0][0], steady.ends[-1]
-    rows = [
-        (s.at, s.cpu) for s in around(samples, start, end) if s.cpu is not None and s.cpu.energy_j
-    ]
+    start = steady.intervals()[0][0]
+    end = steady.ends[-1]
+    rows = []
+    for s in around(samples, start, end):
+        if s.cpu is not None and s.cpu.energy_j:
+            rows.append((s.at, s.cpu))
     if len(rows) < 2 or rows[0][0] > start or rows[-1][0] < end:
         return Energy("no-counter", "no RAPL counter could be read over the steady-state steps")
     names = sorted(set.intersection(*(set(cpu.energy_j) for _, cpu in rows)))
@@ -157,19 +161,19 @@ def of_cpu(samples: Sequence[Sample], steady: Timeline) -> Energy:
         parts.append(
             _within_error(counter, steady, name) if isinstance(counter, Counter) else counter
         )
-    return (
-        _sum(parts)
-        if parts
-        else Energy("no-counter", "RAPL's counters changed while they were read")
-    )
+    if parts:
+        return _sum(parts)
+    return Energy("no-counter", "RAPL's counters changed while they were read")
 
 
 def unwrapped(readings: Readings, top: float | None) -> Counter | Energy:
     """Return a counter that never falls: where it starts again at `top`, that is added. Units: s,
     J.
     """
-    times, joules = [readings[0][0]], [readings[0][1]]
-    wraps, added = 0, 0.0
+    times = [readings[0][0]]
+    joules = [readings[0][1]]
+    wraps = 0
+    added = 0.0
     for (_, before), (at, now) in itertools.pairwise(readings):
         if now < before:
             # Within a second no counter comes around twice, and none falls but by coming around.
@@ -179,7 +183,8 @@ def unwrapped(readings: Readings, top: float | None) -> Counter | Energy:
                     "the energy counter decreased: the driver was reloaded, or the counter is"
                     " broken",
                 )
-            wraps, added = wraps + 1, added + top
+            wraps = wraps + 1
+            added = added + top
         times.append(at)
         joules.append(now + added)
     return Counter(times, joules, wraps)
@@ -231,9 +236,10 @@ def _checked(energy: Energy, name: str, drawn: Readings, gpu: GpuState, steady: 
             code="unverified", reason="the power readings are 0 W: the counter can't be checked"
         )
     ratio = energy.joules / expected
-    tolerance = (
-        TOLERANCE if gpu.power_is_average else TOLERANCE + TOLERANCE_OF_ONE / math.sqrt(len(drawn))
-    )
+    if gpu.power_is_average:
+        tolerance = TOLERANCE
+    else:
+        tolerance = TOLERANCE + TOLERANCE_OF_ONE / math.sqrt(len(drawn))
     if abs(ratio - 1) <= tolerance:
         return energy
     if gpu.power_is_average is False and 0.5 < ratio < 2:
@@ -308,20 +314,17 @@ def _sum(parts: Sequence[Energy]) -> Energy:
     refused = next((part for part in parts if part.joules is None), None)
     if refused is not None:
         return refused
-    joules, error = (
-        sum(part.joules or 0.0 for part in parts),
-        sum(part.error_joules for part in parts),
-    )
+    joules = sum(part.joules or 0.0 for part in parts)
+    error = sum(part.error_joules for part in parts)
     weakest = max(parts, key=lambda part: VALID_ENERGY.index(part.code))
     return Energy(weakest.code, weakest.reason, joules, error)
 
 
 def _swapped(states: dict[str, list[tuple[float, GpuState]]]) -> str | None:
     """Return a sentence if the counters of two GPUs are swapped, else None."""
-    rows = {
-        each: [gpu.energy_j for _, gpu in known if gpu.energy_j is not None]
-        for each, known in states.items()
-    }
+    rows = {}
+    for each, known in states.items():
+        rows[each] = [gpu.energy_j for _, gpu in known if gpu.energy_j is not None]
     names = [each for each, values in rows.items() if len(values) == len(states[each])]
     for one, other in itertools.combinations(names, 2):
         for (a, b), (c, d) in zip(
@@ -362,4 +365,6 @@ def _power_times_time(drawn: Readings, steady: Timeline) -> float:
 
 def short_id(name: str) -> str:
     """Return as much of a UUID as tells GPUs apart; a PCI address as it is."""
-    return name[:8] if "-" in name else name
+    if "-" in name:
+        return name[:8]
+    return name

@@ -61,12 +61,12 @@ def find(trace: Trace, steps: Timeline, steady: Timeline) -> list[TelemetryIssue
     if any(later.at <= earlier.at for earlier, later in itertools.pairwise(trace.samples)):
         text = "the timestamps of the readings don't increase: the machine's clock was changed"
         return [TelemetryIssue(code="clock-jump", text=text)]
-    start, end = steps.began, steps.ends[-1]
+    start = steps.began
+    end = steps.ends[-1]
     samples = within(trace.samples, start, end)
-    rows = {
-        each: [(s.at, g) for s in samples for g in s.gpus if g.id == each]
-        for each in trace.header.gpus
-    }
+    rows = {}
+    for each in trace.header.gpus:
+        rows[each] = [(s.at, g) for s in samples for g in s.gpus if g.id == each]
     issues = [
         *_power_caps(rows, steps),
         *(issue for code in _THROTTLING for issue in _throttling(code, rows, steps)),
@@ -147,8 +147,10 @@ def changed_levels(values: Sequence[tuple[float, float]]) -> list[tuple[float, f
     known = [value for _, value in values]
     candidates = []
     for place in range(SIDE, len(known) - SIDE + 1):
-        before, after = known[place - SIDE : place], known[place : place + SIDE]
-        low, high = statistics.median(before), statistics.median(after)
+        before = known[place - SIDE : place]
+        after = known[place : place + SIDE]
+        low = statistics.median(before)
+        high = statistics.median(after)
         if abs(high / low - 1) < LEAST_CLOCK_CHANGE:
             continue
         rises = sum((b > a) - (b < a) for a, b in itertools.product(before, after)) / SIDE**2
@@ -200,15 +202,15 @@ def _errors(rows: DeviceRows, steps: Timeline) -> Iterator[TelemetryIssue]:
             counts = [
                 (at, count) for at, gpu in known if (count := getattr(gpu, field)) is not None
             ]
-            risen = [
-                (at, now - before)
-                for (_, before), (at, now) in itertools.pairwise(counts)
-                if now > before
-            ]
+            risen = []
+            for (_, before), (at, now) in itertools.pairwise(counts):
+                if now > before:
+                    risen.append((at, now - before))
             if risen:
                 total = sum(count for _, count in risen)
                 text = f"{total:,.0f} × {words} on GPU {short_id(each)}"
-                first, last = risen[0][0], risen[-1][0]
+                first = risen[0][0]
+                last = risen[-1][0]
                 yield _issue(
                     code,
                     text,
@@ -367,11 +369,9 @@ def _nearest(rows: Sequence, start: float, end: float) -> tuple | None:  # type:
     """
     first = next((row for row in reversed(rows) if row[0] <= start), next(iter(rows), None))
     last = next((row for row in rows if row[0] >= end), rows[-1] if rows else None)
-    return (
-        None
-        if first is None or last is None or last[1].total_s <= first[1].total_s
-        else (first, last)
-    )
+    if first is None or last is None or last[1].total_s <= first[1].total_s:
+        return None
+    return (first, last)
 
 
 def _cpu_clock(
@@ -379,11 +379,10 @@ def _cpu_clock(
 ) -> Iterator[TelemetryIssue]:
     if samples and samples[0].gpus:
         return
-    rows = [
-        (s.at, s.cpu.frequency_mhz)
-        for s in samples
-        if s.cpu is not None and s.cpu.frequency_mhz is not None
-    ]
+    rows = []
+    for s in samples:
+        if s.cpu is not None and s.cpu.frequency_mhz is not None:
+            rows.append((s.at, s.cpu.frequency_mhz))
     for at, before, after in changed_levels(steady.running(rows)):
         step, _ = steps.steps_between(at, at)
         text = f"CPU clock {'rose' if after > before else 'fell'} {before:,.0f} → {after:,.0f} MHz"
@@ -407,11 +406,10 @@ def _grouped(
                 runs.append((value, each, times[0], times[-1]))
     while runs:
         value, _, first, last = runs[0]
-        together = [
-            run
-            for run in runs
-            if run[0] == value and abs(run[2] - first) < 2 and abs(run[3] - last) < 2
-        ]
+        together = []
+        for run in runs:
+            if run[0] == value and abs(run[2] - first) < 2 and abs(run[3] - last) < 2:
+                together.append(run)
         runs = [run for run in runs if run not in together]
         yield (
             value,
@@ -452,8 +450,6 @@ def _on(devices: Sequence[str], rows: DeviceRows) -> str:
     """Return which of several GPUs; nothing for all of them."""
     if len(devices) == len(rows):
         return ""
-    return (
-        f" on GPU {short_id(devices[0])}"
-        if len(devices) == 1
-        else f" on {len(devices)} of {len(rows)} GPUs"
-    )
+    if len(devices) == 1:
+        return f" on GPU {short_id(devices[0])}"
+    return f" on {len(devices)} of {len(rows)} GPUs"

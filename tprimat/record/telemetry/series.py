@@ -24,7 +24,9 @@ _Gpus = Sequence[GpuState]
 def _over(field: str, choose: Callable[[list[float]], float]) -> Callable[[_Gpus], float | None]:
     def read(gpus: _Gpus) -> float | None:
         known = [value for gpu in gpus if (value := getattr(gpu, field)) is not None]
-        return choose(known) if known else None
+        if known:
+            return choose(known)
+        return None
 
     return read
 
@@ -50,26 +52,24 @@ def join(
     """
     if not samples or not steps.ends:
         return (), {}
-    duration, span = steps.ends[-1] - steps.began, max(samples[-1].at - samples[0].at, 1e-9)
+    duration = steps.ends[-1] - steps.began
+    span = max(samples[-1].at - samples[0].at, 1e-9)
     count = max(1, min(LONGEST_SERIES, len(steps.steps), math.ceil(duration * len(samples) / span)))
     size = math.ceil(len(steps.steps) / count)
     last = [min(start + size, len(steps.steps)) - 1 for start in range(0, len(steps.steps), size)]
     edges = [steps.began, *(steps.ends[index] for index in last)]
     times = [sample.at for sample in samples]
-    parts = [
-        samples[bisect.bisect_right(times, low) : bisect.bisect_right(times, high)]
-        for low, high in itertools.pairwise(edges)
-    ]
-    series = {
-        name: [_mean(map(read, (sample.gpus for sample in part))) for part in parts]
-        for name, read in OF_GPUS.items()
-    }
+    parts = []
+    for low, high in itertools.pairwise(edges):
+        parts.append(samples[bisect.bisect_right(times, low) : bisect.bisect_right(times, high)])
+    series = {}
+    for name, read in OF_GPUS.items():
+        series[name] = [_mean(map(read, (sample.gpus for sample in part))) for part in parts]
     series |= _of_cpu(samples, edges)
-    known = {
-        name: tuple(values)
-        for name, values in series.items()
-        if any(value is not None for value in values)
-    }
+    known = {}
+    for name, values in series.items():
+        if any(value is not None for value in values):
+            known[name] = tuple(values)
     return tuple(steps.steps[index] for index in last), known
 
 
@@ -81,7 +81,9 @@ def _of_cpu(samples: Sequence[Sample], edges: Sequence[float]) -> dict[str, list
     def watts(first: CpuState, last: CpuState, seconds: float) -> float | None:
         names = set(first.energy_j) & set(last.energy_j)
         joules = [last.energy_j[name] - first.energy_j[name] for name in names]
-        return sum(joules) / seconds if joules and min(joules) >= 0 else None
+        if joules and min(joules) >= 0:
+            return sum(joules) / seconds
+        return None
 
     frequencies = [(at, cpu.frequency_mhz) for at, cpu in known if cpu.frequency_mhz is not None]
     return {
@@ -110,10 +112,8 @@ def _rates(
     times = [at for at, _ in rows]
     values = []
     for low, high in itertools.pairwise(edges):
-        first, last = (
-            max(bisect.bisect_right(times, low) - 1, 0),
-            min(bisect.bisect_left(times, high), len(times) - 1),
-        )
+        first = max(bisect.bisect_right(times, low) - 1, 0)
+        last = min(bisect.bisect_left(times, high), len(times) - 1)
         rises = last > first and rows[last][1].total_s > rows[first][1].total_s
         value = rate(rows[first][1], rows[last][1], times[last] - times[first]) if rises else None
         values.append(None if value is None else _rounded(value))
@@ -122,7 +122,9 @@ def _rates(
 
 def _mean(values: object) -> float | None:
     known = [value for value in values if value is not None]  # type: ignore[attr-defined]
-    return _rounded(statistics.fmean(known)) if known else None
+    if known:
+        return _rounded(statistics.fmean(known))
+    return None
 
 
 def _rounded(value: float) -> float:

@@ -53,10 +53,8 @@ class Timeline:
 
     def part(self, first_step: int, last_step: int) -> Timeline:
         """Return the records from one step to another."""
-        low, high = (
-            bisect.bisect_left(self.steps, first_step),
-            bisect.bisect_right(self.steps, last_step),
-        )
+        low = bisect.bisect_left(self.steps, first_step)
+        high = bisect.bisect_right(self.steps, last_step)
         began = self.ends[low - 1] if low else self.began
         return Timeline(self.steps[low:high], self.ends[low:high], self.seconds[low:high], began)
 
@@ -89,7 +87,8 @@ class Timeline:
 def around(samples: Sequence[Sample], start: float, end: float) -> list[Sample]:
     """Return the readings between two moments, with the last one before and the first one after."""
     times = [sample.at for sample in samples]
-    low, high = bisect.bisect_right(times, start) - 1, bisect.bisect_left(times, end) + 1
+    low = bisect.bisect_right(times, start) - 1
+    high = bisect.bisect_left(times, end) + 1
     return list(samples[max(0, low) : high])
 
 

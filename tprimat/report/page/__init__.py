@@ -129,11 +129,10 @@ def _folds(
     )
     every = sections.pairs(view)
     diff = every[0].config_diff if every else None
-    counts = (
-        f"({len(diff.of('different'))} differ, {len(diff.of('unknown'))} not reported)"
-        if diff
-        else ""
-    )
+    if diff:
+        counts = f"({len(diff.of('different'))} differ, {len(diff.of('unknown'))} not reported)"
+    else:
+        counts = ""
     warnings = len(view.comparison.notes) + len(view.footnotes.entries())
     hardware = Fold("Hardware and software", list(document.hardware(view.comparison)))
     files = Fold(
@@ -175,9 +174,9 @@ def _charts(view: View, drawn: Container[str]) -> Iterator[Part]:
 
         def chart(kind: str, text: str, number: int = number) -> Part:
             name = f"{kind}-{number}"
-            return (
-                Control("chart", {"name": name, "text": text}) if name in drawn else Paragraph("")
-            )
+            if name in drawn:
+                return Control("chart", {"name": name, "text": text})
+            return Paragraph("")
 
         parts = [part for write in _CHARTS for part in write(view, model, chart)]
         yield from [Fold(model.title, parts)] if view.several_models else parts

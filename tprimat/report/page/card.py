@@ -61,21 +61,21 @@ def values(view: View) -> JsonObject:
     Several models are a row each below one headline.
     """
     several = len(view.answers) > 1
-    parts = [
-        {
-            "standing": answer.verdict.standing if several else "",
-            "parts": list(_answer(view, answer, several=several)),
-        }
-        for answer in view.answers
-    ]
+    parts = []
+    for answer in view.answers:
+        parts.append(
+            {
+                "standing": answer.verdict.standing if several else "",
+                "parts": list(_answer(view, answer, several=several)),
+            }
+        )
     compared = sum(answer.group.leaders is not None for answer in view.answers)
     first = min(MOST_ANSWERS, compared if compared and len(parts) > MOST_ANSWERS else len(parts))
     end = max(first, compared)
-    rest = (
-        f"Not compared ({len(parts) - end})"
-        if compared
-        else counted(len(parts) - end, "more answer")
-    )
+    if compared:
+        rest = f"Not compared ({len(parts) - end})"
+    else:
+        rest = counted(len(parts) - end, "more answer")
     folds = ((counted(end - first, "more answer"), parts[first:end]), (rest, parts[end:]))
     chips = list(_chips(view))
     # A fold for a single chip would take as much room as the chip.
@@ -102,7 +102,8 @@ def values(view: View) -> JsonObject:
 
 
 def _answer(view: View, answer: Answer, *, several: bool) -> Iterator[Part]:
-    verdict, leaders = answer.verdict, answer.group.leaders
+    verdict = answer.verdict
+    leaders = answer.group.leaders
     if several:
         texts = [Strong(f"{answer.title}:"), " ", *_headline(verdict.headline)]
         if view.headline and leaders is not None:
@@ -126,11 +127,9 @@ def _answer(view: View, answer: Answer, *, several: bool) -> Iterator[Part]:
 def _headline(text: str) -> list[Inline]:
     """Return a headline in pieces, its amount strong."""
     amount = _AMOUNT.search(text)
-    return (
-        [text]
-        if amount is None
-        else [text[: amount.start()], Strong(amount[0]), text[amount.end() :]]
-    )
+    if amount is None:
+        return [text]
+    return [text[: amount.start()], Strong(amount[0]), text[amount.end() :]]
 
 
 def _scale(view: View) -> Bounds:
@@ -139,7 +138,8 @@ def _scale(view: View) -> Bounds:
     """
     leaders = [each.group.leaders for each in view.answers]
     bounds = [pair.ratio.bounds for pair in leaders if pair is not None and pair.ratio is not None]
-    low, high = min([1.0, *(each[0] for each in bounds)]), max([1.0, *(each[1] for each in bounds)])
+    low = min([1.0, *(each[0] for each in bounds)])
+    high = max([1.0, *(each[1] for each in bounds)])
     fitting = (scale for scale in SCALES if scale[0] < low and high < scale[1])
     return next(fitting, (low / 2, high * 2))
 
@@ -180,11 +180,9 @@ def _throughput(view: View, answer: Answer) -> JsonObject:
     longest = max(bar.bounds.high if bar.bounds else bar.value or 0.0 for bar in bars)
 
     def drawn(bar: charts.Bar) -> JsonObject:
-        system, bounds, runs = (
-            view.of(bar.system),
-            bar.bounds,
-            counted(len(bar.system.valid_runs), "run"),
-        )
+        system = view.of(bar.system)
+        bounds = bar.bounds
+        runs = counted(len(bar.system.valid_runs), "run")
         values: JsonObject = dict.fromkeys(("tip", "fill", "width", "is_open"), "")
         values |= {"color": system.field, "name": system.name, "text": bar.text}
         if bar.value is None:
@@ -204,7 +202,9 @@ def _throughput(view: View, answer: Answer) -> JsonObject:
 
 def _rate(system: SystemResult) -> float:
     """Return the rate that a bar shows; none for a system that is excluded."""
-    return 0.0 if system.exclusion is not None else system.value(RATE) or 0.0
+    if system.exclusion is not None:
+        return 0.0
+    return system.value(RATE) or 0.0
 
 
 def cost_values(view: View) -> JsonObject:
@@ -212,24 +212,25 @@ def cost_values(view: View) -> JsonObject:
     sentences of each pair.
     """
     comparison = view.comparison
-    systems = [
-        {
-            "field": placed.field,
-            "name": placed.name,
-            "cost": Price(1.0, 1.0).cost(work_of([placed.system]).size / 3600 / value)
-            if value
-            else None,
-        }
-        for placed in view.systems
-        for value in [_rate(placed.system)]
-    ]
+    systems = []
+    for placed in view.systems:
+        for value in [_rate(placed.system)]:
+            systems.append(
+                {
+                    "field": placed.field,
+                    "name": placed.name,
+                    "cost": Price(1.0, 1.0).cost(work_of([placed.system]).size / 3600 / value)
+                    if value
+                    else None,
+                }
+            )
     pairs = []
     for number, answer in enumerate(view.answers):
         found = cost(comparison, answer.group.leaders) if answer.group.leaders is not None else None
         if found is not None:
-            places = {
-                name: view.of(getattr(found.pair, name)).index for name in ("faster", "slower")
-            }
+            places = {}
+            for name in ("faster", "slower"):
+                places[name] = view.of(getattr(found.pair, name)).index
             pairs.append({"answer": number, **places, **costs.forms(found)})
     return {"systems": systems, "pairs": pairs}
 
@@ -238,7 +239,8 @@ def _cost(view: View) -> JsonObject | None:
     """Return who costs less per token, and a price field for each name; None if no system has a
     throughput.
     """
-    prices, several = view.comparison.prices, len(view.answers) > 1
+    prices = view.comparison.prices
+    several = len(view.answers) > 1
     if not any(answer.group.leaders or len(answer.group.systems) == 1 for answer in view.answers):
         # What does different work has no cost to compare.
         return None
@@ -256,16 +258,14 @@ def _cost(view: View) -> JsonObject | None:
     amounts = dict.fromkeys(work_of(answer.group.systems).amount for answer in view.answers)
     for name, group in named.items():
         price = prices.get(name)
-        typed = (
-            ""
-            if price is None
-            else ":".join(dict.fromkeys(f"{bound:g}" for bound in (price.low, price.high)))
-        )
+        if price is None:
+            typed = ""
+        else:
+            typed = ":".join(dict.fromkeys(f"{bound:g}" for bound in (price.low, price.high)))
         titled = ((each.index, each.model.short_title if several else "", each) for each in group)
-        costed = [
-            (i, title, work_of([each.system]).amount if len(amounts) > 1 else "")
-            for i, title, each in titled
-        ]
+        costed = []
+        for i, title, each in titled:
+            costed.append((i, title, work_of([each.system]).amount if len(amounts) > 1 else ""))
         rows.append(
             {"name": group[0].name, "field": group[0].field, "typed": typed, "costs": costed}
         )
@@ -354,9 +354,10 @@ def _passed(view: View) -> Iterator[Chip]:
         listed = "; ".join(f"{name} {share:.1f}%" for name, share in shares.items())
         label = f"Within hardware peak ({'–'.join(names)}% MFU)"
         if len(shares) < len(view.systems):
-            checked = (
-                join_names(list(shares), 2) if len(shares) < 3 else counted(len(shares), "system")
-            )
+            if len(shares) < 3:
+                checked = join_names(list(shares), 2)
+            else:
+                checked = counted(len(shares), "system")
             label = f"{checked} within hardware peak"
         yield Chip(
             "ok",

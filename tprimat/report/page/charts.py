@@ -35,12 +35,11 @@ Trace = dict[str, Any]
 def charts(view: View, model: ModelComparison, number: int) -> list[Chart]:
     """Return the charts of a model. Each has an `id` that its place on the page has too."""
     placed = view.of_model(model)[:MOST_SYSTEMS]
-    valid = [
-        view.runs[index]
-        for each in placed
-        for index in each.runs
-        if view.runs[index].result.is_valid
-    ]
+    valid = []
+    for each in placed:
+        for index in each.runs:
+            if view.runs[index].result.is_valid:
+                valid.append(view.runs[index])
     found = [
         step_times(view, valid),
         loss(view, valid, "tokens"),
@@ -72,7 +71,8 @@ def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
             f" {counted(beyond, 'step')} {'is' if beyond == 1 else 'are'} off scale; double-click"
             " to show all."
         )
-    below, marked = telemetry.panels(timed), telemetry.events(timed)
+    below = telemetry.panels(timed)
+    marked = telemetry.events(timed)
     note += telemetry.note([placed.name for placed in view.systems], marked)
     return {
         **_line_chart("steps", chart, traces, 420 + telemetry.PANEL_HEIGHT * len(below)),
@@ -142,7 +142,8 @@ def _traces(view: View, runs: Sequence[PlacedRun], chart: LineChart) -> list[Tra
 
 
 def _segments(each: PlacedRun) -> list[Trace]:
-    run, last = each.result.run, each.result.summary.steady.last_step or 0
+    run = each.result.run
+    last = each.result.summary.steady.last_step or 0
     traces = []
     outliers = []
     for segment in each.result.summary.segments:
@@ -191,9 +192,11 @@ def memory(placed: Sequence[Placed]) -> Chart | None:
     if not bars:
         return None
     order = list(dict.fromkeys(bar["name"] for bar in bars))
-    rows = {
-        (bar["kind"], word) for bar in bars for word in ("average", "peak") if bar[word] is not None
-    }
+    rows = set()
+    for bar in bars:
+        for word in ("average", "peak"):
+            if bar[word] is not None:
+                rows.add((bar["kind"], word))
     return {
         "kind": "memory",
         "title": described.MEMORY_TITLE,

@@ -73,11 +73,9 @@ def _has(placed: Placed, name: str) -> bool:
 
 def _table(rows: Sequence[tuple[str, list[Content]]], caption: str, *header: str) -> list[Part]:
     """Return a table of values, each row with its anchor; nothing without rows."""
-    return (
-        [Table(header, [row for _, row in rows], 99, caption, [name for name, _ in rows])]
-        if rows
-        else []
-    )
+    if rows:
+        return [Table(header, [row for _, row in rows], 99, caption, [name for name, _ in rows])]
+    return []
 
 
 def section(view: View) -> Iterator[Part]:
@@ -102,7 +100,8 @@ def section(view: View) -> Iterator[Part]:
 
 
 def _pair(view: View, pair: Pair) -> list[Content]:
-    system, baseline = view.of(pair.system), view.of(pair.baseline)
+    system = view.of(pair.system)
+    baseline = view.of(pair.baseline)
     links: list[Inline] = []
     for word, each in zip((" (", " / "), (system, baseline), strict=True):
         links += [
@@ -181,7 +180,8 @@ def _run(placed: Placed, run: PlacedRun, *, own_anchors: bool) -> Iterator[Part]
 
 
 def _formula(metric: metrics.Metric, result: RunResult) -> str:
-    step, config = result.summary.performance.avg_step_time_seconds, result.run.training_config
+    step = result.summary.performance.avg_step_time_seconds
+    config = result.run.training_config
     if metric.name != RATE or step is None:
         return "; ".join(filter(None, [metric.how, metric.reference]))
     return (
@@ -197,15 +197,16 @@ def _from(name: str, result: RunResult) -> str:
         return f"the series in {plain(result.file)}"
     if name not in PerformanceMetrics.__struct_fields__:
         return f"memory_metrics.{name} in {plain(result.file)}"
-    run, first, last = result.run, result.summary.steady.first_step, result.summary.steady.last_step
+    run = result.run
+    first = result.summary.steady.first_step
+    last = result.summary.steady.last_step
     if first is None or last is None:
         return plain(result.file)
     text = f"steps {first}–{last} of {plain(result.file)}"
-    numbers = [
-        line
-        for step, line in zip(run.steps, run.lines, strict=True)
-        if line is not None and first <= step <= last
-    ]
+    numbers = []
+    for step, line in zip(run.steps, run.lines, strict=True):
+        if line is not None and first <= step <= last:
+            numbers.append(line)
     if numbers and run.source is not None and run.source.files:
         text += f"; lines {min(numbers)}–{max(numbers)} of {plain(run.source.files[0].path)}"
     return text
@@ -223,9 +224,9 @@ def _where(result: RunResult) -> str:
             "log": "imported from a log",
             "result": "converted from an older result",
         }
-        files = [
-            f"{plain(file.path)} (sha256 {file.sha256 or 'unknown'})" for file in run.source.files
-        ]
+        files = []
+        for file in run.source.files:
+            files.append(f"{plain(file.path)} (sha256 {file.sha256 or 'unknown'})")
         parts.append(f"{kinds[run.source.kind]}{': ' + ', '.join(files) if files else ''}")
         parts += [
             f"{name} = {text}, set by the user" for name, text in run.source.overrides.items()
@@ -234,4 +235,6 @@ def _where(result: RunResult) -> str:
 
 
 def _digits(number: float) -> str:
-    return f"{number:,.1f}" if abs(number) >= 1000 else f"{number:.6g}"
+    if abs(number) >= 1000:
+        return f"{number:,.1f}"
+    return f"{number:.6g}"

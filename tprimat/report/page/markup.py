@@ -83,7 +83,9 @@ def environment(folder: Path) -> jinja2.Environment:
     import markupsafe
 
     def shown(value: object) -> object:
-        return value if isinstance(value, markupsafe.Markup) else plain(value)
+        if isinstance(value, markupsafe.Markup):
+            return value
+        return plain(value)
 
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),

@@ -43,7 +43,8 @@ def _grid(view: View, group: Group, rows: list[tables.Row], caption: str) -> Tab
     ratios = {pair.system: view.pair_anchors[pair] for pair in group.pairs}
 
     def cell(row: tables.Row, index: int) -> Content:
-        system, found = group.systems[index], row.cells[index]
+        system = group.systems[index]
+        found = row.cells[index]
         placed = view.of(system)
         anchor = evidence.title_anchor(placed, row.title)
         if row.title.startswith("Speedup"):
@@ -62,15 +63,15 @@ def step_times(view: View, model: ModelComparison, chart: Chart) -> Iterator[Par
     for each in view.of_model(model):
         for index in each.runs:
             result = view.runs[index].result
-            name = (
-                each.name if len(each.runs) == 1 else f"{each.name}, run {view.runs[index].number}"
-            )
+            if len(each.runs) == 1:
+                name = each.name
+            else:
+                name = f"{each.name}, run {view.runs[index].number}"
             emulated = result.run.environment.emulated
-            before = (
-                untimed(each.system)
-                if emulated
-                else units.duration(result.value("warmup_time_seconds"))
-            )
+            if emulated:
+                before = untimed(each.system)
+            else:
+                before = units.duration(result.value("warmup_time_seconds"))
             rows += [
                 [
                     Link(name, f"r{index}"),
@@ -100,7 +101,9 @@ def _why_no_segment(result: RunResult) -> str:
     if result.run.environment.emulated:
         return "an emulated device"
     single = sum(time is not None for time in result.run.step_times) == 1
-    return "a single record" if single else "no steady state"
+    if single:
+        return "a single record"
+    return "no steady state"
 
 
 def loss(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
@@ -114,7 +117,8 @@ def loss(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
             for value in view.runs[index].result.run.loss_values
             if value is not None
         )
-        first, data = next(known, None), each.system.run.data
+        first = next(known, None)
+        data = each.system.run.data
         if first is not None:
             end = Link(final, evidence.title_anchor(each, "Loss at the end"))
             entropy = units.UNKNOWN if data.entropy is None else f"{data.entropy:.4g}"
@@ -147,15 +151,16 @@ def times(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
     if not found:
         return
     longest = max(account.whole for _, _, account in found)
-    bars = [
-        (
-            f"{plain(name)}, {plain(PurePath(file).name)}",
-            units.duration(each.whole),
-            each.whole / longest,
-            each.shares,
+    bars = []
+    for name, file, each in found[: charts.MOST_SYSTEMS]:
+        bars.append(
+            (
+                f"{plain(name)}, {plain(PurePath(file).name)}",
+                units.duration(each.whole),
+                each.whole / longest,
+                each.shares,
+            )
         )
-        for name, file, each in found[: charts.MOST_SYSTEMS]
-    ]
     parts = [part for part in PARTS if any(part in each.parts for _, _, each in found)]
     yield Control("times", {"runs": bars, "parts": parts})
     yield Fold("Table: wall time", list(target.blocks(view.comparison, model)))
@@ -207,11 +212,12 @@ def config_diff(view: View) -> Iterator[Part]:
         names = [view.title(view.of(system)) for system in (pair.system, pair.baseline)]
         parts = []
         for status, title in _STATUSES.items():
-            rows = [
-                [entry.title, *(text or units.UNKNOWN for text in reversed(entry.values))]
-                for entry in pair.config_diff.entries
-                if entry.status == status
-            ]
+            rows = []
+            for entry in pair.config_diff.entries:
+                if entry.status == status:
+                    rows.append(
+                        [entry.title, *(text or units.UNKNOWN for text in reversed(entry.values))]
+                    )
             if rows:
                 parts.append(
                     Table(

@@ -33,11 +33,10 @@ def panels(runs: Sequence[PlacedRun]) -> list[JsonObject]:
     """Return the panels of the runs: title, unit, and the series of each run that has it."""
     found: dict[str, JsonObject] = {}
     for kind, unit, title, series in PANELS:
-        traces = [
-            {"run": each.index, "system": each.system, "series": series}
-            for each in runs
-            if any(value is not None for value in each.result.run.telemetry.series.get(series, ()))
-        ]
+        traces = []
+        for each in runs:
+            if any(value is not None for value in each.result.run.telemetry.series.get(series, ())):
+                traces.append({"run": each.index, "system": each.system, "series": series})
         if traces and kind not in found:
             found[kind] = {"title": title, "unit": unit, "traces": traces}
     return list(found.values())[:MOST_PANELS]

@@ -77,7 +77,8 @@ class View:
         most = max(1, MOST_RUNS // max(1, len(comparison.systems)))
         for model in comparison.models:
             for system in model.systems:
-                index, first = len(self.systems), len(self.runs)
+                index = len(self.systems)
+                first = len(self.runs)
                 for number, result in enumerate(
                     system.runs[: min(most, MOST_RUNS - first)], start=1
                 ):
@@ -107,11 +108,9 @@ class View:
 
     def title(self, placed: Placed) -> str:
         """Return the name of a system, with its model if there are several."""
-        return (
-            f"{placed.name}, {plain(placed.model.short_title)}"
-            if self.several_models
-            else placed.name
-        )
+        if self.several_models:
+            return f"{placed.name}, {plain(placed.model.short_title)}"
+        return placed.name
 
     @property
     def several_models(self) -> bool:

@@ -74,9 +74,10 @@ def grid(group: Group) -> Grid | None:
     compared = {pair.system for pair in group.pairs if pair.ratio}
     ratios = []
     for system in group.systems:
-        rows = (
-            zip(windows[system], windows[group.baseline], strict=True) if system in compared else ()
-        )
+        if system in compared:
+            rows = list(zip(windows[system], windows[group.baseline], strict=True))
+        else:
+            rows = []
         cells = (zip(*each, strict=True) for each in rows)
         quotients = tuple(
             tuple(own / other if own and other else None for own, other in each) for each in cells
@@ -122,7 +123,9 @@ def values(found: Grid) -> JsonObject:
 
 def _speedup(value: float) -> str:
     """Return a speed as a factor of the baseline's, 1 or more."""
-    return units.times(value) if value >= 1 else f"slower, {units.times(1 / value)}"
+    if value >= 1:
+        return units.times(value)
+    return f"slower, {units.times(1 / value)}"
 
 
 def section(view: View, group: Group) -> Iterator[Part]:
@@ -132,11 +135,13 @@ def section(view: View, group: Group) -> Iterator[Part]:
         return
     number = next(index for index, answer in enumerate(view.answers) if answer.group is group)
     # All steps but the first one.
-    begin, end = 1 if len(found.stops) > 2 else 0, len(found.stops) - 1
+    begin = 1 if len(found.stops) > 2 else 0
+    end = len(found.stops) - 1
     pairs = {pair.system: pair for pair in group.pairs}
     rows: list[list[Content]] = []
     for index, system in enumerate(group.systems):
-        value, own = found.rates[index][begin][end], pairs.get(system)
+        value = found.rates[index][begin][end]
+        own = pairs.get(system)
         ratios: list[Content] = ["1.00× (baseline)"] * 2
         if own is not None:
             ratio = found.ratios[index][begin][end]
@@ -169,20 +174,24 @@ def _other_windows(view: View, pairs: list[Pair]) -> Iterator[Part]:
 
 def _rates(system: SystemResult, found: tuple[int, ...]) -> Values:
     """Return the geometric mean of the runs' rates, as the verdict uses it."""
-    rates = [
-        _rate_between(result.run, per_sample=system.per_sample) for result in system.valid_runs
-    ]
+    rates = []
+    for result in system.valid_runs:
+        rates.append(_rate_between(result.run, per_sample=system.per_sample))
 
     def mean(begin: int, end: int) -> float | None:
         known = [each for rate in rates if (each := rate(begin, end)) is not None]
-        return statistics.geometric_mean(known) if len(known) == len(rates) else None
+        if len(known) == len(rates):
+            return statistics.geometric_mean(known)
+        return None
 
     return tuple(tuple(mean(begin, end) for end in found) for begin in found)
 
 
 def _work(run: Run, *, per_sample: bool) -> int | None:
     """Return the samples or tokens of a step; None if no batch describes it."""
-    return run.training_config.global_batch_size if per_sample else run.tokens_per_step
+    if per_sample:
+        return run.training_config.global_batch_size
+    return run.tokens_per_step
 
 
 def _rate_between(run: Run, *, per_sample: bool) -> Callable[[int, int], float | None]:
@@ -195,13 +204,15 @@ def _rate_between(run: Run, *, per_sample: bool) -> Callable[[int, int], float |
     series = zip(run.steps, run.window_steps, run.step_times, strict=True)
     records = [(step, window, time) for step, window, time in series if time is not None]
     work = (_work(run, per_sample=per_sample) or 0) / (run.num_gpus or 1)
-    ends, begins = [step for step, *_ in records], [step - window for step, window, _ in records]
+    ends = [step for step, *_ in records]
+    begins = [step - window for step, window, _ in records]
     # Sums up to each record, so that a window costs two look-ups.
     times = [0.0, *itertools.accumulate(time * window for _, window, time in records)]
     steps = [0, *itertools.accumulate(window for _, window, _ in records)]
 
     def rate(begin: int, end: int) -> float | None:
-        first, last = bisect.bisect_left(begins, begin), bisect.bisect_right(ends, end)
+        first = bisect.bisect_left(begins, begin)
+        last = bisect.bisect_right(ends, end)
         if last <= first or ends[-1] < end or steps[last] - steps[first] < LEAST:
             return None
         return work * (steps[last] - steps[first]) / (times[last] - times[first])

@@ -127,11 +127,12 @@ def figure(report: Report, *, layout: Layout = "standard") -> Figure:
     models = list(dict.fromkeys(item.model for item in items))
     # The first items of each model have lines.
     each = max(1, MOST_LINES // max(1, len(models)))
-    few = [
-        item for model in models for item in [item for item in items if item.model == model][:each]
-    ]
+    few = []
+    for model in models:
+        few += [item for item in items if item.model == model][:each]
     throughput, average = bars.speeds(sheet, items, side_by_side=layout == "standard")
-    steps, loss = lines.step_times(few), lines.loss(few)
+    steps = lines.step_times(few)
+    loss = lines.loss(few)
     memory = bars.memory(sheet, items)
     if layout == "frameworks":
         places = {
@@ -152,10 +153,9 @@ def figure(report: Report, *, layout: Layout = "standard") -> Figure:
         sheet.add(panels)
     with_lines = [item for item in few if item.system.valid_runs] if steps or loss else []
     if with_lines:
-        labels = [
-            f"{item.label} (excluded)" if item.system.exclusion else item.label
-            for item in with_lines
-        ]
+        labels = []
+        for item in with_lines:
+            labels.append(f"{item.label} (excluded)" if item.system.exclusion else item.label)
         shown = {id(panel) for panel in panels}
         keys = lines.keys(with_lines, has_steps=id(steps) in shown, has_loss=id(loss) in shown)
         sheet.legend([lines.handle(item) for item in with_lines], labels)
@@ -176,16 +176,17 @@ def figure(report: Report, *, layout: Layout = "standard") -> Figure:
 
 def _titles(sheet: Sheet, report: Report) -> None:
     """Write the headline, and below it the certainty and what all systems share."""
-    comparison, several = report.comparison, len(report.comparison.models) > 1
-    answers = [
-        (f"{plain(each.title)}: " if len(report.answers) > 1 else "", each)
-        for each in report.answers
-    ]
+    comparison = report.comparison
+    several = len(report.comparison.models) > 1
+    answers = []
+    for each in report.answers:
+        answers.append((f"{plain(each.title)}: " if len(report.answers) > 1 else "", each))
     points = TITLE_POINTS
     shown = answers[:MOST_HEADLINES]
-    certainty = [
-        f"{name}{each.verdict.certainty}" for name, each in shown if each.verdict.certainty
-    ]
+    certainty = []
+    for name, each in shown:
+        if each.verdict.certainty:
+            certainty.append(f"{name}{each.verdict.certainty}")
     if report.headline:
         headlines = [report.headline]
         certainty = [f"{name}{_row(each)}" for name, each in shown]

@@ -197,7 +197,8 @@ def _rows(sheet: Sheet, items: Sequence[Item], least: Callable[[Item], float]) -
     """Return the rows from top to bottom, a heading before each model if there are several."""
     several = len({(item.model, item.title) for item in items}) > 1
     rows = []
-    y, last = 0.0, ""
+    y = 0.0
+    last = ""
     for item in items:
         if several and item.title != last:
             last = item.title
@@ -216,11 +217,10 @@ def _height(rows: Sequence[Row]) -> float:
 
 
 def _left(sheet: Sheet, rows: Sequence[Row]) -> float:
-    widths = [
-        sheet.width(line, SMALL, "normal" if row.item else "bold")
-        for row in rows
-        for line in row.name
-    ]
+    widths = []
+    for row in rows:
+        for line in row.name:
+            widths.append(sheet.width(line, SMALL, "normal" if row.item else "bold"))
     return max(widths, default=-0.1) + 0.1
 
 

@@ -178,7 +178,9 @@ def average_step_times(systems: Sequence[SystemResult]) -> BarChart:
     unit, scale = ("ms", 1e3) if in_ms else ("s", 1.0)
 
     def text(time: float) -> str:
-        return f"{time:.{1 if time < 100 else 0}f} ms" if in_ms else f"{time:.3f} s"
+        if in_ms:
+            return f"{time:.{1 if time < 100 else 0}f} ms"
+        return f"{time:.3f} s"
 
     bars = []
     for system in systems:
@@ -202,16 +204,14 @@ def average_step_times(systems: Sequence[SystemResult]) -> BarChart:
                 (config.global_batch_size, config.sequence_length, system.run.num_gpus)
             )
     columns = enumerate(("batch", "sequence length", "number of GPUs"))
-    differing = [
-        name
-        for n, name in columns
-        if any(len({each[n] for each in own}) > 1 for own in work.values())
-    ]
-    remark = (
-        f"not comparable: steps differ in {join_names(differing)}"
-        if differing
-        else "lower is better"
-    )
+    differing = []
+    for n, name in columns:
+        if any(len({each[n] for each in own}) > 1 for own in work.values()):
+            differing.append(name)
+    if differing:
+        remark = f"not comparable: steps differ in {join_names(differing)}"
+    else:
+        remark = "lower is better"
     return BarChart(f"Average step time, {unit} ({remark})", tuple(bars))
 
 
@@ -232,16 +232,17 @@ def why_no_rate(system: SystemResult) -> str:
 
 def memory(systems: Sequence[SystemResult]) -> list[MemoryBar]:
     """Return each kind of memory that a system has a value of."""
-    every = [
-        MemoryBar(
-            system,
-            kind,
-            system.value(kind.average) if kind.average else None,
-            system.value(kind.peak),
-        )
-        for system in systems
-        for kind in KINDS
-    ]
+    every = []
+    for system in systems:
+        for kind in KINDS:
+            every.append(
+                MemoryBar(
+                    system,
+                    kind,
+                    system.value(kind.average) if kind.average else None,
+                    system.value(kind.peak),
+                )
+            )
     return [bar for bar in every if bar.average is not None or bar.peak is not None]
 
 
@@ -254,11 +255,13 @@ def step_times(runs: Sequence[Series]) -> LineChart | None:
     for system, result in timed:
         at = 0
         for counts, part in itertools.groupby(counted_records(result)):
-            start, at = at, at + len(list(part))
+            start = at
+            at = at + len(list(part))
             # One record of overlap, so that the line has no gap at a cut.
-            ends = (
-                (start, at) if counts else (max(0, start - 1), min(at + 1, len(result.run.steps)))
-            )
+            if counts:
+                ends = (start, at)
+            else:
+                ends = (max(0, start - 1), min(at + 1, len(result.run.steps)))
             lines.append(Line(system, result, *ends, is_excluded=not counts))
     low, high, is_wide = _time_limits([each.result for each in timed])
     every = (time for each in timed for time in each.result.run.step_times if time is not None)
@@ -285,7 +288,8 @@ def _time_limits(results: Sequence[RunResult]) -> tuple[float, float, bool]:
     import numpy as np
 
     # Thousands of runs have millions of times, which take less memory in arrays.
-    steady, medians = array("d"), []
+    steady = array("d")
+    medians = []
     for each in results:
         counted = itertools.compress(each.run.step_times, counted_records(each))
         if known := [time for time in counted if time is not None]:
@@ -295,7 +299,8 @@ def _time_limits(results: Sequence[RunResult]) -> tuple[float, float, bool]:
         "d", (time for each in results for time in each.run.step_times if time is not None)
     )
     ranked = np.sort(every)
-    low, high = float(ranked[0]), float(ranked[-1])
+    low = float(ranked[0])
+    high = float(ranked[-1])
     slowest = max(medians, default=high)
     if high > CUT_FROM * slowest:
         high = max(float(ranked[math.ceil(SHOWN_SHARE * len(ranked)) - 1]), 1.1 * slowest)
@@ -303,7 +308,8 @@ def _time_limits(results: Sequence[RunResult]) -> tuple[float, float, bool]:
         factor = high / low
         return low / factor**FOOT, high * factor**HEAD, True
     missing = max(0.0, LEAST_SPAN * high - (high - low)) / 2
-    low, high = low - missing, high + missing
+    low = low - missing
+    high = high + missing
     return max(0.0, low - FOOT * (high - low)), high + HEAD * (high - low), False
 
 
@@ -343,11 +349,9 @@ def why_no_loss(system: SystemResult, over: Literal["tokens", "wall"]) -> str | 
     """Return why a system has no line of its loss; None if it has one."""
     if not any(value is not None for each in system.valid_runs for value in each.run.loss_values):
         return "no loss was recorded"
-    return (
-        "tokens per step are unknown"
-        if over == "tokens" and system.run.tokens_per_step is None
-        else None
-    )
+    if over == "tokens" and system.run.tokens_per_step is None:
+        return "tokens per step are unknown"
+    return None
 
 
 def floor_note(floor: float) -> str:
@@ -358,4 +362,6 @@ def floor_note(floor: float) -> str:
 def beyond_note(chart: LineChart) -> str:
     """Return how many values are off the scale; empty without any."""
     steps = counted(len(chart.beyond), "step")
-    return f"{steps} off scale, up to {units.seconds(max(chart.beyond))}" if chart.beyond else ""
+    if chart.beyond:
+        return f"{steps} off scale, up to {units.seconds(max(chart.beyond))}"
+    return ""

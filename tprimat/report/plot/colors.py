@@ -122,7 +122,9 @@ def _preferred(system: SystemResult) -> tuple[str | None, int]:
         return "CPU", 0
     # By its name alone: what speaks against a peak, such as a partition's memory, changes no color.
     first = _first_tone(gpus.short_name(run.gpu_info.device_name or ""))
-    return (system.vendor, first or 0) if system.vendor in TONES else (None, 0)
+    if system.vendor in TONES:
+        return (system.vendor, first or 0)
+    return (None, 0)
 
 
 def _first_tone(short: str) -> int | None:

@@ -85,10 +85,13 @@ def _efficiency(sheet: Sheet, curves: Sequence[Curve], looks: Sequence[Mapping[s
     def draw(axes: Axes, width: float) -> None:
         for curve, look in zip(curves, looks, strict=True):
             ratios = [size.efficiency for size in curve.sizes]
-            points = [
-                (each.value, each.low or each.value, each.high or each.value) if each else (1, 1, 1)
-                for each in ratios
-            ]
+            points = []
+            for each in ratios:
+                points.append(
+                    (each.value, each.low or each.value, each.high or each.value)
+                    if each
+                    else (1, 1, 1)
+                )
             _points(axes, curve, points, look)
         axes.axhline(1.0, color="0.35", **IDEAL)
         axes.axhline(BREAK, **DOTTED)
@@ -105,10 +108,9 @@ def _points(
     axes: Axes, curve: Curve, points: Sequence[Sequence[float]], look: Mapping[str, Any]
 ) -> None:
     values, lows, highs = zip(*points, strict=True)
-    errors = [
-        [max(0.0, high - low) for low, high in zip(*ends, strict=True)]
-        for ends in ((lows, values), (values, highs))
-    ]
+    errors = []
+    for ends in ((lows, values), (values, highs)):
+        errors.append([max(0.0, high - low) for low, high in zip(*ends, strict=True)])
     axes.errorbar([size.gpus for size in curve.sizes], values, yerr=errors, capsize=4, **look)
 
 
@@ -116,11 +118,10 @@ def _sizes(sheet: Sheet, axes: Axes, curves: Sequence[Curve], width: float) -> N
     """Scale the axis of sizes logarithmically, and write below it those that were measured, as far
     as there is room.
     """
-    batches = (
-        {size.gpus: size.batch for size in curves[0].sizes}
-        if len(curves) == 1 and curves[0].kind != "strong"
-        else {}
-    )
+    if len(curves) == 1 and curves[0].kind != "strong":
+        batches = {size.gpus: size.batch for size in curves[0].sizes}
+    else:
+        batches = {}
     texts = {
         size.gpus: "\n".join(
             [f"{size.gpus:,}", *([f"{batch:,}"] if (batch := batches.get(size.gpus)) else [])]

@@ -48,11 +48,10 @@ def items_of(comparison: Comparison) -> list[Item]:
         speedups: dict[SystemResult, str] = {}
         for group in model.groups:
             # Intervals are in the tables: beside bars they would take a third of them.
-            compared = {
-                pair.system: tables.versus(pair).partition(" [")[0]
-                for pair in group.pairs
-                if pair.ratio
-            }
+            compared = {}
+            for pair in group.pairs:
+                if pair.ratio:
+                    compared[pair.system] = tables.versus(pair).partition(" [")[0]
             speedups |= {group.baseline: "baseline", **compared} if compared else {}
         for title, system in (
             (each.title, system) for each in model.groups for system in each.systems

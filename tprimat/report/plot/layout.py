@@ -114,9 +114,9 @@ class Sheet:
         self, texts: Sequence[str], size: float = SMALL, weight: str = "normal", color: str = "0.25"
     ) -> None:
         """Write texts across the figure."""
-        lines = [
-            line for text in texts for line in self.wrapped(text, WIDTH - 2 * MARGIN, size, weight)
-        ]
+        lines = []
+        for text in texts:
+            lines += self.wrapped(text, WIDTH - 2 * MARGIN, size, weight)
         looks: dict[str, Any] = {
             "fontsize": size,
             "fontweight": weight,

@@ -95,7 +95,8 @@ def keys(items: Sequence[Item], *, has_steps: bool, has_loss: bool) -> dict[str,
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    gray, found = DOTTED["color"], dict[str, Line2D | Patch]()
+    gray = DOTTED["color"]
+    found = dict[str, Line2D | Patch]()
     if any(len(item.system.valid_runs) >= BAND_FROM for item in items):
         found["range of the runs around their median"] = Patch(color=gray, alpha=0.3, linewidth=0)
     if has_steps and not all(all(counted_records(each.result)) for each in _runs(items)):
@@ -113,16 +114,14 @@ def _detail(items: Sequence[Item]) -> str:
     runs = [len(item.system.valid_runs) for item in items if item.system.valid_runs]
     banded = [many >= BAND_FROM for many in runs]
     which = "" if all(banded) else f" ({BAND_FROM} runs or more)"
-    thin = (
-        "; thin: second and third run of a system"
-        if any(1 < many < BAND_FROM for many in runs)
-        else ""
-    )
-    every = (
-        f"line: median of the runs; band: range; points: outliers{which}"
-        if any(banded)
-        else "a line per run"
-    )
+    if any(1 < many < BAND_FROM for many in runs):
+        thin = "; thin: second and third run of a system"
+    else:
+        thin = ""
+    if any(banded):
+        every = f"line: median of the runs; band: range; points: outliers{which}"
+    else:
+        every = "a line per run"
     return every + thin
 
 
@@ -173,7 +172,10 @@ def _band(axes: Axes, chart: LineChart, lines: Sequence[Line], item: Item) -> No
                 values[x].append(y)
     every = sorted(values)
     count = -(-len(every) // PLACES)
-    xs, lows, medians, highs = [], [], [], []
+    xs = []
+    lows = []
+    medians = []
+    highs = []
     for place in (every[index : index + count] for index in range(0, len(every), count)):
         own = [y for x in place for y in values[x]]
         median = statistics.median(own)
@@ -198,11 +200,10 @@ def _points(chart: LineChart, line: Line) -> tuple[list[float], list[float]]:
     run = line.result.run
     step = (run.tokens_per_step or 0) / chart.scale if chart.xs == "tokens" else 1
     values: Sequence[float | None] = getattr(run, chart.ys)
-    points = [
-        (number * step, math.nan if value is None else value)
-        for number, value in list(zip(run.steps, values, strict=True))[line.start : line.stop]
-        if value is not None or chart.ys == "step_times"
-    ]
+    points = []
+    for number, value in list(zip(run.steps, values, strict=True))[line.start : line.stop]:
+        if value is not None or chart.ys == "step_times":
+            points.append((number * step, math.nan if value is None else value))
     return [x for x, _ in points], [y for _, y in points]
 
 
