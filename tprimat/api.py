@@ -170,7 +170,9 @@ class Comparison:
         return terminal.write(document.on_screen(self._report, verbose=False))
 
     def __repr__(self) -> str:
-        return f"<Comparison: {'; '.join(each.verdict.headline for each in self._report.answers)}>"
+        return (
+            f"<Comparison: {'; '.join(answer.verdict.headline for answer in self._report.answers)}>"
+        )
 
     def _repr_html_(self) -> str:
         return notebook.verdicts(self._report)

@@ -29,7 +29,9 @@ def forget() -> None:
     sys.path[:first] = [each for each in sys.path[:first] if each not in ("", here)]
     for name in {"PATH", "PYTHONPATH"} & os.environ.keys():
         entries = os.environ[name].split(os.pathsep)
-        os.environ[name] = os.pathsep.join(each for each in entries if each not in ("", os.curdir))
+        os.environ[name] = os.pathsep.join(
+            entry for entry in entries if entry not in ("", os.curdir)
+        )
     if os.name == "nt":
         # Windows looks for programs in the current directory first, unless this is set.
         os.environ["NoDefaultCurrentDirectoryInExePath"] = "1"  # noqa: SIM112

@@ -163,7 +163,7 @@ def fit(sizes: Sequence[Size], form: Form) -> Fit | None:
         value - parameters[0] * row[0] - parameters[1] * row[1]
         for row, value in zip(rows, values, strict=True)
     )
-    variance = math.fsum(each**2 for each in residuals) / freedom if freedom else 0.0
+    variance = math.fsum(residual**2 for residual in residuals) / freedom if freedom else 0.0
     return Fit(form, parameters, variance, freedom, inverse)
 
 

@@ -53,7 +53,7 @@ def find_segments(values: Sequence[float]) -> tuple[Segment, ...]:
     if start is None:
         return ()
     series = np.asarray(values, dtype=np.float64)
-    edges = [start, *(start + each for each in change_points(series[start:])), len(series)]
+    edges = [start, *(start + point for point in change_points(series[start:])), len(series)]
     medians = [median(series[low:high]) for low, high in itertools.pairwise(edges)]
     if (
         len(edges) > 2

@@ -331,9 +331,9 @@ def _start(segments: Sequence[Segment], times: Sequence[float]) -> tuple[int, st
 def _from(segments: Sequence[Segment], start: int, times: Sequence[float]) -> tuple[Segment, ...]:
     """Return the parts of segments from a record on."""
     cut = (
-        dataclasses.replace(each, start=max(each.start, start))
-        for each in segments
-        if each.stop > start
+        dataclasses.replace(segment, start=max(segment.start, start))
+        for segment in segments
+        if segment.stop > start
     )
     return tuple(
         dataclasses.replace(each, median=stats.median(times[each.start : each.stop]))
@@ -508,9 +508,9 @@ def _segment_warnings(segments: tuple[SegmentMetrics, ...]) -> list[str]:
             + (f": {after.cause}" if after.cause else "")
         )
     return warnings + [
-        f"step time drifted by {each.drift:+.1%} (steps {each.first_step}–{each.last_step})"
-        for each in segments
-        if each.drift is not None
+        f"step time drifted by {segment.drift:+.1%} (steps {segment.first_step}–{segment.last_step})"
+        for segment in segments
+        if segment.drift is not None
     ]
 
 

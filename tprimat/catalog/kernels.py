@@ -149,7 +149,7 @@ def phase_of(ranges: tuple[str, ...]) -> Phase | None:
     the optimizer.
     """
     operators = [each for each in ranges if not is_python(each)]
-    if any(_part("scope", each) == "optimizer" for each in operators) or any(
+    if any(_part("scope", operator) == "optimizer" for operator in operators) or any(
         _part("python", each) == "optimizer" for each in ranges if is_python(each)
     ):
         return "optimizer"

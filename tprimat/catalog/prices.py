@@ -76,7 +76,7 @@ def parse(
     absent = []
     whole = set()
     # Several systems of one GPU cost the same, whatever a model's table calls them.
-    texts = {each: f"{each} {(known or {}).get(each, '')}" for each in names}
+    texts = {name: f"{name} {(known or {}).get(name, '')}" for name in names}
     for word in named:
         name, _, text = word.rpartition("=")
         price = _price(text)
@@ -129,7 +129,7 @@ def fitting_names(
     known of them.
     """
     whole = [each for each in names if _letters(each) == _letters(name)]
-    return whole or _fitting(name, {each: each for each in names}) or _fitting(name, known or {})
+    return whole or _fitting(name, {name: name for name in names}) or _fitting(name, known or {})
 
 
 def _fitting(name: str, texts: Mapping[str, str]) -> list[str]:

@@ -73,8 +73,8 @@ def divergence(run: Run) -> Divergence | None:
     for code in DIVERGED:
         fields = [note.fields for note in run.notes if note.code == code]
         steps = []
-        for each in fields:
-            for step in (each.get("first"), each.get("last")):
+        for field in fields:
+            for step in (field.get("first"), field.get("last")):
                 if isinstance(step, int):
                     steps.append(step)
         if steps:

@@ -88,14 +88,14 @@ def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
         *(Finding(*row, text) for code, row in STAMPS.items() if (text := run.told(code))),
         *(Finding("warning", CONTRADICTION, text) for text in run.warnings if _TWICE.search(text)),
     )
-    return tuple(each for each in results if each is not None)
+    return tuple(result for result in results if result is not None)
 
 
 def mfu_doubt(results: Sequence[Finding]) -> str | None:
     """Return why no MFU is shown: batch, sequence length, shape or time, of which it is made, are
     contradicted.
     """
-    return next((each.text for each in results if each.rule == CONTRADICTION), None)
+    return next((result.text for result in results if result.rule == CONTRADICTION), None)
 
 
 def printed_tokens_per_second(run: Run) -> float | None:
@@ -533,7 +533,7 @@ def _own_time(run: Run) -> Finding | None:
     if not total:
         return None
     trained, begun = (
-        math.fsum(each.duration for each in entries if each.kind == kind) for kind in kinds
+        math.fsum(entry.duration for entry in entries if entry.kind == kind) for kind in kinds
     )
     # A pause within the first step makes the time before it a part of the start-up.
     excess = max(

@@ -121,15 +121,15 @@ def show_table(results: Sequence[ImportedResult]) -> None:
     start.
     """
     rows = [("steps", "step time", "tokens/s/GPU", "format", "status")]
-    for each in results:
-        steps = f"{each.summary.performance.total_steps or 0:,}"
-        name = _log_format(each.run).split(" (")[0]
-        rows.append((steps, *_speed(each.summary), name, each.run.status))
+    for result in results:
+        steps = f"{result.summary.performance.total_steps or 0:,}"
+        name = _log_format(result.run).split(" (")[0]
+        rows.append((steps, *_speed(result.summary), name, result.run.status))
     cells = console.table(rows)
-    folder = os.path.commonprefix([each.title for each in results]).rpartition(os.sep)[0]  # noqa: RUF071 - no paths
+    folder = os.path.commonprefix([result.title for result in results]).rpartition(os.sep)[0]  # noqa: RUF071 - no paths
     titles = [
         "log",
-        *(plain(each.title.removeprefix(folder).strip(os.sep + " ")) for each in results),
+        *(plain(result.title.removeprefix(folder).strip(os.sep + " ")) for result in results),
     ]
     room = max(console.terminal_size()[0] - 2 - max(map(len, cells)), NARROWEST)
     for line in console.table(

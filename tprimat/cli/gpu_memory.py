@@ -34,16 +34,18 @@ def main(options: argparse.Namespace) -> int:
             "found none of nvidia-smi, amd-smi and rocm-smi", hint=hint, heading="memory-held"
         )
     own = [process for process in processes if gpu_processes.can_terminate(process, host)]
-    output.values["processes"] = [{**vars(each), "may_be_ended": each in own} for each in processes]
+    output.values["processes"] = [
+        {**vars(process), "may_be_ended": process in own} for process in processes
+    ]
     for values in output.values["processes"]:
         del values["gpu_id"]
     states = nvidia.states(host) or amd.states(host)
     output.values["gpus"] = [
         {
-            name: getattr(each, name)
+            name: getattr(state, name)
             for name in ("index", "name", "memory_used_gb", "memory_total_gb")
         }
-        for each in states
+        for state in states
     ]
     for line in _memory(states):
         console.info(line)
@@ -76,12 +78,12 @@ def main(options: argparse.Namespace) -> int:
 def _memory(states: Sequence[GpuState]) -> list[str]:
     """Return a table of each GPU's memory and a blank line; nothing if the driver states no GPU."""
     rows = []
-    for each in states:
+    for state in states:
         rows.append(
             [
-                str(each.index),
-                plain(each.name, 40),
-                *map(units.gigabytes, (each.memory_used_gb, each.memory_total_gb)),
+                str(state.index),
+                plain(state.name, 40),
+                *map(units.gigabytes, (state.memory_used_gb, state.memory_total_gb)),
             ]
         )
     if rows:

@@ -51,8 +51,8 @@ def main(options: argparse.Namespace) -> int:
     output.paths.append(str(path))
     output.values.update({**msgspec.to_builtins(file), "path": str(path)})
     console.info(terminal.write(report.document(file, path), verbosity=output.verbosity).rstrip())
-    for each in file.findings:
-        console.warn(each.text)
+    for finding in file.findings:
+        console.warn(finding.text)
     if file.is_ready:
         return ExitStatus.OK
     return ExitStatus.SLOWER

@@ -104,7 +104,7 @@ def _list(files: Sequence[Loaded], written: Collection[Path] = ()) -> int:
     """Print a line for each result that was here before; those that were written are shown
     already.
     """
-    for file in (each for each in files if Path(each.name).absolute() not in written):
+    for file in (file for file in files if Path(file.name).absolute() not in written):
         model = plain(file.runs[0].model or "model unknown")
         info(f"Result:  {plain(file.name)}: {model}, {counted(len(file.runs), 'run')}")
     return ExitStatus.OK
@@ -150,7 +150,7 @@ def _report(batch: LogImport) -> int:
         reasons.setdefault(each.reason, []).append(each.path)
     values = console.current().values
     values["passed_over"] = [dataclasses.asdict(each) for each in batch.skipped]
-    values["errors"] = [": ".join(filter(None, each[:2])) for each in batch.errors]
+    values["errors"] = [": ".join(filter(None, error[:2])) for error in batch.errors]
     if batch.skipped:
         info(f"skipped: {counted(len(batch.skipped), 'file')}")
     for reason, paths in reasons.items():

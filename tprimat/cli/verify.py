@@ -55,8 +55,8 @@ def main(arguments: argparse.Namespace) -> int:
 
 def _answer(found: Verification) -> tuple[ExitStatus, str]:
     different = sum(len(run.differences) for run in found.runs)
-    findings = [each for run in found.runs for each in run.findings]
-    rules = [each.rule for each in findings]
+    findings = [finding for run in found.runs for finding in run.findings]
+    rules = [finding.rule for finding in findings]
     fates = {"changed after packing": CHANGED, "missing": MISSING, "added": ADDED}
     numbers = {}
     for what, ending in fates.items():
@@ -64,7 +64,7 @@ def _answer(found: Verification) -> tuple[ExitStatus, str]:
     wrong = {
         f"{counted(different, 'value')} differ{'s' if different == 1 else ''}": different,
         **{f"{counted(number, 'file')} {what}": number for what, number in numbers.items()},
-        "implausible": "error" in [each.severity for each in findings],
+        "implausible": "error" in [finding.severity for finding in findings],
         "private data": found.private,
         f"{counted(len(found.foreign), 'file')} other than data": found.foreign,
     }
@@ -123,8 +123,8 @@ def _lines(found: Verification, most: int | None) -> list[str]:
         if len(shown) < len(run.differences):
             lines.append(f"  and {len(run.differences) - len(shown)} more with --verbose")
         lines += [
-            f"  {'implausible' if each.severity == 'error' else 'unclear'}: {each.text}"
-            for each in run.findings
+            f"  {'implausible' if finding.severity == 'error' else 'unclear'}: {finding.text}"
+            for finding in run.findings
         ]
         lines += [f"  not checked: {text}" for text in run.unchecked]
         lines += (

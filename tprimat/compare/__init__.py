@@ -200,7 +200,7 @@ def _apart(
     split.
     """
     first = results[0].run
-    judged = [each for each in results if each.is_valid and not each.summary.unsettled]
+    judged = [result for result in results if result.is_valid and not result.summary.unsettled]
     is_open = (
         remarks is not None
         and first.label is None
@@ -208,8 +208,8 @@ def _apart(
     )
     cuts = repetitions.cuts([_step_time(each) for each in judged]) if is_open else []
     found: list[list[RunResult]] = [[] for _ in range(len(cuts) + 1)]
-    for each in results:
-        found[bisect.bisect([slow for _, slow in cuts], _step_time(each))].append(each)
+    for result in results:
+        found[bisect.bisect([slow for _, slow in cuts], _step_time(result))].append(result)
     if (
         remarks is None
         or not cuts
@@ -217,7 +217,7 @@ def _apart(
     ):
         return [(first, results)]
     found.sort(key=lambda part: results.index(part[0]))
-    files = [each.file for each in results]
+    files = [result.file for result in results]
     numbers = {each: files[: place + 1].count(each.file) for place, each in enumerate(results)}
     names = called([[(each.file, numbers[each]) for each in part] for part in found])
     gap = min(slow / fast - 1 for fast, slow in cuts)

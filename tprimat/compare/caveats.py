@@ -83,10 +83,10 @@ def caveats(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> tuple[Cav
     found: dict[str, Caveat] = {}
     for code in CODES[:3]:
         if texts := [
-            f"{system.name}: {each.text}"
+            f"{system.name}: {finding.text}"
             for system in systems
-            for each in system.findings
-            if each.rule == code
+            for finding in system.findings
+            if finding.rule == code
         ]:
             found[code] = Caveat(code, "warning", "; ".join(texts))
     every = (
@@ -118,18 +118,18 @@ def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
             for run in runs:
                 issues.append(
                     [
-                        each
-                        for each in run.telemetry.issues
-                        if each.code in kinds and each.severity == "warning"
+                        issue
+                        for issue in run.telemetry.issues
+                        if issue.code in kinds and issue.severity == "warning"
                     ]
                 )
-            if found := [each for each in issues if each]:
+            if found := [issue for issue in issues if issue]:
                 worst = min(itertools.chain(*found), key=lambda issue: kinds.index(issue.code))
                 more = f" (in {len(found)} of {len(runs)} runs)" if len(runs) > 1 else ""
                 texts.append(f"{system.name}: {worst.sentence}{more}")
                 continue
             held = max(
-                (each.environment.memory_held_by_others_gb or 0.0 for each in runs), default=0.0
+                (run.environment.memory_held_by_others_gb or 0.0 for run in runs), default=0.0
             )
             if code == "shared" and held > HELD_SHARE * (
                 system.run.gpu_info.total_memory_gb or math.inf
@@ -152,7 +152,7 @@ def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     slow = {
         system.name: list(
             dict.fromkeys(
-                name for each in system.valid_runs for name in each.run.preflight.slow_devices
+                name for result in system.valid_runs for name in result.run.preflight.slow_devices
             )
         )
         for system in systems
@@ -169,7 +169,7 @@ def _unlike_variables(system: SystemResult) -> list[str]:
     """Return the environment variables in which a system's runs differ, except those that select
     GPUs.
     """
-    known = [found for each in system.valid_runs if (found := each.run.environment.settings)]
+    known = [found for result in system.valid_runs if (found := result.run.environment.settings)]
     names = sorted(set().union(*known))
     return [
         name
@@ -198,8 +198,10 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         for result in system.valid_runs
         if result.run.platform == "cpu"
     ]
-    others = max((each.other_programs_cpu_share or 0.0 for each in disturbances), default=0.0)
-    stolen = max((each.steal_cpu_share or 0.0 for each in disturbances), default=0.0)
+    others = max(
+        (disturbance.other_programs_cpu_share or 0.0 for disturbance in disturbances), default=0.0
+    )
+    stolen = max((disturbance.steal_cpu_share or 0.0 for disturbance in disturbances), default=0.0)
     users = [
         f"{user} used up to {share:.0%} of the CPU"
         for user, share in (("other programs", others), ("the hypervisor", stolen))
@@ -226,10 +228,10 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         for system in systems
         if (
             known := [
-                each.drift
+                segment.drift
                 for run in system.valid_runs
-                for each in run.summary.segments
-                if each.drift
+                for segment in run.summary.segments
+                if segment.drift
             ]
         )
     }
@@ -255,8 +257,8 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         system.name
         for system in systems
         if any(
-            len(each.run.steps) == 1 and each.summary.clock != "blocks"
-            for each in system.valid_runs
+            len(result.run.steps) == 1 and result.summary.clock != "blocks"
+            for result in system.valid_runs
         )
     ]
     if alone:
@@ -302,7 +304,7 @@ def _of_system(system: SystemResult, *, is_alone: bool) -> Iterator[Caveat]:
             "warning",
             f"the runs of {system.name} differ in {join_names(names)}",
         )
-    for text in (each for each in system.value_warnings if each.startswith(OVER_BLOCKS)):
+    for text in (text for text in system.value_warnings if text.startswith(OVER_BLOCKS)):
         average, _, block = text.partition("; ")
         # Of a single run nobody knows whether the next one has such a block.
         if len(system.valid_runs) == 1:
@@ -310,7 +312,7 @@ def _of_system(system: SystemResult, *, is_alone: bool) -> Iterator[Caveat]:
         else:
             told = average
         yield Caveat("unlike-blocks", "warning", f"{system.name}: {told}")
-    for text in (each for each in system.value_warnings if CUT in each):
+    for text in (text for text in system.value_warnings if CUT in text):
         yield Caveat("steps-cut", "info", f"{system.name}: {text}")
     # If a single system's runs are of several sessions, the headline says that they differ.
     if system.spread >= DOUBTFUL_SPREAD and (not is_alone or system.is_one_session):
@@ -331,7 +333,7 @@ def incomplete_text(system: SystemResult) -> str:
 
     Empty if all runs finished.
     """
-    lost = [each.run for each in system.runs if not is_finished(each.run)]
+    lost = [result.run for result in system.runs if not is_finished(result.run)]
     if not system.valid_runs or not lost:
         return ""
     cause = f": {system.cause}" if system.cause else ""
@@ -351,8 +353,8 @@ def incomplete_text(system: SystemResult) -> str:
 def diverged_text(system: SystemResult) -> str:
     """Return how many runs of a system diverged, how, and at which steps; empty for none."""
     found: dict[tuple[str, bool], list[Divergence]] = {}
-    for each in system.runs:
-        if one := divergence(each.run):
+    for result in system.runs:
+        if one := divergence(result.run):
             found.setdefault((one.code, one.is_lasting), []).append(one)
     texts = []
     for (code, is_lasting), those in found.items():
@@ -369,7 +371,10 @@ def _sessions_text(system: SystemResult) -> str:
     """Return how the runs after the longest break differ from those before; empty if they don't, or
     without a break.
     """
-    timed = ((each.run.started, trained_seconds(each.run), each.rate) for each in system.valid_runs)
+    timed = (
+        (result.run.started, trained_seconds(result.run), result.rate)
+        for result in system.valid_runs
+    )
     known = sorted(
         (began.timestamp(), seconds, rate) for began, seconds, rate in timed if began and rate
     )

@@ -202,11 +202,11 @@ def efficiencies(comparison: Comparison, system: SystemResult) -> tuple[Efficien
     price = comparison.prices.get(system.name)
     options = dataclasses.replace(comparison.options, price=price, doubt=doubt)
     results = system.valid_runs
-    runs = [each.run for each in results]
-    summaries = [each.summary for each in results]
+    runs = [result.run for result in results]
+    summaries = [result.summary for result in results]
     return (
         efficiency.of_runs(
-            runs, summaries, options, [each.rate for each in results if each.per_sample]
+            runs, summaries, options, [result.rate for result in results if result.per_sample]
         ),
     )
 

@@ -387,7 +387,7 @@ def _notes(sizes: Sequence[Size]) -> Iterable[str]:
 
 def _clocks(sizes: Sequence[Size]) -> dict[str, None]:
     return dict.fromkeys(
-        each.summary.clock or "unknown" for size in sizes for each in size.system.valid_runs
+        result.summary.clock or "unknown" for size in sizes for result in size.system.valid_runs
     )
 
 
@@ -419,5 +419,7 @@ def _per_dollar(comparison: Comparison, system: SystemResult) -> float | None:
 
 def _per_joule(comparison: Comparison, system: SystemResult) -> float | None:
     # What --energy-from-tdp assumes is no energy, and would be in the column of those that are.
-    known = (each.values.get("joules_per_token") for each in efficiencies(comparison, system))
+    known = (
+        efficiency.values.get("joules_per_token") for efficiency in efficiencies(comparison, system)
+    )
     return next((1 / value.value for value in known if value is not None and value.value), None)

@@ -39,7 +39,7 @@ def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
     values = _values(judged)
     warnings = [
         *_of_typical_block(judged, values),
-        *(each for each in warnings if not each.startswith(OVER_BLOCKS)),
+        *(text for text in warnings if not text.startswith(OVER_BLOCKS)),
     ]
     statuses = [_status_text(result) for result in results if not is_finished(result.run)]
     rates = [rate for result in judged if (rate := result.rate) is not None]
@@ -90,9 +90,9 @@ def _of_typical_block(
     if is_of_blocks(results):
         mean, typical = (values[f"{kind}_step_time_seconds"].value for kind in ("avg", "median"))
         own = (
-            each.summary
-            for each in results
-            if any(text.startswith(OVER_BLOCKS) for text in each.summary.warnings)
+            result.summary
+            for result in results
+            if any(text.startswith(OVER_BLOCKS) for text in result.summary.warnings)
         )
         if text := typical_block_text(
             mean, typical, next(own, results[0].summary).unlike_block or ""
@@ -110,7 +110,7 @@ def share_at_cap(system: SystemResult) -> float:
     """Return the share of all runs' readings at the power cap; 0 if an event says the cap was
     lowered.
     """
-    found = [each.run.telemetry for each in system.valid_runs if each.run.telemetry.samples]
+    found = [result.run.telemetry for result in system.valid_runs if result.run.telemetry.samples]
     lowered = any(issue.code == "power-cap" for each in found for issue in each.issues)
     shares = [each.throttle_shares.get("power-cap", 0.0) for each in found]
     if shares and not lowered:
@@ -164,11 +164,11 @@ def aligned(systems: Sequence[SystemResult], known: Known | None = None) -> list
     before = None
     for _ in range(PASSES):
         summaries = [result.summary for system in systems for result in system.valid_runs]
-        skip = max((each.skipped for each in summaries), default=0)
-        stop = min((each.stop for each in summaries if each.stop), default=0)
+        skip = max((summary.skipped for summary in summaries), default=0)
+        stop = min((summary.stop for summary in summaries if summary.stop), default=0)
         # The slow start of a long run may end where a short run does: they have no steps in common
         # then. And a speed that changes counts with all that it becomes.
-        has_common = 2 * skip <= stop and all(len(each.segments) <= 1 for each in summaries)
+        has_common = 2 * skip <= stop and all(len(summary.segments) <= 1 for summary in summaries)
         # A run that can't be cut so far stays as it is.
         if (skip, stop) == before:
             break
@@ -187,20 +187,21 @@ def _summarized(
 ) -> SystemResult:
     """Return a system with its values on a clock, from one step of its runs to another."""
     if all(
-        clock in (None, each.summary.clock)
-        and each.summary.skipped >= skip
-        and (stop is None or each.summary.stop <= stop)
-        for each in system.valid_runs
+        clock in (None, result.summary.clock)
+        and result.summary.skipped >= skip
+        and (stop is None or result.summary.stop <= stop)
+        for result in system.valid_runs
     ):
         return system
     key = system, clock, skip, stop
     if known and key in known:
         return known[key]
     results = []
-    for each in system.runs:
+    for result in system.runs:
         results.append(
             dataclasses.replace(
-                each, summary=summarize(each.run, clock, skip=skip, stop=stop, earlier=each.summary)
+                result,
+                summary=summarize(result.run, clock, skip=skip, stop=stop, earlier=result.summary),
             )
         )
     found = system_result(system, results)

@@ -109,7 +109,7 @@ def group_of(
     systems = [beside if system is baseline else pairs[system].system for system in ordered]
     ordered_pairs = tuple(pairs[system] for system in ordered if system is not baseline)
     has_second = fastest is not None and fastest is not baseline and ranked[1] is not baseline
-    compared = [each for each in ordered_pairs if each.ratio]
+    compared = [pair for pair in ordered_pairs if pair.ratio]
     runs = [system.run for system in systems]
     settings = []
     for setting, values in rows_of(runs):
@@ -135,9 +135,9 @@ def _default_baseline(ranked: Sequence[SystemResult]) -> SystemResult:
     """
     first, *others = ranked
     rivals = (
-        each
-        for each in others
-        if None not in (each.vendor, first.vendor) and each.vendor != first.vendor
+        other
+        for other in others
+        if None not in (other.vendor, first.vendor) and other.vendor != first.vendor
     )
     return next(rivals, others[0] if others else first)
 

@@ -70,9 +70,9 @@ def _same_run(*systems: SystemResult) -> str | None:
     """
     one, other = (
         {
-            (measurement(run), frozenset(file.sha256 for file in run.source.files)): each.file
-            for each in system.valid_runs
-            if (run := each.run).source and run.source.files
+            (measurement(run), frozenset(file.sha256 for file in run.source.files)): result.file
+            for result in system.valid_runs
+            if (run := result.run).source and run.source.files
         }
         for system in systems
     )
@@ -108,9 +108,9 @@ def _untimed(*systems: SystemResult, and_unexplained: bool = False) -> str:
     why.
     """
     untimed = []
-    for each in systems:
-        if each.run.environment.emulated or each.value("avg_step_time_seconds") is None:
-            untimed.append(each)
+    for system in systems:
+        if system.run.environment.emulated or system.value("avg_step_time_seconds") is None:
+            untimed.append(system)
     is_said = and_unexplained or any(each.why_untimed != "has no step times" for each in untimed)
     if is_said:
         return "; ".join(f"{each.name} {each.why_untimed}" for each in untimed)

@@ -150,7 +150,8 @@ class RegressionCheck:
         if self.is_partial:
             return "a file that was named could not be read"
         return next(
-            (f"{each.answer}: {each.text}" for each in self.checks if each.answer != "within"), None
+            (f"{check.answer}: {check.text}" for check in self.checks if check.answer != "within"),
+            None,
         )
 
 
@@ -172,7 +173,7 @@ def check_regression(
     candidate can become one. See compare() for the other arguments.
     """
     remarks = list(notes)
-    if all(each.metric.name != RATE for each in thresholds):
+    if all(threshold.metric.name != RATE for threshold in thresholds):
         remarks.append("throughput is not checked: --max-slowdown does")
     files = precision.fill([*baseline, *candidate], options, remarks)
     halves = files[: len(baseline)], files[len(baseline) :]
@@ -224,7 +225,7 @@ def check_regression(
             for system in new
             if (answer := _of_new(system))[1]
         ]
-    compared = {system.name: system for each in pairs for system in (each.baseline, each.system)}
+    compared = {system.name: system for pair in pairs for system in (pair.baseline, pair.system)}
     remarks += [
         f"{name}: {found.text}"
         for name, system in compared.items()
@@ -285,7 +286,7 @@ def _of_one_unit(system: SystemResult, other: SystemResult) -> list[SystemResult
     configs = [each.run.training_config for each in (system, other)]
     is_mlperf = {run.run.framework for each in (system, other) for run in each.runs} == {"mlperf"}
     lengths, batches = (
-        {getattr(each, name) for each in configs}
+        {getattr(config, name) for config in configs}
         for name in ("sequence_length", "global_batch_size")
     )
     in_samples = None in lengths and (
@@ -360,14 +361,14 @@ def _checks(title: str, matched: Pair, thresholds: Sequence[Threshold], steps: s
         is_unknown = (
             None in batches
             and not exclusions
-            and all(each.metric.unit == "s" for each in thresholds)
+            and all(threshold.metric.unit == "s" for threshold in thresholds)
         )
         if is_unknown:
             text = "steps may differ in work: global batch unknown"
         else:
             text = matched.reason or "no values"
         return [dataclasses.replace(check, answer=answer, text=text)]
-    return [_check(check, matched, each, steps) for each in thresholds]
+    return [_check(check, matched, threshold, steps) for threshold in thresholds]
 
 
 def _of_new(system: SystemResult) -> tuple[Answer, str]:
@@ -412,7 +413,7 @@ def _check(check: Check, matched: Pair, threshold: Threshold, steps: str) -> Che
         pairs = zip(systems, found.means, strict=True)
         baseline, candidate = ([mean] * len(system.valid_runs) for system, mean in pairs)
     else:
-        baseline, candidate = (speedup.values(each.valid_runs, metric) for each in systems)
+        baseline, candidate = (speedup.values(system.valid_runs, metric) for system in systems)
         both = {"the baseline": baseline, "the candidate": candidate}
         if missing := [name for name, values in both.items() if not values]:
             return dataclasses.replace(

@@ -121,7 +121,8 @@ class SystemResult(System):
     def exclusion(self) -> Finding | None:
         """Why the system is excluded from every ranking; None if it isn't."""
         return next(
-            (each for each in self.findings if each.severity in ("error", "unverified")), None
+            (finding for finding in self.findings if finding.severity in ("error", "unverified")),
+            None,
         )
 
     @property
@@ -151,7 +152,9 @@ class SystemResult(System):
     def cause(self) -> str:
         """What ended the first run that did not finish and says so; empty if none does."""
         return next(
-            filter(None, (cause_of(each.run) for each in self.runs if not is_finished(each.run))),
+            filter(
+                None, (cause_of(result.run) for result in self.runs if not is_finished(result.run))
+            ),
             "",
         )
 
@@ -257,10 +260,10 @@ def _averaged(segments: Sequence[SegmentMetrics]) -> SegmentMetrics:
     """Return the first of several runs' segments with the geometric mean of their speeds."""
     if len(segments) == 1:
         return segments[0]
-    rates = [rate for each in segments if (rate := each.tokens_per_second_per_gpu)]
+    rates = [rate for segment in segments if (rate := segment.tokens_per_second_per_gpu)]
     return dataclasses.replace(
         segments[0],
-        mean=statistics.geometric_mean([each.mean for each in segments]),
+        mean=statistics.geometric_mean([segment.mean for segment in segments]),
         tokens_per_second_per_gpu=statistics.geometric_mean(rates) if rates else None,
         interval=None,
     )
@@ -334,8 +337,8 @@ class Ratio:
     def inverted(self) -> Ratio:
         """Return the ratio of the baseline's rate over the system's."""
         segments = tuple(
-            SegmentRatio(1 / each.value, each.baseline_steps, each.system_steps)
-            for each in self.segments
+            SegmentRatio(1 / segment.value, segment.baseline_steps, segment.system_steps)
+            for segment in self.segments
         )
         low, high = (None if bound is None else 1 / bound for bound in (self.high, self.low))
         return dataclasses.replace(
@@ -391,7 +394,7 @@ class Pair:
     def steps(self) -> tuple[int, int]:
         """The least and the most steps of a run that counts."""
         runs = (*self.system.valid_runs, *self.baseline.valid_runs)
-        return min(counts := [each.summary.performance.total_steps or 0 for each in runs]), max(
+        return min(counts := [result.summary.performance.total_steps or 0 for result in runs]), max(
             counts
         )
 

@@ -81,16 +81,16 @@ def of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Itera
     elif described:
         yield Caveat("precision-source", "info", f"precision {whose} is {source}")
     if named := [
-        each.name
-        for each in systems
-        if any(note.code == "gpu-from-platform" for note in each.run.notes)
+        system.name
+        for system in systems
+        if any(note.code == "gpu-from-platform" for note in system.run.notes)
     ]:
         text = (
             f"the GPU of {join_names(named)} is named only by its platform's free text, which may"
             " be that of another"
         )
         yield Caveat("gpu-source", "warning", text)
-    told = [(each.name, each.run.told(code)) for each in systems for code in TIME_NOTES]
+    told = [(system.name, system.run.told(code)) for system in systems for code in TIME_NOTES]
     if in_doubt := [f"{name}: {text}" for name, text in told if text]:
         yield Caveat("time-in-doubt", "warning", "; ".join(in_doubt))
     sources = (
@@ -106,7 +106,7 @@ def of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Itera
             else:
                 whose = f" of {join_names([system.name for system in guessed])}"
             yield Caveat(code, "info", text.format(source, whose))
-    read = ((system.name, each.run.source) for system in systems for each in system.valid_runs)
+    read = ((system.name, result.run.source) for system in systems for result in system.valid_runs)
     given = dict.fromkeys(
         (name, key.replace("_", " ")) for name, source in read if source for key in source.overrides
     )
@@ -225,9 +225,9 @@ def _of_config_diffs(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> 
         yield Caveat(
             "settings-differ", "warning", _brief_list(texts, "; ", LONGEST_LIST, list(explaining))
         )
-    metrics = [each.run.native_metrics for system in systems for each in system.valid_runs]
+    metrics = [result.run.native_metrics for system in systems for result in system.valid_runs]
     compiling = sorted(
-        found for each in metrics if isinstance(found := each.get(COMPILE_TIME), float)
+        found for metric in metrics if isinstance(found := metric.get(COMPILE_TIME), float)
     )
     if compiling and "compiler" in explaining:
         seconds = " to ".join(

@@ -41,7 +41,7 @@ def ratio(baseline: SystemResult, system: SystemResult) -> Ratio | None:
     if found is None:
         off = []
         for side in (system, baseline):
-            off.append(max((each.summary.coarseness for each in side.valid_runs), default=0.0))
+            off.append(max((result.summary.coarseness for result in side.valid_runs), default=0.0))
         # Only of a log whose own clock is another one it isn't known.
         settled = sum(off) if all(off) else 2 * max(off)
         return Ratio(
@@ -95,11 +95,11 @@ def difference(
     rounds = _rounds(system, baseline)
     if len(rounds) >= PAIRED_ROUNDS:
         logs = [values(each, metric, transform) for each in zip(*rounds, strict=True)]
-        paired = intervals.paired(*logs) if all(len(each) == len(rounds) for each in logs) else None
+        paired = intervals.paired(*logs) if all(len(log) == len(rounds) for log in logs) else None
         if paired is not None:
             return paired
     of_system, of_baseline = (
-        rounding_variance([each.summary for each in results]) for results in (system, baseline)
+        rounding_variance([result.summary for result in results]) for results in (system, baseline)
     )
     found = (values(each, metric, transform) for each in (system, baseline))
     if metric != RATE:

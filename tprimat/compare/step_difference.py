@@ -236,7 +236,7 @@ class Explanation:
             return None
         shares = [each.shares for each in (self.before, self.after)]
         for kind in KINDS:
-            first, second = (sum(each.get(part, 0.0) for part in kind) for each in shares)
+            first, second = (sum(share.get(part, 0.0) for part in kind) for share in shares)
             least = min(first + shares[0].get("other", 0.0), second + shares[1].get("other", 0.0))
             if max(first, second) >= PRESENT and least < ABSENT * max(first, second):
                 return kind[0], (first, second)

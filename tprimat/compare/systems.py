@@ -186,7 +186,7 @@ def called(groups: Sequence[Sequence[tuple[str, int]]]) -> list[str]:
         runs = [[_numbered([number for _, number in group])] for group in groups]
     folders = [list(dict.fromkeys(file.rpartition("/")[0] for file in each)) for each in files]
     parts = next(each for each in (folders, files, runs) if are_disjoint(each) and [""] not in each)
-    return [each[0] if len(each) == 1 else f"group of {join_names(each, 2)}" for each in parts]
+    return [part[0] if len(part) == 1 else f"group of {join_names(part, 2)}" for part in parts]
 
 
 def _numbered(runs: Sequence[int]) -> str:
@@ -431,9 +431,13 @@ def _telling_parts(runs: Sequence[Run], always: Sequence[Part]) -> list[Sequence
     packages = sorted({name for run in runs for name in run.environment.versions} - {"framework"})
     versions = [Part(name, functools.partial(_version, name=name)) for name in packages]
     variables = sorted({name for run in runs for name in run.environment.settings})
-    versions += [Part(each, functools.partial(_variable, name=each), str) for each in variables]
+    versions += [
+        Part(variable, functools.partial(_variable, name=variable), str) for variable in variables
+    ]
     options = sorted({name for run in runs for name in variant(run)})
-    versions += [Part("argument", functools.partial(_argument, name=each), str) for each in options]
+    versions += [
+        Part("argument", functools.partial(_argument, name=option), str) for option in options
+    ]
     # Keys that only one framework has.
     others = [_of_setting(row, row.title) for row in of_frameworks(runs)]
     text = functools.cache(lambda part, index: _part_text(part, runs[index]))

@@ -102,7 +102,9 @@ def target(system: SystemResult, loss: float | None = None) -> Target | None:
     if loss is None and name is None:
         return None
     results = system.runs if loss is None else system.valid_runs
-    needs = tuple(_official(each) if loss is None else _to_loss(each, loss) for each in results)
+    needs = tuple(
+        _official(result) if loss is None else _to_loss(result, loss) for result in results
+    )
     reached = sorted(
         filter(None, needs), key=lambda need: need["seconds"] if loss is None else need["steps"]
     )
@@ -121,7 +123,7 @@ def target(system: SystemResult, loss: float | None = None) -> Target | None:
         else:
             asked = "a number of runs that is unknown here"
         notes.append(f"no official score: MLPerf's needs {asked}; these are {len(needs)}")
-    factors = {each.run.native_metrics.get("scaling_factor") for each in results}
+    factors = {result.run.native_metrics.get("scaling_factor") for result in results}
     known = factors.pop() if len(factors) == 1 else None
     scaling = known if isinstance(known, float) else None
     if scaling is None:
@@ -168,7 +170,7 @@ def spent(system: SystemResult) -> Target | None:
     """Return what a system's runs need to MLPerf's target, else to their end; None if no source has
     a clock.
     """
-    needs = tuple(_spent(each) for each in system.runs)
+    needs = tuple(_spent(run) for run in system.runs)
     known = tuple(filter(None, needs))
     is_live = any(result.run.source and result.run.source.kind == "live" for result in system.runs)
     notes = (

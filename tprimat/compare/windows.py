@@ -57,7 +57,7 @@ def sensitivity(
     ]
     found = []
     for window in WINDOWS:
-        picked = [window.pick(each) for each in times]
+        picked = [window.pick(time) for time in times]
         if all(picked):
             means = [statistics.fmean(each) for each in picked]
             found.append((window.name, work[1] / means[1] / (work[0] / means[0])))

@@ -82,7 +82,7 @@ class LoggedTraining(Loop[Request]):
 
     def unavailable(self) -> str | None:
         """Return why it can't train here and what to do; None if it can."""
-        if not any(Path(each).exists() for files in DRIVER_FILES.values() for each in files):
+        if not any(Path(file).exists() for files in DRIVER_FILES.values() for file in files):
             return f"{self.clone.title} needs a GPU, and this machine has none"
         try:
             self.clone.folder()

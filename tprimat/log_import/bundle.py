@@ -520,5 +520,5 @@ def _free(name: str, members: Members) -> str:
     names = itertools.chain(
         [name], (f"{stem}_{number}{dot}{ending}" for number in itertools.count(2))
     )
-    taken = {each.casefold() for each in members}
-    return next(each for each in names if each.casefold() not in taken)
+    taken = {member.casefold() for member in members}
+    return next(name for name in names if name.casefold() not in taken)

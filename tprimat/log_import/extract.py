@@ -248,15 +248,15 @@ def with_start(trainings: list[ImportedRun], log: Log) -> list[ImportedRun]:
         record = None
         doubts = (f"{path.name} beside the log ignored: it belongs to another run",)
     completed_runs = []
-    for each in trainings:
+    for training in trainings:
         try:
-            run = start_record.applied(each.run, record) if record else each.run
+            run = start_record.applied(training.run, record) if record else training.run
         except ValueError as error:
             raise start_record.not_one(path, error) from error
         run = run if run.gpu_info.device_name else with_inferred_gpu(run)
         run = mlperf_system.inferred(run, Path(log.path).absolute())
         run = readable(msgspec.structs.replace(run, warnings=(*run.warnings, *doubts)))
-        completed_runs.append(dataclasses.replace(each, run=run))
+        completed_runs.append(dataclasses.replace(training, run=run))
     return completed_runs
 
 
@@ -337,7 +337,7 @@ def _with_directory_model(run: Run, path: str) -> Run:
     if row is None:
         return run
     warning = f"{MODEL_FROM_DIRECTORY} '{name}': {row.title}; the log doesn't state it"
-    warnings = (each for each in run.warnings if "doesn't name its model" not in each)
+    warnings = (text for text in run.warnings if "doesn't name its model" not in text)
     return msgspec.structs.replace(run, model=row.name, warnings=(warning, *warnings))
 
 
@@ -452,7 +452,7 @@ def completed(run: Run, given: GivenValues) -> Run:
         for name, value in used.items()
     )
     others = (
-        each for each in run.warnings if not shape or "the model's shape isn't stated" not in each
+        text for text in run.warnings if not shape or "the model's shape isn't stated" not in text
     )
     run = msgspec.structs.replace(
         run,
@@ -501,7 +501,7 @@ def _with_machine(run: Run, gpu: str | None, precision: str | None) -> Run:
     if info.gpu_cores is None and (row := gpus.match(info).gpu):
         info = msgspec.structs.replace(info, gpu_cores=row.cores)
     warnings = tuple(
-        each for each in run.warnings if each != "the source doesn't state the GPU's name"
+        text for text in run.warnings if text != "the source doesn't state the GPU's name"
     )
     return msgspec.structs.replace(run, platform=platform, gpu_info=info, warnings=warnings)
 

@@ -210,8 +210,8 @@ def _read_head(path: Path) -> _LogProbe:
         return _LogProbe(problem="not a training log" if is_other else error.message)
     statements = [log.stated["model"] for log in logs if "model" in log.stated]
     return _LogProbe(
-        tuple(str(each.value) for each in statements if each.weight > 0),
-        tuple(str(each.value) for each in statements if each.weight <= 0),
+        tuple(str(statement.value) for statement in statements if statement.weight > 0),
+        tuple(str(statement.value) for statement in statements if statement.weight <= 0),
     )
 
 

@@ -289,8 +289,8 @@ def _unpacked(path: Path, given: GivenValues, jobs: int | None, inputs: Inputs) 
             UnreadableError(path, "no results or logs in it", heading="not-a-result")
         )
     files = (
-        Loaded(named(each.name), each.sha256, tuple(moved(run, named) for run in each.runs))
-        for each in found.files
+        Loaded(named(file.name), file.sha256, tuple(moved(run, named) for run in file.runs))
+        for file in found.files
     )
     return [_hidden(file, inputs, are_results=True) for file in files]
 
@@ -318,7 +318,7 @@ def _load_logs(
             (Path(file.path).name, size)
             for source in origins
             for file in source.files
-            for size in (file.bytes, sum(each.bytes or 0 for each in source.files))
+            for size in (file.bytes, sum(file.bytes or 0 for file in source.files))
         }
         digests = {file.sha256 for source in origins for file in source.files}
         logs = [

@@ -333,7 +333,7 @@ def read_source(source: LogSource, given: GivenValues = NOTHING_GIVEN) -> Outcom
     try:
         runs = _read(source, given)
         if source.growing:
-            runs = [dataclasses.replace(each, run=going_on(each.run)) for each in runs]
+            runs = [dataclasses.replace(result, run=going_on(result.run)) for result in runs]
         return runs
     except TensorPrimatError as error:
         return error.problem, error.hint, error.heading
@@ -414,7 +414,7 @@ def _headings(found: list[ImportedRun], source: LogSource) -> Sequence[str | Non
     if len(found) < 2 or not all(records) or not 0 < (source.size or 0) <= LONGEST_PAGE:
         return [None] * len(found)
     lines = [line.text for line in Log(source.paths[0]).lines()]
-    return without_secrets(headings(lines, [(min(each), max(each)) for each in records]))
+    return without_secrets(headings(lines, [(min(record), max(record)) for record in records]))
 
 
 def _beside(file_format: FileFormat, path: str) -> dict[str, bytes]:

@@ -301,7 +301,9 @@ def _verified(
                     )
                 )
             # Who submits can leave out of a result what contradicts it.
-            findings += [each for each in _findings(log, summarize(log)) if each not in findings]
+            findings += [
+                finding for finding in _findings(log, summarize(log)) if finding not in findings
+            ]
         # A result of schema 1 says which values the user set, not to what. A directory may have
         # named the model, and a copy has none.
         is_named = original is False and log and log.model_config.num_layers
@@ -316,7 +318,7 @@ def _verified(
                 f" {name}"
             )
             findings.append(Finding("unverified", "override", text))
-        differences = [each for each in differences if each not in open_]
+        differences = [difference for difference in differences if difference not in open_]
         unsupported = _unsupported(run, bare, log) if bare and log else ()
         is_unstamped = (
             log and any(log.step_times) and not log.timeline and log.timing.kind != "stamps"
@@ -353,7 +355,7 @@ def _confirms_times(log: Run) -> bool:
     if not spans or log.timing.kind == "stamps" or not any(log.step_times):
         return True
     first = spans[0].first_step or 1
-    last = max(each.last_step or 1 for each in spans)
+    last = max(span.last_step or 1 for span in spans)
     passed = math.fsum(
         each.duration for each in log.timeline if each.kind in ("training", "unknown")
     )

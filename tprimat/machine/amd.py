@@ -255,9 +255,9 @@ def _known_states(host: Host, smi: VendorLibrary) -> tuple[GpuState, ...]:
     """
     addresses = sorted(path.parent.name for path in host.path(_PCI).glob("*/mem_info_vram_total"))
     cards = []
-    for each in addresses:
-        if (host.read(f"{_PCI}/{each}/vendor") or "").strip() == "0x1002":
-            cards.append(each)
+    for address in addresses:
+        if (host.read(f"{_PCI}/{address}/vendor") or "").strip() == "0x1002":
+            cards.append(address)
     return tuple(_driver_state(host, index, each) for index, each in enumerate(cards)) or tuple(
         _library_states(smi)
     )
@@ -397,7 +397,7 @@ def _rows(text: str | None) -> list[Values]:
     if isinstance(gpus, Mapping):
         gpus = next((each for each in gpus.values() if isinstance(each, list)), None)
     if isinstance(gpus, list):
-        return [_mapping(each) for each in gpus]
+        return [_mapping(gpu) for gpu in gpus]
     return []
 
 

@@ -129,7 +129,7 @@ def _devices(
     if failure or not properties:
         signs = {} if failure else signs_of_gpus(stack, host)
         reasons = [failure] if failure else _why_no_gpu(torch, stack, signs, host)
-        reasons += (f"torch says: {first_line(each.message)}" for each in torch_warnings)
+        reasons += (f"torch says: {first_line(text.message)}" for text in torch_warnings)
         return (), reasons, failure is not None or _has_gpu(stack, signs, host)
     clock = amd.peak_clock_mhz(host) if stack == "rocm" else None
     devices = []

@@ -106,9 +106,9 @@ def _beside_calculated(
     expected = None if gpu is None else roofline.expected(request, gpu, held_bytes)
     found = next(
         (
-            each.values["mfu"].value
-            for each in efficiencies(comparison, system)
-            if "mfu" in each.values
+            efficiency.values["mfu"].value
+            for efficiency in efficiencies(comparison, system)
+            if "mfu" in efficiency.values
         ),
         None,
     )
@@ -148,7 +148,7 @@ def findings(plan: Plan, groups: Sequence[Group]) -> list[str]:
                 *([ended_early.rpartition(": ")[2]] if ended_early else []),
                 *run.sentences,
                 *(summary.warnings if verbose else ()),
-                *(each.text for each in issues if verbose or each.severity != "info"),
+                *(issue.text for issue in issues if verbose or issue.severity != "info"),
             ]
             name = plan.name_of(request) + (f", run {number}" if len(runs) > 1 else "")
             for text in dict.fromkeys(texts):

@@ -81,7 +81,8 @@ class Plan:
     def framework_of(self, request: Request) -> Framework:
         """Return the framework that trains a request."""
         return next(
-            (each for each in self.frameworks if each.name == request.framework), self.frameworks[0]
+            (framework for framework in self.frameworks if framework.name == request.framework),
+            self.frameworks[0],
         )
 
     def name_of(self, request: Request) -> str:
@@ -89,7 +90,7 @@ class Plan:
         another.
         """
         name = self._usual_name(request)
-        alike = [each for each in self.requests if self._usual_name(each) == name]
+        alike = [request for request in self.requests if self._usual_name(request) == name]
         if len(alike) > 1 and request.label:
             return f"{name}, {request.label}"
         return name
@@ -138,7 +139,9 @@ def device_of(machine: Machine) -> Device:
         )
     # If the GPUs differ, the smallest bounds what each of them can hold, and the fullest what is
     # free.
-    sizes = [(each.info.total_memory_gb, each.memory_held_gb or 0.0) for each in machine.devices]
+    sizes = [
+        (device.info.total_memory_gb, device.memory_held_gb or 0.0) for device in machine.devices
+    ]
     known = [
         (size * GB, held * GB)
         for size, held in sizes or [(gpu.total_memory_gb, 0.0)]
@@ -336,9 +339,9 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
         # They are compared, and some take more memory than others.
         options = argparse.Namespace(**{**vars(options), "scale": _smallest(trained)})
         plans = [
-            plan_of(options, each, machine) if each.embedded else plan
+            plan_of(options, framework, machine) if framework.embedded else plan
             for plan in plans
-            for each in plan.frameworks
+            for framework in plan.frameworks
         ]
     return merged(plans, notes)
 

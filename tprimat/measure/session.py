@@ -300,7 +300,7 @@ class Session:
             def complete(run: Run) -> Run:
                 host = self._machine.environment.hostname
                 processes = request.num_gpus
-                ids = [each.id for each in self._machine.devices[:processes]]
+                ids = [device.id for device in self._machine.devices[:processes]]
                 measured = preflight.latest(request.output_dir, host, ids, processes)
                 run = msgspec.structs.replace(run, preflight=measured, **known)
                 if self._cut is not None and run.status != "complete" and run.steps:

@@ -96,9 +96,9 @@ def digest(request: Request, machine: Machine) -> str:
     # alone.
     fields = (field for field in dataclasses.fields(Request) if field.name not in _OF_A_SESSION)
     stated = [
-        (each.name, value)
-        for each in fields
-        if (value := getattr(request, each.name)) != each.default
+        (field.name, value)
+        for field in fields
+        if (value := getattr(request, field.name)) != field.default
     ]
     # What Primus is told beyond a Request's fields.
     text = repr((stated, getattr(request, "arguments", ()), machine.gpu_info.device_name))

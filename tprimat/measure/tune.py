@@ -257,7 +257,12 @@ class Tuner:
             and self._default.name not in names
         ):
             names.append(self._default.name)
-        return [each for name in names for each in self._space.candidates if each.name == name]
+        return [
+            candidate
+            for name in names
+            for candidate in self._space.candidates
+            if candidate.name == name
+        ]
 
     def _confirm(self, finalists: list[Candidate]) -> Session:
         """Measure the finalists in full, interleaved; fewer of them, or fewer runs, if the budget
@@ -268,21 +273,27 @@ class Tuner:
         left = self._budget_s - self._elapsed_s
 
         def seconds() -> float:
-            return runs * sum(self._full_run_s(each) + self._plan.cooldown_s for each in finalists)
+            return runs * sum(
+                self._full_run_s(finalist) + self._plan.cooldown_s for finalist in finalists
+            )
 
         while seconds() > left and runs > 1:
             runs -= 1
         while seconds() > left and len(finalists) > 2:
             # The untuned setting stays: how much the search gained is the point.
             finalists.remove(
-                next(each for each in reversed(finalists) if each.name != self._default.name)
+                next(
+                    finalist
+                    for finalist in reversed(finalists)
+                    if finalist.name != self._default.name
+                )
             )
         if (planned := runs * len(finalists)) < wanted:
             console.note(
                 f"the budget leaves time for {planned} of {wanted} confirming runs", weakens=True
             )
         folder = self._folder / "confirmation"
-        requests = [self._space.request(each, folder) for each in finalists]
+        requests = [self._space.request(finalist, folder) for finalist in finalists]
         plan = dataclasses.replace(
             self._plan, requests=tuple(requests), output_dir=folder, runs=runs
         )
@@ -312,7 +323,9 @@ class Tuner:
                 if run.status == "complete" and not divergence(run):
                     summaries.append(summary)
             rates = [
-                rate for each in summaries if (rate := each.performance.tokens_per_second_per_gpu)
+                rate
+                for summary in summaries
+                if (rate := summary.performance.tokens_per_second_per_gpu)
             ]
             rate = round(statistics.geometric_mean(rates), 3) if rates else None
             confirmed.append(
@@ -321,7 +334,9 @@ class Tuner:
         best = max(confirmed, key=lambda each: each.tokens_per_second_per_gpu or 0.0)
         if not best.runs:
             raise self._failure("no candidate completed a full run")
-        return self._write(next(each for each in finalists if each.name == best.name), confirmed)
+        return self._write(
+            next(finalist for finalist in finalists if finalist.name == best.name), confirmed
+        )
 
     def _write(self, chosen: Candidate | None, confirmed: Sequence[Confirmed]) -> Path:
         """Write the file of the configuration; as long as none is chosen, the trials beside their

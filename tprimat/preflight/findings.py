@@ -84,8 +84,8 @@ def _slow(file: PreflightFile) -> Iterator[Finding]:
     least = SLOW_SHARE
     if file.platform == "cpu":
         shares = []
-        for each in file.nodes:
-            shares.append((each.other_programs_cpu_share or 0.0) + (each.steal_cpu_share or 0.0))
+        for node in file.nodes:
+            shares.append((node.other_programs_cpu_share or 0.0) + (node.steal_cpu_share or 0.0))
         least = max(SLOW_SHARE, min(MOST_ON_CPU, max(shares, default=0.0)))
     below: dict[str, list[str]] = {}
     for name in file.operations:

@@ -80,10 +80,10 @@ def values(record: Record, made: str) -> JsonObject:
         "sources": _titled("sources", {key: key for key in columns["source_key"]}),
         "points": columns,
         "pairs": [
-            [_rounded(value) for value in dataclasses.astuple(each)] for each in record.pairs
+            [_rounded(value) for value in dataclasses.astuple(pair)] for pair in record.pairs
         ],
         "changes": [
-            [_rounded(value) for value in dataclasses.astuple(each)] for each in record.changes
+            [_rounded(value) for value in dataclasses.astuple(change)] for change in record.changes
         ],
     }
 

@@ -110,7 +110,7 @@ def _keep(folder: Path, new: Path) -> None:
         # A link leads out of the site.
         own = folder / top.name
         for place, names, files in os.walk(own) if top.is_dir() and not own.is_symlink() else ():
-            for name in (*files, *(each for each in names if Path(place, each).is_symlink())):
+            for name in (*files, *(name for name in names if Path(place, name).is_symlink())):
                 target = new / Path(place, name).relative_to(folder)
                 if not os.path.lexists(target) and not _is_page(Path(place, name)):
                     target.parent.mkdir(parents=True, exist_ok=True)

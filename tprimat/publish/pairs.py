@@ -63,10 +63,10 @@ def compared(one: Evidence, other: Evidence) -> tuple[float, Difference | None] 
     if (
         not speeds[0]
         or not speeds[1]
-        or any(max(each) >= UNLIKE * min(each) for each in rates if each)
+        or any(max(rate) >= UNLIKE * min(rate) for rate in rates if rate)
     ):
         return None
-    difference = intervals.welch(*(list(map(math.log, each)) for each in rates))
+    difference = intervals.welch(*(list(map(math.log, rate)) for rate in rates))
     if difference is None or speedup.interval(difference) is None:
         difference = None
     return speeds[0] / speeds[1], difference

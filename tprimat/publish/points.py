@@ -206,7 +206,7 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
     config = system.run.training_config
     rate = system.value(RATE) or 0.0
     low, high = _bounds(
-        system.speeds, rounding_variance([each.summary for each in system.valid_runs])
+        system.speeds, rounding_variance([result.summary for result in system.valid_runs])
     )
     shape = model_shape(run)[0]
     goal = target(system)
@@ -223,9 +223,9 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
         incomplete_text(system),
     ]
     notes += [
-        each.text.removeprefix(f"{system.name}: ")
-        for each in caveats([system], ())
-        if each.severity == "warning"
+        caveat.text.removeprefix(f"{system.name}: ")
+        for caveat in caveats([system], ())
+        if caveat.severity == "warning"
     ]
     if system.spread >= DOUBTFUL_SPREAD and not system.is_one_session:
         notes.append(f"runs differ {system.spread:.2f}×")
@@ -233,7 +233,8 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
     # Steps are computed from if they were measured here, or come from named logs that say what the
     # values rest on.
     is_read = all(
-        each and (each.kind == "live" or (each.files and not each.overrides)) for each in sources
+        source and (source.kind == "live" or (source.files and not source.overrides))
+        for source in sources
     )
     return Point(
         publisher=_short(f"{submitter} in MLPerf") if submitter else OWN,
@@ -260,7 +261,7 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
             round_figure(60 * goal.official_minutes) if goal and goal.official_minutes else None
         ),
         target=f"MLPerf {benchmark(run)}" if goal else "",
-        rates=tuple(round_figure(each) or 0.0 for each in system.speeds),
+        rates=tuple(round_figure(speed) or 0.0 for speed in system.speeds),
         low=low,
         high=high,
         mark=(
@@ -273,7 +274,7 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
         reason=_short(
             finding.text if finding else incomplete_text(system) if system.has_failed else ""
         ),
-        note="; ".join(_public(each) for each in notes if each),
+        note="; ".join(_public(note) for note in notes if note),
         source=_files(system),
     )
 

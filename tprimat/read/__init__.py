@@ -145,7 +145,7 @@ def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
 
 def read(lines: Iterable[Line], name: str) -> list[Run]:
     """Return the runs of a log as Runs, without user settings. See parse_lines()."""
-    return [each.run() for each in parse_lines(lines, name)]
+    return [line.run() for line in parse_lines(lines, name)]
 
 
 def file_format_of(head: bytes) -> FileFormat | None:

@@ -172,7 +172,7 @@ class Reader(StepReader):
         if len(tokens) > 1:
             # Sequences of a fine-tuning have the length that they have.
             stated.pop("global_batch_size", None)
-            counts = [each for each in tokens if each]
+            counts = [token for token in tokens if token]
             run.unknown["global_batch_size"] = (
                 f"tokens per step vary ({min(counts):,.0f} to {max(counts):,.0f}), so there is no"
                 " fixed batch size × sequence length; token rates are in native_metrics"

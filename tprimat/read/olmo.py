@@ -89,7 +89,7 @@ class Reader(BlockReader):
             rates = []
             for record in found:
                 rates.append((record.figure("batches_per_second"), record.figure(run.rate or "")))
-            rates = [each for each in rates if all(each)]
+            rates = [rate for rate in rates if all(rate)]
             devices = {whole_ratio((tokens, batches), (rate,)) for batches, rate in rates} - {None}
             ratio = statistics.median(
                 [tokens * (batches or 0) / (rate or 1) for batches, rate in rates] or [0]

@@ -85,7 +85,7 @@ def end(platform: Platform, run: Run, summary: Summary, path: Path | None, runs:
 
 def warnings(texts: list[str]) -> list[str]:
     """Return the lines of warnings, of many the first ones."""
-    lines = [f"warning: {plain(each)}" for each in texts]
+    lines = [f"warning: {plain(text)}" for text in texts]
     if len(lines) > MOST_WARNINGS:
         lines[MOST_WARNINGS - 1 :] = [
             f"warning: {len(lines) - MOST_WARNINGS + 1} more in the result"

@@ -41,9 +41,9 @@ def parameter_dtypes(module: Any) -> list[str]:
     """Return torch's names for the floating-point types of a module's parameters, sorted."""
     return sorted(
         {
-            str(each.dtype).rpartition(".")[2]
-            for each in module.parameters()
-            if each.is_floating_point()
+            str(parameter.dtype).rpartition(".")[2]
+            for parameter in module.parameters()
+            if parameter.is_floating_point()
         }
     )
 
@@ -108,7 +108,7 @@ def optimizer_settings(optimizer: Any) -> Optimizer:
     group = groups[0]
     betas = group.get("betas") or (None, None)
     # A schedule that warms up has already set `lr` to its first, small value.
-    rates = [number(each.get("initial_lr", each.get("lr"))) for each in groups]
+    rates = [number(group.get("initial_lr", group.get("lr"))) for group in groups]
     return Optimizer(
         name=type(optimizer).__name__,
         learning_rate=max(rates, default=None, key=lambda rate: rate or 0.0),

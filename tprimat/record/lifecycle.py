@@ -169,7 +169,7 @@ class Recording:
         # Read before the first step: one that is made meanwhile is not of this machine as it was.
         folder = options.output_dir
         host = self.machine.environment.hostname
-        ids = [each.id for each in self._trains]
+        ids = [train.id for train in self._trains]
         is_first = process.rank == 0
         if is_first:
             self._preflight = preflight.latest(folder, host, ids, process.world_size)
@@ -515,7 +515,7 @@ class Recording:
             unknown = self.values.warnings(has_steps=self.step > self.first_step)
             texts = dict.fromkeys((*events, *summary.warnings, *run.sentences))
             messages = [
-                *console.warnings([each for each in texts if each not in unknown]),
+                *console.warnings([text for text in texts if text not in unknown]),
                 *messages,
             ]
         if messages:

@@ -186,7 +186,7 @@ class LoopRecorder(Benchmark):
                 hint="call it within `with record(…) as recorder:`",
             )
         losses = loss if isinstance(loss, (list, tuple)) else [] if loss is None else [loss]
-        kept = [recording.values.take(LOSS, each) for each in losses]
+        kept = [recording.values.take(LOSS, loss) for loss in losses]
         rate = None if learning_rate is None else float(learning_rate)
         recording.step_end(
             recording.step + window,

@@ -197,18 +197,18 @@ def gather(
             records, world_size, f"{_ranks(different)} recorded different steps than rank 0"
         )
     times = (own, *others.values())
-    all_seconds = zip(*(each.seconds for each in times), strict=True)
+    all_seconds = zip(*(time.seconds for time in times), strict=True)
     # If one of them is unknown, so is the longest.
     longest = []
-    for each in all_seconds:
+    for second in all_seconds:
         longest.append(
-            None if None in each else max(seconds for seconds in each if seconds is not None)
+            None if None in second else max(seconds for seconds in second if seconds is not None)
         )
     slow = straggler_message(own, others)
     known = sorted(
-        (each.until_backward, each.node)
-        for each in times
-        if each.until_backward is not None and each.node
+        (time.until_backward, time.node)
+        for time in times
+        if time.until_backward is not None and time.node
     )
     return Gathered(
         [

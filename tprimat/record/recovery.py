@@ -78,9 +78,9 @@ def names(folder: Path) -> set[str]:
     try:
         with os.scandir(place) as entries:
             return {
-                each.name
-                for each in entries
-                if _OWN.fullmatch(each.name) and each.is_file(follow_symlinks=False)
+                entry.name
+                for entry in entries
+                if _OWN.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
             }
     except OSError:
         return set()

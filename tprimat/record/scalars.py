@@ -101,6 +101,6 @@ class StepValues:
         # it.
         if len(losses) == 1:
             loss = None if losses[0] is None else read(losses[0]) * scale
-        elif losses and all(each is not None for each in losses):
+        elif losses and all(loss is not None for loss in losses):
             loss = sum(map(read, losses)) / len(losses) * scale
         return loss, None if norm is None else read(norm)

@@ -143,8 +143,10 @@ def with_parameters(shape: ModelConfig | None, module: Any) -> ModelConfig:
     """Return a shape with the numbers of a module's parameters; for processes that hold the whole
     model each.
     """
-    count = sum(each.numel() for each in module.parameters())
-    frozen = sum(each.numel() for each in module.parameters() if not each.requires_grad)
+    count = sum(parameter.numel() for parameter in module.parameters())
+    frozen = sum(
+        parameter.numel() for parameter in module.parameters() if not parameter.requires_grad
+    )
     trainable = (count - frozen) or None if frozen else None
     return msgspec.structs.replace(
         shape or ModelConfig(), num_parameters=count or None, trainable_parameters=trainable

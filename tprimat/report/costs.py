@@ -69,8 +69,8 @@ def forms(found: PairCost) -> JsonObject:
     """
     names = _names(found)
     every = []
-    for each in outcomes(*found.break_even):
-        every.append((each.below_zero, each.savings, each.break_even, _text(each)))
+    for outcome in outcomes(*found.break_even):
+        every.append((outcome.below_zero, outcome.savings, outcome.break_even, _text(outcome)))
     held = []
     for below, savings, even, text in (*every, (None, (), (), _TIE)):
         held.append(

@@ -158,10 +158,10 @@ def _performance(comparison: Comparison, model: ModelComparison) -> Iterator[Blo
     others = [metrics.by_name(name) for name in _OTHER_METRICS]
     for group in model.groups:
         more = [
-            Row(tables.titled(each), tuple(map(Cell, _others(group, each.name))))
-            for each in others
+            Row(tables.titled(other), tuple(map(Cell, _others(group, other.name))))
+            for other in others
             # Of one device each, the throughput of all is that of one, which stands above.
-            if each.name != "tokens_per_second"
+            if other.name != "tokens_per_second"
             or any(system.count != 1 for system in group.systems)
         ]
         yield from tables.explained(
@@ -173,7 +173,7 @@ def _performance(comparison: Comparison, model: ModelComparison) -> Iterator[Blo
     if not comparison.prices:
         pairs = [group.leaders for group in model.groups if group.leaders]
     costs = [each for pair in pairs if (each := cost(comparison, pair)) is not None]
-    yield from notes([cost_sentence(each, comparison.prices) for each in costs], "Cost")
+    yield from notes([cost_sentence(cost, comparison.prices) for cost in costs], "Cost")
 
 
 def _config_diff(model: ModelComparison) -> Iterator[Block]:
@@ -439,7 +439,7 @@ def _runs(group: Group) -> Iterator[Block]:
             same.append((title, texts[0]))
     common = ", ".join(f"{title.lower()} {text}" for title, text in same if text != UNKNOWN)
     yield Paragraph(f"Runs (same in all: {common}):" if common else "Runs:")
-    first, *lines = zip(*(each for each in columns if each[:2] not in same), strict=True)
+    first, *lines = zip(*(column for column in columns if column[:2] not in same), strict=True)
     yield Table(first, lines, right_from=sum(title in first for title in header[:4]))
 
 
@@ -486,8 +486,8 @@ def _others(group: Group, name: str) -> list[str]:
         return rates.final_losses(group.systems)
     values = [system.value(name) for system in group.systems]
     texts = (
-        "" if each is None else units.number(each, 0) if each >= 1000 else f"{each:.4g}"
-        for each in values
+        "" if value is None else units.number(value, 0) if value >= 1000 else f"{value:.4g}"
+        for value in values
     )
     return [
         text or rates.untimed(system) for text, system in zip(texts, group.systems, strict=True)

@@ -90,10 +90,10 @@ def document(tables: Sequence[EfficiencyTable], remarks: Sequence[str]) -> Docum
         if table.columns:
             screen.append(Table(*figures(table.columns)))
         has_range = any(
-            value.low is not None for each in table.columns for value in each.values.values()
+            value.low is not None for column in table.columns for value in column.values.values()
         )
         run = "within-run intervals: run-to-run variation is unknown"
-        is_within = any(each.steps.startswith("steps") for each in table.columns)
+        is_within = any(column.steps.startswith("steps") for column in table.columns)
         ranges = f"Intervals: {run if is_within else f'{level()} CI of the mean over runs'}"
         is_range = table.price is not None and table.price.low < table.price.high
         ranges += "; of costs, with the range of the price." if is_range else "."
@@ -108,13 +108,13 @@ def _brief(tables: Sequence[EfficiencyTable]) -> list[str]:
         name = f"{table.model}, {table.name}"
         if not table.columns:
             lines.append(f"{name}: {table.reason or UNKNOWN}")
-        for each in table.columns:
+        for column in table.columns:
             known = [
                 f"{metric.title} {figure(value)} {metric.unit}"
-                for metric in rows([each])
-                if (value := each.values.get(metric.name)) is not None and value.value is not None
+                for metric in rows([column])
+                if (value := column.values.get(metric.name)) is not None and value.value is not None
             ]
-            lines.append(f"{name}, {each.steps}: {'; '.join(known) or UNKNOWN}")
+            lines.append(f"{name}, {column.steps}: {'; '.join(known) or UNKNOWN}")
     return lines
 
 

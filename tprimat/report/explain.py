@@ -89,7 +89,7 @@ def of_model(model: ModelComparison) -> Explanation | None:
         [each for result in system.runs if (each := traced(result.run, system.name))]
         for system in systems
     ]
-    found = [each[0] for each in runs if each]
+    found = [run[0] for run in runs if run]
     if len(found) == 2:
         return explain(*found)
     return None
@@ -338,7 +338,7 @@ def details(explanation: Explanation) -> Iterator[tuple[Table, str]]:
     """Yield the operators behind each part that differs, with the speed of matrix products."""
     names = [plain(explanation.before.name), plain(explanation.after.name)]
     small = SMALL * explanation.before.seconds
-    for bar in (each for each in explanation.bars if each.operators and abs(each.delta) >= small):
+    for bar in (bar for bar in explanation.bars if bar.operators and abs(bar.delta) >= small):
         rows = []
         for operator in bar.operators[:MOST_OPERATORS]:
             if abs(operator.delta) >= 0.01 * abs(bar.delta):

@@ -60,7 +60,7 @@ def document(report: Report) -> Document:
                 Table(header, [*map(_row, group.systems, final_losses(group.systems, ".4f"))])
             )
             texts = []
-            for row in (each for each in group.settings if each.differs):
+            for row in (setting for setting in group.settings if setting.differs):
                 values = "; ".join(
                     dict.fromkeys("unknown" if value is None else value for value in row.values)
                 )

@@ -131,14 +131,14 @@ def efficiency_values(tables: Sequence[EfficiencyTable]) -> list[JsonObject]:
     found = []
     for table in tables:
         columns = []
-        for each in table.columns:
+        for column in table.columns:
             columns.append(
                 {
-                    "steps": each.steps,
-                    "hints": list(each.hints),
+                    "steps": column.steps,
+                    "hints": list(column.hints),
                     "values": {
                         name: fields(value, "value", "low", "high", "note=reason")
-                        for name, value in each.values.items()
+                        for name, value in column.values.items()
                     },
                 }
             )

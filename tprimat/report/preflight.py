@@ -20,7 +20,10 @@ def document(file: PreflightFile, path: Path) -> Document:
     unknown = dict.fromkeys(
         f"{name}: {why}" for device in file.devices for name, why in device.unknown.items()
     )
-    texts = [*(each.text for each in file.findings), *(f"not measured: {text}" for text in unknown)]
+    texts = [
+        *(finding.text for finding in file.findings),
+        *(f"not measured: {text}" for text in unknown),
+    ]
     most = MOST_FINDINGS if len(texts) <= MOST_FINDINGS else MOST_FINDINGS - 1
     screen = [
         Headline(_verdict(file), _head(file)),

@@ -86,7 +86,11 @@ def document(
     if not is_short:
         screen.append(Paragraph(OPEN))
     return Document(
-        screen, answer=[Headline(f"{headline(each)}, {interval(each)}") for each in projections]
+        screen,
+        answer=[
+            Headline(f"{headline(projection)}, {interval(projection)}")
+            for projection in projections
+        ],
     )
 
 

@@ -32,7 +32,7 @@ def bounds_of(system: SystemResult) -> Bounds | None:
     """
     rates = system.speeds
     between = intervals.between_run_interval(
-        rates, rounding_variance([each.summary for each in system.valid_runs])
+        rates, rounding_variance([result.summary for result in system.valid_runs])
     )
     if between is None:
         return None
@@ -67,7 +67,9 @@ def loss_ends(system: SystemResult) -> list[int]:
     """Return the last step with a loss; if it differs between the system's runs, the lowest and the
     highest one.
     """
-    series = (zip(each.run.steps, each.run.loss_values, strict=True) for each in system.valid_runs)
+    series = (
+        zip(result.run.steps, result.run.loss_values, strict=True) for result in system.valid_runs
+    )
     ends = [
         steps[-1] for each in series if (steps := [step for step, loss in each if loss is not None])
     ]

@@ -255,8 +255,8 @@ def _of_excluded(systems: Sequence[SystemResult]) -> Iterator[str]:
             yield f"restore the original result of {name}, or measure it again"
         else:
             likely = []
-            for each in finding.explanations[:1]:
-                likely.append(each.partition(":")[0].partition(" (")[0])
+            for explanation in finding.explanations[:1]:
+                likely.append(explanation.partition(":")[0].partition(" (")[0])
             why = f" ({likely[0]}?)" if likely else ""
             yield f"check the log and configuration of {name}{why}, then import it again"
 
@@ -287,8 +287,12 @@ def _of_untimed(systems: Sequence[SystemResult]) -> Iterator[str]:
 
 def _of_open_values(systems: Sequence[SystemResult]) -> Iterator[str]:
     """Yield the options for what the sources of systems without a throughput leave open."""
-    runs = [each.run for each in systems if each.exclusion is None and _callback(each) is None]
-    unrated = [each.run for each in systems if each.run in runs and each.value(RATE) is None]
+    runs = [
+        system.run for system in systems if system.exclusion is None and _callback(system) is None
+    ]
+    unrated = [
+        system.run for system in systems if system.run in runs and system.value(RATE) is None
+    ]
     options = ["--model-name NAME"] if any(run.model is None for run in runs) else []
     lacking = (
         name

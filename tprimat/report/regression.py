@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tprimat import units
 from tprimat.analysis.intervals import level
-from tprimat.compare import Group, Pair
+from tprimat.compare import Group, Pair, RunResult
 from tprimat.compare.caveats import caveats
 from tprimat.compare.regression import Answer, Check, RegressionCheck, runs_text
 from tprimat.compare.result import RATE, SAMPLES_RATE
@@ -57,7 +57,9 @@ def verdict(found: RegressionCheck) -> str:
     first = _lead(found)
     if len(answers) > 1:
         text = f"{_WORDS[first][0]} ({answers.count(first)} of {len(answers)} checks)"
-        failed = [each for each in found.checks if each.answer in ("implausible", "not comparable")]
+        failed = [
+            check for check in found.checks if check.answer in ("implausible", "not comparable")
+        ]
         if first != "worse" or not failed:
             return text
         check = next(check for check in found.checks if check.answer == first)
@@ -114,7 +116,7 @@ def sentences(found: RegressionCheck) -> list[tuple[Check, str, str]]:
     """Return each check with the name of its answer and a sentence on it, the most severe first."""
     rows = []
     for answer, (title, _) in _WORDS.items():
-        for check in (each for each in found.checks if each.answer == answer):
+        for check in (check for check in found.checks if check.answer == answer):
             if check.change is None:
                 basis = ""
             else:
@@ -131,7 +133,7 @@ def next_step(found: RegressionCheck) -> str:
     rivals = []
     for pair in found.pairs:
         rivals += [(pair.baseline, "candidate"), (pair.system, "baseline")]
-    results = []
+    results: list[RunResult] = []
     for system, other in rivals:
         if f"{other} runs" not in text:
             results += system.runs
@@ -142,16 +144,16 @@ def _next_step(found: RegressionCheck) -> str:
     check = next(check for check in found.checks if check.answer == _lead(found))
     pairs = [check.pair] if check.pair and check.change is not None else []
     if any(
-        each.code == "unlike-sessions"
+        caveat.code == "unlike-sessions"
         for pair in pairs
-        for each in caveats((pair.baseline, pair.system), pairs)
+        for caveat in caveats((pair.baseline, pair.system), pairs)
     ):
         return "compare runs of one program only: record each in a new directory"
     if check.advice or check.pair is None:
         return check.advice
     systems = (check.pair.baseline, check.pair.system)
     if check.answer in ("implausible", "not comparable"):
-        if failed := [each for each in systems if each.has_failed]:
+        if failed := [system for system in systems if system.has_failed]:
             return f"repeat the runs of {_own_name(failed[0].name)}: ./benchmark.py --retry-failed"
         steps = recommendations.next_steps(Group(systems, systems[0], (check.pair,), ()))
         return next(iter(steps), "measure the same workload twice: ./benchmark.py --match RESULT")

@@ -164,7 +164,7 @@ def values(found: Scaling) -> JsonObject:
             }
             for curve in found.curves
         ],
-        "crossovers": [fields(each, *_CROSSOVER) for each in found.crossovers],
+        "crossovers": [fields(crossover, *_CROSSOVER) for crossover in found.crossovers],
         "notes": found.notes,
     }
 
@@ -273,7 +273,7 @@ def _sizes(curve: Curve) -> Table:
         "nodes": [
             units.number(size.nodes, 0)
             for size in sizes
-            if any((each.nodes or 1) > 1 for each in sizes)
+            if any((size.nodes or 1) > 1 for size in sizes)
         ],
         "batch": [units.number(size.batch, 0) for size in sizes],
         "sequences/GPU": [_per_gpu(size) for size in sizes],

@@ -83,7 +83,9 @@ def _brief(answer: Answer) -> str:
     if leaders is not None:
         short = _short_names(group.systems)
         findings = (*leaders.system.findings, *leaders.baseline.findings)
-        is_mock = any(each.rule == "synthetic-data" and "mock" in each.text for each in findings)
+        is_mock = any(
+            finding.rule == "synthetic-data" and "mock" in finding.text for finding in findings
+        )
         data = "; probably mock data" if is_mock else ""
         certainty = answer.verdict.certainty.removesuffix(": run-to-run variation unknown")
         return f"{short[leaders.system.name]} vs {short[leaders.baseline.name]} {certainty}{data}"
@@ -185,7 +187,7 @@ def _group_table(comparison: Comparison, group: Group, most: int) -> Iterator[Bl
             rows.append(row)
     if (
         len(group.systems) > 2
-        and len({each.run.training_config.global_batch_size for each in group.systems}) > 1
+        and len({system.run.training_config.global_batch_size for system in group.systems}) > 1
     ):
         # Steps of unlike work aren't compared.
         rows = [row for row in rows if row.short != "step time"]
@@ -332,7 +334,7 @@ def _closing(
     answers: Sequence[Answer], most_excluded: int = MOST_EXCLUDED, most_caveats: int = MOST_CAVEATS
 ) -> Iterator[Block]:
     """Yield excluded systems, explanations, caveats, and the next step."""
-    for group, answer in ((each.group, each.verdict) for each in answers):
+    for group, answer in ((answer.group, answer.verdict) for answer in answers):
         yield from notes(answer.excluded, marks="", most=most_excluded)
         exclusions = []
         for system in group.systems:
@@ -364,9 +366,9 @@ def caveats(answers: Sequence[Answer]) -> dict[str, Caveat]:
     titles: dict[tuple[str, str], list[str]] = {}
     found: dict[tuple[str, str], Caveat] = {}
     for answer in answers:
-        for each in answer.verdict.caveats:
-            key = (each.code, each.text)
-            found.setdefault(key, each)
+        for caveat in answer.verdict.caveats:
+            key = (caveat.code, caveat.text)
+            found.setdefault(key, caveat)
             titles.setdefault(key, []).append(answer.group.title)
     ordered = list(found)
     if len(answers) > 1:

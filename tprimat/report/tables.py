@@ -244,7 +244,7 @@ def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
     found = _values(comparison, group)
     in_ms = (
         min(
-            filter(None, (each.value("avg_step_time_seconds") for each in group.systems)),
+            filter(None, (system.value("avg_step_time_seconds") for system in group.systems)),
             default=1.0,
         )
         < 0.1
@@ -273,7 +273,7 @@ def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
         kinds = (
             each for each in MEMORY if each.name.startswith("peak") and "process" not in each.name
         )
-        known = [each for each in kinds if all(system.value(each.name) for system in group.systems)]
+        known = [kind for kind in kinds if all(system.value(kind.name) for system in group.systems)]
         rows += _rows(
             group, *((each.title.lower(), _gigabytes_of(each.name)) for each in known[:1])
         )
@@ -281,8 +281,8 @@ def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
     # Whose peak an MFU is a share of.
     precisions = [system.run.training_config.precision for system in group.systems]
     peaks = []
-    for each in precisions:
-        peaks.append(f" of {each.upper()}" if each and len(set(precisions)) > 1 else "")
+    for precision in precisions:
+        peaks.append(f" of {precision.upper()}" if precision and len(set(precisions)) > 1 else "")
     shown = {**SCREEN, "dollars_per_million_samples": "USD/10⁶ samples"} if per_sample else SCREEN
     for metric in _metrics_of(group):
         if metric.name in shown and any(_has(each, metric.name) for each in found):

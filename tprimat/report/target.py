@@ -74,14 +74,14 @@ def document(report: Report) -> Document:
             [f"{name}: {text}" for name, text in products.items()] if not certainty else [], most=4
         )
         changes = []
-        for each in group.caveats:
-            if each.code in ("speed-changed", "unlike-blocks"):
-                changes.append(each.text)
+        for caveat in group.caveats:
+            if caveat.code in ("speed-changed", "unlike-blocks"):
+                changes.append(caveat.text)
         others = _notes(known, ratios)
         screen += notes(
             [*changes, *others], "Caveats", ["!"] * len(changes) + ["i"] * len(others), 4
         )
-    return Document(screen, [each for answer in report.answers for each in _runs(answer.group)])
+    return Document(screen, [run for answer in report.answers for run in _runs(answer.group)])
 
 
 def line(group: Group) -> Iterator[Block]:
@@ -95,7 +95,7 @@ def line(group: Group) -> Iterator[Block]:
         each.mean.get("training", each.mean["seconds"]) / each.mean["seconds"]
         for each in known.values()
     )
-    if not any(benchmark(each.run) for each in group.systems) and min(trained) >= ALL_TRAINING:
+    if not any(benchmark(system.run) for system in group.systems) and min(trained) >= ALL_TRAINING:
         return
     products = filter(None, (_product(each, 2) for each in _ratios(group).values()))
     yield Paragraph(
@@ -156,8 +156,8 @@ def _known(group: Group, loss: float | None = None) -> Known:
 
 def _ratios(group: Group, loss: float | None = None) -> dict[str, TargetRatio]:
     found = {}
-    for each in group.pairs:
-        found[f"{each.system.name} vs {each.baseline.name}"] = times(each, loss)
+    for pair in group.pairs:
+        found[f"{pair.system.name} vs {pair.baseline.name}"] = times(pair, loss)
     return {name: each for name, each in found.items() if each}
 
 
@@ -223,14 +223,14 @@ def _needs(group: Group, known: Known, ratios: Mapping[str, TargetRatio]) -> Tab
         rows.append([title, *texts, f"{values[1] / values[0]:.2f}×" if is_compared else ""])
 
     lacks = [not each.is_to_target and _what(known) == "Time to the target" for each in every]
-    texts = [f"{each / seconds:.2f} {unit}" if each else units.UNKNOWN for each in wholes]
+    texts = [f"{whole / seconds:.2f} {unit}" if whole else units.UNKNOWN for whole in wholes]
     add(
         _what(known),
         wholes,
         [f"{text} (no target)" if no else text for text, no in zip(texts, lacks, strict=True)],
     )
     for name in PARTS:
-        values = [each.get(name, 0.0) for each in parts]
+        values = [part.get(name, 0.0) for part in parts]
         shares = []
         for value, whole in zip(values, wholes, strict=True):
             shares.append(value / whole if whole else 0.0)
@@ -251,8 +251,10 @@ def _needs(group: Group, known: Known, ratios: Mapping[str, TargetRatio]) -> Tab
                 values,
                 [units.number(value / size, 0) if value else units.UNKNOWN for value in values],
             )
-    systems = {each.name: each for each in group.systems}
-    found = [percentiles((each.run, each.summary) for each in systems[name].runs) for name in known]
+    systems = {system.name: system for system in group.systems}
+    found = [
+        percentiles((result.run, result.summary) for result in systems[name].runs) for name in known
+    ]
     if any(found):
         texts = []
         for each in found:

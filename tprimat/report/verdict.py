@@ -149,7 +149,7 @@ class Report:
                 model, groups=tuple(shown[group] for group in model.groups)
             )
         systems = [system for model in models.values() for system in model.systems]
-        kept = {each.file for system in systems for each in system.runs}
+        kept = {result.file for system in systems for result in system.runs}
         names = {system.name for system in systems}
         comparison = dataclasses.replace(
             self.comparison,
@@ -166,7 +166,8 @@ class Report:
         )
         comparison = dataclasses.replace(comparison, notes=(*comparison.notes, note))
         answers = (
-            Answer(models[each.model], shown[each.group], each.verdict) for each in self.answers
+            Answer(models[answer.model], shown[answer.group], answer.verdict)
+            for answer in self.answers
         )
         return Report(comparison, tuple(answers), self.scaling)
 
@@ -210,7 +211,10 @@ def _verdict(group: Group, elsewhere: Collection[str]) -> Verdict:
             or (bool(elsewhere) and system.run.model is None)
         )
         headline = "; but ".join(
-            [_headline_single(system, elsewhere), *(each.text for each in contradictions(system))]
+            [
+                _headline_single(system, elsewhere),
+                *(contradiction.text for contradiction in contradictions(system)),
+            ]
         )
         return Verdict(
             headline, caveats=group.caveats, next_steps=steps if shown else (), standing="single"
@@ -229,7 +233,7 @@ def _verdict(group: Group, elsewhere: Collection[str]) -> Verdict:
     if len(group.leaders.clocks) > 1:
         headline += (
             "; but they are timed differently:"
-            f" {' vs '.join(CLOCKS[each] for each in group.leaders.clocks)}"
+            f" {' vs '.join(CLOCKS[clock] for clock in group.leaders.clocks)}"
         )
     headline += _contradicted([group.leaders])
     return Verdict(headline, certainty, excluded, group.caveats, steps, standing)
@@ -410,13 +414,13 @@ def _changes(pair: Pair) -> str:
 
 def _headline_models(answers: Sequence[Answer]) -> str:
     leaders = []
-    for each in answers:
-        if each.group.leaders is not None:
-            leaders.append((each.group.leaders, each.verdict.standing))
+    for answer in answers:
+        if answer.group.leaders is not None:
+            leaders.append((answer.group.leaders, answer.verdict.standing))
     decided = [pair for pair, standing in leaders if standing in ("significant", "preliminary")]
     doubt = _contradicted([pair for pair, _ in leaders])
     names = join_names(
-        list(dict.fromkeys(system.name for each in answers for system in each.group.systems))
+        list(dict.fromkeys(system.name for answer in answers for system in answer.group.systems))
     )
     settled = [(pair, standing) for pair, standing in leaders if standing != "unsettled"]
     if not settled:
@@ -554,7 +558,7 @@ def cost_texts(
         savings = [saving for each in found if each and each.saving for saving in each.saving]
         amount = span([percent(each) for each in (min(savings), max(savings))])
         prices = comparison.prices
-        noun = work_of([system for each in answers for system in each.group.systems]).noun
+        noun = work_of([system for answer in answers for system in answer.group.systems]).noun
         text = (
             f"{cheaper} at {prices[cheaper]} is {amount}% cheaper per {noun} than {dearer} at"
             f" {prices[dearer]}"

@@ -139,14 +139,16 @@ class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):
         """The devices that are slower than the others, each once."""
         return tuple(
             dict.fromkeys(
-                each.device for each in self.findings if each.code == SLOW and each.device
+                finding.device
+                for finding in self.findings
+                if finding.code == SLOW and finding.device
             )
         )
 
     @property
     def is_ready(self) -> bool:
         """Whether no device is slower than the others and no sum is wrong."""
-        return not any(each.code in (SLOW, WRONG_SUM) for each in self.findings)
+        return not any(finding.code in (SLOW, WRONG_SUM) for finding in self.findings)
 
     @property
     def operations(self) -> list[str]:
@@ -170,7 +172,7 @@ class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):
         """
         is_cpu = self.platform == "cpu"
         number = f"rank {device.rank}" if is_cpu else f"GPU {device.local_rank}"
-        if is_cpu or len({each.host for each in self.devices}) > 1:
+        if is_cpu or len({device.host for device in self.devices}) > 1:
             return f"{number} on {device.host}"
         return number
 
@@ -212,5 +214,5 @@ def in_short(file: PreflightFile) -> Preflight:
         disk_write_gb_per_s=round_figure(disk.write_gb_per_s),
         disk_read_gb_per_s=round_figure(disk.read_gb_per_s),
         slow_devices=file.slow_devices,
-        findings=tuple(each.text for each in file.findings),
+        findings=tuple(finding.text for finding in file.findings),
     )

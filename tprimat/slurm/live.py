@@ -19,7 +19,10 @@ from tprimat.watch.state import state_of
 
 def lines(job: Job, trainings: Sequence[Training]) -> list[str]:
     """Return a line for each training that has made steps."""
-    runs = (_of_log(Path(each.log)) if each.logged else _of_journals(job) for each in trainings)
+    runs = (
+        _of_log(Path(training.log)) if training.logged else _of_journals(job)
+        for training in trainings
+    )
     return [watch_lines.line(state_of(run)) for run in runs if run is not None and run.steps]
 
 

@@ -148,9 +148,9 @@ class GrowingLogs:
         if _is_live(runs[-1]):
             return runs[-1:]
         alike = []
-        for each in runs:
-            if self._written(runs[-1]) - self._written(each) <= TOGETHER_S:
-                alike.append(each)
+        for run in runs:
+            if self._written(runs[-1]) - self._written(run) <= TOGETHER_S:
+                alike.append(run)
         latest = {each.title: each for each in alike}.values()
         return [
             each

@@ -155,8 +155,8 @@ def state_of(
     findings = physics.findings(run, summary)
     options = efficiency.Options(doubt=physics.mfu_doubt(findings))
     value = efficiency.of_runs([run], [summary], options).values["mfu"].value
-    implausible = next((each.text for each in findings if each.severity == "error"), None)
-    doubts = tuple(each.text for each in findings if each.severity == "warning")
+    implausible = next((finding.text for finding in findings if finding.severity == "error"), None)
+    doubts = tuple(finding.text for finding in findings if finding.severity == "warning")
     state = State(run, summary, _recent(run), value, caveats=doubts, implausible=implausible)
     if len(alike) > 1:
         times = {name: time for name, each in alike if (time := _recent(each)) is not None}
@@ -191,7 +191,7 @@ def _compared(state: State, baseline: Sequence[Loaded]) -> State:
         files.append(
             dataclasses.replace(
                 file,
-                runs=tuple(msgspec.structs.replace(each, label=BASELINE) for each in file.runs),
+                runs=tuple(msgspec.structs.replace(run, label=BASELINE) for run in file.runs),
             )
         )
     comparison = compare([*files, Loaded(WATCHED, "", (ended,))])
@@ -207,9 +207,9 @@ def _compared(state: State, baseline: Sequence[Loaded]) -> State:
                     pair, baseline=sides[1], system=sides[0], ratio=pair.ratio.inverted()
                 )
             weighty = []
-            for each in group.caveats:
-                if each.severity == "warning" and each.code not in _EVIDENT:
-                    weighty.append(each)
+            for caveat in group.caveats:
+                if caveat.severity == "warning" and caveat.code not in _EVIDENT:
+                    weighty.append(caveat)
             return dataclasses.replace(
                 state, pair=pair, caveats=(*state.caveats, *(each.text for each in weighty))
             )

@@ -128,7 +128,7 @@ class _Watcher:
     def _read(self) -> Iterator[str]:
         runs = self._logs.read()
         # Of a directory's logs the newest may belong to a rank that prints no steps.
-        runs = [each for each in runs if each.run.steps] or runs
+        runs = [result for result in runs if result.run.steps] or runs
         if not runs:
             return
         before = self._state

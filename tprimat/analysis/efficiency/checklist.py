@@ -76,7 +76,7 @@ def _of_waiting(subject: Subject) -> Iterator[str]:
             " storage may help"
         )
     others = max(
-        (each.disturbance.other_programs_cpu_share or 0.0 for each in subject.runs), default=0.0
+        (run.disturbance.other_programs_cpu_share or 0.0 for run in subject.runs), default=0.0
     )
     if others > WAITING_SHARE:
         yield f"other programs used {others:.0%} of the CPU: close them and measure again"

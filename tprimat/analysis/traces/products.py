@@ -118,7 +118,7 @@ def flops_of(trace: Trace) -> float | None:
     """
     products = [each for each in trace.work if each.part == PRODUCTS]
     exposed = statistics.fmean([step.parts.get(PRODUCTS, 0.0) for step in trace.steps])
-    unknown = max(0.0, exposed - sum(each.exposed_seconds for each in products))
+    unknown = max(0.0, exposed - sum(product.exposed_seconds for product in products))
     known = flops = 0.0
     for each in products:
         if _helps(each.kernel):

@@ -55,7 +55,7 @@ def with_words_of_nodes(options: argparse.Namespace, parser: Parser) -> argparse
     """Return options with what the nodes of a Slurm job are told: the words without those for its
     submitter.
     """
-    own = [each for each in parser._actions if each.dest in FOR_THE_SUBMITTER]
+    own = [action for action in parser._actions if action.dest in FOR_THE_SUBMITTER]
     takes_value = {flag: each.nargs != 0 for each in own for flag in each.option_strings}
     options.words_of_nodes, left = [], iter(options.argv)
     for word in left:

@@ -113,9 +113,9 @@ class Parser(argparse.ArgumentParser):
         formatter.add_text(self.description)
         for group in self._action_groups:
             shown = (
-                each
-                for each in group._group_actions
-                if each.help != argparse.SUPPRESS and each.option_strings
+                action
+                for action in group._group_actions
+                if action.help != argparse.SUPPRESS and action.option_strings
             )
             names = [each.option_strings[-1] for each in shown]
             formatter.start_section(group.title)
@@ -138,7 +138,9 @@ class Parser(argparse.ArgumentParser):
             )
         if word := re.fullmatch(r"unrecognized arguments: (\w+)", message):
             for action in (
-                each for each in self._actions if "--model" in each.option_strings and each.type
+                action
+                for action in self._actions
+                if "--model" in action.option_strings and action.type
             ):
                 with contextlib.suppress(argparse.ArgumentError):
                     self._get_value(action, word[1])

@@ -51,7 +51,7 @@ class Resolver(nemo.Resolver):
         candidates = rows + general if self.preset == FOR_SPEED else general
         row = next((row for row in candidates if precision in row.precisions), None)
         if row is None:
-            known = dict.fromkeys(name for each in candidates for name in each.precisions)
+            known = dict.fromkeys(name for candidate in candidates for name in candidate.precisions)
             where = f" on {self.gpu}" if self.gpu else ""
             raise UsageError(
                 f"Megatron-Bridge has no recipe for {self.model.title} in"

@@ -106,7 +106,7 @@ def index(sequences: int, length: int, item_size: int, code: int) -> bytes:
     numbers = np.arange(sequences + 1, dtype="<i8")
     head = HEADER + struct.pack("<QBQQ", VERSION, code, sequences, sequences + 1)
     arrays = np.full(sequences, length, dtype="<i4"), numbers[:-1] * (length * item_size), numbers
-    return b"".join([head, *(each.tobytes() for each in arrays)])
+    return b"".join([head, *(array.tobytes() for array in arrays)])
 
 
 def _sequences(request: Request) -> int:

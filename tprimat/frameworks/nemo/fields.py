@@ -79,11 +79,11 @@ def fields(owner: Any) -> list[str]:
         except (TypeError, ValueError):
             continue
         names += [
-            each.name
-            for each in parameters
-            if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+            parameter.name
+            for parameter in parameters
+            if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         ]
-        if not any(each.kind is each.VAR_KEYWORD for each in parameters):
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             break
     return list(dict.fromkeys(names))
 

@@ -53,7 +53,11 @@ class NemoBenchmark(RequestedBenchmark):
         """Start the first step; NeMo has made its own changes by now."""
         self._native = {}
         self._timer = next(
-            (each.timer for each in trainer.callbacks if type(each).__name__ == "TimingCallback"),
+            (
+                callback.timer
+                for callback in trainer.callbacks
+                if type(callback).__name__ == "TimingCallback"
+            ),
             None,
         )
         owners = getattr(pl_module, "config", None), getattr(trainer.strategy, "ddp_config", None)

@@ -226,7 +226,7 @@ class Resolver(resolve.Resolver):
     def _note_duration(self, request: Request, shape: ModelConfig) -> None:
         """Note how long it will take, as far as that is known before."""
         work = flops.flops_per_token(shape, request.sequence_length)
-        gpu = next((each for each in gpus.gpus() if each.short_name == self.gpu), None)
+        gpu = next((gpu for gpu in gpus.gpus() if gpu.short_name == self.gpu), None)
         peak = gpu.peak_tflops(request.precision) if gpu is not None else None
         if work is None or peak is None:
             return

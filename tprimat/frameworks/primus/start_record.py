@@ -184,7 +184,7 @@ def applied(run: Run, record: StartRecord) -> Run:
             configured.append("the model's shape")
     named = record.gpu_info.device_name is not None
     answered = _ANSWERED if named else _ANSWERED[:1]
-    warnings = [each for each in run.warnings if not each.startswith(answered)]
+    warnings = [text for text in run.warnings if not text.startswith(answered)]
     if configured:
         warnings.append(f"not in the log, from the record of the start: {', '.join(configured)}")
     if run.source is not None and not run.source.command:

@@ -215,17 +215,19 @@ class Reader:
         """
         place = entry.place
         entries = training.entries
-        last = next((each.place for each in reversed(entries) if each.place is not None), None)
+        last = next((entry.place for entry in reversed(entries) if entry.place is not None), None)
         if place is None or last is None or place >= last:
             return training
-        if place <= next(each.place for each in entries if each.place is not None):
+        if place <= next(entry.place for entry in entries if entry.place is not None):
             self._trainings.append(
                 _Training(around=LogContext(stated=LoggedValues(training.around.stated)))
             )
             return self._trainings[-1]
-        training.entries = [each for each in entries if each.place is None or each.place < place]
+        training.entries = [
+            entry for entry in entries if entry.place is None or entry.place < place
+        ]
         training.dropped += [
-            each for each in entries if each.place is not None and each.place >= place
+            entry for entry in entries if entry.place is not None and entry.place >= place
         ]
         training.again.append(entry.line)
         noun = "epoch" if entry.printed is None else "step"

@@ -87,11 +87,11 @@ def _with_zeros(hints: Sequence[StepHint]) -> list[StepHint]:
 
     The text of transformers 5 has four digits in all, so that 12.34 beside 0.1234 is no 12.3400.
     """
-    finest = min(each.resolution for each in hints)
+    finest = min(hint.resolution for hint in hints)
     sharp = []
-    for each in hints:
-        least = 0.5 * 10.0 ** (math.floor(math.log10(each.epoch or 1)) - 3)
-        sharp.append(each._replace(resolution=min(each.resolution, max(finest, least))))
+    for hint in hints:
+        least = 0.5 * 10.0 ** (math.floor(math.log10(hint.epoch or 1)) - 3)
+        sharp.append(hint._replace(resolution=min(hint.resolution, max(finest, least))))
     return sharp
 
 
@@ -102,9 +102,9 @@ def _beside(hints: Sequence[StepHint], total: int | None) -> Iterator[tuple[int,
     A paste may begin or end with a record that lacks a bar, and lines between two records may be
     cut out.
     """
-    before = tuple(each.before for each in hints)
-    behind = tuple(each.after or 0 for each in hints)
-    around = {each.before == each.after for each in hints if each.before and each.after}
+    before = tuple(hint.before for hint in hints)
+    behind = tuple(hint.after or 0 for hint in hints)
+    around = {hint.before == hint.after for hint in hints if hint.before and hint.after}
     if around == {True}:
         yield tuple(map(max, before, behind))
     elif before[1:] == behind[:-1] and around:
@@ -150,13 +150,13 @@ def _on_grid(hints: Sequence[StepHint], interval: int) -> tuple[int, ...] | None
 
 def _by_epoch(hints: Sequence[StepHint], per_epoch: float) -> tuple[int, ...] | None:
     steps = []
-    for each in hints:
-        if each.epoch is None:
+    for hint in hints:
+        if hint.epoch is None:
             return None
-        low = math.ceil((each.epoch - each.resolution) * per_epoch - 1e-6)
-        high = math.floor((each.epoch + each.resolution) * per_epoch + 1e-6)
-        low = max(low, each.before, 1)
-        high = min(high, each.after if each.after is not None else high)
+        low = math.ceil((hint.epoch - hint.resolution) * per_epoch - 1e-6)
+        high = math.floor((hint.epoch + hint.resolution) * per_epoch + 1e-6)
+        low = max(low, hint.before, 1)
+        high = min(high, hint.after if hint.after is not None else high)
         if low != high:
             # Too coarse to single one step out, or none fits.
             return None
@@ -177,9 +177,9 @@ def _interval(hints: Sequence[StepHint], total: int) -> int | None:
         return None
     intervals = range(max(1, math.ceil(low)), min(math.floor(high), total // len(hints)) + 1)
     fitting = []
-    for each in intervals:
-        if _whole_epochs(hints, range(each, each * len(hints) + 1, each), total):
-            fitting.append(each)
+    for interval in intervals:
+        if _whole_epochs(hints, range(interval, interval * len(hints) + 1, interval), total):
+            fitting.append(interval)
     if len(fitting) == 1:
         return fitting[0]
     return None

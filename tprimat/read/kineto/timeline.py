@@ -48,11 +48,11 @@ def _state(timeline: Timeline, properties: Properties) -> None:
     timeline.rank = properties.distributed.rank
     timeline.world_size = properties.distributed.world_size
     used = {each.device for each in timeline.work}
-    rows = [each for each in properties.devices if each.name]
+    rows = [device for device in properties.devices if device.name]
     # Numbers of devices need not be those of the list.
-    rows = [each for each in rows if each.id in used] or rows
-    alike = {(each.name, each.memory, each.compute_units) for each in rows}
-    timeline.device_name = rows[0].name if len({each.name for each in rows}) == 1 else None
+    rows = [row for row in rows if row.id in used] or rows
+    alike = {(row.name, row.memory, row.compute_units) for row in rows}
+    timeline.device_name = rows[0].name if len({row.name for row in rows}) == 1 else None
     if len(alike) == 1:
         timeline.memory_bytes = rows[0].memory or None
         timeline.compute_units = rows[0].compute_units or None

@@ -224,10 +224,16 @@ def fields_of(stated: LoggedValues) -> LoggedValues:
 
     def derive(name: str, value: str | None, *arguments: str) -> None:
         origin = next(
-            (stated[each] for each in arguments if stated.value(each) not in (None, False, "")),
+            (
+                stated[argument]
+                for argument in arguments
+                if stated.value(argument) not in (None, False, "")
+            ),
             None,
         )
-        origin = origin or next((stated[each] for each in arguments if each in stated), None)
+        origin = origin or next(
+            (stated[argument] for argument in arguments if argument in stated), None
+        )
         if value and origin:
             fields[name] = LoggedValue(value, origin.line, origin.text, origin.weight)
 

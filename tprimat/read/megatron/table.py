@@ -80,7 +80,7 @@ class Table:
         for names, group in itertools.groupby(records, lambda record: tuple(record.figures)):
             *numbers, kinds, figures = zip(*group, strict=True)
             numbers.append(tuple(self._kinds.setdefault(kind, len(self._kinds)) for kind in kinds))
-            columns = (*numbers, *zip(*(each.values() for each in figures), strict=True))
+            columns = (*numbers, *zip(*(figure.values() for figure in figures), strict=True))
             values = dict(zip((*_NUMBERS, *names), columns, strict=True))
             for name in names:
                 self._column(name)

@@ -137,7 +137,7 @@ def builder(training: BenchmarkRun) -> RunBuilder:
                 samples / batch + 1,
                 (tokens or 0) / (batch * (sequence or 1)),
             ]
-            step = next((each for each in steps if each in training.records), None)
+            step = next((step for step in steps if step in training.records), None)
             if step is not None:
                 training.records[int(step)].native.setdefault("eval_accuracy", accuracy)
     duration = training.figures.get("whole_run_duration")
@@ -237,7 +237,7 @@ def _count_answers(training: BenchmarkRun) -> None:
         )
         if tokens and rate and record.seconds:
             gpus.append(tokens / record.seconds / rate)
-    if gpus and max(abs(each - round(gpus[0])) for each in gpus) < WHOLE:
+    if gpus and max(abs(gpu - round(gpus[0])) for gpu in gpus) < WHOLE:
         line = next(iter(training.records.values())).line
         state(stated, "num_gpus", round(gpus[0]), "tokens / step time / tokens/s/GPU", line, 0)
 

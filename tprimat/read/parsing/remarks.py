@@ -29,19 +29,24 @@ def warnings_of(training: LoggedTraining) -> list[str]:
             warnings.append(f"{words} at {where}")
 
     warn(
-        "gradient norm is not finite", (each for each in records if "grad_norm" in each.not_finite)
+        "gradient norm is not finite",
+        (record for record in records if "grad_norm" in record.not_finite),
     )
     warnings += _varying_tokens(records)
-    if any(each.loss is not None for each in records):
+    if any(record.loss is not None for record in records):
         warn(
             "no loss printed",
-            (each for each in records if each.loss is None and "loss" not in each.not_finite),
+            (
+                record
+                for record in records
+                if record.loss is None and "loss" not in record.not_finite
+            ),
         )
-    if any(each.seconds is not None for each in records):
-        warn("no step time printed", (each for each in records if each.seconds is None))
-    warnings += unread_labels(name for each in records for name in each.unread)
+    if any(record.seconds is not None for record in records):
+        warn("no step time printed", (record for record in records if record.seconds is None))
+    warnings += unread_labels(name for record in records for name in record.unread)
     return warnings + missing(
-        [each.step for each in records], [each.window or 1 for each in records]
+        [record.step for record in records], [record.window or 1 for record in records]
     )
 
 
@@ -83,12 +88,12 @@ def diverged(steps: Sequence[Health], *, prints_each_loss: bool) -> tuple[Note, 
     A gradient norm that is no number, or a step that is skipped, is told of if it is so at most
     steps or at the end.
     """
-    found = {"loss-not-finite": [each.step for each in steps if each.loss is False]}
+    found = {"loss-not-finite": [step.step for step in steps if step.loss is False]}
     found["loss-vanished"] = _without_loss(steps, is_each=prints_each_loss)
-    norms = [(each.step, not each.grad_norm) for each in steps if each.grad_norm is not None]
+    norms = [(step.step, not step.grad_norm) for step in steps if step.grad_norm is not None]
     for code, flags in (
         ("grad-norm-not-finite", norms),
-        ("steps-skipped", [(each.step, each.is_skipped) for each in steps]),
+        ("steps-skipped", [(step.step, step.is_skipped) for step in steps]),
     ):
         those = [step for step, is_one in flags if is_one]
         if 2 * len(those) <= len(flags):
@@ -114,8 +119,8 @@ def _without_loss(steps: Sequence[Health], *, is_each: bool) -> list[int]:
     Megatron prints a loss if it is above 0, and NaN isn't. Others print it every tenth step, so
     that a log that ends at step 29 has none for nine steps.
     """
-    known = [each.step for each in steps if each.loss is not None]
-    silent = [each.step for each in steps if known and each.step > known[-1]]
+    known = [step.step for step in steps if step.loss is not None]
+    silent = [step.step for step in steps if known and step.step > known[-1]]
     if not silent or (len(known) < 2 and not is_each):
         return []
     longest = max(
@@ -202,9 +207,9 @@ def tokens_per_step(records: Sequence[Record]) -> list[float]:
     record to record.
     """
     seen = []
-    for each in records:
-        if "tokens_seen" in each.native:
-            seen.append((each.step, each.native["tokens_seen"]))
+    for record in records:
+        if "tokens_seen" in record.native:
+            seen.append((record.step, record.native["tokens_seen"]))
     counts = []
     for (last, before), (step, tokens) in itertools.pairwise(seen):
         counts.append((tokens - before) / (step - last))

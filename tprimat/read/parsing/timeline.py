@@ -79,8 +79,8 @@ class TimelineBuilder:
         self._last = max(rows[-1].at, last or 0.0)
         self._attempts = attempts(rows, events, again)
         apart = []
-        for each in self._attempts:
-            for before, row in itertools.pairwise(each):
+        for attempt in self._attempts:
+            for before, row in itertools.pairwise(attempt):
                 apart.append(row.step - before.step)
         self._window = statistics.mode(apart) if apart else 1
         printed = [row.seconds for row in rows if row.seconds]
@@ -443,7 +443,7 @@ def of(rows: Iterable[TimedRow], events: Events, again: Sequence[int] = ()) -> t
         again: lines of records that repeat a step after a restart.
     """
     rows = list(rows)
-    timed = [each for each in rows if each[1] is not None]
+    timed = [row for row in rows if row[1] is not None]
     if any(
         later.at < row.at
         for (row, clock, _), (later, *_) in itertools.pairwise(timed)

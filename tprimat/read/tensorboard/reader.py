@@ -280,13 +280,13 @@ def _restore_second(
         return
     first, second = (
         MegatronRecord(
-            each.step,
+            point.step,
             0,
-            round(each.wall_time * 1e6),
+            round(point.wall_time * 1e6),
             Kind(aware=True),
-            {"elapsed_ms": each.value * 1e3},
+            {"elapsed_ms": point.value * 1e3},
         )
-        for each in points[:2]
+        for point in points[:2]
     )
     # A later attempt at the steps may have taken their place.
     is_kept = columns["seconds"].get(second.iteration) == points[1].value

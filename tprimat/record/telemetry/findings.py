@@ -65,8 +65,8 @@ def find(trace: Trace, steps: Timeline, steady: Timeline) -> list[TelemetryIssue
     end = steps.ends[-1]
     samples = within(trace.samples, start, end)
     rows = {}
-    for each in trace.header.gpus:
-        rows[each] = [(s.at, g) for s in samples for g in s.gpus if g.id == each]
+    for gpu in trace.header.gpus:
+        rows[gpu] = [(s.at, g) for s in samples for g in s.gpus if g.id == gpu]
     issues = [
         *_power_caps(rows, steps),
         *(issue for code in _THROTTLING for issue in _throttling(code, rows, steps)),
@@ -96,7 +96,7 @@ def _throttling(reason: str, rows: DeviceRows, steps: Timeline) -> Iterator[Tele
     for _, devices, first, last in _grouped(
         rows, lambda gpu: reason if reason in gpu.throttle else None
     ):
-        states = [gpu for each in devices for at, gpu in rows[each] if first <= at <= last]
+        states = [gpu for device in devices for at, gpu in rows[device] if first <= at <= last]
         heat = max(
             (gpu.temperature_c for gpu in states if gpu.temperature_c is not None), default=None
         )

@@ -157,7 +157,7 @@ def _folds(
 
 
 def _title(view: View) -> str:
-    models = list(dict.fromkeys(plain(each.model.short_title) for each in view.answers))
+    models = list(dict.fromkeys(plain(answer.model.short_title) for answer in view.answers))
     if not view.several_models:
         models = [plain(view.comparison.models[0].title)]
     if len(models) > 4:

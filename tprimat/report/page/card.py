@@ -136,10 +136,10 @@ def _scale(view: View) -> Bounds:
     """Return the ends of the axis of all speedups on the page, so that equal lengths are equal
     speedups.
     """
-    leaders = [each.group.leaders for each in view.answers]
+    leaders = [answer.group.leaders for answer in view.answers]
     bounds = [pair.ratio.bounds for pair in leaders if pair is not None and pair.ratio is not None]
-    low = min([1.0, *(each[0] for each in bounds)])
-    high = max([1.0, *(each[1] for each in bounds)])
+    low = min([1.0, *(bound[0] for bound in bounds)])
+    high = max([1.0, *(bound[1] for bound in bounds)])
     fitting = (scale for scale in SCALES if scale[0] < low and high < scale[1])
     return next(fitting, (low / 2, high * 2))
 
@@ -332,9 +332,9 @@ def _label(caveat: Caveat) -> str:
     words = caveat.code.replace("disturbed", "other-programs-were-running").split("-")
     starts = [caveat.text.partition(mark)[0] for mark in ("; ", " (", ": ", ", ")]
     telling = (
-        each
-        for each in starts
-        if len(each) <= LONGEST_CHIP and any(word[:5] in each for word in words)
+        start
+        for start in starts
+        if len(start) <= LONGEST_CHIP and any(word[:5] in start for word in words)
     )
     return capitalized(next(telling, " ".join(words).replace("bf16", "BF16")))
 
@@ -344,8 +344,8 @@ def _passed(view: View) -> Iterator[Chip]:
     shares = {
         view.title(placed): share.value
         for placed in view.systems[:LISTED]
-        for each in efficiencies(view.comparison, placed.system)
-        if (share := each.values.get("mfu")) is not None and share.value is not None
+        for efficiency in efficiencies(view.comparison, placed.system)
+        if (share := efficiency.values.get("mfu")) is not None and share.value is not None
     }
     if shares:
         names = dict.fromkeys(

@@ -59,7 +59,7 @@ def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
     if chart is None:
         return None
     traces = _traces(view, runs, chart)
-    timed = [each for each in runs if any(trace["run"] == each.index for trace in traces)]
+    timed = [run for run in runs if any(trace["run"] == run.index for trace in traces)]
     for each in timed:
         traces += _segments(each)
     drawn = {trace["part"] for trace in traces} | {"thin" for trace in traces if trace.get("thin")}
@@ -87,7 +87,7 @@ def loss(view: View, runs: Sequence[PlacedRun], over: Literal["tokens", "wall"])
     line.
     """
     if over == "wall":
-        runs = [each for each in runs if len(set(wall_times(each.result.run)) - {None}) > 1]
+        runs = [run for run in runs if len(set(wall_times(run.result.run)) - {None}) > 1]
     chart = described.loss(_series(view, runs), over)
     if chart is None:
         return None
@@ -99,7 +99,7 @@ def loss(view: View, runs: Sequence[PlacedRun], over: Literal["tokens", "wall"])
 
 
 def _series(view: View, runs: Sequence[PlacedRun]) -> list[Series]:
-    return [Series(view.systems[each.system].system, each.result) for each in runs]
+    return [Series(view.systems[run.system].system, run.result) for run in runs]
 
 
 def _line_chart(kind: str, chart: LineChart, traces: Sequence[Trace], height: int) -> Chart:
@@ -119,7 +119,7 @@ def _line_chart(kind: str, chart: LineChart, traces: Sequence[Trace], height: in
 
 
 def _traces(view: View, runs: Sequence[PlacedRun], chart: LineChart) -> list[Trace]:
-    placed = {each.result: each for each in runs}
+    placed = {run.result: run for run in runs}
     traces = []
     first_runs: dict[int, int] = {}
     for line in chart.lines:

@@ -147,7 +147,7 @@ def times(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
     """Yield a bar for each run, of the parts of its wall time, and their tables; nothing without a
     clock.
     """
-    found = [each for group in model.groups for each in target.accounts(group)]
+    found = [account for group in model.groups for account in target.accounts(group)]
     if not found:
         return
     longest = max(account.whole for _, _, account in found)

@@ -34,9 +34,9 @@ def panels(runs: Sequence[PlacedRun]) -> list[JsonObject]:
     found: dict[str, JsonObject] = {}
     for kind, unit, title, series in PANELS:
         traces = []
-        for each in runs:
-            if any(value is not None for value in each.result.run.telemetry.series.get(series, ())):
-                traces.append({"run": each.index, "system": each.system, "series": series})
+        for run in runs:
+            if any(value is not None for value in run.result.run.telemetry.series.get(series, ())):
+                traces.append({"run": run.index, "system": run.system, "series": series})
         if traces and kind not in found:
             found[kind] = {"title": title, "unit": unit, "traces": traces}
     return list(found.values())[:MOST_PANELS]
@@ -47,15 +47,15 @@ def events(runs: Sequence[PlacedRun]) -> list[JsonObject]:
     words.
     """
     found: dict[int, list[tuple[float, float, str]]] = {}
-    for each in runs:
-        for issue in each.result.run.telemetry.issues:
+    for run in runs:
+        for issue in run.result.run.telemetry.issues:
             if (
                 issue.severity == "warning"
                 and issue.first_step is not None
                 and issue.last_step is not None
             ):
                 row = issue.first_step - 0.5, issue.last_step + 0.5, chart_text(issue.sentence)
-                found.setdefault(each.system, []).append(row)
+                found.setdefault(run.system, []).append(row)
     marked: list[JsonObject] = []
     for system, rows in found.items():
         first = len(marked)

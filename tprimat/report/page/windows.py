@@ -78,9 +78,9 @@ def grid(group: Group) -> Grid | None:
             rows = list(zip(windows[system], windows[group.baseline], strict=True))
         else:
             rows = []
-        cells = (zip(*each, strict=True) for each in rows)
+        cells = (zip(*row, strict=True) for row in rows)
         quotients = tuple(
-            tuple(own / other if own and other else None for own, other in each) for each in cells
+            tuple(own / other if own and other else None for own, other in cell) for cell in cells
         )
         ratios.append(quotients or nothing)
     return Grid(

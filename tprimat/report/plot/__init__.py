@@ -179,8 +179,8 @@ def _titles(sheet: Sheet, report: Report) -> None:
     comparison = report.comparison
     several = len(report.comparison.models) > 1
     answers = []
-    for each in report.answers:
-        answers.append((f"{plain(each.title)}: " if len(report.answers) > 1 else "", each))
+    for answer in report.answers:
+        answers.append((f"{plain(answer.title)}: " if len(report.answers) > 1 else "", answer))
     points = TITLE_POINTS
     shown = answers[:MOST_HEADLINES]
     certainty = []

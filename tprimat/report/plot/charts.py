@@ -248,7 +248,7 @@ def memory(systems: Sequence[SystemResult]) -> list[MemoryBar]:
 
 def step_times(runs: Sequence[Series]) -> LineChart | None:
     """Return step time over the steps; None without any. The axis shows the steady steps."""
-    timed = [each for each in runs if any(time is not None for time in each.result.run.step_times)]
+    timed = [run for run in runs if any(time is not None for time in run.result.run.step_times)]
     if not timed:
         return None
     lines = []
@@ -290,13 +290,13 @@ def _time_limits(results: Sequence[RunResult]) -> tuple[float, float, bool]:
     # Thousands of runs have millions of times, which take less memory in arrays.
     steady = array("d")
     medians = []
-    for each in results:
-        counted = itertools.compress(each.run.step_times, counted_records(each))
+    for result in results:
+        counted = itertools.compress(result.run.step_times, counted_records(result))
         if known := [time for time in counted if time is not None]:
             steady.extend(known)
             medians.append(stats.median(known))
     every = steady or array(
-        "d", (time for each in results for time in each.run.step_times if time is not None)
+        "d", (time for result in results for time in result.run.step_times if time is not None)
     )
     ranked = np.sort(every)
     low = float(ranked[0])
@@ -347,7 +347,9 @@ def loss(runs: Sequence[Series], over: Literal["tokens", "wall"]) -> LineChart |
 
 def why_no_loss(system: SystemResult, over: Literal["tokens", "wall"]) -> str | None:
     """Return why a system has no line of its loss; None if it has one."""
-    if not any(value is not None for each in system.valid_runs for value in each.run.loss_values):
+    if not any(
+        value is not None for result in system.valid_runs for value in result.run.loss_values
+    ):
         return "no loss was recorded"
     if over == "tokens" and system.run.tokens_per_step is None:
         return "tokens per step are unknown"

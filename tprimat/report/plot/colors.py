@@ -131,6 +131,6 @@ def _first_tone(short: str) -> int | None:
     """Return the number of the tone of a GPU, by its short name or its family; None if it has none
     of its own.
     """
-    row = next((each for each in gpus.gpus() if each.short_name == short), None)
+    row = next((gpu for gpu in gpus.gpus() if gpu.short_name == short), None)
     known = [*short.split()[:1], *(row.family.split()[:1] if row and row.family else [])]
     return next((FIRST_TONE[each] for each in known if each in FIRST_TONE), None)

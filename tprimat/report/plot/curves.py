@@ -41,7 +41,7 @@ def figure(found: Scaling) -> Figure:
     looks = _looks(shown)
     sheet.add([_throughput(sheet, shown, looks), _efficiency(sheet, shown, looks)])
     labels = [f"{curve.model.short_title}, {curve.name}: {kind_text(curve)}" for curve in shown]
-    sheet.legend([Line2D([], [], **each) for each in looks], labels)
+    sheet.legend([Line2D([], [], **look) for look in looks], labels)
     sheet.finish()
     return sheet.figure
 
@@ -86,10 +86,10 @@ def _efficiency(sheet: Sheet, curves: Sequence[Curve], looks: Sequence[Mapping[s
         for curve, look in zip(curves, looks, strict=True):
             ratios = [size.efficiency for size in curve.sizes]
             points = []
-            for each in ratios:
+            for ratio in ratios:
                 points.append(
-                    (each.value, each.low or each.value, each.high or each.value)
-                    if each
+                    (ratio.value, ratio.low or ratio.value, ratio.high or ratio.value)
+                    if ratio
                     else (1, 1, 1)
                 )
             _points(axes, curve, points, look)

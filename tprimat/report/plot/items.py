@@ -54,7 +54,7 @@ def items_of(comparison: Comparison) -> list[Item]:
                     compared[pair.system] = tables.versus(pair).partition(" [")[0]
             speedups |= {group.baseline: "baseline", **compared} if compared else {}
         for title, system in (
-            (each.title, system) for each in model.groups for system in each.systems
+            (group.title, system) for group in model.groups for system in group.systems
         ):
             number = numbers[system.name]
             # matplotlib leaves labels that begin with an underscore out of legends.

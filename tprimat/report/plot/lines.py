@@ -99,7 +99,7 @@ def keys(items: Sequence[Item], *, has_steps: bool, has_loss: bool) -> dict[str,
     found = dict[str, Line2D | Patch]()
     if any(len(item.system.valid_runs) >= BAND_FROM for item in items):
         found["range of the runs around their median"] = Patch(color=gray, alpha=0.3, linewidth=0)
-    if has_steps and not all(all(counted_records(each.result)) for each in _runs(items)):
+    if has_steps and not all(all(counted_records(run.result)) for run in _runs(items)):
         found[charts.EXCLUDED] = Line2D([], [], color="black", **EXCLUDED)
     if has_loss and (loss := charts.loss(_runs(items), "tokens")):
         found |= {charts.floor_note(floor): Line2D([], [], **DOTTED) for floor in loss.floors}
