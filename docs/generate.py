@@ -3,7 +3,8 @@
 
 docs/result.schema.json and docs/result-file.md come from the types in tprimat/results/run.py, the
 formulas of the figures from the tables in tprimat/analysis/metrics.py and
-tprimat/analysis/efficiency/table.py, docs/commands.md from the parsers of the commands, and the
+tprimat/analysis/efficiency/table.py, docs/commands.md from the parsers of the commands, docs/notes.md
+from the catalogue of notes, and the
 tables of frameworks and of NeMo's defaults from the rows in tprimat/frameworks/. In
 docs/metrics.md, docs/frameworks.md and docs/nemo.md only the marked places are generated; the rest
 is written by hand.
@@ -39,6 +40,7 @@ from tprimat.frameworks import FRAMEWORKS, GROUPS, defaults, primus, roofline, s
 from tprimat.frameworks.nemo import defaults as nemo_defaults
 from tprimat.frameworks.nemo.resolve import LIKELY_MFU
 from tprimat.frameworks.request import Device, Request, RequestedConfig
+from tprimat.notes.catalogue import ROWS
 from tprimat.report import steps
 from tprimat.results import result_file, run
 from tprimat.results.run import GpuInfo
@@ -51,6 +53,7 @@ COMMANDS_NAME = "commands.md"
 PYTHON_NAME = "python.md"
 FRAMEWORKS_NAME = "frameworks.md"
 NEMO_NAME = "nemo.md"
+NOTES_NAME = "notes.md"
 HAND_WRITTEN = DOCS
 END = "<!-- end -->\n"
 
@@ -653,6 +656,34 @@ def _parser_of(name: str) -> argparse.ArgumentParser:
     raise SystemExit(f"the command {name} parses no arguments")
 
 
+NOTES_TEXT = """# Notes
+
+What is known or doubted about a run has a code. In a result, `notes` has the code and its fields, and `warnings` the
+sentence; in Python, `run.notes` and `run.warnings`. Scripts compare codes: sentences may be reworded.
+
+| severity | meaning |
+|---|---|
+| decisive | the figures can't be used without knowing it: `!` on the first screen |
+| warning | it may change the figures |
+| info | it explains them |
+
+A field in braces is replaced by its value. A sentence that has no code of its own has the code `text`.
+
+| code | severity | sentence | what to do |
+|---|---|---|---|
+"""
+
+
+def notes_page() -> str:
+    """Return docs/notes.md: every code of a note, from the catalogue."""
+    rows = []
+    for code, row in sorted(ROWS.items()):
+        sentence = re.sub(r"\{(\w+):[^}]*\}", r"{\1}", row.sentence)
+        cells = (f"`{code}`", row.severity, sentence, row.next_step)
+        rows.append(f"| {' | '.join(map(_of_table, cells))} |\n")
+    return NOTES_TEXT + "".join(rows)
+
+
 def _steps_table() -> Iterator[str]:
     yield "| column | meaning |"
     yield "|---|---|"
@@ -706,6 +737,7 @@ def contents() -> dict[str, str]:
         ),
         PYTHON_NAME: page_with(PYTHON_NAME, {"steps": _steps_table()}),
         COMMANDS_NAME: commands_page(),
+        NOTES_NAME: notes_page(),
     }
 
 

@@ -137,4 +137,4 @@ HOSTILE = (
 
 def said(run, *parts: str) -> bool:
     """Whether one warning of a run holds all these words."""
-    return any(all(part in warning for part in parts) for warning in run.sentences)
+    return any(all(part in warning for part in parts) for warning in run.warnings)

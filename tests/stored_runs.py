@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from tprimat.notes import Note
+from tprimat.notes.catalogue import note_of
 from tprimat.results.account import Timing
 from tprimat.results.run import (
     SERIES,
@@ -47,7 +49,7 @@ def a_run(step_time: float = 1.0, count: int = 3, **changes) -> Run:
         "framework": "nemo",
         "model": "llama",
         "timestamp": "2026-11-21T10:00:00+00:00",
-        "warnings": ("a doubt",),
+        "notes": notes_of("a doubt"),
         "source": Source(kind="live", command=("python3", "train.py")),
         "environment": Environment(versions={"torch": "2.13.0"}, settings={"NCCL_DEBUG": "INFO"}),
         "gpu_info": GpuInfo(
@@ -69,3 +71,8 @@ def a_run(step_time: float = 1.0, count: int = 3, **changes) -> Run:
         **series((step_time,) * count, loss_values=(2.0,) * count, learning_rates=(1e-3,) * count),
     }
     return Run(**{**fields, **changes})
+
+
+def notes_of(*texts: str) -> tuple[Note, ...]:
+    """The notes of a run's warnings."""
+    return tuple(map(note_of, texts))

@@ -15,6 +15,7 @@ import time
 import pytest
 from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
 
+from tests.stored_runs import notes_of
 from tprimat.catalog.prices import Price
 from tprimat.cli import run as run_command
 from tprimat.compare.cost import cost
@@ -61,7 +62,7 @@ CASES = {
             HOSTILE,
             label="<script>alert(1)</script>",
             model="</script><img src='http://example.org/x.png' onerror=alert(2)>",
-            warnings=(HOSTILE, "</script><script>alert(3)</script>\u2028"),
+            notes=notes_of(HOSTILE, "</script><script>alert(3)</script>\u2028"),
         ),
         make_run(
             **AMD,

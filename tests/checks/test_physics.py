@@ -9,6 +9,7 @@ import pytest
 from made_runs import make_run
 from stored_runs import series
 
+from tests.stored_runs import notes_of
 from tprimat import read_log
 from tprimat.analysis import conventions, flops
 from tprimat.analysis.summary import summarize
@@ -649,7 +650,7 @@ class TestPrintedFlops:
     ],
 )
 def test_a_contradiction_that_was_found_earlier_is_found_again(warning, told):
-    assert contradicts(msgspec.structs.replace(made_up(), warnings=(warning,))) == (
+    assert contradicts(msgspec.structs.replace(made_up(), notes=notes_of(warning))) == (
         [warning] if told else []
     )
 

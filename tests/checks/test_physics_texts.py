@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from stored_runs import series
 
+from tests.stored_runs import notes_of
 from tprimat.analysis import flops
 from tprimat.analysis.summary import summarize
 from tprimat.catalog import models
@@ -789,8 +790,13 @@ def test_findings_come_in_the_order_of_the_checks():
         memory_metrics=MemoryMetrics(peak_memory_device_used_gb=99.0),
         energy_metrics={"mean_power_watts_per_gpu": 900.0, "measured_seconds": 60.0},
         native_metrics={"tokens_per_second": 1.0, "tflops_per_gpu": (1.0,) * 40},
-        warnings=("a", "timer mismatch: b", "they can't both be true"),
-        notes=(Note("stamps-contradict", {"share": 2.0}),),
+        notes=(
+            *notes_of(
+                "a", "timer mismatch: host 1.000 s, host clock 2.000 s; step times may be wrong"
+            ),
+            Note("stated-against-seen", {"name": "x", "stated": 1, "seen": "2"}),
+            Note("stamps-contradict", {"share": 2.0}),
+        ),
     )
     assert [(each[1], each[2][:10]) for each in told(run)] == [
         ("above-peak", "21,441.5 t"),

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from fake_framework import fake_framework
 from made_runs import make_run
-from stored_runs import series
+from stored_runs import notes_of, series
 
 from tprimat import frameworks
 from tprimat.analysis.summary import summarize
@@ -546,7 +546,7 @@ class TestMeasuring:
     )
     def test_what_the_recorder_warns_of_is_said(self, fake, warnings):
         made = plan(["--model", "llama"])
-        one = Run(warnings=warnings, **series((0.1,) * 60))
+        one = Run(notes=notes_of(*warnings), **series((0.1,) * 60))
         found = closing.findings(made, [(made.requests[0], [(one, summarize(one))])])
         assert found == [f"llama fp32: {text}" for text in warnings]
 

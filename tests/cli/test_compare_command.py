@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from made_runs import HOSTILE, MI300X, failed_run, make_run
 
+from tests.stored_runs import notes_of
 from tprimat.cli import run
 from tprimat.errors import ExitStatus
 from tprimat.results.run import Source, SourceFile
@@ -446,7 +447,9 @@ def test_a_broken_file_in_a_folder_is_a_note(results, capsys):
 
 
 def test_hostile_results_reach_no_terminal(results, capsys):
-    save(make_run("x", label=HOSTILE, framework="nemo", warnings=(HOSTILE,)), results / "hostile")
+    save(
+        make_run("x", label=HOSTILE, framework="nemo", notes=notes_of(HOSTILE)), results / "hostile"
+    )
     assert run("compare", ["--no-plot"]) == ExitStatus.OK
     said = capsys.readouterr()
     assert "\x1b" not in said.out + said.err

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.stored_runs import notes_of
 from tprimat import cli
 from tprimat.errors import UnreadableError
 from tprimat.log_import import bundle, inputs
@@ -113,7 +114,9 @@ def test_x8_a_bundle_finds_the_log_of_a_name_that_it_changes(place, capsys):
 def test_x8_every_text_of_a_run_can_be_written():
     config = {"a\udce9": ["b\ud800", {"c": "d\udfff"}]}
     run = Run(
-        label="é\udce9", warnings=("\udcff",), source=Source(kind="live", command=("a", "\udce9"))
+        label="é\udce9",
+        notes=notes_of("\udcff"),
+        source=Source(kind="live", command=("a", "\udce9")),
     )
     run = readable(
         Run(
@@ -125,7 +128,7 @@ def test_x8_every_text_of_a_run_can_be_written():
     )
     assert (run.label, run.warnings, run.source.command) == ("é?", ("?",), ("a", "?"))
     assert readable(config) == {"a?": ["b?", {"c": "d?"}]}
-    assert readable(plain := Run(label="é", warnings=("ok",))) is plain
+    assert readable(plain := Run(label="é", notes=notes_of("ok"))) is plain
 
 
 @pytest.fixture

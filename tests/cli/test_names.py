@@ -15,6 +15,7 @@ import pytest
 from test_verify import log_text
 
 import tprimat
+from tests.stored_runs import notes_of
 from tprimat import cli
 from tprimat.log_import import bundle
 from tprimat.redaction import INCLUDE_HOST, Names
@@ -396,7 +397,7 @@ class TestNames:
             environment=Environment(
                 hostname="h200", versions={"nccl": "10.0.0.1"}, cpu="Xeon at 10.0.0.1"
             ),
-            warnings=("h200: llama3 and llama3 at 10.0.0.1:80",),
+            notes=notes_of("h200: llama3 and llama3 at 10.0.0.1:80"),
             source=Source(
                 kind="live",
                 command=(

@@ -12,6 +12,7 @@ from made_runs import H100, MI300X, make_run
 from made_systems import pair_of, result, segment, system, value
 from stored_runs import series
 
+from tests.stored_runs import notes_of
 from tprimat.analysis.run_order import Order
 from tprimat.analysis.summary import CUT, OVER_BLOCKS
 from tprimat.checks import CONTRADICTION, Finding
@@ -25,8 +26,6 @@ from tprimat.results.account import Timing
 from tprimat.results.conditions import Disturbance, Preflight
 from tprimat.results.run import (
     FROM_DESCRIPTION,
-    FROM_NAMES,
-    MODEL_FROM_DIRECTORY,
     Environment,
     Steady,
     Tuning,
@@ -57,8 +56,12 @@ def described(precision, detail=f"{FROM_DESCRIPTION}: it"):
     return make_run(training_config=config)
 
 
+FROM_NAMES = (Note("from-names", {"facts": "GPUs 8"}),)
+MODEL_FROM_DIRECTORY = (Note("model-from-directory", {"directory": "llama", "model": "Llama"}),)
+
+
 def warned(*warnings):
-    return make_run(warnings=warnings)
+    return make_run(notes=notes_of(*warnings))
 
 
 def covering(covers):
@@ -161,7 +164,7 @@ LONG = "one batch from its start hook to its end hook, and more of it"
         ),
         # Where model and GPUs are from.
         (
-            [warned("x", f"{MODEL_FROM_DIRECTORY}: llama"), warned(f"x {MODEL_FROM_DIRECTORY}")],
+            [make_run(notes=(Note("x"), *MODEL_FROM_DIRECTORY)), warned("model from a directory")],
             (
                 "model-source",
                 "info",
@@ -169,11 +172,11 @@ LONG = "one batch from its start hook to its end hook, and more of it"
             ),
         ),
         (
-            [warned(MODEL_FROM_DIRECTORY)] * 2,
+            [make_run(notes=MODEL_FROM_DIRECTORY)] * 2,
             ("model-source", "info", "model from the name of the log's directory, not the log"),
         ),
         (
-            [warned(FROM_NAMES), warned(), warned(f"{FROM_NAMES}: 8")],
+            [make_run(notes=FROM_NAMES), warned(), make_run(notes=FROM_NAMES)],
             (
                 "gpu-source",
                 "info",
@@ -181,7 +184,7 @@ LONG = "one batch from its start hook to its end hook, and more of it"
             ),
         ),
         (
-            [warned(FROM_NAMES)] * 2,
+            [make_run(notes=FROM_NAMES)] * 2,
             (
                 "gpu-source",
                 "info",
@@ -1053,8 +1056,7 @@ def test_codes_are_in_their_order_and_of_a_system_alone_those_that_concern_it():
         precision=None,
         batch=32,
         status="incomplete",
-        warnings=(FROM_NAMES, MODEL_FROM_DIRECTORY),
-        notes=(Note("loss-not-finite", {"first": 51}),),
+        notes=(*FROM_NAMES, *MODEL_FROM_DIRECTORY, Note("loss-not-finite", {"first": 51})),
         telemetry=Telemetry(
             issues=tuple(
                 TelemetryIssue(code=code, text="x") for code in ("xid", "thermal", "gpu-shared")

@@ -15,8 +15,11 @@ from tprimat.checks import Finding
 from tprimat.compare import groups, pairs
 from tprimat.compare.groups import by_work, evidence, group_of
 from tprimat.compare.result import RATE, SAMPLES_RATE, Caveat, Group, Ratio
-from tprimat.results.run import FROM_NAMES, Environment
+from tprimat.notes import Note
+from tprimat.results.run import Environment
 from tprimat.results.telemetry import Telemetry, TelemetryIssue
+
+FROM_NAMES = (Note("from-names", {"facts": "GPUs 8"}),)
 
 EXCLUDING = (Finding("error", "x", "impossible"),)
 TIMED = {"avg_step_time_seconds": value(4.0)}
@@ -286,7 +289,7 @@ def test_the_caveats_are_those_of_all_that_are_compared():
         made(
             "C",
             100.0,
-            make_run(warnings=(FROM_NAMES,), telemetry=throttled("x", 1.0).run.telemetry),
+            make_run(notes=FROM_NAMES, telemetry=throttled("x", 1.0).run.telemetry),
         ),
     )
     found = [(each.code, each.text) for each in grouped((*first, *third)).caveats]
@@ -297,7 +300,7 @@ def test_the_caveats_are_those_of_all_that_are_compared():
     ]
     assert [code for code, _ in found] == ["throttled", "gpu-source", "not-reported"]
     # What is not compared brings nothing in.
-    apart = made("S", 500.0, make_run(length=4096, warnings=(FROM_NAMES,)))
+    apart = made("S", 500.0, make_run(length=4096, notes=FROM_NAMES))
     assert "gpu-source" not in {each.code for each in grouped(first, (apart,)).caveats}
     tuned = made("T", 500.0, make_run(length=4096, framework_config={"kernel": "fast"}))
     kernels = [

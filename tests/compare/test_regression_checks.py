@@ -13,6 +13,7 @@ import pytest
 import scipy.stats
 from made_runs import MI300X, make_run
 from made_systems import pair_of, result, system, value
+from stored_runs import notes_of
 
 from tprimat.analysis import intervals
 from tprimat.analysis.efficiency import Options
@@ -1014,8 +1015,12 @@ class TestWhole:
 
     def test_what_a_source_says_twice_and_the_notes_of_each_set(self):
         twice = ("timer mismatch: x",)
-        before = files("old", measured(3.2, 1, warnings=twice), measured(3.2, 1, warnings=twice))
-        after = files("new", measured(3.3, 11, warnings=twice, precision=None))
+        before = files(
+            "old",
+            measured(3.2, 1, notes=notes_of(*twice)),
+            measured(3.2, 1, notes=notes_of(*twice)),
+        )
+        after = files("new", measured(3.3, 11, notes=notes_of(*twice), precision=None))
         found = check_regression(before, after, [SLOWER], options=Options(precision="bf16"))
         assert found.notes == (
             "precision bf16 from the command line, since the result doesn't state it: new_0.json",

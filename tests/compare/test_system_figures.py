@@ -13,6 +13,7 @@ from made_runs import H100, make_run
 from made_systems import result, system
 from stored_runs import series
 
+from tests.stored_runs import notes_of
 from tprimat.analysis.summary import CUT, OVER_BLOCKS, summarize
 from tprimat.analysis.token_rates import WITHHELD
 from tprimat.checks import Finding
@@ -138,8 +139,8 @@ class TestValues:
 class TestSystemResult:
     def test_in_full(self):
         runs = (
-            make_run(warnings=("x", "y\n z")),
-            make_run(status="failed", status_reason="lost", warnings=("y z", "w")),
+            make_run(notes=notes_of("x", "y\n z")),
+            make_run(status="failed", status_reason="lost", notes=notes_of("y z", "w")),
             make_run(status="incomplete"),
             make_run(status="incomplete", status_reason="killed"),
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.stored_runs import notes_of
 from tprimat.errors import UnreadableError
 from tprimat.frameworks.primus import start_record
 from tprimat.frameworks.primus.start_record import StartRecord
@@ -137,7 +138,7 @@ class TestApplied:
             "GPU memory of 191.98 GiB matches: MI300X, MI308X",
             "no loss is printed at iteration 3",
         )
-        told = start_record.applied(run(warnings=doubts), RECORD)
+        told = start_record.applied(run(notes=notes_of(*doubts)), RECORD)
         assert [warning for warning in told.warnings if warning in doubts] == [
             "no loss is printed at iteration 3"
         ]
@@ -145,7 +146,7 @@ class TestApplied:
     def test_without_a_gpu_in_the_record_the_doubt_stays(self):
         doubt = "the log doesn't state the GPU's name and the versions of ROCm and PyTorch"
         blind = msgspec.structs.replace(RECORD, gpu_info=GpuInfo())
-        assert doubt in start_record.applied(run(warnings=(doubt,)), blind).warnings
+        assert doubt in start_record.applied(run(notes=notes_of(doubt)), blind).warnings
 
     def test_a_record_of_another_machine_is_left_out(self):
         told = start_record.applied(

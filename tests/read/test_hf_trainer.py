@@ -225,7 +225,7 @@ class TestConsole:
             "{'loss': nan, 'grad_norm': inf, 'learning_rate': 1e-05, 'epoch': 0.1}\n"
         )
         assert (run.loss_values, run.grad_norms) == ((None,), (None,))
-        assert any("not a number" in warning for warning in run.sentences)
+        assert any("not a number" in warning for warning in run.warnings)
 
     def test_evaluations_and_two_trainings(self):
         one = (

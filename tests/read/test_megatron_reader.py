@@ -41,7 +41,7 @@ def single(written: list[str]) -> Run:
 
 
 def said(run: Run, words: str) -> str:
-    return next((warning for warning in run.sentences if words in warning), "")
+    return next((warning for warning in run.warnings if words in warning), "")
 
 
 def test_a_line_torn_by_a_requeue_gives_no_time():

@@ -37,7 +37,7 @@ def check(run: Run, story: Story) -> None:
         ("NaN iterations counted", any(step.nans for step in kept)),
         ("is not a number", any(step.loss != step.loss or step.nans for step in kept)),
     ):
-        assert any(words in warning for warning in run.sentences) is wanted
+        assert any(words in warning for warning in run.warnings) is wanted
 
 
 @given(stories(), st.integers(0, 2**32))

@@ -7,6 +7,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from tests.stored_runs import notes_of
 from tprimat.read import merge
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.values import LoggedValue
@@ -162,7 +163,7 @@ def test_all_gaps_are_filled():
     empty = run(
         status="incomplete",
         status_reason="killed",
-        warnings=UNKNOWN,
+        notes=notes_of(*UNKNOWN),
         native_metrics={"odd": (1.0,) * 4},
     )
     filled = merge.fill_gaps(empty, FULL, "the other")
@@ -183,7 +184,7 @@ def test_all_gaps_are_filled():
         **taken,
         status="complete",
         status_reason=None,
-        warnings=("loss is not a number at step 2", f"{names}: from the other"),
+        notes=notes_of("loss is not a number at step 2", f"{names}: from the other"),
         # By step; what no step has in common, and the numbers that were printed, are left.
         native_metrics={"rate": (None, 20.0, 30.0, None), "total": 7.0, "odd": (1.0,) * 4},
     )
@@ -210,9 +211,9 @@ def test_what_changes_in_one_source_is_no_gap(changes, batch):
     words = (
         "global batch size changes during the run (16 to 64), so there is no throughput in tokens"
     )
-    one = run(warnings=(words,) if "one" in changes else ())
+    one = run(notes=notes_of(words) if "one" in changes else ())
     config = TrainingConfig(global_batch_size=64, sequence_length=512)
-    other = run(training_config=config, warnings=(words,) if "other" in changes else ())
+    other = run(training_config=config, notes=notes_of(words) if "other" in changes else ())
     found = merge.fill_gaps(one, other, "the other").training_config
     assert (found.global_batch_size, found.sequence_length) == (batch, 512)
 
@@ -220,7 +221,7 @@ def test_what_changes_in_one_source_is_no_gap(changes, batch):
 def test_nothing_known_is_replaced():
     known = msgspec.structs.replace(
         FULL,
-        warnings=UNKNOWN,
+        notes=notes_of(*UNKNOWN),
         environment=Environment(versions={"torch": "2.4"}, hostname="a"),
         breakdown={"forward": 0.1},
         native_metrics={"rate": (1.0, 2.0, 3.0), "total": 8.0},

@@ -18,9 +18,10 @@ from tprimat.cli import run
 from tprimat.compare import Loaded, compare
 from tprimat.log_import import extract, sources
 from tprimat.log_import.extract import GivenValues
+from tprimat.notes import Note
 from tprimat.read.mlperf import system
 from tprimat.report import tables
-from tprimat.results.run import FROM_NAMES, GpuInfo
+from tprimat.results.run import GpuInfo
 
 GB300 = GpuInfo(device_name="NVIDIA GB300")
 
@@ -245,15 +246,13 @@ def test_no_reader_takes_an_error_text_for_a_gpu(name):
 )
 def test_without_a_description_names_say_what_they_can(platform, path, count, device):
     run = make_run(
-        None, gpus=None, stack=None, framework="mlperf", warnings=(f"{system.UNSTATED}: …",)
+        None, gpus=None, stack=None, framework="mlperf", notes=(Note("mlperf-gpus-unstated"),)
     )
     run = msgspec.structs.replace(run, framework_config={"submission_platform": platform})
     found = system.inferred(run, PurePosixPath("/logs", path))
     assert (found.num_gpus, found.gpu_info.device_name) == (count, device)
-    assert any(warning.startswith(FROM_NAMES) for warning in found.warnings) == bool(
-        count or device
-    )
-    assert any(warning.startswith(system.UNSTATED) for warning in found.warnings) == (count is None)
+    assert bool(found.told("from-names")) == bool(count or device)
+    assert bool(found.told("mlperf-gpus-unstated")) == (count is None)
     # What the log or a description states is left.
     known = make_run(framework="mlperf", framework_config={"submission_platform": platform})
     assert system.inferred(known, PurePosixPath("/logs", path)) == known
@@ -318,7 +317,7 @@ def test_gpus_that_names_say_are_compared_with_a_caveat_and_the_user_knows_bette
     assert run("compare", [str(tmp_path), "--no-plot", "--results-dir", str(tmp_path / "out")]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "8×B200 (FP8) is 2.0× as fast per GPU as 8×MI355X (FP8)" in out
-    assert f"i GPUs {FROM_NAMES}" in out
+    assert "i GPUs inferred from the names of the platform and of the log's files" in out
     run(
         "compare",
         [

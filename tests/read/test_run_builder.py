@@ -8,6 +8,7 @@ import datetime
 
 import pytest
 
+from tests.stored_runs import notes_of
 from tprimat.read.parsing import run_builder
 from tprimat.read.parsing.events import Mark
 from tprimat.read.parsing.records import LoggedTraining, Record
@@ -285,7 +286,7 @@ def test_a_whole_run():
         model="mine",
         label="side",
         timestamp="2026-03-01T12:00:02+00:00",
-        warnings=("left", rates, "energy unknown", "last"),
+        notes=notes_of("left", rates, "energy unknown", "last"),
         source=Source(kind="log", dialect="nemo (x)"),
         gpu_info=GpuInfo(
             device_name="NVIDIA H100 80GB HBM3", device_count=4, software_stack="cuda", software_version="12.4",

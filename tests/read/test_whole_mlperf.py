@@ -13,6 +13,9 @@ import whole
 from made_mlperf import BATCH, DIALECTS, EVEN, Log, mlperf_log
 from made_runs import make_run
 
+from tests.stored_runs import notes_of
+from tprimat.notes import Note
+from tprimat.notes.catalogue import words
 from tprimat.read.mlperf import reader, streams, system
 from tprimat.read.mlperf import run as mlperf_run
 from tprimat.read.mlperf.streams import Block, Event, PlacedEvents, Point
@@ -22,6 +25,8 @@ from tprimat.read.parsing.values import LoggedValue, LoggedValues
 from tprimat.results.account import Entry
 from tprimat.results.fields import LARGEST_COUNT, LONGEST_STEP
 from tprimat.results.run import Environment, GpuInfo
+
+MLPERF_UNSTATED = words(Note("mlperf-gpus-unstated"))
 
 GLOO = "[Gloo] Rank 3 is connected to 7 peer ranks. Expected number of connected peer ranks is : 7"
 SYSTEM = {
@@ -1007,7 +1012,7 @@ def test_what_a_description_adds():
         gpus=None,
         stack=None,
         framework="mlperf",
-        warnings=(f"{system.UNSTATED}: add", "other"),
+        notes=notes_of(MLPERF_UNSTATED, "other"),
     )
     run = msgspec.structs.replace(
         run,
@@ -1044,7 +1049,7 @@ def test_what_a_description_adds():
     empty = system.System(None, GpuInfo(), Environment(), None, "No devices")
     assert applied(run, empty) == {
         "warnings": [
-            f"{system.UNSTATED}: add",
+            MLPERF_UNSTATED,
             "other",
             "the system description machine.json has an error text for its GPU: No devices",
         ]
@@ -1093,7 +1098,7 @@ def test_what_names_tell(platform, path, known, changed):
         gpus=known[1],
         stack=None,
         framework="mlperf",
-        warnings=() if known[1] else (NONE,),
+        notes=() if known[1] else notes_of(NONE),
     )
     run = msgspec.structs.replace(
         run,
@@ -1107,7 +1112,7 @@ def test_what_names_tell(platform, path, known, changed):
 
 
 def test_what_a_log_states_wins():
-    run = make_run("NVIDIA B200", gpus=8, framework="mlperf", warnings=("other",))
+    run = make_run("NVIDIA B200", gpus=8, framework="mlperf", notes=notes_of("other"))
     config = msgspec.structs.replace(run.training_config, precision="bf16", precision_detail="own")
     run = msgspec.structs.replace(
         run,

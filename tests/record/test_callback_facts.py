@@ -6,6 +6,7 @@ import types
 
 import pytest
 
+from tests.stored_runs import notes_of
 from tprimat.compare import Loaded, compare
 from tprimat.errors import UsageError
 from tprimat.record import result
@@ -96,7 +97,7 @@ def test_a_setup_is_kept_and_arguments_win(trainings, callback):
             max_steps=3, global_batch_size=4, sequence_length=16, precision="bf16", seed=7
         ),
         environment=Environment(settings={"A": "b"}),
-        warnings=("said before",),
+        notes=notes_of("said before"),
     )
     ours = callback(
         setup=setup, label="from argument", global_batch_size=2, model_config={"num_layers": 3}
@@ -168,7 +169,7 @@ def test_a_loss_that_is_not_finite_is_named(trainings, callback):
     ours = callback()
     trainings.fit(ours, Breaks(), max_steps=3)
     assert ours.result.loss_values[2] is None
-    assert "loss is not a number at step 3" in ours.result.sentences
+    assert "loss is not a number at step 3" in ours.result.warnings
 
 
 @pytest.mark.parametrize(

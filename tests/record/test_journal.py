@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.stored_runs import notes_of
 from tprimat import files
 from tprimat.record import folders, journal, outcome, process_identity, recovery
 from tprimat.record.recorder import Record
@@ -29,7 +30,7 @@ SETUP = Run(
     status="incomplete",
     timestamp="2026-11-21T10:00:00+00:00",
     model_config=ModelConfig(num_layers=4),
-    warnings=("a doubt",),
+    notes=notes_of("a doubt"),
 )
 
 

@@ -287,7 +287,7 @@ class TestWhatIsRecorded:
             "the time of step 20 includes a suspension of the process: it is no training step's,"
             " and excluded"
         )
-        assert (text in run.sentences) == bool(held)
+        assert (text in run.warnings) == bool(held)
 
     def test_a_record_may_be_of_several_steps(self, record):
         with record() as recorder:

@@ -8,6 +8,7 @@ import screens
 from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
 from rich.cells import cell_len
 
+from tests.stored_runs import notes_of
 from tprimat.console import Verbosity
 from tprimat.report import terminal
 from tprimat.report.blocks import Document, Table
@@ -140,7 +141,7 @@ def test_hostile_text_does_nothing():
         label=HOSTILE,
         framework=HOSTILE,
         model=HOSTILE,
-        warnings=(HOSTILE, "[/bold] [link=a]"),
+        notes=notes_of(HOSTILE, "[/bold] [link=a]"),
     )
     found = comparison(run, make_run(**AMD, model=HOSTILE), notes=[HOSTILE])
     text = screens.shown(report(found))
@@ -165,8 +166,8 @@ def test_caveats_are_few_and_counted():
 
 def test_warnings_are_left_to_verbose():
     shared = (
-        make_run(warnings=("a clock was guessed",)),
-        make_run(**AMD, warnings=("a clock was guessed", "another")),
+        make_run(notes=notes_of("a clock was guessed")),
+        make_run(**AMD, notes=notes_of("a clock was guessed", "another")),
     )
     assert "guessed" not in screens.shown(report(comparison(*shared)))
     text = screens.shown(report(comparison(*shared)), verbosity=Verbosity.VERBOSE)

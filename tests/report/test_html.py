@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
 
+from tests.stored_runs import notes_of
 from tprimat.catalog.prices import Price
 from tprimat.compare.cost import cost
 from tprimat.report import Plot, Sources, page
@@ -424,7 +425,7 @@ class TestSafety:
             label='"><img src=x onerror=alert(1)>',
             framework=HOSTILE,
             model="</title></script><script>alert(1)</script>",
-            warnings=(
+            notes=notes_of(
                 HOSTILE,
                 "<b>bold</b>",
                 "&lt;script&gt;",
@@ -520,7 +521,9 @@ def test_many_results_are_compressed_and_whole():
 
 def test_every_footnote_is_linked_both_ways():
     found = parsed(
-        comparison(make_run(warnings=("one", "two")), make_run(**AMD, steps=9, warnings=("two",)))
+        comparison(
+            make_run(notes=notes_of("one", "two")), make_run(**AMD, steps=9, notes=notes_of("two"))
+        )
     )
     notes = {name for name in found.ids() if name.startswith(("note-", "mark-"))}
     assert notes == {f"{kind}-{number}" for kind in ("note", "mark") for number in (1, 2, 3)}

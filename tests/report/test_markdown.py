@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
 from markdown_it import MarkdownIt
 
+from tests.stored_runs import notes_of
 from tprimat.compare.cost import with_prices
 from tprimat.report import Plot, Sources, blocks, markdown, tables
 from tprimat.report.verdict import report
@@ -143,7 +144,9 @@ def test_tables_are_aligned(name):
 
 def test_a_warning_is_said_once_with_the_systems_that_it_is_of():
     text = render(
-        comparison(make_run(warnings=("one", "two")), make_run(**AMD, steps=9, warnings=("two",)))
+        comparison(
+            make_run(notes=notes_of("one", "two")), make_run(**AMD, steps=9, notes=notes_of("two"))
+        )
     )
     warnings = text.split("Warnings:")[1].split("\n\n")[1].splitlines()
     assert warnings == ["- 8×H100 (BF16): one", "- two"]
@@ -171,7 +174,7 @@ def test_hardware_that_changed_between_models_is_shown():
 class TestHostileText:
     def test_becomes_no_markup(self):
         run = make_run(
-            HOSTILE, label=HOSTILE, framework=HOSTILE, model=HOSTILE, warnings=(HOSTILE,)
+            HOSTILE, label=HOSTILE, framework=HOSTILE, model=HOSTILE, notes=notes_of(HOSTILE)
         )
         other = make_run(
             **AMD, model=HOSTILE, source=Source(kind="live", command=("a`b", "``` |", "<i>"))

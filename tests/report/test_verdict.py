@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from made_runs import H100, MI300X, comparison, failed_run, make_run
 
+from tests.stored_runs import notes_of
 from tprimat.analysis.summary import summarize
 from tprimat.compare.cost import with_prices
 from tprimat.compare.result import RunResult
@@ -637,21 +638,23 @@ class TestContradictions:
     WARNING = "global_batch_size 128 was stated, but the training shows 8: they can't both be true"
 
     def test_of_one_of_two_systems(self):
-        found = answer(make_run(), make_run(**AMD, step_time=1.6, warnings=(self.WARNING,)))
+        found = answer(make_run(), make_run(**AMD, step_time=1.6, notes=notes_of(self.WARNING)))
         assert found.headline.endswith("; but values of 8×MI300X (BF16) contradict each other")
         assert (found.caveats[0].code, found.caveats[0].severity) == ("contradiction", "warning")
         assert self.WARNING in found.caveats[0].text
 
     def test_of_both(self):
         runs = (
-            make_run(warnings=(self.WARNING,)),
-            make_run(**AMD, step_time=1.6, warnings=(self.WARNING,)),
+            make_run(notes=notes_of(self.WARNING)),
+            make_run(**AMD, step_time=1.6, notes=notes_of(self.WARNING)),
         )
         told = "; but values of 8×MI300X (BF16) and 8×H100 (BF16) contradict each other"
         assert answer(*runs).headline.endswith(told)
 
     def test_of_a_single_system(self):
-        assert answer(make_run(warnings=(self.WARNING,))).headline.endswith(f"; but {self.WARNING}")
+        assert answer(make_run(notes=notes_of(self.WARNING))).headline.endswith(
+            f"; but {self.WARNING}"
+        )
 
     def test_of_several_models(self):
         pairs = [
@@ -659,13 +662,13 @@ class TestContradictions:
             for model in ("llama", "qwen")
             for run in (
                 make_run(model=model),
-                make_run(**AMD, model=model, step_time=1.6, warnings=(self.WARNING,)),
+                make_run(**AMD, model=model, step_time=1.6, notes=notes_of(self.WARNING)),
             )
         ]
         assert "contradict each other" in (report(comparison(*pairs)).headline or "")
 
     def test_none_without_one(self):
-        found = answer(make_run(warnings=("padding unknown",)), make_run(**AMD, step_time=1.6))
+        found = answer(make_run(notes=notes_of("padding unknown")), make_run(**AMD, step_time=1.6))
         assert "contradict" not in found.headline
         assert all(caveat.code != "contradiction" for caveat in found.caveats)
 
@@ -687,7 +690,7 @@ def test_logs_without_step_times_are_all_named_with_what_would_record_them():
             steps=0,
             framework=framework,
             model=None,
-            warnings=(f"no step times: {why}; more",),
+            notes=notes_of(f"no step times: {why}; more"),
             label=framework,
         )
         for framework, why in (("hf_trainer", "none"), ("lightning", "no column"))

@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from tests.stored_runs import series
+from tests.stored_runs import notes_of, series
 from tprimat.notes import TEXT, Note
 from tprimat.notes.catalogue import ROWS, words
 from tprimat.results.result_file import decode, encode
@@ -21,8 +21,8 @@ def written(run: Run) -> dict:
     return json.loads(encode(store.as_file((run,))))
 
 
-def test_a_file_has_the_sentences_of_notes_and_warnings_and_both_as_notes():
-    run = Run(notes=(NAN,), warnings=("no seed",), **series((1.0,) * 4))
+def test_a_file_has_notes_and_their_sentences():
+    run = Run(notes=(NAN, *notes_of("no seed")), **series((1.0,) * 4))
     file = written(run)
     assert file["schema_version"] == 2
     assert file["runs"][0]["warnings"] == ["loss is not a number at steps 3, 4", "no seed"]
@@ -34,18 +34,18 @@ def test_a_file_has_the_sentences_of_notes_and_warnings_and_both_as_notes():
 
 
 def test_a_run_is_read_back_as_it_was_written():
-    run = Run(notes=(NAN,), warnings=("no seed",), **series((1.0,) * 4))
+    run = Run(notes=(NAN, *notes_of("no seed")), **series((1.0,) * 4))
     (again,) = decode(encode(store.as_file((run,))))
     assert (again.notes, again.warnings) == (run.notes, run.warnings)
-    assert again.sentences == ("loss is not a number at steps 3, 4", "no seed")
+    assert again.warnings == ("loss is not a number at steps 3, 4", "no seed")
 
 
 def test_a_file_of_schema_1_keeps_its_warnings():
-    file = written(Run(warnings=("no seed",), **series((1.0,) * 4)))
+    file = written(Run(notes=notes_of("no seed"), **series((1.0,) * 4)))
     for part in (file, *file["runs"]):
         del part["notes"], part["ending"]
     (run,) = decode(json.dumps(file | {"schema_version": 1}).encode())
-    assert (run.notes, run.warnings, run.ending) == ((), ("no seed",), None)
+    assert (run.notes, run.warnings, run.ending) == (notes_of("no seed"), ("no seed",), None)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from stored_runs import series
 from tool_modules import load_tool
 
+from tests.stored_runs import notes_of
 from tprimat.results import run as run_module
 from tprimat.results.fields import LARGEST_VALUE
 from tprimat.results.result_file import ResultFile, decode, encode, json_schema, runs_of
@@ -287,7 +288,7 @@ def test_the_setup_is_more_than_the_configuration_and_less_than_the_run():
         model="llama", environment=Environment(versions={"torch": "2.13.0"}), **series((1.0,) * 3)
     )
     assert setup_key(run) == setup_key(
-        msgspec.structs.replace(run, warnings=("doubt",), **series((1.0,) * 5))
+        msgspec.structs.replace(run, notes=notes_of("doubt"), **series((1.0,) * 5))
     )
     for change in (
         {"model": "qwen"},

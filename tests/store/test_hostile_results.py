@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stored_runs import series
 
+from tests.stored_runs import notes_of
 from tprimat import cli
 from tprimat.analysis.summary import summarize
 from tprimat.errors import UnreadableError
@@ -32,7 +33,7 @@ RUN = Run(
     model="llama",
     label="é\u202e",
     timestamp="2026-11-21T10:00:00+00:00",
-    warnings=("a doubt",),
+    notes=notes_of("a doubt"),
     native_metrics={"rate": 4.5, "each": (1.0,) * STEPS},
     **series(
         [0.1 + step / 1e4 for step in range(STEPS)],

@@ -14,6 +14,7 @@ import pytest
 from made_runs import H100, failed_run, make_run
 from stored_runs import a_run, written
 
+from tests.stored_runs import notes_of
 from tprimat import files
 from tprimat.errors import UsageError
 from tprimat.redaction import relative_words
@@ -286,7 +287,7 @@ def test_a_log_that_is_read_again_is_no_second_run(tmp_path):
     log = Source(kind="log", files=(SourceFile(path="a.log", sha256="0" * 64),))
     other = Source(kind="log", files=(SourceFile(path="b.log", sha256="1" * 64),))
     store.save(a_run(1.0, source=log), tmp_path)
-    again = store.save(a_run(1.0, source=log, warnings=("said better",)), tmp_path)
+    again = store.save(a_run(1.0, source=log, notes=notes_of("said better")), tmp_path)
     assert again.runs == 1
     assert store.read(again.path)[0].warnings == ("said better",)
     assert store.save(a_run(1.0, source=other), tmp_path).runs == 2

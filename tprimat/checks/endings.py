@@ -7,21 +7,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tprimat.results.ending import Ending, EndingKind
+from tprimat.results.outcome import DIVERGED
 from tprimat.results.run import Run, Status
 from tprimat.text import plain
 
 LONGEST_CAUSE = 100
 """Characters of a cause in a sentence."""
-
-DIVERGED = {
-    "loss-not-finite": "loss is not a number",
-    "loss-vanished": "no loss is printed",
-    "grad-norm-not-finite": "gradient norm is not a number",
-    "steps-skipped": "the optimizer skips steps",
-}
-"""Codes of notes on a training that diverged, and what each says; the first one that a run has is
-told.
-"""
 
 
 class Divergence(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -48,8 +47,14 @@ PRINTED_FLOPS = 0.1
 another doesn't.
 """
 
-_TWICE = re.compile(r"can't both be true|^timer mismatch: ")
-"""In warnings of a source that says something twice and differently."""
+_TWICE = (
+    "sizes-contradict",
+    "model-against-shape",
+    "stated-against-seen",
+    "rates-against-stamps",
+    "timer-mismatch",
+)
+"""Codes of what a source says twice and differently."""
 
 STAMPS: Mapping[str, tuple[Severity, str]] = {
     "steps-beyond-stamps": ("error", "log-time"),
@@ -85,8 +90,8 @@ def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
         *(own_work or (own_rate,)),
         _own_time(run),
         _own_flops(run),
-        *(Finding(*row, text) for code, row in STAMPS.items() if (text := run.told(code))),
-        *(Finding("warning", CONTRADICTION, text) for text in run.warnings if _TWICE.search(text)),
+        *(Finding(*row, text) for code, row in STAMPS.items() for text in run.told(code)),
+        *(Finding("warning", CONTRADICTION, text) for text in run.told(*_TWICE)),
     )
     return tuple(result for result in results if result is not None)
 
@@ -432,7 +437,7 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     )
     text += f" ({factor:.3f}× less)" if factor > 1 else ""
     causes = corrections.tokens_per_step(run, factor, unit)
-    if any(run.told(code) for code in STAMPS):
+    if run.told(*STAMPS):
         # Where the stamps are the clock, a rate of the printed times is too high, and that is told
         # already.
         return Finding("warning", "own-rate", text, causes)

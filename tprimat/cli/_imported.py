@@ -208,5 +208,5 @@ def _show_rest(run: Run, summary: Summary, notes: Sequence[str]) -> None:
             console.debug(f"  {name:<18} {plain(value)}")
     for note in notes:
         info(f"  note: {plain(note)}")
-    for warning in dict.fromkeys((*run.sentences, *summary.warnings)):
+    for warning in dict.fromkeys((*run.warnings, *summary.warnings)):
         info(f"  warning: {plain(warning)}")

@@ -12,10 +12,11 @@ from tprimat import units
 from tprimat.analysis.intervals import welch
 from tprimat.analysis.summary import CUT, NAMED_WARM_UP, OVER_BLOCKS
 from tprimat.checks import CONTRADICTION, Finding
-from tprimat.checks.endings import DIVERGED, Divergence, divergence, is_finished
+from tprimat.checks.endings import Divergence, divergence, is_finished
 from tprimat.compare.figures import AT_CAP, longest_step_share, share_at_cap, trained_seconds
 from tprimat.compare.result import DOUBTFUL_SPREAD, Caveat, Pair, SystemResult
 from tprimat.compare.setting_caveats import of_settings, some_names
+from tprimat.results.outcome import DIVERGED
 from tprimat.text import counted, join_names
 
 CODES = (

@@ -51,7 +51,7 @@ def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
             [*warnings, *(finding.text for finding in findings if finding.severity != "info")]
         ),
         run_warnings=_each_once(
-            [*statuses, *(warning for result in results for warning in result.run.sentences)]
+            [*statuses, *(warning for result in results for warning in result.run.warnings)]
         ),
         findings=tuple(findings),
         order=None

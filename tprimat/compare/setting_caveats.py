@@ -13,7 +13,7 @@ from tprimat import units
 from tprimat.compare.result import Caveat, Pair, SystemResult
 from tprimat.compare.speedup import kind_of_device
 from tprimat.results.fields import COMPILE_TIME
-from tprimat.results.run import FROM_DESCRIPTION, FROM_NAMES, MODEL_FROM_DIRECTORY
+from tprimat.results.run import FROM_DESCRIPTION
 from tprimat.settings.rows import LEDGER, NOT_CONFIGURED
 from tprimat.text import counted, join_names, plain
 
@@ -90,22 +90,31 @@ def of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Itera
             " be that of another"
         )
         yield Caveat("gpu-source", "warning", text)
-    told = [(system.name, system.run.told(code)) for system in systems for code in TIME_NOTES]
-    if in_doubt := [f"{name}: {text}" for name, text in told if text]:
+    in_doubt = []
+    for system in systems:
+        for text in system.run.told(*TIME_NOTES):
+            in_doubt.append(f"{system.name}: {text}")
+    if in_doubt:
         yield Caveat("time-in-doubt", "warning", "; ".join(in_doubt))
     sources = (
-        ("model-source", "{}{}, not the log", MODEL_FROM_DIRECTORY),
-        ("gpu-source", "GPUs{1} {0}", FROM_NAMES),
+        (
+            "model-source",
+            "model from the name of the log's directory{}, not the log",
+            "model-from-directory",
+        ),
+        (
+            "gpu-source",
+            "GPUs{} inferred from the names of the platform and of the log's files",
+            "from-names",
+        ),
     )
     for code, text, source in sources:
-        if guessed := [
-            system for system in systems if any(w.startswith(source) for w in system.run.warnings)
-        ]:
+        if guessed := [system for system in systems if system.run.told(source)]:
             if len(guessed) == len(systems):
                 whose = ""
             else:
                 whose = f" of {join_names([system.name for system in guessed])}"
-            yield Caveat(code, "info", text.format(source, whose))
+            yield Caveat(code, "info", text.format(whose))
     read = ((system.name, result.run.source) for system in systems for result in system.valid_runs)
     given = dict.fromkeys(
         (name, key.replace("_", " ")) for name, source in read if source for key in source.overrides

@@ -11,10 +11,12 @@ from pathlib import Path
 import msgspec
 
 from tprimat.analysis.account import blocks
-from tprimat.checks.endings import DIVERGED, divergence
+from tprimat.checks.endings import divergence
 from tprimat.log_import.extract import ImportedRun
+from tprimat.notes import noted
 from tprimat.read.parsing import timeline
 from tprimat.results.account import Entry
+from tprimat.results.outcome import DIVERGED
 from tprimat.results.run import SERIES, Run
 from tprimat.text import plain
 
@@ -89,16 +91,17 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
             native[name] = parts[0] if parts[1] is None else parts[1]
     times = _timelines(former, later)
     names = [plain(Path(each.title).name, 80) for each in (former, later)]
-    warnings = []
-    for run in (one, other):
-        for warning in run.warnings:
-            if not warning.startswith(("lost: ", "log begins")):
-                warnings.append(warning)
     # What a later attempt repeated is over.
     found = divergence(one)
     is_repeated = found is not None and found.first >= other.steps[0]
-    notes = [note for note in one.notes if not (is_repeated and note.code in DIVERGED)]
+    over = ("lost", "log-begins-late", *(DIVERGED if is_repeated else ()))
+    notes = [note for note in one.notes if note.code not in over]
+    notes += [note for note in other.notes if note.code not in over[:2]]
     cost = timeline.lost(times)
+    goes_on = (
+        f"{names[1]} goes on after step {later.resumed} of {names[0]}: one training; from step"
+        f" {other.steps[0]} on lines are those of the later log"
+    )
     assert one.source is not None
     assert other.source is not None
     return msgspec.structs.replace(
@@ -110,14 +113,8 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
         status_reason=other.status_reason,
         ending=other.ending,
         source=msgspec.structs.replace(one.source, files=(*one.source.files, *other.source.files)),
-        notes=(*notes, *other.notes),
-        warnings=tuple(dict.fromkeys((
-            *([cost] if cost else []),
-            f"{names[1]} goes on after step {later.resumed} of {names[0]}: one training; from step {other.steps[0]} on "
-            "lines are those of the later log",
-            *warnings,
-        ))),
-    )  # fmt: skip
+        notes=noted((*([cost] if cost else []), goes_on, *notes)),
+    )
 
 
 def _timelines(former: ImportedRun, later: ImportedRun) -> tuple[Entry, ...]:

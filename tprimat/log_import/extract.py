@@ -22,6 +22,7 @@ from tprimat.errors import UsageError
 from tprimat.frameworks.primus import start_record
 from tprimat.log_import.inputs import STANDARD_INPUT, Log, read_small
 from tprimat.machine import platforms
+from tprimat.notes import Note, Told, noted
 from tprimat.read import mapped
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.parsing.events import Moment
@@ -30,7 +31,6 @@ from tprimat.read.parsing.values import json_object, number
 from tprimat.redaction import redacted_start
 from tprimat.results.result_file import readable, without_secrets
 from tprimat.results.run import (
-    MODEL_FROM_DIRECTORY,
     PLATFORMS,
     STACKS,
     VENDORS,
@@ -255,7 +255,7 @@ def with_start(trainings: list[ImportedRun], log: Log) -> list[ImportedRun]:
             raise start_record.not_one(path, error) from error
         run = run if run.gpu_info.device_name else with_inferred_gpu(run)
         run = mlperf_system.inferred(run, Path(log.path).absolute())
-        run = readable(msgspec.structs.replace(run, warnings=(*run.warnings, *doubts)))
+        run = readable(msgspec.structs.replace(run, notes=noted((*run.notes, *doubts))))
         completed_runs.append(dataclasses.replace(training, run=run))
     return completed_runs
 
@@ -306,7 +306,7 @@ def imported(
     run = msgspec.structs.replace(
         run,
         label=given.label or run.label,
-        warnings=(*warnings, *cuts, *run.warnings),
+        notes=noted((*warnings, *cuts, *run.notes)),
         source=msgspec.structs.replace(
             run.source,
             overrides=overrides,
@@ -336,9 +336,9 @@ def _with_directory_model(run: Run, path: str) -> Run:
     row = models.find(name.lower()) or models.recognize(name)
     if row is None:
         return run
-    warning = f"{MODEL_FROM_DIRECTORY} '{name}': {row.title}; the log doesn't state it"
-    warnings = (text for text in run.warnings if "doesn't name its model" not in text)
-    return msgspec.structs.replace(run, model=row.name, warnings=(warning, *warnings))
+    warning = Note("model-from-directory", {"directory": name, "model": row.title})
+    notes = (note for note in run.notes if note.code != "model-unnamed")
+    return msgspec.structs.replace(run, model=row.name, notes=noted((warning, *notes)))
 
 
 def _overriding(
@@ -372,7 +372,7 @@ def _checked(run: Run, given: GivenValues, name: str) -> Run:
                 run.source, overrides={**run.source.overrides, field: text}
             )
             warning = f"{_OPTIONS[field][1]} was overridden: {text}"
-            run = msgspec.structs.replace(run, source=source, warnings=(warning, *run.warnings))
+            run = msgspec.structs.replace(run, source=source, notes=noted((warning, *run.notes)))
             if field == "model_shape":
                 kept = ModelConfig(trainable_parameters=stated.trainable_parameters)
                 run = msgspec.structs.replace(run, model_config=value.over(kept))
@@ -401,7 +401,7 @@ def with_inferred_gpu(run: Run) -> Run:
     if name is None:
         return run
     run = msgspec.structs.replace(
-        run, warnings=(f"GPU {name}: {why}; the log doesn't name it", *run.warnings)
+        run, notes=noted((f"GPU {name}: {why}; the log doesn't name it", *run.notes))
     )
     return _with_machine(run, name, None)
 
@@ -416,7 +416,7 @@ def completed(run: Run, given: GivenValues) -> Run:
         for field in _OPTIONS
         if (value := getattr(given, field)) and stated_by(run, field) is None
     }
-    doubts = _of_family(used.get("model"), run, given)
+    doubts: list[Told] = [*_of_family(used.get("model"), run, given)]
     if not used:
         return run
     if (
@@ -437,12 +437,13 @@ def completed(run: Run, given: GivenValues) -> Run:
         own = models.parameters(shape)
         count = config.num_parameters
         if own and count and not count / models.NAMED_SIZE <= own <= count * models.NAMED_SIZE:
-            doubts.append(f"--model-shape: {own:,} parameters, {count:,} in the log")
+            other_size = f"--model-shape: {own:,} parameters, {count:,} in the log"
             if not given.override:
-                raise UsageError(doubts[0], heading="option-against-log", hint=_OVERRIDE)
+                raise UsageError(other_size, heading="option-against-log", hint=_OVERRIDE)
+            doubts.append(other_size)
             count = None
         if given.model is None and models.denies(run.model, shape):
-            doubts.append(f"the model {run.model} and the given shape can't both be true")
+            doubts.append(Note("model-against-shape", {"model": run.model}))
         config = ModelConfig(
             num_parameters=count, trainable_parameters=config.trainable_parameters
         ).over(shape)
@@ -451,15 +452,13 @@ def completed(run: Run, given: GivenValues) -> Run:
         f"{_OPTIONS[name][1]} ({value}) is from the command line; the source doesn't state it"
         for name, value in used.items()
     )
-    others = (
-        text for text in run.warnings if not shape or "the model's shape isn't stated" not in text
-    )
+    others = (note for note in run.notes if not (shape and note.code == "shape-unstated"))
     run = msgspec.structs.replace(
         run,
         model=used.get("model", run.model),
         model_config=config,
         training_config=msgspec.structs.replace(run.training_config, **sizes),
-        warnings=(*warnings, *doubts, *others),
+        notes=noted((*warnings, *doubts, *others)),
     )
     return _with_machine(run, used.get("gpu"), used.get("precision"))
 
@@ -500,10 +499,8 @@ def _with_machine(run: Run, gpu: str | None, precision: str | None) -> Run:
     info = msgspec.structs.replace(run.gpu_info, device_name=gpu, software_stack=stack)
     if info.gpu_cores is None and (row := gpus.match(info).gpu):
         info = msgspec.structs.replace(info, gpu_cores=row.cores)
-    warnings = tuple(
-        text for text in run.warnings if text != "the source doesn't state the GPU's name"
-    )
-    return msgspec.structs.replace(run, platform=platform, gpu_info=info, warnings=warnings)
+    notes = tuple(note for note in run.notes if note.code != "gpu-unstated")
+    return msgspec.structs.replace(run, platform=platform, gpu_info=info, notes=notes)
 
 
 def stated_by(run: Run, field: str) -> Any:

@@ -146,7 +146,7 @@ def findings(plan: Plan, groups: Sequence[Group]) -> list[str]:
             ended_early = run.status_reason if run.status == "complete" else None
             texts = [
                 *([ended_early.rpartition(": ")[2]] if ended_early else []),
-                *run.sentences,
+                *run.warnings,
                 *(summary.warnings if verbose else ()),
                 *(issue.text for issue in issues if verbose or issue.severity != "info"),
             ]

@@ -75,7 +75,7 @@ def train_encdec(requested: RequestedEncDec, process: Process, output_dir: Path)
     console.record(run, trained.path)
     summary = summarize(run)
     display.figures(encdec.LAUNCHER.figures(run, summary))
-    for text in dict.fromkeys((*run.sentences, *summary.warnings)):
+    for text in dict.fromkeys((*run.warnings, *summary.warnings)):
         console.note(text)
     if trained.path is None:
         console.warn("result not saved")

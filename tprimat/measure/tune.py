@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from tprimat import console, units
-from tprimat.checks.endings import DIVERGED, divergence
+from tprimat.checks.endings import divergence
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, TrainingFailedError, missing_package
 from tprimat.frameworks.search_space import Candidate, Space, name_of
@@ -31,6 +31,7 @@ from tprimat.measure.session import Session
 from tprimat.measure.tuned_config import Confirmed, Trial, TunedConfig
 from tprimat.record.outcome import OUT_OF_MEMORY, is_out_of_memory
 from tprimat.record.progress import Step
+from tprimat.results.outcome import DIVERGED
 from tprimat.results.run import Run, Tuning
 from tprimat.store.history import TRIALS
 from tprimat.text import counted, runnable

@@ -7,6 +7,7 @@ sentence.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 import msgspec
@@ -28,4 +29,19 @@ class Note(msgspec.Struct, frozen=True):
     """
 
     code: Annotated[str, "what was found"]
-    fields: Annotated[dict[str, NoteValue], "values that the sentence names"] = {}
+    fields: Annotated[Mapping[str, NoteValue], "values that the sentence names"] = {}
+
+
+Told = str | Note
+"""What is known or doubted, in a list that becomes notes."""
+
+
+def noted(told: Iterable[Told]) -> tuple[Note, ...]:
+    """Return notes, each once and in order; a sentence that has no code yet becomes the note TEXT."""
+    notes = []
+    for item in told:
+        if isinstance(item, Note):
+            notes.append(item)
+        elif item:
+            notes.append(Note(TEXT, {"text": item}))
+    return tuple(note for place, note in enumerate(notes) if note not in notes[:place])

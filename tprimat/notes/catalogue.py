@@ -6,9 +6,12 @@ Only what writes for people imports this: a test keeps it.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import re
+import string
 from typing import Literal
 
-from tprimat.notes import TEXT, Note
+from tprimat.notes import TEXT, Note, NoteValue
 
 Severity = Literal["decisive", "warning", "info"]
 """Decisive: the result can't be used without it, `!` on the first screen. Warning: shown where
@@ -141,6 +144,65 @@ ROWS = {
         "it prints a utilization of {percent:,.1f}%, which is impossible: its peak or its count of"
         " FLOPs is wrong, so it isn't used",
     ),
+    "timestamp-unknown": NoteRow("warning", "timestamp unknown: {why}"),
+    "size-changes": NoteRow(
+        "warning", "{size} changes during the run ({values}): no throughput in tokens"
+    ),
+    "sizes-unknown": NoteRow("warning", "{names} unknown: the source doesn't state {them}{form}"),
+    "sizes-contradict": NoteRow("warning", "{size} and {parts} can't both be true"),
+    "gpu-unstated": NoteRow("warning", "the source doesn't state the GPU's name"),
+    "machine-unstated": NoteRow("warning", "the log doesn't state {what}"),
+    "mlperf-gpus-unstated": NoteRow(
+        "warning",
+        "the log doesn't state its GPUs: add the system description of the submission"
+        " (systems/*.json)",
+    ),
+    "gpus-of-this-memory": NoteRow("warning", "GPU memory of {gib} GiB matches: {gpus}"),
+    "from-description": NoteRow("warning", "from the system description {where}: {facts}"),
+    "from-names": NoteRow(
+        "warning", "inferred from the names of the platform and of the log's files: {facts}"
+    ),
+    "model-unnamed": NoteRow("warning", "the log doesn't name its model: --model-name sets it"),
+    "model-from-directory": NoteRow(
+        "warning",
+        "model from the name of the log's directory '{directory}': {model}; the log doesn't state it",
+    ),
+    "model-against-shape": NoteRow(
+        "warning", "the model {model} and the given shape can't both be true"
+    ),
+    "shape-unstated": NoteRow(
+        "warning", "the model's shape isn't stated; {name} is the name of its configuration"
+    ),
+    "length-unstated": NoteRow("warning", "the sequence length isn't stated"),
+    "length-suggested": NoteRow(
+        "warning",
+        "the sequence length isn't stated; the logged tokens/s/GPU suggest {tokens} tokens (set it"
+        " with --sequence-length)",
+    ),
+    "length-fits-no-rate": NoteRow(
+        "warning",
+        "the sequence length isn't stated; the logged tokens/s/GPU fit no single length",
+    ),
+    "no-step-times": NoteRow("warning", "no step times: {why}{but}"),
+    "no-printed-step-times": NoteRow(
+        "warning",
+        "no printed step times, so the speed is that between time stamps: {why}{but}",
+    ),
+    "lost": NoteRow("warning", "lost: {time} ({parts})"),
+    "log-begins-late": NoteRow("warning", "log begins at {noun} {step}"),
+    "stated-against-seen": NoteRow(
+        "warning",
+        "{name} {stated} was stated, but {seen}: they can't both be true; the stated one is used",
+    ),
+    "rates-against-stamps": NoteRow(
+        "warning",
+        "{tokens:,.0f} tokens per step and GPU and {stamped:,.0f} by tps and the time stamps can't"
+        " both be true",
+    ),
+    "timer-mismatch": NoteRow(
+        "warning",
+        "timer mismatch: {clock} {seconds:.3f} s, host clock {host:.3f} s; step times may be wrong",
+    ),
 }
 """Rows by code."""
 
@@ -157,3 +219,43 @@ def words(note: Note) -> str:
         except (KeyError, ValueError, TypeError):
             pass
     return ", ".join([note.code, *(f"{name} {value}" for name, value in note.fields.items())])
+
+
+def note_of(sentence: str) -> Note:
+    """Return the note that a sentence is of, such as one in a file of schema 1, which has no codes.
+
+    A sentence that fits no row is a note of the code TEXT.
+    """
+    for code, pattern, is_number in _patterns():
+        if match := pattern.fullmatch(sentence):
+            fields: dict[str, NoteValue] = {}
+            for name, value in match.groupdict().items():
+                fields[name] = float(value.replace(",", "")) if is_number[name] else value
+            return Note(code, fields)
+    return Note(TEXT, {"text": sentence})
+
+
+@functools.cache
+def _patterns() -> list[tuple[str, re.Pattern[str], dict[str, bool]]]:
+    r"""Return for each code what its sentences look like, and which of its fields are numbers.
+
+    "log begins at {noun} {step}" becomes log\\ begins\\ at\\ (?P<noun>.*)\\ (?P<step>.*).
+    """
+    patterns = []
+    for code, row in ROWS.items():
+        pattern = ""
+        is_number: dict[str, bool] = {}
+        for literal, name, form, _ in string.Formatter().parse(row.sentence):
+            pattern += re.escape(literal)
+            if name in is_number:
+                pattern += f"(?P={name})"
+            elif name is not None:
+                is_number[name] = bool(form)
+                pattern += f"(?P<{name}>{_NUMBER if form else '.*'})"
+        if code != TEXT:
+            patterns.append((code, re.compile(pattern, re.DOTALL), is_number))
+    return patterns
+
+
+_NUMBER = r"[-+]?[\d,]+(?:\.\d+)?(?:e[-+]?\d+)?"
+"""A number as a sentence has it."""

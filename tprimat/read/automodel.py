@@ -27,10 +27,12 @@ from collections.abc import Mapping
 
 import msgspec
 
+from tprimat.notes import Note, noted
 from tprimat.read.nemo import reader as nemo
 from tprimat.read.parsing.events import is_told
 from tprimat.read.parsing.parsed_log import Given
 from tprimat.read.parsing.records import Record
+from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import LONGEST_STATEMENT, StepReader
 from tprimat.read.parsing.text import Line, first_stamp, last_stamp, without_prefixes
@@ -86,17 +88,17 @@ class AutomodelRun(RunBuilder):
         if not world or not isinstance(rates, tuple):
             return run
         corrected = tuple(None if rate is None else rate / world for rate in rates)
-        warnings = run.warnings
+        notes = run.notes
         if self.ratio and self.ratio != world:
-            warnings += (
+            notes += noted(
                 (
                     f"printed tokens/s/GPU are {world / self.ratio:g} times too high (divided by"
                     f" {self.ratio}, not by {world} GPUs); use"
-                    " native_metrics.tokens_per_second_per_gpu_corrected"
-                ),
+                    " native_metrics.tokens_per_second_per_gpu_corrected",
+                )
             )
         native = {**run.native_metrics, "tokens_per_second_per_gpu_corrected": corrected}
-        return msgspec.structs.replace(run, native_metrics=native, warnings=warnings)
+        return msgspec.structs.replace(run, native_metrics=native, notes=notes)
 
 
 class Reader(StepReader):
@@ -165,8 +167,8 @@ class Reader(StepReader):
         if ratio and shared and "num_gpus" not in stated:
             text = f"tps / tps_per_gpu = {ratio}, tp × pp = {shared}"
             state(stated, "num_gpus", ratio * shared, text, found[0].line, 0)
-        run.unknown["step_times"] = (
-            "no step times: the console log has no tokens per step; import training.jsonl instead"
+        run.unknown["step_times"] = no_step_times(
+            "the console log has no tokens per step", but="; import training.jsonl instead"
         )
         tokens = {record.native.get("tokens_per_step") for record in found}
         if len(tokens) > 1:
@@ -177,7 +179,7 @@ class Reader(StepReader):
                 f"tokens per step vary ({min(counts):,.0f} to {max(counts):,.0f}), so there is no"
                 " fixed batch size × sequence length; token rates are in native_metrics"
             )
-            run.unknown["sequence_length"] = "the sequence length isn't stated"
+            run.unknown["sequence_length"] = Note("length-unstated")
         here = f" ({ratio} here)" if ratio else ""
         run.unknown["rate"] = (
             f"tokens/s/GPU are as printed: divided by data and context parallelism{here} only, so"

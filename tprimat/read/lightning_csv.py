@@ -20,6 +20,7 @@ from tprimat.read.parsing.parsed_log import (
     each_of,
 )
 from tprimat.read.parsing.records import LoggedTraining, Record
+from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import number, whole
 from tprimat.results.account import Timing
@@ -118,11 +119,10 @@ def _read(part: InputFile, beside: Beside) -> list[ParsedLog]:
     records = training.ordered()
     training.last = records[-1]
     state_hparams(beside, training.around.stated)
-    unknown = "no step times: the file has no time column"
+    why = "the file has no time column"
     if micro:
-        unknown = (
-            "no step times: iter_time is per micro-batch, and the file lacks some micro-batches"
-        )
+        why = "iter_time is per micro-batch, and the file lacks some micro-batches"
+    unknown = no_step_times(why)
     run = RunBuilder(
         "litgpt" if micro else "lightning",
         "litgpt (metrics.csv)" if micro else "lightning (CSVLogger)",

@@ -16,6 +16,7 @@ from tprimat.read.parsing.events import STAMPED_WITHIN
 from tprimat.read.parsing.failures import FailureReasons
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, each_of
 from tprimat.read.parsing.records import LoggedTraining, Record, set_times
+from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.text import Stamp, first_stamp, lines
@@ -270,7 +271,7 @@ def _built(training: LoggedTraining, named: ColumnNames, cause: Cause | None = N
         TIMING,
         shift=shift,
         rate=None,
-        unknown={"step_times": f"no step times: {option} takes them as time, time_ms or elapsed"},
+        unknown={"step_times": no_step_times(f"{option} takes them as time, time_ms or elapsed")},
         fixed=outcome_of(ending_of(cause=cause), f"{ends}{why}"),
     ).reading()
 

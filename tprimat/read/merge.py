@@ -13,11 +13,13 @@ from collections.abc import Sequence
 
 import msgspec
 
+from tprimat.notes import Note, Told, noted
 from tprimat.read.parsing.events import Moment
 from tprimat.read.parsing.parsed_log import Given, ParsedLog
 from tprimat.read.parsing.run_builder import contradictions
 from tprimat.read.parsing.sequencer import SAME_FIGURES, SAME_MOMENT
 from tprimat.results.fields import FieldValues
+from tprimat.results.outcome import DIVERGED
 from tprimat.results.run import Run
 
 INSIDE = {
@@ -101,20 +103,17 @@ def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) ->
         run = fill_gaps(one.run(given), other.run(given), f"{other_name}'s lines in the log")
         called = RENAMED.get((one_name, other_name), run.framework)
         grad_norms = run.grad_norms
-        warnings = run.warnings
+        notes = run.notes
         if other_name == "deepspeed" and not any(grad_norms):
             # Its engine keeps the norm to itself, and Megatron prints 0.000.
             grad_norms = (None,) * len(run.steps)
         if other_name == "deepspeed" and "tflops_per_gpu" in run.native_metrics:
-            warnings += (
-                (
-                    "Megatron-DeepSpeed's TFLOP/s include recomputation: not comparable with"
-                    " Megatron-LM's"
-                ),
+            notes += noted(
+                [
+                    "Megatron-DeepSpeed's TFLOP/s include recomputation: not comparable with Megatron-LM's"
+                ]
             )
-        return msgspec.structs.replace(
-            run, framework=called, grad_norms=grad_norms, warnings=warnings
-        )
+        return msgspec.structs.replace(run, framework=called, grad_norms=grad_norms, notes=notes)
 
     stated = {**other.stated, **one.stated}
     note = (
@@ -131,15 +130,15 @@ def fill_gaps(run: Run, other: Run, origin: str) -> Run:
     the warning.
     """
     changes: FieldValues = {
-        "notes": run.notes or other.notes,
         "native_metrics": {**_aligned_metrics(run, other), **run.native_metrics},
         "breakdown": {**other.breakdown, **run.breakdown},
     }
     filled_names = []
     # What changes in one source is no gap.
     changing = set()
-    for each in (*run.warnings, *other.warnings):
-        changing.add(each.partition(" changes during")[0].replace(" ", "_"))
+    for note in (*run.notes, *other.notes):
+        if note.code == "size-changes":
+            changing.add(str(note.fields["size"]).replace(" ", "_"))
     for part in _PARTS:
         known = getattr(run, part)
         added = getattr(other, part)
@@ -163,12 +162,14 @@ def fill_gaps(run: Run, other: Run, origin: str) -> Run:
         changes |= {"status": "complete", "status_reason": None, "ending": other.ending}
     elif run.ending is not None and run.ending.kind == "cut_off" and is_known:
         changes |= {name: getattr(other, name) for name in ("status", "status_reason", "ending")}
-    warnings = [warning for warning in run.warnings if not _is_resolved(warning, filled_names)]
+    notes: list[Told] = [note for note in run.notes if not _is_resolved(note, filled_names)]
+    if not any(note.code in DIVERGED for note in run.notes):
+        notes += [note for note in other.notes if note.code in DIVERGED]
     if filled_names:
-        warnings.append(f"{', '.join(dict.fromkeys(filled_names))}: from {origin}")
+        notes.append(f"{', '.join(dict.fromkeys(filled_names))}: from {origin}")
     sizes, spread = (changes.get(part, getattr(run, part)).known() for part in _PARTS[:2])
-    warnings += contradictions(sizes | spread)
-    return msgspec.structs.replace(run, **changes, warnings=tuple(dict.fromkeys(warnings)))
+    notes += contradictions(sizes | spread)
+    return msgspec.structs.replace(run, **changes, notes=noted(notes))
 
 
 Clocks = tuple[Moment | None, Moment | None]
@@ -288,24 +289,19 @@ def _aligned_metrics(run: Run, other: Run) -> FieldValues:
 
 
 _UNKNOWN = {
-    "model": "doesn't name its model",
-    "timestamp": "timestamp unknown",
-    "device_name": "doesn't state the GPU's name",
-    "global_batch_size": "global batch size unknown",
-    "sequence_length": "sequence length unknown",
-    "num_gpus": "number of GPUs unknown",
+    "model-unnamed": "model",
+    "timestamp-unknown": "timestamp",
+    "gpu-unstated": "device_name",
+    "length-unstated": "sequence_length",
+    "length-suggested": "sequence_length",
+    "length-fits-no-rate": "sequence_length",
 }
-"""Fields, and the words of the warnings that they are unknown."""
+"""Codes of notes that a value is unknown, and the field that it is of."""
 
 
-def _is_resolved(warning: str, filled_names: Sequence[str]) -> bool:
-    """Return whether a warning about an unknown value is obsolete now."""
-    if any(name in filled_names and words in warning for name, words in _UNKNOWN.items()):
-        return True
-    if "sequence_length" in filled_names and warning.startswith("the sequence length isn't stated"):
-        return True
-    mentioned = set()
-    for name, words in _UNKNOWN.items():
-        if words.removesuffix(" unknown") in warning:
-            mentioned.add(name)
-    return " unknown: the source doesn't state " in warning and mentioned <= set(filled_names)
+def _is_resolved(note: Note, filled_names: Sequence[str]) -> bool:
+    """Return whether a note about an unknown value is obsolete now."""
+    sizes = note.fields.get("sizes") if note.code == "sizes-unknown" else None
+    if isinstance(sizes, tuple):
+        return set(sizes) <= set(filled_names)
+    return _UNKNOWN.get(note.code) in filled_names

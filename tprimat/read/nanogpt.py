@@ -17,6 +17,7 @@ import re
 from collections.abc import Sequence
 
 from tprimat.read.parsing.records import Record
+from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, without_prefixes
@@ -229,7 +230,7 @@ class Reader(StepReader):
             # nanoGPT counts from 0 and ends after the iteration of this number, not before it.
             state(stated, "max_steps", last.value + 1, last.text, last.line)
         if self._form == "llm.c":
-            run.unknown["step_times"] = "no step times: this log format has none"
+            run.unknown["step_times"] = no_step_times("this log format has none")
         if self._form == "modded":
             run.training.warnings.append(
                 "step times are differences of train_time (whole ms); its clock runs ahead of the"

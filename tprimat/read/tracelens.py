@@ -262,7 +262,7 @@ def _parsed_log(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: s
     return RunBuilder(
         "tracelens",
         f"tracelens ({form})",
-        LoggedTraining(warnings=warnings),
+        LoggedTraining(warnings=[*warnings]),
         TIMING,
         lines=False,
         breakdown=breakdown,

@@ -11,6 +11,7 @@ from typing import Any
 from tprimat.read.lightning_csv import COLUMNS as LIGHTNING
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record, set_times
+from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.values import whole
@@ -159,7 +160,7 @@ def parsed(training: LoggedTraining, tracker: str, form: str, **known: Any) -> P
         shift=0 if records[0].step else 1,
         rate=None,
         unknown={
-            "step_times": "no step times: export a chart of the step time, or the whole history"
+            "step_times": no_step_times("export a chart of the step time, or the whole history")
         },
         **known,
     ).reading()

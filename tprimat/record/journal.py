@@ -24,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from tprimat.notes import Note
 from tprimat.record.folders import JOURNALS
 from tprimat.record.process_identity import ProcessIdentity, current_process, lock
 from tprimat.record.recorder import Record
@@ -51,14 +52,13 @@ class Update(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         epoch: another finished one.
-        native_metrics, breakdown, warnings: replace the earlier ones; None if they were not
-            computed.
+        native_metrics, breakdown, notes: replace the earlier ones; None if they were not computed.
     """
 
     epoch: Figures
     native_metrics: dict[str, float | tuple[float | None, ...] | None] | None = None
     breakdown: Figures | None = None
-    warnings: tuple[str, ...] | None = None
+    notes: tuple[Note, ...] | None = None
 
 
 class Journal:

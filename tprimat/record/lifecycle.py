@@ -23,7 +23,7 @@ from tprimat.analysis import records
 from tprimat.analysis.summary import summarize
 from tprimat.machine.platforms import Machine, detect
 from tprimat.machine.telemetry.sampler import Sampler
-from tprimat.notes import Note
+from tprimat.notes import Note, noted
 from tprimat.record import console, nodes, progress, ranks, result, shapes, telemetry
 from tprimat.record.clocks import Clock, DeviceClock, DeviceScalars, HostClock, HostScalars, Scalars
 from tprimat.record.device import platform_of, restrict_to_devices
@@ -238,7 +238,7 @@ class Recording:
         update = Update(epoch)
         if now >= self._metrics_due:
             run = self._run_so_far()
-            update = Update(epoch, run.native_metrics, run.breakdown, run.warnings)
+            update = Update(epoch, run.native_metrics, run.breakdown, run.notes)
             self._metrics_due = now + (time.monotonic() - now) / METRICS_SHARE
         self._journal.add(update=update)
 
@@ -368,8 +368,9 @@ class Recording:
             )
             for node in machines
         )
-        warnings = [
-            *setup.warnings,
+        doubts = (
+            *self.recorder.notes,
+            *setup.notes,
             *self.machine.warnings,
             *self.recorder.warnings,
             *gathered.warnings,
@@ -377,21 +378,16 @@ class Recording:
             *self.memory.warnings,
             *self.values.warnings(has_steps=self.step > self.first_step),
             *self._warnings(),
-            (
-                f"resumed: the first step recorded is {self.first_step + 1}"
-                if self.first_step
-                else None
-            ),
-            shapes.missing(setup.model_config),
-        ]
+            f"resumed: the first step recorded is {self.first_step + 1}" if self.first_step else "",
+            shapes.missing(setup.model_config) or "",
+        )
         run = msgspec.structs.replace(
             setup,
             timestamp=self._timestamp,
             status=outcome.status,
             status_reason=outcome.reason,
             ending=outcome.ending,
-            warnings=tuple(filter(None, dict.fromkeys(warnings))),
-            notes=self.recorder.notes,
+            notes=noted(doubts),
             memory_metrics=memory,
             environment=msgspec.structs.replace(setup.environment, nodes=machines),
             preflight=self._preflight,
@@ -513,7 +509,7 @@ class Recording:
             # What no step brought is unknown in the result, with the reason: the speed is none the
             # worse for it.
             unknown = self.values.warnings(has_steps=self.step > self.first_step)
-            texts = dict.fromkeys((*events, *summary.warnings, *run.sentences))
+            texts = dict.fromkeys((*events, *summary.warnings, *run.warnings))
             messages = [
                 *console.warnings([text for text in texts if text not in unknown]),
                 *messages,

@@ -23,6 +23,7 @@ import msgspec
 
 from tprimat.errors import UsageError
 from tprimat.files import check_writable
+from tprimat.notes import noted
 from tprimat.record import describe, outcome, shapes
 from tprimat.record.lifecycle import OnStep, Recording
 from tprimat.record.options import Benchmark, check, is_name
@@ -293,7 +294,7 @@ class LoopRecorder(Benchmark):
                 if self._optimizer is None
                 else describe.optimizer_settings(self._optimizer)
             ),
-            warnings=tuple(warnings),
+            notes=noted(warnings),
         )
 
 

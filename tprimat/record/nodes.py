@@ -18,6 +18,7 @@ import msgspec
 from tprimat import files
 from tprimat.machine.host import Environ
 from tprimat.machine.platforms import Machine
+from tprimat.notes import noted
 from tprimat.results.run import Node, Run
 from tprimat.text import counted, join_names
 
@@ -79,7 +80,7 @@ def added(run: Run, folder: Path, count: int) -> Run:
     machines, problems = read(folder, count)
     environment = msgspec.structs.replace(run.environment, nodes=machines)
     return msgspec.structs.replace(
-        run, environment=environment, warnings=(*run.warnings, *problems)
+        run, environment=environment, notes=noted((*run.notes, *problems))
     )
 
 

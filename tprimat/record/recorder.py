@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from tprimat.notes import Note
+from tprimat.notes import Note, Told
 from tprimat.record.clocks import Clock
 from tprimat.record.wall_time import Pause
 from tprimat.results.account import EntryKind
@@ -101,7 +101,7 @@ class Recorder:
         self, clock: Clock, sink: Callable[[Record], None] | None = None, *, takes_laps: bool = True
     ) -> None:
         self.records: list[Record] = []
-        self.warnings: list[str] = []
+        self.warnings: list[Told] = []
         self.laps: list[float] = []
         self.waits: dict[int, float] = {}
         self.ends: dict[int, float] = {}
@@ -312,10 +312,8 @@ class Recorder:
         clock_seconds = self._position[2]
         apart = abs(clock_seconds - host_seconds)
         if apart > NEGLIGIBLE_S and apart > DISAGREEMENT * host_seconds:
-            self.warnings.append(
-                f"timer mismatch: {self._clock.name} {clock_seconds:.3f} s, host clock"
-                f" {host_seconds:.3f} s; step times may be wrong"
-            )
+            times = {"seconds": clock_seconds, "host": host_seconds}
+            self.warnings.append(Note("timer-mismatch", {"clock": self._clock.name, **times}))
 
 
 def series(records: Sequence[tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:

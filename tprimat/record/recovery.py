@@ -15,6 +15,7 @@ import msgspec
 
 from tprimat import files
 from tprimat.errors import TensorPrimatError
+from tprimat.notes import noted
 from tprimat.record.folders import JOURNALS
 from tprimat.record.journal import SUFFIX, UNNAMED, VERSION, JournalHeader, Update
 from tprimat.record.outcome import KILLED, RUNNING
@@ -190,7 +191,7 @@ def read(content: bytes, *, is_living: bool = False) -> tuple[Run, bool] | None:
         status=outcome.status,
         status_reason=outcome.reason,
         ending=outcome.ending,
-        warnings=tuple(dict.fromkeys((*setup.warnings, RECOVERED, *warnings))),
+        notes=noted((*setup.notes, RECOVERED, *warnings)),
         timeline=_timeline(setup, records, pauses),
         **series(records),
     )
@@ -243,7 +244,7 @@ def _updated(setup: Run, updates: Sequence[Update]) -> Run:
                 setup,
                 native_metrics=update.native_metrics,
                 breakdown=update.breakdown or {},
-                warnings=update.warnings or (),
+                notes=update.notes or (),
             )
     stale = (
         f"native_metrics and breakdown cover the first {covered} of {len(updates)} recorded epochs"
@@ -251,7 +252,7 @@ def _updated(setup: Run, updates: Sequence[Update]) -> Run:
     return msgspec.structs.replace(
         setup,
         epochs=(*setup.epochs, *(update.epoch for update in updates)),
-        warnings=(*setup.warnings, stale) if 0 < covered < len(updates) else setup.warnings,
+        notes=noted((*setup.notes, stale)) if 0 < covered < len(updates) else setup.notes,
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 from tprimat.analysis.summary import Summary
 from tprimat.errors import TensorPrimatError
 from tprimat.machine.platforms import Machine
+from tprimat.notes import Note, noted
 from tprimat.record import describe, progress, shapes
 from tprimat.results.run import Run, Source
 from tprimat.store import store
@@ -23,7 +24,7 @@ COVERS = (
 )
 
 
-def contradictions(known: Run, shown: Run) -> list[str]:
+def contradictions(known: Run, shown: Run) -> list[Note]:
     """Return a warning for each size that the caller states otherwise than the training shows
     it.
     """
@@ -36,8 +37,10 @@ def contradictions(known: Run, shown: Run) -> list[str]:
         " num_attention_heads"
     )
     return [
-        f"{name} {stated} was stated, but the training shows {seen}: they can't both be true; the"
-        " stated one is used"
+        Note(
+            "stated-against-seen",
+            {"name": name, "stated": stated, "seen": f"the training shows {seen}"},
+        )
         for section in sections
         for name in sizes.split()
         for stated, seen in [[getattr(each, name, None) for each in section]]
@@ -57,7 +60,7 @@ def setup_of(known: Run, shown: Run, module: object, machine: Machine) -> Run:
     return msgspec.structs.replace(
         known,
         **progress.given(os.environ),
-        warnings=(*known.warnings, *shown.warnings, *contradictions(known, shown)),
+        notes=noted((*known.notes, *shown.notes, *contradictions(known, shown))),
         source=known.source or Source(kind="live", command=tuple(sys.orig_argv)),
         environment=known.environment.over(machine.environment),
         platform=machine.platform,

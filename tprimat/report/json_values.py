@@ -114,7 +114,7 @@ def run_values(run: Run, path: Path | str | None) -> JsonObject:
             for name, value in run.native_metrics.items()
             if not isinstance(value, tuple)
         },
-        "warnings": list(dict.fromkeys((*run.sentences, *summary.warnings))),
+        "warnings": list(dict.fromkeys((*run.warnings, *summary.warnings))),
     }
 
 

@@ -23,6 +23,17 @@ reason.
 """
 
 
+DIVERGED = {
+    "loss-not-finite": "loss is not a number",
+    "loss-vanished": "no loss is printed",
+    "grad-norm-not-finite": "gradient norm is not a number",
+    "steps-skipped": "the optimizer skips steps",
+}
+"""Codes of notes on a training that diverged, and what each says; the first one that a run has is
+told.
+"""
+
+
 class Cause(NamedTuple):
     """What ended a training before its last step, or seems to.
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from tprimat.notes import TEXT, Note
+from tprimat.notes.catalogue import note_of
 from tprimat.redaction import Names, redacted, relative_words
 from tprimat.results.account import Entry
 from tprimat.results.fields import Count, JsonObject, Seed
@@ -54,6 +54,7 @@ FIELD_ORDER = (
 class RecordedRepetition(RunRecord, frozen=True, kw_only=True):
     """A run within a file, with the metrics that were computed when it was written."""
 
+    warnings: Annotated[tuple[str, ...], "the sentences of `notes`"] = ()
     max_steps: Annotated[
         Count | msgspec.UnsetType | None, "as in training_config, if not all runs have one"
     ] = msgspec.UNSET
@@ -75,6 +76,7 @@ class ResultFile(Run, frozen=True, kw_only=True):
     """
 
     schema_version: Annotated[Count, "version of this format"] = SCHEMA_VERSION
+    warnings: Annotated[tuple[str, ...], "the sentences of `notes`, and of its metrics"] = ()
     steady: Annotated[Steady, "steady-state steps, which the metrics use"] = Steady()
     performance_metrics: Annotated[PerformanceMetrics, "metrics of those steps"] = (
         PerformanceMetrics()
@@ -114,27 +116,10 @@ def runs_of(file: ResultFile) -> tuple[Run, ...]:
             record["training_config"] = _shared(
                 msgspec.structs.replace(file.training_config, **own)
             )
-        runs.append(_without_stored_texts(Run(**{**setup, **record})))
+        # Files of schema 1 have sentences alone.
+        notes = each.notes or tuple(map(note_of, each.warnings))
+        runs.append(Run(**{**setup, **record, "notes": notes}))
     return tuple(runs)
-
-
-def stored_notes(run: Run) -> JsonObject:
-    """Return the fields `warnings` and `notes` of a run as a file has them: every sentence, and
-    every note.
-
-    A warning that has no code yet is a note too, so that a reader of the file needs `notes` alone.
-    """
-    texts = (Note(TEXT, {"text": text}) for text in run.warnings)
-    return {"warnings": run.sentences, "notes": (*run.notes, *texts)}
-
-
-def _without_stored_texts(run: Run) -> Run:
-    """Return a run of a file as it was before stored_notes(); files of schema 1 have no notes."""
-    if not run.notes:
-        return run
-    texts = tuple(str(note.fields.get("text")) for note in run.notes if note.code == TEXT)
-    notes = tuple(note for note in run.notes if note.code != TEXT)
-    return msgspec.structs.replace(run, warnings=texts, notes=notes)
 
 
 def _shared(value: Any) -> Any:

@@ -51,12 +51,6 @@ PLATFORMS: dict[str, Platform] = {stack: platform for platform, stack in STACKS.
 VENDORS: dict[Platform, str] = {"nvd": "NVIDIA", "amd": "AMD"}
 """Of the GPUs of a platform."""
 
-MODEL_FROM_DIRECTORY = "model from the name of the log's directory"
-FROM_NAMES = "inferred from the names of the platform and of the log's files"
-"""How warnings begin if the model or the GPUs come from names of directories or files, not from the
-log.
-"""
-
 FROM_DESCRIPTION = "system description"
 """How precision_detail begins where the log doesn't state the precision and MLPerf's system
 description does.
@@ -426,11 +420,9 @@ class RunRecord(_Series, frozen=True, kw_only=True):
     status: Annotated[Status, "whether all requested steps were recorded"] = "complete"
     status_reason: Annotated[str | None, "reason, in one sentence"] = None
     ending: Annotated[Ending | None, "how the run ended; null in results of schema 1"] = None
-    warnings: Annotated[
-        tuple[str, ...], "doubtful or unknown values, and why; in a file, those of `notes` too"
-    ] = ()
     notes: Annotated[
-        tuple[Note, ...], "the same as codes with their values; code `text`: a sentence alone"
+        tuple[Note, ...],
+        "what is doubtful or unknown, and why: codes with values; code `text`: a sentence alone",
     ] = ()
     source: Annotated[Source | None, "origin of the run"] = None
     environment: Annotated[Environment, "machine and software"] = Environment()
@@ -524,13 +516,13 @@ class Run(RunRecord, frozen=True, kw_only=True):
     """Makes the account: analysis.run_account, which knows the warm-up, sets it."""
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        """Every warning as a sentence: of the notes, then the texts that have no code."""
-        return tuple(dict.fromkeys((*map(words, self.notes), *self.warnings)))
+    def warnings(self) -> tuple[str, ...]:
+        """The sentences of its notes."""
+        return tuple(dict.fromkeys(map(words, self.notes)))
 
-    def told(self, code: str) -> str | None:
-        """Return the sentence of its first note with a code; None without one."""
-        return next((words(note) for note in self.notes if note.code == code), None)
+    def told(self, *codes: str) -> tuple[str, ...]:
+        """Return the sentences of its notes with one of these codes."""
+        return tuple(words(note) for note in self.notes if note.code in codes)
 
     def account(self) -> Account | None:
         """Return where the wall time went; None if neither the timeline nor the records have a

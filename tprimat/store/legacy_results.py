@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 
 from tprimat.catalog import gpus
+from tprimat.notes import noted
 from tprimat.results.account import Timing
 from tprimat.results.fields import LARGEST_VALUE, Figures, JsonObject
 from tprimat.results.outcome import ending_of
@@ -139,7 +140,7 @@ class _LegacyFile:
         )
         self._check_printed_values(training.max_steps)
         self._warn_of_missing(timed=from_log or by_callback)
-        return msgspec.structs.replace(run, warnings=tuple(self.warnings))
+        return msgspec.structs.replace(run, notes=noted(self.warnings))
 
     def _series(self, name: str, values: list[float | None]) -> tuple[float | None, ...]:
         count = len(self.times)

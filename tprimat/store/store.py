@@ -32,7 +32,6 @@ from tprimat.results.result_file import (
     ResultFile,
     decode,
     encode,
-    stored_notes,
     without_secrets,
 )
 from tprimat.results.run import RECORD_FIELDS, RUN_VALUES, Run, setup_key
@@ -405,19 +404,17 @@ def as_file(runs: Sequence[Run], known: Mapping[int, Summary] | None = None) -> 
                 if are_unlike
                 else {}
             ),
-            **{**{name: getattr(run, name) for name in RECORD_FIELDS}, **stored_notes(run)},
+            warnings=run.warnings,
+            **{name: getattr(run, name) for name in RECORD_FIELDS},
         )
         for run, summary in zip(runs, summaries, strict=True)
     )
     measured = [index for index, time in enumerate(mean_times) if time] or range(len(runs))
     chosen = measured[stats.median_index([mean_times[index] for index in measured])]
-    warnings = tuple(dict.fromkeys((*runs[chosen].sentences, *summaries[chosen].warnings)))
+    warnings = dict.fromkeys((*runs[chosen].warnings, *summaries[chosen].warnings))
     return ResultFile(
-        **{
-            **msgspec.structs.asdict(runs[chosen]),
-            **stored_notes(runs[chosen]),
-            "warnings": warnings,
-        },
+        **msgspec.structs.asdict(runs[chosen]),
+        warnings=tuple(warnings),
         steady=recorded[chosen].steady,
         performance_metrics=recorded[chosen].performance_metrics,
         runs=recorded,

@@ -45,7 +45,7 @@ def screen(
         ("mean", _mean(state)),
         ("percentiles", _percentiles(state)),
         ("time", _time(state)),
-        ("lost", (timeline.lost(state.run.timeline) or "").removeprefix("lost: ")),
+        ("lost", _lost(state)),
         ("implausible", state.implausible or ""),
         ("interval", _interval(state, until)),
         ("warm-up", _warm_up(state)),
@@ -124,6 +124,12 @@ def against_baseline(state: State) -> str:
     if ratio.low is not None and ratio.high is not None:
         how = f"{level()} prediction interval {ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}"
     return f"{percent(abs(ratio.value - 1))} {word} so far ({how})"
+
+
+def _lost(state: State) -> str:
+    """Return what restarts cost; empty if nothing is lost."""
+    lost = timeline.lost(state.run.timeline)
+    return f"{lost.fields['time']} ({lost.fields['parts']})" if lost else ""
 
 
 def _step(state: State) -> str:

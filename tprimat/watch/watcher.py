@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tprimat import units
-from tprimat.checks.endings import DIVERGED, divergence, how_ended
+from tprimat.checks.endings import divergence, how_ended
 from tprimat.errors import ExitStatus
+from tprimat.results.outcome import DIVERGED
 from tprimat.results.result_file import Loaded
 from tprimat.watch import lines
 from tprimat.watch.growing import GrowingLogs

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from tprimat.notes import Note, NoteValue, Told, noted
 from tprimat.record import shapes
 from tprimat.record.describe import (
     number,
@@ -58,7 +59,7 @@ sequences.
 
 def describe(trainer: Any, module: Any, platform: Platform, stated: TrainingConfig) -> Run:
     """Return all that can be known of a training before its first step."""
-    warnings: list[str] = []
+    warnings: list[Told] = []
     sizes, parallelism = _sizes(trainer, _parallelism(trainer), stated, warnings)
     precision, detail = _precision(trainer, module, platform, warnings)
     seed = os.environ.get("PL_GLOBAL_SEED", "")
@@ -81,7 +82,7 @@ def describe(trainer: Any, module: Any, platform: Platform, stated: TrainingConf
         data=Data(
             kind="mock" if "Mock" in type(getattr(trainer, "datamodule", None)).__name__ else None
         ),
-        warnings=tuple(warnings),
+        notes=noted(warnings),
     )
 
 
@@ -122,7 +123,7 @@ def _parallelism(trainer: Any) -> ParallelismConfig:
 
 
 def _sizes(
-    trainer: Any, parallelism: ParallelismConfig, stated: TrainingConfig, warnings: list[str]
+    trainer: Any, parallelism: ParallelismConfig, stated: TrainingConfig, warnings: list[Told]
 ) -> tuple[TrainingConfig, ParallelismConfig]:
     """Return batch and sequence: what the caller states, else what the data module or the loader is
     configured with.
@@ -143,11 +144,13 @@ def _sizes(
         configured = micro * replicas * accumulation
     whole = stated.global_batch_size or configured
     if stated.global_batch_size and configured and stated.global_batch_size != configured:
-        warnings.append(
-            f"global_batch_size {stated.global_batch_size} was stated, but the trainer is"
-            f" configured for {configured} (micro-batch {micro} × {replicas} replicas ×"
-            f" accumulation {accumulation}): they can't both be true; the stated one is used"
+        seen = (
+            f"the trainer is configured for {configured} (micro-batch {micro} × {replicas} replicas"
+            f" × accumulation {accumulation})"
         )
+        fields: dict[str, NoteValue] = {"name": "global_batch_size", "seen": seen}
+        fields["stated"] = stated.global_batch_size
+        warnings.append(Note("stated-against-seen", fields))
     names = ("seq_length", "sequence_length", "seq_len")
     length = next((size for name in names if (size := _count(data, name))), stated.sequence_length)
     for name, size in (("global_batch_size", whole), ("sequence_length", length)):
@@ -161,7 +164,7 @@ def _sizes(
 
 
 def _precision(
-    trainer: Any, module: Any, platform: Platform, warnings: list[str]
+    trainer: Any, module: Any, platform: Platform, warnings: list[Told]
 ) -> tuple[str | None, str | None]:
     """Return the precision of the matrix products, and its name in the framework."""
     detail = str(getattr(trainer, "precision", None) or "") or None

@@ -18,6 +18,7 @@ import torch
 
 from tprimat.frameworks.loops import cross_entropy, half_linear, recipe
 from tprimat.frameworks.loops.recipe import Recipe
+from tprimat.notes import noted
 from tprimat.record.outcome import is_out_of_memory
 from tprimat.record.ranks import Process
 from tprimat.results.fields import COMPILE_TIME
@@ -93,9 +94,11 @@ def prepare(training: Recipe, process: Process) -> Prepared:
     if checkpointed and request.recomputation != "full":
         setup = msgspec.structs.replace(
             setup,
-            warnings=(
-                *setup.warnings,
-                "activations are recomputed: no micro-batch fits the GPU's memory without",
+            notes=noted(
+                (
+                    *setup.notes,
+                    "activations are recomputed: no micro-batch fits the GPU's memory without",
+                )
             ),
         )
     return Prepared(training, module, setup)
@@ -113,7 +116,7 @@ def stated(setup: Run, seconds: float | None, problem: str | None, *, is_chunked
         native_metrics={COMPILE_TIME: round(seconds, 3)}
         if seconds is not None and problem is None
         else {},
-        warnings=() if problem is None else (f"eager, since {problem}",),
+        notes=noted([] if problem is None else [f"eager, since {problem}"]),
     )
 
 

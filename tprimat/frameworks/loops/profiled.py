@@ -20,6 +20,7 @@ from tprimat.analysis.traces.breakdown import Breakdown, breakdown_of
 from tprimat.frameworks import profiling
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.request import NSYS, TORCH, TRACED, WINDOW, Request
+from tprimat.notes import noted
 from tprimat.read.kineto.timeline import read_timeline
 from tprimat.results.run import Run
 from tprimat.results.trace import Trace
@@ -197,7 +198,7 @@ class Window:
             run,
             profile={**run.profile, **self.traces},
             profiled_steps=steps,
-            warnings=(*run.warnings, *problems),
+            notes=noted((*run.notes, *problems)),
             trace=self._trace,
             breakdown={**run.breakdown, **(breakdown_of(self._trace) if self._trace else {})},
         )

@@ -17,6 +17,7 @@ import msgspec
 from tprimat import files
 from tprimat.catalog import gpus
 from tprimat.errors import UnreadableError
+from tprimat.notes import Told, noted
 from tprimat.read.parsing.text import Line
 from tprimat.redaction import REMOVED, redacted
 from tprimat.results.fields import JsonObject
@@ -42,8 +43,8 @@ _MACHINE = ("device_name", "architecture", "software_stack")
 _NOT_FILLED = ("max_steps", "global_batch_size", "seed")
 """Iteration lines state these themselves; a batch that they leave open is one that changes."""
 
-_ANSWERED = ("timestamp unknown: ", "the log doesn't state ", "GPU memory of ")
-"""Warnings of readers that a record answers."""
+_ANSWERED = ("timestamp-unknown", "machine-unstated", "mlperf-gpus-unstated", "gpus-of-this-memory")
+"""Codes of what readers don't know and a record answers, the moment first."""
 
 
 class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +148,7 @@ def applied(run: Run, record: StartRecord) -> Run:
             warning = (
                 f"the record beside the log ignored: it says {name} {recorded}, the log {logged}"
             )
-            return msgspec.structs.replace(run, warnings=(*run.warnings, warning))
+            return msgspec.structs.replace(run, notes=noted((*run.notes, warning)))
     training = run.training_config.over(
         msgspec.structs.replace(record.training_config, **dict.fromkeys(_NOT_FILLED))
     )
@@ -184,9 +185,9 @@ def applied(run: Run, record: StartRecord) -> Run:
             configured.append("the model's shape")
     named = record.gpu_info.device_name is not None
     answered = _ANSWERED if named else _ANSWERED[:1]
-    warnings = [text for text in run.warnings if not text.startswith(answered)]
+    notes: list[Told] = [note for note in run.notes if note.code not in answered]
     if configured:
-        warnings.append(f"not in the log, from the record of the start: {', '.join(configured)}")
+        notes.append(f"not in the log, from the record of the start: {', '.join(configured)}")
     if run.source is not None and not run.source.command:
         changes["source"] = msgspec.structs.replace(run.source, command=record.command)
-    return msgspec.structs.replace(run, warnings=tuple(warnings), **changes)
+    return msgspec.structs.replace(run, notes=noted(notes), **changes)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from tprimat.notes import noted
 from tprimat.record import shapes
 from tprimat.record.describe import (
     of_fp32,
@@ -78,7 +79,7 @@ def describe(
         ),
         # The Trainer compiles what it has made of the model.
         framework_config={"torch_compile": True} if args.torch_compile else {},
-        warnings=tuple(warnings),
+        notes=noted(warnings),
     )
 
 

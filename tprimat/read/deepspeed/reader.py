@@ -19,10 +19,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from tprimat.notes import Told
 from tprimat.read.deepspeed import setup
 from tprimat.read.deepspeed.profile import Profile
 from tprimat.read.parsing.options import COMPUTED, ECHOED
 from tprimat.read.parsing.records import Record
+from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder, SeriesAndDoubts, timer
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp
@@ -116,7 +118,7 @@ class DeepspeedRun(RunBuilder):
 
     timed: Sequence[Record] = ()
 
-    def series(self, sizes: TrainingConfig, doubts: list[str]) -> SeriesAndDoubts:
+    def series(self, sizes: TrainingConfig, doubts: list[Told]) -> SeriesAndDoubts:
         """Return the series of a Run as its arguments, and warnings."""
         if batch := sizes.global_batch_size:
             for record in self.timed:
@@ -287,14 +289,11 @@ class Reader(StepReader):
         if pipelined and len(records) > 1:
             pipelined[0].window = min(records[0].step, records[1].step - records[0].step)
         if run.timed:
-            run.unknown["step_times"] = (
-                "no step times: the timer prints samples/s, and the log doesn't state the global"
-                " batch size"
-            )
+            why = "the timer prints samples/s, and the log doesn't state the global batch size"
+            run.unknown["step_times"] = no_step_times(why)
         elif self._cumulative_only:
-            run.unknown["step_times"] = (
-                "no step times: this version prints only a mean since the second step"
-            )
+            why = "this version prints only a mean since the second step"
+            run.unknown["step_times"] = no_step_times(why)
         if is_last and self._skipped:
             training.warnings.append(
                 f"{self._skipped} optimizer steps skipped on overflow; they count, and are faster"

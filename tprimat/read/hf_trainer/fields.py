@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tprimat.read.parsing.records import LoggedTraining, Record
+from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import duration, number
 from tprimat.results.account import Timing
@@ -34,9 +35,9 @@ _TRL_TIMING = Timing(
     ),
     over_ranks="rank 0",
 )
-_NO_STEP_TIMES = (
-    "no step times: Hugging Face's Trainer logs none; its whole-run rates (native_metrics) include "
-    "evaluation, saving and warm-up"
+_NO_STEP_TIMES = no_step_times(
+    "Hugging Face's Trainer logs none",
+    but="; its whole-run rates (native_metrics) include evaluation, saving and warm-up",
 )
 
 _NAMES = {

@@ -65,13 +65,13 @@ def _read(parts: Sequence[InputFile], _beside: Beside) -> list[ParsedLog]:
         timeline.work = []
         timeline.launches = {}
         timeline.ranges = {}
+    skipped = ""
     if breakdown.empty:
-        training.warnings.append(
-            f"skipped {counted(breakdown.empty, 'step annotation')} without a kernel"
-        )
+        skipped = f"skipped {counted(breakdown.empty, 'step annotation')} without a kernel"
+        training.warnings.append(skipped)
     trace = breakdown.trace()
     if trace is None or first is None:
-        why = "; ".join(training.warnings) or "profile with ProfilerActivity.CUDA on a GPU"
+        why = skipped or "profile with ProfilerActivity.CUDA on a GPU"
         raise ValueError(f"it has no GPU work: {why}")
     training.warnings += [f"{name}: no GPU work in the trace" for name in idle]
     training.warnings += _doubts(trace)

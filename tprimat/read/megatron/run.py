@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from tprimat.catalog import gpus
+from tprimat.notes import Note, Told
 from tprimat.read.megatron import setup, times
 from tprimat.read.megatron.table import Table
 from tprimat.read.megatron.training import MegatronTraining
@@ -122,7 +123,7 @@ class MegatronRun(RunBuilder):
             settings=setup.switches(stated),
             shape=shape,
             fields=fields,
-            left_out=left_out,
+            left_out=[*left_out],
         )
         builder.memory = builder._memory()
         builder.gpu = builder._gpu("amd" in marks)
@@ -160,7 +161,7 @@ class MegatronRun(RunBuilder):
             split.append(self.fields.count(f"{kind}_model_parallel_size"))
         return sizes_of(self.fields, given, infer=None not in split)
 
-    def series(self, sizes: TrainingConfig, doubts: list[str]) -> SeriesAndDoubts:
+    def series(self, sizes: TrainingConfig, doubts: list[Told]) -> SeriesAndDoubts:
         """Return the series of a Run as its arguments, and warnings."""
         training = self.training
         table = self.training.table
@@ -225,11 +226,11 @@ class MegatronRun(RunBuilder):
         ):
             yield Row(step, line, micros / 1e6, seconds, window), kind.aware, kind.resolution
 
-    def unknowns(self, sizes: TrainingConfig, series: Series) -> list[str]:
+    def unknowns(self, sizes: TrainingConfig, series: Series) -> list[Told]:
         """Return nothing: what else is unknown is among the last remarks."""
         return []
 
-    def outcome(self, planned: int | None, series: Series, warnings: list[str]) -> Outcome:
+    def outcome(self, planned: int | None, series: Series, warnings: list[Told]) -> Outcome:
         """Return how it ended; may add warnings."""
         around = self.training.around
         table = self.training.table
@@ -310,8 +311,10 @@ class MegatronRun(RunBuilder):
             else:
                 classes = None
             if classes:
-                self.remarks.append(f"GPU memory of {total:g} GiB matches: {classes}")
-        self.remarks.append(f"the log doesn't state {unknown}")
+                self.remarks.append(
+                    Note("gpus-of-this-memory", {"gib": f"{total:g}", "gpus": classes})
+                )
+        self.remarks.append(Note("machine-unstated", {"what": unknown}))
         return {
             **summary_values({"total_memory_gib": total or None}),
             "architecture": self.training.around.stated.word("architecture"),
@@ -333,7 +336,7 @@ def batch_statement(records: Table, stated: LoggedValues) -> LoggedValue | None:
 
 
 def _warn_of_missing(
-    table: Table, seconds: Sequence[float | None], windows: Sequence[int], warnings: list[str]
+    table: Table, seconds: Sequence[float | None], windows: Sequence[int], warnings: list[Told]
 ) -> None:
     def warn(words: str, those: Iterable[object]) -> None:
         places = zip(table.iterations, those, strict=True)
@@ -359,7 +362,7 @@ def _warn_of_missing(
 
 
 def _suggest_length(
-    records: Table, seconds: Sequence[float | None], sizes: TrainingConfig, warnings: list[str]
+    records: Table, seconds: Sequence[float | None], sizes: TrainingConfig, warnings: list[Told]
 ) -> None:
     """Say which length of a sequence, which isn't stated, the log's own tokens/s/GPU mean."""
     batch = sizes.global_batch_size
@@ -370,6 +373,7 @@ def _suggest_length(
         return
     middle = products[len(products) // 2]
     agree = products[-1] - products[0] <= 2 * RATE_AGREEMENT * middle
-    suggested = f"suggest {middle * world / batch:.0f} tokens (set it with --sequence-length)"
-    fit = suggested if agree else "fit no single length"
-    warnings.append(f"the sequence length isn't stated; the logged tokens/s/GPU {fit}")
+    if agree:
+        warnings.append(Note("length-suggested", {"tokens": round(middle * world / batch)}))
+    else:
+        warnings.append(Note("length-fits-no-rate"))

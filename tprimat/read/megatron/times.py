@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+from tprimat.notes import Told
 from tprimat.read.megatron.line import Record, seconds_of
 from tprimat.read.megatron.table import Table
 from tprimat.read.megatron.training import MegatronTraining
@@ -54,7 +55,7 @@ def windows(iterations: Sequence[int], interval: int) -> list[int]:
 
 
 def step_times(
-    training: MegatronTraining, interval: int | None, warnings: list[str]
+    training: MegatronTraining, interval: int | None, warnings: list[Told]
 ) -> tuple[list[float | None], list[int]]:
     """Return step times, with iteration 2 restored, and the windows; `interval` is that of the
     lines, as stated.

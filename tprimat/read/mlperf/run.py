@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tprimat.notes import Note
+from tprimat.notes import Note, Told, noted
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.mlperf.streams import Block, Event, PlacedEvents
 from tprimat.read.mlperf.timeline import HOLDS_EVALUATION, UNLIKE, Mark, Timeline
@@ -312,7 +312,7 @@ class MlperfRun(RunBuilder):
             return mlperf_system.applied(run, system.value, f"on line {system.line}")
         return run
 
-    def model(self, shape: ModelConfig, given: Given) -> tuple[str | None, str | None, list[str]]:
+    def model(self, shape: ModelConfig, given: Given) -> tuple[str | None, str | None, list[Told]]:
         """Return the model that the benchmark's name means."""
         return given.get("model") or self.stated.word("model"), None, []
 
@@ -320,20 +320,17 @@ class MlperfRun(RunBuilder):
         """Return what a step is and how it is spread."""
         return sizes_of(self.stated, given, infer=False)
 
-    def series(self, sizes: TrainingConfig, doubts: list[str]) -> SeriesAndDoubts:
+    def series(self, sizes: TrainingConfig, doubts: list[Told]) -> SeriesAndDoubts:
         """Return the series; unknowns() warns of doubtful values, in the terms of MLPerf."""
         return super().series(sizes, [])[0], []
 
-    def unknowns(self, sizes: TrainingConfig, series: Series) -> list[str]:
+    def unknowns(self, sizes: TrainingConfig, series: Series) -> list[Told]:
         """Return warnings: of what the log doesn't state, and of how its events were read."""
         training = self.training
         found = self.training.found
-        warnings = []
+        warnings: list[Told] = []
         if sizes.num_gpus is None:
-            warnings.append(
-                f"{mlperf_system.UNSTATED}: add the system description of the submission"
-                " (systems/*.json)"
-            )
+            warnings.append(Note("mlperf-gpus-unstated"))
         if sizes.sequence_length is None:
             without = "sequence length unknown: throughput in samples/s only, not in tokens/s"
             warnings.append(self.unknown.get("sequence_length", without))
@@ -375,15 +372,15 @@ class MlperfRun(RunBuilder):
             )
         return warnings
 
-    def started(self, warnings: list[str]) -> str | None:
+    def started(self, warnings: list[Told]) -> str | None:
         """Return when the training began."""
         begun = self.training.milestones.get("run_start") or self.training.milestones.get("first")
         if begun is None:
-            warnings.append("timestamp unknown: the log has no event times")
+            warnings.append(Note("timestamp-unknown", {"why": "the log has no event times"}))
             return None
         return datetime.datetime.fromtimestamp(begun.time, datetime.timezone.utc).isoformat()
 
-    def outcome(self, planned: int | None, series: Series, warnings: list[str]) -> Outcome:
+    def outcome(self, planned: int | None, series: Series, warnings: list[Told]) -> Outcome:
         """Return how it ended."""
         training = self.training
         steps = self.training.found.steps
@@ -428,11 +425,11 @@ class SummaryRun(RunBuilder):
                 "a summary without step records: its means are in native_metrics as printed (a mean"
                 " of rates is not the rate at the mean time)"
             ),
-            "timestamp unknown: the summary has no times",
+            Note("timestamp-unknown", {"why": "the summary has no times"}),
             "the sequence length and the global batch size are not stated",
         )
         return msgspec.structs.replace(
-            super().run(given), model=given.get("model") or "flux", warnings=warnings
+            super().run(given), model=given.get("model") or "flux", notes=noted(warnings)
         )
 
 

@@ -14,11 +14,10 @@ from typing import Any
 import msgspec
 
 from tprimat.catalog import gpus
-from tprimat.notes import Note
+from tprimat.notes import Note, NoteValue, Told, noted
 from tprimat.redaction import redacted_start
 from tprimat.results.run import (
     FROM_DESCRIPTION,
-    FROM_NAMES,
     Environment,
     GpuInfo,
     Platform,
@@ -49,9 +48,6 @@ _NUMBER = re.compile(
     r"(?<![A-Za-z])(?:n?gpus?[_-]?(\d{1,5})|(?<!\d)(\d{1,5})[_-]?gpus?)(?![A-Za-z\d])"
 )
 """A number of GPUs in a name: ngpu8, 8gpu."""
-
-UNSTATED = "the log doesn't state its GPUs"
-"""How the warning begins that a system description makes needless."""
 
 _PLATFORMS: dict[str | None, tuple[Platform, SoftwareStack]] = {
     "AMD": ("amd", "rocm"),
@@ -232,7 +228,7 @@ def applied(run: Run, system: System, where: str) -> Run:
         doubts = []
     if other := _contradiction(run, system):
         doubts.append(f"the system description {where} says {other}: the log's is kept")
-        return msgspec.structs.replace(run, warnings=(*run.warnings, *doubts))
+        return msgspec.structs.replace(run, notes=noted((*run.notes, *doubts)))
     devices = config.num_gpus or system.gpu.device_count
     added = [f"GPUs {devices}"] if devices and not config.num_gpus else []
     added += (
@@ -245,20 +241,19 @@ def applied(run: Run, system: System, where: str) -> Run:
         config = msgspec.structs.replace(
             config, precision=system.precision, precision_detail=detail
         )
-    warnings = []
-    for warning in run.warnings:
-        if not (devices and warning.startswith(UNSTATED)):
-            warnings.append(warning)
-    warnings += doubts
+    notes: list[Told] = []
+    for note in run.notes:
+        if not (devices and note.code == "mlperf-gpus-unstated"):
+            notes.append(note)
+    notes += doubts
     if added:
-        warnings.append(
-            f"{f'from the system description {where}' if where else FROM_NAMES}: {', '.join(added)}"
-        )
+        facts: dict[str, NoteValue] = {"where": where, "facts": ", ".join(added)}
+        notes.append(Note("from-description" if where else "from-names", facts))
     versions = {**system.host.versions, **run.environment.versions}
     return msgspec.structs.replace(
         run,
         platform=run.platform or system.platform,
-        warnings=tuple(dict.fromkeys(warnings)),
+        notes=noted(notes),
         gpu_info=run.gpu_info.over(system.gpu),
         environment=msgspec.structs.replace(run.environment.over(system.host), versions=versions),
         training_config=config,

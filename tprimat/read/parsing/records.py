@@ -7,6 +7,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tprimat.notes import Note, Told
 from tprimat.read.parsing import hints
 from tprimat.read.parsing.events import LONGEST_LINE, SIGNS, Events, is_told
 from tprimat.read.parsing.failures import FailureReasons, may_name_a_cause
@@ -199,7 +200,7 @@ class LoggedTraining:
     doubles: int = 0
     attempts: list[int] = dataclasses.field(default_factory=list)
     conflicts: list[str] = dataclasses.field(default_factory=list)
-    warnings: list[str] = dataclasses.field(default_factory=list)
+    warnings: list[Told] = dataclasses.field(default_factory=list)
     lost: list[Any] = dataclasses.field(default_factory=list)
     again: list[int] = dataclasses.field(default_factory=list)
     last: Record | None = None
@@ -314,20 +315,19 @@ def peaks(records: Iterable[Record], names: Mapping[str, str]) -> dict[str, floa
     return summary_values(highest)
 
 
-def timestamp(first: Stamp | None, warnings: list[str]) -> str | None:
+def timestamp(first: Stamp | None, warnings: list[Told]) -> str | None:
     """Return when the training began, with its offset; None, and a warning, if the log doesn't
     say.
     """
     if first is None:
-        warnings.append("timestamp unknown: the source has no time of day")
+        warnings.append(Note("timestamp-unknown", {"why": "the source has no time of day"}))
         return None
     if first.time.year == NO_YEAR:
-        warnings.append("timestamp unknown: no year in the log")
+        warnings.append(Note("timestamp-unknown", {"why": "no year in the log"}))
         return None
     if first.time.tzinfo is None:
-        warnings.append(
-            f"timestamp unknown: no time zone in the log ({first.time:%Y-%m-%d %H:%M:%S})"
-        )
+        why = f"no time zone in the log ({first.time:%Y-%m-%d %H:%M:%S})"
+        warnings.append(Note("timestamp-unknown", {"why": why}))
         return None
     return first.time.isoformat()
 
@@ -336,7 +336,7 @@ def outcome(
     training: LoggedTraining,
     planned: int | None,
     done: int | None,
-    warnings: list[str],
+    warnings: list[Told],
     known: Cause | None = None,
 ) -> Outcome:
     """Return how a training ended and its status; may add warnings.

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from tprimat.notes import Note
+from tprimat.notes import Note, Told
 from tprimat.read.parsing import hints
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.values import LoggedValues
@@ -19,7 +19,7 @@ RATE_AGREEMENT = 0.01
 """Share by which a printed rate may differ from what the other values give."""
 
 
-def warnings_of(training: LoggedTraining) -> list[str]:
+def warnings_of(training: LoggedTraining) -> list[Told]:
     """Return warnings for what the records lack, by step."""
     records = training.ordered()
     warnings = [*training.warnings, *training.many_restarts(), *training.conflicts]
@@ -138,16 +138,20 @@ def hinted(found: LoggedValues) -> Iterator[Note]:
             yield Note(code, {"line": said.line, "value": said.value})
 
 
+def no_step_times(why: str, but: str = "") -> Note:
+    """Return the note that a source has no step times, and what it has instead."""
+    return Note("no-step-times", {"why": why, "but": but})
+
+
 def missing(
     steps: Sequence[int], windows: Sequence[int], noun: str = "step", words: str = "no record of"
-) -> list[str]:
+) -> list[Told]:
     """Return warnings if a log begins late, and of the steps between two records that neither
     covers.
     """
+    warnings: list[Told] = []
     if steps and steps[0] > max(1, windows[0]):
-        warnings = [f"log begins at {noun} {steps[0]}"]
-    else:
-        warnings = []
+        warnings.append(Note("log-begins-late", {"noun": noun, "step": steps[0]}))
     pairs = zip(steps, steps[1:], windows[1:], strict=False)
     gaps = ((before + 1, step - window) for before, step, window in pairs if step - window > before)
     if where := spans(gaps, noun):

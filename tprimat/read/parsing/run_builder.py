@@ -11,7 +11,6 @@ import dataclasses
 import functools
 import itertools
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, get_args
 
@@ -19,7 +18,7 @@ import msgspec
 
 from tprimat.analysis.records import LEAST_PLAIN, OTHER, RESOLUTION, longer
 from tprimat.catalog import gpus, models
-from tprimat.notes import Note
+from tprimat.notes import Note, Told, noted
 from tprimat.read.parsing import hints, placing, records, remarks, stamps, timeline
 from tprimat.read.parsing.parsed_log import Given, ParsedLog
 from tprimat.read.parsing.placing import Row, TimedRow
@@ -49,7 +48,7 @@ from tprimat.results.trace import Trace
 from tprimat.settings.rows import NEEDED
 from tprimat.text import join_names
 
-SeriesAndDoubts = tuple[FieldValues, list[str]]
+SeriesAndDoubts = tuple[FieldValues, list[Told]]
 """The series of a result, and what is doubtful about them."""
 
 Series = Mapping[str, Any]
@@ -63,9 +62,6 @@ _SIZES = {
     "sequence_length": "sequence length",
     "num_gpus": "number of GPUs",
 }
-BY_STAMPS = "no printed step times, so the speed is that between time stamps"
-"""How the reason begins why there are no step times, where the timeline has the time of steps."""
-
 _SHAPE_COUNTS = (
     "num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "head_dim", "ffn_hidden_size",
     "vocab_size", "num_experts", "experts_per_token", "num_parameters", "trainable_parameters",
@@ -127,7 +123,7 @@ class RunBuilder:
     trace: Trace | None = None
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
     settings: FieldValues = dataclasses.field(default_factory=dict)
-    unknown: dict[str, str] = dataclasses.field(default_factory=dict)
+    unknown: dict[str, Told] = dataclasses.field(default_factory=dict)
     ended: bool | None = None
     cause: Cause | None = None
     fixed: Outcome | None = None
@@ -135,8 +131,8 @@ class RunBuilder:
     shape: ModelConfig | None = None
     label: str | None = None
     of_training: bool = True
-    left_out: list[str] = dataclasses.field(default_factory=list)
-    remarks: list[str] = dataclasses.field(default_factory=list)
+    left_out: list[Told] = dataclasses.field(default_factory=list)
+    remarks: list[Told] = dataclasses.field(default_factory=list)
     notes: tuple[str, ...] = ()
     prints_each_loss: ClassVar[bool] = False
 
@@ -191,7 +187,7 @@ class RunBuilder:
         # it.
         for name, words in _SIZES.items():
             if (span := stated.word(name)) and name not in known:
-                warnings.append(f"{words} changes during the run ({span}): no throughput in tokens")
+                warnings.append(Note("size-changes", {"size": words, "values": span}))
         outcome = self.fixed or self.outcome(sizes.max_steps, series, warnings)
         timestamp = self.started(warnings)
         warnings += self.remarks
@@ -215,7 +211,7 @@ class RunBuilder:
         if cost := timeline.lost(times):
             warnings.insert(0, cost)
         if any(entry.steps for entry in times):
-            warnings = [re.sub("^no step times:", f"{BY_STAMPS}:", text) for text in warnings]
+            warnings = [without_printed_times(note) for note in warnings]
         coarse = min((each for _, clock, each in rows if clock is not None), default=0.0)
         is_of_stamps = code == stamps.OWN_CLOCK or stamps.can_be_made_of(series, coarse)
         coarse = coarse if timing.kind != "timer" and coarse >= COARSE and is_of_stamps else 0.0
@@ -245,12 +241,14 @@ class RunBuilder:
             scale=scale,
             label=self.label,
             timestamp=timestamp,
-            warnings=tuple(dict.fromkeys(warnings)),
-            notes=(
-                *remarks.diverged(self.health(series), prints_each_loss=self.prints_each_loss),
-                *([Note(code, {"share": share})] if code else ()),
-                *holds,
-                *remarks.hinted(hinted),
+            notes=noted(
+                (
+                    *remarks.diverged(self.health(series), prints_each_loss=self.prints_each_loss),
+                    *([Note(code, {"share": share})] if code else ()),
+                    *holds,
+                    *remarks.hinted(hinted),
+                    *warnings,
+                )
             ),
             source=Source(kind="log", dialect=self.log_format),
             gpu_info=GpuInfo(
@@ -284,7 +282,7 @@ class RunBuilder:
         """Return what a step is and how it is spread."""
         return sizes_of(self.stated, given)
 
-    def model(self, shape: ModelConfig, given: Given) -> tuple[str | None, str | None, list[str]]:
+    def model(self, shape: ModelConfig, given: Given) -> tuple[str | None, str | None, list[Told]]:
         """Return model and scale, and warnings of what is doubtful of them."""
         called = given.get("model")
         if not self.of_training:
@@ -294,7 +292,7 @@ class RunBuilder:
             return (called, scale, [])
         return (model, scale, doubts)
 
-    def series(self, sizes: TrainingConfig, doubts: list[str]) -> SeriesAndDoubts:
+    def series(self, sizes: TrainingConfig, doubts: list[Told]) -> SeriesAndDoubts:
         """Return the series of a Run as its arguments, and warnings, including `doubts` of the
         model.
         """
@@ -317,7 +315,7 @@ class RunBuilder:
             for step, loss, norm, names in zip(*columns, strict=True)
         ]
 
-    def unknowns(self, sizes: TrainingConfig, series: Series) -> list[str]:
+    def unknowns(self, sizes: TrainingConfig, series: Series) -> list[Told]:
         """Return a warning, with the reason, for everything that stays unknown."""
         warnings = []
         without = []
@@ -327,24 +325,27 @@ class RunBuilder:
         if series["steps"] and all(seconds is None for seconds in series["step_times"]):
             warnings.append(self.unknown.get("step_times", "no step times in the source"))
         warnings += [self.unknown[name] for name in without if name in self.unknown]
-        if words := [
-            words for name, words in _SIZES.items() if name in without and name not in self.unknown
-        ]:
-            *others, last = words
+        if unstated := [name for name in without if name not in self.unknown]:
+            *others, last = [_SIZES[name] for name in unstated]
             names, it = (f"{', '.join(others)} and {last}", "them") if others else (last, "it")
             # --per_device_generation_batch_size 2 states a size, though not which one.
             if unread := self.stated.word("unread_sizes"):
                 other = f" in a form that is read ({unread})"
             else:
                 other = ""
-            warnings.append(f"{names} unknown: the source doesn't state {it}{other}")
+            warnings.append(
+                Note(
+                    "sizes-unknown",
+                    {"sizes": tuple(unstated), "names": names, "them": it, "form": other},
+                )
+            )
         if not self.stated.word("device_name"):
-            warnings.append("the source doesn't state the GPU's name")
+            warnings.append(Note("gpu-unstated"))
         return warnings + [
             why for name, why in self.unknown.items() if name not in (*_SIZES, "step_times")
         ]
 
-    def outcome(self, planned: int | None, series: Series, warnings: list[str]) -> Outcome:
+    def outcome(self, planned: int | None, series: Series, warnings: list[Told]) -> Outcome:
         """Return how it ended; may add warnings."""
         if self.ended is True:
             causes = self.training.around.causes
@@ -353,7 +354,7 @@ class RunBuilder:
         done = series["steps"][-1] if series["steps"] else None
         return records.outcome(self.training, planned, done, warnings, self.cause)
 
-    def started(self, warnings: list[str]) -> str | None:
+    def started(self, warnings: list[Told]) -> str | None:
         """Return when the training began, with its offset; None, and a warning, if that is
         unknown.
         """
@@ -451,7 +452,7 @@ class RunBuilder:
                 yield row, None, 0.0
 
 
-def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str | None, list[str]]:
+def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str | None, list[Told]]:
     """Return model and scale as a result has them, with what is doubtful of them.
 
     A shape decides over a name: a model with the name of a large one and four layers is not the
@@ -462,14 +463,9 @@ def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str 
         return full.name, "full", []
     meant = models.recognize(name) if name else None
     if meant is None:
-        unnamed = "the log doesn't name its model: --model-name sets it"
-        return name, None, [] if name else [unnamed]
+        return name, None, [] if name else [Note("model-unnamed")]
     if config.num_layers is None:
-        return (
-            meant.name,
-            None,
-            [f"the model's shape isn't stated; {name} is the name of its configuration"],
-        )
+        return meant.name, None, [Note("shape-unstated", {"name": name})]
     pairs = [(field, getattr(config, field), getattr(meant.shape, field)) for field in NEEDED]
     differing = [
         f"{field} {known}, not {full}"
@@ -543,17 +539,25 @@ _PRODUCTS = (
 )
 
 
-def contradictions(sizes: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a warning for each known size that can't be the product of its parts."""
+def contradictions(sizes: Mapping[str, Any]) -> Iterator[Note]:
+    """Yield a note for each known size that can't be the product of its parts."""
     for whole, *parts in _PRODUCTS:
         known = [name for name in parts if sizes.get(name)]
         product = math.prod(sizes[name] for name in known)
         if (size := sizes.get(whole)) and (size % product or (known == parts and size != product)):
-            text = (
-                f"{whole} {size} and {' × '.join(f'{name} {sizes[name]}' for name in known)} can't"
-                " both be true"
-            )
-            yield text.replace("num_gpus", "number of GPUs").replace("_", " ")
+            factors = " × ".join(f"{_words(name)} {sizes[name]}" for name in known)
+            yield Note("sizes-contradict", {"size": f"{_words(whole)} {size}", "parts": factors})
+
+
+def _words(name: str) -> str:
+    return _SIZES.get(name, name.replace("_", " "))
+
+
+def without_printed_times(note: Told) -> Told:
+    """Return the note that step times are missing as it is where the time stamps give the speed."""
+    if isinstance(note, Note) and note.code == "no-step-times":
+        return Note("no-printed-step-times", note.fields)
+    return note
 
 
 def shape_of(stated: LoggedValues) -> ModelConfig:

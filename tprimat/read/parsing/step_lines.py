@@ -13,6 +13,7 @@ from tprimat.read.parsing.failures import FailureReasons
 from tprimat.read.parsing.options import ECHOES, options_in
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record, peaks, set_times, set_windows
+from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.text import Line, Stamp, first_stamp
@@ -168,7 +169,7 @@ class StepReader(abc.ABC):
         )
         run.memory = peaks(training.ordered(), self.peaks)
         if self.untimed:
-            run.unknown["step_times"] = f"no step times: {self.untimed}"
+            run.unknown["step_times"] = no_step_times(self.untimed)
         if is_last:
             run.breakdown = {name: statistics.fmean(values) for name, values in self.parts.items()}
         self.done(run)

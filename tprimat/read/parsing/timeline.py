@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from tprimat.notes import Note
 from tprimat.read.parsing.events import Events, Mark, Moment, Time
 from tprimat.read.parsing.placing import PAUSE, Row, TimedRow, attempts, placed, stated_parts
 from tprimat.read.parsing.remarks import STAMPED_STEPS
@@ -501,8 +502,8 @@ def clock_change(rows: Sequence[TimedRow], events: Events) -> str | None:
     return None
 
 
-def lost(timeline: Sequence[Entry]) -> str | None:
-    """Return what restarts cost, as a warning; None if nothing is lost."""
+def lost(timeline: Sequence[Entry]) -> Note | None:
+    """Return what restarts cost; None if nothing is lost."""
     entries = [entry for entry in timeline if entry.kind == "lost"]
     if not entries:
         return None
@@ -524,4 +525,5 @@ def lost(timeline: Sequence[Entry]) -> str | None:
             )
     if steps:
         parts.append(f"{counted(steps, 'step')} done twice")
-    return f"lost: {duration(sum(entry.duration for entry in entries))} ({', '.join(parts)})"
+    time = duration(sum(entry.duration for entry in entries))
+    return Note("lost", {"time": time, "parts": ", ".join(parts)})

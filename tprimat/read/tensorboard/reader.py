@@ -22,6 +22,7 @@ from tprimat.read.megatron.run import TIMING as MEGATRON_TIMING
 from tprimat.read.parsing.options import COMPUTED, options_in, state_hparams, state_model_config
 from tprimat.read.parsing.parsed_log import Beside, FileFormat, InputFile, ParsedLog, folder_of
 from tprimat.read.parsing.records import LoggedTraining, Record
+from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.text import utc
 from tprimat.read.parsing.values import LoggedValues, object_at, precision_of, state
@@ -229,10 +230,8 @@ def _read(parts: Sequence[InputFile], beside: Beside) -> list[ParsedLog]:
             figures["event_seconds_per_step"] = seconds / steps
     if events.cut:
         training.warnings.append(f"{events.cut}; everything before it was read")
-    unknown = (
-        f"no step times: {layout.untimed}; the events' wall times (native_metrics) include"
-        " evaluation and checkpoints"
-    )
+    but = "the events' wall times (native_metrics) include evaluation and checkpoints"
+    unknown = no_step_times(layout.untimed, but=f"; {but}")
     done = max(training.records) + shift >= (stated.count("max_steps") or math.inf)
     notes = [f"{len(scalars)} tags, {len(events.texts)} texts"]
     if len(parts) > 1:

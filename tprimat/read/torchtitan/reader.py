@@ -23,11 +23,13 @@ import re
 import statistics
 from collections.abc import Iterable, Mapping
 
+from tprimat.notes import Note, Told
 from tprimat.read.megatron import times as megatron_times
 from tprimat.read.parsing import hints, records, remarks
 from tprimat.read.parsing.parsed_log import Given, ParsedLog
 from tprimat.read.parsing.placing import TimedRow
 from tprimat.read.parsing.records import Record
+from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import (
     RunBuilder,
     Series,
@@ -99,10 +101,10 @@ class TorchtitanRun(RunBuilder):
             stated.setdefault("gradient_accumulation_steps", dataclasses.replace(local, value=1))
         return sizes_of(stated, given, infer=False)
 
-    def series(self, sizes: TrainingConfig, doubts: list[str]) -> SeriesAndDoubts:
+    def series(self, sizes: TrainingConfig, doubts: list[Told]) -> SeriesAndDoubts:
         """Return the series of a Run as its arguments, and warnings."""
         found = self.training.ordered()
-        warnings = list[str]()
+        warnings = list[Told]()
         _set_windows(found, self.stated.count("log_freq"), warnings)
         warnings += _derive_times(
             [*found, *self.training.lost], sizes, self._tokens(super().rows({}))
@@ -178,11 +180,11 @@ class TorchtitanRun(RunBuilder):
             return statistics.median(found)
         return 0.0
 
-    def unknowns(self, sizes: TrainingConfig, series: Series) -> list[str]:
+    def unknowns(self, sizes: TrainingConfig, series: Series) -> list[Told]:
         """Return a warning if the GPU is unknown."""
         if self.stated.word("device_name"):
             return []
-        return ["the log doesn't state the GPU"]
+        return [Note("machine-unstated", {"what": "the GPU"})]
 
 
 class Reader(StepReader):
@@ -258,7 +260,8 @@ class Reader(StepReader):
     def done(self, run: RunBuilder) -> None:
         """Add the shape and the sizes that follow from the configuration."""
         assert isinstance(run, TorchtitanRun)
-        run.shape, run.left_out = setup.model_config(run.stated)
+        run.shape, ignored = setup.model_config(run.stated)
+        run.left_out = [*ignored]
         setup.complete(run.stated)
         run.groups = len(self._groups)
         if (gib := run.stated.number("device_gib")) and gib > 0:
@@ -267,7 +270,7 @@ class Reader(StepReader):
             run.settings["torch_compile"] = is_compiled
 
 
-def _set_windows(found: list[Record], interval: int | None, warnings: list[str]) -> None:
+def _set_windows(found: list[Record], interval: int | None, warnings: list[Told]) -> None:
     """Set how many steps each record averages: torchtitan logs step 1 and every multiple of
     log_freq.
     """
@@ -290,7 +293,7 @@ saving in them.
 """
 
 
-def _derive_times(found: list[Record], sizes: TrainingConfig, stamped: float) -> list[str]:
+def _derive_times(found: list[Record], sizes: TrainingConfig, stamped: float) -> list[Told]:
     """Set step times by tps; return warnings. `stamped`: tokens of a device and step by the lines'
     times, or 0.0.
     """
@@ -300,7 +303,7 @@ def _derive_times(found: list[Record], sizes: TrainingConfig, stamped: float) ->
     rated = [record for record in found if record.native.get(RATE)]
     if not rated:
         if found:
-            return ["no step times: the lines have no tps"]
+            return [no_step_times("the lines have no tps")]
         return []
     known = {
         "the global batch size": batch,
@@ -321,11 +324,8 @@ def _derive_times(found: list[Record], sizes: TrainingConfig, stamped: float) ->
         why = (
             f"the log lacks {lacking} to compute them from tps; printed rates are in native_metrics"
         )
-        return [f"no step times: torchtitan prints none, and {why}"]
+        return [no_step_times(f"torchtitan prints none, and {why}")]
     times = f"batch × sequence length / (tps × GPUs) ({batch} × {sequence} / (tps × {world}))"
-    doubt = (
-        f"{tokens:,.0f} tokens per step and GPU and {stamped:,.0f} by tps and the time stamps can't"
-        " both be true"
-    )
+    doubt = Note("rates-against-stamps", {"tokens": tokens, "stamped": stamped})
     doubts = [] if not stamped or tokens / STAMPED <= stamped <= tokens * STAMPED else [doubt]
     return [f"step times computed as {times}, to the precision of the printed tps", *doubts]
