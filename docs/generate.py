@@ -17,6 +17,7 @@ import dataclasses
 import inspect
 import json
 import math
+import re
 import sys
 import typing
 from collections.abc import Iterator

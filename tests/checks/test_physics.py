@@ -644,7 +644,10 @@ class TestPrintedFlops:
 @pytest.mark.parametrize(
     ("warning", "told"),
     [
-        ("global_batch_size 4 was stated, but the training shows 2: they can't both be true", True),
+        (
+            "global_batch_size 4 was stated, but the training shows 2: they can't both be true; the stated one is used",
+            True,
+        ),
         ("timer mismatch: CUDA events 1.000 s, host clock 2.000 s; step times may be wrong", True),
         ("sequence length unknown", False),
     ],

@@ -806,7 +806,7 @@ def test_findings_come_in_the_order_of_the_checks():
         ("contradiction", "the log pr"),
         ("contradiction", "time stamp"),
         ("contradiction", "timer mism"),
-        ("contradiction", "they can't"),
+        ("contradiction", "x 1 was st"),
     ]
 
 

@@ -10,6 +10,7 @@ import scipy.stats
 from made_runs import H100, MI300X, comparison, make_run, shape
 
 from tprimat.analysis.summary import summarize
+from tprimat.read.parsing.remarks import no_step_times
 from tprimat.report.rates import rate_unit
 from tprimat.results.run import Environment
 
@@ -314,7 +315,7 @@ class TestRefusals:
             ({"model": None}, {"model": None}, "don't say which model"),
             ({}, {"environment": Environment(emulated=True)}, "emulated device"),
             (
-                {"model": None, "warnings": ("no step times: A; B",), "steps": 0},
+                {"model": None, "notes": (no_step_times("A", but="; B"),), "steps": 0},
                 {"model": None},
                 "has no step times: A",
             ),

@@ -992,8 +992,11 @@ def applied(run, described=DESCRIBED, where="machine.json"):
 
 
 def differences(before, after):
-    """What differs, by the dotted names of fields."""
-    found, old = (json.loads(msgspec.json.encode(each)) for each in (after, before))
+    """What differs, by the dotted names of fields; of notes their sentences."""
+    found, old = (
+        {**json.loads(msgspec.json.encode(run)), "notes": list(run.warnings)}
+        for run in (after, before)
+    )
     changed = {}
     for name, value in found.items():
         if value != old[name]:
@@ -1026,7 +1029,7 @@ def test_what_a_description_adds():
     )
     assert applied(run) == {
         "platform": "nvd",
-        "warnings": [
+        "notes": [
             "other",
             "from the system description machine.json: GPUs 8, GPU NVIDIA B200, precision MXFP8",
         ],
@@ -1042,13 +1045,13 @@ def test_what_a_description_adds():
         "training_config.precision_detail": "system description: trained in MXFP8",
         "framework_config.submitter": "Nobody",
     }
-    assert applied(run, where="")["warnings"][1].startswith(
+    assert applied(run, where="")["notes"][1].startswith(
         "inferred from the names of the platform and of the log's"
     )
     # Nothing but the count is unknown.
     empty = system.System(None, GpuInfo(), Environment(), None, "No devices")
     assert applied(run, empty) == {
-        "warnings": [
+        "notes": [
             MLPERF_UNSTATED,
             "other",
             "the system description machine.json has an error text for its GPU: No devices",
@@ -1057,11 +1060,11 @@ def test_what_a_description_adds():
 
 
 INFERRED = "inferred from the names of the platform and of the log's files"
-NONE = "the log doesn't state its GPUs: add"
+NONE = MLPERF_UNSTATED
 
 
 def by_platform(text):
-    return {"code": "gpu-from-platform", "fields": {"gpu": "B200", "platform": text}}
+    return words(Note("gpu-from-platform", {"gpu": "B200", "platform": text}))
 
 
 @pytest.mark.parametrize(
@@ -1069,27 +1072,27 @@ def by_platform(text):
     [
         ("2xNVIDIA B200", "ngpu16_x/a/b/result_0.txt", (None, None),
          {"gpu_info.device_name": "B200", "gpu_info.device_count": 16, "gpu_info.software_stack": "cuda",
-          "platform": "nvd", "training_config.num_gpus": 16, "warnings": [f"{INFERRED}: GPUs 16, GPU B200"],
-          "notes": [by_platform("2xNVIDIA B200")]}),
+          "platform": "nvd", "training_config.num_gpus": 16,
+          "notes": [by_platform("2xNVIDIA B200"), f"{INFERRED}: GPUs 16, GPU B200"]}),
         # Of four directories the last three count.
         ("x", "8xMI300X/ngpu16/a/b/result_0.txt", (None, None),
-         {"gpu_info.device_count": 16, "training_config.num_gpus": 16, "warnings": [f"{INFERRED}: GPUs 16"]}),
+         {"gpu_info.device_count": 16, "training_config.num_gpus": 16, "notes": [f"{INFERRED}: GPUs 16"]}),
         (None, "8xMI300X/a/b/result_0.txt", (None, None),
          {"gpu_info.device_name": "MI300X", "gpu_info.device_count": 8, "gpu_info.software_stack": "rocm",
-          "platform": "amd", "training_config.num_gpus": 8, "warnings": [f"{INFERRED}: GPUs 8, GPU MI300X"]}),
+          "platform": "amd", "training_config.num_gpus": 8, "notes": [f"{INFERRED}: GPUs 8, GPU MI300X"]}),
         # The log knows one of both.
         ("x", "2x8xB200/result_0.txt", ("NVIDIA B200", None),
-         {"gpu_info.device_count": 16, "training_config.num_gpus": 16, "warnings": [f"{INFERRED}: GPUs 16"]}),
+         {"gpu_info.device_count": 16, "training_config.num_gpus": 16, "notes": [f"{INFERRED}: GPUs 16"]}),
         ("4xB200", "result_0.txt", (None, 8),
          {"gpu_info.device_name": "B200", "gpu_info.software_stack": "cuda", "platform": "nvd",
-          "warnings": [f"{INFERRED}: GPU B200"], "notes": [by_platform("4xB200")]}),
+          "notes": [by_platform("4xB200"), f"{INFERRED}: GPU B200"]}),
         ("3x4xB200", "8xB200/result_0.txt", (None, None),
          {"gpu_info.device_name": "B200", "gpu_info.software_stack": "cuda", "platform": "nvd",
-          "warnings": [NONE, f"{INFERRED}: GPU B200"]}),
+          "notes": [NONE, f"{INFERRED}: GPU B200"]}),
         ("1xB200", "1xB200/result_0.txt", ("NVIDIA B200", 8), {}),
         ("8xMI300X", "8xB200/result_0.txt", (None, None),
          {"gpu_info.device_name": "B200", "gpu_info.device_count": 8, "gpu_info.software_stack": "cuda",
-          "platform": "nvd", "training_config.num_gpus": 8, "warnings": [f"{INFERRED}: GPUs 8, GPU B200"]}),
+          "platform": "nvd", "training_config.num_gpus": 8, "notes": [f"{INFERRED}: GPUs 8, GPU B200"]}),
     ],
 )  # fmt: skip
 def test_what_names_tell(platform, path, known, changed):
@@ -1144,7 +1147,7 @@ def test_a_contradiction(device, count, other):
     run = make_run(device, gpus=count, stack=None, framework="mlperf")
     assert system._contradiction(run, DESCRIBED) == other
     if other:
-        assert applied(run) == {"warnings": [*run.warnings, f"the system description machine.json says {other}: the "
+        assert applied(run) == {"notes": [*run.warnings, f"the system description machine.json says {other}: the "
                                              "log's is kept"]}  # fmt: skip
 
 

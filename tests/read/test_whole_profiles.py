@@ -383,7 +383,7 @@ def test_the_file_of_a_doubt_is_named_if_there_are_several():
         ({"a.json": cut}, doubt),
         ({"a.json": whole_one, "b.json": cut}, f"b.json: {doubt}"),
     ):
-        assert f'warnings: "{told}"' in whole.files(files)
+        assert f'"text": "{told}"' in whole.files(files)
 
 
 @pytest.mark.parametrize(

@@ -242,7 +242,10 @@ def _patterns() -> list[tuple[str, re.Pattern[str], dict[str, bool]]]:
     "log begins at {noun} {step}" becomes log\\ begins\\ at\\ (?P<noun>.*)\\ (?P<step>.*).
     """
     patterns = []
-    for code, row in ROWS.items():
+    # "the log doesn't state its GPUs: …" is a row of its own, and fits "the log doesn't state
+    # {what}" too: the row with more words of its own goes first.
+    rows = sorted(ROWS.items(), key=lambda row: len(_FIELD.sub("", row[1].sentence)), reverse=True)
+    for code, row in rows:
         pattern = ""
         is_number: dict[str, bool] = {}
         for literal, name, form, _ in string.Formatter().parse(row.sentence):
@@ -257,5 +260,6 @@ def _patterns() -> list[tuple[str, re.Pattern[str], dict[str, bool]]]:
     return patterns
 
 
+_FIELD = re.compile(r"\{[^}]*\}")
 _NUMBER = r"[-+]?[\d,]+(?:\.\d+)?(?:e[-+]?\d+)?"
 """A number as a sentence has it."""
