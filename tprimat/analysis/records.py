@@ -15,6 +15,7 @@ import msgspec
 
 from tprimat.analysis.stats import alternates, robust_sigma
 from tprimat.analysis.warmup import MINIMUM_RECORDS, first_steady_index
+from tprimat.notes import Note
 from tprimat.results.run import SERIES, Run
 
 DISPATCHED = 0.1
@@ -214,7 +215,7 @@ def recorded_steps(run: Run) -> int:
     return counted
 
 
-def total_time(run: Run) -> tuple[float | None, list[str]]:
+def total_time(run: Run) -> tuple[float | None, list[Note]]:
     """Return the wall time of the whole run, or None with the reason."""
     if (
         run.steps
@@ -239,10 +240,9 @@ def total_time(run: Run) -> tuple[float | None, list[str]]:
             following = bisect.bisect_left(ends, step)
             untimed += time is None and not (following < len(ends) and begins[following] < step)
         if untimed:
-            return None, [f"total time unknown: {untimed} of {len(run.steps)} records have no time"]
+            counts = {"untimed": untimed, "records": len(run.steps)}
+            return None, [Note("total-time-untimed", counts)]
     for (earlier, _, _), (step, _, window) in itertools.pairwise(timed):
         if step - earlier != window:
-            return None, [
-                f"total time unknown: not all steps between {earlier} and {step} are recorded"
-            ]
+            return None, [Note("total-time-gap", {"before": earlier, "after": step})]
     return math.fsum([time * window for _, time, window in timed]), []

@@ -8,15 +8,17 @@ import itertools
 import math
 import operator
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from tprimat.analysis import account, intervals, records, stats, token_rates, warmup
 from tprimat.analysis.causes import cause_of_change
 from tprimat.analysis.segments import Segment, find_segments
+from tprimat.notes import Note
 from tprimat.results.account import Clock, Entry
-from tprimat.results.run import PerformanceMetrics, Run, Steady
+from tprimat.results.run import PerformanceMetrics, Run, Steady, sentences
 from tprimat.text import join_names
 from tprimat.units import round_figure
 
@@ -50,13 +52,8 @@ NAMED_WARM_UP = 20
 SHORT = 30
 """Steps below which a run can't show whether its start-up was over by its middle."""
 
-OVER_BLOCKS = "a step takes on average"
-"""How the warning begins that compares them with the typical one."""
-
-CUT = "not all runs of the comparison are as long"
-"""How a warning ends that steps of longer runs are excluded."""
-
-EMULATED = "ran on an emulated device, whose timings are not valid"
+UNLIKE_BLOCKS = "unlike-blocks"
+"""The code of the note that the mean over all blocks differs from the typical one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,13 +84,22 @@ class SegmentMetrics:
     cause: str | None = None
 
 
+class UnlikeBlock(NamedTuple):
+    """A block that takes longer or less long than the typical one, and what its source says of it,
+    if anything, after a colon.
+    """
+
+    block: str
+    why: str
+
+
 @dataclasses.dataclass(frozen=True)
 class Summary:
     """The values of a run, unrounded.
 
     Attributes:
         performance: of all steps after the warm-up, across segments.
-        warnings: what their reader must know; each withheld value has its reason.
+        notes: what their reader must know; each withheld value has its reason.
         segments: several if the speed changes; none if no steady state was found.
         rounding: how coarsely the step times were printed, relative to their mean.
         clock: what measured the step times; None without any.
@@ -114,7 +120,7 @@ class Summary:
 
     steady: Steady
     performance: PerformanceMetrics
-    warnings: tuple[str, ...]
+    notes: tuple[Note, ...]
     segments: tuple[SegmentMetrics, ...] = ()
     rounding: float = 0.0
     clock: Clock | None = None
@@ -122,10 +128,15 @@ class Summary:
     stop: int = 0
     unsettled: bool = False
     assumed_start: int | None = None
-    unlike_block: str | None = None
+    unlike_block: UnlikeBlock | None = None
     within: intervals.Difference | None = None
     found: tuple[Segment, ...] | None = None
     coarseness: float = 0.0
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The sentences of its notes."""
+        return sentences(self.notes)
 
     @property
     def is_stationary(self) -> bool:
@@ -163,8 +174,8 @@ def summarize(
         empty = PerformanceMetrics(
             total_steps=records.recorded_steps(whole), final_loss=_final_loss(whole)
         )
-        why = EMULATED if run.environment.emulated else "no step times recorded, so no throughput"
-        return Summary(Steady(), empty, (why,), clock=clock)
+        code = "emulated" if run.environment.emulated else "no-times-recorded"
+        return Summary(Steady(), empty, (Note(code),), clock=clock)
 
     fast, payers = records.dispatch_artefacts(run)
     run = records.without(run, (*fast, *payers))
@@ -173,21 +184,16 @@ def summarize(
     steps, windows = (
         list(itertools.compress(each, known)) for each in (run.steps, run.window_steps)
     )
-    tokens, rate, rate_warnings = token_rates.of(run)
-    warnings = []
+    tokens, rate, rate_notes = token_rates.of(run)
+    notes = []
     if profiled:
-        warnings.append(
-            f"steps {profiled[0]} to {profiled[-1]} were profiled and are excluded from the results"
-        )
+        notes.append(Note("steps-profiled", {"first": profiled[0], "last": profiled[-1]}))
     segments = found = (
         earlier.found if earlier and earlier.found is not None else find_segments(times)
     )
     if fast:
         waited = f" with {_named(payers)}, which waited for the device" if payers else ""
-        warnings.append(
-            f"{_named(fast)}: times are artefacts of asynchronous dispatch (the host ran ahead of"
-            f" the device); excluded from the results{waited}"
-        )
+        notes.append(Note("dispatch-artifacts", {"steps": _named(fast), "waited": waited}))
     # Steps done before each record begins.
     done = []
     for step, window in zip(steps, windows, strict=True):
@@ -202,22 +208,19 @@ def summarize(
     if end < len(times) and end - start < warmup.MINIMUM_RECORDS:
         end = len(times)
     elif end < len(times):
-        warnings.append(f"steps {steps[end - 1] + 1}–{steps[-1]} are excluded: {CUT}")
+        notes.append(Note("steps-cut", {"first": steps[end - 1] + 1, "last": steps[-1]}))
     if tokens is None and (
         counted := token_rates.logged(
             run, [*itertools.compress(range(len(known)), known)][start:end]
         )
     ):
-        tokens, rate, rate_warnings = token_rates.of(run, stats.mean(counted, windows[start:end]))
+        tokens, rate, rate_notes = token_rates.of(run, stats.mean(counted, windows[start:end]))
         if (least := min(counted)) < max(counted) * (1 - token_rates.ROUNDED):
-            rate_warnings.append(
-                f"tokens per step vary from {least:,.0f} to {max(counted):,.0f}: a rate is all"
-                " tokens of the steady-state steps over their time"
-            )
+            rate_notes.append(Note("tokens-vary", {"least": least, "most": max(counted)}))
     first = _first_covered(start, steps, windows)
     steady = Steady(first_step=first, last_step=steps[end - 1], method=method, found=bool(segments))
     if not segments:
-        warnings.append(_no_steady_state(len(times), windows[0], steps[start - 1] if start else 0))
+        notes.append(_no_steady_state(len(times), windows[0], steps[start - 1] if start else 0))
     elif done[start] > NAMED_WARM_UP:
         parts = slice(start), slice(start, None)
         before, after = (stats.mean(times[part], windows[part]) for part in parts)
@@ -225,17 +228,23 @@ def summarize(
         if before < after:
             # Where the rest has pauses, typical records tell how slow the start is.
             before, after = (stats.median(times[part]) for part in parts)
-        warnings.append(
-            f"steps {steps[0] - windows[0] + 1}–{first - 1} are excluded as a slow start: they take"
-            f" {before / after:.2f}× the time of those after; with them the mean step time is"
-            f" {share:+.1%}"
+        notes.append(
+            Note(
+                "slow-start",
+                {
+                    "first": steps[0] - windows[0] + 1,
+                    "last": first - 1,
+                    "times": before / after,
+                    "percent": 100 * share,
+                },
+            )
         )
     sample = times[start:end]
     mean = stats.mean(times[start:end], windows[start:end])
-    if text := _slow_record(sample, steps[start:end], ends_run=end == len(times)):
-        warnings.append(text)
+    if slow := _slow_record(sample, steps[start:end], ends_run=end == len(times)):
+        notes.append(slow)
     total_time, gaps = records.total_time(whole)
-    warnings += rate_warnings + gaps
+    notes += rate_notes + gaps
     performance = PerformanceMetrics(
         total_steps=records.recorded_steps(whole),
         total_time_seconds=total_time,
@@ -272,7 +281,7 @@ def summarize(
     return Summary(
         steady,
         performance,
-        (*warnings, *_segment_warnings(metrics)),
+        (*notes, *_segment_notes(metrics)),
         metrics,
         rounding,
         clock,
@@ -296,7 +305,7 @@ def _clock_resolution(run: Run) -> float:
     return 0.0
 
 
-def _slow_record(times: Sequence[float], steps: Sequence[int], *, ends_run: bool) -> str | None:
+def _slow_record(times: Sequence[float], steps: Sequence[int], *, ends_run: bool) -> Note | None:
     """Return which single record takes much longer than all others; None if none does.
 
     A run that pauses regularly has several, and may end with one.
@@ -305,13 +314,13 @@ def _slow_record(times: Sequence[float], steps: Sequence[int], *, ends_run: bool
     if len(times) <= LEAST_OTHERS or slowest <= SLOW_RECORD * longest:
         return None
     step = steps[times.index(slowest)]
-    factor = f"takes {slowest / longest:.1f}× as long as any"
+    fields = {"step": step, "times": slowest / longest}
     if ends_run and times[-1] == slowest:
-        return f"the last record (step {step}) {factor} before it; the mean includes it"
+        return Note("slow-last-record", fields)
     # A slow first one is what is left of a start that fades.
     if times[0] == slowest or slowest - longest < TYPICAL * sum(times):
         return None
-    return f"the record of step {step} {factor} other; the mean includes it"
+    return Note("slow-record", fields)
 
 
 def _start(segments: Sequence[Segment], times: Sequence[float]) -> tuple[int, str]:
@@ -353,10 +362,10 @@ def _of_blocks(run: Run) -> Summary:
     lasts = [block.last_step or 0 for block in blocks]
     mean = stats.mean(times, windows)
     typical = stats.median(times)
-    tokens, rate, warnings = token_rates.of(run)
+    tokens, rate, notes = token_rates.of(run)
     unlike = _unlike_block(blocks, times, mean, typical)
-    if text := typical_block_text(mean, typical, unlike):
-        warnings.append(text)
+    if differing := mean_over_blocks(mean, typical, unlike):
+        notes.append(differing)
     performance = PerformanceMetrics(
         total_steps=sum(windows),
         total_time_seconds=blocks[-1].start + blocks[-1].duration - blocks[0].start,
@@ -382,7 +391,7 @@ def _of_blocks(run: Run) -> Summary:
     return Summary(
         steady,
         performance,
-        tuple(warnings),
+        tuple(notes),
         (whole,),
         2**0.5 * coarseness,
         "blocks",
@@ -394,25 +403,23 @@ def _of_blocks(run: Run) -> Summary:
 
 def _unlike_block(
     blocks: Sequence[Entry], times: Sequence[float], mean: float, typical: float
-) -> str:
-    """Return by which block the mean differs most from the typical block, and what its source says
-    of it.
-    """
+) -> UnlikeBlock:
+    """Return by which block the mean differs most from the typical block."""
     off = [(time - typical) * block.steps for block, time in zip(blocks, times, strict=True)]
     index = max(range(len(off)), key=lambda each: off[each] * math.copysign(1, mean - typical))
     block = blocks[index]
-    why = f": {block.note}" if block.note else ""
     steps = f"steps {block.first_step}–{block.last_step}"
-    return f"block {index + 1} takes {times[index] / typical:.2f}× as long ({steps}){why}"
+    text = f"block {index + 1} takes {times[index] / typical:.2f}× as long ({steps})"
+    return UnlikeBlock(text, f": {block.note}" if block.note else "")
 
 
-def typical_block_text(mean: float, typical: float, unlike: str) -> str | None:
+def mean_over_blocks(mean: float, typical: float, unlike: UnlikeBlock) -> Note | None:
     """Return how the mean step time over all blocks differs from the typical block's, s, and why;
     None if little.
     """
     if abs(mean / typical - 1) <= TYPICAL:
         return None
-    return f"{OVER_BLOCKS} {mean:.4g} s, in the median block {typical:.4g} s; {unlike}"
+    return Note(UNLIKE_BLOCKS, {"mean": mean, "typical": typical, **unlike._asdict()})
 
 
 def rounding_variance(summaries: Sequence[Summary]) -> float:
@@ -484,34 +491,29 @@ def _with_causes(run: Run, segments: Sequence[SegmentMetrics]) -> tuple[SegmentM
     return tuple(dataclasses.replace(segment, cause=cause) for segment, cause in both)
 
 
-def _no_steady_state(count: int, window: int, last: int) -> str:
-    """Return the warning if so many records, the first of `window` steps, show none; the last
+def _no_steady_state(count: int, window: int, last: int) -> Note:
+    """Return the note if so many records, the first of `window` steps, show none; the last
     excluded step.
     """
     if count == 1:
         mean = f" (the mean of {window} steps)" if window > 1 else ""
-        return f"only one record{mean}: it may include warm-up"
-    results = f"results use the steps after step {last}" if last else "results use all steps"
+        return Note("one-record", {"mean": mean})
+    used = f"the steps after step {last}" if last else "all steps"
     if count < warmup.MINIMUM_RECORDS:
-        return (
-            f"no steady state: {count} records are too few (needs {warmup.MINIMUM_RECORDS});"
-            f" {results}"
-        )
-    return f"no steady state: at its middle the run is still slower than at its end; {results}"
+        counts = {"count": count, "least": warmup.MINIMUM_RECORDS}
+        return Note("too-few-records", {"used": used, **counts})
+    return Note("not-settled", {"used": used})
 
 
-def _segment_warnings(segments: tuple[SegmentMetrics, ...]) -> list[str]:
-    warnings = []
+def _segment_notes(segments: tuple[SegmentMetrics, ...]) -> Iterator[Note]:
     for before, after in itertools.pairwise(segments):
-        warnings.append(
-            f"speed changed at step {after.first_step} ({before.mean:.4g} s → {after.mean:.4g} s)"
-            + (f": {after.cause}" if after.cause else "")
-        )
-    return warnings + [
-        f"step time drifted by {segment.drift:+.1%} (steps {segment.first_step}–{segment.last_step})"
-        for segment in segments
-        if segment.drift is not None
-    ]
+        cause = f": {after.cause}" if after.cause else ""
+        fields = {"step": after.first_step, "before": before.mean, "after": after.mean}
+        yield Note("speed-changed", {**fields, "cause": cause})
+    for segment in segments:
+        if segment.drift is not None:
+            steps = {"first": segment.first_step, "last": segment.last_step}
+            yield Note("drifted", {"percent": 100 * segment.drift, **steps})
 
 
 def _final_loss(run: Run) -> float | None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tprimat.notes import Note
 from tprimat.results.run import Run
 
 RATE_TOLERANCE = 0.05
@@ -16,23 +17,26 @@ ROUNDED = 0.01
 steps.
 """
 
-WITHHELD = "no throughput"
-"""How a warning begins that says why a rate is withheld."""
+NO_RATE = ("rate-withheld", "no-rate", "no-rate-per-gpu", "no-times-recorded")
+"""Codes of notes that say why there is no rate."""
 
 
 def of(
     run: Run, logged: float | None = None
-) -> tuple[float | None, Callable[[float], float | None], list[str]]:
+) -> tuple[float | None, Callable[[float], float | None], list[Note]]:
     """Return the tokens of a step, what gives tokens/s/GPU for a mean step time, s, and why either
     is unknown.
 
     logged: the mean tokens of a step, of a run whose steps differ in them.
     """
-    tokens, warnings = (logged, []) if logged else _tokens_per_step(run)
+    tokens: float | None = logged
+    notes: list[Note] = []
+    if not logged:
+        tokens, notes = _tokens_per_step(run)
     gpus = run.num_gpus
     if tokens and not gpus:
-        warnings.append("number of GPUs unknown: no throughput per GPU")
-    return tokens, lambda mean: tokens / mean / gpus if tokens and gpus else None, warnings
+        notes.append(Note("no-rate-per-gpu"))
+    return tokens, lambda mean: tokens / mean / gpus if tokens and gpus else None, notes
 
 
 def logged(run: Run, indices: Sequence[int]) -> list[float]:
@@ -50,7 +54,7 @@ def logged(run: Run, indices: Sequence[int]) -> list[float]:
     return []
 
 
-def _tokens_per_step(run: Run) -> tuple[int | None, list[str]]:
+def _tokens_per_step(run: Run) -> tuple[int | None, list[Note]]:
     """Return the tokens of a step that a rate may be computed with, or None with the reason."""
     tokens = run.tokens_per_step
     if tokens is None:
@@ -60,7 +64,7 @@ def _tokens_per_step(run: Run) -> tuple[int | None, list[str]]:
             "sequence length": config.sequence_length,
         }
         unknown = " and ".join(name for name, size in sizes.items() if size is None)
-        return None, [f"{unknown} unknown: step times only, no throughput in tokens"]
+        return None, [Note("no-rate", {"unknown": unknown})]
     printed = run.native_metrics.get("tokens_per_second")
     all_after_first = [time for time in run.step_times[1:] if time is not None]
     if isinstance(printed, (int, float)) and all_after_first:
@@ -69,9 +73,10 @@ def _tokens_per_step(run: Run) -> tuple[int | None, list[str]]:
         stated = tokens * len(all_after_first) / sum(all_after_first)
         # Fewer tokens are printed if padding isn't counted.
         if printed / stated - 1 > RATE_TOLERANCE:
-            return None, [
-                f"{WITHHELD}: {printed:,.0f} tokens/s reported is {printed / stated:.3f} times"
-                f" batch × sequence length / step time ({run.training_config.global_batch_size} ×"
-                f" {run.training_config.sequence_length} tokens per step); one of them is wrong"
-            ]
+            sizes = {
+                "batch": run.training_config.global_batch_size,
+                "length": run.training_config.sequence_length,
+            }
+            times = printed / stated
+            return None, [Note("rate-withheld", {"printed": printed, "times": times, **sizes})]
     return tokens, []

@@ -95,7 +95,7 @@ def show_imported(result: ImportedResult) -> None:
             {},
         )
         info(terminal.write(traces.document(run.trace)).rstrip())
-        _show_rest(run, dataclasses.replace(result.summary, warnings=()), result.notes)
+        _show_rest(run, dataclasses.replace(result.summary, notes=()), result.notes)
         info(f"Results saved to: {plain(str(result.path))}")
         return
     time, rate = _speed(result.summary)

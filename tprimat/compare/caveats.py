@@ -10,14 +10,15 @@ from collections.abc import Iterator, Sequence
 
 from tprimat import units
 from tprimat.analysis.intervals import welch
-from tprimat.analysis.summary import CUT, NAMED_WARM_UP, OVER_BLOCKS
+from tprimat.analysis.summary import NAMED_WARM_UP, UNLIKE_BLOCKS
 from tprimat.checks import CONTRADICTION, Finding
 from tprimat.checks.endings import Divergence, divergence, is_finished
 from tprimat.compare.figures import AT_CAP, longest_step_share, share_at_cap, trained_seconds
 from tprimat.compare.result import DOUBTFUL_SPREAD, Caveat, Pair, SystemResult
 from tprimat.compare.setting_caveats import of_settings, some_names
 from tprimat.results.outcome import DIVERGED
-from tprimat.text import counted, join_names
+from tprimat.results.run import sentences
+from tprimat.text import counted, join_names, plain
 
 CODES = (
     *("contradiction", "high-mfu", "above-sustained"),
@@ -305,16 +306,20 @@ def _of_system(system: SystemResult, *, is_alone: bool) -> Iterator[Caveat]:
             "warning",
             f"the runs of {system.name} differ in {join_names(names)}",
         )
-    for text in (text for text in system.value_warnings if text.startswith(OVER_BLOCKS)):
-        average, _, block = text.partition("; ")
-        # Of a single run nobody knows whether the next one has such a block.
-        if len(system.valid_runs) == 1:
-            told = f"{block.partition(': ')[0]}; measure more runs"
-        else:
-            told = average
-        yield Caveat("unlike-blocks", "warning", f"{system.name}: {told}")
-    for text in (text for text in system.value_warnings if CUT in text):
-        yield Caveat("steps-cut", "info", f"{system.name}: {text}")
+    for note in system.value_notes:
+        if note.code == UNLIKE_BLOCKS:
+            # Of a single run nobody knows whether the next one has such a block.
+            if len(system.valid_runs) == 1:
+                told = f"{note.fields['block']}; measure more runs"
+            else:
+                told = (
+                    f"a step takes on average {note.fields['mean']:.4g} s, in the median block"
+                    f" {note.fields['typical']:.4g} s"
+                )
+            yield Caveat("unlike-blocks", "warning", f"{system.name}: {told}")
+    for note in system.value_notes:
+        if note.code == "steps-cut":
+            yield Caveat("steps-cut", "info", f"{system.name}: {plain(sentences([note])[0])}")
     # If a single system's runs are of several sessions, the headline says that they differ.
     if system.spread >= DOUBTFUL_SPREAD and (not is_alone or system.is_one_session):
         text = f"runs of {system.name} differ {system.spread:.2f}×"

@@ -5,20 +5,19 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tprimat.analysis import metrics, run_order, stats
 from tprimat.analysis.account import account as account_of
 from tprimat.analysis.account import common_clock
-from tprimat.analysis.summary import OVER_BLOCKS, summarize, typical_block_text
-from tprimat.analysis.token_rates import WITHHELD
+from tprimat.analysis.summary import UNLIKE_BLOCKS, mean_over_blocks, summarize
 from tprimat.checks import physics, training
 from tprimat.checks.endings import how_ended, is_finished
 from tprimat.compare.result import RATE, SAMPLES_RATE, MetricValue, RunResult, SystemResult
 from tprimat.compare.systems import System
+from tprimat.notes import Note, noted
 from tprimat.results.account import Clock
 from tprimat.results.run import Run
-from tprimat.text import plain
 
 
 def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
@@ -32,27 +31,24 @@ def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
             *training.findings(result.run),
         )
     )
-    warnings = [warning for result in results for warning in result.summary.warnings]
+    notes = [note for result in results for note in result.summary.notes]
     if any(finding.rule == "own-rate" and finding.severity == "error" for finding in findings):
         # The finding says the same, and what would explain it.
-        warnings = [warning for warning in warnings if not warning.startswith(WITHHELD)]
+        notes = [note for note in notes if note.code != "rate-withheld"]
     values = _values(judged)
-    warnings = [
+    notes = [
         *_of_typical_block(judged, values),
-        *(text for text in warnings if not text.startswith(OVER_BLOCKS)),
+        *(note for note in notes if note.code != UNLIKE_BLOCKS),
     ]
-    statuses = [_status_text(result) for result in results if not is_finished(result.run)]
+    judgments = [finding.text for finding in findings if finding.severity != "info"]
+    statuses = [_ending(result) for result in results if not is_finished(result.run)]
     rates = [rate for result in judged if (rate := result.rate) is not None]
     return SystemResult(
         **{field.name: getattr(system, field.name) for field in dataclasses.fields(System)},
         runs=tuple(results),
         values=values,
-        value_warnings=_each_once(
-            [*warnings, *(finding.text for finding in findings if finding.severity != "info")]
-        ),
-        run_warnings=_each_once(
-            [*statuses, *(warning for result in results for warning in result.run.warnings)]
-        ),
+        value_notes=noted((*notes, *judgments)),
+        run_notes=noted((*statuses, *(note for result in results for note in result.run.notes))),
         findings=tuple(findings),
         order=None
         if _overlap([result.run for result in judged])
@@ -83,8 +79,8 @@ def trained_seconds(run: Run) -> float:
 
 def _of_typical_block(
     results: Sequence[RunResult], values: Mapping[str, MetricValue]
-) -> Iterator[str]:
-    """Yield the warning on the typical block, once for all runs; the block is the first run's that
+) -> Iterator[Note]:
+    """Yield the note on the typical block, once for all runs; the block is the first run's that
     differs.
     """
     if is_of_blocks(results):
@@ -92,12 +88,11 @@ def _of_typical_block(
         own = (
             result.summary
             for result in results
-            if any(text.startswith(OVER_BLOCKS) for text in result.summary.warnings)
+            if any(note.code == UNLIKE_BLOCKS for note in result.summary.notes)
         )
-        if text := typical_block_text(
-            mean, typical, next(own, results[0].summary).unlike_block or ""
-        ):
-            yield text
+        unlike = next(own, results[0].summary).unlike_block
+        if unlike and (differing := mean_over_blocks(mean, typical, unlike)):
+            yield differing
 
 
 AT_CAP = 0.5
@@ -210,14 +205,11 @@ def _summarized(
     return found
 
 
-def _status_text(result: RunResult) -> str:
+def _ending(result: RunResult) -> Note:
     outcome = "failed" if how_ended(result.run).kind == "failed" else "is incomplete"
     reason = f": {result.run.status_reason}" if result.run.status_reason else ""
-    return f"a run {outcome}{reason}; it is {'used' if result.is_valid else 'excluded'}"
-
-
-def _each_once(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(map(plain, texts)))
+    used = "used" if result.is_valid else "excluded"
+    return Note("run-ended", {"outcome": outcome, "reason": reason, "used": used})
 
 
 def _values(results: Sequence[RunResult]) -> dict[str, MetricValue]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tprimat.analysis.token_rates import WITHHELD
+from tprimat.analysis.token_rates import NO_RATE
 from tprimat.checks import compute, training
 from tprimat.checks.compute import ConfigDiff, Mode
 from tprimat.checks.settings import same_known_shape, shape_conflict
@@ -10,7 +10,7 @@ from tprimat.compare import speedup, windows
 from tprimat.compare.result import UNLIKE, Pair, SystemResult
 from tprimat.compare.speedup import RATE, kind_of_device
 from tprimat.compare.systems import measurement
-from tprimat.results.run import Run
+from tprimat.results.run import Run, sentences
 from tprimat.text import plain
 
 
@@ -159,7 +159,7 @@ def _why_no_rate(system: SystemResult) -> str:
             "number of GPUs": system.run.num_gpus,
         }
         return f" ({' and '.join(name for name, value in sizes.items() if not value)} unknown)"
-    warning = next((warning for warning in system.value_warnings if WITHHELD in warning), None)
-    if warning:
-        return f" ({warning.removeprefix(WITHHELD).lstrip(': ')})"
+    for note in system.value_notes:
+        if note.code in NO_RATE:
+            return f" ({plain(sentences([note])[0]).removeprefix('no throughput: ')})"
     return ""

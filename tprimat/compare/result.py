@@ -23,9 +23,10 @@ from tprimat.checks.endings import cause_of, how_ended, is_finished
 from tprimat.checks.training import TrainingMatch
 from tprimat.compare.systems import System, known_of_machine
 from tprimat.errors import ExitStatus
+from tprimat.notes import Note
 from tprimat.results.account import Clock
 from tprimat.results.result_file import Loaded as Loaded
-from tprimat.results.run import VENDORS, MemoryMetrics, Run
+from tprimat.results.run import VENDORS, MemoryMetrics, Run, sentences
 from tprimat.text import plain
 
 RATE = "tokens_per_second_per_gpu"
@@ -102,16 +103,16 @@ class SystemResult(System):
 
     Attributes:
         values: by the name of the metric; unknown metrics are omitted.
-        value_warnings: warnings that bear on the values, each once.
-        run_warnings: the other warnings of the runs, each once.
+        value_notes: what bears on the values, each once.
+        run_notes: what else is known of the runs, each once.
         findings: of the checks on the runs that count, each once.
         order: how the runs follow their order, if they do.
     """
 
     runs: tuple[RunResult, ...]
     values: Mapping[str, MetricValue]
-    value_warnings: tuple[str, ...]
-    run_warnings: tuple[str, ...]
+    value_notes: tuple[Note, ...]
+    run_notes: tuple[Note, ...]
     findings: tuple[Finding, ...] = ()
     order: Order | None = None
     # Two results of one system, such as those of other steps, are two.
@@ -195,13 +196,24 @@ class SystemResult(System):
         )
 
     @property
+    def value_warnings(self) -> tuple[str, ...]:
+        """The sentences of what bears on the values."""
+        return tuple(map(plain, sentences(self.value_notes)))
+
+    @property
+    def run_warnings(self) -> tuple[str, ...]:
+        """The sentences of what else is known of the runs."""
+        return tuple(map(plain, sentences(self.run_notes)))
+
+    @property
     def why_untimed(self) -> str:
         """Why it has no valid step times, as the words that follow its name."""
         run = self.runs[0].run
         if run.environment.emulated:
             return "ran on an emulated device; its timings are not valid"
-        for text in (text for text in self.run_warnings if text.startswith("no step times: ")):
-            return f"has {text.partition(';')[0]}"
+        for note in self.run_notes:
+            if note.code == "no-step-times":
+                return f"has no step times: {note.fields.get('why')}"
         ended = {"failed": ": its run failed", "incomplete": ": its run is incomplete"}.get(
             run.status, ""
         )

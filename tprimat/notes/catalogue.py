@@ -203,6 +203,73 @@ ROWS = {
         "warning",
         "timer mismatch: {clock} {seconds:.3f} s, host clock {host:.3f} s; step times may be wrong",
     ),
+    "emulated": NoteRow("decisive", "ran on an emulated device, whose timings are not valid"),
+    "no-times-recorded": NoteRow("warning", "no step times recorded, so no throughput"),
+    "steps-profiled": NoteRow(
+        "info", "steps {first} to {last} were profiled and are excluded from the results"
+    ),
+    "dispatch-artifacts": NoteRow(
+        "warning",
+        "{steps}: times are artefacts of asynchronous dispatch (the host ran ahead of the device);"
+        " excluded from the results{waited}",
+    ),
+    "steps-cut": NoteRow(
+        "info",
+        "steps {first}–{last} are excluded: not all runs of the comparison are as long",
+    ),
+    "tokens-vary": NoteRow(
+        "info",
+        "tokens per step vary from {least:,.0f} to {most:,.0f}: a rate is all tokens of the"
+        " steady-state steps over their time",
+    ),
+    "slow-start": NoteRow(
+        "info",
+        "steps {first}–{last} are excluded as a slow start: they take {times:.2f}× the time of"
+        " those after; with them the mean step time is {percent:+.1f}%",
+    ),
+    "slow-last-record": NoteRow(
+        "warning",
+        "the last record (step {step}) takes {times:.1f}× as long as any before it; the mean"
+        " includes it",
+    ),
+    "slow-record": NoteRow(
+        "warning",
+        "the record of step {step} takes {times:.1f}× as long as any other; the mean includes it",
+    ),
+    "unlike-blocks": NoteRow(
+        "warning",
+        "a step takes on average {mean:.4g} s, in the median block {typical:.4g} s; {block}{why}",
+    ),
+    "one-record": NoteRow("warning", "only one record{mean}: it may include warm-up"),
+    "too-few-records": NoteRow(
+        "warning",
+        "no steady state: {count} records are too few (needs {least}); results use {used}",
+    ),
+    "not-settled": NoteRow(
+        "warning",
+        "no steady state: at its middle the run is still slower than at its end; results use"
+        " {used}",
+    ),
+    "speed-changed": NoteRow(
+        "warning", "speed changed at step {step} ({before:.4g} s → {after:.4g} s){cause}"
+    ),
+    "drifted": NoteRow("warning", "step time drifted by {percent:+.1f}% (steps {first}–{last})"),
+    "no-rate-per-gpu": NoteRow(
+        "warning", "number of GPUs unknown: no throughput per GPU", "--num-gpus N"
+    ),
+    "no-rate": NoteRow("warning", "{unknown} unknown: step times only, no throughput in tokens"),
+    "rate-withheld": NoteRow(
+        "warning",
+        "no throughput: {printed:,.0f} tokens/s reported is {times:.3f} times batch × sequence"
+        " length / step time ({batch} × {length} tokens per step); one of them is wrong",
+    ),
+    "total-time-untimed": NoteRow(
+        "info", "total time unknown: {untimed} of {records} records have no time"
+    ),
+    "total-time-gap": NoteRow(
+        "info", "total time unknown: not all steps between {before} and {after} are recorded"
+    ),
+    "run-ended": NoteRow("warning", "a run {outcome}{reason}; it is {used}"),
 }
 """Rows by code."""
 

@@ -518,7 +518,7 @@ class Run(RunRecord, frozen=True, kw_only=True):
     @property
     def warnings(self) -> tuple[str, ...]:
         """The sentences of its notes."""
-        return tuple(dict.fromkeys(map(words, self.notes)))
+        return sentences(self.notes)
 
     def told(self, *codes: str) -> tuple[str, ...]:
         """Return the sentences of its notes with one of these codes."""
@@ -545,6 +545,11 @@ class Run(RunRecord, frozen=True, kw_only=True):
     def num_gpus(self) -> int | None:
         """Processes that trained; None if neither the configuration nor the machine says."""
         return self.training_config.num_gpus or self.gpu_info.device_count
+
+
+def sentences(notes: Iterable[Note]) -> tuple[str, ...]:
+    """Return the sentences of notes, each once."""
+    return tuple(dict.fromkeys(map(words, notes)))
 
 
 RECORD_FIELDS = RunRecord.__struct_fields__

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from tprimat import units
 from tprimat.analysis import stats
 from tprimat.analysis.intervals import between_run_interval
-from tprimat.analysis.token_rates import WITHHELD
+from tprimat.analysis.token_rates import NO_RATE
 from tprimat.compare import RunResult, SystemResult
 from tprimat.report import tables
 from tprimat.report.rates import (
@@ -29,6 +29,7 @@ from tprimat.report.rates import (
     rate_of,
     rate_unit,
 )
+from tprimat.results.run import sentences
 from tprimat.text import counted, join_names
 
 LOG_FROM = 4.0
@@ -227,7 +228,9 @@ def why_no_rate(system: SystemResult) -> str:
         return system.why_untimed.removeprefix("has ")
     if system.exclusion is not None:
         return f"excluded: {system.exclusion.text}"
-    return next((text for text in system.value_warnings if WITHHELD in text), "unknown")
+    return next(
+        iter(sentences(note for note in system.value_notes if note.code in NO_RATE)), "unknown"
+    )
 
 
 def memory(systems: Sequence[SystemResult]) -> list[MemoryBar]:
