@@ -333,7 +333,7 @@ def test_sequence_lengths_of_a_benchmark_some_of_whose_logs_state_none(lengths, 
 
 
 @pytest.mark.parametrize(
-    ("framework", "length", "lengths", "per_sample"),
+    ("framework", "length", "lengths", "in_samples"),
     [
         ("mlperf", 2048, set(), False),
         ("mlperf", 2048, {None, 2048}, True),
@@ -347,10 +347,10 @@ def test_sequence_lengths_of_a_benchmark_some_of_whose_logs_state_none(lengths, 
         ("nemo", 2048, {None}, False),
     ],
 )
-def test_which_systems_are_compared_in_samples(framework, length, lengths, per_sample):
+def test_which_systems_are_compared_in_samples(framework, length, lengths, in_samples):
     runs = [(make_run(framework=framework, length=length), "f")]
     found = package.system_result(named(runs), package._run_results(runs, lengths))
-    assert found.per_sample is per_sample
+    assert (found.unit == "samples") is in_samples
 
 
 def named(runs):

@@ -197,7 +197,7 @@ def efficiencies(comparison: Comparison, system: SystemResult) -> tuple[Efficien
     runs, summaries = [each.run for each in results], [each.summary for each in results]
     return (
         efficiency.of_runs(
-            runs, summaries, options, [each.rate for each in results if each.per_sample]
+            runs, summaries, options, [each.rate for each in results if each.unit == "samples"]
         ),
     )
 
@@ -207,6 +207,9 @@ def cost(comparison: Comparison, pair: Pair) -> PairCost | None:
     one price.
     """
     if pair.speedup is None or pair.is_unsettled:
+        return None
+    if pair.system.unit == "steps" and pair.system.count is None:
+        # Steps are those of all GPUs, whose number nobody knows.
         return None
     low, high = pair.speedup.bounds
     fast, slow = (comparison.prices.get(system.name) for system in (pair.faster, pair.slower))

@@ -137,6 +137,9 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
     if unknown := unknown or rest:
         yield "precision-unknown", _set_precision(unknown)
     codes = {caveat.code for caveat in group.caveats}
+    if "steps-compared" in codes:
+        for text in _of_open_values(group.systems):
+            yield "steps-compared", text
     if "timer-differs" in codes:
         yield (
             "timer-differs",
@@ -285,7 +288,8 @@ def _of_untimed(systems: Sequence[SystemResult]) -> Iterator[str]:
 def _of_open_values(systems: Sequence[SystemResult]) -> Iterator[str]:
     """Yield the options for what the sources of systems without a throughput leave open."""
     runs = [each.run for each in systems if each.exclusion is None and _callback(each) is None]
-    unrated = [each.run for each in systems if each.run in runs and each.value(RATE) is None]
+    without_rate = [each for each in systems if each.value(RATE) is None or each.unit == "steps"]
+    unrated = [each.run for each in without_rate if each.run in runs]
     options = ["--model-name NAME"] if any(run.model is None for run in runs) else []
     lacking = (
         name
