@@ -441,7 +441,8 @@ class TestSystemsOf:
         ]
 
     def test_runs_of_models_that_nobody_names_are_of_one_within_a_file(self):
-        nameless = [make_run(model=None, scale=None, step_time=3 + n / 10) for n in range(3)]
+        unnamed = {"model": None, "scale": None, "losses": False}
+        nameless = [make_run(**unnamed, step_time=3 + n / 10) for n in range(3)]
         _, results = systems_of(files(("a", *nameless[:2]), ("b", nameless[2])), Options(), [])
         assert [len(each.runs) for each in results[None]] == [2, 1]
         shaped = [
