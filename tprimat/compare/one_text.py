@@ -80,4 +80,6 @@ def logged_tokens(system: SystemResult, metric: str = "tokens_per_second") -> fl
 
 def _are_close(one: float | None, other: float | None) -> bool:
     """Return whether two values are equal but for rounding: 131,072 tokens a step and 131,100."""
-    return one is not None and other is not None and abs(one / other - 1) <= UNLIKE_TOKENS
+    if one is None or other is None:
+        return False
+    return max(one, other) / min(one, other) - 1 <= UNLIKE_TOKENS
