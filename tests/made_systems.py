@@ -10,7 +10,7 @@ from made_runs import H100, make_run
 from tprimat.analysis.summary import SegmentMetrics, Summary
 from tprimat.checks.compute import ConfigDiff, Entry
 from tprimat.checks.training import TrainingMatch
-from tprimat.compare.result import RATE, MetricValue, Pair, RunResult, SystemResult
+from tprimat.compare.result import RATE, MetricValue, Pair, RunResult, SystemResult, Unit
 from tprimat.results.run import PerformanceMetrics, Run, Steady
 
 PLAIN = make_run(timing=make_run().timing)
@@ -35,7 +35,7 @@ def result(
     *,
     file: str = "a.json",
     is_valid: bool = True,
-    per_sample: bool = False,
+    unit: Unit = "tokens",
     performance: dict | None = None,
     **summary: object,
 ) -> RunResult:
@@ -53,7 +53,7 @@ def result(
         "clock": "timer",
         "stop": 60,
     }
-    return RunResult(run, Summary(**{**known, **summary}), file, is_valid, per_sample)
+    return RunResult(run, Summary(**{**known, **summary}), file, is_valid, unit)
 
 
 def value(mean: float) -> MetricValue:

@@ -489,7 +489,7 @@ CAPTION = "the result may include warm-up"
         ),
         (
             (
-                system("A", result(per_sample=True, run=make_run(batch=32))),
+                system("A", result(unit="samples", run=make_run(batch=32))),
                 B,
             ),
             (

@@ -333,7 +333,7 @@ def test_sequence_lengths_of_a_benchmark_some_of_whose_logs_state_none(lengths, 
 
 
 @pytest.mark.parametrize(
-    ("framework", "length", "lengths", "per_sample"),
+    ("framework", "length", "lengths", "in_samples"),
     [
         ("mlperf", 2048, set(), False),
         ("mlperf", 2048, {None, 2048}, True),
@@ -347,10 +347,10 @@ def test_sequence_lengths_of_a_benchmark_some_of_whose_logs_state_none(lengths, 
         ("nemo", 2048, {None}, False),
     ],
 )
-def test_which_systems_are_compared_in_samples(framework, length, lengths, per_sample):
+def test_which_systems_are_compared_in_samples(framework, length, lengths, in_samples):
     runs = [(make_run(framework=framework, length=length), "f")]
     found = package.system_result(named(runs), package._run_results(runs, lengths))
-    assert found.per_sample is per_sample
+    assert (found.unit == "samples") is in_samples
 
 
 def named(runs):
@@ -441,7 +441,8 @@ class TestSystemsOf:
         ]
 
     def test_runs_of_models_that_nobody_names_are_of_one_within_a_file(self):
-        nameless = [make_run(model=None, scale=None, step_time=3 + n / 10) for n in range(3)]
+        unnamed = {"model": None, "scale": None, "losses": False}
+        nameless = [make_run(**unnamed, step_time=3 + n / 10) for n in range(3)]
         _, results = systems_of(files(("a", *nameless[:2]), ("b", nameless[2])), Options(), [])
         assert [len(each.runs) for each in results[None]] == [2, 1]
         shaped = [

@@ -315,7 +315,7 @@ class TestEfficiencies:
     def test_of_runs_in_samples_the_rates_are_those(self):
         run = make_run(length=None, framework="mlperf", source=Source(kind="log"))
         (in_samples,) = self.of(
-            result(None, run, per_sample=True, performance={"avg_step_time_seconds": 2.0})
+            result(None, run, unit="samples", performance={"avg_step_time_seconds": 2.0})
         )
         (in_tokens,) = self.of(result(None, run, performance={"avg_step_time_seconds": 2.0}))
         token = result(250.0)

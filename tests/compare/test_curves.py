@@ -22,7 +22,7 @@ from tprimat.results.run import Environment, Node, Source
 
 def sized(name, gpus, rate=100.0, *, device=H100, count=1, findings=(), samples=False, **fields):
     run = make_run(device, gpus=gpus, **fields)
-    runs = [result(rate, run, per_sample=samples) for _ in range(count)]
+    runs = [result(rate, run, unit="samples" if samples else "tokens") for _ in range(count)]
     values = {SAMPLES_RATE: value(rate)} if samples else None
     return system(name, *runs, values=values, gpu=device, count=gpus, findings=findings)
 

@@ -47,7 +47,7 @@ DEEP, FLAT, OPEN = of(model_config=shape()), of(model_config=shape(num_layers=16
 def in_samples(name):
     return system(
         name,
-        result(100.0, make_run(length=None), per_sample=True),
+        result(100.0, make_run(length=None), unit="samples"),
         values={SAMPLES_RATE: value(2.0)},
     )
 

@@ -59,12 +59,12 @@ class TestCurve:
     def test_of_samples(self):
         run = run_of([4.0, 3.0], batch=3, length=None)
         assert module._curve(result(run=run)) == "unknown tokens per step"
-        assert module._curve(result(run=run, per_sample=True)) == (
+        assert module._curve(result(run=run, unit="samples")) == (
             [-1.5, 1.5, 4.5],
             [0.0, 12.0, 21.0],
         )
         assert (
-            module._curve(result(run=run_of([4.0, 3.0], batch=None), per_sample=True))
+            module._curve(result(run=run_of([4.0, 3.0], batch=None), unit="samples"))
             == "unknown tokens per step"
         )
 
@@ -95,7 +95,11 @@ def swing(count, mean, size, phase=0.0):
 
 def of(*values, name="A", samples=False, **fields):
     return system(
-        name, *(result(run=run_of(each, **fields), per_sample=samples) for each in values)
+        name,
+        *(
+            result(run=run_of(each, **fields), unit="samples" if samples else "tokens")
+            for each in values
+        ),
     )
 
 

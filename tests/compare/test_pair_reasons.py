@@ -32,7 +32,7 @@ def of(
     **fields,
 ):
     run = make_run(**fields)
-    results = [result(rate, run, per_sample=samples)] * runs
+    results = [result(rate, run, unit="samples" if samples else "tokens")] * runs
     values = {**(TIMED if timed else {}), **({SAMPLES_RATE: value(2.0)} if samples else {})}
     given = {"findings": findings, "value_warnings": warnings, "run_warnings": said}
     return system(name, *results, values=values, **given)
@@ -155,7 +155,7 @@ def test_why_two_can_t_be_compared(one, other, reason):
 
 
 def unrated(name, **fields):
-    return system(name, result(None, make_run(**fields), per_sample=True), values=TIMED)
+    return system(name, result(None, make_run(**fields), unit="samples"), values=TIMED)
 
 
 @pytest.mark.parametrize(
@@ -227,9 +227,7 @@ class TestInFull:
             of("A", samples=True, length=None),
             of("B", samples=True, length=None, step_time=1.6),
         )
-        assert (
-            pair(one, other).sensitivity == sensitivity(one.run, other.run, per_sample=True) != ()
-        )
+        assert pair(one, other).sensitivity == sensitivity(one.run, other.run, unit="samples") != ()
 
     @pytest.mark.parametrize(
         ("runs", "has"), [((1, 1), True), ((2, 1), False), ((1, 2), False), ((2, 2), False)]

@@ -199,7 +199,7 @@ class TestCheck:
         one, other = (
             dataclasses.replace(
                 each,
-                runs=tuple(dataclasses.replace(run, per_sample=True) for run in each.runs),
+                runs=tuple(dataclasses.replace(run, unit="samples") for run in each.runs),
                 values={"samples_per_second_per_gpu": value(2.0)},
             )
             for each in (matched.baseline, matched.system)
@@ -837,7 +837,7 @@ def test_the_steps_that_all_have(own, cut, text):
 
 
 def unit(name, *, samples=False, **fields):
-    return system(name, result(100.0, make_run(**fields), per_sample=samples))
+    return system(name, result(100.0, make_run(**fields), unit="samples" if samples else "tokens"))
 
 
 MLPERF = {"framework": "mlperf"}
@@ -863,7 +863,7 @@ def test_the_unit_of_two_systems(one, other, in_samples):
             for name, each, fields in zip("AB", samples, (one, other), strict=True)
         ]
         found = regression._of_one_unit(*systems)
-        assert [each.per_sample for each in found] == [in_samples] * 2
+        assert [each.unit for each in found] == ["samples" if in_samples else "tokens"] * 2
         assert [each.name for each in found] == ["A", "B"]
         # What has the unit already stays as it is.
         assert [each is given for each, given in zip(found, systems, strict=True)] == [
@@ -1046,9 +1046,9 @@ class TestWhole:
             for kind, day, batch in days
         )
         found = check_regression(before, after, [SLOWER], mode="same")
-        assert (found.pairs[0].ratio, found.pairs[0].system.per_sample, found.notes) == (
+        assert (found.pairs[0].ratio, found.pairs[0].system.unit, found.notes) == (
             None,
-            True,
+            "samples",
             (),
         )
 

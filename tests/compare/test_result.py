@@ -39,9 +39,9 @@ class TestRun:
         ],
     )
     def test_its_rate_in_samples(self, run, seconds, rate):
-        made = result(100.0, run, per_sample=True, performance={"avg_step_time_seconds": seconds})
+        made = result(100.0, run, unit="samples", performance={"avg_step_time_seconds": seconds})
         assert made.rate == rate
-        assert dataclasses.replace(made, per_sample=False).rate == 100.0
+        assert dataclasses.replace(made, unit="tokens").rate == 100.0
 
     def test_its_values_by_the_names_of_metrics(self):
         run = make_run(
@@ -179,7 +179,7 @@ class TestSystem:
         assert made.valid_runs == runs[1:]
         assert made.run is runs[1].run
         assert (made.speeds, made.spread) == ([100.0, 150.0], 1.5)
-        assert (made.is_unsettled, made.per_sample) == (False, False)
+        assert (made.is_unsettled, made.unit) == (False, "tokens")
         other = system("B", *(dataclasses.replace(each, is_valid=False) for each in runs))
         assert (other.valid_runs, other.run, other.speeds, other.spread) == (
             (),
@@ -188,7 +188,7 @@ class TestSystem:
             1.0,
         )
         assert system("A", runs[2], result(unsettled=True)).is_unsettled
-        assert system("A", runs[2], result(per_sample=True)).per_sample
+        assert system("A", result(unit="samples")).unit == "samples"
 
     @pytest.mark.parametrize(
         ("run", "vendor"),
@@ -251,12 +251,17 @@ class TestSystem:
         )
         assert system("A", *runs, run_warnings=warnings).why_untimed == text
 
-    @pytest.mark.parametrize(("per_sample", "rate"), [(False, 100.0), (True, 7.0)])
-    def test_its_figures(self, per_sample, rate):
+    @pytest.mark.parametrize(
+        ("unit", "rate"), [("tokens", 100.0), ("samples", 7.0), ("steps", 0.5)]
+    )
+    def test_its_figures(self, unit, rate):
         figures = {SAMPLES_RATE: value(7.0), "final_loss": MetricValue(2.5, 2.0, 3.0, 4)}
-        made = system("A", result(100.0), values=figures | {RATE: value(100.0)})
-        if per_sample:
-            made = dataclasses.replace(made, runs=(result(100.0, per_sample=True),))
+        made = system(
+            "A",
+            result(100.0),
+            values={**figures, RATE: value(100.0), "steps_per_second": value(0.5)},
+        )
+        made = dataclasses.replace(made, runs=(result(100.0, unit=unit),))
         assert (made.value(RATE), made.figure(RATE)) == (rate, value(rate))
         assert (made.value("final_loss"), made.figure("final_loss")) == (2.5, figures["final_loss"])
         assert (made.value("x"), made.figure("x")) == (None, None)

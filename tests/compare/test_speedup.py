@@ -380,7 +380,7 @@ def test_segments_without_a_rate_or_in_samples_count_as_a_whole():
     # 64 sequences over 8 GPUs in 4 s are 2 samples/s/GPU.
     made = system(
         "B",
-        result(100.0, per_sample=True, segments=parts(2.0, 1.0)),
+        result(100.0, unit="samples", segments=parts(2.0, 1.0)),
         values={"samples_per_second_per_gpu": value(2.0)},
     )
     assert speedup.ratio(made, made).segments == (SegmentRatio(1.0, None, None),)

@@ -80,7 +80,7 @@ class TestValues:
         }
 
     def test_of_blocks_each_step_counts_once(self):
-        found = system_result(SYSTEM, self.results(clock="blocks", per_sample=True)).values
+        found = system_result(SYSTEM, self.results(clock="blocks", unit="samples")).values
         seconds = [4.0, 2.0, 1.0]
         # 64 sequences over 8 GPUs.
         samples = [8 / each for each in seconds]
@@ -97,7 +97,7 @@ class TestValues:
 
     def test_samples_are_a_value_where_they_are_compared(self):
         results = self.results()
-        mixed = [results[0], *(dataclasses.replace(each, per_sample=True) for each in results[1:])]
+        mixed = [results[0], *(dataclasses.replace(each, unit="samples") for each in results[1:])]
         assert system_result(SYSTEM, mixed).values[SAMPLES_RATE] == figures_of(
             math.sqrt(4.0 * 8.0), 4.0, 8.0, 2
         )

@@ -69,31 +69,32 @@ SHORT = timed([1.0] * 3)
 
 
 @pytest.mark.parametrize(
-    ("run", "per_sample", "has"),
+    ("run", "unit", "has"),
     [
-        (SHORT, False, True),
-        (timed([1.0] * 3, batch=None), False, False),
-        (timed([1.0] * 3, batch=None), True, False),
-        (msgspec.structs.replace(SHORT, training_config=make_run(length=None).training_config), False, False),
-        (msgspec.structs.replace(SHORT, training_config=make_run(length=None).training_config), True, True),
-        (msgspec.structs.replace(timed([1.0] * 3), training_config=make_run(gpus=None).training_config), False, True),
-        (timed([1.0] * 3, gpus=None), False, False),
-        (msgspec.structs.replace(SHORT, steps=(1, 2, 4), window_steps=(1, 1, 2)), False, False),
-        *((timed([1.0] * 3, timing=Timing(kind=kind)), False, kind in (None, "timer", "stamps"))
+        (SHORT, "tokens", True),
+        (timed([1.0] * 3, batch=None), "tokens", False),
+        (timed([1.0] * 3, batch=None), "samples", False),
+        (msgspec.structs.replace(SHORT, training_config=make_run(length=None).training_config), "tokens", False),
+        (msgspec.structs.replace(SHORT, training_config=make_run(length=None).training_config), "samples", True),
+        (msgspec.structs.replace(SHORT, training_config=make_run(gpus=None).training_config), "tokens", True),
+        (timed([1.0] * 3, gpus=None), "tokens", False),
+        (msgspec.structs.replace(SHORT, steps=(1, 2, 4), window_steps=(1, 1, 2)), "tokens", False),
+        *((timed([1.0] * 3, timing=Timing(kind=kind)), "tokens", kind in (None, "timer", "stamps"))
           for kind in (None, "timer", "stamps", "sampled", "partial")),
-        (timed([None] * 3), False, False),
-        (timed([1.0, None, None]), False, True),
+        (timed([1.0] * 3, batch=None, gpus=None), "steps", True),
+        (timed([None] * 3), "tokens", False),
+        (timed([1.0, None, None]), "tokens", True),
     ],
 )  # fmt: skip
-def test_there_are_none_where_a_rate_is_unknown_or_not_all_steps_are_timed(run, per_sample, has):
+def test_there_are_none_where_a_rate_is_unknown_or_not_all_steps_are_timed(run, unit, has):
     for runs in ((run, SHORT), (SHORT, run)):
-        assert (sensitivity(*runs, per_sample=per_sample) != ()) is has
+        assert (sensitivity(*runs, unit=unit) != ()) is has
 
 
 def test_in_samples_the_length_doesn_t_matter():
     config = make_run(length=4096, batch=32).training_config
     found = sensitivity(
-        SHORT, msgspec.structs.replace(SHORT, training_config=config), per_sample=True
+        SHORT, msgspec.structs.replace(SHORT, training_config=config), unit="samples"
     )
     assert [ratio for _, ratio in found] == [0.5, 0.5]
     found = sensitivity(SHORT, msgspec.structs.replace(SHORT, training_config=config))

@@ -46,7 +46,7 @@ def test_another_identity_is_another_system(row):
     run = make_run(label="a")
     other = with_other(run, row)
     assert regression._key(run) != regression._key(other)
-    found = {curves._key(SimpleNamespace(run=each, per_sample=False)) for each in (run, other)}
+    found = {curves._key(SimpleNamespace(run=each, unit="tokens")) for each in (run, other)}
     assert len(found) == (1 if row.key in ("num_gpus", "global_batch_size") else 2)
 
 

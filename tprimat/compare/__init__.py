@@ -12,7 +12,7 @@ import dataclasses
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -30,6 +30,7 @@ from tprimat.checks.settings import shape_conflict
 from tprimat.compare import precision
 from tprimat.compare.figures import system_result
 from tprimat.compare.groups import by_work, evidence, group_of
+from tprimat.compare.one_text import in_steps, is_unnamed
 from tprimat.compare.result import (
     RATE,
     Caveat,
@@ -42,6 +43,7 @@ from tprimat.compare.result import (
     RunResult,
     SettingRow,
     SystemResult,
+    Unit,
 )
 from tprimat.compare.systems import (
     TELLING,
@@ -118,12 +120,13 @@ def compare(
     if model is not None:
         files = _of_model(files, model)
     files, results = systems_of(files, options, remarks, splits=splits)
+    results = {name: group if name else in_steps(group) for name, group in results.items()}
     every = [system for group in results.values() for system in group]
     remarks += [
         f"{_title(name, group)}: rates are in samples/s/GPU, since not all logs state the sequence"
         " length (--sequence-length sets it)"
         for name, group in results.items()
-        if any(system.per_sample and system.value(RATE) for system in group)
+        if any(system.unit == "samples" and system.value(RATE) for system in group)
     ]
     chosen = None if reference is None else _chosen(reference, every)
     compared = []
@@ -164,10 +167,10 @@ def systems_of(
         remarks[:] = [remark.replace(folder, "") for remark in remarks]
     for run, file in _entries(completed, remarks):
         name = _model(run)
-        # Runs of models that nobody names may be of different ones, but for those of one file.
-        unknown = file if name is None and run.model_config.num_layers is None else None
         same = same_system(run) if splits else (device(run), setup_key(run))
-        by_model.setdefault(name, {}).setdefault((same, unknown), []).append((run, file))
+        groups = by_model.setdefault(name, {})
+        unknown = _model_of_unnamed(run, file, same, groups) if is_unnamed(run) else None
+        groups.setdefault((same, unknown), []).append((run, file))
     parts: dict[str | None, list[tuple[Run, list[RunResult]]]] = {}
     for name, groups in by_model.items():
         found = [part for group in groups.values() for part in parted(group)]
@@ -187,6 +190,47 @@ def systems_of(
         )
         for name, groups in parts.items()
     }
+
+
+COMMON_LOSSES, LEAST_DIFFERENT = 10, 5
+"""First losses that two runs print at the same steps, and how many of them must differ from one
+another, to tell that both trained one model.
+"""
+
+
+def _model_of_unnamed(
+    run: Run,
+    file: str,
+    same: tuple[object, ...],
+    groups: Mapping[tuple[object, ...], Sequence[FiledRun]],
+) -> object:
+    """Return what stands for the model of a run that nobody names: the file in which it was met
+    first.
+
+    Runs of one file are of one model. Runs of two files may be of different ones, unless one seed
+    began both: if both print 9.0000, 8.9900, 8.9800, … at steps 1 to 10, digit for digit, they
+    trained one model on the same data. A loss of 0.0000 at each of these steps would say nothing.
+    """
+    if (same, file) in groups:
+        return file
+    models = (
+        model
+        for (setup, model), entries in groups.items()
+        if setup == same and any(_began_alike(run, other) for other, _ in entries)
+    )
+    return next(models, file)
+
+
+def _began_alike(one: Run, other: Run) -> bool:
+    """Return whether the first losses of two runs are equal as printed."""
+    others = dict(zip(other.steps, other.loss_values, strict=True))
+    both = [
+        (loss, others[step])
+        for step, loss in zip(one.steps, one.loss_values, strict=True)
+        if loss is not None and others.get(step) is not None
+    ][:COMMON_LOSSES]
+    different = {loss for loss, _ in both}
+    return len(different) >= LEAST_DIFFERENT and all(loss == again for loss, again in both)
 
 
 def _apart(
@@ -385,10 +429,11 @@ def _sample_lengths(groups: Iterable[Sequence[FiledRun]]) -> set[int | None]:
 
 def _run_results(runs: Sequence[FiledRun], sample_lengths: set[int | None]) -> list[RunResult]:
     first = runs[0][0]
-    per_sample = bool(sample_lengths) and (
+    in_samples = bool(sample_lengths) and (
         first.framework == "mlperf"
         or sample_lengths == {None, first.training_config.sequence_length or 0}
     )
+    unit: Unit = "samples" if in_samples else "tokens"
     # A mean over two clocks would be of neither.
     offered = [each for run, _ in runs if (each := clocks(run))]
     clock = next(
@@ -406,7 +451,7 @@ def _run_results(runs: Sequence[FiledRun], sample_lengths: set[int | None]) -> l
         )
     best = min(ranks)
     return [
-        RunResult(run, summary, file, rank == best != _UNTIMED, per_sample)
+        RunResult(run, summary, file, rank == best != _UNTIMED, unit)
         for (run, file), summary, rank in zip(runs, summaries, ranks, strict=True)
     ]
 

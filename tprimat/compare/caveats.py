@@ -21,7 +21,7 @@ from tprimat.results.run import sentences
 from tprimat.text import counted, join_names, plain
 
 CODES = (
-    *("contradiction", "high-mfu", "above-sustained"),
+    *("contradiction", "high-mfu", "above-sustained"), "steps-compared",
     "loss-not-finite", "time-in-doubt", "incomplete", "precision-unknown", "throttled", "shared", "disturbed",
     "device-errors", "slow-device", "precision-differs", "unlike-blocks", "settings-differ", "at-power-cap",
     "compile-time", "overridden", "precision-source", "model-source", "gpu-source", "timer-differs", "clock-differs",

@@ -206,7 +206,10 @@ def efficiencies(comparison: Comparison, system: SystemResult) -> tuple[Efficien
     summaries = [result.summary for result in results]
     return (
         efficiency.of_runs(
-            runs, summaries, options, [result.rate for result in results if result.per_sample]
+            runs,
+            summaries,
+            options,
+            [result.rate for result in results if result.unit == "samples"],
         ),
     )
 
@@ -216,6 +219,9 @@ def cost(comparison: Comparison, pair: Pair) -> PairCost | None:
     one price.
     """
     if pair.speedup is None or pair.is_unsettled:
+        return None
+    if pair.system.unit == "steps" and pair.system.count is None:
+        # Steps are those of all GPUs, whose number nobody knows.
         return None
     low, high = pair.speedup.bounds
     fast, slow = (comparison.prices.get(system.name) for system in (pair.faster, pair.slower))

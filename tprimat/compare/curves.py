@@ -102,7 +102,7 @@ class Curve:
     def points(self) -> list[projection.Size]:
         """The sizes as the analysis module needs them."""
         length = self.sizes[0].system.run.training_config.sequence_length
-        work = 1.0 if self.sizes[0].system.per_sample or not length else float(length)
+        work = 1.0 if self.sizes[0].system.unit != "tokens" or not length else float(length)
         return [projection.Size(size.gpus, size.batch, size.rate, work) for size in self.sizes]
 
 
@@ -246,7 +246,7 @@ def _nodes(system: SystemResult) -> int | None:
 def _key(system: SystemResult) -> tuple[object, ...]:
     """Return what the sizes of a curve share."""
     run = system.run
-    but = (*_PER_SIZE, "sequence_length") if system.per_sample else _PER_SIZE
+    but = (*_PER_SIZE, "sequence_length") if system.unit == "samples" else _PER_SIZE
     shared = (setting.of(run) for setting in IDENTITY if setting.key not in but)
     shape = run.model_config.num_layers, run.model_config.hidden_size
     return device(run), run.platform, framework(run), shape, *shared
@@ -393,7 +393,7 @@ def _clocks(sizes: Sequence[Size]) -> dict[str, None]:
 
 def _length(curve: Curve) -> int | None:
     system = curve.sizes[0].system
-    if system.per_sample:
+    if system.unit == "samples":
         return None
     return system.run.training_config.sequence_length
 

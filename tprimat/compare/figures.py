@@ -13,7 +13,7 @@ from tprimat.analysis.account import common_clock
 from tprimat.analysis.summary import UNLIKE_BLOCKS, mean_over_blocks, summarize
 from tprimat.checks import physics, training
 from tprimat.checks.endings import how_ended, is_finished
-from tprimat.compare.result import RATE, SAMPLES_RATE, MetricValue, RunResult, SystemResult
+from tprimat.compare.result import RATE, SAMPLES_RATE, MetricValue, RunResult, SystemResult, Unit
 from tprimat.compare.systems import System
 from tprimat.notes import Note, noted
 from tprimat.results.account import Clock
@@ -54,6 +54,13 @@ def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
         if _overlap([result.run for result in judged])
         else run_order.run_order_trend(rates),
     )
+
+
+def in_unit(system: SystemResult, unit: Unit) -> SystemResult:
+    """Return a system with its rates in a unit."""
+    if system.unit == unit:
+        return system
+    return system_result(system, [dataclasses.replace(each, unit=unit) for each in system.runs])
 
 
 def _overlap(runs: Sequence[Run]) -> bool:
@@ -217,7 +224,7 @@ def _values(results: Sequence[RunResult]) -> dict[str, MetricValue]:
     known = {}
     for metric in metrics.METRICS:
         known[metric.name] = [result.value(metric.name) for result in results]
-    known[SAMPLES_RATE] = [result.rate for result in results if result.per_sample]
+    known[SAMPLES_RATE] = [result.rate for result in results if result.unit == "samples"]
     steps = [result.summary.performance.total_steps or 1 for result in results]
     of_blocks = is_of_blocks(results)
     for name, each in known.items():

@@ -47,8 +47,8 @@ def _is_rated(system: SystemResult) -> bool:
 def _work(system: SystemResult) -> tuple[object, ...]:
     """Return what decides whether the work of two systems is the same."""
     run = system.run
-    length = None if system.per_sample else run.training_config.sequence_length
-    return run.model, run.scale, run.model_config, system.per_sample, length
+    length = None if system.unit == "samples" else run.training_config.sequence_length
+    return run.model, run.scale, run.model_config, system.unit, length
 
 
 def evidence(group: Group) -> tuple[bool, int, int]:

@@ -14,7 +14,7 @@ from tprimat import units
 from tprimat.analysis import intervals
 from tprimat.analysis.intervals import Difference
 from tprimat.checks import training
-from tprimat.compare.result import Pair, RunResult
+from tprimat.compare.result import Pair, RunResult, work_of_step
 
 WINDOW = 0.25
 """Share of the common tokens, the last ones, over which losses are averaged."""
@@ -66,8 +66,7 @@ def losses(matched: Pair, transform: Callable[[float], float]) -> Losses:
     end = min(edges[-1] for edges, _ in curves)
     start = end - WINDOW * (end - first)
     grid = min(([edge for edge in edges if start <= edge <= end] for edges, _ in curves), key=len)
-    unit = "samples" if matched.system.per_sample else "tokens"
-    work = f"{units.count(max(end - first, 0.0))} common {unit}"
+    work = f"{units.count(max(end - first, 0.0))} common {matched.system.unit}"
     if len(grid) <= LEAST_RECORDS:
         text = (
             f"{max(len(grid) - 1, 0)} losses in the last {WINDOW:.0%} of {work}, {LEAST_RECORDS}"
@@ -116,7 +115,7 @@ def _curve(result: RunResult) -> tuple[list[float], list[float]] | str:
     middle.
     """
     run = result.run
-    work = run.training_config.global_batch_size if result.per_sample else run.tokens_per_step
+    work = work_of_step(run, result.unit)
     if work is None:
         return "unknown tokens per step"
     known = [index for index, loss in enumerate(run.loss_values) if loss is not None]

@@ -6,11 +6,11 @@ from tprimat.analysis.token_rates import NO_RATE
 from tprimat.checks import compute, training
 from tprimat.checks.compute import ConfigDiff, Mode
 from tprimat.checks.settings import same_known_shape, shape_conflict
-from tprimat.compare import speedup, windows
+from tprimat.compare import one_text, speedup, windows
 from tprimat.compare.result import UNLIKE, Pair, SystemResult
 from tprimat.compare.speedup import RATE, kind_of_device
 from tprimat.compare.systems import measurement
-from tprimat.results.run import Run, sentences
+from tprimat.results.run import sentences
 from tprimat.text import plain
 
 
@@ -19,7 +19,7 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
     config_diff = compute.config_diff(baseline.run, system.run, mode=mode)
     reason = (
         _untimed(baseline, system)
-        or _different_models(baseline.run, system.run)
+        or _different_models(baseline, system)
         or _untimed(baseline, system, and_unexplained=True)
         or next(
             (
@@ -45,11 +45,7 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
         reason,
         config_diff,
         training.same_training(baseline.run, system.run),
-        (
-            windows.sensitivity(baseline.run, system.run, per_sample=system.per_sample)
-            if ratio and single
-            else ()
-        ),
+        (windows.sensitivity(baseline.run, system.run, system.unit) if ratio and single else ()),
         tuple(dict.fromkeys(clock for result in runs if (clock := result.summary.clock))),
         any(result.summary.unsettled for result in runs),
     )
@@ -88,10 +84,11 @@ def _other_configuration(config_diff: ConfigDiff, mode: Mode) -> str | None:
     return f"the configurations differ in {', '.join(titles)}"
 
 
-def _different_models(one: Run, other: Run) -> str | None:
-    """Return why the two trained something that can't be compared per token; None if they can
+def _different_models(*systems: SystemResult) -> str | None:
+    """Return why the two trained something that can't be compared by its rate; None if they can
     be.
     """
+    one, other = (each.run for each in systems)
     if conflict := shape_conflict(one.model_config, other.model_config):
         return f"the models differ in shape ({conflict})"
     scales = {one.scale, other.scale}
@@ -99,7 +96,10 @@ def _different_models(one: Run, other: Run) -> str | None:
         first, second = (plain(scale) if scale else "unknown" for scale in (one.scale, other.scale))
         return f"the scales differ ({first} and {second}), so these are different models"
     if one.model is None and not same_known_shape(one.model_config, other.model_config):
-        return "the results don't say which model was trained"
+        if all(each.unit == "steps" for each in systems):
+            return None
+        unlike = one_text.unlike_steps(*systems) if one_text.are_of_one(systems) else None
+        return unlike or "the results don't say which model was trained"
     return None
 
 
@@ -118,16 +118,16 @@ def _untimed(*systems: SystemResult, and_unexplained: bool = False) -> str:
 
 
 def different_work(one: SystemResult, other: SystemResult) -> str | None:
-    """Return why two systems did different work for a token, or a sample if these are compared;
+    """Return why two systems did different work for what their rates count;
     else None.
     """
     lengths = [each.run.training_config.sequence_length for each in (one, other)]
-    if one.per_sample != other.per_sample or (lengths[0] != lengths[1] and not one.per_sample):
+    if one.unit != other.unit or (lengths[0] != lengths[1] and one.unit != "samples"):
         return (
             f"workload mismatch: sequence length {lengths[0] or 'unknown'} vs"
             f" {lengths[1] or 'unknown'}"
         )
-    return _different_models(one.run, other.run)
+    return _different_models(one, other)
 
 
 def _no_ratio(baseline: SystemResult, system: SystemResult) -> str | None:
@@ -139,9 +139,7 @@ def _no_ratio(baseline: SystemResult, system: SystemResult) -> str | None:
         if each.value(RATE) is None:
             lacking.setdefault(_why_no_rate(each), []).append(each.name)
     if lacking:
-        unit = (
-            f"{'samples' if system.per_sample else 'tokens'}/s/{kind_of_device((baseline, system))}"
-        )
+        unit = f"{system.unit}/s/{kind_of_device((baseline, system))}"
         return "; ".join(
             f"{unit}{'' if len(names) == 2 else f' of {names[0]}'} is unknown{why}"
             for why, names in lacking.items()
@@ -153,7 +151,7 @@ def _why_no_rate(system: SystemResult) -> str:
     """Return in brackets why a system has no rate, with a space before; empty if that is
     unknown.
     """
-    if system.per_sample:
+    if system.unit == "samples":
         sizes = {
             "batch size": system.run.training_config.global_batch_size,
             "number of GPUs": system.run.num_gpus,

@@ -19,8 +19,9 @@ from tprimat.analysis.intervals import Difference, Method
 from tprimat.checks.compute import Mode
 from tprimat.compare import NOTHING_KNOWN, Loaded, Pair, SystemResult, compare, precision, speedup
 from tprimat.compare.caveats import contradictions, doubt
-from tprimat.compare.figures import aligned, system_result
+from tprimat.compare.figures import aligned, in_unit
 from tprimat.compare.loss import losses
+from tprimat.compare.one_text import is_unnamed
 from tprimat.compare.pairs import pair
 from tprimat.compare.result import SAMPLES_RATE
 from tprimat.compare.speedup import RATE
@@ -210,7 +211,7 @@ def check_regression(
             ]
             matched = pair(*named, mode=mode)
             pairs.append(matched)
-            if matched.ratio and matched.system.per_sample:
+            if matched.ratio and matched.system.unit == "samples":
                 remarks.append(f"{title}: {IN_SAMPLES}, since the sequence length is unknown")
             checks += _checks(title, matched, thresholds, _common_steps(own, cut))
             checked.add(other)
@@ -242,9 +243,7 @@ def _comparable(systems: Sequence[SystemResult]) -> Sequence[SystemResult]:
     names their model.
     """
     run = systems[0].run
-    if run.model is None and run.model_config.num_layers is None:
-        return systems[:1]
-    return systems
+    return systems[:1] if is_unnamed(run) else systems
 
 
 def _matched_pairs(
@@ -292,16 +291,7 @@ def _of_one_unit(system: SystemResult, other: SystemResult) -> list[SystemResult
     in_samples = None in lengths and (
         is_mlperf or (len(lengths) == len(batches) == 1 and None not in batches)
     )
-    return [
-        (
-            each
-            if each.per_sample == in_samples
-            else system_result(
-                each, [dataclasses.replace(result, per_sample=in_samples) for result in each.runs]
-            )
-        )
-        for each in (system, other)
-    ]
+    return [in_unit(each, "samples" if in_samples else "tokens") for each in (system, other)]
 
 
 def _common_steps(own: Sequence[SystemResult], cut: Sequence[SystemResult]) -> str:
@@ -388,7 +378,7 @@ def _check(check: Check, matched: Pair, threshold: Threshold, steps: str) -> Che
     """
     systems = (matched.baseline, matched.system)
     metric = threshold.metric.name
-    if metric == RATE and matched.system.per_sample:
+    if metric == RATE and matched.system.unit == "samples":
         threshold = dataclasses.replace(threshold, metric=_SAMPLES)
     check = dataclasses.replace(
         check, threshold=threshold, advice=f"leave out --threshold {metric}"

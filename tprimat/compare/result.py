@@ -31,13 +31,35 @@ from tprimat.text import plain
 
 RATE = "tokens_per_second_per_gpu"
 
+Unit = Literal["tokens", "samples", "steps"]
+"""What a rate counts: tokens; samples in MLPerf logs of one benchmark, one without a sequence
+length; steps in the trainings of one text that names no model (one_text.py).
+"""
+
 DOUBTFUL_SPREAD, UNLIKE = 1.25, 2.0
 """Spreads of runs of one system: from the first on it is told, from the second on they are not of
 one configuration.
 """
 
 SAMPLES_RATE = "samples_per_second_per_gpu"
-"""Compare in samples/s/GPU: MLPerf logs of one benchmark, one without a sequence length."""
+
+RATES: Mapping[Unit, str] = {"tokens": RATE, "samples": SAMPLES_RATE, "steps": "steps_per_second"}
+"""The metric that is compared, by what it counts. Steps are those of all GPUs together."""
+
+
+def share_of_step(run: Run, unit: Unit) -> float | None:
+    """Return the tokens or samples of a step on one GPU, or the one step; None if unknown."""
+    step = work_of_step(run, unit)
+    if unit == "steps" or step is None:
+        return step
+    return step / run.num_gpus if run.num_gpus else None
+
+
+def work_of_step(run: Run, unit: Unit) -> int | None:
+    """Return the tokens or samples of a step, or 1 if steps are counted; None if unknown."""
+    if unit == "steps":
+        return 1
+    return run.tokens_per_step if unit == "tokens" else run.training_config.global_batch_size
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -48,20 +70,16 @@ class RunResult:
     summary: Summary
     file: str
     is_valid: bool
-    per_sample: bool = False
-    """Whether its rate is compared in samples, since the sequence length is unknown."""
+    unit: Unit = "tokens"
 
     @property
     def rate(self) -> float | None:
-        """Tokens, or samples, per second and GPU."""
-        if not self.per_sample:
+        """Tokens or samples per second and GPU, or steps per second."""
+        if self.unit == "tokens":
             return self.summary.performance.tokens_per_second_per_gpu
         seconds = self.summary.performance.avg_step_time_seconds
-        batch = self.run.training_config.global_batch_size
-        gpus = self.run.num_gpus
-        if batch and seconds and gpus:
-            return batch / seconds / gpus
-        return None
+        share = share_of_step(self.run, self.unit)
+        return share / seconds if share and seconds else None
 
     def value(self, metric: str) -> float | None:
         """A figure by the name of its metric, in the unit of its row; None if it is unknown."""
@@ -166,7 +184,7 @@ class SystemResult(System):
 
     @property
     def speeds(self) -> list[float]:
-        """The rate of each run that counts and has one, tokens/s/GPU or samples/s/GPU."""
+        """The rate of each run that counts and has one, in its unit."""
         return [rate for result in self.valid_runs if (rate := result.rate)]
 
     @property
@@ -234,13 +252,13 @@ class SystemResult(System):
         return max((result.run for result in self.valid_runs or self.runs), key=known_of_machine)
 
     @property
-    def per_sample(self) -> bool:
-        """Whether rates are compared in samples."""
-        return any(result.per_sample for result in self.runs)
+    def unit(self) -> Unit:
+        """What its rates count: the same in all of its runs."""
+        return self.runs[0].unit
 
     def figure(self, metric: str) -> MetricValue | None:
         """A figure with its range; the rate of the comparison for RATE. None if it is unknown."""
-        return self.values.get(SAMPLES_RATE if metric == RATE and self.per_sample else metric)
+        return self.values.get(RATES[self.unit] if metric == RATE else metric)
 
     def value(self, metric: str) -> float | None:
         """A figure's value, as figure() chooses it; None if it is unknown."""

@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from tprimat import units
+from tprimat.compare.one_text import UNLIKE_TOKENS, logged_tokens
 from tprimat.compare.result import Caveat, Pair, SystemResult
 from tprimat.compare.speedup import kind_of_device
 from tprimat.results.fields import COMPILE_TIME
@@ -39,9 +40,6 @@ SCOPES = {
     "one batch from its start hook to its end hook": "batch without data wait",
 }
 """Short names of scopes whose first clause doesn't tell them apart."""
-
-UNLIKE_TOKENS = 0.01
-"""Difference of the mean tokens of a step, if the log counts them, that is named."""
 
 _ELSEWHERE = ("global batch", "step timer scope", "clock")
 """Settings that have a caveat of their own if they matter."""
@@ -128,6 +126,14 @@ def of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Itera
 
 def _of_work(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     """Yield what step times cover, and work of a step that differs."""
+    if any(system.unit == "steps" for system in systems):
+        sized = all(system.run.tokens_per_step for system in systems)
+        lacking = "no model" if sized else "neither a model nor the tokens of a step"
+        text = (
+            f"the log states {lacking}, so each step is taken to do the same work, and steps/s are"
+            " compared"
+        )
+        yield Caveat("steps-compared", "warning", text)
     # Of what was measured by the wall time of training the step timer says nothing.
     scopes = {}
     for system in systems:
@@ -150,16 +156,12 @@ def _of_work(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     )
     if len(batches) > 1:
         texts = " vs ".join("unknown" if batch is None else str(batch) for batch in batches[:4])
-        rate = "samples/s" if systems[0].per_sample else "tokens/s"
-        text = f"global batch differs: {texts} sequences; compare {rate}, not step time"
+        text = (
+            f"global batch differs: {texts} sequences; compare {systems[0].unit}/s, not step time"
+        )
         yield Caveat("batch-differs", "warning", text)
-    logged = [
-        speed * time
-        for system in systems
-        if system.run.tokens_per_step is None
-        and (speed := system.value("tokens_per_second"))
-        and (time := system.value("avg_step_time_seconds"))
-    ]
+    uncounted = [system for system in systems if system.run.tokens_per_step is None]
+    logged = list(filter(None, map(logged_tokens, uncounted)))
     if logged and max(logged) / min(logged) - 1 > UNLIKE_TOKENS:
         texts = " vs ".join(f"{tokens:,.0f}" for tokens in logged[:4])
         text = f"tokens per step differ: {texts}; longer sequences need more time per token"

@@ -188,7 +188,7 @@ def _segment_speeds(system: SystemResult) -> list[tuple[str | None, float]]:
     known: list[tuple[str | None, float]] = [
         (steps(segment), segment.tokens_per_second_per_gpu)
         for segment in system.segments
-        if segment.tokens_per_second_per_gpu is not None and not system.per_sample
+        if segment.tokens_per_second_per_gpu is not None and system.unit == "tokens"
     ]
     return known or [(None, speed(system))]
 

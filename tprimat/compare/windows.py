@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tprimat.analysis.records import trained
+from tprimat.compare.result import Unit, share_of_step
 from tprimat.results.run import Run
 
 
@@ -36,22 +37,20 @@ WINDOWS = (
 )
 
 
-def sensitivity(
-    baseline: Run, system: Run, *, per_sample: bool = False
-) -> tuple[tuple[str, float], ...]:
+def sensitivity(baseline: Run, system: Run, unit: Unit = "tokens") -> tuple[tuple[str, float], ...]:
     """The ratio of throughputs by each window that both runs are long enough for.
 
-    Above 1 if the system is faster; of samples if these are compared. Empty if a rate is unknown, a
+    Above 1 if the system is faster. Empty if a rate is unknown, a
     record averages steps, or not all steps are timed.
     """
     work = []
     for run in (baseline, system):
-        per_step = run.training_config.global_batch_size if per_sample else run.tokens_per_step
-        if not per_step or not run.num_gpus or any(window != 1 for window in run.window_steps):
+        share = share_of_step(run, unit)
+        if not share or any(window != 1 for window in run.window_steps):
             return ()
         if run.timing.kind not in (None, "timer", "stamps"):
             return ()
-        work.append(per_step / run.num_gpus)
+        work.append(share)
     times = [
         [time for time in trained(run).step_times if time is not None] for run in (baseline, system)
     ]

@@ -250,12 +250,12 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
         date=_short((run.timestamp or "")[:10]),
         configuration=_configuration(config, run.parallelism_config),
         clock=system.valid_runs[0].summary.clock or "",
-        tokens_per_second_per_gpu=None if system.per_sample else round_figure(rate),
+        tokens_per_second_per_gpu=round_figure(rate) if system.unit == "tokens" else None,
         samples_per_second=(
-            round_figure(rate * (system.count or 0)) or None if system.per_sample else None
+            round_figure(rate * (system.count or 0)) or None if system.unit == "samples" else None
         ),
         tflops_per_gpu=(
-            None if system.per_sample or not count else round_figure(rate * count / 1e12)
+            round_figure(rate * count / 1e12) if count and system.unit == "tokens" else None
         ),
         time_to_target_seconds=(
             round_figure(60 * goal.official_minutes) if goal and goal.official_minutes else None

@@ -191,6 +191,7 @@ def _group(comparison: Comparison, answer: Answer) -> JsonObject:
     return {
         **msgspec.to_builtins(answer.verdict),
         "baseline": group.baseline.name,
+        "unit": group.baseline.unit,
         "systems": [_system(comparison, system) for system in group.systems],
         "leaders": group.leaders and _pair(comparison, group.leaders),
         "pairs": [_pair(comparison, pair) for pair in group.pairs],

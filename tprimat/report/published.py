@@ -24,7 +24,7 @@ def beside(model: ModelComparison) -> list[str]:
         for system in model.systems
         if system.exclusion is None
         and (speed := system.value(RATE)) is not None
-        and not system.per_sample
+        and system.unit == "tokens"
         if (row := published.nearest(system.run)) is not None
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tprimat import units
@@ -11,6 +11,7 @@ from tprimat.analysis import intervals
 from tprimat.analysis.records import trained
 from tprimat.analysis.summary import rounding_variance
 from tprimat.compare import RunResult, SystemResult
+from tprimat.compare.result import Unit
 from tprimat.compare.speedup import RATE as RATE
 from tprimat.compare.speedup import kind_of_device
 
@@ -79,9 +80,11 @@ def loss_ends(system: SystemResult) -> list[int]:
 
 
 def rate_unit(systems: Iterable[SystemResult]) -> str:
-    """tokens/s/GPU, or what stands for it if a processor trained."""
+    """tokens/s/GPU, or what stands for it if a processor trained; steps/s are of all GPUs."""
     systems = list(systems)
     kind = kind_of_device(systems)
+    if work_of(systems) is _WORKS["steps"]:
+        return "steps/s"
     unit = f"{work_of(systems).noun}s/s/{kind}"
     is_one_process = kind == "process" and {system.count for system in systems} == {1}
     if is_one_process:
@@ -98,12 +101,18 @@ class Work(NamedTuple):
 
 
 def work_of(systems: Iterable[SystemResult]) -> Work:
-    """Return tokens; samples if these are compared, since no system's cost per token is known
-    then.
+    """Return tokens; samples or steps if any are compared in these, since no system's cost per
+    token is known then.
     """
-    if any(system.per_sample for system in systems):
-        return Work("sample", "10⁶ samples", 1e6)
-    return Work("token", "10⁹ tokens", 1e9)
+    units_of = {system.unit for system in systems}
+    return next((work for unit, work in _WORKS.items() if unit in units_of), _WORKS["tokens"])
+
+
+_WORKS: Mapping[Unit, Work] = {
+    "samples": Work("sample", "10⁶ samples", 1e6),
+    "steps": Work("step", "10³ steps", 1e3),
+    "tokens": Work("token", "10⁹ tokens", 1e9),
+}
 
 
 def rate(value: float | None) -> str:

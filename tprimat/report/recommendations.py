@@ -138,6 +138,9 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
     if unknown := unknown or rest:
         yield "precision-unknown", _set_precision(unknown)
     codes = {caveat.code for caveat in group.caveats}
+    if "steps-compared" in codes:
+        for text in _of_open_values(group.systems):
+            yield "steps-compared", text
     if "timer-differs" in codes:
         yield (
             "timer-differs",
@@ -290,9 +293,10 @@ def _of_open_values(systems: Sequence[SystemResult]) -> Iterator[str]:
     runs = [
         system.run for system in systems if system.exclusion is None and _callback(system) is None
     ]
-    unrated = [
-        system.run for system in systems if system.run in runs and system.value(RATE) is None
+    without_rate = [
+        system for system in systems if system.value(RATE) is None or system.unit == "steps"
     ]
+    unrated = [system.run for system in without_rate if system.run in runs]
     options = ["--model-name NAME"] if any(run.model is None for run in runs) else []
     lacking = (
         name

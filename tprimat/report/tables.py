@@ -277,13 +277,13 @@ def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
         rows += _rows(
             group, *((each.title.lower(), _gigabytes_of(each.name)) for each in known[:1])
         )
-    per_sample = any(system.per_sample for system in group.systems)
+    in_samples = any(system.unit == "samples" for system in group.systems)
     # Whose peak an MFU is a share of.
     precisions = [system.run.training_config.precision for system in group.systems]
     peaks = []
     for precision in precisions:
         peaks.append(f" of {precision.upper()}" if precision and len(set(precisions)) > 1 else "")
-    shown = {**SCREEN, "dollars_per_million_samples": "USD/10⁶ samples"} if per_sample else SCREEN
+    shown = {**SCREEN, "dollars_per_million_samples": "USD/10⁶ samples"} if in_samples else SCREEN
     for metric in _metrics_of(group):
         if metric.name in shown and any(_has(each, metric.name) for each in found):
             title = shown[metric.name]
@@ -303,11 +303,11 @@ def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
 
 
 def _metrics_of(group: Group) -> list[Metric]:
-    """Return the metrics of efficiency; if samples are compared, without those of tokens, which not
-    all have.
+    """Return the metrics of efficiency; if no tokens are compared, without those of tokens, which
+    not all have.
     """
-    per_sample = any(system.per_sample for system in group.systems)
-    return [metric for metric in efficiency.METRICS if not per_sample or "token" not in metric.name]
+    has_tokens = all(system.unit == "tokens" for system in group.systems)
+    return [metric for metric in efficiency.METRICS if has_tokens or "token" not in metric.name]
 
 
 def mismatch_rows(group: Group) -> list[Row]:

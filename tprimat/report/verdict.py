@@ -367,7 +367,8 @@ def _gain(
 ) -> str:
     kind = kind_of_device((system, baseline))
     # Of two CPUs with one process each, or two, what is faster per process is faster as a whole.
-    is_as_whole = kind == "process" and system.count == baseline.count
+    # Steps are those of all GPUs together.
+    is_as_whole = (kind == "process" and system.count == baseline.count) or system.unit == "steps"
     per = f" per {kind}" if says_per and not is_as_whole else ""
     return f"{system.name} is {gain(values, per)} {baseline.name}"
 

@@ -212,18 +212,14 @@ def cost_values(view: View) -> JsonObject:
     sentences of each pair.
     """
     comparison = view.comparison
-    systems = []
-    for placed in view.systems:
-        for value in [_rate(placed.system)]:
-            systems.append(
-                {
-                    "field": placed.field,
-                    "name": placed.name,
-                    "cost": Price(1.0, 1.0).cost(work_of([placed.system]).size / 3600 / value)
-                    if value
-                    else None,
-                }
-            )
+    systems = [
+        {
+            "field": placed.field,
+            "name": placed.name,
+            "cost": _cost_of_work(placed.system),
+        }
+        for placed in view.systems
+    ]
     pairs = []
     for number, answer in enumerate(view.answers):
         found = cost(comparison, answer.group.leaders) if answer.group.leaders is not None else None
@@ -233,6 +229,14 @@ def cost_values(view: View) -> JsonObject:
                 places[name] = view.of(getattr(found.pair, name)).index
             pairs.append({"answer": number, **places, **costs.forms(found)})
     return {"systems": systems, "pairs": pairs}
+
+
+def _cost_of_work(system: SystemResult) -> float | None:
+    """Return the USD that the stated amount of work costs at $1 per GPU-hour; None if unknown."""
+    # Tokens and samples are those of one GPU, steps of all.
+    value, gpus = _rate(system), system.count if system.unit == "steps" else 1
+    hours = work_of([system]).size / 3600 * gpus / value if value and gpus else None
+    return None if hours is None else Price(1.0, 1.0).cost(hours)
 
 
 def _cost(view: View) -> JsonObject | None:
@@ -250,7 +254,7 @@ def _cost(view: View) -> JsonObject | None:
     for placed in (
         view.of(system) for answer in view.answers for system in answer.group.systems[:LISTED]
     ):
-        if _rate(placed.system):
+        if _cost_of_work(placed.system):
             named.setdefault(placed.system.name, []).append(placed)
     if not named:
         return None

@@ -13,14 +13,14 @@ import statistics
 from collections.abc import Callable, Iterator
 
 from tprimat import units
-from tprimat.compare import Group, Pair, SystemResult
+from tprimat.compare import Group, Pair, RunResult, SystemResult
+from tprimat.compare.result import share_of_step
 from tprimat.report.blocks import Content, Heading, Output, Paragraph, Table
 from tprimat.report.page.markup import Control, Fold, Part
 from tprimat.report.page.view import MOST_RUNS, View
 from tprimat.report.rates import RATE, rate, rate_of
 from tprimat.report.tables import versus
 from tprimat.results.fields import JsonObject
-from tprimat.results.run import Run
 
 STOPS = 26
 """Most first and last steps that the slider offers."""
@@ -37,7 +37,7 @@ class Grid:
     """Rates of the systems and their ratios to the baseline's, by window; in the order of the
     systems.
 
-    Rates are in tokens/s/GPU, or in samples/s/GPU if these are compared.
+    Rates are in the unit of the systems, such as tokens/s/GPU.
     A window holds the steps after one stop up to another. None if a run holds too little there.
     """
 
@@ -64,7 +64,7 @@ def grid(group: Group) -> Grid | None:
     if any(result.summary.clock == "blocks" for _, result in results):
         # Records aren't what the speeds are of.
         return None
-    if any(_work(result.run, per_sample=system.per_sample) is None for system, result in results):
+    if any(share_of_step(result.run, system.unit) is None for system, result in results):
         # Steps differ in their tokens.
         return None
     # No window is longer than the shortest run.
@@ -174,9 +174,7 @@ def _other_windows(view: View, pairs: list[Pair]) -> Iterator[Part]:
 
 def _rates(system: SystemResult, found: tuple[int, ...]) -> Values:
     """Return the geometric mean of the runs' rates, as the verdict uses it."""
-    rates = []
-    for result in system.valid_runs:
-        rates.append(_rate_between(result.run, per_sample=system.per_sample))
+    rates = [_rate_between(result) for result in system.valid_runs]
 
     def mean(begin: int, end: int) -> float | None:
         known = [each for rate in rates if (each := rate(begin, end)) is not None]
@@ -187,23 +185,17 @@ def _rates(system: SystemResult, found: tuple[int, ...]) -> Values:
     return tuple(tuple(mean(begin, end) for end in found) for begin in found)
 
 
-def _work(run: Run, *, per_sample: bool) -> int | None:
-    """Return the samples or tokens of a step; None if no batch describes it."""
-    if per_sample:
-        return run.training_config.global_batch_size
-    return run.tokens_per_step
-
-
-def _rate_between(run: Run, *, per_sample: bool) -> Callable[[int, int], float | None]:
+def _rate_between(result: RunResult) -> Callable[[int, int], float | None]:
     """Return the rate of the records of a run whose steps are all after one stop and up to another,
     per s and GPU.
 
     None if these are fewer than LEAST steps, or if the run holds no step up to the last: a
     window that one run fills to a half isn't the same window.
     """
+    run = result.run
     series = zip(run.steps, run.window_steps, run.step_times, strict=True)
     records = [(step, window, time) for step, window, time in series if time is not None]
-    work = (_work(run, per_sample=per_sample) or 0) / (run.num_gpus or 1)
+    work = share_of_step(run, result.unit) or 0.0
     ends = [step for step, *_ in records]
     begins = [step - window for step, window, _ in records]
     # Sums up to each record, so that a window costs two look-ups.

@@ -158,8 +158,8 @@ MEMORY_TITLE = "Memory per GPU or CPU, GB (10⁹ bytes)"
 
 def throughput(systems: Sequence[SystemResult]) -> BarChart:
     """Return the throughput of each system with its interval."""
-    # Of several models some may be in samples/s.
-    mixed = len({system.per_sample for system in systems}) > 1
+    # Of several models some may be in samples/s or steps/s.
+    mixed = len({system.unit for system in systems}) > 1
     bars = []
     for system in systems:
         text = (

@@ -1,0 +1,85 @@
+"""Trainings of one text that names no model: whether their steps do the same work, as far as it
+says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tprimat.compare.figures import in_unit
+from tprimat.compare.result import RATE, SystemResult
+from tprimat.results.run import Run
+
+UNLIKE_TOKENS = 0.01
+"""Difference of the mean tokens of a step, if the log counts them, that is named."""
+
+TOKENS = "tokens per step"
+"""What a step's work is if it is stated or follows from a printed rate, which is rounded."""
+
+
+def in_steps(systems: Sequence[SystemResult]) -> list[SystemResult]:
+    """Return systems of models that nobody names, with rates in steps/s if one text has them all.
+
+    Who pastes two trainings below two headings, such as `bf16` and `fp8`, compares their step
+    times. They are compared if all that the text states of a step's work is the same; trainings of
+    two files aren't, whose models may differ.
+    """
+    comparable = (
+        len(systems) > 1
+        and all(is_unnamed(system.run) for system in systems)
+        and are_of_one(systems)
+        and not any(unlike_steps(systems[0], other) for other in systems)
+    )
+    return [in_unit(system, "steps") for system in systems] if comparable else list(systems)
+
+
+def is_unnamed(run: Run) -> bool:
+    """Return whether nothing tells which model a run trained: neither a name nor a shape."""
+    return run.model is None and run.model_config.num_layers is None
+
+
+def are_of_one(systems: Sequence[SystemResult]) -> bool:
+    """Return whether all runs of systems were read from one file, by one framework's reader."""
+    runs = [result.run for system in systems for result in system.runs]
+    texts = {tuple(file.sha256 for file in run.source.files) if run.source else () for run in runs}
+    (text, *others) = texts
+    is_one_file = not others and len(text) == 1 and text[0] is not None
+    return is_one_file and len({run.framework for run in runs}) == 1
+
+
+def unlike_steps(one: SystemResult, other: SystemResult) -> str | None:
+    """Return what differs of the work that is stated of the steps of two systems; None if
+    nothing.
+    """
+    for (title, value), (_, others) in zip(_work(one), _work(other), strict=True):
+        rounded = title.startswith(TOKENS)
+        if value != others and not (rounded and _are_close(value, others)):
+            values = (value, others)
+            first, second = ("unknown" if each is None else f"{each:,.0f}" for each in values)
+            return f"workload mismatch: {title} {first} vs {second}"
+    return None
+
+
+def _work(system: SystemResult) -> Iterator[tuple[str, float | None]]:
+    """Yield the title and value of what is stated of a step's work."""
+    run, config = system.run, system.run.training_config
+    yield "global batch", config.global_batch_size
+    # A global batch can be cut into micro-batches of any size: the work is the same.
+    yield "micro-batch", None if config.global_batch_size else config.micro_batch_size
+    yield "sequence length", config.sequence_length
+    yield "GPUs", run.num_gpus
+    yield TOKENS, run.tokens_per_step or logged_tokens(system)
+    yield f"{TOKENS} and GPU", logged_tokens(system, RATE)
+
+
+def logged_tokens(system: SystemResult, metric: str = "tokens_per_second") -> float | None:
+    """Return the mean tokens of a step by the rate that a log prints; None if it prints none."""
+    rate, time = (system.values.get(name) for name in (metric, "avg_step_time_seconds"))
+    return rate.value * time.value if rate and time else None
+
+
+def _are_close(one: float | None, other: float | None) -> bool:
+    """Return whether two values are equal but for rounding: 131,072 tokens a step and 131,100."""
+    if one is None or other is None:
+        return False
+    return max(one, other) / min(one, other) - 1 <= UNLIKE_TOKENS
