@@ -48,7 +48,7 @@ def result(
     known: dict = {
         "steady": Steady(first_step=4, last_step=60, found=True),
         "performance": PerformanceMetrics(**{**values, **(performance or {})}),
-        "warnings": (),
+        "notes": (),
         "segments": (segment(4, 60, 4.0),),
         "clock": "timer",
         "stop": 60,
@@ -75,7 +75,7 @@ def system(
         "parts": (f"8×{name}",),
         "runs": runs,
     }
-    known |= {"values": {**figures, **(values or {})}, "value_warnings": (), "run_warnings": ()}
+    known |= {"values": {**figures, **(values or {})}, "value_notes": (), "run_notes": ()}
     return SystemResult(name=name, **{**known, **fields})
 
 

@@ -15,11 +15,14 @@ from tprimat.analysis.segments import Segment
 from tprimat.analysis.summary import (
     SegmentMetrics,
     Summary,
+    UnlikeBlock,
+    mean_over_blocks,
     rounded,
     rounding_variance,
     summarize,
-    typical_block_text,
 )
+from tprimat.notes import Note
+from tprimat.notes.catalogue import words
 from tprimat.results.account import Entry, Timing
 from tprimat.results.run import Environment, PerformanceMetrics, Run, Source, Steady, TrainingConfig
 from tprimat.results.telemetry import Telemetry, TelemetryIssue
@@ -57,7 +60,7 @@ def test_four_steps_of_which_the_first_is_slow():
             warmup_time_seconds=9.0,
             final_loss=6.0,
         ),
-        ("no steady state: 4 records are too few (needs 10); results use the steps after step 1",),
+        (Note("too-few-records", {"used": "the steps after step 1", "count": 4, "least": 10}),),
         rounding=0.1 / 5,
         clock="timer",
         skipped=1,
@@ -363,7 +366,7 @@ def test_blocks_of_training():
     """10 steps of 2 s, 30 of 2.5 s, 20 of 2.2 s: 139 s for 60 steps."""
     times, windows, mean = [2.0, 2.5, 2.2], [10, 30, 20], 139 / 60
     spread = math.sqrt(sum((each - 6.7 / 3) ** 2 for each in times) / 2)
-    unlike = "block 2 takes 1.14× as long (steps 11–40): a new phase"
+    unlike = UnlikeBlock("block 2 takes 1.14× as long (steps 11–40)", ": a new phase")
     assert summarize(of_blocks(*BLOCK_TIMES)) == Summary(
         Steady(first_step=1, last_step=60, method="all_blocks", found=True),
         PerformanceMetrics(
@@ -379,7 +382,7 @@ def test_blocks_of_training():
             tokens_per_second_per_gpu=near(TOKENS / mean / 8),
             final_loss=1.0,
         ),
-        (f"a step takes on average 2.317 s, in the median block 2.2 s; {unlike}",),
+        (mean_over_blocks(139 / 60, 2.2, unlike),),
         (
             SegmentMetrics(
                 1,
@@ -414,7 +417,7 @@ def test_a_block_that_is_far_slower_is_named_and_no_outlier():
     found = summarize(of_blocks(*entries))
     (segment,) = found.segments
     assert (segment.outliers, segment.outlier_share) == (0, 0.0)
-    assert found.unlike_block == "block 7 takes 4.29× as long (steps 61–70)"
+    assert found.unlike_block == UnlikeBlock("block 7 takes 4.29× as long (steps 61–70)", "")
 
 
 def test_the_block_by_which_a_mean_is_lower():
@@ -430,7 +433,9 @@ def test_the_block_by_which_a_mean_is_lower():
         Entry(kind="training", start=at, duration=long, first_step=first, last_step=last)
         for at, long, first, last in entries
     ]
-    assert summarize(of_blocks(*made)).unlike_block == "block 3 takes 0.83× as long (steps 23–62)"
+    assert summarize(of_blocks(*made)).unlike_block == UnlikeBlock(
+        "block 3 takes 0.83× as long (steps 23–62)", ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -443,7 +448,8 @@ def test_the_block_by_which_a_mean_is_lower():
     ],
 )
 def test_a_mean_that_is_not_the_typical_one(mean, text):
-    assert typical_block_text(mean, 2.0, "why") == text
+    note = mean_over_blocks(mean, 2.0, UnlikeBlock("why", ""))
+    assert (note and words(note)) == text
 
 
 def test_clocks_that_are_asked_for():
@@ -459,9 +465,7 @@ def test_clocks_that_are_asked_for():
 
 def test_a_run_without_values():
     empty = PerformanceMetrics(total_steps=3, final_loss=1.0)
-    assert summarize(of_blocks()) == Summary(
-        Steady(), empty, ("no step times recorded, so no throughput",)
-    )
+    assert summarize(of_blocks()) == Summary(Steady(), empty, (Note("no-times-recorded"),))
     emulated = of_blocks(
         *BLOCK_TIMES, step_times=(2.0, 2.0, 2.1), environment=Environment(emulated="MI300X")
     )

@@ -14,7 +14,7 @@ from stored_runs import series
 
 from tests.stored_runs import notes_of
 from tprimat.analysis.run_order import Order
-from tprimat.analysis.summary import CUT, OVER_BLOCKS
+from tprimat.analysis.summary import UNLIKE_BLOCKS
 from tprimat.checks import CONTRADICTION, Finding
 from tprimat.checks.compute import Entry
 from tprimat.checks.training import TrainingMatch
@@ -58,6 +58,14 @@ def described(precision, detail=f"{FROM_DESCRIPTION}: it"):
 
 FROM_NAMES = (Note("from-names", {"facts": "GPUs 8"}),)
 MODEL_FROM_DIRECTORY = (Note("model-from-directory", {"directory": "llama", "model": "Llama"}),)
+
+
+def over_blocks(mean, block, why):
+    return Note(UNLIKE_BLOCKS, {"mean": mean, "typical": 1.0, "block": block, "why": why})
+
+
+def steps_cut(first, last):
+    return Note("steps-cut", {"first": first, "last": last})
 
 
 def warned(*warnings):
@@ -529,7 +537,11 @@ CAPTION = "the result may include warm-up"
         (
             (
                 system(
-                    "A", value_warnings=("no", f"{OVER_BLOCKS} 2 s; block 5 takes 1.5×: it waits")
+                    "A",
+                    value_notes=(
+                        *notes_of("no"),
+                        over_blocks(2.0, "block 5 takes 1.5×", ": it waits"),
+                    ),
                 ),
                 B,
             ),
@@ -540,14 +552,18 @@ CAPTION = "the result may include warm-up"
                 system(
                     "A",
                     *[result()] * 3,
-                    value_warnings=(
-                        f"{OVER_BLOCKS} 2 s; block 5: x",
-                        f"{OVER_BLOCKS} 3 s; block 6: y",
+                    value_notes=(
+                        over_blocks(2.0, "block 5", ": x"),
+                        over_blocks(3.0, "block 6", ": y"),
                     ),
                 ),
-                system("B", *[result()] * 3, value_warnings=(f"{OVER_BLOCKS} 4 s; block 7: z",)),
+                system("B", *[result()] * 3, value_notes=(over_blocks(4.0, "block 7", ": z"),)),
             ),
-            ("unlike-blocks", "warning", f"A: {OVER_BLOCKS} 2 s; also B"),
+            (
+                "unlike-blocks",
+                "warning",
+                "A: a step takes on average 2 s, in the median block 1 s; also B",
+            ),
         ),
         # Drift, by its size.
         (
@@ -577,10 +593,14 @@ CAPTION = "the result may include warm-up"
         # Steps that are cut.
         (
             (
-                system("A", value_warnings=("no", f"1–2 {CUT}")),
-                system("B", value_warnings=(f"3–4 {CUT}",)),
+                system("A", value_notes=(*notes_of("no"), steps_cut(1, 2))),
+                system("B", value_notes=(steps_cut(3, 4),)),
             ),
-            ("steps-cut", "info", f"A: 1–2 {CUT}; also B"),
+            (
+                "steps-cut",
+                "info",
+                "A: steps 1–2 are excluded: not all runs of the comparison are as long; also B",
+            ),
         ),
         # No steady state.
         (
@@ -1074,7 +1094,7 @@ def test_codes_are_in_their_order_and_of_a_system_alone_those_that_concern_it():
         tuning=Tuning(trials=3),
     )
     contradicting = of(telling, name="A", findings=(Finding("warning", CONTRADICTION, "x"),))
-    cpu = of(on_cpu, name="B", order=Order("rises", 0.1), value_warnings=(CUT,))
+    cpu = of(on_cpu, name="B", order=Order("rises", 0.1), value_notes=(steps_cut(1, 2),))
     found = [code for code, *_ in told((contradicting, cpu))]
     assert found == [
         *(

@@ -7,16 +7,23 @@ import dataclasses
 import pytest
 from made_runs import MI300X, make_run, shape
 from made_systems import result, system, value
+from stored_runs import notes_of
 
-from tprimat.analysis.token_rates import WITHHELD
 from tprimat.checks import Finding, compute, training
 from tprimat.compare.pairs import different_work, pair
 from tprimat.compare.result import SAMPLES_RATE, Pair, Ratio
 from tprimat.compare.windows import sensitivity
+from tprimat.notes import Note
+from tprimat.read.parsing.remarks import no_step_times
 from tprimat.results.account import Timing
 from tprimat.results.run import Environment, Source, SourceFile
 
 TIMED = {"avg_step_time_seconds": value(4.0)}
+
+
+NO_BATCH = Note("no-rate", {"unknown": "batch"})
+NO_GPUS = Note("no-rate-per-gpu")
+WITHHELD = Note("rate-withheld", {"printed": 8.0, "times": 2.0, "batch": 2, "length": 4})
 
 
 def of(
@@ -27,14 +34,14 @@ def of(
     runs=1,
     samples=False,
     findings=(),
-    warnings=(),
+    notes=(),
     said=(),
     **fields,
 ):
     run = make_run(**fields)
     results = [result(rate, run, unit="samples" if samples else "tokens")] * runs
     values = {**(TIMED if timed else {}), **({SAMPLES_RATE: value(2.0)} if samples else {})}
-    given = {"findings": findings, "value_warnings": warnings, "run_warnings": said}
+    given = {"findings": findings, "value_notes": notes, "run_notes": said}
     return system(name, *results, values=values, **given)
 
 
@@ -59,7 +66,7 @@ UNTIMED = "has no step times"
     ("one", "other", "reason"),
     [
         # Without step times for a known reason: both are named.
-        (of("A"), of(timed=False, said=("no step times: X; Y",)), "B has no step times: X"),
+        (of("A"), of(timed=False, said=(no_step_times("X", but="; Y"),)), "B has no step times: X"),
         (
             of("A", timed=False, status="failed"),
             of(timed=False),
@@ -131,14 +138,16 @@ UNTIMED = "has no step times"
         (of("A"), of(rate=None), "tokens/s/GPU of B is unknown"),
         (of("A", None), of(rate=None), "tokens/s/GPU is unknown"),
         (
-            of("A", None, warnings=("x", f"{WITHHELD}: y unknown", f"{WITHHELD}: z")),
-            of(rate=None, warnings=(f"{WITHHELD}: w",)),
-            "tokens/s/GPU of A is unknown (y unknown); tokens/s/GPU of B is unknown (w)",
+            of("A", None, notes=(*notes_of("x"), NO_BATCH, NO_GPUS)),
+            of(rate=None, notes=(NO_GPUS,)),
+            "tokens/s/GPU of A is unknown (batch unknown: step times only, no throughput in"
+            " tokens); tokens/s/GPU of B is unknown (number of GPUs unknown: no throughput per GPU)",
         ),
         (
-            of("A", None, warnings=(f"{WITHHELD}: y",)),
-            of(rate=None, warnings=(f"{WITHHELD}: y",)),
-            "tokens/s/GPU is unknown (y)",
+            of("A", None, notes=(WITHHELD,)),
+            of(rate=None, notes=(WITHHELD,)),
+            "tokens/s/GPU is unknown (8 tokens/s reported is 2.000 times batch × sequence length /"
+            " step time (2 × 4 tokens per step); one of them is wrong)",
         ),
         # Other work.
         (of("A", length=4096), of(), "workload mismatch: sequence length 4096 vs 2048"),

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from made_runs import H100, MI300X, make_run
 from made_systems import pair_of, result, segment, system, value
+from stored_runs import notes_of
 
 from tprimat.analysis.intervals import Interval
 from tprimat.checks import Finding
@@ -23,6 +24,7 @@ from tprimat.compare.result import (
     SettingRow,
 )
 from tprimat.errors import ExitStatus
+from tprimat.read.parsing.remarks import no_step_times
 from tprimat.results.run import Environment, MemoryMetrics
 
 RANGE = Interval(1.0, 3.0, "range", None)
@@ -229,7 +231,11 @@ class TestSystem:
         ("fields", "warnings", "text"),
         [
             ({}, (), "has no step times"),
-            ({}, ("x", "no step times: A; B; C", "no step times: D"), "has no step times: A"),
+            (
+                {},
+                (*notes_of("x"), no_step_times("A", but="; B; C"), no_step_times("D")),
+                "has no step times: A",
+            ),
             ({"status": "failed"}, (), "has no step times: its run failed"),
             (
                 {"status": "incomplete", "status_reason": "killed"},
@@ -239,7 +245,7 @@ class TestSystem:
             ({"status_reason": "x" * 121}, (), f"has no step times ({'x' * 119}…)"),
             (
                 {"environment": Environment(emulated=True)},
-                ("no step times: A",),
+                (no_step_times("A"),),
                 "ran on an emulated device; its timings are not valid",
             ),
         ],
@@ -249,7 +255,7 @@ class TestSystem:
             result(None, make_run(**fields), is_valid=False),
             result(None, make_run(), is_valid=False),
         )
-        assert system("A", *runs, run_warnings=warnings).why_untimed == text
+        assert system("A", *runs, run_notes=warnings).why_untimed == text
 
     @pytest.mark.parametrize(
         ("unit", "rate"), [("tokens", 100.0), ("samples", 7.0), ("steps", 0.5)]

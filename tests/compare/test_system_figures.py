@@ -14,13 +14,14 @@ from made_systems import result, system
 from stored_runs import series
 
 from tests.stored_runs import notes_of
-from tprimat.analysis.summary import CUT, OVER_BLOCKS, summarize
-from tprimat.analysis.token_rates import WITHHELD
+from tprimat.analysis.summary import UNLIKE_BLOCKS, UnlikeBlock, summarize
 from tprimat.checks import Finding
 from tprimat.compare import figures
 from tprimat.compare.figures import aligned, share_at_cap, system_result, trained_seconds
 from tprimat.compare.result import SAMPLES_RATE, MetricValue, RunResult
 from tprimat.compare.systems import System
+from tprimat.notes import Note
+from tprimat.notes.catalogue import words
 from tprimat.results.account import Entry, Timing
 from tprimat.results.run import MemoryMetrics
 from tprimat.results.telemetry import Telemetry, TelemetryIssue
@@ -109,7 +110,7 @@ class TestValues:
                 rate,
                 performance={"total_steps": steps, "median_step_time_seconds": 3.0},
                 clock="blocks",
-                unlike_block="x",
+                unlike_block=UnlikeBlock("x", ""),
             )
             for rate, steps in ((100.0, None), (None, 7), (200.0, 3))
         ]
@@ -145,7 +146,7 @@ class TestSystemResult:
             make_run(status="incomplete", status_reason="killed"),
         )
         results = [
-            result(rate, run, is_valid=place not in (1, 3), warnings=(f"of {place}", "of all"))
+            result(rate, run, is_valid=place not in (1, 3), notes=notes_of(f"of {place}", "of all"))
             for place, (rate, run) in enumerate(
                 zip((100.0, 900.0, 121.0, 700.0), runs, strict=True)
             )
@@ -174,7 +175,7 @@ class TestSystemResult:
         def make(physical, of_training=(), warnings=(), runs=1):
             monkeypatch.setattr(figures.physics, "findings", lambda run, summary: tuple(physical))
             monkeypatch.setattr(figures.training, "findings", lambda run: iter(of_training))
-            return system_result(SYSTEM, [result(warnings=tuple(warnings))] * runs)
+            return system_result(SYSTEM, [result(notes=notes_of(*warnings))] * runs)
 
         return make
 
@@ -190,7 +191,8 @@ class TestSystemResult:
         [("own-rate", "error", False), ("own-rate", "warning", True), ("other", "error", True)],
     )
     def test_why_a_rate_is_withheld_is_said_once(self, with_findings, rule, severity, is_repeated):
-        warnings = [f"{WITHHELD}: x", "y"]
+        withheld = Note("rate-withheld", {"printed": 8.0, "times": 2, "batch": 2, "length": 2})
+        warnings = [words(withheld), "y"]
         found = with_findings(
             [Finding("info", "a", "b"), Finding(severity, rule, "text")], (), warnings
         )
@@ -205,7 +207,7 @@ class TestSystemResult:
         [
             # The mean over all steps is (10 · 4 + 30 · 2) / 40; the typical block's of the runs 2.0
             # and 1.0.
-            ((10, 30), (2.0, 1.0), f"{OVER_BLOCKS} 2.5 s, in the median block 1.5 s; b"),
+            ((10, 30), (2.0, 1.0), "a step takes on average 2.5 s, in the median block 1.5 s; b"),
             ((10, 30), (2.5, 2.5), None),
         ],
     )
@@ -215,31 +217,39 @@ class TestSystemResult:
                 400 / seconds,
                 performance={"total_steps": count, "median_step_time_seconds": middle},
                 clock="blocks",
-                unlike_block=unlike,
-                warnings=warnings,
+                unlike_block=UnlikeBlock(unlike, ""),
+                notes=notes,
             )
-            for seconds, count, middle, unlike, warnings in zip(
-                (4.0, 2.0), steps, typical, "ab", (("x",), (f"{OVER_BLOCKS} 9 s", "y")), strict=True
+            for seconds, count, middle, unlike, notes in zip(
+                (4.0, 2.0),
+                steps,
+                typical,
+                "ab",
+                (notes_of("x"), (Note(UNLIKE_BLOCKS), *notes_of("y"))),
+                strict=True,
             )
         ]
         found = system_result(SYSTEM, results)
         assert found.value_warnings == (*([text] if text else []), "x", "y")
 
-    @pytest.mark.parametrize(("unlike", "end"), [("a", "a"), (None, "")])
-    def test_without_such_a_warning_of_a_run_the_block_is_the_first_run_s(self, unlike, end):
+    def test_without_such_a_note_of_a_run_the_block_is_the_first_run_s(self):
         results = [
-            result(performance={"median_step_time_seconds": 2.0}, clock="blocks", unlike_block=each)
-            for each in (unlike, "z")
+            result(
+                performance={"median_step_time_seconds": 2.0},
+                clock="blocks",
+                unlike_block=UnlikeBlock(block, ": why"),
+            )
+            for block in "az"
         ]
         (text,) = system_result(SYSTEM, results).value_warnings
-        assert text == f"{OVER_BLOCKS} 4 s, in the median block 2 s; {end}".rstrip()
+        assert text == "a step takes on average 4 s, in the median block 2 s; a: why"
 
     def test_of_records_there_is_no_typical_block(self):
         results = [
             result(
                 performance={"median_step_time_seconds": 2.0},
                 clock=each,
-                warnings=(f"{OVER_BLOCKS} x",),
+                notes=(Note(UNLIKE_BLOCKS),),
             )
             for each in ("blocks", "timer")
         ]
@@ -382,7 +392,7 @@ class TestAligned:
             statistics.fmean(long.step_times[10:60])
         )
         assert [text for text in one.value_warnings if "MFU" not in text] == [
-            f"steps 61–100 are excluded: {CUT}"
+            "steps 61–100 are excluded: not all runs of the comparison are as long"
         ]
         assert (one.name, one.gpu, other.value_warnings) == ("A", H100, ())
 

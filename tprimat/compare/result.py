@@ -216,12 +216,12 @@ class SystemResult(System):
     @property
     def value_warnings(self) -> tuple[str, ...]:
         """The sentences of what bears on the values."""
-        return tuple(map(plain, sentences(self.value_notes)))
+        return tuple(dict.fromkeys(map(plain, sentences(self.value_notes))))
 
     @property
     def run_warnings(self) -> tuple[str, ...]:
         """The sentences of what else is known of the runs."""
-        return tuple(map(plain, sentences(self.run_notes)))
+        return tuple(dict.fromkeys(map(plain, sentences(self.run_notes))))
 
     @property
     def why_untimed(self) -> str:
