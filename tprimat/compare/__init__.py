@@ -120,8 +120,7 @@ def compare(
     if model is not None:
         files = _of_model(files, model)
     files, results = systems_of(files, options, remarks, splits=splits)
-    results = {name: group if name else in_steps(group) for name, group in results.items()}
-    every = [system for group in results.values() for system in group]
+    every = list(itertools.chain(*results.values()))
     remarks += [
         f"{_title(name, group)}: rates are in samples/s/GPU, since not all logs state the sequence"
         " length (--sequence-length sets it)"
@@ -213,12 +212,10 @@ def _model_of_unnamed(
     """
     if (same, file) in groups:
         return file
-    models = (
-        model
-        for (setup, model), entries in groups.items()
-        if setup == same and any(_began_alike(run, other) for other, _ in entries)
-    )
-    return next(models, file)
+    for (setup, model), entries in groups.items():
+        if setup == same and any(_began_alike(run, other) for other, _ in entries):
+            return model
+    return file
 
 
 def _began_alike(one: Run, other: Run) -> bool:
@@ -483,7 +480,7 @@ def _model_comparison(
     notes: list[str],
     mode: Mode,
 ) -> ModelComparison:
-    title = _title(name, systems)
+    title, systems = _title(name, systems), in_steps(systems)
     baseline = next((system for system in systems if system.name == reference), None)
     if reference is not None and baseline is None and len(systems) > 1:
         notes.append(f"{title}: there is no system {reference}, so another one is the baseline")

@@ -9,12 +9,16 @@ from collections.abc import Iterator, Sequence
 from tprimat.compare.figures import in_unit
 from tprimat.compare.result import RATE, SystemResult
 from tprimat.results.run import Run
+from tprimat.settings.rows import LEDGER
 
 UNLIKE_TOKENS = 0.01
 """Difference of the mean tokens of a step, if the log counts them, that is named."""
 
 TOKENS = "tokens per step"
 """What a step's work is if it is stated or follows from a printed rate, which is rounded."""
+
+
+_PARTS = next(row for row in LEDGER if row.title == "micro-batch")
 
 
 def in_steps(systems: Sequence[SystemResult]) -> list[SystemResult]:
@@ -40,11 +44,13 @@ def is_unnamed(run: Run) -> bool:
 
 def are_of_one(systems: Sequence[SystemResult]) -> bool:
     """Return whether all runs of systems were read from one file, by one framework's reader."""
-    runs = [result.run for system in systems for result in system.runs]
-    texts = {tuple(file.sha256 for file in run.source.files) if run.source else () for run in runs}
-    (text, *others) = texts
-    is_one_file = not others and len(text) == 1 and text[0] is not None
-    return is_one_file and len({run.framework for run in runs}) == 1
+    texts = set()
+    for run in (result.run for system in systems for result in system.runs):
+        files = run.source.files if run.source else ()
+        if len(files) != 1 or files[0].sha256 is None:
+            return False
+        texts.add((files[0].sha256, run.framework))
+    return len(texts) == 1
 
 
 def unlike_steps(one: SystemResult, other: SystemResult) -> str | None:
@@ -54,10 +60,12 @@ def unlike_steps(one: SystemResult, other: SystemResult) -> str | None:
     for (title, value), (_, others) in zip(_work(one), _work(other), strict=True):
         rounded = title.startswith(TOKENS)
         if value != others and not (rounded and _are_close(value, others)):
-            values = (value, others)
-            first, second = ("unknown" if each is None else f"{each:,.0f}" for each in values)
-            return f"workload mismatch: {title} {first} vs {second}"
+            return f"workload mismatch: {title} {_shown(value)} vs {_shown(others)}"
     return None
+
+
+def _shown(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:,.0f}"
 
 
 def _work(system: SystemResult) -> Iterator[tuple[str, float | None]]:
@@ -65,7 +73,7 @@ def _work(system: SystemResult) -> Iterator[tuple[str, float | None]]:
     run, config = system.run, system.run.training_config
     yield "global batch", config.global_batch_size
     # A global batch can be cut into micro-batches of any size: the work is the same.
-    yield "micro-batch", None if config.global_batch_size else config.micro_batch_size
+    yield _PARTS.title, None if config.global_batch_size else _PARTS.of(run)
     yield "sequence length", config.sequence_length
     yield "GPUs", run.num_gpus
     yield TOKENS, run.tokens_per_step or logged_tokens(system)
