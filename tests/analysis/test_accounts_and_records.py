@@ -16,6 +16,7 @@ from tprimat.analysis.account import account, blocks, clocks, common_clock
 from tprimat.analysis.causes import cause_of_change
 from tprimat.analysis.run_account import account_of, percentiles
 from tprimat.analysis.summary import Summary
+from tprimat.notes import Note
 from tprimat.results.account import Account, Entry, Timing
 from tprimat.results.run import PerformanceMetrics, Run, Source, Steady
 from tprimat.results.telemetry import Telemetry, TelemetryIssue
@@ -317,8 +318,12 @@ def test_the_steps_that_records_cover(steps, windows, kind, expected):
     assert records.recorded_steps(run) == expected
 
 
-UNTIMED = "total time unknown: {} of {} records have no time"
-MISSING = "total time unknown: not all steps between {} and {} are recorded"
+def untimed(count, among):
+    return Note("total-time-untimed", {"untimed": count, "records": among})
+
+
+def gap(before, after):
+    return Note("total-time-gap", {"before": before, "after": after})
 
 
 @pytest.mark.parametrize(
@@ -326,15 +331,15 @@ MISSING = "total time unknown: not all steps between {} and {} are recorded"
     [
         ((2.0, 3.0, 7.0), (4, 5, 6), None, (12.0, [])),
         ((2.0, 3.0, 7.0), (2, 5, 9), (2, 3, 4), (41.0, [])),
-        ((2.0, 3.0, 7.0), (4, 5, 7), None, (None, [MISSING.format(5, 7)])),
-        ((2.0, 3.0, 7.0), (4, 6, 7), None, (None, [MISSING.format(4, 6)])),
-        ((2.0, 3.0, 7.0), (2, 5, 9), (2, 3, 3), (None, [MISSING.format(5, 9)])),
-        ((2.0, None, 7.0), (4, 5, 6), None, (None, [UNTIMED.format(1, 3)])),
-        ((None, None, 7.0), (4, 5, 6), None, (None, [UNTIMED.format(2, 3)])),
-        ((2.0, 7.0, None), (4, 5, 6), None, (None, [UNTIMED.format(1, 3)])),
+        ((2.0, 3.0, 7.0), (4, 5, 7), None, (None, [gap(5, 7)])),
+        ((2.0, 3.0, 7.0), (4, 6, 7), None, (None, [gap(4, 6)])),
+        ((2.0, 3.0, 7.0), (2, 5, 9), (2, 3, 3), (None, [gap(5, 9)])),
+        ((2.0, None, 7.0), (4, 5, 6), None, (None, [untimed(1, 3)])),
+        ((None, None, 7.0), (4, 5, 6), None, (None, [untimed(2, 3)])),
+        ((2.0, 7.0, None), (4, 5, 6), None, (None, [untimed(1, 3)])),
         # A record without a time within the window of one with a time.
         ((2.0, None, 7.0), (4, 6, 8), (4, 1, 4), (36.0, [])),
-        ((2.0, None, 7.0), (4, 5, 8), (4, 1, 3), (None, [UNTIMED.format(1, 3)])),
+        ((2.0, None, 7.0), (4, 5, 8), (4, 1, 3), (None, [untimed(1, 3)])),
         ((None, 7.0), (1, 4), (1, 4), (28.0, [])),
     ],
 )

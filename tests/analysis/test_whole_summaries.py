@@ -469,7 +469,7 @@ def test_a_run_without_values():
     emulated = of_blocks(
         *BLOCK_TIMES, step_times=(2.0, 2.0, 2.1), environment=Environment(emulated="MI300X")
     )
-    why = "ran on an emulated device, whose timings are not valid"
+    why = Note("emulated")
     assert summarize(emulated) == Summary(Steady(), empty, (why,), clock="timer")
     untimed = of_blocks(*BLOCK_TIMES, environment=Environment(emulated="MI300X"))
     assert summarize(untimed) == Summary(Steady(), empty, (why,), clock="blocks")

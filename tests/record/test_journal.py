@@ -200,8 +200,8 @@ class TestReading:
         assert run == ends[1]
 
     def test_epochs_add_up_and_the_newest_metrics_count(self):
-        first = journal.Update({"epoch": 1}, {"rate": None}, {}, ("no epoch was measured",))
-        second = journal.Update({"epoch": 2}, {"rate": 5.0}, {"wait": 0.1}, ("short",))
+        first = journal.Update({"epoch": 1}, {"rate": None}, {}, notes_of("no epoch was measured"))
+        second = journal.Update({"epoch": 2}, {"rate": 5.0}, {"wait": 0.1}, notes_of("short"))
         third = journal.Update({"epoch": 3})
         lines = [msgspec.json.encode({"update": each}) for each in (first, second, third)]
         run, finished = recovery.read(
