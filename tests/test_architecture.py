@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from stored_runs import a_run
 
 from tprimat import read
 from tprimat.cli import COMMANDS
 from tprimat.frameworks import FRAMEWORKS
+from tprimat.store import store
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "tprimat"
@@ -444,6 +446,25 @@ def test_commands_are_wiring():
     assert {name: names for name, names in sizes.items() if names > 370} == {}
 
 
+MOST_MODULES = 206
+"""Modules of tprimat that are loaded to compare two results; it only falls."""
+COMPARED = """
+import sys
+from tprimat import cli
+cli.run("compare", sys.argv[1:])
+print(sum(name.partition(".")[0] == "tprimat" for name in sys.modules))
+"""
+
+
+def test_comparing_two_results_loads_no_reader(tmp_path):
+    for number in (1, 2):
+        store.save(a_run(1.0 + number / 10, label=f"number {number}"), tmp_path)
+    output = ["--quiet", "--output", str(tmp_path / "c.png")]
+    command = [sys.executable, "-c", COMPARED, str(tmp_path), *output]
+    done = subprocess.run(command, cwd=REPOSITORY, text=True, capture_output=True, check=True)
+    assert int(done.stdout.split()[-1]) <= MOST_MODULES
+
+
 def test_windows_can_import_every_module():
     wrong = []
     for path in modules():
@@ -546,8 +567,8 @@ def test_every_module_is_used():
         if path.name == "__init__.py":
             used |= {f"{module_of(path)}.{string}" for string in strings}
     # Log formats are found by the names that their files define.
-    used |= {each.__module__ for each in read.LOG_FORMATS} | {
-        each.recognises.__module__ for each in read.FILE_FORMATS
+    used |= {each.__module__ for each in read.log_formats()} | {
+        each.recognises.__module__ for each in read.file_formats()
     }
     # A row of FRAMEWORKS names its directory.
     used |= {

@@ -292,7 +292,7 @@ def _runs_of(found: Sequence[ParsedLog]) -> list[Run]:
 def _outcome(content: bytes, chunks: list[bytes] | None) -> list[object]:
     # Readers that don't know the log are sent away at once, so that blocks are read as such.
     log = LogFeeder(
-        [dialect() for dialect in read.LOG_FORMATS],
+        [dialect() for dialect in read.log_formats()],
         DetectionLimits(steps=1, lines=1, known_lines=200),
     )
     if chunks is None:

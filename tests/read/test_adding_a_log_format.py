@@ -31,7 +31,7 @@ def test_every_file_that_the_page_names_is_there(repository, page):
 
 
 def test_the_log_format_is_found():
-    assert [reader.name for reader in read.LOG_FORMATS].count("litgpt") == 1
+    assert [reader.name for reader in read.log_formats()].count("litgpt") == 1
 
 
 def test_its_data_become_optimizer_steps(repository, tmp_path, monkeypatch, capsys):

@@ -48,15 +48,15 @@ def test_every_reader_reads_an_input_that_is_not_damaged(fuzzer, monkeypatch):
         if (file_format := read.file_format_of(content[: read.HEAD])) is not None:
             files.add(file_format.looks_for)
         elif name not in made_files.TABLES:
-            lines |= {each.name for each in read.LOG_FORMATS if is_read(each(), content)}
+            lines |= {each.name for each in read.log_formats() if is_read(each(), content)}
         assert fuzzer.fault_of(content, random.Random(0), name) is None
     # Workbooks are there as real ones alone; tests/read/test_kineto.py damages traces.
-    missing = {each.looks_for for each in read.FILE_FORMATS} - files
+    missing = {each.looks_for for each in read.file_formats()} - files
     assert missing == {
         "a workbook of TraceLens (a sheet gpu_timeline)",
         "a trace of PyTorch's profiler",
     }
-    assert {each.name for each in read.LOG_FORMATS} - lines == set()
+    assert {each.name for each in read.log_formats()} - lines == set()
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_difference_between_blocks_and_lines_is_a_fault(fuzzer, monkeypatch):
         return number + block.count(b"\n")
 
     monkeypatch.setattr(megatron.Reader, "feed_block", forgetful)
-    monkeypatch.setattr(read, "LOG_FORMATS", (megatron.Reader,))
+    monkeypatch.setattr(read, "log_formats", lambda: (megatron.Reader,))
     content = "".join(fuzzer.OWN.replace("      3/", f"{number:7d}/") for number in range(1, 200))
     faults = {fuzzer.fault_of(content.encode(), random.Random(seed)) for seed in range(8)}
     assert any(fault and "blocks and lines differ" in fault for fault in faults)

@@ -89,7 +89,7 @@ def test_a_line_of_an_installation_reaches_no_reader(monkeypatch):
     assert told <= feeder.OPENING * len(feeding.readers) * 2
 
 
-@pytest.mark.parametrize("reader", read.LOG_FORMATS, ids=lambda reader: reader.name)
+@pytest.mark.parametrize("reader", read.log_formats(), ids=lambda reader: reader.name)
 def test_a_reader_hears_the_signs_of_its_lines(reader):
     own = reader()
     assert not getattr(own, "within", False)

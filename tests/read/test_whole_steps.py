@@ -168,7 +168,7 @@ def test_what_formats_are_known_by():
     rows = [
         f"{each.name}: {each.looks_for} | {', '.join(each.beside)} | streamed {each.is_streamed} | "
         f"{[each.together(path) for path in paths] if each.together else None}"
-        for each in read.FILE_FORMATS
+        for each in read.file_formats()
     ]
     whole.check("formats.txt", "\n".join([*rows, f"head {read.HEAD}", ""]))
 

@@ -7,12 +7,14 @@ tprimat.log_import.inputs opens a log, text.lines() makes lines of its bytes.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 import re
 import shlex
 from collections.abc import Iterable
 from pathlib import PurePath
+from types import ModuleType
 
 from tprimat.errors import UnreadableError
 from tprimat.read import golden, mapped, merge
@@ -22,22 +24,6 @@ from tprimat.read.parsing.parsed_log import FileFormat, ParsedLog, Reader
 from tprimat.read.parsing.text import Line, blocks_of
 from tprimat.results.run import Run
 from tprimat.text import is_binary
-
-_MODULES = [
-    importlib.import_module(found.name)
-    for found in pkgutil.walk_packages(__path__, f"{__name__}.")
-    if ".parsing" not in found.name
-]
-
-LOG_FORMATS: tuple[type[Reader], ...] = tuple(
-    module.Reader for module in _MODULES if hasattr(module, "Reader")
-)
-"""The log formats that are read, by the names of their files."""
-
-FILE_FORMATS: tuple[FileFormat, ...] = tuple(
-    row for module in _MODULES for row in getattr(module, "FILE_FORMATS", ())
-)
-"""The formats of whole files; the first one that recognizes a file reads it."""
 
 HEAD = 1 << 16
 """Bytes of a file that are looked at to recognize it."""
@@ -51,6 +37,27 @@ _RESULT = re.compile('"(?:schema_version|gpu_info|training_config|performance_me
 _OTHERS = (
     "pass a training log; tprimat read --help lists formats, --columns and --pattern read others"
 )
+
+
+@functools.cache
+def modules() -> tuple[ModuleType, ...]:
+    """Return the modules of all formats, imported when the first log is read: who compares results
+    needs none of them.
+    """
+    names = (module.name for module in pkgutil.walk_packages(__path__, f"{__name__}."))
+    return tuple(importlib.import_module(name) for name in names if ".parsing" not in name)
+
+
+@functools.cache
+def log_formats() -> tuple[type[Reader], ...]:
+    """Return the log formats that are read, by the names of their files."""
+    return tuple(module.Reader for module in modules() if hasattr(module, "Reader"))
+
+
+@functools.cache
+def file_formats() -> tuple[FileFormat, ...]:
+    """Return the formats of whole files; the first one that recognizes a file reads it."""
+    return tuple(row for module in modules() for row in getattr(module, "FILE_FORMATS", ()))
 
 
 def parse_lines(lines: Iterable[Line], name: str) -> list[ParsedLog]:
@@ -72,7 +79,7 @@ def parse_chunks(chunks: Iterable[bytes], name: str) -> list[ParsedLog]:
 
 def new_feeder() -> LogFeeder:
     """Return a feeder of all log formats."""
-    return LogFeeder([log_format() for log_format in LOG_FORMATS])
+    return LogFeeder([log_format() for log_format in log_formats()])
 
 
 def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
@@ -125,7 +132,7 @@ def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
             name, why, heading="not-a-training-log", hint="pass the text that the training printed"
         )
     examples = {}
-    for module in _MODULES:
+    for module in modules():
         if hasattr(module, "Reader"):
             examples[module.Reader.name] = module.__doc__ or ""
     pattern = feeder.step_like and mapped.suggested(feeder.step_like.text)
@@ -150,4 +157,4 @@ def read(lines: Iterable[Line], name: str) -> list[Run]:
 
 def file_format_of(head: bytes) -> FileFormat | None:
     """Return the format of a file that begins with these bytes, or None."""
-    return next((row for row in FILE_FORMATS if row.recognises(head)), None)
+    return next((row for row in file_formats() if row.recognises(head)), None)

@@ -61,7 +61,7 @@ class ParsedLog:
 
 class Reader(Protocol):
     """A log format's reader, for one log. Every class of this name in `read` is one of
-    LOG_FORMATS.
+    log_formats().
     """
 
     name: str
