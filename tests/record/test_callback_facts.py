@@ -9,6 +9,7 @@ import pytest
 from tests.stored_runs import notes_of
 from tprimat.compare import Loaded, compare
 from tprimat.errors import UsageError
+from tprimat.notes.catalogue import words
 from tprimat.record import result
 from tprimat.report.verdict import report
 from tprimat.results.run import Environment, ModelConfig, Run, TrainingConfig
@@ -78,9 +79,10 @@ def test_what_a_caller_states_otherwise_than_the_training_shows_is_said(stated, 
     )
     warnings = result.contradictions(Run(training_config=TrainingConfig(**stated)), shown)
     assert len(warnings) == len(told)
-    assert all(warning.startswith(words) for warning, words in zip(warnings, told, strict=True))
+    sentences = map(words, warnings)
+    assert all(text.startswith(start) for text, start in zip(sentences, told, strict=True))
     (layers,) = result.contradictions(Run(model_config=ModelConfig(num_layers=32)), shown)
-    assert layers.startswith(
+    assert words(layers).startswith(
         "num_layers 32 was stated, but the training shows 2: they can't both be true"
     )
 

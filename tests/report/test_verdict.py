@@ -635,7 +635,10 @@ def test_where_samples_are_compared_nothing_speaks_of_tokens(form):
 class TestContradictions:
     """The headline states a contradiction, and it is the first caveat."""
 
-    WARNING = "global_batch_size 128 was stated, but the training shows 8: they can't both be true"
+    WARNING = (
+        "global_batch_size 128 was stated, but the training shows 8: they can't both be true; the"
+        " stated one is used"
+    )
 
     def test_of_one_of_two_systems(self):
         found = answer(make_run(), make_run(**AMD, step_time=1.6, notes=notes_of(self.WARNING)))

@@ -40,7 +40,10 @@ def results(view: View) -> list[JsonObject]:
             "file": plain(placed.result.file),
             "sha256": digests.get(placed.result.file),
             "valid": placed.result.is_valid,
-            "run": msgspec.to_builtins(placed.result.run, str_keys=True, enc_hook=list),
+            "run": {
+                **msgspec.to_builtins(placed.result.run, str_keys=True, enc_hook=list),
+                "warnings": placed.result.run.warnings,
+            },
         }
         for placed in view.runs
     ]
