@@ -50,22 +50,24 @@ _TIME = re.compile(r"\d\d:\d\d:\d\d")
 
 
 @functools.cache
-def _routes(hears: tuple[tuple[str, ...], ...]) -> dict[str, frozenset[int] | None]:
+def _routes(by_reader: tuple[tuple[str, ...], ...]) -> dict[str, frozenset[int] | None]:
     """Return signs, none of which is a part of another one, with the numbers of the readers that
-    hear them.
+    have them.
 
     None stands for all readers.
     """
-    every = {*_TOLD_TO_ALL, *(sign for signs in hears for sign in signs if sign)}
-    every = {sign for sign in every if not any(other in sign for other in every - {sign})}
-    return {
-        sign: None
-        if any(sign in each for each in _TOLD_TO_ALL)
-        else frozenset(
-            number for number, signs in enumerate(hears) if any(sign in each for each in signs)
-        )
-        for sign in every
-    }
+    signs = {*_TOLD_TO_ALL, *filter(None, itertools.chain.from_iterable(by_reader))}
+    routes: dict[str, frozenset[int] | None] = {}
+    for sign in signs:
+        if any(other in sign for other in signs - {sign}):
+            continue
+        routes[sign] = None
+        if not any(sign in longer for longer in _TOLD_TO_ALL):
+            readers = enumerate(by_reader)
+            routes[sign] = frozenset(
+                number for number, own in readers if any(sign in longer for longer in own)
+            )
+    return routes
 
 
 class _Audience:

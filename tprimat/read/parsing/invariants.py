@@ -18,6 +18,9 @@ TOLERANCE, RESOLUTION_S = 0.01, 1.0
 """What rounding may add to a sum: a share of it, and the resolution of a log's stamps."""
 
 FULL, PEAK = 95.0, {"mfu_percent": 100.0, "mfu": 1.0, "mfu_actor": 1.0}
+"""Percent of a GPU's memory that leave the allocator no room, as 77 GB of 80 do; printed
+utilizations, with what nothing exceeds.
+"""
 """Percent of a GPU's memory that leave the allocator no room; printed utilizations, with what
 nothing exceeds.
 """
