@@ -547,7 +547,7 @@ def test_every_module_is_used():
             used |= {f"{module_of(path)}.{string}" for string in strings}
     # Log formats are found by the names that their files define.
     used |= {each.__module__ for each in read.LOG_FORMATS} | {
-        each.recognises.__module__ for each in read.FILE_FORMATS
+        each.recognizes.__module__ for each in read.FILE_FORMATS
     }
     # A row of FRAMEWORKS names its directory.
     used |= {

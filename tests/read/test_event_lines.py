@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tprimat.read.parsing.events import Events, Mark, event_in, is_told
+from tprimat.read.parsing.events import Events, Mark, event_in, has_sign
 
 NOON = 1772366400.0
 """2026-03-01 12:00:00 on a clock without an offset."""
@@ -44,7 +44,7 @@ def test_what_a_line_tells(text, at, mark):
 
 
 def test_signs():
-    assert [is_told(text, ("ab", "cd")) for text in ("xaby", "cd", "acbd", "")] == [
+    assert [has_sign(text, ("ab", "cd")) for text in ("xaby", "cd", "acbd", "")] == [
         True,
         True,
         False,

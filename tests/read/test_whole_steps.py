@@ -335,8 +335,8 @@ def console(*contents):
 
 
 def test_a_console_is_known_by_its_dictionaries():
-    assert console("{'a': 1}").recognised is False
-    assert console("{'loss': 1.5, 'epoch': 0.5}").recognised is True
+    assert console("{'a': 1}").recognized is False
+    assert console("{'loss': 1.5, 'epoch': 0.5}").recognized is True
 
 
 @pytest.mark.parametrize(("totals", "left"), [(1_000, 1_000), (1_001, 0), (1_002, 1)])

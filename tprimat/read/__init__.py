@@ -150,4 +150,4 @@ def read(lines: Iterable[Line], name: str) -> list[Run]:
 
 def file_format_of(head: bytes) -> FileFormat | None:
     """Return the format of a file that begins with these bytes, or None."""
-    return next((row for row in FILE_FORMATS if row.recognises(head)), None)
+    return next((row for row in FILE_FORMATS if row.recognizes(head)), None)

@@ -28,7 +28,7 @@ from collections.abc import Mapping
 import msgspec
 
 from tprimat.read.nemo import reader as nemo
-from tprimat.read.parsing.events import is_told
+from tprimat.read.parsing.events import has_sign
 from tprimat.read.parsing.parsed_log import Given
 from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder, timer
@@ -104,7 +104,7 @@ class Reader(StepReader):
 
     name = "automodel"
     signs = (" | epoch ", '"tps')
-    tells = ("_size", "orld", "max_steps", "pretrained_model")
+    other_signs = ("_size", "orld", "max_steps", "pretrained_model")
     names: Mapping[str, str] = {
         "loss": "loss",
         "grad_norm": "grad_norm",
@@ -142,7 +142,7 @@ class Reader(StepReader):
         """Read a line of the setup."""
         self.hear(line)
         text = line.text[:LONGEST_STATEMENT]
-        if is_told(text, self.tells):
+        if has_sign(text, self.other_signs):
             read_statements(_STATEMENTS, text, line.number, self.stated, without_prefixes(text))
 
     def done(self, run: RunBuilder) -> None:

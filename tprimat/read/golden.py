@@ -57,7 +57,7 @@ class Reader:
     """A parsed_log.Reader of golden-value files."""
 
     name = "golden"
-    hears = ()
+    all_signs = ()
 
     def __init__(self) -> None:
         self.within: list[str] = []
@@ -66,7 +66,7 @@ class Reader:
         self._named = False
 
     @property
-    def recognised(self) -> bool:
+    def recognized(self) -> bool:
         """Whether the file is JSON so far, and names a loss or a time as golden values do."""
         return self._named and self._is_document
 
@@ -89,7 +89,7 @@ class Reader:
 
     def finish(self) -> list[ParsedLog]:
         """Return the training, or none."""
-        document = json_object("\n".join(self.within)) if self.recognised else None
+        document = json_object("\n".join(self.within)) if self.recognized else None
         if document is None:
             return []
         if any(isinstance(value, dict) and "values" in value for value in document.values()):

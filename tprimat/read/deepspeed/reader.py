@@ -131,7 +131,7 @@ class Reader(StepReader):
     name = "deepspeed"
     run_type = DeepspeedRun
     signs = ("SamplesPerSec=", "iter time (s):")
-    tells = (
+    other_signs = (
         *(
             "skipped=",
             "time (ms)",
@@ -157,9 +157,9 @@ class Reader(StepReader):
         self._milliseconds: dict[str, list[float]] = {}
 
     @property
-    def recognised(self) -> bool:
+    def recognized(self) -> bool:
         """Whether a line of the timer, of a pipeline or of the profiler was seen."""
-        return super().recognised or self._profile.step is not None
+        return super().recognized or self._profile.step is not None
 
     def take(self, line: Line) -> bool:
         """Read a line of the timer or of a pipeline."""

@@ -123,7 +123,7 @@ class Reader:
     """A parsed_log.Reader of Transformers Trainer logs."""
 
     name = "hf_trainer"
-    hears = (
+    all_signs = (
         *("{'", "TrainOutput(", "|", "axolotl", " = "),
         *(*deepspeed_setup.SIGNS, *NAMED),
     )
@@ -137,7 +137,7 @@ class Reader:
         self._cut = False
 
     @property
-    def recognised(self) -> bool:
+    def recognized(self) -> bool:
         """Whether a dictionary of a training was seen."""
         return bool(self._trainings)
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tprimat.read.parsing.events import is_told
+from tprimat.read.parsing.events import has_sign
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP
 
@@ -123,9 +123,9 @@ MARKERS = {
 """Words that show whose log it is, on what it ran, and that a process started."""
 
 
-def shows(name: str, text: str) -> bool:
-    """Return whether a line shows what MARKERS has under a name."""
-    return is_told(text, MARKERS[name])
+def has_marker(name: str, text: str) -> bool:
+    """Return whether a line has one of the MARKERS under a name."""
+    return has_sign(text, MARKERS[name])
 
 
 class Kind(NamedTuple):
@@ -139,7 +139,7 @@ class Kind(NamedTuple):
         unread: labels that aren't known, with a number each.
         aware: whether the line's time states an offset; None if the line has no time.
         resolution: s, of that time.
-        marks: names in MARKERS that the line shows.
+        marks: names in MARKERS that the line has.
     """
 
     shape: str = "upstream"
@@ -216,7 +216,7 @@ def parse(line: Line) -> Iterator[tuple[Record, dict[str, slice]]]:
     if TIMED not in text:
         return
     # Once for all records of the line: one without line ends can have thousands.
-    marks = tuple(name for name in ("primus", "amd") if shows(name, text))
+    marks = tuple(name for name in ("primus", "amd") if has_marker(name, text))
     anchors = list(ANCHOR.finditer(text))
     before = 0
     for anchor, following in zip(anchors, [*anchors[1:], None], strict=False):

@@ -50,7 +50,7 @@ class Reader:
     """A parsed_log.Reader of Megatron logs."""
 
     name = "megatron"
-    hears = (TIMED, *SIGNS)
+    all_signs = (TIMED, *SIGNS)
 
     def __init__(self) -> None:
         self._trainings: list[MegatronTraining] = []
@@ -62,7 +62,7 @@ class Reader:
         self._numpy: Any = None
 
     @property
-    def recognised(self) -> bool:
+    def recognized(self) -> bool:
         """Whether an iteration line or an argument dump was seen."""
         return bool(self._trainings) or "num_layers" in self._stretch.read().stated
 

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 
 from tprimat.read.megatron import setup
-from tprimat.read.megatron.line import FIELDS, MARKERS, Record, shows
+from tprimat.read.megatron.line import FIELDS, MARKERS, Record, has_marker
 from tprimat.read.megatron.table import Table
-from tprimat.read.parsing.events import RAW_SIGNS, Events, is_told
+from tprimat.read.parsing.events import RAW_SIGNS, Events, has_sign
 from tprimat.read.parsing.failures import FailureReasons
 from tprimat.read.parsing.records import LogContext, LoggedTraining
 from tprimat.read.parsing.sequencer import SAME_FIGURES
@@ -124,7 +124,7 @@ class Context(LogContext):
         self.dumped = self.dumped or ARGUMENT_DUMP in text
         setup.read_setup(number, text, self.stated)
         for name in MARKERS:
-            if name not in self.marks and shows(name, text):
+            if name not in self.marks and has_marker(name, text):
                 self.marks[name] = number
         if _SUCCESS in text:
             self.marks["success"] = number
@@ -164,7 +164,7 @@ class Context(LogContext):
 
 def _lines_with_events(number: int, block: bytes) -> Iterator[Line]:
     """Yield the lines of a block that may tell of an event; `number` is that of its first."""
-    if not is_told(block, RAW_SIGNS):
+    if not has_sign(block, RAW_SIGNS):
         return
     numbers = Numbers(number, block)
     end = 0

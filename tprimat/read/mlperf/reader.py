@@ -99,7 +99,7 @@ class Reader:
     """A parsed_log.Reader of MLPerf logs."""
 
     name = "mlperf"
-    hears = (MARK, *_SIGNS, *(f"{name}: " for name in _DUMPED_NAMES), "FLUX MLPerf")
+    all_signs = (MARK, *_SIGNS, *(f"{name}: " for name in _DUMPED_NAMES), "FLUX MLPerf")
 
     def __init__(self) -> None:
         self._trainings = [run.BenchmarkRun()]
@@ -109,7 +109,7 @@ class Reader:
         self._flux: dict[str, tuple[str, int]] | None = None
 
     @property
-    def recognised(self) -> bool:
+    def recognized(self) -> bool:
         """Whether an event or a summary line was seen."""
         return self._begun or self._summary is not None or self._flux is not None
 

@@ -78,7 +78,7 @@ class Reader(StepReader):
     name = "nemo"
     timing = TIMING
     signs = ("Training epoch ",)
-    tells = ("reduced_train_loss=", "stopped:", *setup.SIGNS)
+    other_signs = ("reduced_train_loss=", "stopped:", *setup.SIGNS)
     names = NAMES
     peaks: Mapping[str, str] = {
         f"memory_{kind}_gb": f"peak_memory_{kind}_gb" for kind in ("allocated", "reserved")

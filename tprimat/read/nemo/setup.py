@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tprimat.read.parsing.events import is_told
+from tprimat.read.parsing.events import has_sign
 from tprimat.read.parsing.records import LogContext
 from tprimat.read.parsing.text import without_prefixes
 from tprimat.read.parsing.values import number, precision_of, read_statements, state, statements
@@ -88,7 +88,7 @@ def feed(line: int, text: str, around: LogContext) -> None:
     """Read a line that is no training line."""
     if "stopped:" in text and SUCCESS.search(text):
         around.marks["success"] = line
-    if not is_told(text, SIGNS):
+    if not has_sign(text, SIGNS):
         return
     text = text[:20_000]
     bare = without_prefixes(text)

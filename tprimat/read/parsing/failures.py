@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 
-from tprimat.read.parsing.events import is_told
+from tprimat.read.parsing.events import has_sign
 from tprimat.read.parsing.text import without_prefixes
 from tprimat.redaction import redacted_start
 from tprimat.results.outcome import Cause
@@ -129,7 +129,7 @@ LONGEST_REASON = 300
 @functools.lru_cache(maxsize=1)
 def may_name_a_cause(text: str) -> bool:
     """Return whether a line may name a cause; cached, since several readers ask for each line."""
-    return is_told(text, HINTS)
+    return has_sign(text, HINTS)
 
 
 @functools.lru_cache(maxsize=1)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tprimat.read.parsing.events import is_told
+from tprimat.read.parsing.events import has_sign
 from tprimat.read.parsing.parsed_log import Beside
 from tprimat.read.parsing.values import (
     LoggedValue,
@@ -98,7 +98,7 @@ def options_in(text: str, line: int, stated: LoggedValues, *, bare: bool = True)
     `--name value`.
     """
     text = text[:20_000]
-    if not is_told(text, NAMED):
+    if not has_sign(text, NAMED):
         return
 
     def add(field: str, value: Any) -> None:

@@ -68,7 +68,7 @@ class Reader(Protocol):
     """Of the log format."""
 
     @property
-    def hears(self) -> Sequence[str]:
+    def all_signs(self) -> Sequence[str]:
         """A line without any of these, a time, an event or a failure says nothing to it.
 
         Unless it knows the log, or its attribute `within` is true: it has begun what goes on over
@@ -76,7 +76,7 @@ class Reader(Protocol):
         """
 
     @property
-    def recognised(self) -> bool:
+    def recognized(self) -> bool:
         """Whether some line so far has this log format."""
 
     def feed(self, line: Line) -> None:
@@ -186,7 +186,7 @@ class FileFormat:
 
     name: str
     looks_for: str
-    recognises: Callable[[bytes], bool]
+    recognizes: Callable[[bytes], bool]
     read: ReadFiles
     together: Callable[[str], str] | None = None
     beside: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tprimat.read.parsing import hints
-from tprimat.read.parsing.events import LONGEST_LINE, SIGNS, Events, is_told
+from tprimat.read.parsing.events import LONGEST_LINE, SIGNS, Events, has_sign
 from tprimat.read.parsing.failures import FailureReasons, may_name_a_cause
 from tprimat.read.parsing.text import NO_YEAR, Stamp, first_stamp
 from tprimat.read.parsing.values import (
@@ -111,14 +111,14 @@ class Record:
 
 
 @functools.lru_cache(maxsize=1)
-def _heard(text: str) -> tuple[Stamp | None, bool]:
-    """Return the first time in a line, and whether a LogContext hears anything in it, which it
+def _time_and_relevance(text: str) -> tuple[Stamp | None, bool]:
+    """Return the first time in a line, and whether a LogContext finds anything in it, which it
     mostly doesn't.
 
     Cached, since a dozen readers ask for each line of a log that none of them knows yet.
     """
     stamp = first_stamp(text[:400])
-    return stamp, stamp is not None or is_told(text, SIGNS) or may_name_a_cause(text[:10_000])
+    return stamp, stamp is not None or has_sign(text, SIGNS) or may_name_a_cause(text[:10_000])
 
 
 @dataclasses.dataclass
@@ -141,7 +141,7 @@ class LogContext:
 
     def feed(self, number: int, text: str) -> None:
         """Read a line for its timestamp, for events and for what may have stopped the training."""
-        stamp, says_something = _heard(text)
+        stamp, says_something = _time_and_relevance(text)
         if says_something or self.causes.is_open:
             self.events.feed(number, text)
             self.first_stamp = self.first_stamp or stamp

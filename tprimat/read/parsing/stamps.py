@@ -36,7 +36,7 @@ in whole seconds some lie 0 s apart and some 2 s, groups of four of them 3 to 5 
 """
 
 LEAST_GROUPS = 3
-"""Groups that tell something: of two one may be an artefact."""
+"""Groups that tell something: of two one may be an artifact."""
 
 DECISIVE = 15
 """Records that decide. In shorter logs the start weighs too much."""

@@ -258,7 +258,7 @@ def numpy_if_there() -> Any:
     return numpy
 
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
 # The escape byte itself, and what other programs turn it into: cat -v, JSON, a bad decoding.
 _STAND_INS = ("^[[", "\\u001b[", "\\u001B[", "\\x1b[", "\\x1B[", "\\033[", "\\e[", "␛[", "\x9b")
 _CONTROL = re.compile(
@@ -276,7 +276,7 @@ def clean(text: str) -> str:
     them).
     """
     if "\x1b" in text:
-        text = _COLOUR.sub("", text)
+        text = _COLOR.sub("", text)
     if "\x1b" in text or any(mark in text for mark in _STAND_INS):
         text = _CONTROL.sub("", text)
     if "\x00" in text:

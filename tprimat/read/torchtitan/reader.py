@@ -192,7 +192,12 @@ class Reader(StepReader):
     run_type = TorchtitanRun
     signs = ("step:",)
     # What follows "Building ", which installations print as well.
-    tells = (*(sign for sign in setup.SIGNS if sign != "Building "), "Args", "Config", " with {")
+    other_signs = (
+        *(sign for sign in setup.SIGNS if sign != "Building "),
+        "Args",
+        "Config",
+        " with {",
+    )
     peaks: Mapping[str, str] = {"memory_reserved_gb": "peak_memory_reserved_gb"}
     timing = timer(
         clock=(
@@ -213,7 +218,7 @@ class Reader(StepReader):
         self._groups: set[str] = set()
 
     @property
-    def recognised(self) -> bool:
+    def recognized(self) -> bool:
         """Whether a step line or torchtitan's own configuration was seen."""
         return bool(self.sorter.trainings) or self.has_own_lines
 

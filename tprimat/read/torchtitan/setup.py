@@ -101,9 +101,9 @@ _STATEMENTS = statements(
         "Float8",
         lambda _: "fp8",
         COMPUTED,
-        r"(?P<quantised>Float8.{0,200}scaled training active|Swapped to Float8)",
+        r"(?P<quantized>Float8.{0,200}scaled training active|Swapped to Float8)",
     ),
-    ("MX", lambda _: "mxfp8", COMPUTED, r"(?P<quantised>Swapped to MX|MXFP8 training active)"),
+    ("MX", lambda _: "mxfp8", COMPUTED, r"(?P<quantized>Swapped to MX|MXFP8 training active)"),
     *(
         (
             label,
@@ -246,7 +246,7 @@ def complete(stated: LoggedValues) -> None:
     origin = (
         stated.get("converters")
         or stated.get("parameter_type")
-        or stated.get("quantised")
+        or stated.get("quantized")
         or stated.get("dtype")
     )
     name = stated.get("model_name")
@@ -298,7 +298,7 @@ def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
             ), f"converter {converter}, recipe {recipe}; {words}"
         if "float8" in kind or "fp8" in kind:
             return "fp8", f"converter {converter}; {words}"
-    return stated.word("quantised") or precision_of(parameters), words
+    return stated.word("quantized") or precision_of(parameters), words
 
 
 def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
