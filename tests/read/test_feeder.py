@@ -97,11 +97,11 @@ def routes(*signs: tuple[str, ...]) -> dict:
     return {
         sign: to
         for sign, to in found.items()
-        if not any(sign in each for each in feeder._TOLD_TO_ALL)
+        if not any(sign in each for each in feeder._SIGNS_FOR_ALL)
     }
 
 
-def test_signs_and_who_hears_them():
+def test_signs_and_who_reads_them():
     assert routes(("abc", "xyz", ""), ("ab", "q"), ("zab",)) == {
         "xyz": frozenset({0}), "ab": frozenset({0, 1, 2}), "q": frozenset({1}),
     }  # fmt: skip

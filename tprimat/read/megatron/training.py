@@ -88,7 +88,7 @@ class Context(LogContext):
         if self._size > MOST_HELD or self.events.marks:
             self.read()
 
-    def told(self, *, untimed: bool = False) -> Events:
+    def own_events(self, *, untimed: bool = False) -> Events:
         """Return its events, from lines alone that tell of one: of the rest of a log nothing else
         is taken.
 
@@ -257,7 +257,7 @@ class MegatronTraining(LoggedTraining):
             self.around.absorb(stretch)
         else:
             self.around.events.absorb_marks(
-                stretch.told(untimed=self.table.latest.kind.aware is None)
+                stretch.own_events(untimed=self.table.latest.kind.aware is None)
             )
 
     def attempt(self, iteration: int) -> None:
@@ -295,40 +295,34 @@ def differ(name: str, one: Record, other: Record) -> bool:
     """Return whether two lines state different values of a field, measured ones by more than nodes
     differ.
     """
-    known = one.figures.get(name)
-    value = other.figures.get(name)
-    tolerance = SAME_FIGURES if name in MEASURED else 0.0
-    return (
-        known is not None
-        and value is not None
-        and not math.isclose(known, value, rel_tol=tolerance)
-    )
+    mine = one.figures.get(name)
+    its = other.figures.get(name)
+    if mine is None or its is None:
+        return False
+    return not math.isclose(mine, its, rel_tol=SAME_FIGURES if name in MEASURED else 0.0)
 
 
-def same_moment(known: Record, record: Record, last: int, reach: int = 1) -> bool:
+def same_moment(former: Record, record: Record, last: int, reach: int = 1) -> bool:
     """Return whether two lines of one iteration were written at one moment, not by two attempts at
     it.
 
     `last` is the iteration that the training had come to; ranks lag up to `reach` iterations. Where
     even a repeated line would be of another training, it is 0.
     """
-    apart = record.seconds_after(known)
+    apart = record.seconds_after(former)
     if apart is not None:
-        step = max(known.seconds or 0.0, record.seconds or 0.0)
-        return abs(apart) <= max(SAME_MOMENT * step, known.kind.resolution)
-    if differ("rank", known, record):
-        return record.iteration >= last - reach
-    alike = all(
-        known.figures.get(name) == record.figures.get(name)
-        for name in ("elapsed_ms", "samples", "loss")
-    )
+        step = max(former.seconds or 0.0, record.seconds or 0.0)
+        return abs(apart) <= max(SAME_MOMENT * step, former.kind.resolution)
+    is_near = record.iteration >= last - reach
+    if differ("rank", former, record):
+        return is_near
+    own = former.figures
+    its = record.figures
+    alike = all(own.get(name) == its.get(name) for name in ("elapsed_ms", "samples", "loss"))
     if alike and (reach or record.iteration == last):
         return True
     # Upstream, a rank of each node prints, with the same loss and a time of its own.
-    told = known.figures.keys() & record.figures.keys() >= {"elapsed_ms", "samples"}
+    if not is_near or not own.keys() & its.keys() >= {"elapsed_ms", "samples"}:
+        return False
     decisive = [name for name in FIELDS if name == "elapsed_ms" or name not in MEASURED]
-    return (
-        told
-        and record.iteration >= last - reach
-        and not any(differ(name, known, record) for name in decisive)
-    )
+    return not any(differ(name, former, record) for name in decisive)
