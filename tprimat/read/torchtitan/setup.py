@@ -16,6 +16,7 @@ import dataclasses
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 from tprimat.read.parsing.records import LogContext
@@ -315,17 +316,9 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
     if not width and (stated.word("model") or "").lower().startswith("llama3") and dim and multiple:
         width = _llama_width(dim, multiple, arguments.get("ffn_dim_multiplier", "None"))
     fields: FieldValues = {}
-    experts = size("num_experts") if arguments.get("moe_enabled") != "False" else None
-    if experts:
-        expert_width = size("moe_inter_dim")
-        shared = size("num_shared_experts")
-        fields["num_experts"] = experts
-        fields["experts_per_token"] = size("top_k")
-        fields["expert_ffn_hidden_size"] = expert_width
-        fields["num_dense_layers"] = size("n_dense_layers") or 0
-        if shared and expert_width:
-            fields["shared_expert_ffn_hidden_size"] = shared * expert_width
-        if expert_width is None:
+    if size("num_experts") and arguments.get("moe_enabled") != "False":
+        fields = _experts(size)
+        if fields["expert_ffn_hidden_size"] is None:
             warnings.append(
                 "feed-forward widths ignored: how this model mixes expert and dense layers isn't"
                 " stated"
@@ -353,6 +346,19 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
         **fields,
     )
     return shape, warnings
+
+
+def _experts(size: Callable[[str], int | None]) -> FieldValues:
+    """Return the fields of a model with experts, from its arguments."""
+    width = size("moe_inter_dim")
+    shared = size("num_shared_experts")
+    return {
+        "num_experts": size("num_experts"),
+        "experts_per_token": size("top_k"),
+        "expert_ffn_hidden_size": width,
+        "shared_expert_ffn_hidden_size": shared * width if shared and width else None,
+        "num_dense_layers": size("n_dense_layers") or 0,
+    }
 
 
 def _llama_width(dim: int, multiple: int, scale: str) -> int | None:
