@@ -128,6 +128,11 @@ def precision_of(value: object) -> str | None:
     return {"16": "fp16", "32": "fp32"}.get(word.removesuffix("-mixed").removesuffix("-true"))
 
 
+def first_of(values: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """Return the value of the first of names that is there; None if none is."""
+    return next((values[name] for name in names if name in values), None)
+
+
 def json_object(text: str) -> JsonObject | None:
     """Return the JSON object that a text is, NaN and infinity included; None if it isn't whole, or
     is none.
