@@ -65,7 +65,7 @@ class TestTable:
             [5.0],
             [],
         )
-        assert [made.place(each) for each in (2, 3, 4, 5, 9, 10)] == [None, 0, None, 1, 2, None]
+        assert [made.index_of(each) for each in (2, 3, 4, 5, 9, 10)] == [None, 0, None, 1, 2, None]
         assert made.record(1) == record(5, 2.0, skipped=5.0)
         assert (made.get(9), made.get(4)) == (record(9, kind=kinds[1], loss=9.0, nans=1.0), None)
 

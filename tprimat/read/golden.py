@@ -151,12 +151,12 @@ def _points(scalar: Any) -> list[tuple[int, float]]:
             for index, value in enumerate(values)
         }
     if isinstance(values, dict):
-        known = [(whole(place), number(value)) for place, value in values.items()]
+        points = [(whole(step), number(value)) for step, value in values.items()]
     else:
-        known = []
+        points = []
     return [
         (step, value)
-        for step, value in known
+        for step, value in points
         if step and value is not None and math.isfinite(value)
     ]
 

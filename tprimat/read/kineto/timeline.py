@@ -132,7 +132,7 @@ class _Builder:
         self._backward.sort()
         for thread, start, end, kind in self._optimizer_steps:
             first, last = (bisect.bisect_left(self._backward, (time,)) for time in (start, end))
-            start = max((each for _, each in self._backward[first:last]), default=start)
+            start = max((done for _, done in self._backward[first:last]), default=start)
             if start < end:
                 self._ranges(thread).add(start, end, kind)
         return self.timeline

@@ -160,7 +160,7 @@ def _micros(stamp: str) -> int | None:
     try:
         return micros(datetime.datetime.fromisoformat(stamp))
     except ValueError:
-        known = last_stamp(stamp) or last_stamp(f"[{stamp}]")
-        if known:
-            return micros(known.time)
+        read = last_stamp(stamp) or last_stamp(f"[{stamp}]")
+        if read:
+            return micros(read.time)
         return None

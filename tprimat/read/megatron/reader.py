@@ -17,6 +17,7 @@ bytes a line is found by its bars and the word elapsed, which colors must not pa
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from tprimat.read.megatron.layout import ZEROS, Layout, ParsedLine, find_line, layout_of
@@ -162,7 +163,7 @@ class Reader:
             self._take(record, raw.decode())
         else:
             lines = list(lines_of(raw + b"\n", number))
-            parsed = [each for line in lines for each in parse(line)]
+            parsed = list(itertools.chain.from_iterable(map(parse, lines)))
             if not parsed:
                 self._hold(number, raw + b"\n", dumped=_dump_in(raw, 0) < len(raw))
                 return

@@ -67,7 +67,7 @@ def step_times(
     seconds = [seconds_of(elapsed) for elapsed in table.column("elapsed_ms")]
     shapes = {kind.shape for kind in table.kinds}
     core = "core" in training.around.marks or not CORE_SHAPES.isdisjoint(shapes)
-    starts = {index for index in map(table.place, training.attempts) if index is not None}
+    starts = {index for index in map(table.index_of, training.attempts) if index is not None}
     second_lines = {1, *(index + 1 for index in starts), *_after_pauses(table)}
     # A process that goes on where another one ended may show by nothing but the time between.
     for index in sorted(second_lines):

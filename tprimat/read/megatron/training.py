@@ -168,10 +168,10 @@ def _lines_with_events(number: int, block: bytes) -> Iterator[Line]:
         return
     numbers = Numbers(number, block)
     end = 0
-    for found in _EVENT.finditer(block):
-        if found.start() >= end:
-            start = block.rfind(b"\n", 0, found.start()) + 1
-            end = block.find(b"\n", found.end()) + 1 or len(block)
+    for sign in _EVENT.finditer(block):
+        if sign.start() >= end:
+            start = block.rfind(b"\n", 0, sign.start()) + 1
+            end = block.find(b"\n", sign.end()) + 1 or len(block)
             yield from lines_of(block[start:end], numbers.at(start))
 
 
@@ -239,17 +239,17 @@ class MegatronTraining(LoggedTraining):
             if world:
                 self.world = LoggedValue(world, record.line, f"[rank-{rank}/{world}]")
 
-    def repeat(self, known: Record, record: Record) -> None:
+    def repeat(self, former: Record, record: Record) -> None:
         """Skip a duplicate; fill the first line's gaps from it, and note differences."""
         for field in FIELDS:
-            if field in record.figures and field not in known.figures:
-                self.table.fill(known.iteration, field, record.figures[field])
-        if known.figures.get("rank") != record.figures.get("rank"):
+            if field in record.figures and field not in former.figures:
+                self.table.fill(former.iteration, field, record.figures[field])
+        if former.figures.get("rank") != record.figures.get("rank"):
             self.lines_of_other_ranks += 1
             return
         self.doubles += 1
-        fields = [each for each in FIELDS if differ(each, known, record)]
-        self.note_conflict("iteration", record.iteration, fields, (known.line, record.line))
+        fields = [name for name in FIELDS if differ(name, former, record)]
+        self.note_conflict("iteration", record.iteration, fields, (former.line, record.line))
 
     def read_context(self, stretch: Context) -> None:
         """Add what a part of the log before the records states."""

@@ -274,9 +274,9 @@ def _derive_fields(stated: LoggedValues) -> None:
     for name in ("encoder_seq_length", "seq_length"):
         derive("sequence_length", stated.count(name), stated.get(name))
     derive("packing", stated.value("packed_sequence"), stated.get("packed_sequence"))
-    known, detail, deciding = precision(stated)
+    products, detail, deciding = precision(stated)
     stated.pop("precision", None)
-    derive("precision", known, deciding)
+    derive("precision", products, deciding)
     derive("precision_detail", detail, deciding)
     if benchmark := stated.word("submission_benchmark"):
         derive("model", _MODELS.get(benchmark, benchmark), stated["submission_benchmark"])

@@ -128,10 +128,10 @@ def contradiction(
         apart: lines between two records whose distance isn't that of steps: starts, evaluations,
             checkpoints.
     """
-    stamped = [place for place, (_, clock, _) in enumerate(rows) if clock is not None]
+    stamped = [index for index, (_, clock, _) in enumerate(rows) if clock is not None]
     if len(stamped) <= LEAST_GROUPS:
         return None
-    resolution = statistics.median(rows[place][2] for place in stamped)
+    resolution = statistics.median(rows[index][2] for index in stamped)
     groups, records, unsettled = _grouped(rows, stamped, times, sorted(apart), resolution)
     if len(groups) < LEAST_GROUPS:
         return None
@@ -252,7 +252,7 @@ def _is_alike(groups: Sequence[Group], share: float, resolution: float) -> bool:
     long_enough = math.ceil(GROUP * resolution / (abs(share) * mean))
     length = max(min(long_enough, len(groups) // LEAST_GROUPS), 1)
     shares = []
-    for place in range(0, len(groups) - length + 1, length):
-        printed, passed = _sums(groups[place : place + length])
+    for begin in range(0, len(groups) - length + 1, length):
+        printed, passed = _sums(groups[begin : begin + length])
         shares.append((printed - passed) / printed / share)
     return MOSTLY < statistics.median(shares) < 1 / MOSTLY
