@@ -145,8 +145,8 @@ def test_epochs_that_no_number_of_steps_fits():
         True,
         False,
     ]
-    assert steps._by_epoch([StepHint(0.0, 0.0), StepHint(0.1, 0.0)], 10.0) is None
-    assert steps._by_epoch([StepHint(0.1, 0.0), StepHint(0.2, 0.0)], 10.0) == (1, 2)
+    assert steps._by_epoch([StepHint(0.0, 0.0), StepHint(0.1, 0.0)], 10.0, None) is None
+    assert steps._by_epoch([StepHint(0.1, 0.0), StepHint(0.2, 0.0)], 10.0, None) == (1, 2)
 
 
 @pytest.mark.parametrize(

@@ -282,16 +282,12 @@ def _is_workbook(head: bytes) -> bool:
     return head.startswith(b"PK\x03\x04") and (b"[Content_Types].xml" in head or b"xl/" in head)
 
 
-def _read_workbooks(parts: Sequence[InputFile], _beside: Beside) -> list[ParsedLog]:
-    return _parsed_logs([_read_workbook(part) for part in parts], "xlsx")
-
-
 FILE_FORMATS = (
     FileFormat(
         "tracelens",
         "a workbook of TraceLens (a sheet gpu_timeline)",
         _is_workbook,
-        _read_workbooks,
+        lambda parts, _beside: _parsed_logs([_read_workbook(part) for part in parts], "xlsx"),
         # A trace of another rank is called alike, but for its number.
         together=without_rank,
     ),

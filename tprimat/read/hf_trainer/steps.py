@@ -28,12 +28,16 @@ class StepHint(NamedTuple):
     after: int | None = None
 
 
+Hints = Sequence[StepHint]
+Steps = tuple[int, ...]
+
+
 class StepNumbers(NamedTuple):
     """The steps of dictionaries, rising, and what they follow from; None if they are only the
     order.
     """
 
-    steps: tuple[int, ...]
+    steps: Steps
     evidence: str | None
 
 
@@ -42,7 +46,7 @@ MOST_EPOCHS = 64
 
 
 def number_steps(
-    hints: Sequence[StepHint], total: int | None, epochs: int | None, interval: int | None
+    hints: Hints, total: int | None, epochs: int | None, interval: int | None
 ) -> StepNumbers:
     """Return the steps of the dictionaries of one training, in the order of the log.
 
@@ -76,7 +80,7 @@ def number_steps(
     return StepNumbers(order, None)
 
 
-def _with_zeros(hints: Sequence[StepHint]) -> list[StepHint]:
+def _with_zeros(hints: Hints) -> list[StepHint]:
     """Return the hints with the resolution of an epoch whose zeros at the end are left out: beside
     0.09, 0.1 is 0.10.
 
@@ -90,7 +94,7 @@ def _with_zeros(hints: Sequence[StepHint]) -> list[StepHint]:
     return sharp
 
 
-def _beside(hints: Sequence[StepHint], total: int | None) -> Iterator[tuple[int, ...]]:
+def _beside(hints: Hints, total: int | None) -> Iterator[Steps]:
     """Yield what the progress bars show that stand next to the records, one to each: around them,
     before, or behind.
 
@@ -132,7 +136,7 @@ def _spaced(steps: Sequence[int]) -> bool:
     return 2 * apart.count(usual) >= len(apart)
 
 
-def _on_grid(hints: Sequence[StepHint], interval: int) -> tuple[int, ...] | None:
+def _on_grid(hints: Hints, interval: int) -> Steps | None:
     """Return multiples of the interval, from where bars or epochs show the start."""
     start = -(-hints[0].before // interval) if hints[0].before else 1
     count = len(hints)
@@ -146,7 +150,7 @@ def _on_grid(hints: Sequence[StepHint], interval: int) -> tuple[int, ...] | None
     return None
 
 
-def _by_epoch(hints: Sequence[StepHint], per_epoch: float, total: int) -> tuple[int, ...] | None:
+def _by_epoch(hints: Hints, per_epoch: float, total: int | None) -> Steps | None:
     """Return the steps that the epochs and the bars single out; None if they don't, or not all."""
     steps = []
     for hint in hints:
@@ -166,7 +170,7 @@ def _by_epoch(hints: Sequence[StepHint], per_epoch: float, total: int) -> tuple[
     return None
 
 
-def _interval(hints: Sequence[StepHint], total: int) -> int | None:
+def _interval(hints: Hints, total: int) -> int | None:
     """Return the only interval consistent with all bars and epochs; None if several or none are.
 
     A bar at step 40 after the third record and one at 60 before the fifth allow 12 or 13.
@@ -189,7 +193,7 @@ def _interval(hints: Sequence[StepHint], total: int) -> int | None:
     return None
 
 
-def _per_epoch(hints: Sequence[StepHint], steps: Sequence[int]) -> tuple[float, float]:
+def _per_epoch(hints: Hints, steps: Sequence[int]) -> tuple[float, float]:
     """Return the fewest and most steps that an epoch can have."""
     low = 0.0
     high = math.inf
@@ -203,7 +207,7 @@ def _per_epoch(hints: Sequence[StepHint], steps: Sequence[int]) -> tuple[float, 
     return low, high
 
 
-def _whole_epochs(hints: Sequence[StepHint], steps: Sequence[int], total: int) -> bool:
+def _whole_epochs(hints: Hints, steps: Sequence[int], total: int) -> bool:
     """Return whether the epochs allow the steps, and the planned ones would be some whole number of
     epochs.
     """
@@ -215,12 +219,12 @@ def _whole_epochs(hints: Sequence[StepHint], steps: Sequence[int], total: int) -
     return int(total / fewest + 1e-9) >= math.ceil(total / most - 1e-9)
 
 
-def _linear(hints: Sequence[StepHint], steps: Sequence[int]) -> bool:
+def _linear(hints: Hints, steps: Sequence[int]) -> bool:
     low, high = _per_epoch(hints, steps)
     return low <= high * (1 + 1e-6)
 
 
-def _fits(hints: Sequence[StepHint], steps: Sequence[int], total: int | None) -> bool:
+def _fits(hints: Hints, steps: Sequence[int], total: int | None) -> bool:
     """Return whether steps lie between the bars around them, and within the planned ones."""
     for hint, step in zip(hints, steps, strict=True):
         if step < hint.before or (hint.after is not None and step > hint.after):

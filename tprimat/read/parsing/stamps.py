@@ -22,6 +22,8 @@ Times = Mapping[int, tuple[float | None, int]]
 Group = tuple[float, float]
 """Of neighboring records: their printed time, and the time between their stamps, s."""
 
+Groups = Sequence[Group]
+
 UNTIMED = None, 0
 """What there is of a record whose time isn't printed."""
 
@@ -214,14 +216,14 @@ def _rounding(times: Times) -> float:
     return 0.5 * 10.0**-digits
 
 
-def _are_at_once(groups: Sequence[Group]) -> bool:
+def _are_at_once(groups: Groups) -> bool:
     """Return whether the lines of more groups than exceptions were written at once."""
     moment = max(LATE, AT_ONCE * statistics.fmean(passed for _, passed in groups))
     at_once = sum(passed < min(moment, AT_ONCE * printed) for printed, passed in groups)
     return at_once > LEFT_OUT * len(groups)
 
 
-def _usual(groups: Sequence[Group], resolution: float) -> list[Group]:
+def _usual(groups: Groups, resolution: float) -> list[Group]:
     """Return the groups whose quotient is nearly the median one: of 4 s in stamps of 1 s, those
     within 2.4 s of it.
 
@@ -235,13 +237,13 @@ def _usual(groups: Sequence[Group], resolution: float) -> list[Group]:
     return usual
 
 
-def _sums(groups: Sequence[Group]) -> tuple[float, float]:
+def _sums(groups: Groups) -> tuple[float, float]:
     """Return the printed time of groups, and that between their stamps, s."""
     printed, passed = zip(*groups, strict=True)
     return math.fsum(printed), math.fsum(passed)
 
 
-def _is_alike(groups: Sequence[Group], share: float, resolution: float) -> bool:
+def _is_alike(groups: Groups, share: float, resolution: float) -> bool:
     """Return whether most stretches of groups differ by a share, not a few of them by much and the
     rest by nothing.
 

@@ -158,6 +158,15 @@ _LIGHTNING = Layout(
     shift=1,
 )
 
+Scalars = Mapping[str, list[Point]]
+"""The points of scalars by tag."""
+
+Column = dict[int, float]
+"""Values by step."""
+
+Columns = dict[str, Column]
+"""Columns by the field of a record."""
+
 LAYOUTS = (_MEGATRON, _NEMO, _TORCHTITAN, _TRANSFORMERS, _MAXTEXT, _LIGHTNING)
 """The first whose mark is there counts; the last takes what is left."""
 
@@ -220,14 +229,12 @@ def _read(parts: Sequence[InputFile], beside: Beside) -> list[ParsedLog]:
     return [run.reading()]
 
 
-def _points(layout: Layout, scalars: Mapping[str, list[Point]], field: str) -> list[Point]:
+def _points(layout: Layout, scalars: Scalars, field: str) -> list[Point]:
     """Return the values of a field: of the first of its tags that has any."""
     return next(filter(None, map(scalars.get, layout.tags[field])), [])
 
 
-def _columns(
-    layout: Layout, scalars: Mapping[str, list[Point]], training: LoggedTraining
-) -> dict[str, dict[int, float]]:
+def _columns(layout: Layout, scalars: Scalars, training: LoggedTraining) -> Columns:
     """Return the values of each field by step; may restore a step time, with a warning."""
     columns = {}
     for field in layout.tags:
@@ -238,7 +245,7 @@ def _columns(
     return columns
 
 
-def _figures(layout: Layout, scalars: Mapping[str, list[Point]]) -> Figures:
+def _figures(layout: Layout, scalars: Scalars) -> Figures:
     """Return the values of the whole training."""
     figures: Figures = {}
     for tag, name in _TOTALS.items():
@@ -275,9 +282,9 @@ def _state_texts(
     return None
 
 
-def _column(points: Sequence[Point]) -> dict[int, float]:
+def _column(points: Sequence[Point]) -> Column:
     """Return values by step, ascending; if a step is written again, the later one."""
-    column: dict[int, float] = {}
+    column: Column = {}
     for point in points:
         # A training that started again runs the later steps again, too.
         while point.step >= 0 and column and next(reversed(column)) > point.step:
@@ -287,9 +294,7 @@ def _column(points: Sequence[Point]) -> dict[int, float]:
     return column
 
 
-def _restore_second(
-    points: Sequence[Point], columns: dict[str, dict[int, float]], training: LoggedTraining
-) -> None:
+def _restore_second(points: Sequence[Point], columns: Columns, training: LoggedTraining) -> None:
     """Restore the second step time if it is a mean with the first step, by the events' times
     (megatron/times.py).
     """
@@ -326,9 +331,7 @@ def _state_transformers(texts: Mapping[str, str], stated: LoggedValues) -> None:
     state(stated, "weights_precision", precision_of(config.get("torch_dtype")))
 
 
-def _state_batch(
-    sizes: Mapping[int, float], scalars: Mapping[str, list[Point]], training: LoggedTraining
-) -> None:
+def _state_batch(sizes: Mapping[int, float], scalars: Scalars, training: LoggedTraining) -> None:
     """State the batch really used: by its tag, or by how far the samples advance with each step."""
     stated = training.around.stated
     used = {int(size) for size in sizes.values() if size >= 1}
@@ -351,7 +354,7 @@ def _state_batch(
         state(stated, "global_batch_size", size, f"{where}: {size}", weight=COMPUTED)
 
 
-def _advances(scalars: Mapping[str, list[Point]]) -> list[tuple[int, int]]:
+def _advances(scalars: Scalars) -> list[tuple[int, int]]:
     """Return by how many steps and samples the points of tags lie apart that are written by both;
     of single points the first, which lies so far from the start.
     """
@@ -368,9 +371,7 @@ def _advances(scalars: Mapping[str, list[Point]]) -> list[tuple[int, int]]:
     return advances or first
 
 
-def _set_windows(
-    layout: Layout, columns: Mapping[str, dict[int, float]], training: LoggedTraining, shift: int
-) -> None:
+def _set_windows(layout: Layout, columns: Columns, training: LoggedTraining, shift: int) -> None:
     """Set how many steps a record averages, where the files show it."""
     records = training.ordered()
     if layout is _LIGHTNING or layout is _NEMO:
