@@ -50,7 +50,7 @@ TIMING = Timing(
 )
 
 
-def _recognises(head: bytes) -> bool:
+def _recognizes(head: bytes) -> bool:
     names = columns_of(head)
     if "step" not in names or len(names) < 2 or len(set(names)) < len(names):
         return False
@@ -137,7 +137,7 @@ FILE_FORMATS = (
     FileFormat(
         "lightning",
         "metrics.csv of Lightning's CSVLogger (a header with “step”)",
-        _recognises,
+        _recognizes,
         each_of(_read),
         beside=("hparams.yaml",),
     ),
