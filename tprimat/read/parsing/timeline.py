@@ -459,8 +459,8 @@ def of(rows: Iterable[TimedRow], events: Events, again: Sequence[int] = ()) -> t
     rows = list(rows)
     untimed = [row for row, *_ in rows]
     timed = [row for row in rows if row[1] is not None]
-    elapsed = [row.at for row, clock, _ in rows if clock == "elapsed"]
-    if elapsed != sorted(elapsed):
+    pairs = itertools.pairwise(timed)
+    if any(clock == "elapsed" and later.at < row.at for (row, clock, _), (later, *_) in pairs):
         # Another attempt counts from its own start.
         timed = []
     timed = timed or placed(untimed, events, again)
