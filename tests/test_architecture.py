@@ -568,7 +568,7 @@ def test_every_module_is_used():
             used |= {f"{module_of(path)}.{string}" for string in strings}
     # Log formats are found by the names that their files define.
     used |= {each.__module__ for each in read.log_formats()} | {
-        each.recognises.__module__ for each in read.file_formats()
+        each.recognizes.__module__ for each in read.file_formats()
     }
     # A row of FRAMEWORKS names its directory.
     used |= {

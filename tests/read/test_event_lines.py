@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tprimat.read.parsing.events import Events, Mark, is_told, told_by
+from tprimat.read.parsing.events import Events, Mark, event_in, has_sign
 
 NOON = 1772366400.0
 """2026-03-01 12:00:00 on a clock without an offset."""
@@ -40,11 +40,11 @@ def moment(seconds: float, clock: bool = False):
     ],
 )  # fmt: skip
 def test_what_a_line_tells(text, at, mark):
-    assert told_by(text) == (at, mark)
+    assert event_in(text) == (at, mark)
 
 
 def test_signs():
-    assert [is_told(text, ("ab", "cd")) for text in ("xaby", "cd", "acbd", "")] == [
+    assert [has_sign(text, ("ab", "cd")) for text in ("xaby", "cd", "acbd", "")] == [
         True,
         True,
         False,

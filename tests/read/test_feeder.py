@@ -13,10 +13,10 @@ class Fake:
     """A reader that knows a log by a word, and counts another one as a step."""
 
     def __init__(
-        self, name: str, *hears: str, knows: str = "none", step: str = "none", blocks: bool = False
+        self, name: str, *signs: str, knows: str = "none", step: str = "none", blocks: bool = False
     ) -> None:
-        self.name, self.hears, self._knows, self._step = name, hears, knows, step
-        self.recognised = self.within = False
+        self.name, self.all_signs, self._knows, self._step = name, signs, knows, step
+        self.recognized = self.within = False
         self.steps_found = 0
         self.got: list[int] = []
         self.cut: list[int] = []
@@ -27,7 +27,7 @@ class Fake:
     def feed(self, line: Line) -> None:
         self.got.append(line.number)
         self.cut += [] if line.whole else [line.number]
-        self.recognised = self.recognised or self._knows in line.text
+        self.recognized = self.recognized or self._knows in line.text
         self.within = "open" in line.text or (self.within and "shut" not in line.text)
         self.steps_found += self._step in line.text
 
@@ -92,16 +92,16 @@ def test_who_knows_the_log_or_is_within_something_gets_every_line():
     assert got(readers, lines) == {"a": [1, 2, *range(4, 13)], "b": [1, 2, 10, 11, 12], "c": [1, 2]}
 
 
-def routes(*hears: tuple[str, ...]) -> dict:
-    found = feeder._routes(hears)
+def routes(*signs: tuple[str, ...]) -> dict:
+    found = feeder._routes(signs)
     return {
         sign: to
         for sign, to in found.items()
-        if not any(sign in each for each in feeder._TOLD_TO_ALL)
+        if not any(sign in each for each in feeder._SIGNS_FOR_ALL)
     }
 
 
-def test_signs_and_who_hears_them():
+def test_signs_and_who_reads_them():
     assert routes(("abc", "xyz", ""), ("ab", "q"), ("zab",)) == {
         "xyz": frozenset({0}), "ab": frozenset({0, 1, 2}), "q": frozenset({1}),
     }  # fmt: skip

@@ -35,7 +35,7 @@ def test_damaged_logs_are_read_or_refused(fuzzer, seed):
 def is_read(reader, content):
     for line in text.lines([content]):
         reader.feed(line)
-    return reader.recognised and reader.finish()
+    return reader.recognized and reader.finish()
 
 
 def test_every_reader_reads_an_input_that_is_not_damaged(fuzzer, monkeypatch):

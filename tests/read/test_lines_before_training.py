@@ -94,8 +94,8 @@ def test_a_reader_hears_the_signs_of_its_lines(reader):
     own = reader()
     assert not getattr(own, "within", False)
     signs = {sign for sign in getattr(reader, "signs", ()) if len(sign) > 2}
-    assert signs <= set(own.hears)
-    assert {row.sign for row in getattr(reader, "statements", ())} <= {*own.hears}
+    assert signs <= set(own.all_signs)
+    assert {row.sign for row in getattr(reader, "statements", ())} <= {*own.all_signs}
 
 
 def test_a_sign_within_another_one_takes_its_place():

@@ -65,7 +65,7 @@ class TestTable:
             [5.0],
             [],
         )
-        assert [made.place(each) for each in (2, 3, 4, 5, 9, 10)] == [None, 0, None, 1, 2, None]
+        assert [made.index_of(each) for each in (2, 3, 4, 5, 9, 10)] == [None, 0, None, 1, 2, None]
         assert made.record(1) == record(5, 2.0, skipped=5.0)
         assert (made.get(9), made.get(4)) == (record(9, kind=kinds[1], loss=9.0, nans=1.0), None)
 
@@ -667,7 +667,7 @@ class TestContext:
             4,
             b"b\n2026-03-01 12:00:06 saving checkpoint at iteration 7\nc\n2026-03-01 12:00:09 d\n",
         )
-        events = context.told(untimed=untimed)
+        events = context.own_events(untimed=untimed)
         assert [(mark.kind, mark.line, mark.step, mark.at) for mark in events.marks] == [
             ("checkpoint", 5, 7, (1772366406.0, False))
         ]
@@ -677,16 +677,16 @@ class TestContext:
     def test_events_of_lines_that_are_read_or_have_no_time(self):
         context = Context()
         context.feed(3, "saving checkpoint at iteration 7")
-        assert [mark.line for mark in context.told().marks] == [3]
+        assert [mark.line for mark in context.own_events().marks] == [3]
         context = Context()
         context.hold(3, b"a\nsaving checkpoint at iteration 7\n")
-        assert [mark.line for mark in context.told(untimed=True).marks] == [4]
+        assert [mark.line for mark in context.own_events(untimed=True).marks] == [4]
         assert context.unread
 
     def test_a_start_among_the_events_needs_all_lines(self):
         context = Context()
         context.hold(3, b"2026-03-01 12:00:05 a\nusing world size: 8\n2026-03-01 12:00:09 d\n")
-        (mark,) = context.told().marks
+        (mark,) = context.own_events().marks
         assert (mark.line, mark.at, mark.first) == (4, (1772366409.0, False), (1772366405.0, False))
 
     def test_what_went_on_and_what_ended(self):

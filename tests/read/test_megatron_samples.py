@@ -288,7 +288,7 @@ def test_recognition_needs_only_the_head(samples):
     path = samples / "primus" / "megatron_light_llama31_8B_bf16_50it.log"
     feeder = read.new_feeder()
     feeder.feed(path.read_bytes())
-    assert [reader.name for reader in feeder.readers if reader.recognised] == ["megatron"]
+    assert [reader.name for reader in feeder.readers if reader.recognized] == ["megatron"]
     feeder = read.new_feeder()
     feeder.feed(b"nothing of that kind\n")
-    assert not any(reader.recognised for reader in feeder.readers)
+    assert not any(reader.recognized for reader in feeder.readers)

@@ -449,14 +449,14 @@ def test_primus_without_a_dump(lines, found):
 
 def test_what_a_reader_knows():
     reader = Reader()
-    assert (reader.recognised, reader.steps_found) == (False, 0)
+    assert (reader.recognized, reader.steps_found) == (False, 0)
     for number, text in enumerate(dump(), 1):
         reader.feed(Line(number, text, True))
-    assert (reader.recognised, reader.steps_found) == (True, 0)
+    assert (reader.recognized, reader.steps_found) == (True, 0)
     reader = Reader()
     for number, text in enumerate([*STEPS, line(1, ms=7.0)], 1):
         reader.feed(Line(number, text, True))
-    assert (reader.recognised, reader.steps_found) == (True, 1)
+    assert (reader.recognized, reader.steps_found) == (True, 1)
     assert Reader().feed_block(7, b"a\nb\nc") == 9
 
 

@@ -271,7 +271,7 @@ def test_a_file_that_ends_in_a_step(whole, cut):
 
 def test_what_it_hears():
     assert {*setup.SIGNS, "Training epoch ", "reduced_train_loss=", "stopped:"} <= {
-        *reader.Reader().hears
+        *reader.Reader().all_signs
     }
 
 

@@ -19,7 +19,7 @@ from tprimat.analysis.run_account import account_of
 from tprimat.errors import UnreadableError
 from tprimat.log_import import load
 from tprimat.read import merge
-from tprimat.read.parsing.events import told_by
+from tprimat.read.parsing.events import event_in
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.torn import TornLines
 from tprimat.read.parsing.values import whole_ratio
@@ -350,7 +350,7 @@ def is_interval(step):
 def is_dated(place):
     """Whether a time at such a place is that of its line."""
     return (
-        told_by("." * place + " 2026-05-11 02:00:00 saving checkpoint at iteration 5")[0]
+        event_in("." * place + " 2026-05-11 02:00:00 saving checkpoint at iteration 5")[0]
         is not None
     )
 

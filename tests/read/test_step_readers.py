@@ -18,7 +18,7 @@ from tprimat.read.parsing.values import count, statements
 class Steps(StepReader):
     name = "steps"
     signs = ("step ", "|")
-    tells = ("hello",)
+    other_signs = ("hello",)
     names: ClassVar = {
         "loss": "loss",
         "ms": "milliseconds",
@@ -48,17 +48,17 @@ def feed(reader: StepReader, *texts: str, whole: bool = True) -> StepReader:
 
 
 def test_what_it_hears():
-    hears = Steps().hears
-    assert hears[:3] == ("step ", "size", "hello")
-    assert "--max_steps" in hears
-    assert "|" not in hears
+    signs = Steps().all_signs
+    assert signs[:3] == ("step ", "size", "hello")
+    assert "--max_steps" in signs
+    assert "|" not in signs
 
 
 def test_a_reader_knows_a_log_by_its_records():
     reader = feed(Steps(), "step x loss=3", "size=8")
-    assert (reader.recognised, reader.finish()) == (False, [])
+    assert (reader.recognized, reader.finish()) == (False, [])
     feed(reader, "step 3 loss=2")
-    assert reader.recognised
+    assert reader.recognized
 
 
 def test_one_training():
@@ -142,7 +142,7 @@ def test_a_file_that_ends_in_a_step(whole, reason):
 
 def test_labels_need_not_be_told():
     class Quiet(Steps):
-        tells_unread = False
+        warns_of_unread = False
         untimed = "none are printed"
 
     (parsed,) = feed(Quiet(), "step 4 loss=3.5 odd=7").finish()

@@ -80,8 +80,8 @@ MESH = {
             3,
             False,
         ),
-        ("Float8 tensorwise scaled training active", {"quantised": "fp8"}, 3, False),
-        ("Swapped to MXLinear layers", {"quantised": "mxfp8"}, 3, False),
+        ("Float8 tensorwise scaled training active", {"quantized": "fp8"}, 3, False),
+        ("Swapped to MXLinear layers", {"quantized": "mxfp8"}, 3, False),
         (
             "Trainer is initialized with local batch size 3, global batch size 24, gradient accumulation steps 5, sequence length 512, "
             "total steps 70",
@@ -221,7 +221,7 @@ def completed(**values) -> dict:
             {"precision": ("bf16", 2), "precision_detail": ("parameters bfloat16", 2)},
         ),
         (
-            {"dtype": "float32", "quantised": "fp8"},
+            {"dtype": "float32", "quantized": "fp8"},
             {"precision": ("fp8", 2), "precision_detail": ("parameters float32", 2)},
         ),
         (
@@ -283,7 +283,7 @@ def test_recomputation(mode, kept):
         ),
         ({"converters": ["fp8"]}, ("fp8", "converter fp8; None")),
         ({"converters": ["odd"], "parameter_type": "bfloat16"}, ("bf16", "parameters bfloat16")),
-        ({"converters": 7, "quantised": "mxfp8"}, ("mxfp8", None)),
+        ({"converters": 7, "quantized": "mxfp8"}, ("mxfp8", None)),
     ],
 )
 def test_precision(values, expected):
@@ -535,9 +535,9 @@ def test_a_step(text, values):
 
 def test_what_it_hears():
     assert {*setup.SIGNS, "step:", "Args", "Config", " with {"} - {"Building "} <= {
-        *reader.Reader().hears
+        *reader.Reader().all_signs
     }
-    assert "Building " not in reader.Reader().hears
+    assert "Building " not in reader.Reader().all_signs
 
 
 def test_gpus_of_the_rank_that_prints():

@@ -351,7 +351,7 @@ def test_a_workbook_has_its_sheets(monkeypatch):
     ],
 )  # fmt: skip
 def test_what_a_workbook_is_known_by(head, is_one):
-    assert WORKBOOK.recognises(head) is is_one
+    assert WORKBOOK.recognizes(head) is is_one
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ def test_what_a_workbook_is_known_by(head, is_one):
     [(b"type,time ms\n", True), (b"type\n", False), (b"a,b\n", False), (b"", False)],
 )
 def test_what_a_table_is_known_by(head, is_one):
-    assert TABLES.recognises(head) is is_one
+    assert TABLES.recognizes(head) is is_one
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ MAY_BEGIN_LATER = [
 
 @pytest.mark.parametrize("path", MAY_BEGIN_LATER, ids=lambda path: path.stem)
 def test_behind_other_lines_it_is_the_same(path):
-    """Of a long log each reader hears the lines alone that it asks for."""
+    """Of a long log each reader gets the lines alone that it asks for."""
     content = path.read_bytes()
     assert whole.log_behind_others(content) == whole.log(content)
 

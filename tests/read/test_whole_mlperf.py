@@ -872,9 +872,9 @@ def test_cached_events_are_forgotten_by_the_thousand():
     ],
 )
 def test_what_an_event_is(content, is_event):
-    assert feed(f":::MLLOG{json.dumps(content)}").recognised is is_event
+    assert feed(f":::MLLOG{json.dumps(content)}").recognized is is_event
     made = feed(f":::MLLOG {json.dumps(content)}")
-    assert made.recognised is is_event
+    assert made.recognized is is_event
     assert made._trainings[0].figures == ({"seed": 3.0} if is_event else {})
 
 

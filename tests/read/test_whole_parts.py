@@ -113,7 +113,7 @@ def test_what_a_line_is_taken_for(module, content, is_taken):
 def test_the_last_line_of_a_file_that_is_cut(module, content):
     reader = module.Reader()
     assert reader.take(Line(1, content, False)) is (module is megatron_bridge)
-    assert reader.recognised is False
+    assert reader.recognized is False
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,7 @@ def test_what_may_be_a_document_of_golden_values(content, within):
     reader = golden_values.Reader()
     for number, each in enumerate(content, 1):
         reader.feed(Line(number, each, True))
-    assert (len(reader.within), reader.recognised) == (within, within > 0)
+    assert (len(reader.within), reader.recognized) == (within, within > 0)
 
 
 @pytest.mark.parametrize(

@@ -145,8 +145,8 @@ def test_epochs_that_no_number_of_steps_fits():
         True,
         False,
     ]
-    assert steps._by_epoch([StepHint(0.0, 0.0), StepHint(0.1, 0.0)], 10.0) is None
-    assert steps._by_epoch([StepHint(0.1, 0.0), StepHint(0.2, 0.0)], 10.0) == (1, 2)
+    assert steps._by_epoch([StepHint(0.0, 0.0), StepHint(0.1, 0.0)], 10.0, None) is None
+    assert steps._by_epoch([StepHint(0.1, 0.0), StepHint(0.2, 0.0)], 10.0, None) == (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -335,8 +335,8 @@ def console(*contents):
 
 
 def test_a_console_is_known_by_its_dictionaries():
-    assert console("{'a': 1}").recognised is False
-    assert console("{'loss': 1.5, 'epoch': 0.5}").recognised is True
+    assert console("{'a': 1}").recognized is False
+    assert console("{'loss': 1.5, 'epoch': 0.5}").recognized is True
 
 
 @pytest.mark.parametrize(("totals", "left"), [(1_000, 1_000), (1_001, 0), (1_002, 1)])

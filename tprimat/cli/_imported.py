@@ -171,12 +171,12 @@ def _speed(summary: Summary) -> tuple[str, str]:
 
 
 def _show(
-    title: str, recognised: str, run: Run, rows: Sequence[Row], lines: dict[str, str]
+    title: str, recognized: str, run: Run, rows: Sequence[Row], lines: dict[str, str]
 ) -> None:
     """Print how the training ended and a line for each row; `lines` has the places of fields in the
     log.
     """
-    info(plain(f"{title}: {recognised}: {run.status}"))
+    info(plain(f"{title}: {recognized}: {run.status}"))
     if run.status_reason:
         info(f"  reason: {plain(run.status_reason)}")
     for label, value, field in rows:

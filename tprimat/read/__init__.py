@@ -88,66 +88,48 @@ def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
     if feeder.document:
         # Notes on logs quote a line or two of them; what a notebook or a service keeps of a log is
         # longer.
-        by_format = [
-            (
-                name,
-                [
-                    each
-                    for each in logs_of_format
-                    if name == golden.Reader.name or each.steps >= FEWEST_QUOTED
-                ],
-            )
-            for name, logs_of_format in by_format
-        ]
+        for log_format, logs in by_format:
+            if log_format != golden.Reader.name:
+                logs[:] = [log for log in logs if log.steps >= FEWEST_QUOTED]
     logs = merge.merge_logs(by_format)
-    if logs:
-        return logs
+    if not logs:
+        raise _unreadable(feeder, name)
+    return logs
+
+
+def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
+    """Return why a file isn't read, and what to do."""
     if not feeder.opening:
-        raise UnreadableError(
+        return UnreadableError(
             name, "is empty", heading="not-a-training-log", hint="name the log of a training"
         )
-    if PurePath(name).suffix in (".py", ".sh"):  # whose lines may look like steps
-        raise UnreadableError(
-            name,
-            "is a program, not a log",
-            heading="not-a-training-log",
-            hint="pass what it prints",
-        )
+    without = "no supported training log in it"
     opening = "\n".join(feeder.opening)
-    if feeder.opening[0] in CLOSED_BY:
-        cut = "" if feeder.document else ": it begins like JSON and is cut off"
+    if PurePath(name).suffix in (".py", ".sh"):  # whose lines may look like steps
+        why = "is a program, not a log"
+        hint = "pass what it prints"
+    elif feeder.opening[0] in CLOSED_BY and not feeder.document:
+        why = f"{without}: it begins like JSON and is cut off"
+        hint = "copy the whole file"
+    elif feeder.opening[0] in CLOSED_BY:
+        why = without
+        hint = _OTHERS
         if _RESULT.search(opening):
             hint = f"tprimat compare {shlex.quote(name)} compares a result"
-        else:
-            hint = _OTHERS
-        raise UnreadableError(
-            name,
-            f"no supported training log in it{cut}",
-            heading="not-a-training-log",
-            hint=hint if feeder.document else "copy the whole file",
-        )
-    if is_binary(opening):
-        why = "no supported training log in it: it is a binary file, such as an image"
-        raise UnreadableError(
-            name, why, heading="not-a-training-log", hint="pass the text that the training printed"
-        )
-    examples = {}
-    for module in modules():
-        if hasattr(module, "Reader"):
-            examples[module.Reader.name] = module.__doc__ or ""
-    pattern = feeder.step_like and mapped.suggested(feeder.step_like.text)
-    raise UnreadableError(
-        name,
-        f"no supported training log in it{nearest.described(feeder.step_like, examples)}",
-        heading="not-a-training-log",
-        hint=(
-            "tprimat read --columns step=COLUMN,time=COLUMN reads any table"
-            if nearest.is_table(feeder.opening)
-            else f"if these lines are steps, add --pattern {shlex.quote(pattern)} to tprimat read"
-            if pattern
-            else _OTHERS
-        ),
-    )
+    elif is_binary(opening):
+        why = f"{without}: it is a binary file, such as an image"
+        hint = "pass the text that the training printed"
+    else:
+        readers = [module for module in modules() if hasattr(module, "Reader")]
+        examples = {module.Reader.name: module.__doc__ or "" for module in readers}
+        why = f"{without}{nearest.described(feeder.step_like, examples)}"
+        hint = _OTHERS
+        pattern = feeder.step_like and mapped.suggested(feeder.step_like.text)
+        if nearest.is_table(feeder.opening):
+            hint = "tprimat read --columns step=COLUMN,time=COLUMN reads any table"
+        elif pattern:
+            hint = f"if these lines are steps, add --pattern {shlex.quote(pattern)} to tprimat read"
+    return UnreadableError(name, why, heading="not-a-training-log", hint=hint)
 
 
 def read(lines: Iterable[Line], name: str) -> list[Run]:
@@ -157,4 +139,4 @@ def read(lines: Iterable[Line], name: str) -> list[Run]:
 
 def file_format_of(head: bytes) -> FileFormat | None:
     """Return the format of a file that begins with these bytes, or None."""
-    return next((row for row in file_formats() if row.recognises(head)), None)
+    return next((row for row in file_formats() if row.recognizes(head)), None)

@@ -29,7 +29,7 @@ import msgspec
 
 from tprimat.notes import Note, noted
 from tprimat.read.nemo import reader as nemo
-from tprimat.read.parsing.events import is_told
+from tprimat.read.parsing.events import has_sign
 from tprimat.read.parsing.parsed_log import Given
 from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.remarks import no_step_times
@@ -106,7 +106,7 @@ class Reader(StepReader):
 
     name = "automodel"
     signs = (" | epoch ", '"tps')
-    tells = ("_size", "orld", "max_steps", "pretrained_model")
+    other_signs = ("_size", "orld", "max_steps", "pretrained_model")
     names: Mapping[str, str] = {
         "loss": "loss",
         "grad_norm": "grad_norm",
@@ -144,7 +144,7 @@ class Reader(StepReader):
         """Read a line of the setup."""
         self.hear(line)
         text = line.text[:LONGEST_STATEMENT]
-        if is_told(text, self.tells):
+        if has_sign(text, self.other_signs):
             read_statements(_STATEMENTS, text, line.number, self.stated, without_prefixes(text))
 
     def done(self, run: RunBuilder) -> None:

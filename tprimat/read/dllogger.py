@@ -32,7 +32,7 @@ class Reader(StepReader):
 
     name = "dllogger"
     timing = nemo.TIMING
-    tells = (MARK,)
+    other_signs = (MARK,)
 
     def __init__(self) -> None:
         super().__init__()

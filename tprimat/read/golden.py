@@ -57,7 +57,7 @@ class Reader:
     """A parsed_log.Reader of golden-value files."""
 
     name = "golden"
-    hears = ()
+    all_signs = ()
 
     def __init__(self) -> None:
         self.within: list[str] = []
@@ -66,7 +66,7 @@ class Reader:
         self._named = False
 
     @property
-    def recognised(self) -> bool:
+    def recognized(self) -> bool:
         """Whether the file is JSON so far, and names a loss or a time as golden values do."""
         return self._named and self._is_document
 
@@ -89,7 +89,7 @@ class Reader:
 
     def finish(self) -> list[ParsedLog]:
         """Return the training, or none."""
-        document = json_object("\n".join(self.within)) if self.recognised else None
+        document = json_object("\n".join(self.within)) if self.recognized else None
         if document is None:
             return []
         if any(isinstance(value, dict) and "values" in value for value in document.values()):
@@ -151,12 +151,12 @@ def _points(scalar: Any) -> list[tuple[int, float]]:
             for index, value in enumerate(values)
         }
     if isinstance(values, dict):
-        known = [(whole(place), number(value)) for place, value in values.items()]
+        points = [(whole(step), number(value)) for step, value in values.items()]
     else:
-        known = []
+        points = []
     return [
         (step, value)
-        for step, value in known
+        for step, value in points
         if step and value is not None and math.isfinite(value)
     ]
 

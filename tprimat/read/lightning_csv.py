@@ -22,7 +22,7 @@ from tprimat.read.parsing.parsed_log import (
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder
-from tprimat.read.parsing.values import number, whole
+from tprimat.read.parsing.values import first_of, number, whole
 from tprimat.results.account import Timing
 
 COLUMNS = {
@@ -51,7 +51,7 @@ TIMING = Timing(
 )
 
 
-def _recognises(head: bytes) -> bool:
+def _recognizes(head: bytes) -> bool:
     names = columns_of(head)
     if "step" not in names or len(names) < 2 or len(set(names)) < len(names):
         return False
@@ -93,25 +93,21 @@ def _read(part: InputFile, beside: Beside) -> list[ParsedLog]:
         if step is None:
             continue
         filled = {name: value for name, value in row.items() if value.strip()}
-        rate = next(
-            (value for name, value in filled.items() if name in _RATES or name.startswith("lr-")),
-            None,
-        )
-        if number(rate) is not None:
-            rates[step] = str(rate)
-        validation = (
-            value
-            for name, value in filled.items()
-            if "val" in name.lower() and "loss" in name.lower()
-        )
-        if (known := number(next(validation, None))) is not None:
-            validations.append(known)
-        if not any(name in filled for name in (*COLUMNS["loss"], *COLUMNS["seconds"])):
+        for name, value in filled.items():
+            if name in _RATES or name.startswith("lr-"):
+                if number(value) is not None:
+                    rates[step] = value
+                break
+        named = [name for name in filled if "val" in name.lower() and "loss" in name.lower()]
+        loss = number(first_of(filled, named))
+        if loss is not None:
+            validations.append(loss)
+        if first_of(filled, (*COLUMNS["loss"], *COLUMNS["seconds"])) is None:
             continue
         micro = micro or "iter" in filled
         record = training.records.setdefault(step, Record(step, line, window=1))
         for figure, columns in COLUMNS.items():
-            record.put(figure, next((filled[name] for name in columns if name in filled), None))
+            record.put(figure, first_of(filled, columns))
     if not training.records:
         raise ValueError("no row has a training loss or a step time")
     for step in rates.keys() & training.records.keys():
@@ -129,10 +125,11 @@ def _read(part: InputFile, beside: Beside) -> list[ParsedLog]:
         training,
         TIMING,
         shift=0 if micro and records[0].step else 1,
-        figures={"last_validation_loss": validations[-1]} if validations else {},
         unknown={"step_times": unknown},
-        notes=(f"{len(validations)} validation rows skipped",) if validations else (),
     )
+    if validations:
+        run.figures = {"last_validation_loss": validations[-1]}
+        run.notes = (f"{len(validations)} validation rows skipped",)
     return [run.reading()]
 
 
@@ -140,7 +137,7 @@ FILE_FORMATS = (
     FileFormat(
         "lightning",
         "metrics.csv of Lightning's CSVLogger (a header with “step”)",
-        _recognises,
+        _recognizes,
         each_of(_read),
         beside=("hparams.yaml",),
     ),

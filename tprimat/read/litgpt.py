@@ -30,7 +30,7 @@ class Reader(StepReader):
 
     name = "litgpt"
     signs = ("iter time:",)
-    tells = ("Training time:", "Memory used:")
+    other_signs = ("Training time:", "Memory used:")
     untimed = "some iterations are not logged, and a step's time is the sum of its iterations"
     timing = timer(
         clock="host clock of litgpt's loop",

@@ -75,8 +75,8 @@ class LinePattern(dict[str, str]):
         Raises UsageError for another text.
         """
         fields = (
-            (each[1], each[2] or _IN_MS.search(text[: each.start()]))
-            for each in _FIELD.finditer(text)
+            (field[1], field[2] or _IN_MS.search(text[: field.start()]))
+            for field in _FIELD.finditer(text)
         )
         names = ["time_ms" if name == "time" and unit else name for name, unit in fields]
         _check("--pattern", names, "{step} and another value, such as 'step {step} .* loss {loss}'")
@@ -100,7 +100,7 @@ class LinePattern(dict[str, str]):
         """
         self.causes = FailureReasons()
         for line in lines(iter(lambda: part.stream.read(1 << 16), b"")):
-            found = list[str]()
+            values = list[str]()
             end = 0
             text = line.text[:LONGEST]
             for piece in self._pieces:
@@ -109,14 +109,14 @@ class LinePattern(dict[str, str]):
                 if (match := piece.search(text, end)) is None:
                     self.causes.feed(line.number, text)
                     break
-                found = [*found, *match.groups()]
+                values = [*values, *match.groups()]
                 end = match.end()
             else:
                 # A file that ends within a number has a part of it.
                 if line.whole or end < len(text):
                     self.causes = FailureReasons()
                     self.stamp = first_stamp(text[:STAMPED_WITHIN])
-                    yield line.number, dict(zip(self, found, strict=True))
+                    yield line.number, dict(zip(self, values, strict=True))
 
 
 _RATE = r"tok(?:en)?s?(?:/s(?:ec)?|[ _]per[ _]sec(?:ond)?)\b(?![/_]|[ ]per\b)"

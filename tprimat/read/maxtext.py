@@ -19,7 +19,7 @@ import re
 import statistics
 from collections.abc import Mapping
 
-from tprimat.read.parsing.events import is_told
+from tprimat.read.parsing.events import has_sign
 from tprimat.read.parsing.options import Options
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
@@ -85,7 +85,7 @@ class Reader(StepReader):
 
     name = "maxtext"
     signs = ("completed ",)
-    tells = ("Config param", "evices: ", "Using (GB)", "Train loop", "Finished training")
+    other_signs = ("Config param", "evices: ", "Using (GB)", "Train loop", "Finished training")
     names: Mapping[str, str] = {
         "seconds": "seconds",
         "tflop/s/device": "tflops_per_gpu",
@@ -130,7 +130,7 @@ class Reader(StepReader):
 
     def other(self, line: Line) -> None:
         """Read a line of the setup, or of what happens once the training is known."""
-        if is_told(line.text, self.tells):
+        if has_sign(line.text, self.other_signs):
             self._read_context(line.number, line.text[:4_000])
         self.hear(line)
 
@@ -149,7 +149,7 @@ class Reader(StepReader):
             if record.seconds is None and "seconds" not in record.not_finite:
                 self.cut_off(record.step, line)
                 continue
-            known = self.sorter.trainings[-1].around.stated if self.recognised else {}
+            known = self.sorter.trainings[-1].around.stated if self.recognized else {}
             stated = self.sorter.pending.stated
             common = [name for name in _OF_A_RUN if name in known and name in stated]
             self.sorter.take(
@@ -178,16 +178,16 @@ class Reader(StepReader):
         stated = run.stated
         marks = run.training.around.marks
         run.framework = "maxdiffusion" if self._diffusion else "maxtext"
-        quantised = stated.word("quantization")
+        quantized = stated.word("quantization")
         kind = stated.word("dtype")
-        known = "fp8" if quantised and "fp8" in quantised else precision_of(kind)
-        source = stated.get("quantization") if quantised else stated.get("dtype")
+        known = "fp8" if quantized and "fp8" in quantized else precision_of(kind)
+        source = stated.get("quantization") if quantized else stated.get("dtype")
         if known and source:
             state(stated, "precision", known, source.text, source.line, 3)
             state(
                 stated,
                 "precision_detail",
-                f"quantization {quantised}, dtype {kind}",
+                f"quantization {quantized}, dtype {kind}",
                 source.text,
                 source.line,
                 3,

@@ -43,7 +43,7 @@ class Reader(StepReader):
 
     name = "megatron_bridge"
     signs = ("Step Time", "Step time:")
-    tells = (TIMED, "gigabytes", "_size: ", "_length: ", "train_iters: ")
+    other_signs = (TIMED, "gigabytes", "_size: ", "_length: ", "train_iters: ")
     timing = timer(
         clock="host clock at Megatron's interval timer, printed with two decimals",
         covers=(
@@ -62,7 +62,7 @@ class Reader(StepReader):
         self._bare = True
 
     @property
-    def recognised(self) -> bool:
+    def recognized(self) -> bool:
         """Whether a line of a step's time was seen."""
         return bool(self._records)
 

@@ -73,28 +73,26 @@ def merge_logs(by_reader: Sequence[tuple[str, Sequence[ParsedLog]]]) -> list[Par
     if any(name not in ("megatron", "mlperf") and logs for name, logs in by_name.items()):
         # A dump of arguments in Megatron's form, without an iteration line, is of the other one's
         # training.
-        by_name["megatron"] = [each for each in by_name.get("megatron", ()) if each.steps]
+        by_name["megatron"] = [log for log in by_name.get("megatron", ()) if log.steps]
     for name, hosts in INSIDE.items():
-        host = next((host for host in hosts if by_name.get(host)), None)
+        host = next(filter(by_name.get, hosts), None)
         if host is None or not by_name.get(name):
             continue
-        if any(each.steps for each in by_name[name]) and not any(
-            each.steps for each in by_name[host]
-        ):
+        steps = sum(log.steps for log in by_name[name])
+        if steps and not any(log.steps for log in by_name[host]):
             # What goes first must have something to say of steps.
             name, host = host, name
         inner = by_name.pop(name)
         outer = by_name[host]
         if len(inner) == len(outer):
-            by_name[host] = [
-                _merged(one, host, other, name) for one, other in zip(outer, inner, strict=True)
-            ]
+            pairs = zip(outer, inner, strict=True)
+            by_name[host] = [_merged(one, host, other, name) for one, other in pairs]
         else:
             note = (
                 f"{name} lines ignored: they describe {len(inner)} runs, the {host} lines"
                 f" {len(outer)}"
             )
-            by_name[host] = [dataclasses.replace(each, notes=(*each.notes, note)) for each in outer]
+            by_name[host] = [dataclasses.replace(log, notes=(*log.notes, note)) for log in outer]
     return [log for name, _ in by_reader for log in by_name.get(name, ())]
 
 
@@ -115,23 +113,23 @@ def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) ->
             )
         return msgspec.structs.replace(run, framework=called, grad_norms=grad_norms, notes=notes)
 
-    stated = {**other.stated, **one.stated}
     note = (
         f"{other_name} lines describe the same run and fill values missing from the {one_name}"
         " lines"
     )
-    return dataclasses.replace(
-        one, stated=stated, notes=(*one.notes, *other.notes, note), build=build
-    )
+    notes = (*one.notes, *other.notes, note)
+    return dataclasses.replace(one, stated={**other.stated, **one.stated}, notes=notes, build=build)
 
 
 def fill_gaps(run: Run, other: Run, origin: str) -> Run:
     """Return a run completed from another source of the same training, whose name is `origin` in
     the warning.
     """
+    versions = {**other.environment.versions, **run.environment.versions}
     changes: FieldValues = {
         "native_metrics": {**_aligned_metrics(run, other), **run.native_metrics},
         "breakdown": {**other.breakdown, **run.breakdown},
+        "environment": msgspec.structs.replace(run.environment, versions=versions),
     }
     filled_names = []
     # What changes in one source is no gap.
@@ -140,27 +138,25 @@ def fill_gaps(run: Run, other: Run, origin: str) -> Run:
         if note.code == "size-changes":
             changing.add(str(note.fields["size"]).replace(" ", "_"))
     for part in _PARTS:
-        known = getattr(run, part)
-        added = getattr(other, part)
+        own = getattr(run, part)
         new = {}
-        for n, value in added.known().items():
-            if getattr(known, n) is None and n not in changing:
-                new[n] = value
-        if part == "model_config" and known.num_layers is not None:
+        for name, value in getattr(other, part).known().items():
+            if getattr(own, name) is None and name not in changing:
+                new[name] = value
+        if part == "model_config" and own.num_layers is not None:
             new.pop("source", None)
         if new:
-            changes[part] = msgspec.structs.replace(known, **new)
+            changes[part] = msgspec.structs.replace(own, **new)
             filled_names += [name for name in new if name not in ("source", "device_count")]
     for name in ("platform", "model", "scale", "timestamp"):
-        if getattr(run, name) is None and getattr(other, name) is not None:
-            changes[name] = getattr(other, name)
+        value = getattr(other, name)
+        if getattr(run, name) is None and value is not None:
+            changes[name] = value
             filled_names.append(name)
-    versions = {**other.environment.versions, **run.environment.versions}
-    changes["environment"] = msgspec.structs.replace(run.environment, versions=versions)
-    is_known = other.ending is not None and other.ending.kind in ("failed", "stopped")
+    has_ended = other.ending is not None and other.ending.kind in ("failed", "stopped")
     if run.status != "complete" and other.status == "complete":
         changes |= {"status": "complete", "status_reason": None, "ending": other.ending}
-    elif run.ending is not None and run.ending.kind == "cut_off" and is_known:
+    elif run.ending is not None and run.ending.kind == "cut_off" and has_ended:
         changes |= {name: getattr(other, name) for name in ("status", "status_reason", "ending")}
     notes: list[Told] = [note for note in run.notes if not _is_resolved(note, filled_names)]
     if not any(note.code in DIVERGED for note in run.notes):
@@ -185,36 +181,36 @@ def same_training(
     Those of two `ranks` may have step times as far apart as those in one log. Two sources of one
     format are written by one program, which prints a step once: unless they are of ranks, their
     figures are the same.
+
+    Of a hundred steps 95 losses and 90 step times must be alike: a file may hold a step that was
+    done again, or the mean of several.
     """
     if _one_after_the_other(one, other, dated):
         return False
-    is_copy = (one.source and one.source.dialect) == (
-        other.source and other.source.dialect
-    ) and not ranks
-    runtime = "train_runtime_seconds"
-    known = one.native_metrics.get(runtime)
-    added = other.native_metrics.get(runtime)
+    formats = {source and source.dialect for source in (one.source, other.source)}
+    is_copy = len(formats) == 1 and not ranks
+    runtime = one.native_metrics.get("train_runtime_seconds")
+    other_runtime = other.native_metrics.get("train_runtime_seconds")
     # Reinforcement learning has no loss of a language model.
     compared = (_pairs(one, other, name) for name in ("loss_values", "policy_loss", "grad_norms"))
     losses = next(filter(None, compared), [])
-    is_timed = False
-    if isinstance(known, float) and isinstance(added, float) and not (ranks and losses):
-        is_timed = True
+    if isinstance(runtime, float) and isinstance(other_runtime, float) and not (ranks and losses):
         # A console prints four digits of what a file holds in full.
-        is_same = math.isclose(known, added, rel_tol=1e-9 if is_copy else LOSS_DIGITS)
+        share = 1e-9 if is_copy else LOSS_DIGITS
+        is_same = math.isclose(runtime, other_runtime, rel_tol=share)
         if not is_same or not is_copy:
             return is_same
-    if not is_timed and len(losses if ranks else {first for first, _ in losses}) < LEAST_COMMON:
+    elif len(losses if ranks else {first for first, _ in losses}) < LEAST_COMMON:
         return False
-    alike = sum(
-        math.isclose(first, second, rel_tol=LOSS_DIGITS, abs_tol=1e-4)
-        for first, second in losses
-        if second
-    )
+    alike = 0
+    for first, second in losses:
+        alike += bool(second) and math.isclose(first, second, rel_tol=LOSS_DIGITS, abs_tol=1e-4)
     # Two runs of one seed share only their losses: their step times differ.
     times = _pairs(one, other, "step_times")
-    apart = 1e-9 if is_copy else SAME_FIGURES if ranks else SAME_MEAN
-    close = sum(math.isclose(first, second, rel_tol=apart) for first, second in times if second)
+    share = SAME_FIGURES if ranks else SAME_MEAN
+    if is_copy:
+        share = 1e-9
+    close = sum(math.isclose(first, second, rel_tol=share) for first, second in times if second)
     return alike >= 0.95 * len(losses) and close >= 0.9 * len(times)
 
 
@@ -224,23 +220,22 @@ def together(one: Run, other: Run, dated: Clocks) -> bool:
 
     Processes of one training slow down in the same steps. Two trainings that are started together
     with one seed don't: the times of one step are then as far apart as those of two neighboring
-    steps.
+    steps. So the median distance within a step, such as 0.4%, must be at most half of that between
+    neighboring steps, such as 1%.
     """
     first, second = dated
-    if (
-        first is None
-        or second is None
-        or first[1] is not second[1]
-        or abs(first[0] - second[0]) > SAME_MOMENT
-    ):
+    if first is None or second is None or first[1] is not second[1]:
+        return False
+    if abs(first[0] - second[0]) > SAME_MOMENT:
         return False
     times = _pairs(one, other, "step_times")[1:]
     if len(times) < LEAST_COMMON:
         return True
     ratios = [math.log(mine / its) for its, mine in times]
     shifted = [math.log(mine / its) for (its, _), (_, mine) in itertools.pairwise(times)]
-    beside, next_to = (statistics.median(map(abs, found)) for found in (ratios, shifted))
-    return abs(statistics.median(ratios)) <= SAME_MEAN and beside <= next_to / 2
+    within = statistics.median(map(abs, ratios))
+    between = statistics.median(map(abs, shifted))
+    return abs(statistics.median(ratios)) <= SAME_MEAN and within <= between / 2
 
 
 def _one_after_the_other(one: Run, other: Run, dated: Clocks) -> bool:
@@ -249,42 +244,49 @@ def _one_after_the_other(one: Run, other: Run, dated: Clocks) -> bool:
 
     Logs begin by clocks whose offset from UTC may be stated in one of them alone.
     """
-    starts = list(dated)
-    for place, run in enumerate((one, other)):
-        if starts[place] is None and run.started is not None:
-            starts[place] = (run.started.timestamp(), True)
-    first, second = starts
+    first, second = (_start(run, moment) for run, moment in zip((one, other), dated, strict=True))
     if first is None or second is None:
         return False
     earlier = one if first[0] <= second[0] else other
+    apart = abs(first[0] - second[0])
+    if first[1] is not second[1]:
+        apart -= FARTHEST_ZONE
     times = zip(earlier.step_times, earlier.window_steps, strict=True)
-    apart = abs(first[0] - second[0]) - (0.0 if first[1] is second[1] else FARTHEST_ZONE)
     return apart > math.fsum((time or 0.0) * steps for time, steps in times) > 0
+
+
+def _start(run: Run, moment: Moment | None) -> Moment | None:
+    """Return the first time of a log, or else when its run started."""
+    if moment is None and run.started is not None:
+        return run.started.timestamp(), True
+    return moment
 
 
 def _pairs(one: Run, other: Run, series: str) -> list[tuple[float, float]]:
     """Return the values of steps that both have, of the other one first."""
-    columns = [getattr(run, series, None) or run.native_metrics.get(series) for run in (one, other)]
-    first, second = (column if isinstance(column, tuple) else () for column in columns)
-    known = dict(zip(one.steps, first, strict=False))
-    pairs = zip(other.steps, second, strict=False)
-    return [
-        (value, known[step])
-        for step, value in pairs
-        if value is not None and known.get(step) is not None
-    ]
+    its, values = (
+        _by_step(run, getattr(run, series, None) or run.native_metrics.get(series))
+        for run in (other, one)
+    )
+    return [(value, values[step]) for step, value in its.items() if step in values]
+
+
+def _by_step(run: Run, values: object) -> dict[int, float]:
+    """Return the values of a series that are known, by step; none of what is no series."""
+    rows = zip(run.steps, values if isinstance(values, tuple) else (), strict=False)
+    return {step: value for step, value in rows if value is not None}
 
 
 def _aligned_metrics(run: Run, other: Run) -> FieldValues:
-    places = {step: index for index, step in enumerate(other.steps)}
+    """Return the native metrics of another source, with series at the steps of the run."""
     aligned: FieldValues = {}
     for name, values in other.native_metrics.items():
-        if not isinstance(values, tuple):
-            aligned[name] = values
-            continue
-        moved = tuple(values[places[step]] if step in places else None for step in run.steps)
-        if any(value is not None for value in moved) and name != "printed_step":
-            aligned[name] = moved
+        if isinstance(values, tuple):
+            by_step = _by_step(other, values)
+            if name == "printed_step" or by_step.keys().isdisjoint(run.steps):
+                continue
+            values = tuple(map(by_step.get, run.steps))
+        aligned[name] = values
     return aligned
 
 

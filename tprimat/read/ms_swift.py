@@ -35,7 +35,7 @@ class Reader(ElapsedReader):
         # torch's count divided by 2^30, under both names.
         "memory(GiB)": "memory_max_reserved_gib",
     }
-    tells_unread = False
+    warns_of_unread = False
     timing = Timing(
         kind="stamps",
         clock="host clock of ms-swift's callback",

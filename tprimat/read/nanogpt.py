@@ -173,7 +173,7 @@ class Reader(StepReader):
 
     name = "nanogpt"
     signs = ("time ", "train_time:", "trl:", "dt:", "tel:", " tok/s", ": train loss ")
-    tells = ("| Peak FLOPS", "peak memory", *{row.sign for row in _STATEMENTS})
+    other_signs = ("| Peak FLOPS", "peak memory", *{row.sign for row in _STATEMENTS})
     timing = timer(
         clock="host clock of the training script",
         covers=(

@@ -38,7 +38,7 @@ class Reader(BlockReader):
     name = "nemo_rl"
     rate = None
     signs = (" Step ", " Epoch ", "• ", "- ")
-    tells = (_OVER,)
+    other_signs = (_OVER,)
     header = re.compile(r"= Step (\d{1,12})/(\d{1,12}) =+")
     metric = re.compile(
         r"[•-] ([\w ./()-]{1,80}?): ((?:[-+\d.eE]{1,40}|nan|inf)[s%]?)(?: \([\d.]+%\))?\s*$"

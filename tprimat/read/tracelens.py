@@ -215,14 +215,15 @@ def _read_tables(parts: Sequence[InputFile], _beside: Beside) -> list[ParsedLog]
 
 def _parsed_logs(tables: Sequence[Table], form: str) -> list[ParsedLog]:
     """Return one parsed log per system; several tables come from several ranks."""
-    sides = list(dict.fromkeys(side for table in tables for side in table if "time" in table[side]))
+    by_side: dict[str, list[dict[str, dict[str, float]]]] = {}
+    for table in tables:
+        for side, sheets in table.items():
+            by_side.setdefault(side, []).append(sheets)
+    sides = [side for table in tables for side in table if "time" in table[side]]
     if not sides:
         raise ValueError("no sheet gpu_timeline with times")
-    form += ", comparison" if len(sides) > 1 else ""
-    return [
-        _parsed_log(side, [table[side] for table in tables if side in table], form)
-        for side in sides
-    ]
+    form += ", comparison" if len({*sides}) > 1 else ""
+    return [_parsed_log(side, by_side[side], form) for side in dict.fromkeys(sides)]
 
 
 def _parsed_log(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: str) -> ParsedLog:
@@ -235,15 +236,14 @@ def _parsed_log(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: s
             if len(ranks) > 1:
                 figures[f"{part}_lowest_of_ranks_seconds"] = min(values)
                 figures[f"{part}_highest_of_ranks_seconds"] = max(values)
-    parts = [
-        breakdown.get(part)
-        for part in ("computation", "exposed_communication", "exposed_copies", "idle")
-    ]
+    names = ("computation", "exposed_communication", "exposed_copies", "idle")
+    parts = [breakdown.get(name) for name in names]
     for kind in ("category", "kernel", "collective"):
         # A rank without such a table says nothing; one with it did not run what it lacks.
-        known = [rank[kind] for rank in ranks if rank.get(kind)]
-        names = dict.fromkeys(name for rank in known for name in rank)
-        means = {name: statistics.fmean([rank.get(name, 0.0) for rank in known]) for name in names}
+        tables = [rank[kind] for rank in ranks if rank.get(kind)]
+        means = {}
+        for name in dict.fromkeys(itertools.chain.from_iterable(tables)):
+            means[name] = statistics.fmean(table.get(name, 0.0) for table in tables)
         ordered = sorted(means, key=lambda name: (-means[name], name))
         breakdown |= {f"{kind} {name}": means[name] for name in ordered[:MOST_KERNELS]}
         if len(ordered) > MOST_KERNELS:
@@ -278,13 +278,15 @@ def _is_table(head: bytes) -> bool:
     return len(names) > 1 and _sheet_of(names) is not None
 
 
+def _is_workbook(head: bytes) -> bool:
+    return head.startswith(b"PK\x03\x04") and (b"[Content_Types].xml" in head or b"xl/" in head)
+
+
 FILE_FORMATS = (
     FileFormat(
         "tracelens",
         "a workbook of TraceLens (a sheet gpu_timeline)",
-        lambda head: (
-            head.startswith(b"PK\x03\x04") and (b"[Content_Types].xml" in head or b"xl/" in head)
-        ),
+        _is_workbook,
         lambda parts, _beside: _parsed_logs([_read_workbook(part) for part in parts], "xlsx"),
         # A trace of another rank is called alike, but for its number.
         together=without_rank,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from tprimat.read.lightning_csv import COLUMNS as LIGHTNING
 from tprimat.read.parsing.parsed_log import ParsedLog
@@ -14,7 +14,7 @@ from tprimat.read.parsing.records import LoggedTraining, Record, set_times
 from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
-from tprimat.read.parsing.values import whole
+from tprimat.read.parsing.values import first_of, whole
 from tprimat.read.tensorboard.reader import LAYOUTS
 from tprimat.results.account import Timing
 
@@ -65,10 +65,33 @@ Row = Mapping[str, object]
 
 def values_of(row: Row) -> dict[str, object]:
     """Return the values of a row by the fields of a record."""
-    values = {}
-    for field, names in NAMES.items():
-        values[field] = next((row[name] for name in names if name in row), None)
+    values = {field: first_of(row, names) for field, names in NAMES.items()}
     return {field: value for field, value in values.items() if value is not None}
+
+
+class _LoggedRow(NamedTuple):
+    """What is read of a row: its line, its steps by their names in STEPS, its values if it has
+    those of a training, and when it was logged.
+    """
+
+    line: int
+    steps: dict[str, int]
+    values: dict[str, object]
+    clocks: dict[str, object]
+
+
+def _logged(line: int, row: Row) -> _LoggedRow:
+    steps = {}
+    for name in STEPS:
+        step = whole(row.get(name))
+        if step is not None:
+            steps[name] = step
+    values = values_of(row)
+    is_summary = any(name in row for name in _SUMMARIES)
+    if is_summary or values.keys().isdisjoint(("loss", "seconds", "policy_loss")):
+        values = {}
+    clocks = {name: row[name] for name in (ELAPSED, WALL_TIME) if name in row}
+    return _LoggedRow(line, steps, values, clocks)
 
 
 def trainings_of(rows: Iterable[tuple[int, Row]]) -> list[LoggedTraining]:
@@ -78,25 +101,16 @@ def trainings_of(rows: Iterable[tuple[int, Row]]) -> list[LoggedTraining]:
     Step times that no row holds are differences of the time since the start. Raises ValueError if
     there is no step.
     """
-    logged = []
-    for line, row in rows:
-        steps = {name: step for name in STEPS if (step := whole(row.get(name))) is not None}
-        values = {} if any(name in row for name in _SUMMARIES) else values_of(row)
-        clocks = {name: row[name] for name in (ELAPSED, WALL_TIME) if name in row}
-        logged.append(
-            (
-                line,
-                steps,
-                values if {"loss", "seconds", "policy_loss"} & values.keys() else {},
-                clocks,
-            )
-        )
-    training_rows = [each for each in logged if each[2] and each[1]]
-    column = next(
-        (name for name in STEPS if any(name in steps for _, steps, _, _ in training_rows)), ""
-    )
-    clock = ELAPSED if any(ELAPSED in clocks for _, _, _, clocks in training_rows) else WALL_TIME
-    numbers = [steps[_COUNTER] for _, steps, _, _ in logged if _COUNTER in steps]
+    logged = [_logged(line, row) for line, row in rows]
+    counters: set[str] = set()
+    clock = WALL_TIME
+    for row in logged:
+        if row.values and row.steps:
+            counters.update(row.steps)
+            if ELAPSED in row.clocks:
+                clock = ELAPSED
+    column = next((name for name in STEPS if name in counters), "")
+    numbers = [row.steps[_COUNTER] for row in logged if _COUNTER in row.steps]
     # A tracker that is told no step counts its rows: one of an evaluation is no step of the
     # training.
     counts_rows = column == _COUNTER and all(
@@ -107,8 +121,9 @@ def trainings_of(rows: Iterable[tuple[int, Row]]) -> list[LoggedTraining]:
     for line, steps, values, clocks in logged:
         if column in steps and values:
             record = Record(steps[column] - others, line, window=1)
-            for field, value in {**values, "elapsed_seconds": clocks.get(clock)}.items():
+            for field, value in values.items():
                 record.put(field, value)
+            record.put("elapsed_seconds", clocks.get(clock))
             sorter.take(record)
         elif column in steps and counts_rows:
             others += 1

@@ -64,7 +64,7 @@ class Reader(StepReader):
         "critic/score/mean": "score",
         "response_length/mean": "response_length",
     }
-    tells_unread = False
+    warns_of_unread = False
     untimed = "this fine-tuning prints none; read W&B's run file, if there is one"
     statements = _STATEMENTS
     timing = timer(

@@ -194,7 +194,7 @@ def _read(part: InputFile, beside: Beside) -> list[ParsedLog]:
     ]
 
 
-def _recognises(head: bytes) -> bool:
+def _recognizes(head: bytes) -> bool:
     return head.startswith(_MAGIC)
 
 
@@ -202,7 +202,7 @@ FILE_FORMATS = (
     FileFormat(
         "wandb",
         "the file of a W&B run (run-*.wandb)",
-        _recognises,
+        _recognizes,
         each_of(_read),
         beside=(_METADATA,),
     ),

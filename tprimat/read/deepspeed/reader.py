@@ -120,11 +120,12 @@ class DeepspeedRun(RunBuilder):
 
     def series(self, sizes: TrainingConfig, doubts: list[Told]) -> SeriesAndDoubts:
         """Return the series of a Run as its arguments, and warnings."""
-        if batch := sizes.global_batch_size:
-            for record in self.timed:
-                record.put("seconds", batch / record.native["samples_per_second"])
+        batch = sizes.global_batch_size
+        computed = self.timed if batch else ()
+        for record in computed:
+            record.put("seconds", (batch or 0) / record.native["samples_per_second"])
         series, warnings = super().series(sizes, doubts)
-        return series, [_COMPUTED, *warnings] if batch and self.timed else warnings
+        return series, [_COMPUTED, *warnings] if computed else warnings
 
 
 class Reader(StepReader):
@@ -133,7 +134,7 @@ class Reader(StepReader):
     name = "deepspeed"
     run_type = DeepspeedRun
     signs = ("SamplesPerSec=", "iter time (s):")
-    tells = (
+    other_signs = (
         *(
             "skipped=",
             "time (ms)",
@@ -159,9 +160,9 @@ class Reader(StepReader):
         self._milliseconds: dict[str, list[float]] = {}
 
     @property
-    def recognised(self) -> bool:
+    def recognized(self) -> bool:
         """Whether a line of the timer, of a pipeline or of the profiler was seen."""
-        return super().recognised or self._profile.step is not None
+        return super().recognized or self._profile.step is not None
 
     def take(self, line: Line) -> bool:
         """Read a line of the timer or of a pipeline."""
@@ -186,12 +187,12 @@ class Reader(StepReader):
             self._skipped = int(logged[2])
             self.has_own_lines = True
             self._set_rate()
-        elif "time (ms)" in text and (found := _PARTS.search(text)):
-            parts = {
-                name: value
-                for name, printed in _PART.findall(found[1])
-                if (value := number(printed)) is not None
-            }
+        elif "time (ms)" in text and (match := _PARTS.search(text)):
+            parts = {}
+            for name, printed in _PART.findall(match[1]):
+                value = number(printed)
+                if value is not None:
+                    parts[name] = value
             # Under a pipeline, Megatron's own timers print zeros.
             if any(parts.values()) and all(value < 1e12 for value in parts.values()):
                 for name, value in parts.items():
@@ -202,12 +203,8 @@ class Reader(StepReader):
         if "exits successfully" in text and (exited := _EXITED.search(text)):
             self._exited.add(exited[1])
             self.sorter.pending.marks["success"] = line.number
-        elif (
-            not self.has_own_lines
-            and ("[INFO]" in text or "actual seqlen:" in text)
-            and _ENGINE.search(text)
-        ):
-            self.has_own_lines = True
+        elif "[INFO]" in text or "actual seqlen:" in text:
+            self.has_own_lines = self.has_own_lines or _ENGINE.search(text) is not None
         super().other(line)
 
     def _record(self, step: int, kind: str, printed: Mapping[str, str | None], line: Line) -> None:
@@ -217,20 +214,17 @@ class Reader(StepReader):
         last = self.sorter.last
         self._kinds.add(kind)
         if self._current.step != step or kind in self._kinds_of_current:
-            self._current, self._kinds_of_current = (
-                Record(step, line.number, stamp=last_stamp(line.text[:200])),
-                set(),
-            )
+            self._current = Record(step, line.number, stamp=last_stamp(line.text[:200]))
+            self._kinds_of_current = set()
             self.sorter.take(self._current)
             self._set_rate()
         self._kinds_of_current.add(kind)
         for name, value in printed.items():
             self._current.put(name, value)
         if kind == "pipeline":
+            self._current.window = None
             if last is not None and 0 < last.step < step:
                 self._current.window = step - last.step
-            else:
-                self._current.window = None
         elif printed["samples_per_second"] is None:
             self._cumulative_only = True
 
@@ -244,50 +238,16 @@ class Reader(StepReader):
         """
         assert isinstance(run, DeepspeedRun)
         training = run.training
-        stated = run.stated
-        profile = self._profile
         is_last = training is self.sorter.trainings[-1]
+        self._state_sizes(run, is_last=is_last)
         records = training.ordered()
-        # Of several nodes a log may hold the launcher of one.
-        if (
-            is_last
-            and self._exited
-            and len(self._exited) >= (stated.count("data_parallel_size") or 0)
-        ):
-            state(
-                stated,
-                "num_gpus",
-                len(self._exited),
-                f"{len(self._exited)} processes exit successfully",
-                1,
-                ECHOED,
-            )
-        if (
-            stated.count("tensor_model_parallel_size") is None
-            and stated.count("pipeline_model_parallel_size") is None
-        ):
-            setup.world_from_replicas(stated)
-            state(stated, "only_data_parallel", True)
-        _state_planned(stated)
-        if "pairs" in stated and "sequence_length" in stated:
-            del stated["sequence_length"]
-            run.unknown["sequence_length"] = (
-                "sequence length unknown: a sample is a pair of sequences, padded to the length"
-                " that is stated"
-            )
-        profile.state(stated)
-        run.timed = [
-            record
-            for record in records
-            if record.seconds is None and record.native.get("samples_per_second")
-        ]
+        run.timed = [record for record in records if self._needs_batch(record)]
         for record in run.timed:
             record.window = 1
-        pipelined = [
-            record for record in records if "pipeline" in self._kinds and record.window is None
-        ]
-        if pipelined and len(records) > 1:
-            pipelined[0].window = min(records[0].step, records[1].step - records[0].step)
+        if "pipeline" in self._kinds and len(records) > 1:
+            first = next((record for record in records if record.window is None), None)
+            if first is not None:
+                first.window = min(records[0].step, records[1].step - records[0].step)
         if run.timed:
             why = "the timer prints samples/s, and the log doesn't state the global batch size"
             run.unknown["step_times"] = no_step_times(why)
@@ -298,20 +258,45 @@ class Reader(StepReader):
             training.warnings.append(
                 f"{self._skipped} optimizer steps skipped on overflow; they count, and are faster"
             )
-        profile_only = profile.step is not None and not records
-        kinds = ", ".join(sorted(self._kinds)) or ("flops profiler" if profile_only else "engine")
+        kinds = ", ".join(sorted(self._kinds)) or "engine"
+        if not records and self._profile.step is not None:
+            kinds = kinds if self._kinds else "flops profiler"
+            run.fixed = outcome_of(ending_of(ended=True))
         run.log_format = f"deepspeed ({kinds})"
         run.timing = _TIMING["pipeline" if "pipeline" in self._kinds else "timer"]
         if all(later.step == record.step + 1 for record, later in itertools.pairwise(records)):
             run.timing = msgspec.structs.replace(run.timing, kind="timer")
-        run.fixed = outcome_of(ending_of(ended=True)) if profile_only else None
-        self.figures = profile.figures()
+        self.figures = self._profile.figures()
         # The first print of the parts is excluded as warm-up.
-        run.breakdown = {
-            name: statistics.fmean(ms[1:] or ms) / 1e3 for name, ms in self._milliseconds.items()
-        }
+        for name, milliseconds in self._milliseconds.items():
+            run.breakdown[name] = statistics.fmean(milliseconds[1:] or milliseconds) / 1e3
         if is_last and not run.breakdown:
-            run.breakdown = profile.breakdown()
+            run.breakdown = self._profile.breakdown()
+
+    @staticmethod
+    def _needs_batch(record: Record) -> bool:
+        """Return whether a record has a rate and no step time."""
+        return record.seconds is None and bool(record.native.get("samples_per_second"))
+
+    def _state_sizes(self, run: RunBuilder, *, is_last: bool) -> None:
+        """State what follows of the sizes from other lines."""
+        stated = run.stated
+        exited = len(self._exited)
+        # Of several nodes a log may hold the launcher of one.
+        if is_last and exited and exited >= (stated.count("data_parallel_size") or 0):
+            state(stated, "num_gpus", exited, f"{exited} processes exit successfully", 1, ECHOED)
+        split = map(stated.count, ("tensor_model_parallel_size", "pipeline_model_parallel_size"))
+        if not any(split):
+            setup.world_from_replicas(stated)
+            state(stated, "only_data_parallel", True)
+        _state_planned(stated)
+        if "pairs" in stated and "sequence_length" in stated:
+            del stated["sequence_length"]
+            run.unknown["sequence_length"] = (
+                "sequence length unknown: a sample is a pair of sequences, padded to the length"
+                " that is stated"
+            )
+        self._profile.state(stated)
 
 
 def _state_planned(stated: LoggedValues) -> None:
@@ -319,19 +304,9 @@ def _state_planned(stated: LoggedValues) -> None:
     epochs = stated.count("epochs")
     micro = stated.count("micro_batches_per_epoch")
     accumulation = stated.count("gradient_accumulation_steps")
-    if (
-        stated.count("max_steps") is None
-        and epochs
-        and micro
-        and accumulation
-        and micro % accumulation == 0
-    ):
+    if stated.count("max_steps") or not (epochs and micro and accumulation):
+        return
+    if micro % accumulation == 0:
         source = stated["micro_batches_per_epoch"]
-        state(
-            stated,
-            "max_steps",
-            epochs * (micro // accumulation),
-            source.text,
-            source.line,
-            COMPUTED,
-        )
+        steps = epochs * (micro // accumulation)
+        state(stated, "max_steps", steps, source.text, source.line, COMPUTED)

@@ -31,6 +31,7 @@ from tprimat.read.parsing.values import (
     state,
     statements,
 )
+from tprimat.results.fields import Figures
 
 _DICTIONARY = re.compile(r"\{'[^{}]{1,20000}\}")
 _PAIR = re.compile(r"'([^']{1,120})'\s*:\s*(?:'([^']*)'|\"([^\"]*)\"|([^,'\"{}\s][^,'\"{}]*))")
@@ -123,7 +124,7 @@ class Reader:
     """A parsed_log.Reader of Transformers Trainer logs."""
 
     name = "hf_trainer"
-    hears = (
+    all_signs = (
         *("{'", "TrainOutput(", "|", "axolotl", " = "),
         *(*deepspeed_setup.SIGNS, *NAMED),
     )
@@ -137,7 +138,7 @@ class Reader:
         self._cut = False
 
     @property
-    def recognised(self) -> bool:
+    def recognized(self) -> bool:
         """Whether a dictionary of a training was seen."""
         return bool(self._trainings)
 
@@ -242,25 +243,7 @@ class Reader:
         entries = training.entries
         _complete(stated)
         steps = _steps_of(entries, stated)
-        for entry, step in zip(entries, steps.steps, strict=True):
-            before = training.last.step if training.last else 0
-            fields.add_record(
-                training, step, entry.line, entry.values, step - before if steps.evidence else 1
-            )
-            training.records[step].stamp = entry.stamp
-        step_at = {entry.place: step for entry, step in zip(entries, steps.steps, strict=True)}
-        dropped = [each for each in training.dropped if each.place in step_at]
-        training.lost = [
-            Record(step_at[each.place], each.line, stamp=each.stamp) for each in dropped
-        ]
-        records = training.ordered()
-        interval = stated.count("logging_steps") or (
-            records[1].window if len(records) > 1 else None
-        )
-        if records and interval:
-            # In a log that begins in the middle, the first record averages as many steps as the
-            # others.
-            records[0].window = min(records[0].window or interval, interval)
+        _add_records(training, steps)
         unknown = {}
         if steps.evidence is None:
             unknown["steps"] = (
@@ -281,39 +264,56 @@ class Reader:
         # The bar of a training that logs every tenth step goes on to the end: 25/25, after a record
         # at step 20.
         planned = stated.count("max_steps")
-        reached = (
-            planned is not None
-            and self._bars.get(planned) == planned
-            and training is self._trainings[-1]
-        )
-        is_axolotl = self._axolotl or any(
-            key in entry.values for entry in entries for key in fields.AXOLOTL
-        )
+        is_last = training is self._trainings[-1]
+        reached = is_last and planned is not None and self._bars.get(planned) == planned
+        figures: Figures = {}
+        if summaries:
+            figures = fields.summary_of(summaries[0], training.reached or planned, resumed)
+        is_axolotl = self._axolotl
+        for entry in entries:
+            is_axolotl = is_axolotl or not entry.values.keys().isdisjoint(fields.AXOLOTL)
         return fields.builder(
             training,
             "console",
             "axolotl" if is_axolotl else "hf_trainer",
             numbered=steps.evidence is not None,
-            figures=(
-                fields.summary_of(
-                    summaries[0], training.reached or stated.count("max_steps"), resumed
-                )
-                if summaries
-                else {}
-            ),
+            figures=figures,
             unknown=unknown,
             ended=bool(summaries) or reached or None,
             notes=tuple(notes),
         ).reading()
 
 
+def _add_records(training: _Training, numbers: StepNumbers) -> None:
+    """Add the records of the dictionaries, with their steps and windows; of dropped ones those that
+    were done again.
+    """
+    step_at = {}
+    before = 0
+    for entry, step in zip(training.entries, numbers.steps, strict=True):
+        window = step - before if numbers.evidence else 1
+        fields.add_record(training, step, entry.line, entry.values, window)
+        training.records[step].stamp = entry.stamp
+        step_at[entry.place] = step
+        before = step
+    for entry in training.dropped:
+        if entry.place in step_at:
+            lost = Record(step_at[entry.place], entry.line, stamp=entry.stamp)
+            training.lost.append(lost)
+    records = training.ordered()
+    interval = training.around.stated.count("logging_steps")
+    if len(records) > 1:
+        interval = interval or records[1].window
+    if records and interval:
+        # In a log that begins in the middle, the first record averages as many steps as the others.
+        records[0].window = min(records[0].window or interval, interval)
+
+
 def _steps_of(entries: Sequence[_Entry], stated: LoggedValues) -> StepNumbers:
     steps = tuple(entry.printed for entry in entries if entry.printed is not None)
     if entries and len(steps) == len(entries) and all(b > a for a, b in itertools.pairwise(steps)):
-        planned = next(
-            (total for entry in entries if (total := fields.printed_step(entry.values)[1])), None
-        )
-        state(stated, "max_steps", planned, weight=COMPUTED)
+        plans = [fields.printed_step(entry.values)[1] for entry in entries]
+        state(stated, "max_steps", next(filter(None, plans), None), weight=COMPUTED)
         return StepNumbers(steps, "the dictionaries themselves")
     total = stated.count("max_steps")
     if total is None and entries:
@@ -323,8 +323,8 @@ def _steps_of(entries: Sequence[_Entry], stated: LoggedValues) -> StepNumbers:
         total = max(common, default=None)
         if total is not None and total > 1:
             state(stated, "max_steps", total, f"progress bar of {total} steps", entries[0].line)
-    seen = [_step_hint(entry, total) for entry in entries]
-    return number_steps(seen, total, stated.count("num_epochs"), stated.count("logging_steps"))
+    hints = [_step_hint(entry, total) for entry in entries]
+    return number_steps(hints, total, stated.count("num_epochs"), stated.count("logging_steps"))
 
 
 def _step_hint(entry: _Entry, total: int | None) -> StepHint:
@@ -333,12 +333,9 @@ def _step_hint(entry: _Entry, total: int | None) -> StepHint:
     power = int(exponent) if re.fullmatch(r"[-+]?\d{1,2}", exponent) else 0
     # Rounded to so many digits; one more unit in the last place where it was cut.
     resolution = 0.5 * 10.0 ** (power - digits) if digits < 12 else 1e-9
-    return StepHint(
-        entry.epoch,
-        resolution,
-        entry.bars.get(total, 0) if total else 0,
-        entry.after.get(total) if total else None,
-    )
+    if not total:
+        return StepHint(entry.epoch, resolution)
+    return StepHint(entry.epoch, resolution, entry.bars.get(total, 0), entry.after.get(total))
 
 
 def _complete(stated: LoggedValues) -> None:
@@ -346,30 +343,18 @@ def _complete(stated: LoggedValues) -> None:
     accumulation).
     """
     micro = stated.count("micro_batch_size")
-    total = stated.get("global_batch_size")
     accumulation = stated.count("gradient_accumulation_steps")
-    computed = total is not None and "Total train batch size" in total.text
-    if (
-        stated.count("num_gpus") is None
-        and micro
-        and accumulation
-        and total is not None
-        and computed
-    ):
+    total = stated.get("global_batch_size")
+    is_computed = total is not None and "Total train batch size" in total.text
+    if stated.count("num_gpus") is None and micro and accumulation and total and is_computed:
         processes, rest = divmod(total.value, micro * accumulation)
         if rest == 0:
             state(stated, "num_gpus", processes or None, total.text, total.line)
-    if (used := stated.get("gpus_per_process")) is not None:
+    used = stated.get("gpus_per_process")
+    if used is not None and used.value:
         # Of Unsloth: those that hold the model, in each of so many processes. Its "Num GPUs" are
         # those of the machine.
-        replicas = stated.count("data_parallel_size") or 1
-        state(
-            stated,
-            "num_gpus",
-            used.value * replicas if used.value else None,
-            used.text,
-            used.line,
-            COMPUTED + 1,
-        )
+        gpus = used.value * (stated.count("data_parallel_size") or 1)
+        state(stated, "num_gpus", gpus, used.text, used.line, COMPUTED + 1)
     deepspeed_setup.world_from_replicas(stated)
     state(stated, "only_data_parallel", True)

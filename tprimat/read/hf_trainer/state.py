@@ -5,12 +5,14 @@ all_results.json.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from tprimat.read.hf_trainer import fields
 from tprimat.read.parsing.events import Mark
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, each_of
 from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.values import count, json_object, number, state
+from tprimat.results.fields import Figures, JsonObject
 from tprimat.results.outcome import ending_of, outcome_of
 
 LARGEST = 1 << 28
@@ -36,66 +38,30 @@ def _text(part: InputFile) -> str:
 
 def _state(part: InputFile, _beside: object) -> list[ParsedLog]:
     text = _text(part)
-    top = json_object(text) or {}
-    whole = isinstance(top.get("log_history"), list)
-    if whole:
-        history = [entry for entry in top["log_history"] if isinstance(entry, dict)]
-    else:
-        # What can be read of a file that is cut off or damaged.
-        begin = _HISTORY.search(text)
-        head, body = (text[: begin.start()], text[begin.end() :]) if begin else (text, "")
-        top = {key: number(value) for key, value in _TOP.findall(head)}
-        history = [
-            entry for match in _ENTRY.finditer(body) if (entry := json_object(match[0])) is not None
-        ]
+    top, history, is_whole = _content(text)
     training = LoggedTraining()
     stated = training.around.stated
     for key, name in _TOP_FIELDS.items():
         state(stated, name, count(top.get(key)), f'"{key}": {top.get(key)}')
     planned = stated.count("max_steps")
-    interval = stated.count("logging_steps")
     reached = count(top.get("global_step"))
-    summary = {}
-    evaluations = []
-    last = session = 0
-    for entry in history:
-        step = count(entry.get("step"))
-        if step is not None and fields.is_record(entry):
-            if step <= last:
-                training.doubles += 1
-                continue
-            # Nothing of a resumed training is missing before its first record: the file keeps it.
-            window = interval if interval and not last and step > interval else step - last
-            fields.add_record(training, step, 0, entry, window)
-            last = step
-        elif "train_runtime" in entry:
-            if session:
-                training.warnings.append(fields.resumed_warning(session))
-            summary = fields.summary_of(entry, step or reached, session)
-            session = step or session
-        elif "eval_loss" in entry:
-            evaluations.append(number(entry["eval_loss"]))
-            if seconds := number(entry.get("eval_runtime")):
-                training.around.events.marks.append(
-                    Mark("evaluation", "ends", 0, seconds=seconds, step=step)
-                )
+    summary, evaluations = _take(history, training, reached)
     if reached:
         summary["global_step"] = float(reached)
     if evaluations and evaluations[-1] is not None:
         summary["last_eval_loss"] = evaluations[-1]
     if "total_flos" not in summary and number(top.get("total_flos")):
         summary["total_flos"] = number(top.get("total_flos"))
-    if not whole:
-        training.warnings.append(f"file truncated or damaged: {len(training.records)} records read")
-    done = bool(planned and reached and reached >= planned) or (
-        summary.get("train_runtime_seconds") is not None and whole
-    )
-    ended = (reached if whole else None) or last
-    if whole:
+    last = max(training.records, default=0)
+    done = bool(planned and reached and reached >= planned)
+    if is_whole:
+        done = done or summary.get("train_runtime_seconds") is not None
+        last = reached or last
         why = "saved with a checkpoint, or the run stopped there"
     else:
         why = "file truncated or damaged"
-    reason = f"file ends at step {ended}{f' of {planned}' if planned else ''}; {why}"
+        training.warnings.append(f"{why}: {len(training.records)} records read")
+    reason = f"file ends at step {last}{f' of {planned}' if planned else ''}; {why}"
     run = fields.builder(
         training,
         "trainer_state.json",
@@ -106,6 +72,60 @@ def _state(part: InputFile, _beside: object) -> list[ParsedLog]:
         notes=tuple(fields.evaluations_note(len(evaluations))),
     )
     return [run.reading()]
+
+
+def _content(text: str) -> tuple[JsonObject, list[JsonObject], bool]:
+    """Return the values at the top, the entries of the history, and whether the file is whole."""
+    top = json_object(text) or {}
+    history = top.get("log_history")
+    if isinstance(history, list):
+        return top, [entry for entry in history if isinstance(entry, dict)], True
+    # What can be read of a file that is cut off or damaged.
+    begin = _HISTORY.search(text)
+    head = text[: begin.start()] if begin else text
+    top = {key: number(value) for key, value in _TOP.findall(head)}
+    entries = []
+    for match in _ENTRY.finditer(text, begin.end() if begin else len(text)):
+        entry = json_object(match[0])
+        if entry is not None:
+            entries.append(entry)
+    return top, entries, False
+
+
+def _take(
+    history: Sequence[JsonObject], training: LoggedTraining, reached: int | None
+) -> tuple[Figures, list[float | None]]:
+    """Add the records of a history to a training; return the values of the whole training, and the
+    losses of evaluations.
+    """
+    interval = training.around.stated.count("logging_steps")
+    summary: Figures = {}
+    evaluations = []
+    last = session = 0
+    for entry in history:
+        step = count(entry.get("step"))
+        if step is not None and fields.is_record(entry):
+            if step <= last:
+                training.doubles += 1
+                continue
+            window = step - last
+            if interval and not last and step > interval:
+                # Nothing of a resumed training is missing before its first record: the file keeps
+                # it.
+                window = interval
+            fields.add_record(training, step, 0, entry, window)
+            last = step
+        elif "train_runtime" in entry:
+            if session:
+                training.warnings.append(fields.resumed_warning(session))
+            summary = fields.summary_of(entry, step or reached, session)
+            session = step or session
+        elif "eval_loss" in entry:
+            evaluations.append(number(entry["eval_loss"]))
+            if seconds := number(entry.get("eval_runtime")):
+                mark = Mark("evaluation", "ends", 0, seconds=seconds, step=step)
+                training.around.events.marks.append(mark)
+    return summary, evaluations
 
 
 def _results(part: InputFile, _beside: object) -> list[ParsedLog]:

@@ -8,12 +8,14 @@ import re
 from collections.abc import Sequence
 
 from tprimat.analysis.traces.breakdown import Breakdown, breakdown_of, mean_parts
+from tprimat.analysis.traces.timeline import Timeline
 from tprimat.read.kineto.timeline import read_timeline
 from tprimat.read.parsing.parsed_log import Beside, FileFormat, InputFile, ParsedLog, without_rank
 from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import state
 from tprimat.results.account import Timing
+from tprimat.results.fields import FieldValues
 from tprimat.results.outcome import ending_of, outcome_of
 from tprimat.results.trace import IDLE, Trace
 from tprimat.text import counted
@@ -40,39 +42,16 @@ _WORKER = re.compile(r"(?<![^/\\])([^/\\]+_\d+)\.\d{10,}(?=\.pt\.trace\.json)")
 
 
 def _read(parts: Sequence[InputFile], _beside: Beside) -> list[ParsedLog]:
-    breakdown = Breakdown()
     training = LoggedTraining()
-    first = None
-    idle = []
-    workers: dict[str, int] = {}
-    for part in parts:
-        timeline, doubts = read_timeline(part.stream)
-        # A process that was profiled several times has written several files.
-        number = workers.setdefault(
-            worker[1] if (worker := _WORKER.search(part.name)) else part.name, len(workers)
-        )
-        if timeline.rank is None and len(parts) > 1:
-            timeline.rank = number
-        training.warnings += [
-            f"{part.name}: {doubt}" if len(parts) > 1 else doubt for doubt in doubts
-        ]
-        if not timeline.work:
-            idle.append(part.name)
-            continue
-        first = first or timeline
-        breakdown.add(timeline)
-        # The events of one process at a time are kept.
-        timeline.work = []
-        timeline.launches = {}
-        timeline.ranges = {}
-    skipped = ""
+    doubts: list[str] = []
+    breakdown, first, idle = _traced(parts, doubts)
     if breakdown.empty:
-        skipped = f"skipped {counted(breakdown.empty, 'step annotation')} without a kernel"
-        training.warnings.append(skipped)
+        doubts.append(f"skipped {counted(breakdown.empty, 'step annotation')} without a kernel")
     trace = breakdown.trace()
     if trace is None or first is None:
-        why = skipped or "profile with ProfilerActivity.CUDA on a GPU"
+        why = "; ".join(doubts) or "profile with ProfilerActivity.CUDA on a GPU"
         raise ValueError(f"it has no GPU work: {why}")
+    training.warnings += doubts
     training.warnings += [f"{name}: no GPU work in the trace" for name in idle]
     training.warnings += _doubts(trace)
     stated = training.around.stated
@@ -80,12 +59,11 @@ def _read(parts: Sequence[InputFile], _beside: Beside) -> list[ParsedLog]:
         state(stated, name, getattr(first, name))
     state(stated, "num_gpus", first.world_size)
     state(stated, "platform", {"cuda": "nvd", "rocm": "amd"}.get(first.software_stack or ""))
-    memory = first.memory_bytes
-    units = first.compute_units
-    gpu = {
-        **({"total_memory_gb": memory / GB} if memory else {}),
-        **({"compute_units": units} if units else {}),
-    }
+    gpu: FieldValues = {}
+    if first.memory_bytes:
+        gpu["total_memory_gb"] = first.memory_bytes / GB
+    if first.compute_units:
+        gpu["compute_units"] = first.compute_units
     run = RunBuilder(
         NAME,
         "PyTorch profiler trace",
@@ -100,6 +78,36 @@ def _read(parts: Sequence[InputFile], _beside: Beside) -> list[ParsedLog]:
         notes=(f"means over {len(parts)} traces",) if len(parts) > 1 else (),
     )
     return [run.reading()]
+
+
+def _traced(
+    parts: Sequence[InputFile], warnings: list[str]
+) -> tuple[Breakdown, Timeline | None, list[str]]:
+    """Return the breakdown of all traces, the timeline of the first with GPU work, and the names of
+    those without any; may add warnings.
+    """
+    breakdown = Breakdown()
+    first = None
+    idle = []
+    workers: dict[str, int] = {}
+    for part in parts:
+        timeline, doubts = read_timeline(part.stream)
+        worker = _WORKER.search(part.name)
+        # A process that was profiled several times has written several files.
+        number = workers.setdefault(worker[1] if worker else part.name, len(workers))
+        if timeline.rank is None and len(parts) > 1:
+            timeline.rank = number
+        warnings += [f"{part.name}: {doubt}" if len(parts) > 1 else doubt for doubt in doubts]
+        if not timeline.work:
+            idle.append(part.name)
+            continue
+        first = first or timeline
+        breakdown.add(timeline)
+        # The events of one process at a time are kept.
+        timeline.work = []
+        timeline.launches = {}
+        timeline.ranges = {}
+    return breakdown, first, idle
 
 
 def _doubts(trace: Trace) -> list[str]:

@@ -47,12 +47,13 @@ def read_timeline(stream: BinaryIO) -> tuple[Timeline, list[str]]:
 def _state(timeline: Timeline, properties: Properties) -> None:
     timeline.rank = properties.distributed.rank
     timeline.world_size = properties.distributed.world_size
-    used = {each.device for each in timeline.work}
+    used = {work.device for work in timeline.work}
     rows = [device for device in properties.devices if device.name]
     # Numbers of devices need not be those of the list.
     rows = [row for row in rows if row.id in used] or rows
     alike = {(row.name, row.memory, row.compute_units) for row in rows}
-    timeline.device_name = rows[0].name if len({row.name for row in rows}) == 1 else None
+    if len({row.name for row in rows}) == 1:
+        timeline.device_name = rows[0].name
     if len(alike) == 1:
         timeline.memory_bytes = rows[0].memory or None
         timeline.compute_units = rows[0].compute_units or None
@@ -60,8 +61,9 @@ def _state(timeline: Timeline, properties: Properties) -> None:
         timeline.software_stack = "cuda"
         timeline.software_version = f"{version // 1000}.{version % 1000 // 10}"
     elif version := properties.hip_version:
-        numbers = (version // 10_000_000, version // 100_000 % 100, version % 100_000)
-        timeline.software_stack, timeline.software_version = "rocm", ".".join(map(str, numbers))
+        timeline.software_stack = "rocm"
+        release = f"{version // 10_000_000}.{version // 100_000 % 100}"
+        timeline.software_version = f"{release}.{version % 100_000}"
 
 
 class _Builder:
@@ -130,7 +132,7 @@ class _Builder:
         self._backward.sort()
         for thread, start, end, kind in self._optimizer_steps:
             first, last = (bisect.bisect_left(self._backward, (time,)) for time in (start, end))
-            start = max((each for _, each in self._backward[first:last]), default=start)
+            start = max((done for _, done in self._backward[first:last]), default=start)
             if start < end:
                 self._ranges(thread).add(start, end, kind)
         return self.timeline

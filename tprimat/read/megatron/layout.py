@@ -21,7 +21,7 @@ ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 """Table that translates a line to its spelling."""
 
 _SIGN = b"elapsed"
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
 # With other digits these may be colors, or none.
 _AMBIGUOUS = re.compile(r"\[[0-9;]+m|[\\\r\x00]|^\{")
 # Figures in plain digits, which every pattern of LABELS reads alike and none finds too large.
@@ -119,7 +119,7 @@ def layout_of(raw: bytes, record: Record, places: dict[str, slice]) -> Layout | 
     if record.kind.garbled or record.kind.not_finite or not raw.isascii():
         return None
     spelled = raw.decode().rstrip("\r")
-    text = _COLOUR.sub("", spelled)
+    text = _COLOR.sub("", spelled)
     if text != clean(spelled) or _AMBIGUOUS.search(text) or len(ANCHOR.findall(text)) != 1:
         return None
     if any(not _PLAIN.fullmatch(text[place]) for place in places.values()):
@@ -130,8 +130,8 @@ def layout_of(raw: bytes, record: Record, places: dict[str, slice]) -> Layout | 
     if stamp:
         bracket = text[stamp[0]] == "["
         places = {**places, "stamp": slice(stamp[0] + bracket, stamp[1] - bracket)}
-    coloured = {place for colour in _COLOUR.finditer(spelled) for place in range(*colour.span())}
-    plain = [place for place in range(len(spelled)) if place not in coloured]
+    colored = {place for color in _COLOR.finditer(spelled) for place in range(*color.span())}
+    plain = [place for place in range(len(spelled)) if place not in colored]
     moved = {}
     for name, place in places.items():
         moved[name] = slice(plain[place.start], plain[place.stop - 1] + 1)
@@ -160,7 +160,7 @@ def _micros(stamp: str) -> int | None:
     try:
         return micros(datetime.datetime.fromisoformat(stamp))
     except ValueError:
-        known = last_stamp(stamp) or last_stamp(f"[{stamp}]")
-        if known:
-            return micros(known.time)
+        read = last_stamp(stamp) or last_stamp(f"[{stamp}]")
+        if read:
+            return micros(read.time)
         return None

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tprimat.read.parsing.events import is_told
+from tprimat.read.parsing.events import has_sign
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP
 
@@ -123,9 +123,9 @@ MARKERS = {
 """Words that show whose log it is, on what it ran, and that a process started."""
 
 
-def shows(name: str, text: str) -> bool:
-    """Return whether a line shows what MARKERS has under a name."""
-    return is_told(text, MARKERS[name])
+def has_marker(name: str, text: str) -> bool:
+    """Return whether a line has one of the MARKERS under a name."""
+    return has_sign(text, MARKERS[name])
 
 
 class Kind(NamedTuple):
@@ -139,7 +139,7 @@ class Kind(NamedTuple):
         unread: labels that aren't known, with a number each.
         aware: whether the line's time states an offset; None if the line has no time.
         resolution: s, of that time.
-        marks: names in MARKERS that the line shows.
+        marks: names in MARKERS that the line has.
     """
 
     shape: str = "upstream"
@@ -216,7 +216,7 @@ def parse(line: Line) -> Iterator[tuple[Record, dict[str, slice]]]:
     if TIMED not in text:
         return
     # Once for all records of the line: one without line ends can have thousands.
-    marks = tuple(name for name in ("primus", "amd") if shows(name, text))
+    marks = tuple(name for name in ("primus", "amd") if has_marker(name, text))
     anchors = list(ANCHOR.finditer(text))
     before = 0
     for anchor, following in zip(anchors, [*anchors[1:], None], strict=False):
@@ -235,73 +235,71 @@ def _record(
     """Return the record of a line between two places, whose iteration is at the anchor, and its
     values' places.
     """
-    seen = []
+    seen: list[str] = []
     not_finite = []
     garbled = []
     unread = []
     figures = {"planned": float(anchor[2])}
     places = {"iteration": slice(*anchor.span(1)), "planned": slice(*anchor.span(2))}
+
+    def put(name: str, match: re.Match[str], group: int | str) -> None:
+        figures[name] = float(match[group].replace(",", ""))
+        places[name] = slice(*match.span(group))
+
     paired = False
     # GPT-NeoX prints one label before the iteration.
     begin = max(start, text.rfind(_SAMPLES, start, anchor.start()))
     begin = begin if text.startswith(_SAMPLES, begin) else anchor.end()
-    for segment in text[begin:end].split("|"):
-        name, colon, _ = segment.partition(":")
-        value = begin + len(name) + 1
-        begin = begin + len(segment) + 1
-        name = " ".join(name.lower().replace("(", " (").split())  # also of "iteration(ms)"
-        label = _BY_NAME.get(name) if colon else None
+    for name, value, stop in _segments(text, begin, end):
+        label = _BY_NAME.get(name)
         if label is None:
-            if (
-                name not in _LEFT_OUT
-                and _UNREAD.fullmatch(name)
-                and _PAIR.fullmatch(text, value, begin - 1)
-            ):
+            is_label = name not in _LEFT_OUT and _UNREAD.fullmatch(name)
+            if is_label and _PAIR.fullmatch(text, value, stop):
                 unread.append(name)
             continue
-        if label.field in seen or (begin > end and label.pattern is not USAGE):
+        if label.field in seen or (stop == end and label.pattern is not USAGE):
             # Without a bar behind it the line is torn, and the figure may be a part of one.
             continue
         seen.append(label.field)
-        match = label.pattern.fullmatch(text, value, begin - 1)
+        match = label.pattern.fullmatch(text, value, stop)
         if match is None:
             # Another process wrote into the line: a figure that something is glued to is none.
             garbled.append(label.names[0])
             continue
-        figure = float(match[1].replace(",", ""))
-        if not abs(figure) <= LARGEST_VALUE:
+        if not abs(float(match[1].replace(",", ""))) <= LARGEST_VALUE:
             not_finite.append(label.field)
             continue
-        figures[label.field], places[label.field] = figure, slice(*match.span(1))
+        put(label.field, match, 1)
         if label.pattern is USAGE:
-            figures["memory_total_gib"], places["memory_total_gib"] = (
-                float(match[3]),
-                slice(*match.span(3)),
-            )
+            put("memory_total_gib", match, 3)
         elif label.field == "elapsed_ms":
             paired = match[2] is not None
-    before = text[start : anchor.start()]
-    if rank := RANK.search(before):
-        for name in ("rank", "world"):
-            figures[name], places[name] = (
-                float(rank[name]),
-                slice(start + rank.start(name), start + rank.end(name)),
-            )
-    stamp = last_stamp(before)
+    if rank := RANK.search(text, start, anchor.start()):
+        put("rank", rank, "rank")
+        put("world", rank, "world")
+    stamp = last_stamp(text[start : anchor.start()])
     shape = _shape(seen, text[anchor.end() : end], paired=paired)
     if shape.startswith("primus") and "primus" not in marks:
         marks = ("primus", *marks)
-    kind = Kind(
-        shape=shape,
-        paired=paired,
-        not_finite=tuple(not_finite),
-        garbled=tuple(garbled),
-        unread=tuple(unread),
-        aware=stamp.time.tzinfo is not None if stamp else None,
-        resolution=stamp.resolution if stamp else 0.0,
-        marks=marks,
-    )
-    return Record(int(anchor[1]), number, micros(stamp.time) if stamp else 0, kind, figures), places
+    kind = Kind(shape, paired, tuple(not_finite), tuple(garbled), tuple(unread), marks=marks)
+    if stamp is None:
+        return Record(int(anchor[1]), number, 0, kind, figures), places
+    is_aware = stamp.time.tzinfo is not None
+    kind = kind._replace(aware=is_aware, resolution=stamp.resolution)
+    return Record(int(anchor[1]), number, micros(stamp.time), kind, figures), places
+
+
+def _segments(text: str, begin: int, end: int) -> Iterator[tuple[str, int, int]]:
+    """Yield the labels between bars, with one blank between words, and where the value after the
+    colon begins and ends.
+    """
+    for segment in text[begin:end].split("|"):
+        name, colon, _ = segment.partition(":")
+        value = begin + len(name) + 1
+        begin += len(segment) + 1
+        if colon:
+            # Also of "iteration(ms)".
+            yield " ".join(name.lower().replace("(", " (").split()), value, begin - 1
 
 
 def _shape(seen: list[str], text: str, *, paired: bool) -> str:

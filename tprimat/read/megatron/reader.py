@@ -17,6 +17,7 @@ bytes a line is found by its bars and the word elapsed, which colors must not pa
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from tprimat.read.megatron.layout import ZEROS, Layout, ParsedLine, find_line, layout_of
@@ -50,7 +51,7 @@ class Reader:
     """A parsed_log.Reader of Megatron logs."""
 
     name = "megatron"
-    hears = (TIMED, *SIGNS)
+    all_signs = (TIMED, *SIGNS)
 
     def __init__(self) -> None:
         self._trainings: list[MegatronTraining] = []
@@ -62,7 +63,7 @@ class Reader:
         self._numpy: Any = None
 
     @property
-    def recognised(self) -> bool:
+    def recognized(self) -> bool:
         """Whether an iteration line or an argument dump was seen."""
         return bool(self._trainings) or "num_layers" in self._stretch.read().stated
 
@@ -116,7 +117,7 @@ class Reader:
             ):
                 self._trainings[-1].lines_of_other_ranks += 1
                 if self._stretch.held:
-                    self._trainings[-1].around.events.absorb_marks(self._stretch.told())
+                    self._trainings[-1].around.events.absorb_marks(self._stretch.own_events())
                     self._stretch = Context()
             else:
                 if unread < start:
@@ -162,7 +163,7 @@ class Reader:
             self._take(record, raw.decode())
         else:
             lines = list(lines_of(raw + b"\n", number))
-            parsed = [each for line in lines for each in parse(line)]
+            parsed = list(itertools.chain.from_iterable(map(parse, lines)))
             if not parsed:
                 self._hold(number, raw + b"\n", dumped=_dump_in(raw, 0) < len(raw))
                 return
@@ -183,6 +184,7 @@ class Reader:
             self._last = ParsedLine.of(raw, layout, record)
 
     def _take(self, record: Record, text: str, *, whole: bool = True) -> None:
+        """Put a record where it belongs, as the table at the top of this file says."""
         if not whole and record.seconds is None:
             self._cut_off = record.iteration
             return
@@ -195,29 +197,19 @@ class Reader:
             return
         table = training.table
         onward = record.iteration > table.latest.iteration
-        known = None if onward else table.get(record.iteration)
-        # One seed gives the first iteration again, and then another training.
+        former = None if onward else table.get(record.iteration)
+        # One seed gives the first iteration again, and then another training. Behind iterations 1
+        # and 2, another 1 may be of a rank that lags; behind 1, 2 and 3 it isn't.
         again = len(table) > LAGGING and record.iteration == table.first
-        if known is not None and same_moment(
-            known, record, table.last, 0 if again else table.interval
-        ):
+        reach = 0 if again else table.interval
+        if former is not None and same_moment(former, record, table.last, reach):
             training.read_context(stretch)
-            training.repeat(known, record)
+            training.repeat(former, record)
             return
         self._last = None
-        follows = onward or (known is None and is_late(record, training))
-        if (
-            (stretch.dumped and is_another_model(training.around.stated, stretch.read().stated))
-            or (onward and is_foreign(table, record))
-            or (
-                not follows
-                and record.iteration <= table.first
-                and (
-                    signs_of_another(table.latest, record)
-                    or not training.around.starts_over(stretch.read())
-                )
-            )
-        ):
+        # Iteration 41 behind 42, written later but done earlier, is no step back.
+        follows = onward or (former is None and is_late(record, training))
+        if _is_of_another(training, record, stretch, onward=onward, follows=follows):
             self._begin(record, text, stretch)
             return
         if not follows:
@@ -266,26 +258,51 @@ def _started_again(pending: Context) -> bool:
     return "start" in pending.marks and "num_layers" in pending.stated
 
 
+def _is_of_another(
+    training: MegatronTraining, record: Record, stretch: Context, *, onward: bool, follows: bool
+) -> bool:
+    """Return whether a record begins another training: of another model, foreign, or back at the
+    first iteration.
+
+    Back at iteration 1, with the same plan and GPUs, is another attempt only if this one has failed
+    and the very same arguments are dumped again; back at iteration 300 of 400 is one in any case.
+    """
+    if stretch.dumped and is_another_model(training.around.stated, stretch.read().stated):
+        return True
+    if onward and is_foreign(training.table, record):
+        return True
+    if follows or record.iteration > training.table.first:
+        return False
+    if signs_of_another(training.table.latest, record):
+        return True
+    return not training.around.starts_over(stretch.read())
+
+
 def is_another_model(stated: LoggedValues, later: LoggedValues) -> bool:
     """Return whether a later dump of arguments describes a model of another shape."""
-    shapes = (
-        (stated.count(name), later.count(name))
-        for name in ("num_layers", "hidden_size", "num_attention_heads")
-    )
-    return any(None not in pair and pair[0] != pair[1] for pair in shapes)
+    for name in ("num_layers", "hidden_size", "num_attention_heads"):
+        sizes = stated.count(name), later.count(name)
+        if None not in sizes and sizes[0] != sizes[1]:
+            return True
+    return False
 
 
 def signs_of_another(last: Record, record: Record) -> int:
     """Return in how many ways a later iteration looks like one of another training: plan, GPUs,
     batch and samples.
+
+    Iteration 20 behind 10, with a batch of 64, has consumed 640 samples more; with 1,280 more it is
+    of another training.
     """
-    batches = [each.figures.get("batch") for each in (last, record)]
-    samples = [each.figures.get("samples") for each in (last, record)]
+    batch = last.figures.get("batch")
+    later_batch = record.figures.get("batch")
+    samples = last.figures.get("samples")
+    later_samples = record.figures.get("samples")
     other_batch = differ("batch", last, record)
-    if None not in (*samples, batches[1]):
+    if samples is not None and later_samples is not None and later_batch is not None:
         steps = record.iteration - last.iteration
-        other_batch = (samples[1] or 0.0) - (samples[0] or 0.0) != steps * (batches[1] or 0.0)
-        if not other_batch and batches[0] != batches[1]:
+        other_batch = later_samples - samples != steps * later_batch
+        if not other_batch and batch != later_batch:
             # Samples that go on with another batch are of one training.
             return 0
     return differ("planned", last, record) + differ("world", last, record) + other_batch
@@ -296,7 +313,7 @@ def is_foreign(table: Table, record: Record) -> bool:
     another one.
 
     A training goes on with other GPUs, another batch or a longer plan; but then it goes on where it
-    was.
+    was: at iteration 110 behind 100, in a log of every tenth iteration, not at 150.
     """
     last = table.latest
     if record.iteration == last.iteration + 1:

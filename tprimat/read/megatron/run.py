@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tprimat.catalog import gpus
 from tprimat.notes import Note, Told
@@ -87,30 +87,18 @@ class MegatronRun(RunBuilder):
         if batch is not None:
             fields["global_batch_size"] = batch
         # A curriculum changes what the arguments state.
-        lengths = sorted(
-            {
-                int(length)
-                for length in table.present("sequence_length")
-                if 1 <= length <= LARGEST_COUNT
-            }
-        )
-        if lengths:
-            length = lengths[0] if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]}"
-            fields["sequence_length"] = LoggedValue(
-                length, table.lines[0], f"actual seqlen: {length}"
-            )
+        length = _size_of_lines(table, "sequence_length")
+        if length is not None:
+            text = f"actual seqlen: {length}"
+            fields["sequence_length"] = LoggedValue(length, table.lines[0], text)
         if line := marks.get("amd"):
-            fields |= {
-                "platform": LoggedValue("amd", line, ""),
-                "software_stack": LoggedValue("rocm", line, ""),
-            }
+            fields["platform"] = LoggedValue("amd", line, "")
+            fields["software_stack"] = LoggedValue("rocm", line, "")
         if device := stated.get("device"):
             fields["device_name"] = device
         if len(table) and (planned := table.latest.planned):
-            origin = fields.get(
-                "max_steps", LoggedValue(planned, table.lines[-1], f"{table.last}/ {planned}")
-            )
-            fields["max_steps"] = dataclasses.replace(origin, value=planned)
+            last = LoggedValue(planned, table.lines[-1], f"{table.last}/ {planned}")
+            fields["max_steps"] = dataclasses.replace(fields.get("max_steps", last), value=planned)
         shape, left_out = setup.model_config(stated)
         shapes = dict.fromkeys(kind.shape for kind in table.kinds)
         version = stated.word("backend_version")
@@ -137,10 +125,11 @@ class MegatronRun(RunBuilder):
     def reading(self) -> ParsedLog:
         """Return what a reader hands over."""
         parsed = super().reading()
-        shown = {name: each for name, each in parsed.stated.items() if name != "model"}
+        stated = {**parsed.stated}
+        stated.pop("model", None)
         if model := self._model():
-            shown["model"] = model
-        return dataclasses.replace(parsed, stated=shown)
+            stated["model"] = model
+        return dataclasses.replace(parsed, stated=stated)
 
     def _model(self) -> LoggedValue | None:
         """Return the model's name as a result will have it, with the line of the log that gives
@@ -156,10 +145,9 @@ class MegatronRun(RunBuilder):
 
     def sizes(self, given: Given) -> tuple[TrainingConfig, ParallelismConfig]:
         """Return what a step is and how it is spread."""
-        split = []
-        for kind in ("tensor", "pipeline"):
-            split.append(self.fields.count(f"{kind}_model_parallel_size"))
-        return sizes_of(self.fields, given, infer=None not in split)
+        tensor = self.fields.count("tensor_model_parallel_size")
+        pipeline = self.fields.count("pipeline_model_parallel_size")
+        return sizes_of(self.fields, given, infer=bool(tensor and pipeline))
 
     def series(self, sizes: TrainingConfig, doubts: list[Told]) -> SeriesAndDoubts:
         """Return the series of a Run as its arguments, and warnings."""
@@ -193,7 +181,7 @@ class MegatronRun(RunBuilder):
         of the loss.
         """
         table = self.training.table
-        found = []
+        health = []
         for step, window, loss, norm, skipped, nans, kind in zip(
             *(series[name] for name in ("steps", "window_steps", "loss_values", "grad_norms")),
             *(table.column("skipped"), table.column("nans"), table.kinds),
@@ -201,29 +189,21 @@ class MegatronRun(RunBuilder):
         ):
             is_loss = is_finite(loss, bool(nans) or "loss" in kind.not_finite)
             is_norm = is_finite(norm, "grad_norm" in kind.not_finite)
-            found.append(Health(step, is_loss, is_norm, 2 * (skipped or 0) > window))
-        return found
+            health.append(Health(step, is_loss, is_norm, 2 * (skipped or 0) > window))
+        return health
 
     def rows(self, series: Series) -> Iterable[TimedRow]:
-        """Return the records, those that a restart repeats too, each with what timeline.of() wants
+        """Yield the records, those that a restart repeats too, each with what timeline.of() wants
         of its time.
         """
         table = self.training.table
-        columns = (
-            table.iterations,
-            table.lines,
-            table.micros,
-            series["step_times"],
-            series["window_steps"],
-        )
-        kept = zip(zip(*columns, strict=True), table.kinds, strict=True)
-        lost = (
-            ((each.iteration, each.line, each.micros, each.seconds, None), each.kind)
-            for each in self.training.lost
-        )
-        for (step, line, micros, seconds, window), kind in sorted(
-            (*kept, *lost), key=lambda each: each[0][1]
-        ):
+        times = series["step_times"]
+        windows = series["window_steps"]
+        columns = (table.lines, table.iterations, table.micros, times, windows, table.kinds)
+        rows: list[tuple[Any, ...]] = list(zip(*columns, strict=True))
+        for lost in self.training.lost:
+            rows.append((lost.line, lost.iteration, lost.micros, lost.seconds, None, lost.kind))
+        for line, step, micros, seconds, window, kind in sorted(rows, key=lambda row: row[0]):
             yield Row(step, line, micros / 1e6, seconds, window), kind.aware, kind.resolution
 
     def unknowns(self, sizes: TrainingConfig, series: Series) -> list[Told]:
@@ -323,16 +303,21 @@ class MegatronRun(RunBuilder):
 
 def batch_statement(records: Table, stated: LoggedValues) -> LoggedValue | None:
     """Return the global batch size: what every iteration line says; the dump's if none says it."""
-    sizes = {size for size in records.present("batch") if 1 <= size <= LARGEST_COUNT}
-    if not sizes:
+    batch = _size_of_lines(records, "batch")
+    if batch is None:
         return stated.count_statement("global_batch_size")
-    line = min(
-        line
-        for line, size in zip(records.lines, records.column("batch"), strict=True)
-        if size in sizes
-    )
-    value = int(min(sizes)) if len(sizes) == 1 else f"{min(sizes):.0f} to {max(sizes):.0f}"
-    return LoggedValue(value, line, f"global batch size: {value}")
+    sizes = zip(records.lines, records.column("batch"), strict=True)
+    line = min(line for line, size in sizes if size is not None and 1 <= size <= LARGEST_COUNT)
+    return LoggedValue(batch, line, f"global batch size: {batch}")
+
+
+def _size_of_lines(records: Table, column: str) -> int | str | None:
+    """Return the size that all lines state, or its range; None if none states it."""
+    printed = records.present(column)
+    sizes = sorted({int(size) for size in printed if 1 <= size <= LARGEST_COUNT})
+    if len(sizes) > 1:
+        return f"{sizes[0]} to {sizes[-1]}"
+    return sizes[0] if sizes else None
 
 
 def _warn_of_missing(

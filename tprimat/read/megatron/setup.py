@@ -165,53 +165,51 @@ def switches(stated: LoggedValues) -> FieldValues:
     """Return the settings that have no field in a result, as stated: Megatron's, and Primus' for
     AMD's own kernels.
     """
-    found: FieldValues = {}
+    settings: FieldValues = {}
     for name in (*TURBO, *SWITCHES):
         value = stated.value(name)
-        if name in SWITCHES and not isinstance(value, bool):
+        if isinstance(value, bool):
+            settings[name] = value
+        elif name in SWITCHES:
             value = stated.word(name) or stated.number(name)
-        if isinstance(value, bool) or (name in SWITCHES and value is not None):
-            found[name] = value
-    return found
+            if value is not None:
+                settings[name] = value
+    return settings
 
 
 def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
     """Return the precision of the matrix products, and the log's own name for it."""
     parameters = str(stated.word("params_dtype") or "").removeprefix("torch.")
+    of_parameters = [f"parameters {parameters}"] if parameters else []
     for width in ("fp4", "fp8"):
         form = stated.value(width)
         recipe = stated.word(f"{width}_recipe")
         if form in (None, False, "null", ""):
             continue
-        words = [
-            width if form is True else f"{width} {form}",
-            *([f"recipe {recipe}"] if recipe else []),
-        ]
+        words = [width if form is True else f"{width} {form}"]
+        if recipe:
+            words.append(f"recipe {recipe}")
         block = recipe if recipe and recipe.startswith(("mxfp", "nvfp")) else width
-        return block, ", ".join([*words, *([f"parameters {parameters}"] if parameters else [])])
+        return block, ", ".join([*words, *of_parameters])
+    detail = ", ".join(of_parameters) or None
     for name in ("bf16", "fp16"):
         if stated.value(name) is True:
-            return name, f"parameters {parameters}" if parameters else None
+            return name, detail
     if stated.value("bf16") is False and stated.value("fp16") is False:
-        return "fp32", f"parameters {parameters}" if parameters else None
+        return "fp32", detail
     return None, None
 
 
 def recomputation(stated: LoggedValues) -> str | None:
     """Return none, selective or full; None if the log doesn't say."""
-    if (
-        stated.value("checkpoint_activations") is True
-        or stated.value("recompute_granularity") == "full"
-    ):
+    granularity = stated.value("recompute_granularity")
+    if stated.value("checkpoint_activations") is True or granularity == "full":
         # The block method recomputes as many layers as are asked for: none when that is 0.
         blocks = stated.value("recompute_method") == "block"
         if blocks and stated.value("recompute_num_layers") == 0:
             return "none"
         return "full"
-    if (
-        stated.value("recompute_activations") is True
-        or stated.value("recompute_granularity") == "selective"
-    ):
+    if stated.value("recompute_activations") is True or granularity == "selective":
         return "selective"
     if "recompute_granularity" in stated or "checkpoint_activations" in stated:
         return "none"
@@ -220,36 +218,31 @@ def recomputation(stated: LoggedValues) -> str | None:
 
 def fields_of(stated: LoggedValues) -> LoggedValues:
     """Return what the arguments say, by a result's fields; the model's shape aside."""
-    fields = LoggedValues({FIELDS[name]: each for name, each in stated.items() if name in FIELDS})
+    fields = LoggedValues()
+    for name, statement in stated.items():
+        if name in FIELDS:
+            fields[FIELDS[name]] = statement
 
     def derive(name: str, value: str | None, *arguments: str) -> None:
-        origin = next(
-            (
-                stated[argument]
-                for argument in arguments
-                if stated.value(argument) not in (None, False, "")
-            ),
-            None,
-        )
-        origin = origin or next(
-            (stated[argument] for argument in arguments if argument in stated), None
-        )
-        if value and origin:
+        origins = [stated[argument] for argument in arguments if argument in stated]
+        deciding = [origin for origin in origins if origin.value not in (None, False, "")]
+        if value and origins:
+            origin = (deciding or origins)[0]
             fields[name] = LoggedValue(value, origin.line, origin.text, origin.weight)
 
     if stated.count("decoder_seq_length"):
         # T5's and the multimodal scripts' alone: seq_length is that of the encoder there, of an
         # image's patches.
         fields["sequence_length"] = stated["decoder_seq_length"]
-    known, detail = precision(stated)
-    derive("precision", known, "fp4", "fp8", "bf16", "fp16")
+    products, detail = precision(stated)
+    derive("precision", products, "fp4", "fp8", "bf16", "fp16")
     derive("precision_detail", detail, "params_dtype", "fp4", "fp8", "bf16", "fp16")
     arguments = ("checkpoint_activations", "recompute_granularity", "recompute_activations")
     derive("recomputation", recomputation(stated), *arguments)
-    mock = stated.value("mock_data") is True
-    derive(
-        "data", "mock" if mock else stated.word("data_path"), "mock_data" if mock else "data_path"
-    )
+    if stated.value("mock_data") is True:
+        derive("data", "mock", "mock_data")
+    else:
+        derive("data", stated.word("data_path"), "data_path")
     if called := model_name(stated):
         fields["model"] = called
     return fields
@@ -259,14 +252,16 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
     """Return the model's shape, with a warning for what is omitted on purpose."""
     heads = stated.count("num_attention_heads")
     layers = stated.count("num_layers")
+    count, rounded = _parameters(stated)
     if layers is None and heads is None:
-        count, rounded = _parameters(stated)
         return ModelConfig(num_parameters=count, source=rounded), []
     warnings = []
-    latent = stated.value("multi_latent_attention") is True
     experts = stated.count("num_experts")
     feed_forward = stated.count("ffn_hidden_size")
-    expert_width = (stated.count("moe_ffn_hidden_size") or feed_forward) if experts else None
+    expert_width = dense_layers = None
+    if experts:
+        expert_width = stated.count("moe_ffn_hidden_size") or feed_forward
+        dense_layers = _dense_layers(stated.value("moe_layer_freq"), layers)
     window, unbounded = _windows(stated, layers)
     other = _of_another_kind(stated)
     if window and unbounded is None:
@@ -277,57 +272,66 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
             " wrong"
         )
         feed_forward = expert_width = None
-    if stated.value("group_query_attention") is not False:
-        groups = stated.count("num_query_groups")
-    else:
-        groups = heads
-    padded = stated.count("padded_vocab_size")
-    vocabulary = stated.count("vocab_size")
-    count, rounded = _parameters(stated)
-    notes = (
-        "the log's argument dump",
-        (
-            "vocab_size as padded for the training"
-            if padded
-            else "vocab_size before padding"
-            if vocabulary
-            else None
-        ),
-        rounded,
-    )
+    latent = stated.value("multi_latent_attention") is True
     pattern, predicted = _pattern(stated)
-    gate = stated.value("attention_output_gate")
-    untied = stated.value("untie_embeddings_and_output_weights")
-    named = (
-        (_LATENT if latent else _PLAIN)
-        | (_EXPERTS if experts else {})
-        | (_STATES if pattern else {})
-    )
+    untied = _switch(stated, "untie_embeddings_and_output_weights")
+    names = dict(_LATENT if latent else _PLAIN)
+    if experts:
+        names |= _EXPERTS
+    if pattern:
+        names |= _STATES
     return (
         ModelConfig(
             num_layers=layers,
             num_attention_heads=heads,
-            num_query_groups=None if latent else groups,
+            num_query_groups=_groups(stated),
             ffn_hidden_size=feed_forward,
-            vocab_size=padded or vocabulary,
+            vocab_size=stated.count("padded_vocab_size") or stated.count("vocab_size"),
             sliding_window=window,
             full_attention_layers=unbounded,
-            tie_word_embeddings=not untied if isinstance(untied, bool) else None,
+            tie_word_embeddings=None if untied is None else not untied,
             # An old dump without the argument is of a version that had no gate.
             gated_ffn=stated.value("swiglu") is True if layers else None,
             expert_ffn_hidden_size=expert_width,
-            num_dense_layers=(
-                _dense_layers(stated.value("moe_layer_freq"), layers) if experts else None
-            ),
+            num_dense_layers=dense_layers,
             layer_pattern=pattern,
-            attention_output_gate=gate if isinstance(gate, bool) else None,
+            attention_output_gate=_switch(stated, "attention_output_gate"),
             num_mtp_layers=predicted,
             num_parameters=count,
-            source="; ".join(note for note in notes if note),
-            **{field: stated.count(name) for field, name in named.items()},
+            source=_source(stated, rounded),
+            **{field: stated.count(name) for field, name in names.items()},
         ),
         warnings,
     )
+
+
+def _groups(stated: LoggedValues) -> int | None:
+    """Return the number of groups of attention heads that share keys and values; None for latent
+    attention, which has none.
+    """
+    if stated.value("multi_latent_attention") is True:
+        return None
+    if stated.value("group_query_attention") is False:
+        return stated.count("num_attention_heads")
+    return stated.count("num_query_groups")
+
+
+def _switch(stated: LoggedValues, name: str) -> bool | None:
+    """Return whether a switch is on; None if that isn't stated."""
+    value = stated.value(name)
+    return value if isinstance(value, bool) else None
+
+
+def _source(stated: LoggedValues, rounded: str | None) -> str:
+    """Return where the shape is from, and what is doubtful of its figures."""
+    notes = ["the log's argument dump"]
+    if stated.count("padded_vocab_size"):
+        notes.append("vocab_size as padded for the training")
+    elif stated.count("vocab_size"):
+        notes.append("vocab_size before padding")
+    if rounded:
+        notes.append(rounded)
+    return "; ".join(notes)
 
 
 _PLAIN = {"hidden_size": "hidden_size", "head_dim": "kv_channels"}
@@ -356,7 +360,7 @@ _EXPERTS = {
 
 def _of_another_kind(stated: LoggedValues) -> str | None:
     """Return what makes the FLOPs of a model unknown; or None."""
-    hybrid = stated.value("is_hybrid_model") is True or any(stated.word(name) for name in _PATTERNS)
+    hybrid = stated.value("is_hybrid_model") is True or any(map(stated.word, _PATTERNS))
     if hybrid and _pattern(stated)[0] is None:
         return "layers of several kinds (hybrid)"
     if own := stated.count("decoder_seq_length"):
@@ -368,10 +372,8 @@ def _of_another_kind(stated: LoggedValues) -> str | None:
     for name in ("experimental_attention_variant", "compress_ratios", "hc_mult"):
         if stated.value(name) not in (None, False):
             return f"a special attention ({name})"
-    if (
-        stated.count("num_experts")
-        and _dense_layers(stated.value("moe_layer_freq"), stated.count("num_layers")) is None
-    ):
+    dense_layers = _dense_layers(stated.value("moe_layer_freq"), stated.count("num_layers"))
+    if stated.count("num_experts") and dense_layers is None:
         return "expert layers in an unknown order (moe_layer_freq)"
     return None
 
@@ -384,10 +386,10 @@ def _pattern(stated: LoggedValues) -> tuple[str | None, int | None]:
 
     A pattern has a bar at each pipeline stage, and after a slash the layers of each further token.
     """
-    text = next((word for name in _PATTERNS if (word := stated.word(name))), None) or ""
+    text = next(filter(None, map(stated.word, _PATTERNS)), "")
     main, *further = text.replace("|", "").split("/")
-    known = bool(main) and set(main) <= KINDS
-    return main if known else None, len(further) or stated.count("mtp_num_layers")
+    is_known = bool(main) and set(main) <= KINDS
+    return main if is_known else None, len(further) or stated.count("mtp_num_layers")
 
 
 def _dense_layers(frequency: Any, layers: int | None) -> int | None:
@@ -409,16 +411,17 @@ def _windows(stated: LoggedValues, layers: int | None) -> tuple[int | None, int 
     """Return the attention window, and how many layers see the whole sequence all the same; None if
     unknown.
     """
-    window = re.match(r"\(?(\d{1,15})", str(stated.value("window_size") or ""))
-    if not window or not int(window[1]) or layers is None:
+    match = re.match(r"\(?(\d{1,15})", str(stated.value("window_size") or ""))
+    window = int(match[1]) if match else 0
+    if not window or layers is None:
         return None, None
     skipped = stated.value("window_attn_skip_freq")
     if skipped is None:
-        return int(window[1]), 0
+        return window, 0
     if type(skipped) is int:
         # Every so many layers one has no window.
-        return int(window[1]), layers // skipped if skipped >= 1 else None
-    return int(window[1]), _zeros(skipped)
+        return window, layers // skipped if skipped >= 1 else None
+    return window, _zeros(skipped)
 
 
 def _zeros(pattern: Any) -> int | None:
@@ -429,9 +432,7 @@ def _zeros(pattern: Any) -> int | None:
     if re.fullmatch(r"\[[01](?:,[01])*\]", text):
         return text.count("0")
     if re.fullmatch(r"\(?\[[01]\]\*\d{1,4}(?:\+\[[01]\]\*\d{1,4})*\)?", text):
-        return sum(
-            int(times) for kind, times in re.findall(r"\[([01])\]\*(\d+)", text) if kind == "0"
-        )
+        return sum(map(int, re.findall(r"\[0\]\*(\d+)", text)))
     return None
 
 

@@ -96,21 +96,21 @@ class Table:
         """Return the record of an iteration, as it is now; None if there is none."""
         if (waiting := self._waiting.get(iteration)) is not None:
             return waiting
-        place = self.place(iteration)
-        if place is None:
+        index = self.index_of(iteration)
+        if index is None:
             return None
-        return self.record(place)
+        return self.record(index)
 
-    def place(self, iteration: int) -> int | None:
-        """Return the place of an iteration among the settled ones; None if there is none."""
-        place = bisect.bisect_left(self.iterations, iteration)
-        if place < len(self.iterations) and self.iterations[place] == iteration:
-            return place
+    def index_of(self, iteration: int) -> int | None:
+        """Return the index of an iteration among the settled ones; None if there is none."""
+        index = bisect.bisect_left(self.iterations, iteration)
+        if index < len(self.iterations) and self.iterations[index] == iteration:
+            return index
         return None
 
-    def record(self, place: int) -> Record:
-        """Return the settled record at a place."""
-        row = {name: column[place] for name, column in self._columns.items()}
+    def record(self, index: int) -> Record:
+        """Return the settled record at an index."""
+        row = {name: column[index] for name, column in self._columns.items()}
         iteration, line, micros, kind = (row.pop(name) for name in _NUMBERS)
         figures = {name: value for name, value in row.items() if value == value}
         return Record(iteration, line, micros, list(self._kinds)[kind], figures)
@@ -125,13 +125,13 @@ class Table:
     def cut(self, iteration: int, removed_to: list[Record]) -> array[int]:
         """Remove the records from an iteration on to a list; return these iterations."""
         self.settle()
-        place = bisect.bisect_left(self.iterations, iteration)
-        removed = self.iterations[place:]
-        removed_to += map(self.record, range(place, len(self.iterations)))
+        index = bisect.bisect_left(self.iterations, iteration)
+        removed = self.iterations[index:]
+        removed_to += map(self.record, range(index, len(self.iterations)))
         for column in self._columns.values():
-            del column[place:]
-        if place:
-            self.latest = self.record(place - 1)
+            del column[index:]
+        if index:
+            self.latest = self.record(index - 1)
         return removed
 
     def column(self, name: str) -> tuple[float | None, ...]:

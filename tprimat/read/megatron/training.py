@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 
 from tprimat.read.megatron import setup
-from tprimat.read.megatron.line import FIELDS, MARKERS, Record, shows
+from tprimat.read.megatron.line import FIELDS, MARKERS, Record, has_marker
 from tprimat.read.megatron.table import Table
-from tprimat.read.parsing.events import RAW_SIGNS, Events, is_told
+from tprimat.read.parsing.events import RAW_SIGNS, Events, has_sign
 from tprimat.read.parsing.failures import FailureReasons
 from tprimat.read.parsing.records import LogContext, LoggedTraining
 from tprimat.read.parsing.sequencer import SAME_FIGURES
@@ -88,7 +88,7 @@ class Context(LogContext):
         if self._size > MOST_HELD or self.events.marks:
             self.read()
 
-    def told(self, *, untimed: bool = False) -> Events:
+    def own_events(self, *, untimed: bool = False) -> Events:
         """Return its events, from lines alone that tell of one: of the rest of a log nothing else
         is taken.
 
@@ -124,7 +124,7 @@ class Context(LogContext):
         self.dumped = self.dumped or ARGUMENT_DUMP in text
         setup.read_setup(number, text, self.stated)
         for name in MARKERS:
-            if name not in self.marks and shows(name, text):
+            if name not in self.marks and has_marker(name, text):
                 self.marks[name] = number
         if _SUCCESS in text:
             self.marks["success"] = number
@@ -164,14 +164,14 @@ class Context(LogContext):
 
 def _lines_with_events(number: int, block: bytes) -> Iterator[Line]:
     """Yield the lines of a block that may tell of an event; `number` is that of its first."""
-    if not is_told(block, RAW_SIGNS):
+    if not has_sign(block, RAW_SIGNS):
         return
     numbers = Numbers(number, block)
     end = 0
-    for found in _EVENT.finditer(block):
-        if found.start() >= end:
-            start = block.rfind(b"\n", 0, found.start()) + 1
-            end = block.find(b"\n", found.end()) + 1 or len(block)
+    for sign in _EVENT.finditer(block):
+        if sign.start() >= end:
+            start = block.rfind(b"\n", 0, sign.start()) + 1
+            end = block.find(b"\n", sign.end()) + 1 or len(block)
             yield from lines_of(block[start:end], numbers.at(start))
 
 
@@ -239,17 +239,17 @@ class MegatronTraining(LoggedTraining):
             if world:
                 self.world = LoggedValue(world, record.line, f"[rank-{rank}/{world}]")
 
-    def repeat(self, known: Record, record: Record) -> None:
+    def repeat(self, former: Record, record: Record) -> None:
         """Skip a duplicate; fill the first line's gaps from it, and note differences."""
         for field in FIELDS:
-            if field in record.figures and field not in known.figures:
-                self.table.fill(known.iteration, field, record.figures[field])
-        if known.figures.get("rank") != record.figures.get("rank"):
+            if field in record.figures and field not in former.figures:
+                self.table.fill(former.iteration, field, record.figures[field])
+        if former.figures.get("rank") != record.figures.get("rank"):
             self.lines_of_other_ranks += 1
             return
         self.doubles += 1
-        fields = [each for each in FIELDS if differ(each, known, record)]
-        self.note_conflict("iteration", record.iteration, fields, (known.line, record.line))
+        fields = [name for name in FIELDS if differ(name, former, record)]
+        self.note_conflict("iteration", record.iteration, fields, (former.line, record.line))
 
     def read_context(self, stretch: Context) -> None:
         """Add what a part of the log before the records states."""
@@ -257,7 +257,7 @@ class MegatronTraining(LoggedTraining):
             self.around.absorb(stretch)
         else:
             self.around.events.absorb_marks(
-                stretch.told(untimed=self.table.latest.kind.aware is None)
+                stretch.own_events(untimed=self.table.latest.kind.aware is None)
             )
 
     def attempt(self, iteration: int) -> None:
@@ -295,40 +295,34 @@ def differ(name: str, one: Record, other: Record) -> bool:
     """Return whether two lines state different values of a field, measured ones by more than nodes
     differ.
     """
-    known = one.figures.get(name)
-    value = other.figures.get(name)
-    tolerance = SAME_FIGURES if name in MEASURED else 0.0
-    return (
-        known is not None
-        and value is not None
-        and not math.isclose(known, value, rel_tol=tolerance)
-    )
+    mine = one.figures.get(name)
+    its = other.figures.get(name)
+    if mine is None or its is None:
+        return False
+    return not math.isclose(mine, its, rel_tol=SAME_FIGURES if name in MEASURED else 0.0)
 
 
-def same_moment(known: Record, record: Record, last: int, reach: int = 1) -> bool:
+def same_moment(former: Record, record: Record, last: int, reach: int = 1) -> bool:
     """Return whether two lines of one iteration were written at one moment, not by two attempts at
     it.
 
     `last` is the iteration that the training had come to; ranks lag up to `reach` iterations. Where
     even a repeated line would be of another training, it is 0.
     """
-    apart = record.seconds_after(known)
+    apart = record.seconds_after(former)
     if apart is not None:
-        step = max(known.seconds or 0.0, record.seconds or 0.0)
-        return abs(apart) <= max(SAME_MOMENT * step, known.kind.resolution)
-    if differ("rank", known, record):
-        return record.iteration >= last - reach
-    alike = all(
-        known.figures.get(name) == record.figures.get(name)
-        for name in ("elapsed_ms", "samples", "loss")
-    )
+        step = max(former.seconds or 0.0, record.seconds or 0.0)
+        return abs(apart) <= max(SAME_MOMENT * step, former.kind.resolution)
+    is_near = record.iteration >= last - reach
+    if differ("rank", former, record):
+        return is_near
+    own = former.figures
+    its = record.figures
+    alike = all(own.get(name) == its.get(name) for name in ("elapsed_ms", "samples", "loss"))
     if alike and (reach or record.iteration == last):
         return True
     # Upstream, a rank of each node prints, with the same loss and a time of its own.
-    told = known.figures.keys() & record.figures.keys() >= {"elapsed_ms", "samples"}
+    if not is_near or not own.keys() & its.keys() >= {"elapsed_ms", "samples"}:
+        return False
     decisive = [name for name in FIELDS if name == "elapsed_ms" or name not in MEASURED]
-    return (
-        told
-        and record.iteration >= last - reach
-        and not any(differ(name, known, record) for name in decisive)
-    )
+    return not any(differ(name, former, record) for name in decisive)

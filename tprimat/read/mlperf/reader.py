@@ -99,7 +99,7 @@ class Reader:
     """A parsed_log.Reader of MLPerf logs."""
 
     name = "mlperf"
-    hears = (MARK, *_SIGNS, *(f"{name}: " for name in _DUMPED_NAMES), "FLUX MLPerf")
+    all_signs = (MARK, *_SIGNS, *(f"{name}: " for name in _DUMPED_NAMES), "FLUX MLPerf")
 
     def __init__(self) -> None:
         self._trainings = [run.BenchmarkRun()]
@@ -109,7 +109,7 @@ class Reader:
         self._flux: dict[str, tuple[str, int]] | None = None
 
     @property
-    def recognised(self) -> bool:
+    def recognized(self) -> bool:
         """Whether an event or a summary line was seen."""
         return self._begun or self._summary is not None or self._flux is not None
 
@@ -182,48 +182,37 @@ class Reader:
             self._trainings[-1].unreadable.append(number)
         return event is not None
 
-    def _event(self, found: Mapping[str, Any], line: int) -> None:
-        key = found.get("key")
-        value = found.get("value")
-        meta = found.get("metadata")
-        milliseconds = number(found.get("time_ms"))
+    def _event(self, logged: Mapping[str, Any], line: int) -> None:
+        key = logged.get("key")
+        value = logged.get("value")
+        meta = logged.get("metadata")
+        milliseconds = number(logged.get("time_ms"))
         if not isinstance(key, str) or milliseconds is None or not 0 <= milliseconds < 1e14:
             return
         place = _numbers(meta)
         place.pop("lineno", None)
-        training = self._trainings[-1]
         event = Event(milliseconds / 1e3, line, place, {}, None)
-        if self._is_copy(key, found.get("event_type"), value, event):
+        if self._is_copy(key, logged.get("event_type"), value, event):
             return
-        begun = training.milestones.get("run_start")
-        again = key == "run_start" and begun is not None and event.time - begun.time > SAME_EVENT
-        if key in _BEGINS and (again or "run_stop" in training.milestones):
-            stated = self._trainings[0].around.stated
-            shared = LoggedValues(
-                {name: each for name, each in stated.items() if each.weight < LOGGED}
-            )
-            training = run.BenchmarkRun(around=LogContext(stated=shared))
-            self._trainings.append(training)
+        training = self._training_of(key, event)
         training.milestones.setdefault("first", event)
         training.milestones["last"] = event
-        if key in ("run_start", "run_stop"):
+        if key == "init_start":
+            training.milestones.setdefault(key, event)
+        elif key in ("run_start", "run_stop"):
             training.milestones[key] = event
             if key == "run_stop":
-                training.end = (
-                    line,
-                    str(meta.get("status") or "") if isinstance(meta, dict) else "",
-                )
-        elif key in ("tracked_stats", "train_loss") and "run_stop" in training.milestones:
-            # After the end come figures of the whole run.
-            training.figures.update(
-                {f"whole_run_{name}": known for name, known in _numbers(value).items()}
-            )
+                status = meta.get("status") if isinstance(meta, dict) else None
+                training.end = (line, str(status or ""))
         elif key in ("tracked_stats", "train_loss"):
             values = _numbers(value if key == "tracked_stats" else {key: value})
-            if not values.keys().isdisjoint((*TIMES, *LOSSES, RATE)):
-                training.events.append(event._replace(values=values))
-        elif key == "init_start":
-            training.milestones.setdefault(key, event)
+            if "run_stop" not in training.milestones:
+                if not values.keys().isdisjoint((*TIMES, *LOSSES, RATE)):
+                    training.events.append(event._replace(values=values))
+            # After the end come figures of the whole run.
+            elif key == "tracked_stats":
+                for name, figure in values.items():
+                    training.figures[f"whole_run_{name}"] = figure
         elif key == "block_start":
             last = training.blocks[-1] if training.blocks else None
             training.is_divided = True
@@ -241,12 +230,24 @@ class Reader:
             training.evaluations.append((place, result))
         elif key in _FIGURES and (result := number(value)) is not None:
             training.figures[_FIGURES[key]] = result
-        elif field := _FIELDS.get(key.replace("opt_adamw_", "opt_").replace("opt_adam_", "opt_")):
-            own = training.around.stated
-            quote = f"{key}: {value}"
-            state(own, field, _plain(value), quote, line, LOGGED)
-            if key in ("opt_adamw_beta_1", "opt_adamw_weight_decay") and "optimizer" not in own:
-                state(own, "optimizer", "adamw", quote, line, LOGGED)
+        else:
+            _state(training.around.stated, key, value, line)
+
+    def _training_of(self, key: str, event: Event) -> run.BenchmarkRun:
+        """Return the training of an event: a new one, with the setup that all share, if it begins
+        one.
+        """
+        training = self._trainings[-1]
+        begun = training.milestones.get("run_start")
+        again = key == "run_start" and begun is not None and event.time - begun.time > SAME_EVENT
+        if key not in _BEGINS or not (again or "run_stop" in training.milestones):
+            return training
+        shared = LoggedValues()
+        for name, statement in self._trainings[0].around.stated.items():
+            if statement.weight < LOGGED:
+                shared[name] = statement
+        self._trainings.append(run.BenchmarkRun(around=LogContext(stated=shared)))
+        return self._trainings[-1]
 
     def _is_copy(self, key: str, kind: Any, value: Any, event: Event) -> bool:
         """Return whether another rank has logged this event before."""
@@ -263,24 +264,18 @@ class Reader:
         """Read the setup from a line that is no event."""
         text = line.text
         around = self._trainings[-1].around
-        for sign in _SIGNS:
-            if sign in text:
-                break
-        else:
-            sign = ""
+        sign = next((sign for sign in _SIGNS if sign in text), "")
         # A rank's prefix is needed only once, for the world size.
         if sign and (sign != "[rank-" or "num_gpus" not in around.stated):
-            if mlperf_system.MARK in text:
-                system = mlperf_system.of(
-                    object_at(text, text.find("{", text.find(mlperf_system.MARK)))
-                )
+            begin = text.find(mlperf_system.MARK)
+            if begin >= 0:
+                system = mlperf_system.of(object_at(text, text.find("{", begin)))
                 quote = f"{mlperf_system.MARK} {system.gpu.device_name}" if system else ""
                 state(around.stated, "system", system, quote, line.number, DUMPED)
-            read_statements(
-                _STATEMENTS, text, line.number, around.stated, without_prefixes(text[:20_000])
-            )
+            quote = without_prefixes(text[:20_000])
+            read_statements(_STATEMENTS, text, line.number, around.stated, quote)
             if ("[TimeToTrain]" in text or "[EarlyStop]" in text) and not self._begun:
-                self._summarise(text, line.number)
+                self._summarize(text, line.number)
         elif ": " in text and len(text) < 200 and (dumped := _DUMPED.search(text)):
             # The first of a name is the training's own; sections of other parts follow.
             if dumped[1] not in around.stated:
@@ -291,11 +286,11 @@ class Reader:
             if value and re.fullmatch(r"\w{1,60}", label) and len(self._flux) < 100:
                 self._flux.setdefault(label, (value.strip()[:300], line.number))
 
-    def _summarise(self, text: str, number: int) -> None:
+    def _summarize(self, text: str, number: int) -> None:
         """Read a line of the summary that Primus' trainer prints."""
-        training = self._summary = self._summary or run.BenchmarkRun(
-            around=self._trainings[0].around
-        )
+        if self._summary is None:
+            self._summary = run.BenchmarkRun(around=self._trainings[0].around)
+        training = self._summary
         for figure in _WHOLE_RUN.finditer(text):
             training.figures[f"whole_run_{figure.lastgroup}"] = float(figure[figure.lastindex or 0])
         if match := _EVAL.search(text):
@@ -305,28 +300,38 @@ class Reader:
             training.end = (number, match[1])
 
 
+def _state(stated: LoggedValues, key: str, value: Any, line: int) -> None:
+    """Add what an event states of the setup, if it is one of those."""
+    field = _FIELDS.get(key.replace("opt_adamw_", "opt_").replace("opt_adam_", "opt_"))
+    if not field:
+        return
+    quote = f"{key}: {value}"
+    state(stated, field, _plain(value), quote, line, LOGGED)
+    if key in ("opt_adamw_beta_1", "opt_adamw_weight_decay") and "optimizer" not in stated:
+        state(stated, "optimizer", "adamw", quote, line, LOGGED)
+
+
 def _begin_unmarked(training: run.BenchmarkRun, key: str, event: Event) -> None:
     """Begin the block that an event ends, if the log has no block_start of it."""
-    former = training.blocks[-1] if training.blocks else None
     start = training.milestones.get("run_start")
-    block = former.unmarked_after(key, event) if former else None
-    if (
-        former is None
-        and start
-        and any(event.place.get(name, 0) > 0 for name in (*POSITIONS, "epoch_count"))
-    ):
+    if training.blocks:
+        block = training.blocks[-1].unmarked_after(key, event)
+    elif start and any(event.place.get(name, 0) > 0 for name in (*POSITIONS, "epoch_count")):
         block = Block(start._replace(place={"samples_count": 0.0}), said=[UNMARKED])
+    else:
+        block = None
     if block:
         training.blocks.append(block)
         training.mark("block_start", block.start)
 
 
 def _numbers(value: Any) -> dict[str, float]:
-    if not isinstance(value, dict):
-        return {}
-    return {
-        str(name)[:60]: known for name, each in value.items() if (known := number(each)) is not None
-    }
+    numbers: dict[str, float] = {}
+    for name, printed in value.items() if isinstance(value, dict) else ():
+        figure = number(printed)
+        if figure is not None:
+            numbers[str(name)[:60]] = figure
+    return numbers
 
 
 def _plain(value: Any) -> Any:
@@ -334,9 +339,9 @@ def _plain(value: Any) -> Any:
     words = {"true": True, "false": False, "null": None, "none": None}
     if isinstance(value, str) and value.lower() in words:
         return words[value.lower()]
-    known = number(value)
-    if known is None:
+    figure = number(value)
+    if figure is None:
         return value
-    if known.is_integer() and abs(known) < 1e15:
-        return int(known)
-    return known
+    if figure.is_integer() and abs(figure) < 1e15:
+        return int(figure)
+    return figure

@@ -13,6 +13,7 @@ import dataclasses
 import datetime
 import math
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
@@ -34,7 +35,7 @@ from tprimat.read.parsing.values import (
 )
 from tprimat.results.account import Entry, Timing
 from tprimat.results.ending import Ending
-from tprimat.results.fields import Figures
+from tprimat.results.fields import FieldValues, Figures
 from tprimat.results.outcome import Outcome, ending_of, outcome_of
 from tprimat.results.run import ModelConfig, ParallelismConfig, Run, TrainingConfig
 
@@ -67,7 +68,7 @@ class BenchmarkRun(LoggedTraining):
         figures: of the whole run, by names of native_metrics.
         unreadable: lines of events that can't be read.
         is_divided: whether it has a block_start.
-        found, timeline: what was made of the events and the marks, once the log is over.
+        placed, timeline: what was made of the events and the marks, once the log is over.
         doubts: of the timeline.
     """
 
@@ -80,7 +81,7 @@ class BenchmarkRun(LoggedTraining):
     figures: dict[str, float] = dataclasses.field(default_factory=dict)
     unreadable: list[int] = dataclasses.field(default_factory=list)
     is_divided: bool = False
-    found: PlacedEvents = dataclasses.field(init=False)
+    placed: PlacedEvents = dataclasses.field(init=False)
     timeline: tuple[Entry, ...] = ()
     doubts: tuple[Note, ...] = ()
 
@@ -94,9 +95,9 @@ class BenchmarkRun(LoggedTraining):
             self.blocks = []
             self.marks = []
         starts = [block.start.line for block in self.blocks]
-        for place, event in enumerate(self.events):
+        for index, event in enumerate(self.events):
             if block := bisect.bisect(starts, event.line):
-                self.events[place] = event._replace(block=block - 1)
+                self.events[index] = event._replace(block=block - 1)
 
     def mark(self, key: str, event: Event) -> None:
         """Keep a border, with the block that it begins or that it was logged in."""
@@ -105,7 +106,7 @@ class BenchmarkRun(LoggedTraining):
     @property
     def step_count(self) -> int:
         """Records of steps that have a time."""
-        return len(self.found.steps)
+        return len(self.placed.steps)
 
 
 def builder(training: BenchmarkRun) -> RunBuilder:
@@ -115,107 +116,126 @@ def builder(training: BenchmarkRun) -> RunBuilder:
     training.find_blocks()
     batch = stated.count("global_batch_size")
     sequence = stated.count("sequence_length")
-    start, stop = (training.milestones.get(name) for name in ("run_start", "run_stop"))
-    place = stop.place if stop else {}
-    last = place.get("samples_count", place.get("step", 0) * (batch or 0))
-    total = _divide(
-        training, found := PlacedEvents(training.events, training.blocks, batch, sequence, last)
-    )
-    answers = (
-        any("reward" in event.values for event in training.events)
-        or "num_generations_per_prompt" in stated
-    )
-    if answers:
+    start = training.milestones.get("run_start")
+    stop = training.milestones.get("run_stop")
+    end = stop.place if stop else {}
+    last = end.get("samples_count", end.get("step", 0) * (batch or 0))
+    placed = PlacedEvents(training.events, training.blocks, batch, sequence, last)
+    total = _divide(training, placed)
+    has_rewards = any("reward" in event.values for event in training.events)
+    has_answers = has_rewards or "num_generations_per_prompt" in stated
+    if has_answers:
         _count_answers(training)
-    for where, accuracy in training.evaluations:
-        samples = where.get("samples_count", tokens := where.get("epoch_num"))
-        if samples and batch:
-            # An evaluation follows the record at its step, or one batch later, as some count;
-            # others count tokens.
-            steps = [
-                samples / batch,
-                samples / batch + 1,
-                (tokens or 0) / (batch * (sequence or 1)),
-            ]
-            step = next((step for step in steps if step in training.records), None)
-            if step is not None:
-                training.records[int(step)].native.setdefault("eval_accuracy", accuracy)
+    _add_evaluations(training, batch, sequence)
     duration = training.figures.get("whole_run_duration")
     if start and stop:
         duration = stop.time - start.time
-    timed = []
-    for record in training.records.values():
-        if record.seconds:
-            timed.append((record.seconds, record.window or 1))
-    counted = sum(window for _, window in timed) or 1
-    # 80 steps of 8 s are none of a run of 527 s: what was taken for the time of a step is none, or
-    # of few steps.
-    if (
-        duration
-        and (share := math.fsum(map(math.prod, timed)) * max(total / counted, 1) / duration)
-        > 1 + WHOLE
-    ):
-        training.doubts += (Note("steps-beyond-run", {"share": round(share, 4)}),)
-    figures = {
+    _doubt_long_steps(training, total, duration)
+    figures: Figures = {
         "time_to_train_minutes": None if duration is None else round(duration / 60, 6),
-        "eval_accuracy_last": training.evaluations[-1][1] if training.evaluations else None,
+        "eval_accuracy_last": None,
         "result_seconds": stated.number("result_seconds"),
-        **training.figures,
     }
-    benchmark, submitter, platform = (
-        stated.word(f"submission_{name}") for name in ("benchmark", "org", "platform")
-    )
-    submitter = None if "PLACEHOLDER" in (submitter or "") else submitter
+    notes = []
+    if training.evaluations:
+        figures["eval_accuracy_last"] = training.evaluations[-1][1]
+        notes.append(f"{len(training.evaluations)} evaluations")
+    figures |= training.figures
+    unknown: dict[str, Told] = {}
+    if has_answers:
+        unknown["sequence_length"] = "tokens per step vary with the length of the answers"
+    # None has all that happens between a block's start and its stop.
+    kind: Literal["sampled", "partial"] | None = "partial"
+    if placed.kind == "sampled":
+        kind = "sampled"
+    elif has_answers and placed.steps:
+        kind = None
+    benchmark = stated.word("submission_benchmark")
     return MlperfRun(
         framework="mlperf",
         log_format=f"mlperf ({benchmark})" if benchmark else "mlperf",
         training=training,
         timing=Timing(
             clock="the submitter's own, of the rank that logs",
-            # None has all that happens between a block's start and its stop.
-            kind=(
-                "sampled"
-                if found.kind == "sampled"
-                else None
-                if answers and found.steps
-                else "partial"
-            ),
-            covers=_COVERS[found.kind] if training.records else None,
+            kind=kind,
+            covers=_COVERS[placed.kind] if training.records else None,
             over_ranks="the rank that logs",
         ),
         figures={name: value for name, value in figures.items() if value is not None},
-        notes=(f"{len(training.evaluations)} evaluations",) if training.evaluations else (),
-        unknown=(
-            {"sequence_length": "tokens per step vary with the length of the answers"}
-            if answers
-            else {}
-        ),
-        # The platform is free text; without a system description nothing else tells 8 GPUs from 16.
-        settings={
-            name: text
-            for name, text in (("submission_platform", platform), ("submitter", submitter))
-            if text
-        },
+        notes=tuple(notes),
+        unknown=unknown,
+        settings=_settings(stated),
     )
 
 
-def _divide(training: BenchmarkRun, found: PlacedEvents) -> float:
+def _settings(stated: LoggedValues) -> FieldValues:
+    """Return the platform and the submitter. The platform is free text; without a system
+    description nothing else tells 8 GPUs from 16.
+    """
+    settings: FieldValues = {}
+    platform = stated.word("submission_platform")
+    submitter = stated.word("submission_org")
+    if platform:
+        settings["submission_platform"] = platform
+    if submitter and "PLACEHOLDER" not in submitter:
+        settings["submitter"] = submitter
+    return settings
+
+
+def _add_evaluations(training: BenchmarkRun, batch: int | None, sequence: int | None) -> None:
+    """Add the results of evaluations to the records that they follow.
+
+    An evaluation stands at the step of its record, or one batch later, as some count: after 12,288
+    samples in batches of 32 at step 384 or 385. Others count tokens.
+    """
+    if not batch:
+        return
+    for where, accuracy in training.evaluations:
+        tokens = where.get("epoch_num", 0)
+        steps = where.get("samples_count", tokens) / batch
+        if not steps:
+            continue
+        for step in (steps, steps + 1, tokens / (batch * (sequence or 1))):
+            if step in training.records:
+                training.records[int(step)].native.setdefault("eval_accuracy", accuracy)
+                break
+
+
+def _doubt_long_steps(training: BenchmarkRun, total: float, duration: float | None) -> None:
+    """Add a note if the steps together take longer than the run.
+
+    80 steps of 8 s are none of a run of 527 s: what was taken for the time of a step is none, or of
+    few steps.
+    """
+    seconds = 0.0
+    steps = 0
+    for record in training.records.values():
+        if record.seconds:
+            seconds += record.seconds * (record.window or 1)
+            steps += record.window or 1
+    if not duration:
+        return
+    share = seconds * max(total / (steps or 1), 1) / duration
+    if share > 1 + WHOLE:
+        training.doubts += (Note("steps-beyond-run", {"share": round(share, 4)}),)
+
+
+def _divide(training: BenchmarkRun, placed: PlacedEvents) -> float:
     """Set what was made of the events and the marks; return the steps that the evaluations have
     reached.
     """
-    training.found = found
-    training.records = found.records
-    total = max((found.steps_at(where) or 0 for where, _ in training.evaluations), default=0)
-    timeline = Timeline(training.milestones, training.marks, found.times, found.missed, total)
+    training.placed = placed
+    training.records = placed.records
+    total = max((placed.steps_at(where) or 0 for where, _ in training.evaluations), default=0)
+    timeline = Timeline(training.milestones, training.marks, placed.times, placed.missed, total)
     training.timeline = tuple(timeline.entries)
     training.doubts = timeline.notes
-    if found.steps:
+    if placed.steps:
         return total
     for block in training.timeline:
         if block.kind == "training" and block.last_step:
-            record = training.records.setdefault(
-                block.last_step, Record(block.last_step, block.line or 0)
-            )
+            step = block.last_step
+            record = training.records.setdefault(step, Record(step, block.line or 0))
             record.put("seconds", round(block.duration / block.steps, 9))
             record.window = block.steps
     return total
@@ -232,9 +252,8 @@ def _count_answers(training: BenchmarkRun) -> None:
     gpus: list[float] = []
     for record in training.records.values():
         record.set_policy_loss()
-        tokens, rate = (
-            record.native.get(name) for name in ("tokens_per_step", "tokens_per_second_per_gpu")
-        )
+        tokens = record.native.get("tokens_per_step")
+        rate = record.native.get("tokens_per_second_per_gpu")
         if tokens and rate and record.seconds:
             gpus.append(tokens / record.seconds / rate)
     if gpus and max(abs(gpu - round(gpus[0])) for gpu in gpus) < WHOLE:
@@ -255,9 +274,9 @@ def _derive_fields(stated: LoggedValues) -> None:
     for name in ("encoder_seq_length", "seq_length"):
         derive("sequence_length", stated.count(name), stated.get(name))
     derive("packing", stated.value("packed_sequence"), stated.get("packed_sequence"))
-    known, detail, deciding = precision(stated)
+    products, detail, deciding = precision(stated)
     stated.pop("precision", None)
-    derive("precision", known, deciding)
+    derive("precision", products, deciding)
     derive("precision_detail", detail, deciding)
     if benchmark := stated.word("submission_benchmark"):
         derive("model", _MODELS.get(benchmark, benchmark), stated["submission_benchmark"])
@@ -273,22 +292,17 @@ def precision(stated: LoggedValues) -> tuple[str | None, str | None, LoggedValue
     statement.
     """
     if logged := stated.get("lowest_numerical_precision_linear"):
-        return (
-            str(logged.value).lower(),
-            f"lowest precision of linear layers: {logged.value}",
-            logged,
-        )
+        detail = f"lowest precision of linear layers: {logged.value}"
+        return str(logged.value).lower(), detail, logged
     base = stated.word("precision")
     words = [f"precision {base}"] if base else []
     for width in ("fp4", "fp8"):
         if stated.value(width) not in (None, False, ""):
-            recipe = stated.word(f"{width}_recipe")
-            return (
-                width,
-                ", ".join([*words, width, *([f"recipe {recipe}"] if recipe else [])]),
-                stated[width],
-            )
-    return precision_of(base), words[0] if words else None, stated.get("precision")
+            words.append(width)
+            if recipe := stated.word(f"{width}_recipe"):
+                words.append(f"recipe {recipe}")
+            return width, ", ".join(words), stated[width]
+    return precision_of(base), ", ".join(words) or None, stated.get("precision")
 
 
 @dataclasses.dataclass
@@ -327,7 +341,7 @@ class MlperfRun(RunBuilder):
     def unknowns(self, sizes: TrainingConfig, series: Series) -> list[Told]:
         """Return warnings: of what the log doesn't state, and of how its events were read."""
         training = self.training
-        found = self.training.found
+        placed = self.training.placed
         warnings: list[Told] = []
         if sizes.num_gpus is None:
             warnings.append(Note("mlperf-gpus-unstated"))
@@ -335,12 +349,12 @@ class MlperfRun(RunBuilder):
             without = "sequence length unknown: throughput in samples/s only, not in tokens/s"
             warnings.append(self.unknown.get("sequence_length", without))
         blocks = [entry for entry in training.timeline if entry.steps]
-        if found.kind == "sampled" and not blocks:
+        if placed.kind == "sampled" and not blocks:
             warnings.append(
-                f"one step time is logged per {found.steps[1] - found.steps[0]} steps; pauses in"
+                f"one step time is logged per {placed.steps[1] - placed.steps[0]} steps; pauses in"
                 " between are not included"
             )
-        if blocks and not found.steps:
+        if blocks and not placed.steps:
             warnings.append(
                 "no step times in the log: computed as each block's wall time / its steps"
             )
@@ -356,14 +370,14 @@ class MlperfRun(RunBuilder):
             if (fastest := least.duration / least.steps) < (1 - UNLIKE) * longest:
                 bound += f", in steps {least.first_step}–{least.last_step} at most {fastest:.4g} s"
             warnings.append(bound)
-        if found.unplaced:
+        if placed.unplaced:
             warnings.append(
-                f"{found.unplaced} values ignored: the unit of their position is unknown"
+                f"{placed.unplaced} values ignored: the unit of their position is unknown"
             )
         if lines := training.unreadable:
             warnings.append(f"{len(lines)} unreadable events skipped (first on line {lines[0]})")
-        lossless = [step for step in found.steps if training.records[step].loss is None]
-        if found.kind in ("mean", "sampled") and any(series["loss_values"]) and lossless:
+        lossless = [step for step in placed.steps if training.records[step].loss is None]
+        if placed.kind in ("mean", "sampled") and any(series["loss_values"]) and lossless:
             warnings.append(f"no loss logged at {spans((step, step) for step in lossless)}")
         if training.evaluations:
             warnings.append(
@@ -383,7 +397,7 @@ class MlperfRun(RunBuilder):
     def outcome(self, planned: int | None, series: Series, warnings: list[Told]) -> Outcome:
         """Return how it ended."""
         training = self.training
-        steps = self.training.found.steps
+        steps = self.training.placed.steps
         cause = training.around.causes.cause()
         if training.end:
             line, status = training.end

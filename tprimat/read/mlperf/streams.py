@@ -92,8 +92,7 @@ class Block:
         one's evaluation.
 
         Such an event stands further on: an evaluation at 24 steps, where the one before was at 12.
-            A slower
-        rank's copy has the position of what it copies.
+        A slower rank's copy has the position of what it copies.
         """
         # Some logs have evaluations without events of their own; a block without a stop is what a
         # block_stop ends.
@@ -124,9 +123,9 @@ def number(value: Any) -> float | None:
     """Return a finite number of JSON, also one that was written as a text; None for anything
     else.
     """
-    known = values.number(value)
-    if known is not None and abs(known) <= LARGEST_VALUE:
-        return known
+    read = values.number(value)
+    if read is not None and abs(read) <= LARGEST_VALUE:
+        return read
     return None
 
 
@@ -201,35 +200,46 @@ class PlacedEvents:
             record.put_all({key: values[key] for key in values.keys() & _FIGURES}, _FIGURES)
 
     def _find_spans(self, last: float | None) -> None:
-        """Find the completed steps at the start and the end of each block.
+        """Find the completed steps at the start and the end of each block."""
+        former = 0
+        begins = [block.start.place.get("samples_count") for block in self._blocks]
+        for block, following in zip(self._blocks, [*begins[1:], last], strict=False):
+            end = _count(self._end(block, former, following))
+            per_step = (self._batch or 0) * (self._sequence or 0)
+            # Steps before it that the log has no block of are not this block's.
+            before = block.start.place.get("first_epoch_num", 0) / per_step if per_step else 0
+            begin = _count(block.start.place.get("step", before))
+            if begin and end and former < begin < end:
+                former = begin
+            block.span = (former, end) if end and end > former else None
+            former = max(former, end or 0)
+
+    def _end(self, block: Block, former: int, following: float | None) -> float | None:
+        """Return the completed steps at the end of a block behind `former` ones; `following` are
+        the samples at the next one's start.
 
         The evaluation after a block stands at its end, whatever the block's own samples_count is:
         the position there, the one at the block's start (again, at its stop), or the block's
         length.
         """
-        former = 0
-        begins = [block.start.place.get("samples_count") for block in self._blocks]
-        for block, begun, following in zip(self._blocks, begins, [*begins[1:], last], strict=False):
-            step = self.steps_at(block.evaluation.place) if block.evaluation else None
-            place = block.stop.place if block.stop else {}
-            stopped = place.get("samples_count")
-            if step is None or step <= former:
-                # None, or a slower rank's of the evaluation before.
-                step = place.get("step", place.get("curr_global_step"))
-            if step is None and self._batch and begun is not None:
-                reached = stopped if stopped is not None and stopped > begun else following
-                step = reached / self._batch if reached is not None and reached > begun else None
-            tokens = block.start.place if "epoch_count" in block.start.place else place
-            per_step = (self._batch or 0) * (self._sequence or 0)
-            if step is None and "epoch_count" in tokens and per_step:
-                step = (tokens["epoch_count"] + tokens.get("first_epoch_num", 0)) / per_step
-            end = _count(step)
-            # Steps before it that the log has no block of are not this block's.
-            before = block.start.place.get("first_epoch_num", 0) / per_step if per_step else 0
-            begin = _count(block.start.place.get("step", before))
-            former = begin if begin and end and former < begin < end else former
-            block.span = (former, end) if end and end > former else None
-            former = max(former, end or 0)
+        if block.evaluation:
+            step = self.steps_at(block.evaluation.place)
+            # A slower rank's is of the evaluation before.
+            if step is not None and step > former:
+                return step
+        start = block.start.place
+        stop = block.stop.place if block.stop else {}
+        step = stop.get("step", stop.get("curr_global_step"))
+        begun = start.get("samples_count")
+        if step is None and self._batch and begun is not None:
+            for samples in (stop.get("samples_count"), following):
+                if samples is not None and samples > begun:
+                    return samples / self._batch
+        tokens = start if "epoch_count" in start else stop
+        if step is None and "epoch_count" in tokens and self._batch and self._sequence:
+            step = tokens["epoch_count"] + tokens.get("first_epoch_num", 0)
+            return step / (self._batch * self._sequence)
+        return step
 
     def steps_at(self, place: Mapping[str, float]) -> float | None:
         """Return the completed steps at a position in samples or tokens."""
@@ -252,25 +262,21 @@ class PlacedEvents:
 
     def _timed(self, streams: Iterable[list[Event]]) -> tuple[Kind | None, list[Point]]:
         """Return the stream of times to use, and what they are."""
-        # Single records go before means of blocks, printed times before those that follow from a
-        # rate.
-        rows = [
-            (
-                self._is_per_block(stream),
-                stream[0].values.keys().isdisjoint(TIMES),
-                -len(stream),
-                stream,
-            )
-            for stream in streams
-            if self._time(stream[0])
-        ]
-        for per_block, _, _, stream in sorted(rows, key=lambda row: row[:3]):
-            if per_block:
-                spans = []
+
+        def order(stream: list[Event]) -> tuple[bool, bool, int]:
+            # Single records go before means of blocks, printed times before those that follow from
+            # a rate.
+            is_rate = stream[0].values.keys().isdisjoint(TIMES)
+            return self._is_per_block(stream), is_rate, -len(stream)
+
+        timed = [stream for stream in streams if self._time(stream[0])]
+        for stream in sorted(timed, key=order):
+            if self._is_per_block(stream):
+                points = []
                 for event in stream:
-                    if event.block is not None:
-                        spans.append((event, self._blocks[event.block].span))
-                points = [Point(span[1], event, span[1] - span[0]) for event, span in spans if span]
+                    span = self._blocks[event.block or 0].span
+                    if span:
+                        points.append(Point(span[1], event, span[1] - span[0]))
                 if points:
                     return "block", points
                 self.unplaced += len(stream)
@@ -284,7 +290,12 @@ class PlacedEvents:
         return None not in seen and len(seen) == len(stream)
 
     def _placed(self, stream: Sequence[Event], fits: float) -> list[Point]:
-        """Return the events of a stream at the steps where they stand; empty if no unit fits."""
+        """Return the events of a stream at the steps where they stand; empty if no unit fits.
+
+        Of two units the one that misses the wall clock less counts; the earlier one, unless it
+        misses it by 1% more. One that ends beyond the training is none: at step 1,012 of 1,000,
+        not at 1,011.
+        """
         best = []
         least = math.inf
         for name, unit in self._units:
@@ -297,7 +308,8 @@ class PlacedEvents:
             if miss <= fits and miss < least - 0.01:
                 least = miss
                 best = points
-        self.unplaced += 0 if best else len(stream)
+        if not best:
+            self.unplaced += len(stream)
         return best
 
     def _clocked(self, points: Sequence[Point]) -> list[tuple[int, float]]:
@@ -322,11 +334,12 @@ class PlacedEvents:
         # An evaluation in between makes a few of them miss: the middle one tells.
         if statistics.median_high(misses) > SAMPLED:
             return "sampled", points
-        before = [0, *(point.step for point in points)]
-        return "mean", [
-            point._replace(window=point.step - start)
-            for point, start in zip(points, before, strict=False)
-        ]
+        before = 0
+        windows = []
+        for point in points:
+            windows.append(point._replace(window=point.step - before))
+            before = point.step
+        return "mean", windows
 
 
 _FIGURES = {
@@ -359,8 +372,8 @@ def _in_unit(stream: Sequence[Event], name: str, unit: int) -> list[Point]:
             return []
         points.setdefault(step, Point(step, event))
     # A length, which is the same for every block, is no position.
-    rises = list(points) == sorted(points) and (len(points) > 1 or len(stream) == 1)
-    if rises:
+    is_position = len(points) > 1 or len(stream) == 1
+    if is_position and list(points) == sorted(points):
         return list(points.values())
     return []
 

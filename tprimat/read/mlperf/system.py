@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -76,10 +76,10 @@ class System:
     def precision(self) -> str | None:
         """The precision of the training, if the notes name one and no other."""
         named = set()
-        for found in _PRECISION.finditer(self.notes or ""):
-            named.add("".join(filter(None, found.groups())).lower())
+        for match in _PRECISION.finditer(self.notes or ""):
+            named.add("".join(filter(None, match.groups())).lower())
         # FP4 (mxfp4) names one.
-        named -= {each.removeprefix("mx") for each in named if each.startswith("mx")}
+        named -= {name.removeprefix("mx") for name in named if name.startswith("mx")}
         if len(named) == 1:
             return named.pop()
         return None
@@ -92,39 +92,44 @@ def of(description: Mapping[str, Any] | None) -> System | None:
 
     def word(name: str) -> str | None:
         value = description.get(name)
-        if isinstance(value, (str, int, float)):
-            text = redacted_start(" ".join(str(value).split()), 200)
-        else:
-            text = ""
+        if not isinstance(value, (str, int, float)):
+            return None
+        text = redacted_start(" ".join(str(value).split()), 200)
         if not text or text.lower() in ("n/a", "none") or "UNKNOWN_MLPERF" in text:
             return None
         return text
 
+    def size(name: str) -> int:
+        text = word(name) or ""
+        return int(text) if re.fullmatch(r"\d{1,12}", text) else 0
+
     device = word("accelerator_model_name")
-    framework = word("framework")
-    error = device if device and gpus.is_error(device) else None
-    device = None if error else device
-    platform, stack = _PLATFORMS.get(gpus.vendor(device or ""), (None, None))
-    sizes = [word(name) or "" for name in ("number_of_nodes", "accelerators_per_node")]
-    nodes, per_node = (int(size) if re.fullmatch(r"\d{1,12}", size) else 0 for size in sizes)
-    return System(
-        platform,
-        GpuInfo(
+    error = None
+    gpu = GpuInfo()
+    platform = None
+    if device and gpus.is_error(device):
+        # A tool that fails prints a line, which a script counts as a device.
+        error = device
+    else:
+        platform, stack = _stack_of(device)
+        gpu = GpuInfo(
             device_name=device,
-            # A tool that fails prints a line, which a script counts as a device.
-            device_count=None if error else nodes * per_node or None,
-            total_memory_gb=None if error else _memory(word("accelerator_memory_capacity") or ""),
+            device_count=size("number_of_nodes") * size("accelerators_per_node") or None,
+            total_memory_gb=_memory(word("accelerator_memory_capacity") or ""),
             software_stack=stack,
-        ),
-        Environment(
-            cpu=word("host_processor_model_name"),
-            os=word("operating_system"),
-            versions={"framework": framework} if framework else {},
-        ),
-        word("sw_notes"),
-        error,
-        word("submitter"),
+        )
+    framework = word("framework")
+    host = Environment(
+        cpu=word("host_processor_model_name"),
+        os=word("operating_system"),
+        versions={"framework": framework} if framework else {},
     )
+    return System(platform, gpu, host, word("sw_notes"), error, word("submitter"))
+
+
+def _stack_of(device: str | None) -> tuple[Platform | None, SoftwareStack | None]:
+    """Return what the maker of a device means for its software."""
+    return _PLATFORMS.get(gpus.vendor(device or ""), (None, None))
 
 
 def _memory(text: str) -> float | None:
@@ -150,9 +155,11 @@ def choose(log: PurePath, descriptions: Iterable[PurePath]) -> PurePath | None:
     paths = list(descriptions)
     within = [path for path in paths if path.stem.lower() in folders]
     if len(within) != 1:
+        # Of 8xB200_nemo_run1.txt, the two words of 8xB200_nemo.json; one word says too little.
         words = _words(log.stem)
-        fitting = {path: len(_words(path.stem)) for path in paths if _words(path.stem) <= words}
-        within = [path for path, known in fitting.items() if known == max(fitting.values()) > 1]
+        common = {path: len(_words(path.stem)) for path in paths if _words(path.stem) <= words}
+        most = max(common.values(), default=0)
+        within = [path for path, count in common.items() if count == most > 1]
     if len(within) == 1:
         return within[0]
     return None
@@ -162,8 +169,10 @@ def round_of(log: PurePath) -> str | None:
     """Return the round of MLPerf Training that a path states: training_results_v5.1/ or v5.1_NAME;
     else None.
     """
-    found = (_ROUND.search(part) for part in (log.name, *reversed(log.parts[:-1])))
-    return next((f"v{match[1]}" for match in found if match), None)
+    for part in (log.name, *reversed(log.parts[:-1])):
+        if match := _ROUND.search(part):
+            return f"v{match[1]}"
+    return None
 
 
 def _words(stem: str) -> set[str]:
@@ -182,34 +191,42 @@ def inferred(run: Run, log: PurePath) -> Run:
         return run
     platform = str(run.framework_config.get("submission_platform") or "")
     names = [log.name, *reversed(log.parts[-4:-1])]
-    found = [(each, name) for name in names for each in _GPUS.finditer(name)]
-    in_platform = [(each, platform) for each in _GPUS.finditer(platform)]
-    rows = _known_gpus(found) or _known_gpus(in_platform)
+    in_path = [match for name in names for match in _GPUS.finditer(name)]
+    in_platform = [*_GPUS.finditer(platform)]
+    of_path = _known_gpus(in_path)
+    rows = of_path or _known_gpus(in_platform)
     if len(rows) > 1:
         return run
     device = None if run.gpu_info.device_name else next(iter(rows), None)
     notes = run.notes
-    if device and not _known_gpus(found):
+    if device and not of_path:
         notes = (*notes, Note("gpu-from-platform", {"gpu": device, "platform": platform}))
-    found += [each for each in in_platform if not rows or each[0]["gpu"] in rows]
-    counts = []
-    for each, name in found:
-        if each["count"] and (each["nodes"] or (name is not platform and each["count"] != "1")):
-            counts.append(int(each["count"]) * int(each["nodes"] or 1))
-    counts += [int(each[1] or each[2]) for name in names for each in _NUMBER.finditer(name)]
-    vendor, stack = _PLATFORMS.get(gpus.vendor(device or ""), (None, None))
-    count = counts[0] if len({*counts}) == 1 else None
+    counts = set()
+    for match in (*in_path, *in_platform):
+        nodes = match["nodes"]
+        if match.string is platform and rows and match["gpu"] not in rows:
+            continue
+        if match["count"] and (nodes or (match.string is not platform and match["count"] != "1")):
+            counts.add(int(match["count"]) * int(nodes or 1))
+    for name in names:
+        counts.update(int(match[1] or match[2]) for match in _NUMBER.finditer(name))
+    vendor, stack = _stack_of(device)
+    count = counts.pop() if len(counts) == 1 else None
     info = GpuInfo(device_name=device, device_count=count, software_stack=stack)
     return applied(
         msgspec.structs.replace(run, notes=notes), System(vendor, info, Environment(), None), ""
     )
 
 
-def _known_gpus(found: Iterable[tuple[re.Match[str], str]]) -> dict[str, None]:
+def _known_gpus(matches: Iterable[re.Match[str]]) -> dict[str, None]:
     """Return the GPUs of the table among those found, each once."""
-    return dict.fromkeys(
-        each["gpu"] for each, _ in found if gpus.match(GpuInfo(device_name=each["gpu"])).candidates
-    )
+    names = [match["gpu"] for match in matches]
+    return dict.fromkeys(name for name in names if _candidates(name))
+
+
+def _candidates(name: str) -> Sequence[object]:
+    """Return the rows of the table that a name may mean."""
+    return gpus.match(GpuInfo(device_name=name)).candidates
 
 
 def applied(run: Run, system: System, where: str) -> Run:
@@ -222,18 +239,20 @@ def applied(run: Run, system: System, where: str) -> Run:
     wrote, is kept.
     """
     config = run.training_config
+    doubts = []
     if system.error:
-        doubts = [f"the system description {where} has an error text for its GPU: {system.error}"]
-    else:
-        doubts = []
+        doubts.append(
+            f"the system description {where} has an error text for its GPU: {system.error}"
+        )
     if other := _contradiction(run, system):
         doubts.append(f"the system description {where} says {other}: the log's is kept")
         return msgspec.structs.replace(run, notes=noted((*run.notes, *doubts)))
     devices = config.num_gpus or system.gpu.device_count
-    added = [f"GPUs {devices}"] if devices and not config.num_gpus else []
-    added += (
-        [f"GPU {name}"] if (name := system.gpu.device_name) and not run.gpu_info.device_name else []
-    )
+    added = []
+    if devices and not config.num_gpus:
+        added.append(f"GPUs {devices}")
+    if system.gpu.device_name and not run.gpu_info.device_name:
+        added.append(f"GPU {system.gpu.device_name}")
     config = msgspec.structs.replace(config, num_gpus=devices)
     if config.precision is None and system.precision:
         added.append(f"precision {system.precision.upper()}")
@@ -249,6 +268,10 @@ def applied(run: Run, system: System, where: str) -> Run:
     if added:
         facts: dict[str, NoteValue] = {"where": where, "facts": ", ".join(added)}
         notes.append(Note("from-description" if where else "from-names", facts))
+    settings = {**run.framework_config}
+    if system.submitter:
+        # Whoever runs another one's code may leave the name of its author in it.
+        settings["submitter"] = system.submitter
     versions = {**system.host.versions, **run.environment.versions}
     return msgspec.structs.replace(
         run,
@@ -257,11 +280,7 @@ def applied(run: Run, system: System, where: str) -> Run:
         gpu_info=run.gpu_info.over(system.gpu),
         environment=msgspec.structs.replace(run.environment.over(system.host), versions=versions),
         training_config=config,
-        # Whoever runs another one's code may leave the name of its author in it.
-        framework_config={
-            **run.framework_config,
-            **({"submitter": system.submitter} if system.submitter else {}),
-        },
+        framework_config=settings,
     )
 
 
@@ -269,15 +288,13 @@ def _contradiction(run: Run, system: System) -> str | None:
     """Return what a description says of the GPUs that can't be true of a run; None if both
     agree.
     """
-    known = [(info.device_name, info.device_count) for info in (run.gpu_info, system.gpu)]
-    rows = []
-    for name, _ in known:
-        rows.append(set(gpus.match(GpuInfo(device_name=name)).candidates) if name else set())
-    counts = [run.num_gpus, system.gpu.device_count]
-    if (all(rows) and not rows[0] & rows[1]) or (all(counts) and counts[0] != counts[1]):
+    names = run.gpu_info.device_name, system.gpu.device_name
+    counts = run.num_gpus, system.gpu.device_count
+    rows = [{*_candidates(name)} if name else set() for name in names]
+    if (all(rows) and rows[0].isdisjoint(rows[1])) or (all(counts) and counts[0] != counts[1]):
         one, other = (
             f"{count or '?'}×{name or 'unknown GPU'}"
-            for (name, _), count in zip(known, counts, strict=True)
+            for name, count in zip(names, counts, strict=True)
         )
         return f"{other}, the log {one}"
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tprimat.read.parsing.events import is_told
+from tprimat.read.parsing.events import has_sign
 from tprimat.read.parsing.records import LogContext
 from tprimat.read.parsing.text import without_prefixes
 from tprimat.read.parsing.values import number, precision_of, read_statements, state, statements
@@ -88,7 +88,7 @@ def feed(line: int, text: str, around: LogContext) -> None:
     """Read a line that is no training line."""
     if "stopped:" in text and SUCCESS.search(text):
         around.marks["success"] = line
-    if not is_told(text, SIGNS):
+    if not has_sign(text, SIGNS):
         return
     text = text[:20_000]
     bare = without_prefixes(text)
@@ -100,36 +100,33 @@ def feed(line: int, text: str, around: LogContext) -> None:
     if groups := _GROUPS.search(text):
         _state_groups(groups[1], groups[2], add)
     for name, value in (
-        _PRECISION.findall(text) if "recision" in text or "fp8" in text or "16" in text else ()
+        _PRECISION.findall(text) if has_sign(text, ("recision", "fp8", "16")) else ()
     ):
         low = value.lower()
-        if name == "fp8" and low not in ("none", "false", "null", "0"):
-            add("precision", "fp8", COMPUTED)
-            add("precision_detail", f"fp8 {value}", COMPUTED)
-        elif (
-            name == "fp8_recipe"
-            and low.startswith("mxfp8")
-            and around.stated.value("precision") == "fp8"
-        ):
-            add("precision", "mxfp8", COMPUTED + 1)
+        if name == "precision":
+            add("precision", precision_of(value))
         elif name in ("bf16", "fp16") and low == "true":
             add("precision", name)
-        elif name == "precision":
-            add("precision", precision_of(value))
+        elif name == "fp8" and low not in ("none", "false", "null", "0"):
+            add("precision", "fp8", COMPUTED)
+            add("precision_detail", f"fp8 {value}", COMPUTED)
+        elif low.startswith("mxfp8") and around.stated.value("precision") == "fp8":
+            # Of an fp8_recipe.
+            add("precision", "mxfp8", COMPUTED + 1)
     for tensor, pipeline, parameters in _OF_RANK.findall(text):
         add(f"parameters of rank {int(tensor)}, {int(pipeline)}", int(parameters))
 
 
 def _state_groups(kind: str, listed: str, add: Any) -> None:
+    """State a parallel size, and the number of GPUs, from the ranks of the groups of a kind."""
     groups = re.findall(r"\[([\d, ]+)\]", listed)
     sizes = {group.count(",") + 1 for group in groups}
     if len(sizes) != 1:
         return
-    (size,) = sizes
+    size = sizes.pop()
     # One process of its own is in one group of each kind; that is a layout only for the layers.
     if len(groups) > 1 or size > 1 or kind == "tensor model":
         add(f"{kind.replace(' ', '_')}_parallel_size", size, COMPUTED)
     if kind == "tensor model":
-        add(
-            "num_gpus", len({rank.strip() for group in groups for rank in group.split(",")}), ECHOED
-        )
+        ranks = {rank.strip() for group in groups for rank in group.split(",")}
+        add("num_gpus", len(ranks), ECHOED)

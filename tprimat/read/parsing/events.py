@@ -133,27 +133,31 @@ class Mark(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4)
-def told_by(text: str) -> tuple[Moment | None, Mark | None]:
+def event_in(text: str) -> tuple[Moment | None, Mark | None]:
     """Return the time of a line and what event it tells of; many readers ask for the same line one
     after the other.
     """
+    begin = text[:STAMPED_WITHIN]
     # Every time of our days has these digits, and looking for them is quick.
-    stamp = last_stamp(text[:STAMPED_WITHIN]) if "20" in text[:STAMPED_WITHIN] else None
+    stamp = last_stamp(begin) if "20" in begin else None
     at = (stamp.seconds, stamp.time.tzinfo is not None) if stamp else None
-    if is_told(text, SIGNS):
-        for row in EVENT_LINES:
-            if match := row.pattern.search(text[:LONGEST_LINE]):
-                said = {name: float(value) for name, value in match.groupdict().items() if value}
-                step = said.get("step", said["first"] - 1 if "first" in said else None)
-                seconds = said["ms"] / 1e3 if "ms" in said else said.get("seconds")
-                return at, Mark(
-                    row.kind, row.phase, 0, at, seconds, None if step is None else int(step)
-                )
+    if not has_sign(text, SIGNS):
+        return at, None
+    for row in EVENT_LINES:
+        if match := row.pattern.search(text[:LONGEST_LINE]):
+            stated = {name: float(value) for name, value in match.groupdict().items() if value}
+            step = stated.get("step")
+            if step is None and "first" in stated:
+                step = stated["first"] - 1
+            seconds = stated["ms"] / 1e3 if "ms" in stated else stated.get("seconds")
+            return at, Mark(
+                row.kind, row.phase, 0, at, seconds, None if step is None else int(step)
+            )
     return at, None
 
 
-def is_told(text: AnyStr, signs: Sequence[AnyStr]) -> bool:
-    """Return whether a text has one of the SIGNS; any() would take three times as long."""
+def has_sign(text: AnyStr, signs: Sequence[AnyStr]) -> bool:
+    """Return whether a text has one of the signs; any() would take three times as long."""
     for sign in signs:  # noqa: SIM110
         if sign in text:
             return True
@@ -175,7 +179,7 @@ class Events:
 
     def feed(self, line: int, text: str) -> None:
         """Read a line that isn't one of a step."""
-        at, mark = told_by(text)
+        at, mark = event_in(text)
         if mark is not None:
             if mark.kind in ("start", "started"):
                 self._open += (len(self.marks),)
@@ -206,7 +210,10 @@ class Events:
     def _see(self, at: Moment) -> None:
         if self.last is not None and self.last[1] is at[1]:
             longest = self.silence[1][0] - self.silence[0][0] if self.silence else 0.0
-            if at[0] - self.last[0] > longest * (BEFORE_START if self._open else 1.0):
+            # After a start that came after 100 s of silence, 11 s more are taken, and 9 s aren't.
+            if self._open:
+                longest *= BEFORE_START
+            if at[0] - self.last[0] > longest:
                 self.silence = (self.last, at)
         self.first = self.first or at
         self.last = at
@@ -214,9 +221,9 @@ class Events:
 
     def _close(self, at: Moment | None = None) -> None:
         """Complete the marks of starts with their time and what was before them."""
-        for place in self._open:
-            mark = self.marks[place]
-            self.marks[place] = mark._replace(
+        for index in self._open:
+            mark = self.marks[index]
+            self.marks[index] = mark._replace(
                 at=mark.at or at, first=self.first, silence=self.silence
             )
         if self._open:

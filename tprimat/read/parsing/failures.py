@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 
-from tprimat.read.parsing.events import is_told
+from tprimat.read.parsing.events import has_sign
 from tprimat.read.parsing.text import without_prefixes
 from tprimat.redaction import redacted_start
 from tprimat.results.outcome import Cause
@@ -129,7 +129,7 @@ LONGEST_REASON = 300
 @functools.lru_cache(maxsize=1)
 def may_name_a_cause(text: str) -> bool:
     """Return whether a line may name a cause; cached, since several readers ask for each line."""
-    return is_told(text, HINTS)
+    return has_sign(text, HINTS)
 
 
 @functools.lru_cache(maxsize=1)
@@ -186,27 +186,27 @@ class FailureReasons:
         """Read a line, with or without prefixes."""
         if self._open is not None:
             self._continue(text)
-        kind, found = _cause_in(text)
+        kind, words = _cause_in(text)
         if kind == "exit code":
-            self.exit_code = int(found)
+            self.exit_code = int(words)
             if self.exit_code:
-                self._found[kind] = number, f"the launcher exited with code {found}"
+                self._found[kind] = number, f"the launcher exited with code {words}"
         elif kind == "asked":
-            self.asked = Cause("stopped", found, number)
+            self.asked = Cause("stopped", words, number)
         elif kind == "chained":
             self._chained = True
         elif kind == "signal":
             # SignalException names the signal and the process; torchrun's warning before it
             # doesn't.
-            self._keep(kind, number, found, replace="SignalException" in found)
+            self._keep(kind, number, words, replace="SignalException" in words)
         elif kind == "exception":
             # "A caused B caused C" is one failure, and C its end. Once another process tells its
             # own, the first one's is over.
             self._closed = self._closed or ("exception" in self._found and not self._chained)
-            self._keep(kind, number, found, replace=self._chained and not self._closed)
+            self._keep(kind, number, words, replace=self._chained and not self._closed)
             self._chained = False
         elif kind:
-            self._keep(kind, number, found, replace=kind == "logged")
+            self._keep(kind, number, words, replace=kind == "logged")
 
     @property
     def is_open(self) -> bool:

@@ -45,27 +45,29 @@ OPENING = 3
 _ROUND = 64
 """Lines from one look at the readers to the next."""
 
-_TOLD_TO_ALL = (*SIGNS, *HINTS)
+_SIGNS_FOR_ALL = (*SIGNS, *HINTS)
 _TIME = re.compile(r"\d\d:\d\d:\d\d")
 
 
 @functools.cache
-def _routes(hears: tuple[tuple[str, ...], ...]) -> dict[str, frozenset[int] | None]:
+def _routes(by_reader: tuple[tuple[str, ...], ...]) -> dict[str, frozenset[int] | None]:
     """Return signs, none of which is a part of another one, with the numbers of the readers that
-    hear them.
+    have them.
 
     None stands for all readers.
     """
-    every = {*_TOLD_TO_ALL, *(sign for signs in hears for sign in signs if sign)}
-    every = {sign for sign in every if not any(other in sign for other in every - {sign})}
-    return {
-        sign: None
-        if any(sign in each for each in _TOLD_TO_ALL)
-        else frozenset(
-            number for number, signs in enumerate(hears) if any(sign in each for each in signs)
-        )
-        for sign in every
-    }
+    signs = {*_SIGNS_FOR_ALL, *filter(None, itertools.chain.from_iterable(by_reader))}
+    routes: dict[str, frozenset[int] | None] = {}
+    for sign in signs:
+        if any(other in sign for other in signs - {sign}):
+            continue
+        routes[sign] = None
+        if not any(sign in longer for longer in _SIGNS_FOR_ALL):
+            readers = enumerate(by_reader)
+            routes[sign] = frozenset(
+                number for number, own in readers if any(sign in longer for longer in own)
+            )
+    return routes
 
 
 class _Audience:
@@ -75,10 +77,10 @@ class _Audience:
 
     def __init__(self, readers: Sequence[Reader]) -> None:
         self._readers = readers
-        self._routes = _routes(tuple(tuple(reader.hears) for reader in readers))
+        self._routes = _routes(tuple(tuple(reader.all_signs) for reader in readers))
         self._attentive: list[Reader] = []
         self._signs: list[str] = []
-        self._told: Sequence[Reader] = ()
+        self._last: Sequence[Reader] = ()
         self._has_times = self._goes_on = False
 
     def expect(self, lines: Iterable[Line]) -> None:
@@ -93,9 +95,11 @@ class _Audience:
         All read the first ones, what has a time, an event or a failure, and the line after it,
         where a message may go on; those that know the log or are within something read every line.
         """
-        new = (each for each in self._told if each.recognised or getattr(each, "within", False))
-        self._attentive += [each for each in new if each not in self._attentive]
-        self._told = ()
+        for reader in self._last:
+            is_attentive = reader.recognized or getattr(reader, "within", False)
+            if is_attentive and reader not in self._attentive:
+                self._attentive.append(reader)
+        self._last = ()
         text = line.text
         goes_on = self._goes_on
         found = [sign for sign in self._signs if sign in text]
@@ -104,17 +108,17 @@ class _Audience:
             None in routes or not line.whole or (self._has_times and _TIME.search(text) is not None)
         )
         if self._goes_on or goes_on or (is_first and text):
-            told = self._readers
+            readers = self._readers
         elif found:
             numbers = frozenset().union(*filter(None, routes))
-            told = []
-            for number, each in enumerate(self._readers):
-                if number in numbers or each in self._attentive:
-                    told.append(each)
+            readers = []
+            for number, reader in enumerate(self._readers):
+                if number in numbers or reader in self._attentive:
+                    readers.append(reader)
         else:
             return self._attentive
-        self._told = told
-        return told
+        self._last = readers
+        return readers
 
 
 class LogFeeder:
@@ -186,14 +190,14 @@ class LogFeeder:
         steps = max((getattr(reader, "steps_found", 0) for reader in self.readers), default=0)
         if steps:
             self._steps_since = min(self._steps_since, number)
-        if steps or any(reader.recognised for reader in self.readers):
+        if steps or any(reader.recognized for reader in self.readers):
             self._known_since = min(self._known_since, number)
         if (
             steps >= self._limits.steps
             or number >= self._steps_since + self._limits.lines
             or number >= self._known_since + self._limits.known_lines
         ):
-            self._listening = [reader for reader in self._listening if reader.recognised]
+            self._listening = [reader for reader in self._listening if reader.recognized]
             self._settled = True
             if len(self._listening) == 1 and hasattr(self._listening[0], "feed_block"):
                 self.alone = cast(TakesBlocks, self._listening[0])

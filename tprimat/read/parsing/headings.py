@@ -33,14 +33,14 @@ def headings(lines: Sequence[str], records: Iterable[tuple[int, int]]) -> tuple[
         lines: of the text.
         records: numbers of the first and the last line of each training, from 1, in their order.
     """
-    found: list[str | None] = []
+    titles: list[str | None] = []
     end = 0
     for first, last in records:
-        found.append(_heading("\n".join([*lines[end : first - 1], ""])))
+        titles.append(_heading("\n".join([*lines[end : first - 1], ""])))
         end = last
-    if None not in found and len({*found}) == len(found):
-        return tuple(found)
-    return (None,) * len(found)
+    if None not in titles and len({*titles}) == len(titles):
+        return tuple(titles)
+    return (None,) * len(titles)
 
 
 def _heading(gap: str) -> str | None:
@@ -48,5 +48,6 @@ def _heading(gap: str) -> str | None:
     alone = _ALONE.search(gap[-LONGEST_GAP:])
     line = alone[1] if alone else ""
     if not line or _NO_HEADING.search(line) or first_stamp(line):
-        line = ["", *_SECTION.findall(gap)][-1] if len(gap) <= LONGEST_GAP else ""
+        sections = _SECTION.findall(gap) if len(gap) <= LONGEST_GAP else []
+        line = sections[-1] if sections else ""
     return line.strip(" \t#*=_`~:-") or None

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Iterator
 
 import msgspec
 
@@ -17,6 +18,9 @@ TOLERANCE, RESOLUTION_S = 0.01, 1.0
 """What rounding may add to a sum: a share of it, and the resolution of a log's stamps."""
 
 FULL, PEAK = 95.0, {"mfu_percent": 100.0, "mfu": 1.0, "mfu_actor": 1.0}
+"""Percent of a GPU's memory that leave the allocator no room, as 77 GB of 80 do; printed
+utilizations, with what nothing exceeds.
+"""
 """Percent of a GPU's memory that leave the allocator no room; printed utilizations, with what
 nothing exceeds.
 """
@@ -26,48 +30,54 @@ def checked(run: Run) -> Run:
     """Return a run with a note for each sum of times that can't be, and for printed values that
     nothing can reach.
     """
-    inside = [entry for entry in run.timeline if entry.start >= 0]
-    training = [entry for entry in inside if entry.kind == "training" and entry.steps]
-    # Of the first record a part may lie in the start-up.
-    timed = [
-        (time * steps, steps)
-        for time, steps in zip(run.step_times[1:], run.window_steps[1:], strict=True)
-        if time
-    ]
-    seconds, steps = map(math.fsum, zip(*timed, strict=True)) if timed else (0.0, 1.0)
-    wall = max((entry.start + entry.duration for entry in inside), default=0.0)
-    notes = [
-        Note(code, {"seconds": round(total, 3), "whole": round(whole, 3)})
-        for code, total, whole in (
-            ("parts-exceed-wall-time", math.fsum(entry.duration for entry in inside), wall),
-            (
-                "steps-exceed-training",
-                seconds / steps * sum(entry.steps for entry in training),
-                math.fsum(entry.duration for entry in training) if training else math.inf,
-            ),
-        )
-        # Lines that were written at once have no times.
-        if AT_ONCE * total < whole
-        and whole * (1 + TOLERANCE) + RESOLUTION_S < total
-        and not any(map(run.told, (CONTRADICT, TOO_LONG, OWN_CLOCK)))
-    ]
-    used = (
-        100
-        * max(run.memory_metrics.known().values(), default=0.0)
-        / (run.gpu_info.total_memory_gb or math.inf)
-    )
-    if used >= FULL and run.platform != "cpu":
-        notes.append(Note("memory-nearly-full", {"value": round(used, 2)}))
+    notes = []
+    # Lines that were written at once have no times.
+    if not any(map(run.told, (CONTRADICT, TOO_LONG, OWN_CLOCK))):
+        notes = [note for note in _sums_of_parts(run) if note]
+    used = max(run.memory_metrics.known().values(), default=0.0)
+    percent = 100 * used / (run.gpu_info.total_memory_gb or math.inf)
+    if percent >= FULL and run.platform != "cpu":
+        notes.append(Note("memory-nearly-full", {"value": round(percent, 2)}))
     for name, most in PEAK.items():
         printed = run.native_metrics.get(name)
+        if not isinstance(printed, tuple):
+            continue
         # A record that asynchronous dispatch makes too short is no fault of the formula.
-        if (
-            isinstance(printed, tuple)
-            and (typical := statistics.median([each or 0.0 for each in printed])) > most
-        ):
-            notes.append(
-                Note("utilization-above-peak", {"percent": round(100 * typical / most, 2)})
-            )
+        typical = statistics.median(value or 0.0 for value in printed)
+        if typical > most:
+            percent = round(100 * typical / most, 2)
+            notes.append(Note("utilization-above-peak", {"percent": percent}))
     if notes:
         return msgspec.structs.replace(run, notes=(*run.notes, *notes))
     return run
+
+
+def _sums_of_parts(run: Run) -> Iterator[Note | None]:
+    """Yield what parts of the timeline against its end, and step times against the training, are:
+    a note where they exceed them.
+    """
+    inside = [entry for entry in run.timeline if entry.start >= 0]
+    wall = max((entry.start + entry.duration for entry in inside), default=0.0)
+    parts = math.fsum(entry.duration for entry in inside)
+    yield _exceeding("parts-exceed-wall-time", parts, wall)
+    seconds = steps = 0.0
+    # Of the first record a part may lie in the start-up.
+    for time, window in zip(run.step_times[1:], run.window_steps[1:], strict=True):
+        if time:
+            seconds += time * window
+            steps += window
+    training = [entry for entry in inside if entry.kind == "training" and entry.steps]
+    if steps and training:
+        printed = seconds / steps * sum(entry.steps for entry in training)
+        whole = math.fsum(entry.duration for entry in training)
+        yield _exceeding("steps-exceed-training", printed, whole)
+
+
+def _exceeding(code: str, total: float, whole: float) -> Note | None:
+    """Return a note if parts last longer in total than the whole, s, by more than rounding: 105 s
+    of 100 s, not 102 s of them. Where they last twenty times as long, lines were written at once,
+    and have no times.
+    """
+    if AT_ONCE * total < whole and whole * (1 + TOLERANCE) + RESOLUTION_S < total:
+        return Note(code, {"seconds": round(total, 3), "whole": round(whole, 3)})
+    return None

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from tprimat.read.parsing.events import is_told
+from tprimat.read.parsing.events import has_sign
 from tprimat.read.parsing.parsed_log import columns_of
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import json_object, number
@@ -30,7 +30,7 @@ _WORD = re.compile(r"[A-Za-z_]{2,}")
 _LONGEST = 400
 
 
-_TOLD = ("step", "iter", "epoch", "batch", "update", "train", "loss", "tok")
+_SIGNS = ("step", "iter", "epoch", "batch", "update", "train", "loss", "tok")
 
 
 def looks_like_a_step(line: Line) -> bool:
@@ -38,7 +38,7 @@ def looks_like_a_step(line: Line) -> bool:
     else; no command.
     """
     text = line.text[:_LONGEST]
-    if text.startswith(("$ ", "+ ")) or not is_told(text.lower(), _TOLD):
+    if text.startswith(("$ ", "+ ")) or not has_sign(text.lower(), _SIGNS):
         return False
     numbers = len(_NUMBER.findall(text))
     # A sentence of a letter or an article has fewer.

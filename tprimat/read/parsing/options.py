@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tprimat.read.parsing.events import is_told
+from tprimat.read.parsing.events import has_sign
 from tprimat.read.parsing.parsed_log import Beside
 from tprimat.read.parsing.values import (
     LoggedValue,
@@ -98,32 +98,31 @@ def options_in(text: str, line: int, stated: LoggedValues, *, bare: bool = True)
     `--name value`.
     """
     text = text[:20_000]
-    if not is_told(text, NAMED):
+    if not has_sign(text, NAMED):
         return
-    printed = _OPTION.findall(text) + [("--", name, "=", "true") for name in _SWITCH.findall(text)]
-    for sign, name, between, value in printed:
+
+    def add(field: str, value: Any) -> None:
+        state(stated, field, value, text, line, ECHOED)
+
+    switches = [("--", name, "=", "true") for name in _SWITCH.findall(text)]
+    for sign, name, between, value in _OPTION.findall(text) + switches:
         # A blank alone parts name and value on a command line only: prose has such pairs, too.
         if sign == "--" or (between.strip() and bare and name not in _DASHED_ONLY):
             field, read = _OPTIONS[name]
-            state(stated, field, read(value), text, line, ECHOED)
-    sizes = [size for size in _SIZE.finditer(text) if not _PROCESSES.match(size[0])]
-    if unread := [size[0] for size in sizes if size[1].replace("-", "_") not in _OPTIONS]:
-        state(stated, "unread_sizes", ", ".join(unread[:3]), text, line, ECHOED)
-    if processes := {
-        name.replace("-", "_"): int(value) for name, value in _PROCESSES.findall(text)
-    }:
+            add(field, read(value))
+    unread = []
+    for size in _SIZE.finditer(text):
+        if not _PROCESSES.match(size[0]) and size[1].replace("-", "_") not in _OPTIONS:
+            unread.append(size[0])
+    if unread:
+        add("unread_sizes", ", ".join(unread[:3]))
+    processes = {name.replace("-", "_"): int(value) for name, value in _PROCESSES.findall(text)}
+    if processes:
         nodes = processes.get("nnodes", processes.get("num_nodes", 1))
         per_node = processes.get("nproc_per_node", processes.get("num_gpus", 0))
-        state(
-            stated,
-            "num_gpus",
-            count(processes.get("num_processes", per_node * nodes)),
-            text,
-            line,
-            ECHOED,
-        )
+        add("num_gpus", count(processes.get("num_processes", per_node * nodes)))
     if listed := _NUM_PROCESSES.match(text):
-        state(stated, "num_gpus", count(listed[1]), text, line, ECHOED)
+        add("num_gpus", count(listed[1]))
 
 
 _HPARAMS = _options("hparams") | {
@@ -148,22 +147,18 @@ def state_config(config: Mapping[str, Any], stated: LoggedValues, source: str) -
     values, not nested ones.
 
     The same names within an object may be of something else: an evaluation, or the critic of a
-        reinforcement learning.
+    reinforcement learning.
     """
     per_device = "per_device_train_batch_size" in config
-    known = {**_OPTIONS, **_HPARAMS, **_MODEL_CONFIG}
+    options = {**_OPTIONS, **_HPARAMS, **_MODEL_CONFIG}
     own = LoggedValues()
     for name, value in config.items():
         # What transformers calls train_batch_size is of one process.
-        if name in known and not (per_device and name == "train_batch_size"):
-            field, read = known[name]
+        if name in options and not (per_device and name == "train_batch_size"):
+            field, read = options[name]
             state(own, field, read(str(value)), f"{source}: {name}: {value}", 1, ECHOED)
-    state(
-        own,
-        "precision",
-        precision_of(config.get("precision")),
-        f"{source}: precision: {config.get('precision')}",
-    )
+    precision = config.get("precision")
+    state(own, "precision", precision_of(precision), f"{source}: precision: {precision}")
     if per_device:
         state(own, "only_data_parallel", True)
     stated.absorb(own)
@@ -179,14 +174,12 @@ def state_hparams(beside: Beside, stated: LoggedValues) -> None:
     """Add the plain values of hparams.yaml, which Lightning's loggers leave beside their files.
 
     YAML as Lightning writes it: a name, a colon, a value, nested by blanks; of one name the
-        outermost counts. More than
-    that (tags of Python objects, lists) is skipped; nothing in the file is ever constructed.
-    Earlier statements win.
+    outermost counts. More than that (tags of Python objects, lists) is skipped; nothing in the file
+    is ever constructed. Earlier statements win.
     """
     own = LoggedValues()
-    for number_of_line, line in enumerate(
-        beside.get("hparams.yaml", b"").decode("utf-8", "replace").splitlines(), 1
-    ):
+    content = beside.get("hparams.yaml", b"").decode("utf-8", "replace")
+    for number_of_line, line in enumerate(content.splitlines(), 1):
         row = _ROW.match(line[:500])
         if row is None:
             continue
@@ -198,28 +191,20 @@ def state_hparams(beside: Beside, stated: LoggedValues) -> None:
             state(own, "precision_detail", value, text, number_of_line, 0)
         elif name in _HPARAMS:
             field, read = _HPARAMS[name]
-            known = own.get(field)
+            result = read(value)
+            former = own.get(field)
             weight = len(line.lstrip()) - len(line)
             # Of two at one depth nobody knows which is the training's: the other may be of an
             # encoder.
-            if known and known.weight == weight and known.value != read(value):
-                found = None
-            else:
-                found = read(value)
-            own.add(field, LoggedValue(found, number_of_line, text, weight))
+            if former and former.weight == weight and former.value != result:
+                result = None
+            own.add(field, LoggedValue(result, number_of_line, text, weight))
     devices = own.count("devices")
     nodes = own.count("num_nodes") or 1
-    for name in (
-        "devices",
-        "num_nodes",
-        *(name for name, each in own.items() if each.value is None),
-    ):
+    unknown = [name for name, statement in own.items() if statement.value is None]
+    for name in ("devices", "num_nodes", *unknown):
         own.pop(name, None)
     stated.absorb(own)
     if devices and stated.count("num_gpus") is None:
-        state(
-            stated,
-            "num_gpus",
-            devices * nodes,
-            f"hparams.yaml: devices: {devices}, num_nodes: {nodes}",
-        )
+        text = f"hparams.yaml: devices: {devices}, num_nodes: {nodes}"
+        state(stated, "num_gpus", devices * nodes, text)

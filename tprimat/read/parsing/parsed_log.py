@@ -68,7 +68,7 @@ class Reader(Protocol):
     """Of the log format."""
 
     @property
-    def hears(self) -> Sequence[str]:
+    def all_signs(self) -> Sequence[str]:
         """A line without any of these, a time, an event or a failure says nothing to it.
 
         Unless it knows the log, or its attribute `within` is true: it has begun what goes on over
@@ -76,7 +76,7 @@ class Reader(Protocol):
         """
 
     @property
-    def recognised(self) -> bool:
+    def recognized(self) -> bool:
         """Whether some line so far has this log format."""
 
     def feed(self, line: Line) -> None:
@@ -128,12 +128,7 @@ class InputFile:
         """Yield line, cells as they are, and delimiter of the rows, from the start of the file."""
         self.stream.seek(0)
         text = io.TextIOWrapper(self.stream, encoding="utf-8-sig", errors="replace", newline="")
-        # A file that ends within a number has a part of it: the cell is unknown.
-        lines = (
-            line if line.endswith(("\n", "\r")) else _LAST_NUMBER.sub("", line)
-            for line in _bounded(text)
-        )
-        lines = (line.replace("\0", "") for line in lines)
+        lines = map(_without_cut_number, _bounded(text))
         number = 0
         try:
             delimiter, before, begin = _header(lines)
@@ -186,7 +181,7 @@ class FileFormat:
 
     name: str
     looks_for: str
-    recognises: Callable[[bytes], bool]
+    recognizes: Callable[[bytes], bool]
     read: ReadFiles
     together: Callable[[str], str] | None = None
     beside: tuple[str, ...] = ()
@@ -235,6 +230,15 @@ _SEPARATOR = re.compile(r"sep=([,;\t|])\s*", re.IGNORECASE)
 _NO_VALUE = re.compile(r"[^-+\d.,;|\s\"nainfe]", re.IGNORECASE)
 
 
+def _without_cut_number(line: str) -> str:
+    """Return a line of a CSV file without zero bytes. One that ends within a number has a part of
+    it: the cell is unknown.
+    """
+    if not line.endswith(("\n", "\r")):
+        line = _LAST_NUMBER.sub("", line)
+    return line.replace("\0", "")
+
+
 def _header(lines: Iterator[str]) -> tuple[str, int, list[str]]:
     """Return the delimiter of a CSV file, how many lines lie before its header, and those that were
     read from there.
@@ -255,10 +259,11 @@ def _header(lines: Iterator[str]) -> tuple[str, int, list[str]]:
             break
     is_header = bool(comment) and line != comment and _NO_VALUE.search(line) is None
     begin = [comment, line] if is_header else [line]
-    widths = {}
-    for each in delimiters:
-        widths[each] = len(next(csv.reader([begin[0].replace("\r", "")], delimiter=each), ()))
-    return max(widths, key=lambda each: widths[each]), before - is_header, begin
+
+    def width(delimiter: str) -> int:
+        return len(next(csv.reader([begin[0].replace("\r", "")], delimiter=delimiter), ()))
+
+    return max(delimiters, key=width), before - is_header, begin
 
 
 _MAYBE_COMMA = re.compile(rb'(?:^|[\t;"]) *[-+]?\d[\d.]*,\d+(?:[eE][-+]?\d+)? *(?:[\t;"\r\n]|$)')
@@ -282,10 +287,10 @@ def _has_commas(rows: Iterable[tuple[int, list[str], str]]) -> bool:
     mark = ""
     for line, row, mark in rows:  # noqa: B007 - the same for all
         for cell in map(str.strip, row):
-            if kind := next(
-                (kind for kind, pattern in _KINDS.items() if pattern.fullmatch(cell)), None
-            ):
-                seen.setdefault(kind, (line, cell))
+            for kind, pattern in _KINDS.items():
+                if pattern.fullmatch(cell):
+                    seen.setdefault(kind, (line, cell))
+                    break
     # Columns are parted by semicolons if commas have another use.
     if "comma" in seen:
         doubtful = "point"

@@ -121,6 +121,19 @@ class _Stretch:
         self.count += bool(unstated)
         self.is_plain = self.is_plain and not marks
 
+    def ratio(self) -> float | None:
+        """Return the time that its steps took over what is printed of them; None if something else
+        lies in it.
+        """
+        if self.begin is None or self.is_first or not self.is_plain or not self.spent:
+            return None
+        return (self.end - self.begin) / self.spent
+
+    def leave_open(self, after: float, resolution: float) -> None:
+        """Leave its end open up to the next time, `after`, if that is much later."""
+        if max(PAUSE * self.spent, resolution) < after - self.end < math.inf:
+            self.latest = after
+
     def placed(self, resolution: float) -> list[Row]:
         """Return the records with times from the beginning to the end.
 
@@ -164,70 +177,79 @@ def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[Ti
     # That of a line, and how late it may come.
     resolution = 2.0 if all(at == int(at) for _, at in stamps) else 2e-3
     pauses = [mark for mark in events.marks if mark.kind in PAUSES]
-    paused = [mark.line for mark in pauses]
     usual = statistics.median([row.seconds for row in rows if row.seconds] or [0.0])
-    found = []
-    ratios = []
+    in_order = []
+    ratios: list[float] = []
     scale = 1.0
     for attempt in attempts(rows, events, again):
-        place = bisect.bisect_left(lines, attempt[0].line)
+        index = bisect.bisect_left(lines, attempt[0].line)
         step = attempt[0].step - (attempt[0].window or 1)
-        stretch = _Stretch(times[place - 1] if place else None, is_first=True)
+        stretch = _Stretch(times[index - 1] if index else None, is_first=True)
         closed = []
         for row, following in itertools.zip_longest(attempt, attempt[1:]):
             stretch.add(row, (row.seconds or usual) * (row.step - step) * scale)
             step = row.step
             end = following.line if following else sys.maxsize
-            place = bisect.bisect_right(lines, row.line)
-            between = pauses[
-                bisect.bisect_right(paused, row.line) : bisect.bisect_left(paused, end)
-            ]
-            is_dated = lines[place] < end and not any(
-                mark.line <= lines[place] and (mark.phase != "begins" or mark.at is None)
-                for mark in between
-            )
-            # Steps go on at the first time behind a pause that is over.
-            if between and between[-1].phase != "begins":
-                over = bisect.bisect_left(lines, between[-1].line)
-            else:
-                over = -1
-            resumes = times[over] if lines[over] < end else None
+            index = bisect.bisect_right(lines, row.line)
+            between = [mark for mark in pauses if row.line < mark.line < end]
+            is_dated = lines[index] < end and not _is_paused(lines[index], between)
+            resumes = _resumption(lines, times, between, end)
             if following and not is_dated and resumes is None:
                 stretch.pause(between)
                 continue
-            after = times[place]
-            spent = stretch.spent
+            after = times[index]
             is_dated = is_dated and following is not None
-            stretch.earliest = times[place - 1] if place else -math.inf
-            expected = after if stretch.begin is None else stretch.begin + spent
-            stretch.end = min(
-                max(after if is_dated or not usual else expected, stretch.earliest), after
-            )
+            stretch.earliest = times[index - 1] if index else -math.inf
+            expected = after if stretch.begin is None else stretch.begin + stretch.spent
+            expected = after if is_dated or not usual else expected
+            stretch.end = min(max(expected, stretch.earliest), after)
             if math.isfinite(stretch.end):
-                if (
-                    is_dated
-                    and stretch.is_plain
-                    and not stretch.is_first
-                    and stretch.begin is not None
-                    and spent
-                ):
-                    ratios.append((stretch.end - stretch.begin) / spent * scale)
+                if is_dated and (ratio := stretch.ratio()) is not None:
+                    ratios.append(ratio * scale)
                     scale = max(1.0, statistics.median(ratios[-SHOWN:]))
                 # What follows the last record of an attempt that is not the last one is lost in any
                 # case.
                 if row is rows[-1] and (not ratios or stretch.kinds):
-                    is_late = max(PAUSE * spent, resolution) < after - stretch.end < math.inf
-                    stretch.latest = after if is_late else None
+                    stretch.leave_open(after, resolution)
                 closed.append(stretch)
             stretch = _Stretch(stretch.end if resumes is None else resumes)
             stretch.pause(between if resumes is None else ())
-        for later, one in itertools.pairwise(reversed(closed)):
-            # It was printed before the steps of the next one, if no line that says so comes before
-            # these are over.
-            if later.begin == one.end and later.is_plain:
-                one.end = later.begin = max(min(one.end, later.end - later.spent), one.earliest)
-        found += [row for each in closed for row in each.placed(resolution)]
-    return [(row, clock, resolution) for row in found]
+        _make_room(closed)
+        in_order += [row for part in closed for row in part.placed(resolution)]
+    return [(row, clock, resolution) for row in in_order]
+
+
+def _is_paused(line: int, between: Sequence[Mark]) -> bool:
+    """Return whether a pause up to a line lies before its time; one that begins there doesn't."""
+    return any(
+        mark.line <= line and (mark.phase != "begins" or mark.at is None) for mark in between
+    )
+
+
+def _resumption(
+    lines: Sequence[int], times: Sequence[float], between: Sequence[Mark], end: int
+) -> float | None:
+    """Return the first time behind a pause that is over, at which steps go on; None if no pause is,
+    or none comes before the line `end`.
+    """
+    if not between or between[-1].phase == "begins":
+        return None
+    index = bisect.bisect_left(lines, between[-1].line)
+    if lines[index] < end:
+        return times[index]
+    return None
+
+
+def _make_room(stretches: Sequence[_Stretch]) -> None:
+    """Move ends of stretches back, as far as the steps of the next one need.
+
+    A record was printed before the steps of the next one, if no line that says so comes before
+    these are over.
+    """
+    for later, former in itertools.pairwise(reversed(stretches)):
+        if later.begin == former.end and later.is_plain:
+            begin = min(former.end, later.end - later.spent)
+            former.end = later.begin = max(begin, former.earliest)
 
 
 def stated_parts(rows: Sequence[Row], events: Events) -> tuple[Entry, ...]:

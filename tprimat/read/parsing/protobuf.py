@@ -12,20 +12,20 @@ MOST_FIELDS = 1000
 """Numbers of fields in a message: each takes a hundred times as much memory as in the file."""
 
 
-def varint(content: bytes, place: int) -> tuple[int, int]:
+def varint(content: bytes, at: int) -> tuple[int, int]:
     """Return the number at a place, and the place after it. Raises ValueError or LookupError if
     there is none.
     """
-    value = content[place]
+    value = content[at]
     shift = 0
     # The highest bit of a byte, which is not of the number, says that another one follows.
     while value >> shift >= 0x80:
-        place = place + 1
-        shift = shift + 7
+        at += 1
+        shift += 7
         if shift > 63:
             raise ValueError("a number of more than ten bytes")
-        value += (content[place] - 1) << shift
-    return value, place + 1
+        value += (content[at] - 1) << shift
+    return value, at + 1
 
 
 def fields_of(content: bytes) -> defaultdict[tuple[int, int], list[Any]]:
@@ -36,19 +36,19 @@ def fields_of(content: bytes) -> defaultdict[tuple[int, int], list[Any]]:
     """
     fields: defaultdict[tuple[int, int], list[Any]] = defaultdict(list)
     value: Any
-    place = 0
-    while place < len(content):
-        key, place = varint(content, place)
+    at = 0
+    while at < len(content):
+        key, at = varint(content, at)
         kind = key & 7
         if kind == 0:
-            value, place = varint(content, place)
+            value, at = varint(content, at)
         else:
-            size, place = varint(content, place) if kind == 2 else (_SIZES[kind], place)
-            value = content[place : place + size]
-            place = place + size
+            size, at = varint(content, at) if kind == 2 else (_SIZES[kind], at)
+            value = content[at : at + size]
+            at += size
         fields[key >> 3, kind].append(value)
         if len(fields) > MOST_FIELDS:
             raise ValueError("more fields than any message has")
-    if place > len(content):
+    if at > len(content):
         raise ValueError("a field exceeds the record")
     return fields

@@ -9,7 +9,7 @@ from typing import Any
 
 from tprimat.notes import Note, Told
 from tprimat.read.parsing import hints
-from tprimat.read.parsing.events import LONGEST_LINE, SIGNS, Events, is_told
+from tprimat.read.parsing.events import LONGEST_LINE, SIGNS, Events, has_sign
 from tprimat.read.parsing.failures import FailureReasons, may_name_a_cause
 from tprimat.read.parsing.text import NO_YEAR, Stamp, first_stamp
 from tprimat.read.parsing.values import (
@@ -58,8 +58,8 @@ class Record:
 
     def figures(self) -> dict[str, float]:
         """Return all its values by name."""
-        own = {name: getattr(self, name) for name in FIGURES}
-        return {name: value for name, value in {**own, **self.native}.items() if value is not None}
+        values = {name: getattr(self, name) for name in FIGURES} | self.native
+        return {name: value for name, value in values.items() if value is not None}
 
     def figure(self, name: str) -> float | None:
         """Return a value, of a field or a native one, or None."""
@@ -77,10 +77,13 @@ class Record:
             return
         name, convert = name_and_unit(name)
         if convert is not None:
-            value = round(convert(value), 4) if name.endswith("_gb") else convert(value)
-        if not abs(value) <= LARGEST_VALUE or (
-            name == "seconds" and not SHORTEST_STEP <= value <= LONGEST_STEP
-        ):
+            value = convert(value)
+            if name.endswith("_gb"):
+                value = round(value, 4)
+        is_usable = abs(value) <= LARGEST_VALUE
+        if name == "seconds":
+            is_usable = SHORTEST_STEP <= value <= LONGEST_STEP
+        if not is_usable:
             self.not_finite = (*self.not_finite, name)
         elif name in FIGURES:
             setattr(self, name, value)
@@ -109,14 +112,14 @@ class Record:
 
 
 @functools.lru_cache(maxsize=1)
-def _heard(text: str) -> tuple[Stamp | None, bool]:
-    """Return the first time in a line, and whether a LogContext hears anything in it, which it
+def _time_and_relevance(text: str) -> tuple[Stamp | None, bool]:
+    """Return the first time in a line, and whether a LogContext finds anything in it, which it
     mostly doesn't.
 
     Cached, since a dozen readers ask for each line of a log that none of them knows yet.
     """
     stamp = first_stamp(text[:400])
-    return stamp, stamp is not None or is_told(text, SIGNS) or may_name_a_cause(text[:10_000])
+    return stamp, stamp is not None or has_sign(text, SIGNS) or may_name_a_cause(text[:10_000])
 
 
 @dataclasses.dataclass
@@ -139,7 +142,7 @@ class LogContext:
 
     def feed(self, number: int, text: str) -> None:
         """Read a line for its timestamp, for events and for what may have stopped the training."""
-        stamp, says_something = _heard(text)
+        stamp, says_something = _time_and_relevance(text)
         if says_something or self.causes.is_open:
             self.events.feed(number, text)
             self.first_stamp = self.first_stamp or stamp
@@ -261,11 +264,16 @@ def set_times(records: Sequence[Record], *, in_whole_seconds: bool = False) -> N
     since the start.
 
     If the first record is of a resumed training, its time counts from the resumption: it gives no
-    step time. One of 0 s gives none either, where that isn't the whole seconds of less than one. A
-    step time is of all steps since the time before, and so is its window: of 0.45 s a step, records
-    lie 0 s and 1 s apart, and 1 s is of two or three steps.
+    step time. Whether it is one shows the distance of the first two records: a log that begins with
+    steps 10 and 20 has all steps, one that begins with steps 110 and 120 was resumed at step 100. A
+    time of 0 s gives none either, where that isn't the whole seconds of less than one.
+
+    A step time is of all steps since the time before, and so is its window: of 0.45 s a step,
+    records lie 0 s and 1 s apart, and 1 s is of two or three steps.
     """
-    usual = records[1].step - records[0].step if len(records) > 1 else records[0].step
+    usual = records[0].step
+    if len(records) > 1:
+        usual = records[1].step - records[0].step
     step = timed = max(records[0].step - usual, 0)
     seconds = None if step else 0.0
     for record in records:
@@ -281,6 +289,16 @@ def set_times(records: Sequence[Record], *, in_whole_seconds: bool = False) -> N
         seconds = now
 
 
+_SERIES = {
+    "step_times": "seconds",
+    "loss_values": "loss",
+    "learning_rates": "learning_rate",
+    "grad_norms": "grad_norm",
+    "lines": "line",
+}
+"""Fields of records by the names that their series have in a result."""
+
+
 def series(records: Sequence[Record], *, shift: int = 0) -> FieldValues:
     """Return the series of a Run, as its arguments, from records in the order of their steps.
 
@@ -291,16 +309,12 @@ def series(records: Sequence[Record], *, shift: int = 0) -> FieldValues:
     native = {name: tuple(record.native.get(name) for record in records) for name in names}
     if shift and records:
         native["printed_step"] = tuple(float(record.step) for record in records)
-    return {
-        "steps": tuple(record.step + shift for record in records),
-        "window_steps": tuple(record.window or 1 for record in records),
-        "step_times": tuple(record.seconds for record in records),
-        "loss_values": tuple(record.loss for record in records),
-        "learning_rates": tuple(record.learning_rate for record in records),
-        "grad_norms": tuple(record.grad_norm for record in records),
-        "lines": tuple(record.line for record in records),
-        "native_metrics": native,
-    }
+    columns: FieldValues = {"native_metrics": native}
+    columns["steps"] = tuple(record.step + shift for record in records)
+    columns["window_steps"] = tuple(record.window or 1 for record in records)
+    for name, field in _SERIES.items():
+        columns[name] = tuple(getattr(record, field) for record in records)
+    return columns
 
 
 def peaks(records: Iterable[Record], names: Mapping[str, str]) -> dict[str, float]:
@@ -310,7 +324,8 @@ def peaks(records: Iterable[Record], names: Mapping[str, str]) -> dict[str, floa
     highest: dict[str, float] = {}
     for record in records:
         for name, field in names.items():
-            if (value := record.native.get(name)) is not None:
+            value = record.native.get(name)
+            if value is not None:
                 highest[field] = max(highest.get(field, value), value)
     return summary_values(highest)
 

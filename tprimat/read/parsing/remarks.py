@@ -28,22 +28,16 @@ def warnings_of(training: LoggedTraining) -> list[Told]:
         if where := spans((record.step, record.step) for record in those):
             warnings.append(f"{words} at {where}")
 
-    warn(
-        "gradient norm is not finite",
-        (record for record in records if "grad_norm" in record.not_finite),
-    )
+    bad_norms = [record for record in records if "grad_norm" in record.not_finite]
+    warn("gradient norm is not finite", bad_norms)
     warnings += _varying_tokens(records)
-    if any(record.loss is not None for record in records):
-        warn(
-            "no loss printed",
-            (
-                record
-                for record in records
-                if record.loss is None and "loss" not in record.not_finite
-            ),
-        )
-    if any(record.seconds is not None for record in records):
-        warn("no step time printed", (record for record in records if record.seconds is None))
+    without_loss = [record for record in records if record.loss is None]
+    if len(without_loss) < len(records):
+        unprinted = [record for record in without_loss if "loss" not in record.not_finite]
+        warn("no loss printed", unprinted)
+    without_time = [record for record in records if record.seconds is None]
+    if len(without_time) < len(records):
+        warn("no step time printed", without_time)
     warnings += unread_labels(name for record in records for name in record.unread)
     return warnings + missing(
         [record.step for record in records], [record.window or 1 for record in records]
@@ -88,28 +82,30 @@ def diverged(steps: Sequence[Health], *, prints_each_loss: bool) -> tuple[Note, 
     A gradient norm that is no number, or a step that is skipped, is told of if it is so at most
     steps or at the end.
     """
-    found = {"loss-not-finite": [step.step for step in steps if step.loss is False]}
-    found["loss-vanished"] = _without_loss(steps, is_each=prints_each_loss)
+    untrained = {"loss-not-finite": [step.step for step in steps if step.loss is False]}
+    untrained["loss-vanished"] = _without_loss(steps, is_each=prints_each_loss)
     norms = [(step.step, not step.grad_norm) for step in steps if step.grad_norm is not None]
-    for code, flags in (
-        ("grad-norm-not-finite", norms),
-        ("steps-skipped", [(step.step, step.is_skipped) for step in steps]),
-    ):
-        those = [step for step, is_one in flags if is_one]
-        if 2 * len(those) <= len(flags):
-            those = [
-                step for step, _ in itertools.takewhile(lambda each: each[1], reversed(flags))
-            ][::-1]
-        if those and those[-1] - those[0] >= SEVERAL - 1:
-            found[code] = those
-    return tuple(
-        Note(
-            code,
-            {"steps": spans((step, step) for step in those), "first": those[0], "last": those[-1]},
-        )
-        for code, those in found.items()
-        if those
-    )
+    untrained["grad-norm-not-finite"] = _mostly_or_last(norms)
+    untrained["steps-skipped"] = _mostly_or_last([(step.step, step.is_skipped) for step in steps])
+    notes = []
+    for code, numbers in untrained.items():
+        if numbers:
+            where = spans((number, number) for number in numbers)
+            notes.append(Note(code, {"steps": where, "first": numbers[0], "last": numbers[-1]}))
+    return tuple(notes)
+
+
+def _mostly_or_last(flags: Sequence[tuple[int, bool]]) -> list[int]:
+    """Return the steps with a flag: all if most have it, else those at the end; none if they are
+    less than SEVERAL.
+    """
+    flagged = [step for step, is_set in flags if is_set]
+    if 2 * len(flagged) <= len(flags):
+        last = itertools.takewhile(lambda pair: pair[1], reversed(flags))
+        flagged = sorted(step for step, _ in last)
+    if flagged and flagged[-1] - flagged[0] >= SEVERAL - 1:
+        return flagged
+    return []
 
 
 def _without_loss(steps: Sequence[Health], *, is_each: bool) -> list[int]:
@@ -117,16 +113,17 @@ def _without_loss(steps: Sequence[Health], *, is_each: bool) -> list[int]:
     missing.
 
     Megatron prints a loss if it is above 0, and NaN isn't. Others print it every tenth step, so
-    that a log that ends at step 29 has none for nine steps.
+    that a log that ends at step 29 has none for nine steps: 20 steps without one are too many.
     """
-    known = [step.step for step in steps if step.loss is not None]
-    silent = [step.step for step in steps if known and step.step > known[-1]]
-    if not silent or (len(known) < 2 and not is_each):
+    with_loss = [step.step for step in steps if step.loss is not None]
+    if not with_loss or (len(with_loss) < 2 and not is_each):
         return []
-    longest = max(
-        (later - step for step, later in itertools.pairwise(known)), default=silent[0] - known[-1]
-    )
-    if silent[-1] - known[-1] >= max(SEVERAL, 2 * longest):
+    silent = [step.step for step in steps if step.step > with_loss[-1]]
+    if not silent:
+        return []
+    apart = [later - step for step, later in itertools.pairwise(with_loss)]
+    longest = max(apart, default=silent[0] - with_loss[-1])
+    if silent[-1] - with_loss[-1] >= max(SEVERAL, 2 * longest):
         return silent
     return []
 
@@ -134,8 +131,8 @@ def _without_loss(steps: Sequence[Health], *, is_each: bool) -> list[int]:
 def hinted(found: LoggedValues) -> Iterator[Note]:
     """Yield notes on what hints.LINES tell, versions aside."""
     for name, code in hints.NOTES.items():
-        if said := found.get(name):
-            yield Note(code, {"line": said.line, "value": said.value})
+        if hint := found.get(name):
+            yield Note(code, {"line": hint.line, "value": hint.value})
 
 
 def no_step_times(why: str, but: str = "") -> Note:
@@ -152,8 +149,10 @@ def missing(
     warnings: list[Told] = []
     if steps and steps[0] > max(1, windows[0]):
         warnings.append(Note("log-begins-late", {"noun": noun, "step": steps[0]}))
-    pairs = zip(steps, steps[1:], windows[1:], strict=False)
-    gaps = ((before + 1, step - window) for before, step, window in pairs if step - window > before)
+    gaps = []
+    for before, step, window in zip(steps, steps[1:], windows[1:], strict=False):
+        if step - window > before:
+            gaps.append((before + 1, step - window))
     if where := spans(gaps, noun):
         warnings.append(f"{words} {where}")
     return warnings
@@ -168,10 +167,12 @@ def unread_labels(names: Iterable[str]) -> list[str]:
     none.
     """
     labels = list(dict.fromkeys(names))
-    shown = [*labels[:MOST_UNREAD], *(["…"] if len(labels) > MOST_UNREAD else [])]
-    if labels:
-        return [f"{len(labels)} label{'s' if len(labels) > 1 else ''} not read: {', '.join(shown)}"]
-    return []
+    if not labels:
+        return []
+    shown = labels[:MOST_UNREAD]
+    if len(labels) > MOST_UNREAD:
+        shown.append("…")
+    return [f"{len(labels)} label{'s' if len(labels) > 1 else ''} not read: {', '.join(shown)}"]
 
 
 MOST_SPANS = 12
@@ -188,15 +189,15 @@ def spans(stretches: Iterable[tuple[int, int]], noun: str = "step") -> str:
             joined[-1] = (joined[-1][0], last)
         else:
             joined.append((first, last))
-    words = [
-        f"{first}–{last}" if last > first else f"{first}" for first, last in joined[:MOST_SPANS]
-    ]
+    if not joined:
+        return ""
+    words = []
+    for first, last in joined[:MOST_SPANS]:
+        words.append(f"{first}–{last}" if last > first else f"{first}")
     if len(joined) > MOST_SPANS:
         words.append(f"and {len(joined) - MOST_SPANS} more")
-    steps = sum(last - first + 1 for first, last in joined)
-    if words:
-        return f"{noun}{'s' if steps > 1 else ''} {', '.join(words)}"
-    return ""
+    is_one = len(joined) == 1 and joined[0][0] == joined[0][1]
+    return f"{noun if is_one else noun + 's'} {', '.join(words)}"
 
 
 STAMPED_STEPS = 20.0
@@ -241,13 +242,11 @@ def check_rates(series: FieldValues, name: str | None, sizes: TrainingConfig) ->
     length = sizes.sequence_length
     if rates is None or not batch or not length or not devices:
         return []
-    records = zip(rates, series["step_times"], series["steps"], strict=True)
-    shares = [
-        (rate * time * devices / (batch * length), step)
-        for rate, time, step in records
-        if rate and time
-    ]
-    off = [(abs(share - 1), step) for share, step in shares if abs(share - 1) > RATE_AGREEMENT]
+    shares = []
+    for rate, time, step in zip(rates, series["step_times"], series["steps"], strict=True):
+        if rate and time:
+            shares.append((abs(rate * time * devices / (batch * length) - 1), step))
+    off = [(share, step) for share, step in shares if share > RATE_AGREEMENT]
     if not off:
         return []
     share, step = max(off, key=lambda pair: pair[0])

@@ -27,7 +27,7 @@ from tprimat.read.parsing.remarks import Health, is_finite
 from tprimat.read.parsing.text import NO_YEAR
 from tprimat.read.parsing.values import LoggedValues
 from tprimat.redaction import redacted_start
-from tprimat.results.account import Timing
+from tprimat.results.account import Entry, Timing
 from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP, FieldValues, Figures
 from tprimat.results.outcome import Cause, Outcome, ending_of, outcome_of
 from tprimat.results.run import (
@@ -66,7 +66,11 @@ _SHAPE_COUNTS = (
     "num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "head_dim", "ffn_hidden_size",
     "vocab_size", "num_experts", "experts_per_token", "num_parameters", "trainable_parameters",
 )  # fmt: skip
-_SPREAD = ("tensor_model", "pipeline_model", "context", "expert_model", "data")
+_SPREAD = tuple(
+    f"{kind}_parallel_size"
+    for kind in ("tensor_model", "pipeline_model", "context", "expert_model", "data")
+)
+"""Over how many GPUs a training is spread; the first three share layers."""
 _PLATFORMS = {"NVIDIA": "nvd", "AMD": "amd"}
 
 timer = functools.partial(Timing, kind="timer", over_ranks="rank 0")
@@ -147,14 +151,16 @@ class RunBuilder:
         """
         notes = (*self.notes, *self.training.notes())
         stated = dict(self.stated)
-        parts = (stated[name] for name in ("micro_batch_size", "tokens_per_step") if name in stated)
-        if (batch := self.sizes({})[0].global_batch_size) and (part := next(parts, None)):
+        batch = self.sizes({})[0].global_batch_size
+        part = stated.get("micro_batch_size") or stated.get("tokens_per_step")
+        if batch and part:
             stated.setdefault("global_batch_size", dataclasses.replace(part, value=batch, weight=0))
         events = self.training.around.events
         resumed = next((mark.step for mark in events.marks if mark.kind == "resume"), None)
         stamp = self.training.around.first_stamp
-        has_date = stamp is not None and stamp.time.year != NO_YEAR
-        dated = (stamp.seconds, stamp.time.tzinfo is not None) if stamp and has_date else None
+        dated = None
+        if stamp is not None and stamp.time.year != NO_YEAR:
+            dated = stamp.seconds, stamp.time.tzinfo is not None
         return ParsedLog(
             self.training.step_count, stated, notes, self.run, resumed or None, events.first, dated
         )
@@ -164,7 +170,6 @@ class RunBuilder:
         source's.
         """
         stated = self.stated
-        around = self.training.around
         errors = []
         if (named := stated.word("device_name")) and gpus.is_error(named):
             errors.append(
@@ -177,60 +182,18 @@ class RunBuilder:
         model, scale, doubts = self.model(shape, given)
         series, warnings = self.series(sizes, [*self.left_out, *doubts])
         warnings += remarks.check_rates(series, self.rate, sizes)
-        known = {
-            **sizes.known(),
-            **spread.known(),
-            "tokens_per_step": stated.count("tokens_per_step"),
-        }
-        warnings += [*errors, *contradictions(known), *self.unknowns(sizes, series)]
+        tokens = stated.count("tokens_per_step")
+        counts = {**sizes.known(), **spread.known(), "tokens_per_step": tokens}
+        warnings += [*errors, *contradictions(counts), *self.unknowns(sizes, series)]
         # A range instead of a count makes the size unknown, and one that the user gives contradicts
         # it.
         for name, words in _SIZES.items():
-            if (span := stated.word(name)) and name not in known:
+            if (span := stated.word(name)) and name not in counts:
                 warnings.append(Note("size-changes", {"size": words, "values": span}))
         outcome = self.fixed or self.outcome(sizes.max_steps, series, warnings)
         timestamp = self.started(warnings)
         warnings += self.remarks
-        rows = list(self.rows(series))
-        timing = self.timing
-        (code, share), impossible = self.stamps(rows, series)
-        if code == stamps.OWN_CLOCK:
-            series["step_times"] = tuple(
-                time and round(time * share, 9) for time in series["step_times"]
-            )
-            timing = msgspec.structs.replace(
-                timing, kind="stamps", clock="the time stamps of the log"
-            )
-        times = timeline.of(rows, around.events, self.training.again)
-        if times and (changed := timeline.clock_change(rows, around.events)):
-            times = ()
-            warnings.append(changed)
-        if any(max(abs(entry.start), entry.duration) > LONGEST_STEP for entry in times):
-            # Broken times, which no training spans.
-            times = ()
-        if cost := timeline.lost(times):
-            warnings.insert(0, cost)
-        if any(entry.steps for entry in times):
-            warnings = [without_printed_times(note) for note in warnings]
-        coarse = min((each for _, clock, each in rows if clock is not None), default=0.0)
-        is_of_stamps = code == stamps.OWN_CLOCK or stamps.can_be_made_of(series, coarse)
-        coarse = coarse if timing.kind != "timer" and coarse >= COARSE and is_of_stamps else 0.0
-        held, holds = self.held(series, impossible, coarse)
-        series["native_metrics"] = {
-            **_finite(self.figures),
-            **series["native_metrics"],
-            **({RESOLUTION: coarse} if coarse else {}),
-            **(
-                {OTHER: tuple(held.get(place) for place in range(len(series["steps"])))}
-                if held
-                else {}
-            ),
-        }
-        stack = stated.word("software_stack")
-        hinted = around.hinted
-        versions = {
-            name: hinted[each].value for name, each in hints.VERSIONS.items() if each in hinted
-        } | self.versions
+        timing, times, notes = self.clock(series, warnings)
         return Run(
             status=outcome.status,
             status_reason=outcome.reason,
@@ -241,27 +204,10 @@ class RunBuilder:
             scale=scale,
             label=self.label,
             timestamp=timestamp,
-            notes=noted(
-                (
-                    *remarks.diverged(self.health(series), prints_each_loss=self.prints_each_loss),
-                    *([Note(code, {"share": share})] if code else ()),
-                    *holds,
-                    *remarks.hinted(hinted),
-                    *warnings,
-                )
-            ),
+            notes=noted((*notes, *warnings)),
             source=Source(kind="log", dialect=self.log_format),
-            gpu_info=GpuInfo(
-                device_name=stated.word("device_name"),
-                device_count=sizes.num_gpus,
-                software_stack=next(
-                    (each for each in get_args(SoftwareStack) if each == stack), None
-                ),
-                software_version=stated.word("software_version"),
-                pytorch_version=stated.word("pytorch_version"),
-                **self.gpu,
-            ),
-            environment=Environment(versions=versions, hostname=stated.word("hostname")),
+            gpu_info=gpu_info_of(stated, sizes.num_gpus, self.gpu),
+            environment=self.environment(),
             model_config=shape,
             training_config=sizes,
             parallelism_config=spread,
@@ -276,6 +222,64 @@ class RunBuilder:
             trace=self.trace,
             timeline=times,
             **series,
+        )
+
+    def clock(
+        self, series: dict[str, Any], warnings: list[Told]
+    ) -> tuple[Timing, tuple[Entry, ...], list[Note]]:
+        """Return what a step time is, the timeline, and the notes of the Run; may set step times by
+        the time stamps, sets native metrics, may change warnings.
+        """
+        rows = list(self.rows(series))
+        timing = self.timing
+        (code, share), impossible = self.stamps(rows, series)
+        if code == stamps.OWN_CLOCK:
+            seconds = [time and round(time * share, 9) for time in series["step_times"]]
+            series["step_times"] = tuple(seconds)
+            clock = "the time stamps of the log"
+            timing = msgspec.structs.replace(timing, kind="stamps", clock=clock)
+        times = self.entries(rows, warnings)
+        coarse = min((fine for _, clock, fine in rows if clock is not None), default=0.0)
+        is_of_stamps = code == stamps.OWN_CLOCK or stamps.can_be_made_of(series, coarse)
+        if timing.kind == "timer" or coarse < COARSE or not is_of_stamps:
+            coarse = 0.0
+        held, holds = self.held(series, impossible, coarse)
+        native = {**_finite(self.figures), **series["native_metrics"]}
+        if coarse:
+            native[RESOLUTION] = coarse
+        if held:
+            native[OTHER] = tuple(held.get(index) for index in range(len(series["steps"])))
+        series["native_metrics"] = native
+        notes = remarks.diverged(self.health(series), prints_each_loss=self.prints_each_loss)
+        by_stamps = [Note(code, {"share": share})] if code else []
+        hinted = remarks.hinted(self.training.around.hinted)
+        return timing, times, [*notes, *by_stamps, *holds, *hinted]
+
+    def entries(self, rows: Sequence[TimedRow], warnings: list[Told]) -> tuple[Entry, ...]:
+        """Return the timeline; may change warnings."""
+        events = self.training.around.events
+        times = timeline.of(rows, events, self.training.again)
+        if times and (changed := timeline.clock_change(rows, events)):
+            times = ()
+            warnings.append(changed)
+        if any(max(abs(entry.start), entry.duration) > LONGEST_STEP for entry in times):
+            # Broken times, which no training spans.
+            times = ()
+        if cost := timeline.lost(times):
+            warnings.insert(0, cost)
+        if any(entry.steps for entry in times):
+            warnings[:] = [without_printed_times(note) for note in warnings]
+        return times
+
+    def environment(self) -> Environment:
+        """Return the versions of packages, and the host."""
+        hinted = self.training.around.hinted
+        versions = {}
+        for package, hint in hints.VERSIONS.items():
+            if hint in hinted:
+                versions[package] = hinted[hint].value
+        return Environment(
+            versions={**versions, **self.versions}, hostname=self.stated.word("hostname")
         )
 
     def sizes(self, given: Given) -> tuple[TrainingConfig, ParallelismConfig]:
@@ -296,19 +300,19 @@ class RunBuilder:
         """Return the series of a Run as its arguments, and warnings, including `doubts` of the
         model.
         """
-        found = self.training.ordered()
+        kept = self.training.ordered()
         warnings = remarks.warnings_of(self.training)
-        if self.shift and found:
+        if self.shift and kept:
             warnings.append("step numbers shifted by one: the source counts from 0")
         warnings += doubts
-        series = records.series(found, shift=self.shift)
+        series = records.series(kept, shift=self.shift)
         if not self.lines:
-            series["lines"] = (None,) * len(found)
+            series["lines"] = (None,) * len(kept)
         return series, warnings
 
     def health(self, series: Series) -> list[Health]:
         """Return what each record says of whether its steps trained."""
-        bad = [each.not_finite for each in self.training.ordered()]
+        bad = [record.not_finite for record in self.training.ordered()]
         columns = (series["steps"], series["loss_values"], series["grad_norms"], bad)
         return [
             Health(step, is_finite(loss, "loss" in names), is_finite(norm, "grad_norm" in names))
@@ -365,34 +369,36 @@ class RunBuilder:
     def held(
         self, series: Series, impossible: Sequence[int], coarse: float
     ) -> tuple[dict[int, float], list[Note]]:
-        """Return what records hold that isn't training, s by place, and notes; `impossible` steps
+        """Return what records hold that isn't training, s by index, and notes; `impossible` steps
         hold too much.
         """
         steps, times, windows = (series[name] for name in ("steps", "step_times", "window_steps"))
-        found = placing.beside(
+        beside = placing.beside(
             series["lines"], steps, self.training.around.events, self.training.again
         )
         for step in impossible:
-            found.setdefault(steps.index(step), {})["impossible"] = 0.0
-        starts = [place for place, kinds in found.items() if "start" in kinds]
-        held = longer(times, windows, found, starts, coarse)
-        if self.timing.kind == "stamps" and len(steps) - len(found) < LEAST_PLAIN:
-            held = {
-                place: spent
-                for place in found
-                if 0 < (spent := sum(found[place].values())) < (times[place] or 0) * windows[place]
-            }
+            beside.setdefault(steps.index(step), {})["impossible"] = 0.0
+        starts = [index for index, kinds in beside.items() if "start" in kinds]
+        held = longer(times, windows, beside, starts, coarse)
+        if self.timing.kind == "stamps" and len(steps) - len(beside) < LEAST_PLAIN:
+            # Nothing shows what a plain record takes, so what is stated counts: of 60 s between two
+            # records, 46.7 s are the evaluation's that the log says took so long.
+            spent = {index: sum(kinds.values()) for index, kinds in beside.items()}
+            held = {}
+            for index, seconds in spent.items():
+                if 0 < seconds < (times[index] or 0) * windows[index]:
+                    held[index] = seconds
         if not held:
             return held, []
-        kinds = {kind for place in held for kind in found.get(place, ("start",))}
-        what = join_names(
-            [words for kind, words in placing.HELD.items() if kind in kinds], word="or"
-        )
-        where = remarks.spans((steps[place], steps[place]) for place in sorted(held))
+        kinds: set[str] = set()
+        for index in held:
+            kinds.update(beside.get(index, ("start",)))
+        what = join_names([placing.HELD[kind] for kind in placing.HELD if kind in kinds], word="or")
+        where = remarks.spans((steps[index], steps[index]) for index in sorted(held))
         return held, [Note("steps-hold-other", {"steps": where, "what": what})]
 
     def stamps(
-        self, rows: list[TimedRow], series: Series
+        self, rows: Sequence[TimedRow], series: Series
     ) -> tuple[tuple[str, float], tuple[int, ...]]:
         """Return what the time stamps of the records have against their printed times, a code and a
         quotient, and the single steps that they show to be impossible; an empty code for nothing.
@@ -406,46 +412,41 @@ class RunBuilder:
         windows = series["window_steps"]
         if is_elapsed:
             windows = [later - earlier for earlier, later in itertools.pairwise((0, *steps))]
-        printed = zip(steps, series["step_times"], windows, strict=True)
         times = {}
-        for step, seconds, window in printed:
+        for step, seconds, window in zip(steps, series["step_times"], windows, strict=True):
             times[step] = (seconds, 1 if kind == "sampled" else window)
         apart = [*self.training.again, *(mark.line for mark in self.training.around.events.marks)]
-        found = stamps.contradiction(rows, times, apart)
+        contradiction = stamps.contradiction(rows, times, apart)
+        if contradiction is None:
+            return ("", 1.0), stamps.impossible(rows, times, apart)
+        code, share = contradiction
         # A tracker has rows when it likes, and of a user's own column or pattern only the user
         # knows what it is.
-        if found and (is_elapsed or (found[0] == stamps.OWN_CLOCK and self.framework == "own")):
-            found = stamps.CONTRADICT, found[1]
-        if found:
-            return (found, ())
-        return (("", 1.0), stamps.impossible(rows, times, apart))
+        if is_elapsed or (code == stamps.OWN_CLOCK and self.framework == "own"):
+            code = stamps.CONTRADICT
+        return (code, share), ()
 
     def rows(self, series: Series) -> Iterable[TimedRow]:
-        """Return the records, those that a restart repeats too, each with what timeline.of() wants
+        """Yield the records, those that a restart repeats too, each with what timeline.of() wants
         of its time.
         """
-        kept = self.training.ordered()
-        # Without lines nobody knows where they were in the order of things.
-        lost = [(record, None) for record in self.training.lost if self.lines]
-        for record, window in sorted(
-            [*((each, each.window) for each in kept), *lost],
-            key=lambda pair: (pair[0].line, pair[0].step),
-        ):
-            seconds = None if self.timing.kind == "stamps" else record.seconds
+        windows = [(record, record.window) for record in self.training.ordered()]
+        if self.lines:
+            # Without lines nobody knows where they were in the order of things.
+            windows += [(record, None) for record in self.training.lost]
+        kind = self.timing.kind
+        for record, window in sorted(windows, key=lambda pair: (pair[0].line, pair[0].step)):
             row = Row(
                 record.step + self.shift,
                 record.line,
                 0.0,
-                seconds,
-                window if self.timing.kind == "timer" else None,
+                None if kind == "stamps" else record.seconds,
+                window if kind == "timer" else None,
             )
             elapsed = record.figure("elapsed_seconds") or record.figure("cumulative_train_seconds")
             if (stamp := record.stamp) is not None:
-                yield (
-                    row._replace(at=stamp.seconds),
-                    stamp.time.tzinfo is not None,
-                    stamp.resolution,
-                )
+                has_zone = stamp.time.tzinfo is not None
+                yield row._replace(at=stamp.seconds), has_zone, stamp.resolution
             elif elapsed is not None:
                 yield row._replace(at=elapsed), "elapsed", 1.0 if elapsed == int(elapsed) else 1e-3
             else:
@@ -456,7 +457,7 @@ def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str 
     """Return model and scale as a result has them, with what is doubtful of them.
 
     A shape decides over a name: a model with the name of a large one and four layers is not the
-        large one.
+    large one.
     """
     full = models.with_shape(config)
     if full:
@@ -466,12 +467,12 @@ def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str 
         return name, None, [] if name else [Note("model-unnamed")]
     if config.num_layers is None:
         return meant.name, None, [Note("shape-unstated", {"name": name})]
-    pairs = [(field, getattr(config, field), getattr(meant.shape, field)) for field in NEEDED]
-    differing = [
-        f"{field} {known}, not {full}"
-        for field, known, full in pairs
-        if known and full and known != full
-    ]
+    differing = []
+    for field in NEEDED:
+        stated = getattr(config, field)
+        usual = getattr(meant.shape, field)
+        if stated and usual and stated != usual:
+            differing.append(f"{field} {stated}, not {usual}")
     doubt = f"the configuration is named {name}, but the model is not {meant.title}: "
     return name, None, [doubt + (", ".join(differing) or "its shape is stated only in part")]
 
@@ -482,40 +483,25 @@ def sizes_of(
     """Return what a step is and how it is spread, with what follows from the rest.
 
     Values `given` by field take precedence over stated ones. If `infer`, GPUs that share no layer
-    count as replicas.
+    count as replicas: 64 GPUs of which 8 share each layer are 8 replicas.
     """
     world = given.get("num_gpus") or stated.count("num_gpus")
-    spread = {f"{kind}_parallel_size": stated.count(f"{kind}_parallel_size") for kind in _SPREAD}
+    spread = {name: stated.count(name) for name in _SPREAD}
+    split = [spread[name] for name in _SPREAD[:3]]
+    replicas = spread["data_parallel_size"]
+    if infer and replicas is None and (any(split) or stated.value("only_data_parallel") is True):
+        replicas = _quotient(world, *(size or 1 for size in split))
+        spread["data_parallel_size"] = replicas
     micro = stated.count("micro_batch_size")
     accumulation = stated.count("gradient_accumulation_steps")
-    replicas = spread["data_parallel_size"]
-    split = []
-    for kind in ("tensor_model", "pipeline_model", "context"):
-        split.append(spread[f"{kind}_parallel_size"])
-    if (
-        infer
-        and replicas is None
-        and world
-        and (any(split) or stated.value("only_data_parallel") is True)
-    ):
-        share = math.prod(size or 1 for size in split)
-        replicas = world // share if world % share == 0 else None
-    batch = given.get("global_batch_size") or stated.count("global_batch_size")
     length = given.get("sequence_length") or stated.count("sequence_length")
-    if (
-        batch is None
-        and (tokens := stated.count("tokens_per_step"))
-        and length
-        and tokens % length == 0
-    ):
-        batch = tokens // length
+    batch = given.get("global_batch_size") or stated.count("global_batch_size")
+    batch = batch or _quotient(stated.count("tokens_per_step"), length)
     if batch is None and micro and replicas and accumulation:
         batch = micro * replicas * accumulation
-    if accumulation is None and batch and micro and replicas and batch % (micro * replicas) == 0:
-        accumulation = batch // (micro * replicas)
+    accumulation = accumulation or _quotient(batch, micro, replicas)
     seed = stated.value("seed")
     packing = stated.value("packing")
-    spread["data_parallel_size"] = replicas
     return TrainingConfig(
         max_steps=stated.count("max_steps"),
         global_batch_size=batch,
@@ -532,8 +518,16 @@ def sizes_of(
     )
 
 
+def _quotient(whole: int | None, *parts: int | None) -> int | None:
+    """Return by what the product of parts makes a whole; None if that isn't known, or no integer."""
+    share = math.prod(part or 0 for part in parts)
+    if whole and share and whole % share == 0:
+        return whole // share
+    return None
+
+
 _PRODUCTS = (
-    ("num_gpus", "data_parallel_size", *(f"{kind}_parallel_size" for kind in _SPREAD[:3])),
+    ("num_gpus", "data_parallel_size", *_SPREAD[:3]),
     ("global_batch_size", "micro_batch_size", "gradient_accumulation_steps", "data_parallel_size"),
     ("tokens_per_step", "global_batch_size", "sequence_length"),
 )
@@ -541,11 +535,12 @@ _PRODUCTS = (
 
 def contradictions(sizes: Mapping[str, Any]) -> Iterator[Note]:
     """Yield a note for each known size that can't be the product of its parts."""
-    for whole, *parts in _PRODUCTS:
-        known = [name for name in parts if sizes.get(name)]
-        product = math.prod(sizes[name] for name in known)
-        if (size := sizes.get(whole)) and (size % product or (known == parts and size != product)):
-            factors = " × ".join(f"{_words(name)} {sizes[name]}" for name in known)
+    for whole, *names in _PRODUCTS:
+        parts = {name: sizes[name] for name in names if sizes.get(name)}
+        product = math.prod(parts.values())
+        size = sizes.get(whole)
+        if size and (size % product or (len(parts) == len(names) and size != product)):
+            factors = " × ".join(f"{_words(name)} {part}" for name, part in parts.items())
             yield Note("sizes-contradict", {"size": f"{_words(whole)} {size}", "parts": factors})
 
 
@@ -563,36 +558,53 @@ def without_printed_times(note: Told) -> Told:
 def shape_of(stated: LoggedValues) -> ModelConfig:
     """Return the model's shape, as far as it is stated."""
     fields: FieldValues = {name: stated.count(name) for name in _SHAPE_COUNTS}
-    switches = {name: stated.value(name) for name in ("tie_word_embeddings", "gated_ffn")}
-    fields |= {name: value for name, value in switches.items() if isinstance(value, bool)}
-    known = any(value is not None for value in fields.values())
-    return ModelConfig(**fields, source="the log" if known else None)
+    for name in ("tie_word_embeddings", "gated_ffn"):
+        if isinstance(stated.value(name), bool):
+            fields[name] = stated.value(name)
+    is_stated = any(value is not None for value in fields.values())
+    return ModelConfig(**fields, source="the log" if is_stated else None)
+
+
+def gpu_info_of(stated: LoggedValues, count: int | None, fields: FieldValues) -> GpuInfo:
+    """Return what is stated of the GPUs, with further `fields`."""
+    return GpuInfo(
+        device_name=stated.word("device_name"),
+        device_count=count,
+        software_stack=_one_of(SoftwareStack, stated.word("software_stack")),
+        software_version=stated.word("software_version"),
+        pytorch_version=stated.word("pytorch_version"),
+        **fields,
+    )
 
 
 def optimizer_of(stated: LoggedValues) -> Optimizer:
     """Return the stated optimizer settings."""
     rate = stated.number("peak_learning_rate")
+    names = ("beta1", "beta2", "epsilon", "weight_decay", "gradient_clipping")
     return Optimizer(
         name=stated.word("optimizer"),
         learning_rate=rate if rate is not None and rate >= 0 else None,
         schedule=stated.word("schedule"),
-        **{
-            name: stated.number(name)
-            for name in ("beta1", "beta2", "epsilon", "weight_decay", "gradient_clipping")
-        },
+        **{name: stated.number(name) for name in names},
     )
 
 
 def platform_of(stated: LoggedValues) -> Platform | None:
     """Return the stated platform, else what the device's name shows."""
-    platform = stated.word("platform") or _PLATFORMS.get(
-        gpus.vendor(stated.word("device_name") or "") or ""
-    )
-    return next((each for each in get_args(Platform) if each == platform), None)
+    vendor = gpus.vendor(stated.word("device_name") or "")
+    word = stated.word("platform") or _PLATFORMS.get(vendor or "")
+    platform: Platform | None = _one_of(Platform, word)
+    return platform
+
+
+def _one_of(literal: Any, value: str | None) -> Any:
+    """Return a value if it is one of a Literal's, None otherwise."""
+    return value if value in get_args(literal) else None
 
 
 def _finite(figures: Mapping[str, float | None]) -> Figures:
-    return {
-        name: value if value is not None and abs(value) <= LARGEST_VALUE else None
-        for name, value in figures.items()
-    }
+    finite: Figures = {}
+    for name, value in figures.items():
+        is_finite = value is not None and abs(value) <= LARGEST_VALUE
+        finite[name] = value if is_finite else None
+    return finite

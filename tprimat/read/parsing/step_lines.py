@@ -44,11 +44,11 @@ class StepReader(abc.ABC):
     Attributes:
         name, timing, rate, run_type: as RunBuilder's, and the class of that.
         signs: a line without any of these holds no values.
-        tells: signs of other lines that say something before the first record, beside those of
+        other_signs: of lines that say something before the first record, beside those of
             `statements`.
         names: of printed values, by what they are called in a record, as Record.put_all() takes
             them.
-        tells_unread: whether a value that `names` lacks is worth a warning.
+        warns_of_unread: whether a value that `names` lacks is worth a warning.
         needs: how names begin of which the values of a training step have one.
         statements: what other lines state.
         untimed: why there are no step times, if there are none.
@@ -65,9 +65,9 @@ class StepReader(abc.ABC):
     rate: str | None = "tokens_per_second_per_gpu"
     run_type: type[RunBuilder] = RunBuilder
     signs: tuple[str, ...] = ()
-    tells: tuple[str, ...] = ()
+    other_signs: tuple[str, ...] = ()
     names: Mapping[str, str] = {}
-    tells_unread = True
+    warns_of_unread = True
     needs: tuple[str, ...] = ()
     statements: tuple[Statement, ...] = ()
     untimed = ""
@@ -86,17 +86,17 @@ class StepReader(abc.ABC):
         self.has_own_lines = False
 
     @property
-    def recognised(self) -> bool:
+    def recognized(self) -> bool:
         """Whether a record was seen."""
         return bool(self.sorter.trainings)
 
     @property
-    def hears(self) -> tuple[str, ...]:
+    def all_signs(self) -> tuple[str, ...]:
         """As Reader's. A sign of a character or two is one within a block alone, and options echo
         as `--name`.
         """
         long = (sign for sign in self.signs if len(sign) > 2)
-        return (*long, *(row.sign for row in self.statements), *self.tells, *ECHOES)
+        return (*long, *(row.sign for row in self.statements), *self.other_signs, *ECHOES)
 
     @property
     def stated(self) -> LoggedValues:
@@ -126,7 +126,7 @@ class StepReader(abc.ABC):
     def hear(self, line: Line) -> None:
         """Read what happens around the records; before the first one, times and events alone."""
         around = self.sorter.pending
-        (around if self.recognised else around.events).feed(line.number, line.text)
+        (around if self.recognized else around.events).feed(line.number, line.text)
         around.first_stamp = around.first_stamp or first_stamp(line.text[:400])
 
     def cut_off(self, step: int, line: Line) -> bool:
@@ -145,7 +145,7 @@ class StepReader(abc.ABC):
         """Return the record of printed values."""
         record = Record(step, line, stamp=stamp)
         record.put_all(printed, self.names)
-        if not self.tells_unread:
+        if not self.warns_of_unread:
             record.unread = ()
         return record
 

@@ -87,11 +87,11 @@ def _unwrapped(piece: str) -> str:
     if not piece.startswith(_WRAPPED):
         return piece
     try:
-        found = json.loads(piece)
+        entry = json.loads(piece)
     except (ValueError, RecursionError):
         return piece
-    message = found["log"]
-    time = found.get("time")
+    message = entry["log"]
+    time = entry.get("time")
     if not isinstance(message, str):
         return piece
     shown = message.rstrip("\n").replace("\n", "\r")
@@ -195,9 +195,9 @@ class Blocks:
             chunk = chunk[min(ends) :]
             self._dropping = False
         end = chunk.rfind(b"\n") + 1
-        found = []
+        blocks = []
         if end:
-            found.append(b"".join((*self._parts, memoryview(chunk)[:end])))
+            blocks.append(b"".join((*self._parts, memoryview(chunk)[:end])))
             chunk = chunk[end:]
             self._parts = []
             self._size = 0
@@ -209,13 +209,13 @@ class Blocks:
             # A carriage return that is the last byte may be the first half of a line end.
             end = rest.rfind(b"\r", 0, -1) + 1
             if end:
-                found += [rest[:end] + b"\r"] if rest[:end].strip(b"\r") else []
+                blocks += [rest[:end] + b"\r"] if rest[:end].strip(b"\r") else []
                 rest = rest[end:]
             if len(rest) > LONGEST_LINE:
                 self._dropping = not rest.endswith(b"\r")
                 rest = rest[:LONGEST_LINE] + (b"" if self._dropping else b"\r")
             self._parts, self._size = [b"\r\r", rest] if end else [rest], len(rest)
-        return found
+        return blocks
 
 
 class Numbers:
@@ -258,7 +258,7 @@ def numpy_if_there() -> Any:
     return numpy
 
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
 # The escape byte itself, and what other programs turn it into: cat -v, JSON, a bad decoding.
 _STAND_INS = ("^[[", "\\u001b[", "\\u001B[", "\\x1b[", "\\x1B[", "\\033[", "\\e[", "␛[", "\x9b")
 _CONTROL = re.compile(
@@ -276,7 +276,7 @@ def clean(text: str) -> str:
     them).
     """
     if "\x1b" in text:
-        text = _COLOUR.sub("", text)
+        text = _COLOR.sub("", text)
     if "\x1b" in text or any(mark in text for mark in _STAND_INS):
         text = _CONTROL.sub("", text)
     if "\x00" in text:

@@ -34,11 +34,17 @@ the former one.
 HOUR, DAY = 3600.0, 86400.0
 
 SET_BACK = 60.0
+"""s by which a log's times may go back before a clock must have been set: processes that write one
+log are 2 or 20 s behind each other, not 3,600.
+"""
 """s by which a log's times may go back, as those of several processes do, before a clock must have
 been set.
 """
 
 AGAIN = 5.0
+"""s of silence before a start that follows another one. Ranks that start 0.5 s behind each other
+are one attempt; a process that starts 30 s behind another one is the next attempt.
+"""
 """s of silence before a start that follows another one: shorter, they are processes of one attempt.
 """
 
@@ -102,18 +108,17 @@ class TimelineBuilder:
 
     def _walk(self) -> None:
         self._entries = []
+        first = self._attempts[0][0]
+        origin = self._first
+        if origin is None:
+            origin = first.at - (first.seconds or 0.0) * (first.window or 1)
+        self._now = origin
         before = None
-        origin = 0.0
         for attempt in self._attempts:
-            for place, row in enumerate(attempt):
+            for row in attempt:
                 if before is None:
-                    if self._first is None:
-                        origin = row.at - (row.seconds or 0.0) * (row.window or 1)
-                    else:
-                        origin = self._first
-                    self._now = origin
                     self._start(row, self._between(0, row.line), self._resumed(None, row))
-                elif place == 0:
+                elif row is attempt[0]:
                     self._restart(before, row)
                 else:
                     self._go_on(before, row)
@@ -123,10 +128,8 @@ class TimelineBuilder:
         assert before is not None
         self._carve(self._between(before.line, None), self._last, "end")
         for entry in self._entries:
-            entry["start"], entry["duration"] = (
-                round(entry["start"] - origin, 6),
-                round(entry["duration"], 6),
-            )
+            entry["start"] = round(entry["start"] - origin, 6)
+            entry["duration"] = round(entry["duration"], 6)
 
     def _at(self, moment: Moment | None) -> float | None:
         """Return a time on the clock of the records; None for one on another clock."""
@@ -141,8 +144,11 @@ class TimelineBuilder:
     def _measured_scale(self, *, is_timed: bool) -> float:
         """Return the time of steps without an event over what the records print; if they print
         none, of a step.
+
+        Each stretch is at least STAMPED_STEPS resolutions long: with stamps in whole seconds, 20 s
+        in which ten steps of 1.9 s are printed give 1.05, and the median of all stretches counts.
         """
-        found = []
+        scales = []
         for attempt in self._attempts:
             time = printed = 0.0
             for before, row in itertools.pairwise(attempt):
@@ -150,11 +156,13 @@ class TimelineBuilder:
                     time = printed = 0.0
                     continue
                 time = time + row.at - before.at
-                printed = printed + self._expected(before, row)
+                printed += self._expected(before, row)
                 if time >= STAMPED_STEPS * self._resolution:
-                    found.append(time / printed)
+                    scales.append(time / printed)
                     time = printed = 0.0
-        scale = statistics.median(found) if found else 1.0 if is_timed else 0.0
+        if not scales:
+            return 1.0 if is_timed else 0.0
+        scale = statistics.median(scales)
         # A timer misses a part of a step, but counts nothing twice.
         if is_timed:
             return max(scale, 1.0)
@@ -176,15 +184,20 @@ class TimelineBuilder:
         """Add the start-up of an attempt and the steps of its first record."""
         time = self._expected(row._replace(step=resumed), row)
         self._carve(marks, row.at - time, "start-up" if self._scale else "unknown")
-        # If the log begins within them, their time is unknown.
-        steps = range(resumed + 1, row.step + 1) if row.at - self._now > time / 2 else range(0)
+        # A log that begins within the steps of its first record, with 30 s left of 100 s for them,
+        # is of a part of them: which ones isn't known. With 80 s left, all count: rounding and the
+        # first step make such a difference.
+        steps = range(resumed + 1, row.step + 1)
+        if row.at - self._now <= time / 2:
+            steps = range(0)
         self._put("training", row.at, steps, row.line)
 
     def _restart(self, before: Row, row: Row) -> None:
         """Add what lies between two attempts: what is lost, and how the next one begins."""
         marks = self._between(before.line, row.line)
         starts = [mark for mark in marks if mark.kind == "start"]
-        place = marks.index(starts[0]) if starts else len(marks)
+        end = marks.index(starts[0]) if starts else len(marks)
+        former = marks[:end]
         resumed = self._resumed(before, row)
         _lose_steps(self._entries, resumed)
         down = self._silences(starts, marks)
@@ -193,46 +206,52 @@ class TimelineBuilder:
             # Steps that no record tells of were saved.
             steps = range(before.step + 1, min(resumed, row.step) + 1)
             saved = self._now + self._usual * self._scale * len(steps)
-            for mark in marks[:place]:
+            for mark in former:
                 if mark.kind == "checkpoint" and mark.phase == "begins":
                     saved = self._at(mark.at) or saved
             self._put("training", saved, steps, before.line)
         note = DOWN.format(max(before.step, resumed))
-        if down and not marks[:place]:
+        if down and not former:
             # It lived on without a step until the last time in its log.
             self._put("lost", down[0][0], note=IDLE.format(max(before.step, resumed)))
-        self._carve(marks[:place], until, "lost", note=note)
+        self._carve(former, until, "lost", note=note)
         for begins, ends in down[1:]:
             self._put("start-up", begins)
             self._put("lost", ends, note=note)
-        self._start(row, marks[place:], resumed)
+        self._start(row, marks[end:], resumed)
 
     def _silences(self, starts: Sequence[Mark], marks: Sequence[Mark]) -> list[tuple[float, float]]:
         """Return from when to when no process ran before each start behind the last record."""
+        # What was going on after the record was no silence: a checkpoint that began and usually
+        # takes 40 s leaves 20 of 60 silent seconds.
+        kinds = {mark.kind for mark in marks if starts and mark.line < starts[0].line}
+        busy = self._now + sum(self._typical(kind) or 0.0 for kind in kinds & self._spent.keys())
         down: list[tuple[float, float]] = []
-        # What was going on after the record was no silence.
-        kinds = {
-            mark.kind for mark in marks if starts and mark.line < starts[0].line
-        } & self._spent.keys()
-        busy = self._now + sum(
-            statistics.median(self._spent[kind]) for kind in kinds if self._spent[kind]
-        )
         # Several lines may tell of one start.
         for moment, silence in dict.fromkeys((start.first, start.silence) for start in starts):
             first = self._at(moment)
-            found = [(min(busy, first), first)] if first is not None and not down else []
+            silences = []
+            if first is not None and not down:
+                silences.append((min(busy, first), first))
             if silence:
-                begins, ends = (self._at(each) for each in silence)
+                begins, ends = map(self._at, silence)
                 if begins is not None and ends is not None and (not down or ends - begins >= AGAIN):
-                    found.append((begins, ends))
+                    silences.append((begins, ends))
             # What is printed after the longest silence is of the next attempt, what is before it of
             # the last one.
-            down += [max(found, key=lambda pair: pair[1] - pair[0])] if found else []
+            if silences:
+                down.append(max(silences, key=lambda pair: pair[1] - pair[0]))
         for mark in marks:
             # Megatron's first line with a time says how long ago its process began.
             if mark.kind == "started" and len(down) == 1 and self._at(mark.at) == down[0][1]:
                 down = [(self._now, max(self._now, down[0][1] - (mark.seconds or 0.0)))]
         return down
+
+    def _typical(self, kind: str) -> float | None:
+        """Return how long events of a kind mostly took, s; None if none has been timed."""
+        if self._spent[kind]:
+            return statistics.median(self._spent[kind])
+        return None
 
     def _go_on(self, before: Row, row: Row) -> None:
         """Add what lies between two records of an attempt."""
@@ -241,6 +260,7 @@ class TimelineBuilder:
         steps = range(before.step + 1, row.step + 1)
         excess = row.at - self._now - expected
         is_exact = row.seconds is not None and row.window == len(steps)
+        # Ten steps of 2 s, 30 s behind each other: what took 10 s isn't known. 21 s are rounding.
         if not marks and is_exact and excess > max(PAUSE * expected, self._resolution):
             self._put("unknown", self._now + excess, line=before.line)
         if marks:
@@ -260,6 +280,9 @@ class TimelineBuilder:
     ) -> None:
         """Add the events of marks up to a time, and the rest of the time around them: steps, which
         take `expected`.
+
+        An event lies behind its step if that is stated; else where its time is in the rest: one
+        that begins 8 s after a record of 2 s a step, behind the fourth of its steps.
         """
         begin = self._now
         count = len(steps)
@@ -273,28 +296,19 @@ class TimelineBuilder:
             begins = event.begins
             if begins is None and event.ends:
                 begins = event.ends - seconds
+            share = 0.0
             if event.step is not None and count:
-                place = (event.step - steps[0] + 1) / count
-            elif begins is None:
-                place = 0.0
-            elif count:
-                if expected:
-                    place = round((begins - begin - gone) / expected * count) / count
-                else:
-                    place = 0.0
-            else:
-                place = (begins - begin - gone) / left if left else 0.0
-            place = min(max(place, past), 1.0)
-            self._put(
-                rest,
-                self._now + left * (place - past),
-                steps[round(past * count) : round(place * count)],
-                line,
-                note,
-            )
+                share = (event.step - steps[0] + 1) / count
+            elif begins is not None and count and expected:
+                share = round((begins - begin - gone) / expected * count) / count
+            elif begins is not None and not count and left:
+                share = (begins - begin - gone) / left
+            share = min(max(share, past), 1.0)
+            done = steps[round(past * count) : round(share * count)]
+            self._put(rest, self._now + left * (share - past), done, line, note)
             self._put(event.kind, self._now + seconds, line=event.line)
-            past = place
-            gone = gone + seconds
+            past = share
+            gone += seconds
         self._put(rest, until, steps[round(past * count) :], line, note)
 
     def _events(self, marks: Sequence[Mark]) -> list[_Event]:
@@ -318,57 +332,59 @@ class TimelineBuilder:
     ) -> list[float]:
         """Return how long each event took, s; an unknown one is added if nothing tells which took
         it.
+
+        A single event without a duration has what is left: of 30 s with ten steps of 2 s, a
+        checkpoint takes 10 s. Of several, all but the first take what their kind mostly takes, if
+        that is known for all of them.
         """
         begin = self._now
         excess = max(until - begin - expected, 0.0)
-        found = []
-        for event in events:
-            most = min(
-                excess if event.stated == 0 else until - begin,
-                (event.ends or until) - begin + self._resolution,
-            )
-            both = event.begins is not None and event.ends is not None and event.ends > event.begins
-            seconds = event.stated or (
-                (event.ends or 0.0) - (event.begins or 0.0) if both else None
-            )
-            if seconds is None and rest != "training" and (rest != "end" or event.ends is None):
-                # Without a record behind it nothing bounds it but others of its kind.
-                others = self._spent[event.kind]
-                seconds = statistics.median(others) if others else None if rest == "end" else 0.0
-            found.append(None if seconds is None else max(min(seconds, most), 0.0))
-        known = sum(each for each in found if each is not None)
-        more = excess - known
-        unknown = [place for place, each in enumerate(found) if each is None]
-        if len(unknown) > 1 and all(self._spent[events[place].kind] for place in unknown[1:]):
-            for place in unknown[1:]:
-                found[place] = min(
-                    statistics.median(self._spent[events[place].kind]), max(more, 0.0)
-                )
-                more -= found[place] or 0.0
+        timed = [self._duration(event, until, rest, excess) for event in events]
+        unknown = [index for index, seconds in enumerate(timed) if seconds is None]
+        durations = [seconds or 0.0 for seconds in timed]
+        more = excess - sum(durations)
+        typical = [self._typical(events[index].kind) for index in unknown[1:]]
+        if typical and None not in typical:
+            for index, usual in zip(unknown[1:], typical, strict=True):
+                durations[index] = min(usual or 0.0, max(more, 0.0))
+                more -= durations[index]
             unknown = unknown[:1]
         # Nor if nothing tells how long steps take.
         is_open = len(unknown) > 1 or (bool(unknown) and not self._scale)
         if is_open:
-            found = [each or 0.0 for each in found]
             events.append(_Event("unknown", events[unknown[0]].line))
-            found.append(max(more, 0.0))
+            durations.append(max(more, 0.0))
         elif unknown:
-            place = unknown[0]
-            ends = events[place].ends
+            index = unknown[0]
+            ends = events[index].ends
             if ends is not None and rest == "end":
-                more = min(
-                    more,
-                    ends - begin - sum(each or 0.0 for each in found[:place]) + self._resolution,
-                )
-            found[place] = max(more, 0.0)
+                more = min(more, ends - begin - sum(durations[:index]) + self._resolution)
+            durations[index] = max(more, 0.0)
         elif events and rest == "training" and more > max(PAUSE * expected, self._resolution):
-            longest = max(range(len(found)), key=lambda place: found[place] or 0.0)
-            found[longest] = (found[longest] or 0.0) + more
-        durations = [each or 0.0 for each in found]
+            durations[durations.index(max(durations))] += more
         if rest == "training" and not is_open:
             for event, seconds in zip(events, durations, strict=True):
                 self._spent[event.kind].append(seconds)
         return durations
+
+    def _duration(self, event: _Event, until: float, rest: str, excess: float) -> float | None:
+        """Return how long an event took, s, as far as its lines or others of its kind say, and at
+        most what lies between; None if they don't.
+        """
+        seconds = event.stated or None
+        begins = event.begins
+        ends = event.ends
+        if seconds is None and begins is not None and ends is not None and ends > begins:
+            seconds = ends - begins
+        if seconds is None and rest != "training" and (rest != "end" or ends is None):
+            # Without a record behind it nothing bounds it but others of its kind.
+            seconds = self._typical(event.kind)
+            if seconds is None and rest != "end":
+                seconds = 0.0
+        if seconds is None:
+            return None
+        most = until - self._now if event.stated else excess
+        return max(min(seconds, most, (ends or until) - self._now + self._resolution), 0.0)
 
     def _put(
         self,
@@ -383,46 +399,44 @@ class TimelineBuilder:
         if not seconds and not steps:
             return
         last = self._entries[-1] if self._entries else {}
-        if last.get("kind") == kind and last["note"] == note:
-            last["duration"] += seconds
-            if steps:
-                last["first_step"] = steps[0] if last["first_step"] is None else last["first_step"]
-                last["last_step"] = steps[-1]
-        else:
-            first, final = (steps[0], steps[-1]) if steps else (None, None)
-            entry = {
+        if last.get("kind") != kind or last["note"] != note:
+            last = {
                 "kind": kind,
                 "start": self._now,
-                "duration": seconds,
-                "first_step": first,
-                "last_step": final,
+                "duration": 0.0,
+                "first_step": None,
+                "last_step": None,
+                "line": line or None,
+                "note": note,
             }
-            self._entries.append({**entry, "line": line or None, "note": note})
+            self._entries.append(last)
+        last["duration"] += seconds
+        if steps:
+            if last["first_step"] is None:
+                last["first_step"] = steps[0]
+            last["last_step"] = steps[-1]
         self._now += seconds
 
 
 def _lose_steps(entries: list[FieldValues], resumed: int) -> None:
     """Count the training behind a step, which another attempt repeats, as lost."""
-    for place in range(len(entries) - 1, -1, -1):
-        entry = entries[place]
+    for index in reversed(range(len(entries))):
+        entry = entries[index]
         first = entry["first_step"]
         last = entry["last_step"]
         if entry["kind"] != "training" or last is None or last <= resumed:
             continue
-        lost = {
-            **entry,
-            "kind": "lost",
-            "first_step": max(first, resumed + 1),
-            "note": "done twice",
-        }
+        lost = {**entry, "kind": "lost", "note": "done twice"}
         if first > resumed:
-            entries[place] = lost
+            entries[index] = lost
             continue
+        # Of 20 s for steps 1 to 10, those of steps 8 to 10 are 6 s.
+        lost["first_step"] = resumed + 1
         lost["duration"] *= (last - resumed) / (last - first + 1)
         entry["duration"] -= lost["duration"]
         lost["start"] += entry["duration"]
         entry["last_step"] = resumed
-        entries.insert(place + 1, lost)
+        entries.insert(index + 1, lost)
 
 
 def with_lost_steps(timeline: Sequence[Entry], resumed: int) -> tuple[Entry, ...]:
@@ -444,26 +458,23 @@ def of(rows: Iterable[TimedRow], events: Events, again: Sequence[int] = ()) -> t
         again: lines of records that repeat a step after a restart.
     """
     rows = list(rows)
+    untimed = [row for row, *_ in rows]
     timed = [row for row in rows if row[1] is not None]
-    if any(
-        later.at < row.at
-        for (row, clock, _), (later, *_) in itertools.pairwise(timed)
-        if clock == "elapsed"
-    ):
+    pairs = itertools.pairwise(timed)
+    if any(clock == "elapsed" and later.at < row.at for (row, clock, _), (later, *_) in pairs):
         # Another attempt counts from its own start.
         timed = []
-    timed = timed or placed([row for row, *_ in rows], events, again)
+    timed = timed or placed(untimed, events, again)
     clocks = collections.Counter(clock for _, clock, _ in timed)
     if not clocks:
-        return stated_parts([row for row, *_ in rows], events)
+        return stated_parts(untimed, events)
     clock = clocks.most_common(1)[0][0]
-    on_clock, resolutions = zip(
-        *((row, each) for row, other, each in timed if other is clock), strict=True
-    )
+    on_clock = [row for row, other, _ in timed if other is clock]
+    resolution = max(fine for _, other, fine in timed if other is clock)
     if clock == "elapsed":
         marks = [mark._replace(at=None, first=None, silence=None) for mark in events.marks]
         events = Events(marks, first=(0.0, "elapsed"))
-    entries = TimelineBuilder(on_clock, events, clock, max(resolutions), again).build()
+    entries = TimelineBuilder(on_clock, events, clock, resolution, again).build()
     if any(entry.kind != "unknown" for entry in entries):
         return entries
     return ()
@@ -475,13 +486,13 @@ def clock_change(rows: Sequence[TimedRow], events: Events) -> str | None:
 
     Without a time zone, a clock that is put back shows an hour twice, and one that is put forward
     skips one: mostly from 1 or 2 o'clock on, on a Sunday of March, September or October. A silence
-    of an hour looks the same.
+    of an hour looks the same: from 1:59 to 3:01 on the last Sunday of March.
     """
     if any(clock for _, clock, _ in rows):
         return None
-    found = [(row.line, row.at) for row, clock, _ in rows if clock is False]
-    found = found or [(line, at) for line, (at, clock) in events.stamps if clock is False]
-    times = [at for _, at in sorted(found)]
+    dated = [(row.line, row.at) for row, clock, _ in rows if clock is False]
+    dated = dated or [(line, at) for line, (at, clock) in events.stamps if clock is False]
+    times = [at for _, at in sorted(dated)]
     if events.first and events.first[1] is False and times and events.first[0] < times[0]:
         times.insert(0, events.first[0])
     for before, at in itertools.pairwise(times):
@@ -492,8 +503,9 @@ def clock_change(rows: Sequence[TimedRow], events: Events) -> str | None:
             )
         if at - before >= HOUR:
             day = datetime.datetime.fromtimestamp(at, datetime.timezone.utc)
-            hours = at - at % DAY + HOUR, at - at % DAY + 2 * HOUR
+            midnight = at - at % DAY
             is_night = day.weekday() == 6 and day.month in (3, 9, 10)
+            hours = midnight + HOUR, midnight + 2 * HOUR
             if is_night and any(before <= hour <= at - HOUR for hour in hours):
                 return (
                     f"account unknown: on {day:%Y-%m-%d} clocks may go forward, and the log states"
@@ -508,21 +520,17 @@ def lost(timeline: Sequence[Entry]) -> Note | None:
     if not entries:
         return None
     steps = sum(entry.steps for entry in entries)
+    idle = [entry for entry in entries if not entry.steps]
     parts = []
-    for said, several in (
+    for note, several in (
         (DOWN, "down in {} restarts"),
         (IDLE, "without another step before {} restarts"),
     ):
-        found = []
-        for entry in entries:
-            if not entry.steps and (entry.note or "").startswith(said[:4]):
-                found.append(entry)
-        if found:
-            time = duration(sum(entry.duration for entry in found))
-            note = found[0].note
-            parts.append(
-                f"{time} {note}" if len(found) == 1 else f"{time} {several.format(len(found))}"
-            )
+        alike = [entry for entry in idle if (entry.note or "").startswith(note[:4])]
+        if alike:
+            time = duration(sum(entry.duration for entry in alike))
+            words = alike[0].note if len(alike) == 1 else several.format(len(alike))
+            parts.append(f"{time} {words}")
     if steps:
         parts.append(f"{counted(steps, 'step')} done twice")
     time = duration(sum(entry.duration for entry in entries))

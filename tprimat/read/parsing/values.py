@@ -39,9 +39,9 @@ def number(value: object) -> float | None:
 
 def whole(value: object) -> int | None:
     """Return a whole number from 0 on, such as a step; None for anything else."""
-    known = number(value)
-    if known is not None and 0 <= known <= 2**53 and known == int(known):
-        return int(known)
+    read = number(value)
+    if read is not None and 0 <= read <= 2**53 and read == int(read):
+        return int(read)
     return None
 
 
@@ -58,14 +58,12 @@ _DURATION = re.compile(
 
 def duration(text: str) -> float | None:
     """Return a printed duration in s: 1 day, 1:09:40 or 1h 9m 40s; None for anything else."""
-    if text and (match := _DURATION.fullmatch(text)):
-        parts = [float(part or 0) for part in match.groups()]
-    else:
-        parts = []
+    match = _DURATION.fullmatch(text) if text else None
+    if match is None:
+        return None
     units = (86400, 3600, 60, 1)
-    if parts:
-        return sum(part * unit for part, unit in zip(parts, (*units, *units), strict=True))
-    return None
+    parts = zip(match.groups(), (*units, *units), strict=True)
+    return sum(float(part or 0) * unit for part, unit in parts)
 
 
 def digits(text: str) -> int:
@@ -86,19 +84,37 @@ def whole_ratio(above: Sequence[object], below: Sequence[object]) -> int | None:
     least. None for less than 1, for what lies between two whole numbers, and where digits don't
     tell one from the next: 3 tell up to 49.
     """
-    values = [number(value) or 0.0 for value in (*above, *below)]
-    if not all(1 / LARGEST_COUNT < value < LARGEST_COUNT for value in values):
-        return None
+    values = []
+    least_digits = 99
+    for printed in (*above, *below):
+        value = number(printed) or 0.0
+        if not 1 / LARGEST_COUNT < value < LARGEST_COUNT:
+            return None
+        values.append(value)
+        shown = digits(printed) if isinstance(printed, str) else max(digits(f"{printed:.15g}"), 3)
+        least_digits = min(least_digits, shown)
     ratio = math.prod(values[: len(above)]) / math.prod(values[len(above) :])
-    known = (
-        digits(value) if isinstance(value, str) else max(digits(f"{value:.15g}"), 3)
-        for value in (*above, *below)
-    )
-    error = max(10.0 ** (1 - min(known)), SMALLEST_ERROR)
+    error = max(10.0 ** (1 - least_digits), SMALLEST_ERROR)
     whole = round(ratio)
     if whole and abs(ratio - whole) <= error * whole < 0.5:
         return whole
     return None
+
+
+_PRECISIONS = {
+    "mxfp8": "mxfp8",
+    "fp8": "fp8",
+    "float8": "fp8",
+    "bf16": "bf16",
+    "bfloat16": "bf16",
+    "tf32": "tf32",
+    "fp16": "fp16",
+    "float16": "fp16",
+    "half": "fp16",
+    "fp32": "fp32",
+    "float32": "fp32",
+}
+"""Precisions as results name them, by what a word that means one contains; the first counts."""
 
 
 def precision_of(value: object) -> str | None:
@@ -106,17 +122,15 @@ def precision_of(value: object) -> str | None:
     like.
     """
     word = str(value).lower()
-    for signs, known in (
-        (("mxfp8",), "mxfp8"),
-        (("fp8", "float8"), "fp8"),
-        (("bf16", "bfloat16"), "bf16"),
-        (("tf32",), "tf32"),
-        (("fp16", "float16", "half"), "fp16"),
-        (("fp32", "float32"), "fp32"),
-    ):
-        if any(sign in word for sign in signs):
-            return known
+    for sign, precision in _PRECISIONS.items():
+        if sign in word:
+            return precision
     return {"16": "fp16", "32": "fp32"}.get(word.removesuffix("-mixed").removesuffix("-true"))
+
+
+def first_of(values: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """Return the value of the first of names that is there; None if none is."""
+    return next((values[name] for name in names if name in values), None)
 
 
 def json_object(text: str) -> JsonObject | None:
@@ -137,10 +151,12 @@ _DECODER = json.JSONDecoder()
 
 def object_at(text: str, begin: int = 0) -> JsonObject | None:
     """Return the JSON object that begins at a place of a text, whatever follows it; None if none
-    does.
+    does, as at -1.
     """
+    if begin < 0:
+        return None
     try:
-        value, _ = _DECODER.raw_decode(text, begin) if begin >= 0 else (None, 0)
+        value, _ = _DECODER.raw_decode(text, begin)
     except (ValueError, RecursionError):
         return None
     if isinstance(value, dict):
@@ -148,9 +164,9 @@ def object_at(text: str, begin: int = 0) -> JsonObject | None:
     return None
 
 
-def flat(found: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
+def flat(nested: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
     """Yield the values of an object; those of objects in it have dotted names."""
-    for name, value in found.items():
+    for name, value in nested.items():
         if isinstance(value, dict) and before.count(".") < 8:
             yield from flat(value, f"{before}{name}.")
         else:
@@ -167,8 +183,8 @@ def times(printed: float, factor: str) -> float:
 
 
 UNITS: tuple[tuple[str, str, Callable[[float], float]], ...] = (
-    ("milliseconds", "seconds", lambda milliseconds: times(milliseconds, "1e-3")),
-    ("hours", "seconds", lambda hours: times(hours, "3600")),
+    ("milliseconds", "seconds", functools.partial(times, factor="1e-3")),
+    ("hours", "seconds", functools.partial(times, factor="3600")),
     ("_gib", "_gb", gib_to_gb),
     ("_mib", "_gb", lambda mib: gib_to_gb(mib / 1024)),
     ("_mb", "_gb", lambda megabytes: megabytes / 1e3),
@@ -195,11 +211,15 @@ def summary_values(printed: Mapping[str, float | None]) -> dict[str, float]:
     """Return what is known of a run's values, each by its name and in its unit of a result, as a
     summary has it.
     """
-    named = {name_and_unit(name): value for name, value in printed.items() if value is not None}
-    return {
-        name: round_figure(convert(value) if convert else value) or 0.0
-        for (name, convert), value in named.items()
-    }
+    values = {}
+    for printed_name, value in printed.items():
+        if value is None:
+            continue
+        name, convert = name_and_unit(printed_name)
+        if convert:
+            value = convert(value)
+        values[name] = round_figure(value) or 0.0
+    return values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,9 +245,11 @@ class LoggedValues(dict[str, LoggedValue]):
 
     def add(self, name: str, statement: LoggedValue) -> None:
         """Keep the heavier statement, or the later of equally heavy ones."""
-        known = self.get(name)
+        former = self.get(name)
         # A repeated statement keeps the line of the first one.
-        if known is None or (statement.weight >= known.weight and statement.value != known.value):
+        if former is None or (
+            statement.weight >= former.weight and statement.value != former.value
+        ):
             self[name] = statement
 
     def absorb(self, later: LoggedValues) -> None:
@@ -258,13 +280,10 @@ class LoggedValues(dict[str, LoggedValue]):
     def number(self, name: str) -> float | None:
         """Return a stated number; None for anything else."""
         value = self.value(name)
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, (int, float))
-            or not abs(value) <= LARGEST_VALUE
-        ):
-            return None
-        return float(value)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if is_number and abs(value) <= LARGEST_VALUE:
+            return float(value)
+        return None
 
     def word(self, name: str) -> str | None:
         """Return a stated text; None for anything else."""
@@ -316,7 +335,9 @@ def read_statements(
     as it is.
     """
     for pattern, read, weight, sign in rows:
-        if sign in text and (match := pattern.search(text)):
-            for field, printed in match.groupdict().items():
-                if printed is not None:
-                    state(stated, field, read(printed), quote or text, line, weight)
+        match = pattern.search(text) if sign in text else None
+        if match is None:
+            continue
+        for field, printed in match.groupdict().items():
+            if printed is not None:
+                state(stated, field, read(printed), quote or text, line, weight)

@@ -25,10 +25,11 @@ from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.text import utc
-from tprimat.read.parsing.values import LoggedValues, object_at, precision_of, state
+from tprimat.read.parsing.values import LoggedValues, first_of, object_at, precision_of, state
 from tprimat.read.tensorboard.tfevents import Events, Point, is_event_file, read_into
 from tprimat.results.account import Timing
 from tprimat.results.fields import Figures
+from tprimat.results.run import ModelConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,6 +159,15 @@ _LIGHTNING = Layout(
     shift=1,
 )
 
+Scalars = Mapping[str, list[Point]]
+"""The points of scalars by tag."""
+
+Column = dict[int, float]
+"""Values by step."""
+
+Columns = dict[str, Column]
+"""Columns by the field of a record."""
+
 LAYOUTS = (_MEGATRON, _NEMO, _TORCHTITAN, _TRANSFORMERS, _MAXTEXT, _LIGHTNING)
 """The first whose mark is there counts; the last takes what is left."""
 
@@ -173,61 +183,26 @@ _TOTALS = {
 
 def _read(parts: Sequence[InputFile], beside: Beside) -> list[ParsedLog]:
     events = Events()
-    for part in sorted(parts, key=lambda each: each.name):
+    for part in sorted(parts, key=lambda part: part.name):
         read_into(part.stream, events)
     scalars = events.scalars
-    layout = next(
-        (each for each in LAYOUTS if any(tag in scalars for tag in each.mark)), LAYOUTS[-1]
-    )
-    series = {
-        field: next((scalars[tag] for tag in tags if scalars.get(tag)), [])
-        for field, tags in layout.tags.items()
-    }
-    columns = {field: _column(points) for field, points in series.items() if points}
+    layout = next((row for row in LAYOUTS if not scalars.keys().isdisjoint(row.mark)), LAYOUTS[-1])
     training = LoggedTraining()
-    if layout is _MEGATRON:
-        _restore_second(series["seconds"], columns, training)
+    columns = _columns(layout, scalars, training)
     sizes = columns.pop("batch_size", {})
-    base = next(
-        (
-            columns[name]
-            for name in ("loss", "seconds", "tokens_per_second_per_gpu")
-            if columns.get(name)
-        ),
-        None,
-    )
+    base = first_of(columns, ("loss", "seconds", "tokens_per_second_per_gpu"))
     if base is None:
         raise ValueError(f"no training scalars (tags: {', '.join(list(scalars)[:6]) or 'none'})")
-    stated = training.around.stated
     for step in sorted(base.keys() | columns.get("seconds", {}).keys()):
         record = training.records[step] = training.last = Record(step, 0)
         for field, column in columns.items():
             record.put(field, column.get(step))
     shift = 1 if 0 in training.records else layout.shift
-    shape = None
-    arguments = LoggedValues()
-    for tag, text in events.texts.items():
-        # Megatron's arguments, each a text of its own.
-        line = f"{tag.removesuffix('/text_summary')} .. {' '.join(text.split())}"
-        megatron_setup.read_setup(1, line, arguments)
-    if "num_layers" in arguments:
-        for name, each in megatron_setup.fields_of(arguments).items():
-            state(stated, name, each.value, each.text)
-        shape, left_out = megatron_setup.model_config(arguments)
-        training.warnings += left_out
-    elif layout is _TRANSFORMERS:
-        _state_transformers(events.texts, stated)
+    shape = _state_texts(layout, events.texts, training)
+    stated = training.around.stated
     state_hparams(beside, stated)
     _state_batch(sizes, scalars, training)
     _set_windows(layout, columns, training, shift)
-    figures: Figures = {
-        name: scalars[tag][-1].value for tag, name in _TOTALS.items() if scalars.get(tag)
-    }
-    if losses := series["loss"]:
-        seconds = losses[-1].wall_time - losses[0].wall_time
-        steps = losses[-1].step - losses[0].step
-        if seconds > 0 and steps > 0:
-            figures["event_seconds_per_step"] = seconds / steps
     if events.cut:
         training.warnings.append(f"{events.cut}; everything before it was read")
     but = "the events' wall times (native_metrics) include evaluation and checkpoints"
@@ -243,7 +218,7 @@ def _read(parts: Sequence[InputFile], beside: Beside) -> list[ParsedLog]:
         layout.timing,
         shift=shift,
         lines=False,
-        figures=figures,
+        figures=_figures(layout, scalars),
         unknown={} if "seconds" in columns else {"step_times": unknown},
         ended=True if done or scalars.get("train/train_runtime") else None,
         shape=shape,
@@ -253,9 +228,62 @@ def _read(parts: Sequence[InputFile], beside: Beside) -> list[ParsedLog]:
     return [run.reading()]
 
 
-def _column(points: Sequence[Point]) -> dict[int, float]:
+def _points(layout: Layout, scalars: Scalars, field: str) -> list[Point]:
+    """Return the values of a field: of the first of its tags that has any."""
+    return next(filter(None, map(scalars.get, layout.tags[field])), [])
+
+
+def _columns(layout: Layout, scalars: Scalars, training: LoggedTraining) -> Columns:
+    """Return the values of each field by step; may restore a step time, with a warning."""
+    columns = {}
+    for field in layout.tags:
+        if points := _points(layout, scalars, field):
+            columns[field] = _column(points)
+    if layout is _MEGATRON:
+        _restore_second(_points(layout, scalars, "seconds"), columns, training)
+    return columns
+
+
+def _figures(layout: Layout, scalars: Scalars) -> Figures:
+    """Return the values of the whole training."""
+    figures: Figures = {}
+    for tag, name in _TOTALS.items():
+        if scalars.get(tag):
+            figures[name] = scalars[tag][-1].value
+    if losses := _points(layout, scalars, "loss"):
+        seconds = losses[-1].wall_time - losses[0].wall_time
+        steps = losses[-1].step - losses[0].step
+        if seconds > 0 and steps > 0:
+            figures["event_seconds_per_step"] = seconds / steps
+    return figures
+
+
+def _state_texts(
+    layout: Layout, texts: Mapping[str, str], training: LoggedTraining
+) -> ModelConfig | None:
+    """State what texts among the events say; return the model's shape, if they have Megatron's
+    arguments.
+    """
+    stated = training.around.stated
+    arguments = LoggedValues()
+    for tag, text in texts.items():
+        # Megatron's arguments, each a text of its own.
+        line = f"{tag.removesuffix('/text_summary')} .. {' '.join(text.split())}"
+        megatron_setup.read_setup(1, line, arguments)
+    if "num_layers" in arguments:
+        for name, statement in megatron_setup.fields_of(arguments).items():
+            state(stated, name, statement.value, statement.text)
+        shape, left_out = megatron_setup.model_config(arguments)
+        training.warnings += left_out
+        return shape
+    if layout is _TRANSFORMERS:
+        _state_transformers(texts, stated)
+    return None
+
+
+def _column(points: Sequence[Point]) -> Column:
     """Return values by step, ascending; if a step is written again, the later one."""
-    column: dict[int, float] = {}
+    column: Column = {}
     for point in points:
         # A training that started again runs the later steps again, too.
         while point.step >= 0 and column and next(reversed(column)) > point.step:
@@ -265,35 +293,26 @@ def _column(points: Sequence[Point]) -> dict[int, float]:
     return column
 
 
-def _restore_second(
-    points: Sequence[Point], columns: dict[str, dict[int, float]], training: LoggedTraining
-) -> None:
+def _restore_second(points: Sequence[Point], columns: Columns, training: LoggedTraining) -> None:
     """Restore the second step time if it is a mean with the first step, by the events' times
     (megatron/times.py).
     """
-    if (
-        len(points) < 2
-        or points[1].step <= points[0].step
-        or not all(math.isfinite(p.wall_time) for p in points[:2])
-    ):
+    if len(points) < 2 or points[1].step <= points[0].step:
         return
-    first, second = (
-        MegatronRecord(
-            point.step,
-            0,
-            round(point.wall_time * 1e6),
-            Kind(aware=True),
-            {"elapsed_ms": point.value * 1e3},
-        )
-        for point in points[:2]
-    )
+    records = []
+    for point in points[:2]:
+        if not math.isfinite(point.wall_time):
+            return
+        micros = round(point.wall_time * 1e6)
+        figures = {"elapsed_ms": point.value * 1e3}
+        records.append(MegatronRecord(point.step, 0, micros, Kind(aware=True), figures))
+    first, second = records
     # A later attempt at the steps may have taken their place.
     is_kept = columns["seconds"].get(second.iteration) == points[1].value
     if is_kept and megatron_times.restorable(first, second, core=False):
         steps = second.iteration - first.iteration
-        restored = columns["seconds"][second.iteration] = round(
-            megatron_times.without_first(first, second) / steps, 7
-        )
+        restored = round(megatron_times.without_first(first, second) / steps, 7)
+        columns["seconds"][second.iteration] = restored
         training.warnings.append(
             f"step {second.iteration}: the recorded {second.seconds:g} s are a mean that includes"
             f" step {first.iteration} ({first.seconds:g} s); corrected to {restored:g} s (the two"
@@ -303,39 +322,22 @@ def _restore_second(
 
 def _state_transformers(texts: Mapping[str, str], stated: LoggedValues) -> None:
     """Read the Trainer's arguments and the model's configuration, each JSON text."""
-    options_in(texts.get("args/text_summary", texts.get("args", "")), 1, stated)
-    config = (
-        object_at(texts.get("model_config/text_summary", texts.get("model_config", "")).lstrip())
-        or {}
-    )
+    arguments = first_of(texts, ("args/text_summary", "args"))
+    options_in(arguments or "", 1, stated)
+    text = first_of(texts, ("model_config/text_summary", "model_config"))
+    config = object_at((text or "").lstrip()) or {}
     state_model_config(config, stated)
     state(stated, "weights_precision", precision_of(config.get("torch_dtype")))
 
 
-def _state_batch(
-    sizes: Mapping[int, float], scalars: Mapping[str, list[Point]], training: LoggedTraining
-) -> None:
+def _state_batch(sizes: Mapping[int, float], scalars: Scalars, training: LoggedTraining) -> None:
     """State the batch really used: by its tag, or by how far the samples advance with each step."""
     stated = training.around.stated
     used = {int(size) for size in sizes.values() if size >= 1}
     where = "the batch-size tag"
     if not used:
         where = "the tags by samples"
-        advances = []
-        first: list[tuple[int, int]] = []
-        for tag, points in scalars.items():
-            by_samples = scalars.get(f"{tag} vs samples", [])
-            pairs = []
-            for point, sample in zip(points, by_samples, strict=False):
-                pairs.append((point.step, sample.step))
-            if len(points) == len(by_samples):
-                advances += [
-                    (step - before, samples - then)
-                    for (before, then), (step, samples) in pairwise(pairs)
-                ]
-                first = first or pairs[:1]
-        used = set()
-        for steps, samples in advances or first:
+        for steps, samples in _advances(scalars):
             if steps > 0 < samples and not samples % steps:
                 used.add(samples // steps)
     requested = stated.count("global_batch_size")
@@ -351,9 +353,24 @@ def _state_batch(
         state(stated, "global_batch_size", size, f"{where}: {size}", weight=COMPUTED)
 
 
-def _set_windows(
-    layout: Layout, columns: Mapping[str, dict[int, float]], training: LoggedTraining, shift: int
-) -> None:
+def _advances(scalars: Scalars) -> list[tuple[int, int]]:
+    """Return by how many steps and samples the points of tags lie apart that are written by both;
+    of single points the first, which lies so far from the start.
+    """
+    advances = []
+    first: list[tuple[int, int]] = []
+    for tag, points in scalars.items():
+        by_samples = scalars.get(f"{tag} vs samples", [])
+        both = zip(points, by_samples, strict=False)
+        pairs = [(point.step, sample.step) for point, sample in both]
+        first = first or pairs[:1]
+        if len(points) == len(by_samples):
+            for (before, then), (step, samples) in pairwise(pairs):
+                advances.append((step - before, samples - then))
+    return advances or first
+
+
+def _set_windows(layout: Layout, columns: Columns, training: LoggedTraining, shift: int) -> None:
     """Set how many steps a record averages, where the files show it."""
     records = training.ordered()
     if layout is _LIGHTNING or layout is _NEMO:

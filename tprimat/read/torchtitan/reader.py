@@ -81,7 +81,7 @@ class TorchtitanRun(RunBuilder):
     def reading(self) -> ParsedLog:
         """Return what a reader hands over."""
         parsed = super().reading()
-        shown = {name: each for name, each in parsed.stated.items() if name != "model"}
+        shown = {name: statement for name, statement in parsed.stated.items() if name != "model"}
         if (called := self.stated.get("model")) and self.shape:
             name, _, _ = known_model(self.shape, str(called.value))
             shown |= {"model": dataclasses.replace(called, value=name)} if name else {}
@@ -103,11 +103,11 @@ class TorchtitanRun(RunBuilder):
 
     def series(self, sizes: TrainingConfig, doubts: list[Told]) -> SeriesAndDoubts:
         """Return the series of a Run as its arguments, and warnings."""
-        found = self.training.ordered()
+        kept = self.training.ordered()
         warnings = list[Told]()
-        _set_windows(found, self.stated.count("log_freq"), warnings)
+        _set_windows(kept, self.stated.count("log_freq"), warnings)
         warnings += _derive_times(
-            [*found, *self.training.lost], sizes, self._tokens(super().rows({}))
+            [*kept, *self.training.lost], sizes, self._tokens(super().rows({}))
         )
         warnings += remarks.warnings_of(self.training)
         if self.groups > 1:
@@ -117,15 +117,15 @@ class TorchtitanRun(RunBuilder):
                 " group"
             )
         if (
-            found
-            and found[-1].step < (sizes.max_steps or 0)
+            kept
+            and kept[-1].step < (sizes.max_steps or 0)
             and "success" in self.training.around.marks
         ):
             warnings.append(
-                f"the last printed step is {found[-1].step} of {sizes.max_steps}: torchtitan prints"
+                f"the last printed step is {kept[-1].step} of {sizes.max_steps}: torchtitan prints"
                 f" every {self.stated.count('log_freq') or DEFAULT_LOG_FREQ} steps"
             )
-        return records.series(found), [*warnings, *doubts]
+        return records.series(kept), [*warnings, *doubts]
 
     def rows(self, series: Series) -> Iterable[TimedRow]:
         """Return the records, those that a restart repeats too, each with what timeline.of() wants
@@ -159,10 +159,10 @@ class TorchtitanRun(RunBuilder):
         if unknown.
         """
         anew = self._anew()
-        found = list[float]()
+        tokens = list[float]()
         rates = {}
-        for each in (*self.training.ordered(), *self.training.lost):
-            rates[each.line] = each.native.get(RATE)
+        for record in (*self.training.ordered(), *self.training.lost):
+            rates[record.line] = record.native.get(RATE)
         inverse = time = 0.0
         for (before, _, _), (row, _, resolution) in itertools.pairwise(rows):
             rate = rates[row.line]
@@ -174,10 +174,10 @@ class TorchtitanRun(RunBuilder):
             inverse = inverse + (row.step - before.step) / rate
             time = time + seconds
             if time >= remarks.STAMPED_STEPS * resolution and time > 0:
-                found.append(time / inverse)
+                tokens.append(time / inverse)
                 inverse = time = 0.0
-        if found:
-            return statistics.median(found)
+        if tokens:
+            return statistics.median(tokens)
         return 0.0
 
     def unknowns(self, sizes: TrainingConfig, series: Series) -> list[Told]:
@@ -194,7 +194,12 @@ class Reader(StepReader):
     run_type = TorchtitanRun
     signs = ("step:",)
     # What follows "Building ", which installations print as well.
-    tells = (*(sign for sign in setup.SIGNS if sign != "Building "), "Args", "Config", " with {")
+    other_signs = (
+        *(sign for sign in setup.SIGNS if sign != "Building "),
+        "Args",
+        "Config",
+        " with {",
+    )
     peaks: Mapping[str, str] = {"memory_reserved_gb": "peak_memory_reserved_gb"}
     timing = timer(
         clock=(
@@ -215,7 +220,7 @@ class Reader(StepReader):
         self._groups: set[str] = set()
 
     @property
-    def recognised(self) -> bool:
+    def recognized(self) -> bool:
         """Whether a step line or torchtitan's own configuration was seen."""
         return bool(self.sorter.trainings) or self.has_own_lines
 
@@ -270,11 +275,11 @@ class Reader(StepReader):
             run.settings["torch_compile"] = is_compiled
 
 
-def _set_windows(found: list[Record], interval: int | None, warnings: list[Told]) -> None:
+def _set_windows(records: list[Record], interval: int | None, warnings: list[Told]) -> None:
     """Set how many steps each record averages: torchtitan logs step 1 and every multiple of
     log_freq.
     """
-    steps = [record.step for record in found]
+    steps = [record.step for record in records]
     if interval is None:
         regular = [step for step in steps if step > 1]
         interval = math.gcd(*regular) if len(regular) > 1 or regular == [DEFAULT_LOG_FREQ] else 1
@@ -283,7 +288,7 @@ def _set_windows(found: list[Record], interval: int | None, warnings: list[Told]
                 f"log_freq isn't stated (torchtitan's default is {DEFAULT_LOG_FREQ}): each record"
                 " counts as one step"
             )
-    for record, window in zip(found, megatron_times.windows(steps, interval), strict=True):
+    for record, window in zip(records, megatron_times.windows(steps, interval), strict=True):
         record.window = window
 
 
@@ -293,24 +298,24 @@ saving in them.
 """
 
 
-def _derive_times(found: list[Record], sizes: TrainingConfig, stamped: float) -> list[Told]:
+def _derive_times(kept: list[Record], sizes: TrainingConfig, stamped: float) -> list[Told]:
     """Set step times by tps; return warnings. `stamped`: tokens of a device and step by the lines'
     times, or 0.0.
     """
     batch = sizes.global_batch_size
     sequence = sizes.sequence_length
     world = sizes.num_gpus
-    rated = [record for record in found if record.native.get(RATE)]
+    rated = [record for record in kept if record.native.get(RATE)]
     if not rated:
-        if found:
+        if kept:
             return [no_step_times("the lines have no tps")]
         return []
-    known = {
+    needed = {
         "the global batch size": batch,
         "the sequence length": sequence,
         "the number of GPUs": world,
     }
-    lacking = ", ".join(name for name, value in known.items() if not value)
+    lacking = ", ".join(name for name, value in needed.items() if not value)
     tokens = batch * sequence / world if batch and sequence and world else stamped
     for record in rated if tokens else ():
         record.put("seconds", round(tokens / record.native[RATE], 9))

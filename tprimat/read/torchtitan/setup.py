@@ -16,6 +16,7 @@ import dataclasses
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 from tprimat.read.parsing.records import LogContext
@@ -30,6 +31,7 @@ from tprimat.read.parsing.values import (
     read_statements,
     statements,
 )
+from tprimat.results.fields import FieldValues
 from tprimat.results.run import ModelConfig
 from tprimat.settings.rows import names
 
@@ -101,9 +103,9 @@ _STATEMENTS = statements(
         "Float8",
         lambda _: "fp8",
         COMPUTED,
-        r"(?P<quantised>Float8.{0,200}scaled training active|Swapped to Float8)",
+        r"(?P<quantized>Float8.{0,200}scaled training active|Swapped to Float8)",
     ),
-    ("MX", lambda _: "mxfp8", COMPUTED, r"(?P<quantised>Swapped to MX|MXFP8 training active)"),
+    ("MX", lambda _: "mxfp8", COMPUTED, r"(?P<quantized>Swapped to MX|MXFP8 training active)"),
     *(
         (
             label,
@@ -242,45 +244,33 @@ def _value(text: str) -> Any:
 
 def complete(stated: LoggedValues) -> None:
     """Add by a result's fields what follows from the statements."""
-    known, detail = precision(stated)
-    origin = (
-        stated.get("converters")
-        or stated.get("parameter_type")
-        or stated.get("quantised")
-        or stated.get("dtype")
-    )
-    name = stated.get("model_name")
-    flavor = stated.word("model_flavor")
-    device = stated.get("device_name")
-    stack = device and (
-        "rocm" if "AMD" in device.value else "cuda" if "NVIDIA" in device.value else None
-    )
+
+    def derive(field: str, value: Any, origin: LoggedValue | None) -> None:
+        if value and origin:
+            stated.setdefault(field, LoggedValue(value, origin.line, origin.text))
+
     per_rank = stated.get("tokens_per_rank")
-    length = stated.count("sequence_length") or 0
+    length = stated.count("sequence_length")
     # A pipeline takes several micro-batches at once.
-    if (
-        per_rank
-        and length
-        and per_rank.value % length == 0
-        and stated.count("pipeline_model_parallel_size") in (None, 1)
-    ):
-        stated.setdefault(
-            "micro_batch_size", dataclasses.replace(per_rank, value=per_rank.value // length)
-        )
+    is_whole = stated.count("pipeline_model_parallel_size") in (None, 1)
+    if per_rank and length and per_rank.value % length == 0 and is_whole:
+        micro = dataclasses.replace(per_rank, value=per_rank.value // length)
+        stated.setdefault("micro_batch_size", micro)
     if stated.word("recomputation") not in ("none", "selective", "full"):
         stated.pop("recomputation", None)
-    for field, value, source in (
-        ("precision", known, origin),
-        ("precision_detail", detail, origin),
-        ("software_stack", stack, device),
-        (
-            "model",
-            name and name.value and (f"{name.value} {flavor}" if flavor else str(name.value)),
-            name,
-        ),
-    ):
-        if value and source:
-            stated.setdefault(field, LoggedValue(value, source.line, source.text))
+    products, detail = precision(stated)
+    origins = map(stated.get, ("converters", "parameter_type", "quantized", "dtype"))
+    origin = next(filter(None, origins), None)
+    derive("precision", products, origin)
+    derive("precision_detail", detail, origin)
+    if device := stated.get("device_name"):
+        if "AMD" in device.value:
+            derive("software_stack", "rocm", device)
+        elif "NVIDIA" in device.value:
+            derive("software_stack", "cuda", device)
+    if (name := stated.get("model_name")) and name.value:
+        flavor = stated.word("model_flavor")
+        derive("model", f"{name.value} {flavor}" if flavor else str(name.value), name)
 
 
 def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
@@ -288,17 +278,17 @@ def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
     parameters = stated.value("parameter_type") or stated.value("dtype")
     words = f"parameters {parameters}" if parameters else None
     converters = stated.value("converters")
-    converters = [converters] if isinstance(converters, str) else converters
+    if isinstance(converters, str):
+        converters = [converters]
     for converter in converters if isinstance(converters, (list, tuple)) else ():
         kind = str(converter).rsplit(".", 1)[-1]
         if kind.startswith("mx") or "_mx" in kind:
             recipe = str(stated.value("mx_recipe") or "mxfp8")
-            return (
-                "mxfp4" if "fp4" in recipe else "mxfp8"
-            ), f"converter {converter}, recipe {recipe}; {words}"
+            name = "mxfp4" if "fp4" in recipe else "mxfp8"
+            return name, f"converter {converter}, recipe {recipe}; {words}"
         if "float8" in kind or "fp8" in kind:
             return "fp8", f"converter {converter}; {words}"
-    return stated.word("quantised") or precision_of(parameters), words
+    return stated.word("quantized") or precision_of(parameters), words
 
 
 def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
@@ -320,43 +310,55 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
 
     warnings = []
     heads = size("n_heads")
-    latent = size("kv_lora_rank")
-    experts = size("num_experts") if arguments.get("moe_enabled") != "False" else None
-    expert_width = size("moe_inter_dim") if experts else None
     width = size("hidden_dim") or size("inter_dim")
     dim = size("dim")
     multiple = size("multiple_of")
     if not width and (stated.word("model") or "").lower().startswith("llama3") and dim and multiple:
         width = _llama_width(dim, multiple, arguments.get("ffn_dim_multiplier", "None"))
-    if experts and expert_width is None:
-        warnings.append(
-            "feed-forward widths ignored: how this model mixes expert and dense layers isn't stated"
-        )
-        width = None
-    shared = size("num_shared_experts")
+    fields: FieldValues = {}
+    if size("num_experts") and arguments.get("moe_enabled") != "False":
+        fields = _experts(size)
+        if fields["expert_ffn_hidden_size"] is None:
+            warnings.append(
+                "feed-forward widths ignored: how this model mixes expert and dense layers isn't"
+                " stated"
+            )
+            width = None
+    if latent := size("kv_lora_rank"):
+        fields["head_dim"] = size("qk_nope_head_dim")
+        fields["key_value_lora_rank"] = latent
+        fields["rope_head_dim"] = size("qk_rope_head_dim")
+        fields["value_head_dim"] = size("v_head_dim")
+    else:
+        fields["head_dim"] = size("head_dim")
+        fields["num_query_groups"] = size("n_kv_heads") or heads
     tied = arguments.get("enable_weight_tying")
     shape = ModelConfig(
         num_layers=size("n_layers"),
         hidden_size=dim,
         num_attention_heads=heads,
-        num_query_groups=None if latent else (size("n_kv_heads") or heads),
-        head_dim=size("qk_nope_head_dim" if latent else "head_dim"),
         ffn_hidden_size=width,
         vocab_size=size("vocab_size"),
         tie_word_embeddings=tied == "True" if tied else None,
-        num_experts=experts,
-        experts_per_token=size("top_k") if experts else None,
-        expert_ffn_hidden_size=expert_width,
-        shared_expert_ffn_hidden_size=shared * expert_width if shared and expert_width else None,
-        num_dense_layers=(size("n_dense_layers") or 0) if experts else None,
         query_lora_rank=size("q_lora_rank"),
-        key_value_lora_rank=latent,
-        rope_head_dim=size("qk_rope_head_dim") if latent else None,
-        value_head_dim=size("v_head_dim") if latent else None,
         num_parameters=parameters,
         source="the model arguments that the log prints",
+        **fields,
     )
     return shape, warnings
+
+
+def _experts(size: Callable[[str], int | None]) -> FieldValues:
+    """Return the fields of a model with experts, from its arguments."""
+    width = size("moe_inter_dim")
+    shared = size("num_shared_experts")
+    return {
+        "num_experts": size("num_experts"),
+        "experts_per_token": size("top_k"),
+        "expert_ffn_hidden_size": width,
+        "shared_expert_ffn_hidden_size": shared * width if shared and width else None,
+        "num_dense_layers": size("n_dense_layers") or 0,
+    }
 
 
 def _llama_width(dim: int, multiple: int, scale: str) -> int | None:
