@@ -74,6 +74,8 @@ class Setting(NamedTuple):
         help: of that option; what stands in braces is filled in where the options are made.
         log_flag, log_help: of the option for what a log leaves open.
         least: the least whole number that the option takes.
+        choices: the values that it takes, the default first, where the built-in frameworks alone
+            take it: such a setting is this row, its field of Request, and what their loops do.
         requested: the field of a Request, if that isn't the key.
         matched: whether --match takes it over.
         tuned: its part of a candidate's name in a search by --tune, with {} for the value; "" if
@@ -112,6 +114,7 @@ class Setting(NamedTuple):
     log_flag: str = ""
     log_help: str = ""
     least: int = 1
+    choices: tuple[str, ...] = ()
     requested: str = ""
     matched: bool = False
     tuned: str = ""

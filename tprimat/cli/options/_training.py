@@ -124,7 +124,9 @@ def add_setting(
     number unless told.
     """
     row = by_key(key)
-    if " " in row.flag and not {"choices", "type", "action"} & settings.keys():
+    if row.choices:
+        settings["choices"] = row.choices
+    elif " " in row.flag and not {"choices", "type", "action"} & settings.keys():
         settings["type"] = at_least(row.least)
     option(group, row.flag, row.help.format(*filled), dest=row.request, **settings)
 

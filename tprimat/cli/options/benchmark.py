@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -105,13 +104,15 @@ def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
     Raises UsageError if they name it beside other models, or torchrun started what starts its
     processes itself.
     """
-    models = _named(argv, "--model")
-    if models is None:
+    first = Parser("benchmark", add_help=False)
+    first.add_argument("--model", action="append")
+    first.add_argument("--framework", default="")
+    first.add_argument(*own_options(), dest="own", nargs="?", const=True)
+    given, _ = first.parse_known_args(argv)
+    if given.model is None:
         # What started several processes means the one benchmark whose processes can be started so.
-        return (
-            bool(own_options() & {word.split("=", 1)[0] for word in argv})
-            or environ.get("WORLD_SIZE", "1") != "1"
-        )
+        return given.own is not None or environ.get("WORLD_SIZE", "1") != "1"
+    models = sorted({name.strip().lower() for name in ",".join(given.model).split(",")})
     if models == [encdec.MODEL]:
         return True
     if encdec.MODEL in models:
@@ -119,7 +120,7 @@ def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
         raise UsageError(
             problem, hint=f"use only --model {encdec.MODEL}", heading="encoder-decoder"
         )
-    if "TORCHELASTIC_RUN_ID" in environ and _named(argv, "--framework") != ["nemo"]:
+    if "TORCHELASTIC_RUN_ID" in environ and given.framework.strip().lower() != "nemo":
         raise UsageError(
             "only the encoder-decoder and NeMo can be started by torchrun (pretrain_*.py); for"
             f" {', '.join(models)}, benchmark.py starts its own processes",
@@ -127,13 +128,6 @@ def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
             heading="torchrun",
         )
     return False
-
-
-def _named(argv: Sequence[str], option: str) -> list[str] | None:
-    """Return the values of an option, with commas between; None if there are none."""
-    named = [following for word, following in itertools.pairwise(argv) if word == option]
-    named += [word.split("=", 1)[1] for word in argv if word.startswith(f"{option}=")]
-    return sorted({name.strip().lower() for each in named for name in each.split(",")}) or None
 
 
 def _add_setup(most_used: argparse._ArgumentGroup, group: argparse._ArgumentGroup) -> None:
@@ -153,8 +147,8 @@ def _add_setup(most_used: argparse._ArgumentGroup, group: argparse._ArgumentGrou
     add_setting(group, "scale", scales.COMMON, type=str)
     add_sizes(group, several_micro_batches=True)
     add_setting(group, "torch_compile")
-    for key, values in EMBEDDED.items():
-        add_setting(group, key, choices=values)
+    for key in EMBEDDED:
+        add_setting(group, key)
     text = "use the configuration that --tune wrote to FILE; further options override it"
     option(group, "--config FILE", text, type=Path)
     option(group, "--match RESULT", "reuse the configuration of RESULT", type=Path)
