@@ -103,11 +103,11 @@ def with_held_memory(
     unknown = [str(index) for index, gigabytes in held.items() if gigabytes is None]
     if not unknown:
         return tuple(known), []
-    why = "memory in use is no more than this process's context"
-    if in_use:
-        why = "this process itself already holds some"
-    text = f"memory held by other processes is unknown on GPU {', '.join(unknown)}: {why}"
-    return tuple(known), [text]
+    why = "this process itself already holds some"
+    if not in_use:
+        why = "memory in use is no more than this process's context"
+    indices = ", ".join(unknown)
+    return tuple(known), [f"memory held by other processes is unknown on GPU {indices}: {why}"]
 
 
 def _held_of_shared(reserved: int) -> float:
