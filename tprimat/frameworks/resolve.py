@@ -80,9 +80,11 @@ class Resolver:
         micro, batch = self.batch(gpus // (tensor * pipeline * context), gpus)
         on_cpu = self.device.platform == "cpu" and self.framework.on_cpu
         stated = {}
+        origins = {}
         for name, value in vars(self.requested).items():
             if value is not None and name in _FIELDS:
                 stated[name] = value
+                origins[name] = self.requested.origins.get(name, USER)
         choices = {
             "steps": defaults.STEPS_ON_CPU if on_cpu else defaults.STEPS_ON_GPU,
             "sequence_length": self.row.sequence_length,
@@ -104,7 +106,7 @@ class Resolver:
             "finds_micro_batch": (
                 self.finds_micro_batch and not on_cpu and self.requested.micro_batch_size is None
             ),
-            "origins": {name: self.requested.origins.get(name, USER) for name in stated},
+            "origins": origins,
         }
         return self.complete(Request(**choices), shape)
 

@@ -56,10 +56,10 @@ def with_held_memory(
     read before this process has a context: all of it then belongs to others (or to the driver).
     torch's value counts its own context.
     """
-    handed = {}
+    held: dict[int, float | None] = {}
     with contextlib.suppress(msgspec.MsgspecError):
         handed = msgspec.json.decode(host.environ.get(VARIABLE, ""), type=Figures)
-    held = {device.index: handed[_key(device)] for device in devices if _key(device) in handed}
+        held = {device.index: handed[_key(device)] for device in devices if _key(device) in handed}
     # Ranks of one job start at different moments: a rank looks at its own GPU alone.
     rank = host.environ.get("LOCAL_RANK", "")
     own_gpu = int(rank) if rank.isdigit() and int(rank) < len(devices) else None
@@ -103,11 +103,10 @@ def with_held_memory(
     unknown = [str(index) for index, gigabytes in held.items() if gigabytes is None]
     if not unknown:
         return tuple(known), []
-    why = "this process itself already holds some"
-    if not in_use:
-        why = "memory in use is no more than this process's context"
-    indices = ", ".join(unknown)
-    return tuple(known), [f"memory held by other processes is unknown on GPU {indices}: {why}"]
+    text = f"memory held by other processes is unknown on GPU {', '.join(unknown)}: "
+    if in_use:
+        return tuple(known), [f"{text}this process itself already holds some"]
+    return tuple(known), [f"{text}memory in use is no more than this process's context"]
 
 
 def _held_of_shared(reserved: int) -> float:

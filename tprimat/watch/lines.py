@@ -47,13 +47,13 @@ def screen(
         ("implausible", state.implausible or ""),
         ("interval", _interval(state, until)),
         ("warm-up", _warm_up(state)),
-        *(("speed", text) for text in changes(state)[-MOST_CHANGES:]),
-        ("baseline", against_baseline(state)),
-        *(("caveat", text) for text in state.caveats[:MOST_CAVEATS]),
-        ("ranks", _ranks(state)),
-        ("error", state.cause or ""),
-        ("last step", f"{units.duration(quiet_s)} ago" if quiet_s is not None else ""),
     ]
+    rows += [("speed", text) for text in changes(state)[-MOST_CHANGES:]]
+    rows.append(("baseline", against_baseline(state)))
+    rows += [("caveat", text) for text in state.caveats[:MOST_CAVEATS]]
+    rows += [("ranks", _ranks(state)), ("error", state.cause or "")]
+    if quiet_s is not None:
+        rows.append(("last step", f"{units.duration(quiet_s)} ago"))
     lines = [f"{plain(title)}: {setup}"]
     lines += [f"  {label:<{LEFT}}{plain(text)}" for label, text in rows if text]
     return [shortened(text, width) for text in lines]
@@ -74,11 +74,12 @@ def line(state: State) -> str:
 
 def values(state: State) -> Mapping[str, Any]:
     """Return what is known of a training, for a program; shares of one, times in s."""
-    pair = state.pair
+    ratio = state.pair and state.pair.ratio
+    steady = state.summary.steady
     return {
         "step": state.step,
         "max_steps": state.max_steps,
-        "loss": state.last_loss[1] if state.last_loss and not state.is_diverged else None,
+        "loss": None if state.is_diverged else state.last_loss and state.last_loss[1],
         "loss_is_not_finite": state.is_diverged,
         "recent_step_time_seconds": state.recent_s,
         "recent_tokens_per_second_per_gpu": state.recent_rate,
@@ -86,13 +87,11 @@ def values(state: State) -> Mapping[str, Any]:
         "tokens_per_second_per_gpu": state.summary.performance.tokens_per_second_per_gpu,
         "mfu_percent": state.mfu,
         "implausible": state.implausible,
-        "first_steady_step": (
-            state.summary.steady.first_step if state.summary.steady.found else None
-        ),
+        "first_steady_step": steady.first_step if steady.found else None,
         "changes": [segment.first_step for segment in state.summary.segments[1:]],
         "within_run_interval": state.half_width,
         "time_left_seconds": state.time_left_s,
-        "ratio_to_baseline": pair.ratio.value if pair and pair.ratio else None,
+        "ratio_to_baseline": ratio and ratio.value,
         "status": state.run.status,
         "ending": how_ended(state.run).kind,
     }

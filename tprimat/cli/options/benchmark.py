@@ -105,8 +105,8 @@ def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
     processes itself.
     """
     first = Parser("benchmark", add_help=False)
-    first.add_argument("--model", action="append")
-    first.add_argument("--framework", default="")
+    first.add_argument("--model", nargs="?", const="", action="append")
+    first.add_argument("--framework", nargs="?", default="", const="")
     first.add_argument(*own_options(), dest="own", nargs="?", const=True)
     given, _ = first.parse_known_args(argv)
     if given.model is None:

@@ -83,7 +83,13 @@ def parser() -> Parser:
         "--all",
         "show all caveats, systems, next steps and other results, without further details",
     )
-    group = parser.add_argument_group("reports and details")
+    _add_reports(parser.add_argument_group("reports and details"))
+    add_log_values(parser, precision=False)
+    _add_regression_check(parser.add_argument_group("regression check (for CI)"))
+    return parser
+
+
+def _add_reports(group: argparse._ArgumentGroup) -> None:
     text = (
         "directory of the report and the plot, and of the results if no PATH is given (default:"
         " output)"
@@ -95,14 +101,12 @@ def parser() -> Parser:
     )
     option(group, "--output FILE", text, default=PLOT)
     option(group, "--no-plot", "write no plot")
-    text = "best: settings may differ (default); same: fail if any differ"
-    choices = tuple(_OLDER_MODES.values())
     option(
         group,
         "--mode",
-        text,
+        "best: settings may differ (default); same: fail if any differ",
         type=lambda word: _OLDER_MODES.get(word, word),
-        choices=choices,
+        choices=tuple(_OLDER_MODES.values()),
         default="best",
     )
     option(
@@ -113,9 +117,6 @@ def parser() -> Parser:
     )
     option(group, "--enhanced", argparse.SUPPRESS, dest="efficiency")
     add_details(group)
-    add_log_values(parser, precision=False)
-    _add_regression_check(parser.add_argument_group("regression check (for CI)"))
-    return parser
 
 
 def program() -> str:

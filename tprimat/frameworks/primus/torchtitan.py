@@ -58,13 +58,8 @@ def renamed(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         if dotted == "training.mixed_precision_param" and value in _REDUCED:
             yield _REDUCED[value], True
         if dotted == "model.converters":
-            kinds = [str(each) for each in value or ()]
-            yield (
-                "fp8",
-                (
-                    "hybrid"
-                    if any("float8" in kind or kind.endswith(".mx") for kind in kinds)
-                    else None
-                ),
-            )
-            yield "fp8_recipe", "mxfp8" if any(kind.endswith(".mx") for kind in kinds) else None
+            kinds = [str(kind) for kind in value or ()]
+            is_mx = any(kind.endswith(".mx") for kind in kinds)
+            is_fp8 = is_mx or any("float8" in kind for kind in kinds)
+            yield "fp8", "hybrid" if is_fp8 else None
+            yield "fp8_recipe", "mxfp8" if is_mx else None

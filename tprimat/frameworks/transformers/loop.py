@@ -122,6 +122,9 @@ def _trainer(
     training: Recipe, process: Process, recording: TrainerBenchmarkCallback, scratch: str
 ) -> Trainer:
     several = process.world_size > 1
+    backend = None
+    if several:
+        backend = "nccl" if training.on_gpu else "gloo"
     arguments = TrainingArguments(
         output_dir=scratch,
         max_steps=training.request.steps,
@@ -134,7 +137,7 @@ def _trainer(
         fp16=training.request.precision == "fp16",
         use_cpu=not training.on_gpu,
         seed=training.request.seed % 2**32,
-        ddp_backend=None if not several else "nccl" if training.on_gpu else "gloo",
+        ddp_backend=backend,
         ddp_find_unused_parameters=False if several else None,
         ddp_timeout=round(TIMEOUT.total_seconds()),
         dataloader_num_workers=training.loader_workers,
