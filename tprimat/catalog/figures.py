@@ -12,13 +12,14 @@ import dataclasses
 import functools
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
 from tprimat.catalog import gpus, models
 from tprimat.catalog.gpus import Gpu
 from tprimat.catalog.models import Model
+from tprimat.results.fields import FieldValues
 from tprimat.results.run import GpuInfo
 
 
@@ -251,12 +252,12 @@ def _value(field: str, cell: str, heading: str) -> Any:
 
 
 def _figure(
-    line: int, table: int, cells: Iterable[tuple[str, str, str]], context: Mapping[str, Any]
+    line: int, table: int, cells: Iterable[tuple[str, str, str]], context: FieldValues
 ) -> Figure:
     """Return a row from its fields, headings and cells, its note, and what the text above the table
     says.
     """
-    fields: dict[str, Any] = {}
+    fields: FieldValues = {}
     for field, heading, cell in cells:
         value = _value(field, cell, heading)
         ratio = _RATIO.fullmatch(cell.strip())
@@ -279,7 +280,7 @@ def _figure(
 
 
 def _block(
-    rows: Sequence[tuple[int, Sequence[str]]], table: int, context: Mapping[str, Any]
+    rows: Sequence[tuple[int, Sequence[str]]], table: int, context: FieldValues
 ) -> Iterator[Figure]:
     """Yield the rows of a table, whose first one has the headings; or, if those are GPUs, its
     columns.
@@ -352,7 +353,7 @@ def _card(lines: Sequence[str]) -> Iterator[Figure]:
     command and result.
     """
     path: list[tuple[int, str]] = []
-    fields: dict[str, Any] = {}
+    fields: FieldValues = {}
     model = ""
     text = ""
     start = 0
@@ -383,7 +384,7 @@ def _card(lines: Sequence[str]) -> Iterator[Figure]:
         text += f" {value.strip()}"
 
 
-def _of_text(text: str) -> dict[str, Any]:
+def _of_text(text: str) -> FieldValues:
     """Return GPUs, batch and length as a card's command and sentences state them."""
     fields = {}
     nodes = re.search(r"--nodes (\d+) --gpus-per-node (\d+)", text)

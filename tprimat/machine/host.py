@@ -23,6 +23,7 @@ from typing import Any
 import psutil
 
 from tprimat.redaction import is_secret
+from tprimat.results.fields import FieldValues
 from tprimat.text import for_encoding
 from tprimat.units import GB
 
@@ -75,7 +76,7 @@ def run_bounded(argv: Sequence[str]) -> str | None:
     COMMAND_SECONDS.
     """
     try:
-        quiet: dict[str, Any] = {
+        quiet: FieldValues = {
             "stdin": subprocess.DEVNULL,
             "capture_output": True,
             "timeout": COMMAND_SECONDS,

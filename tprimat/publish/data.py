@@ -36,7 +36,7 @@ _ROUND = re.compile(r"mlcommons/training_results_(v\d+(?:\.\d+)*)")
 UNKNOWN = "not stated"
 
 
-def write(record: Record, tables: Mapping[str, Any], folder: Path) -> None:
+def write(record: Record, tables: JsonObject, folder: Path) -> None:
     """Write the data of a site below its folder: a record, and its object by values(). Raises
     UsageError.
     """

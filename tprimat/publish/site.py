@@ -14,7 +14,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tprimat import units
 from tprimat.analysis.intervals import level
@@ -24,6 +24,7 @@ from tprimat.publish.data import UNKNOWN
 from tprimat.publish.record import REJECTED, Change, Point, Record
 from tprimat.report.page.markup import environment, json_text
 from tprimat.report.tables import FRAMEWORKS
+from tprimat.results.fields import JsonObject
 from tprimat.text import capitalized, plain
 
 if TYPE_CHECKING:
@@ -104,9 +105,9 @@ class Row:
     """
 
     point: Point
-    gpu: Mapping[str, Any]
-    model: Mapping[str, Any]
-    source: Mapping[str, Any]
+    gpu: JsonObject
+    model: JsonObject
+    source: JsonObject
     number: int
     anchor: str
     evidence: str
@@ -214,7 +215,7 @@ def _month(row: Row) -> int:
     return 12 * int(year) + int(month)
 
 
-def write(record: Record, tables: Mapping[str, Any], folder: Path) -> None:
+def write(record: Record, tables: JsonObject, folder: Path) -> None:
     """Write the pages and what they need into the folder of a site: a record, and its object by
     data.values().
 
@@ -269,7 +270,7 @@ def software(framework: str, version: str) -> str:
     return f"{name}{',' * bool(name and _PRODUCT.match(version))} {version}".strip()
 
 
-def _rows(record: Record, tables: Mapping[str, Any]) -> list[Row]:
+def _rows(record: Record, tables: JsonObject) -> list[Row]:
     columns = tables["points"]
     numbers = {key: number for number, key in enumerate(tables["gpus"])}
     found = []
@@ -398,7 +399,7 @@ def _words(record: Record, repeats: Sequence[int]) -> markupsafe.Markup:
     return json_text({**words, "repeats": repeats, "short": SHORT_NOTE, "level": level()})
 
 
-def _repeats(rows: Iterable[Row], gpus: Mapping[str, Mapping[str, str]]) -> list[int]:
+def _repeats(rows: Iterable[Row], gpus: JsonObject) -> list[int]:
     """Return for each GPU how many with more results have its color: their bars are plain, its own
     is hatched.
     """
@@ -408,7 +409,7 @@ def _repeats(rows: Iterable[Row], gpus: Mapping[str, Mapping[str, str]]) -> list
     return [others.index(number) for number, others in enumerate(same)]
 
 
-def _colors(gpus: Iterable[Mapping[str, str]], repeats: Iterable[int]) -> str:
+def _colors(gpus: Iterable[JsonObject], repeats: Iterable[int]) -> str:
     """Return a class for each GPU, by its number, with its color on a light and on a dark ground,
     and its hatching.
     """
@@ -424,7 +425,7 @@ def _colors(gpus: Iterable[Mapping[str, str]], repeats: Iterable[int]) -> str:
     )
 
 
-def _page(folder: Path, path: str, template: str, values: Mapping[str, Any]) -> None:
+def _page(folder: Path, path: str, template: str, values: JsonObject) -> None:
     """Write a page; `root` leads from it to the site's directory."""
     text = (
         _templates().get_template(template).render(values, root="../" * path.count("/"), page=path)

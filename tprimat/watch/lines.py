@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Mapping
-from typing import Any
 
 from tprimat import units
 from tprimat.analysis.intervals import level
 from tprimat.analysis.run_account import PERCENTILES, account_of, percentiles
 from tprimat.checks.endings import how_ended
 from tprimat.read.parsing import timeline
+from tprimat.results.fields import JsonObject
 from tprimat.text import counted, plain, shortened
 from tprimat.watch.state import RECENT, State
 
@@ -72,7 +71,7 @@ def line(state: State) -> str:
     return "; ".join(plain(label + text) for label, text in parts if text)
 
 
-def values(state: State) -> Mapping[str, Any]:
+def values(state: State) -> JsonObject:
     """Return what is known of a training, for a program; shares of one, times in s."""
     ratio = state.pair and state.pair.ratio
     steady = state.summary.steady

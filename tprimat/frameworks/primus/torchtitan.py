@@ -9,9 +9,10 @@ As in Primus v26.2 to v26.5.1 and fd1eeabb (2026-08-22).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
+from tprimat.results.fields import FieldValues
 from tprimat.settings.rows import SETTINGS
 
 NAME = "torchtitan"
@@ -34,7 +35,7 @@ PARAMETERS = {
 _REDUCED = {"bfloat16": "bf16", "float16": "fp16"}
 
 
-def flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def flat(values: FieldValues, before: str = "") -> Iterator[tuple[str, Any]]:
     """Yield settings by their dotted names."""
     for name, value in values.items():
         if isinstance(value, dict):
@@ -43,7 +44,7 @@ def flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
             yield f"{before}{name}", value
 
 
-def renamed(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def renamed(values: FieldValues) -> Iterator[tuple[str, Any]]:
     """Yield settings by the names that Primus' Megatron has for them; what has none there keeps its
     own.
     """

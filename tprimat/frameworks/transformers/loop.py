@@ -27,6 +27,7 @@ from tprimat.frameworks.request import Request
 from tprimat.frameworks.transformers.callback import TrainerBenchmarkCallback
 from tprimat.record.progress import reporter
 from tprimat.record.ranks import Process
+from tprimat.results.fields import FieldValues
 
 
 def train(request: Request) -> None:
@@ -89,10 +90,10 @@ class Sequences:
     def __len__(self) -> int:
         return self._training.request.steps * self._training.request.global_batch_size
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> FieldValues:
         return self.__getitems__([index])[0]
 
-    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
+    def __getitems__(self, indices: Sequence[int]) -> list[FieldValues]:
         """Return several at once, as torch's loader asks if it can."""
         rows = self._training.source.in_order(
             np.asarray(indices),
