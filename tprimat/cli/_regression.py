@@ -78,8 +78,7 @@ def _run(arguments: argparse.Namespace, command: str) -> int:
     options = _comparing.options(arguments)
     given = _comparing.given_values(arguments)
     hint = "pass the results that ./benchmark.py wrote, or logs"
-    is_first = arguments.baseline == [NO_BASELINE]
-    if is_first:
+    if arguments.baseline == [NO_BASELINE]:
         baseline = Inputs()
     else:
         baseline = _comparing.load(arguments.baseline, hint, "--baseline", given)

@@ -22,7 +22,7 @@ def main(options: argparse.Namespace) -> int:
     """Convert a model."""
     if options.target is None:
         raise UsageError("import or export, SOURCE and TARGET are required", heading="convert")
-    target: Path = options.target.absolute()
+    target = options.target.absolute()
     nemo_convert.check_target(target, overwrite=options.overwrite)
     if options.direction == "import":
         source = nemo_convert.hugging_face_source(options.model, options.source)

@@ -64,7 +64,7 @@ def document(diagnosis: Diagnosis) -> Document:
     screen += [Paragraph(without), _table("This machine", others), *_gpus(diagnosis.gpus)]
     problems = [*notes(diagnosis.missing, "Missing", ""), *notes(diagnosis.doubts, "Warnings", "")]
     reasons = [_table("Not available", diagnosis.cannot_train)] if diagnosis.cannot_train else []
-    answer: list[Block] = [*problems]
+    answer = [*problems]
     if not trains and not diagnosis.analyses_only:
         answer += reasons
     if not answer:

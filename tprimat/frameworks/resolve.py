@@ -185,8 +185,7 @@ class Resolver:
                     shape, num_parameters=scales.parameters(self.model, shape)
                 )
         else:
-            largest = name == scales.LARGEST
-            if largest:
+            if name == scales.LARGEST:
                 scale = self.largest_that_fits()
             elif name:
                 scale = scales.by_name(name)
@@ -350,8 +349,7 @@ def check_processes(processes: int, device: Device) -> None:
     """Raise UsageError if a machine hasn't a GPU, or a processor core, for each process."""
     number = device.devices
     if processes > number:
-        is_cpu = device.platform == "cpu"
-        if is_cpu:
+        if device.platform == "cpu":
             there = f"{counted(number, 'CPU core')} for its processes"
         else:
             there = counted(number, "GPU")

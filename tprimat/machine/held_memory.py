@@ -56,7 +56,7 @@ def with_held_memory(
     read before this process has a context: all of it then belongs to others (or to the driver).
     torch's value counts its own context.
     """
-    held: dict[int, float | None] = {}
+    held = {}
     with contextlib.suppress(msgspec.MsgspecError):
         handed = msgspec.json.decode(host.environ.get(VARIABLE, ""), type=Figures)
         held = {device.index: handed[_key(device)] for device in devices if _key(device) in handed}

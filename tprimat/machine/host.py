@@ -170,7 +170,7 @@ def cpu_threads(host: Host) -> int | None:
     group's quota.
     """
     # Only Linux has affinities, hence the name is looked up.
-    affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
+    affinity = getattr(os, "sched_getaffinity", None)
     allowed = len(affinity(0)) if affinity else os.cpu_count()
     levels = control_groups(host, "cpu", "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
     # Unbounded is "max", or -1.

@@ -133,7 +133,7 @@ def introduce_requests(plan: Plan, environment: Environment) -> None:
                 f"{plan.name_of(request)}: {row.title or row.key} {chosen} ({plain(origin)})"
             )
     requests = []
-    lines: list[str] = []
+    lines = []
     for request in plan.requests:
         own = plan.framework_of(request).launcher.introduce(request)
         lines += own

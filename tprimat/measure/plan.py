@@ -342,7 +342,7 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
 
 def merged(plans: Sequence[Plan], notes: Iterable[str] = ()) -> Plan:
     """Return one plan of the requests of several, each once, model by model."""
-    requests: list[Request] = []
+    requests = []
     every_framework: list[Framework] = []
     every_note = [*notes]
     for plan in plans:

@@ -75,7 +75,7 @@ def pairs(evidence: Sequence[Evidence]) -> tuple[PointPair, ...]:
     """Return the pairs that have an interval, of the fastest points of each kind of work first, up
     to MOST_PAIRS.
     """
-    ranked: list[tuple[int, int, int]] = []
+    ranked = []
     for group in places(evidence, _work).values():
         ranked += _ranked(sorted(group, key=lambda place: -(speed(evidence[place].point) or 0.0)))
     pairs: list[PointPair] = []

@@ -239,7 +239,7 @@ def _parsed(path: Path, environ: Environ, depth: int = 0) -> tuple[Parameters, A
     extend another one, too.
     """
     try:
-        yaml: Any = importlib.import_module("yaml")
+        yaml = importlib.import_module("yaml")
     except ModuleNotFoundError:
         raise missing_package("pyyaml", "pip install pyyaml", f"reading {path}") from None
     try:

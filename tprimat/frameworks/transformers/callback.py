@@ -81,7 +81,7 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
                 f" --nproc-per-node={args.n_gpu}, or set CUDA_VISIBLE_DEVICES to a single GPU",
                 heading=HEADING,
             )
-        model: Any = kwargs.get("model")
+        model = kwargs.get("model")
         self._optimizer = kwargs.get("optimizer")
         self._args = args
         self._norm = self._loss_doubt = None
