@@ -68,8 +68,10 @@ def _check(options: argparse.Namespace) -> None:
             "--tune searches on one node", hint="use --nodes 1", heading="several-nodes"
         )
     if options.resume or options.retry_failed or options.only or options.profile:
-        problem = "--tune cannot be combined with --resume, --retry-failed, --only and --profile"
-        raise UsageError(problem, heading="tuning")
+        raise UsageError(
+            "--tune cannot be combined with --resume, --retry-failed, --only and --profile",
+            heading="tuning",
+        )
 
 
 def search(options: argparse.Namespace, machine: Machine) -> int:

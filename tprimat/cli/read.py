@@ -49,9 +49,11 @@ def main(arguments: argparse.Namespace) -> int:
         if there and not arguments.paths:
             return _list(there)
         if not arguments.paths:
-            hint = "pass a log file, a directory, or - for stdin"
-            text = "no training log of a known model in this directory, output/ or logs/"
-            raise UsageError(text, hint=hint, heading="not-a-training-log")
+            raise UsageError(
+                "no training log of a known model in this directory, output/ or logs/",
+                hint="pass a log file, a directory, or - for stdin",
+                heading="not-a-training-log",
+            )
     given = GivenValues(
         override=arguments.override, columns=mapped.given(arguments.columns, arguments.pattern)
     )

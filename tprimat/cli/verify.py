@@ -35,8 +35,11 @@ def main(arguments: argparse.Namespace) -> int:
     if not path.exists():
         raise unreadable(path, FileNotFoundError())
     if not bundle.is_packed(path):
-        problem = f"not a bundle: the name must end in one of {', '.join(bundle.ENDINGS)}"
-        raise UnreadableError(path, problem, heading="unreadable-file")
+        raise UnreadableError(
+            path,
+            f"not a bundle: the name must end in one of {', '.join(bundle.ENDINGS)}",
+            heading="unreadable-file",
+        )
     verification = verify(path)
     status, answer = _answer(verification)
     if arguments.json:

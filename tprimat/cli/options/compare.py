@@ -90,16 +90,19 @@ def parser() -> Parser:
 
 
 def _add_reports(group: argparse._ArgumentGroup) -> None:
-    text = (
+    option(
+        group,
+        "--results-dir DIR",
         "directory of the report and the plot, and of the results if no PATH is given (default:"
-        " output)"
+        " output)",
     )
-    option(group, "--results-dir DIR", text)
-    text = (
+    option(
+        group,
+        "--output FILE",
         "plot file, .png, .svg or .pdf; a bare name lies in --results-dir (default:"
-        " comparison_plot.png)"
+        " comparison_plot.png)",
+        default=PLOT,
     )
-    option(group, "--output FILE", text, default=PLOT)
     option(group, "--no-plot", "write no plot")
     option(
         group,

@@ -220,8 +220,11 @@ class Resolver(resolve.Resolver):
             return smaller
         can_divide = request.num_gpus > request.tensor_model_parallel_size
         divide = "divide the model (--tensor-model-parallel-size), " if can_divide else ""
-        hint = f"{divide}use more GPUs, or --scale {smaller.name}"
-        raise UsageError(problem, hint=hint, heading="model-too-large")
+        raise UsageError(
+            problem,
+            hint=f"{divide}use more GPUs, or --scale {smaller.name}",
+            heading="model-too-large",
+        )
 
     def _note_duration(self, request: Request, shape: ModelConfig) -> None:
         """Note how long it will take, as far as that is known before."""
