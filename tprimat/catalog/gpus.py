@@ -275,8 +275,11 @@ def match(info: GpuInfo) -> Match:
         return Match(None, f"named {info.device_name}, but {against}", partition)
     if len(fitting) > 1:
         either = " or ".join(gpu.title for gpu in fitting)
-        reason = f"{info.device_name} may be {either}: the source doesn't say which"
-        return Match(None, reason, candidates=tuple(fitting))
+        return Match(
+            None,
+            f"{info.device_name} may be {either}: the source doesn't say which",
+            candidates=tuple(fitting),
+        )
     if name.upper().endswith(" VF") and None in (info.compute_units, info.total_memory_gb):
         return Match(
             None,
@@ -409,8 +412,11 @@ def _match_by_facts(info: GpuInfo) -> Match:
             gpu for gpu in fitting if not _twins(gpu) or _near(info.clock_mhz, gpu.clock_mhz)
         ]
     if len(fitting) == 1:
-        reason = f"{fitting[0].title}, by {', '.join(_confirmations(info)[1:])}"
-        return Match(fitting[0], reason, candidates=(fitting[0],))
+        return Match(
+            fitting[0],
+            f"{fitting[0].title}, by {', '.join(_confirmations(info)[1:])}",
+            candidates=(fitting[0],),
+        )
     facts = (
         f"{_plain_architecture(info.architecture)}, {info.compute_units} compute units,"
         f" {_gib(info)}"

@@ -122,8 +122,11 @@ def _capped(file: PreflightFile) -> Iterator[Finding]:
         named = file.label(device)
         for name, rate in device.rates.items():
             if rate.drop > max(DROPPED, SLOW_MADS * rate.error):
-                text = f"{named}: {name} fell by {rate.drop:.0%} under load (heat or power)"
-                yield Finding(code="heat", text=text, device=named)
+                yield Finding(
+                    code="heat",
+                    text=f"{named}: {name} fell by {rate.drop:.0%} under load (heat or power)",
+                    device=named,
+                )
 
 
 def _shared(file: PreflightFile) -> Iterator[Finding]:
@@ -136,14 +139,18 @@ def _shared(file: PreflightFile) -> Iterator[Finding]:
             yield Finding(code="cpu_busy", text=f"other programs used {busy:.0%} of the CPU{where}")
         stolen = node.steal_cpu_share or 0.0
         if stolen > BUSY_SHARE:
-            text = f"the hypervisor took {stolen:.0%} of the CPU{where}"
-            yield Finding(code="cpu_steal", text=text)
+            yield Finding(
+                code="cpu_steal", text=f"the hypervisor took {stolen:.0%} of the CPU{where}"
+            )
     for device in file.devices:
         held = device.memory_held_gb or 0.0
         if held > 1.0:
             named = file.label(device)
-            text = f"{named}: other processes held {held:.1f} GB of its memory"
-            yield Finding(code="memory_held", text=text, device=named)
+            yield Finding(
+                code="memory_held",
+                text=f"{named}: other processes held {held:.1f} GB of its memory",
+                device=named,
+            )
 
 
 def _differing(file: PreflightFile) -> Iterator[Finding]:
