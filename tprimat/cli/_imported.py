@@ -28,7 +28,6 @@ def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
     """Print what was recognized, its line in the log, and the metrics."""
     run = extracted.run
     figures = summary.performance
-    steady = summary.steady
     training = run.training_config
     spread = run.parallelism_config
     sizes = (
@@ -56,8 +55,8 @@ def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
         ("steps", _steps(run, summary), None),
     ]
     if figures.avg_step_time_seconds is not None:
-        first = steady.first_step
-        last = steady.last_step
+        first = summary.steady.first_step
+        last = summary.steady.last_step
         which = f"only step {first}" if first == last else f"mean of steps {first} to {last}"
         rows.append(("step time", f"{units.seconds(figures.avg_step_time_seconds)}, {which}", None))
     if figures.tokens_per_second_per_gpu is not None:
@@ -160,9 +159,8 @@ def _steps(run: Run, summary: Summary) -> str:
 
 
 def _speed(summary: Summary) -> tuple[str, str]:
-    figures = summary.performance
-    return units.seconds(figures.avg_step_time_seconds), units.number(
-        figures.tokens_per_second_per_gpu
+    return units.seconds(summary.performance.avg_step_time_seconds), units.number(
+        summary.performance.tokens_per_second_per_gpu
     )
 
 

@@ -294,11 +294,10 @@ class Resolver:
                 effect = "it may run out"
             self.notes.append(f"the memory of the device is unknown: {effect}")
             return request
-        title = self.model.title
         if request.shape is None:
-            named = f"{title} at scale {request.scale}"
+            named = f"{self.model.title} at scale {request.scale}"
         else:
-            named = f"the matched shape of {title}"
+            named = f"the matched shape of {self.model.title}"
         needed = self.bytes_needed(shape)
         self.note_tight(check_memory(named, needed, self.device, self.advise_scale), needed)
         size = request.micro_batch_size

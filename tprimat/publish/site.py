@@ -131,12 +131,11 @@ class Row:
     def setup(self) -> str:
         """GPUs and batch, as far as they are stated."""
         gpus = self.point.num_gpus
-        batch = self.point.global_batch_size
         stated = []
         if gpus:
             stated.append(f"{gpus:,} GPU{'s' * (gpus > 1)}")
-        if batch:
-            stated.append(f"batch {batch:,}")
+        if self.point.global_batch_size:
+            stated.append(f"batch {self.point.global_batch_size:,}")
         return ", ".join(stated)
 
     @property

@@ -74,10 +74,9 @@ def _of_tokenizer(request: PrimusTraining, environ: Environ) -> Iterator[str]:
 def _of_space(request: PrimusTraining) -> Iterator[str]:
     needed = {request.output_dir: LEAST_FREE_GB}
     # Primus' own default is to save when the training ends.
-    configuration = request.configuration
     if (
-        configuration.framework == "megatron"
-        and configuration.settings.value("disable_last_saving") is False
+        request.configuration.framework == "megatron"
+        and request.configuration.settings.value("disable_last_saving") is False
     ):
         run = request.setup
         root = request.installation.path
