@@ -153,10 +153,11 @@ class Setting(NamedTuple):
 
     def of(self, run: Any) -> Any:
         """Return its value in a Run, by the first of its fields that is known; None if none is."""
-        return next(
-            (value for field in self.field.split() if (value := value_of(run, field)) is not None),
-            None,
-        )
+        for field in self.field.split():
+            value = value_of(run, field)
+            if value is not None:
+                return value
+        return None
 
     @property
     def option(self) -> str:
@@ -177,5 +178,7 @@ def _path(field: str) -> tuple[Any, str | None]:
     """Return what gets a field, and None; or what gets the dictionary that it is a key of, and the
     key.
     """
-    part = next((each for each in _DICTIONARIES if field.startswith(each)), "")
-    return operator.attrgetter(part[:-1] or field), field.removeprefix(part) if part else None
+    for part in _DICTIONARIES:
+        if field.startswith(part):
+            return operator.attrgetter(part[:-1]), field.removeprefix(part)
+    return operator.attrgetter(field), None
