@@ -361,10 +361,9 @@ def amd_gpus_by_memory(total_gib: float) -> list[Gpu]:
 
     AMD's drivers show all but some 20 MiB, so that the classes lie far apart.
     """
-    least = 0.995
     most = VISIBLE_MEMORY[1]
     rows = [gpu for gpu in _amd_devices() if gpu.family.startswith("CDNA")]
-    return [gpu for gpu in rows if least * gpu.memory_gb <= total_gib <= most * gpu.memory_gb]
+    return [gpu for gpu in rows if 0.995 * gpu.memory_gb <= total_gib <= most * gpu.memory_gb]
 
 
 def _amd_devices() -> list[Gpu]:

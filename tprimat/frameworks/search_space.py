@@ -65,9 +65,8 @@ class Space:
         """Return the request for a training of a setting in another directory, with changes such as
         other steps.
         """
-        requested = candidate.requested.but(**changes)
         return self.framework.resolve_config(
-            candidate.request.model, requested, self.device, output_dir
+            candidate.request.model, candidate.requested.but(**changes), self.device, output_dir
         )[0]
 
 
@@ -112,8 +111,7 @@ def space_of(
     excluded = {}
     for values in itertools.product(*knobs.values()):
         setting = dict(zip(knobs, values, strict=True))
-        changes = {**setting, "label": name_of(setting)}
-        asked = fixed.but(**changes)
+        asked = fixed.but(**setting, label=name_of(setting))
         try:
             request, _ = framework.resolve_config(model, asked, device, output_dir)
         except UsageError as error:

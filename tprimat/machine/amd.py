@@ -209,8 +209,7 @@ class Reader:
         return tuple(sorted({reason for mask, reason in _INDEPENDENT_BITS.items() if bits & mask}))
 
     def _throttle_bits(self, address: str, metrics: Values) -> int:
-        stated = metrics.get("indep_throttle_status")
-        if stated is not True:
+        if metrics.get("indep_throttle_status") is not True:
             return int(_first_number(metrics, "indep_throttle_status") or 0)
         # From ROCm 6.3 on amdsmi states only whether there are any.
         try:
@@ -219,8 +218,9 @@ class Reader:
             )
         except (OSError, struct.error):
             return 0
-        is_known = (form, revision) == (1, 3) and bits != 2**64 - 1
-        return bits if is_known else 0
+        if (form, revision) != (1, 3) or bits == 2**64 - 1:
+            return 0
+        return int(bits)
 
 
 def _pids(listed: Any) -> tuple[int, ...] | None:
@@ -258,9 +258,9 @@ def _known_states(host: Host, smi: VendorLibrary) -> tuple[GpuState, ...]:
     """Return all GPUs in the order of their PCI addresses, by the driver's files or else by the
     library.
     """
-    addresses = sorted(path.parent.name for path in host.path(_PCI).glob("*/mem_info_vram_total"))
     cards = []
-    for address in addresses:
+    for path in sorted(host.path(_PCI).glob("*/mem_info_vram_total")):
+        address = path.parent.name
         if (host.read(f"{_PCI}/{address}/vendor") or "").strip() == "0x1002":
             cards.append(address)
     if cards:

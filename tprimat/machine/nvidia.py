@@ -152,8 +152,8 @@ class Reader:
         answering = []
         for state in states:
             if state.id:
-                its_xids = tuple(xids.get(state.id, ()))
-                answering.append(msgspec.structs.replace(state, xids=its_xids))
+                state = msgspec.structs.replace(state, xids=tuple(xids.get(state.id, ())))
+                answering.append(state)
         return tuple(answering)
 
     def _new_xids(self) -> dict[str | None, list[int]]:

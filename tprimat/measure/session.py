@@ -90,8 +90,9 @@ class _Training:
         if self._limit is None:
             # As in the loops that keep it themselves, from the beginning of the first step on.
             spent_s = message.step_time or 0.0
-            limit_s = self.request.time_limit_s
-            self._limit = TimeLimit(message.max_steps, limit_s, 1, bool, time.monotonic, spent_s)
+            self._limit = TimeLimit(
+                message.max_steps, self.request.time_limit_s, 1, bool, time.monotonic, spent_s
+            )
         if self._limit.reached(message.step):
             self.cut = self._limit
 
@@ -284,8 +285,10 @@ class Session:
         request = self._requests[index]
         for run, path in earlier:
             if run.status == "complete" and attempt.is_of(run, repetition, request):
-                name = self._plan.name_of(request)
-                console.info(f"{name}, run {repetition}: done before the job was requeued")
+                console.info(
+                    f"{self._plan.name_of(request)}, run {repetition}: done before the job was"
+                    " requeued"
+                )
                 self._keep(index, run, path)
                 return True
         return False
@@ -545,8 +548,7 @@ class Session:
         """Return how long the runs after the current one will take, if that takes so many
         seconds.
         """
-        mean_s = statistics.fmean([*self._durations, seconds])
-        return self._left * (mean_s + self._plan.cooldown_s)
+        return self._left * (statistics.fmean([*self._durations, seconds]) + self._plan.cooldown_s)
 
     def _cool_down(self) -> bool:
         """Rest; return False if the user interrupts it."""

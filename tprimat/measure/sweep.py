@@ -196,8 +196,7 @@ def introduce(plan: Plan, machine: Machine, runs: Mapping[Key, Sequence[Found]])
         "configurations": len(plan.requests),
         "done": done,
     }
-    limits = [request.time_limit_s for request in left]
-    if left and None not in limits:
+    if left and all(request.time_limit_s is not None for request in left):
         seconds = plan.cooldown_s * (len(left) - 1)
         gpu_seconds = 0.0
         starts_s = set()

@@ -190,8 +190,7 @@ def _mark(row: Published) -> Mark:
         return "rejected"
     if _is_from_logs(row):
         return "recomputed from the log"
-    agrees = row.audit in ("consistent", "convention") and row.printed_tflops_per_gpu
-    if agrees:
+    if row.audit in ("consistent", "convention") and row.printed_tflops_per_gpu:
         return "agrees with its own FLOPs"
     return "as published"
 
@@ -342,8 +341,7 @@ def _gpu(run: Run) -> str:
 def _model(name: str | None, run: Run) -> str:
     """Return the key of a full-size model of the catalog; of another one what reports call it."""
     known = models.find(name) or models.recognize(run.model or "")
-    is_whole = run.scale in published.FULL and not models.denies(name, run.model_config)
-    if known and is_whole:
+    if known and run.scale in published.FULL and not models.denies(name, run.model_config):
         return known.name
     return title_of(name, run)
 

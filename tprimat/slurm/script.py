@@ -91,8 +91,8 @@ def text(
         f"# TensorPrimat benchmark. Show its results: tprimat collect {shlex.quote(str(folder))}",
         *(f"#SBATCH {line}" for line in _options(job, nodes, gpus_per_node, folder)),
     ]
-    task = _TASK.format(container=container, command=run)
-    return "\n".join(head) + f"\n{body}{before_task}{task}"
+    body += before_task + _TASK.format(container=container, command=run)
+    return "\n".join(head) + f"\n{body}"
 
 
 def is_for_apptainer(image: str) -> bool:

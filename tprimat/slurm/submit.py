@@ -44,7 +44,7 @@ def submit(options: argparse.Namespace) -> int:
     jobs = [_job(point) for point in points]
     # Only now: what is wrong with any of them is known before the first one is submitted.
     statuses = [_submit(point, *job) for point, job in zip(points, jobs, strict=True)]
-    return next((status for status in statuses if status), ExitStatus.OK)
+    return next(filter(None, statuses), ExitStatus.OK)
 
 
 def _job(options: argparse.Namespace) -> tuple[SlurmJob, int | None]:

@@ -159,9 +159,10 @@ def _percentiles(state: State) -> str:
         if max(state.run.window_steps, default=1) > 1:
             return "unknown: each record averages several steps"
         return ""
-    pairs = zip(PERCENTILES, values, strict=True)
     return ", ".join(
-        f"p{name} {units.seconds(value)}" for name, value in pairs if value is not None
+        f"p{name} {units.seconds(value)}"
+        for name, value in zip(PERCENTILES, values, strict=True)
+        if value is not None
     )
 
 
