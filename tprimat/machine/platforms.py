@@ -278,10 +278,11 @@ def _without_torch(host: Host, warnings: list[str]) -> Machine:
     # AMD's driver has no name for most GPUs that a training would report.
     states = nvidia.states(host) if stack == "cuda" else ()
     if states:
-        name = states[0].name
-        memory_gb = round_figure(states[0].memory_total_gb)
         info = msgspec.structs.replace(
-            info, device_name=name, device_count=len(states), total_memory_gb=memory_gb
+            info,
+            device_name=states[0].name,
+            device_count=len(states),
+            total_memory_gb=round_figure(states[0].memory_total_gb),
         )
     else:
         warnings.append("the GPUs' name, number and memory are unknown without torch")
