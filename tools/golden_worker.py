@@ -121,7 +121,9 @@ def parsers(argv: Sequence[str]) -> list[dict[str, Any]]:
     seen: list[argparse.ArgumentParser] = []
     original = argparse.ArgumentParser.parse_known_args
 
-    def capture(self: argparse.ArgumentParser, *_: Any, **__: Any) -> Any:
+    def capture(self: argparse.ArgumentParser, *arguments: Any, **named: Any) -> Any:
+        if not self.add_help:  # it only finds out which parser is meant
+            return original(self, *arguments, **named)
         seen.append(self)
         raise SystemExit(0)
 

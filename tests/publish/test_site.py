@@ -244,7 +244,7 @@ class TestHistory:
         changes = [Change(before=i, after=i + 1, ratio=1.0) for i in range(len(points) - 1)]
         record = Record(points=points, changes=tuple(changes))
         rows = site._rows(record, values(record))
-        return site._history(record, rows, rows)
+        return site._history(record, rows[0].gpu["page"], rows)
 
     def test_follows_the_changes(self):
         speeds = ((100.0, "2024-01"), (120.0, "2024-06-01"), (150.0, "2025-03"))

@@ -459,10 +459,8 @@ class TestOthersFiles:
         written(tmp_path / "theirs" / "machine", gone, {"run": SETUP}, a_record(1))
         (tmp_path / "results").mkdir()
         (tmp_path / "results" / "machine").symlink_to(tmp_path / "theirs" / "machine")
-        assert folders.with_journals([str(tmp_path / "results")]) == []
-        assert folders.with_journals([str(tmp_path / "theirs")]) == [
-            tmp_path / "theirs" / "machine"
-        ]
+        assert folders.with_journals([tmp_path / "results"]) == []
+        assert folders.with_journals([tmp_path / "theirs"]) == [tmp_path / "theirs" / "machine"]
 
     def test_x6_links_pipes_and_files_of_others_in_it_stay(self, tmp_path, elsewhere, gone):
         before = {path.name: path.read_bytes() for path in elsewhere.iterdir()}
@@ -575,31 +573,29 @@ class TestFolders:
             if name != "empty/x":
                 (folder / folders.JOURNALS).mkdir()
         (tmp_path / "named" / "a.json").write_text("{}")
-        arguments = [
-            "named/a.json",
-            "--output-dir=option",
-            "collected",
-            "empty",
-            "no-such",
-            "--x",
-            "a\0b",
-            "x" * 5000,
-        ]
-        found = folders.with_journals(arguments)
+        names = ("named/a.json", "option", "collected", "empty", "no-such", "a\0b", "x" * 5000)
+        found = folders.with_journals(map(Path, names))
         assert found == [Path(name) for name in ("output", "named", "option", "collected/machine")]
 
     def test_nothing_there_is_nothing_to_do(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        assert folders.with_journals(["--model", "llama", ""]) == []
+        assert folders.with_journals([Path("llama")]) == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="commands are called as on POSIX")
 class TestCommands:
-    @pytest.mark.parametrize("command", ["compare_results.py", "enhanced_metrics.py"])
-    def test_the_next_command_says_what_it_found(self, tmp_path, gone, repository, command):
+    @pytest.mark.parametrize(
+        ("command", "option"),
+        [
+            ("compare_results.py", "{}"),
+            ("enhanced_metrics.py", "{}"),
+            ("compare_results.py", "--results-dir={}"),
+        ],
+    )
+    def test_the_next_command_says_what_it_found(self, tmp_path, gone, repository, command, option):
         written(tmp_path, gone, {"run": SETUP}, *map(a_record, range(1, 31)))
         done = subprocess.run(
-            [sys.executable, str(repository / command), str(tmp_path)],
+            [sys.executable, str(repository / command), option.format(tmp_path)],
             cwd=tmp_path,
             capture_output=True,
             text=True,

@@ -7,10 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from tprimat.cli.options import benchmark
+from tprimat.errors import UsageError
 from tprimat.frameworks import by_name
 from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.nemo import recipe as nemo
-from tprimat.frameworks.request import Device, RequestedConfig
+from tprimat.frameworks.request import EMBEDDED, Device, Request, RequestedConfig
 from tprimat.settings import rows
 from tprimat.settings.rows import DIVISION
 
@@ -86,3 +88,23 @@ def test_an_option_has_the_first_of_its_names(request_of):
     assert {"debug.seed", "training.seed"} & rows.launched("torchtitan", run).keys() == {
         "debug.seed"
     }
+
+
+@pytest.mark.parametrize("row", [row for row in rows.SETTINGS if row.flag], ids=lambda row: row.key)
+def test_a_row_with_an_option_can_be_requested(row):
+    assert row.option in benchmark.parser().flags()
+    assert row.key == "framework" or row.request in RequestedConfig.DEFAULTS
+
+
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_a_choice_of_the_built_in_loops_is_a_row_and_a_field(request_of, name):
+    default, *others = EMBEDDED[name]
+    assert getattr(Request, name) == getattr(request_of("lightning"), name) == default
+    for value in others:
+        assert getattr(request_of("lightning", **{name: value}), name) == value
+        options = benchmark.parser().parse_args([f"--{name}", value])
+        assert getattr(options, name) == value
+    with pytest.raises(UsageError):
+        benchmark.parser().parse_args([f"--{name}", "other"])
+    with pytest.raises(UsageError, match="does not support"):
+        request_of("nemo", **{name: default})

@@ -12,13 +12,14 @@ import dataclasses
 import functools
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
 from tprimat.catalog import gpus, models
 from tprimat.catalog.gpus import Gpu
 from tprimat.catalog.models import Model
+from tprimat.results.fields import FieldValues
 from tprimat.results.run import GpuInfo
 
 
@@ -89,6 +90,7 @@ _CELL = re.compile(
 )
 _RATIO = re.compile(rf"{_NUMBER}\s*[x×]\b.*")
 _LENGTH = re.compile(r"(?i)\bseq\w{0,9}[ _-]?len\w{0,9}\D{1,4}(\d[\d,]{0,14})")
+_WITH_DIGITS = re.compile(r"[\w-]{0,15}\d[\w-]{0,30}")
 _SCALES = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12, "ms": 1e-3}
 _HEADINGS = {
     "gpu": r"gpu|gpu (key|name|type|model)|system|accelerator|device|hardware|platform",
@@ -158,18 +160,17 @@ def figures(text: str, name: str = "") -> list[Figure]:
     """
     header = text.lstrip("\ufeff").partition("\n")[0]
     if re.search(r"^items:", text, re.MULTILINE):
-        found = _card(text.splitlines())
+        every = _card(text.splitlines())
     elif name.lower().endswith(".csv") or header.count(",") > len(_columns(header.split(","))) > 1:
         rows = csv.reader(io.StringIO(text.lstrip("\ufeff")))
-        found = _block([(rows.line_num, cells) for cells in rows if cells], 1, {})
+        every = _block([(rows.line_num, cells) for cells in rows if cells], 1, {})
     else:
-        found = _tables(text.splitlines())
-    used = (
-        figure
-        for figure in found
-        if figure.fault or any(getattr(figure, field) for field in _SPEEDS)
-    )
-    return [dataclasses.replace(figure, file=name) for figure in used]
+        every = _tables(text.splitlines())
+    used = []
+    for figure in every:
+        if figure.fault or any(getattr(figure, field) for field in _SPEEDS):
+            used.append(dataclasses.replace(figure, file=name))
+    return used
 
 
 @functools.lru_cache(maxsize=1024)
@@ -179,19 +180,18 @@ def _candidates(name: str) -> tuple[Gpu, ...]:
     """
     words = {word.rstrip("X") for word in re.split(r"[^A-Z0-9]+", name.upper())} - {""}
     keys = tuple(gpu for gpu in gpus.gpus() if gpu.key == name)
-    alike = (
-        gpu
-        for gpu in gpus.gpus()
-        if any(char.isdigit() for char in _base(gpu)) and _base(gpu) in words
-    )
+    alike = (gpu for gpu in gpus.gpus() if _base(gpu) in words)
     return keys or gpus.match(GpuInfo(device_name=name)).candidates or tuple(alike)
 
 
 def _base(gpu: Gpu) -> str:
-    """Return the part of a GPU's short name that has a number: H100, MI300, 4090."""
-    return next(
-        (word for word in gpu.short_name.upper().split() if re.search(r"\d{2}", word)), ""
-    ).rstrip("X")
+    """Return the part of a GPU's short name that has a number: H100, MI300, 4090; empty if none
+    has.
+    """
+    for word in gpu.short_name.upper().split():
+        if re.search(r"\d{2}", word):
+            return word.rstrip("X")
+    return ""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -205,15 +205,20 @@ def _field(heading: str) -> str | None:
     ):
         plain = re.sub(long, short, plain)
     plain = " ".join(plain.split())
-    return next(
-        (field for field, pattern in _HEADINGS.items() if re.fullmatch(pattern, plain)), None
-    )
+    for field, pattern in _HEADINGS.items():
+        if re.fullmatch(pattern, plain):
+            return field
+    return None
 
 
 def _columns(cells: Sequence[str]) -> dict[int, str]:
     """Return the field of each heading that has one; a key, which is exact, comes last."""
-    found = {index: field for index, cell in enumerate(cells) if (field := _field(cell.strip()))}
-    return dict(sorted(found.items(), key=lambda column: "key" in cells[column[0]]))
+    columns = {}
+    for index in sorted(range(len(cells)), key=lambda index: "key" in cells[index]):
+        field = _field(cells[index].strip())
+        if field is not None:
+            columns[index] = field
+    return columns
 
 
 def _number(text: str) -> float:
@@ -229,45 +234,53 @@ def _number(text: str) -> float:
 def _value(field: str, cell: str, heading: str) -> Any:
     """Return a cell's value as its field has it; None or empty if it has none."""
     text = cell.strip().strip("*`").strip()
-    if names := _WORDS.get(field):
+    if field in _WORDS:
         outside = text.partition("(")[0].lower()
-        return next((name for name, pattern in names.items() if re.search(pattern, outside)), "")
+        for name, pattern in _WORDS[field].items():
+            if re.search(pattern, outside):
+                return name
+        return ""
     if Figure.__annotations__[field] == "str":
         return text
-    if found := _CELL.fullmatch(text):
-        is_ms = field == "step_time_s" and not found[2] and re.search(r"\bms\b", heading.lower())
-        return _number(found[1]) * _SCALES.get("ms" if is_ms else (found[2] or "").lower(), 1.0)
-    return None
+    match = _CELL.fullmatch(text)
+    if match is None:
+        return None
+    unit = (match[2] or "").lower()
+    if field == "step_time_s" and not unit and re.search(r"\bms\b", heading.lower()):
+        unit = "ms"
+    return _number(match[1]) * _SCALES.get(unit, 1.0)
 
 
 def _figure(
-    line: int, table: int, cells: Iterable[tuple[str, str, str]], context: Mapping[str, Any]
+    line: int, table: int, cells: Iterable[tuple[str, str, str]], context: FieldValues
 ) -> Figure:
     """Return a row from its fields, headings and cells, its note, and what the text above the table
     says.
     """
-    fields: dict[str, Any] = {}
+    fields: FieldValues = {}
     for field, heading, cell in cells:
-        if (value := _value(field, cell, heading)) not in (None, ""):
-            # A name that has a row is nearer than a key, which several models of one decoder share.
-            if field != "model" or not models.recognize(fields.get(field, "")):
-                fields[field] = value
-        elif ratio := _RATIO.fullmatch(cell.strip()):
-            fields["ratio"] = _number(ratio[1])
+        value = _value(field, cell, heading)
+        ratio = _RATIO.fullmatch(cell.strip())
+        if value in (None, ""):
+            if ratio is not None:
+                fields["ratio"] = _number(ratio[1])
+        # A name that has a row is nearer than a key, which several models of one decoder share.
+        elif field != "model" or not models.recognize(fields.get(field, "")):
+            fields[field] = value
     fields = {**context, **fields}
     for pattern, names in _NOTES.items():
-        if found := re.search(pattern, fields.get("note", "")):
-            values = map(_number, found.groups())
-            fields = {
-                name: value * _UNITS.get(name, 1) for name, value in zip(names, values, strict=True)
-            } | fields
-    if (total := fields.get("tokens_per_second")) and fields.get("gpus"):
-        fields.setdefault("tokens_per_second_per_gpu", total / fields["gpus"])
+        match = re.search(pattern, fields.get("note", ""))
+        if match is not None:
+            for name, text in zip(names, match.groups(), strict=True):
+                fields.setdefault(name, _number(text) * _UNITS.get(name, 1))
+    if fields.get("tokens_per_second") and fields.get("gpus"):
+        rate = fields["tokens_per_second"] / fields["gpus"]
+        fields.setdefault("tokens_per_second_per_gpu", rate)
     return Figure(line=line, table=table, **fields)
 
 
 def _block(
-    rows: Sequence[tuple[int, Sequence[str]]], table: int, context: Mapping[str, Any]
+    rows: Sequence[tuple[int, Sequence[str]]], table: int, context: FieldValues
 ) -> Iterator[Figure]:
     """Yield the rows of a table, whose first one has the headings; or, if those are GPUs, its
     columns.
@@ -276,9 +289,7 @@ def _block(
     columns = _columns(header)
     if len(columns) < 2 and sum(bool(_candidates(cell)) for cell in header[1:]) > 1:
         lines = [line for line, cells in others if _field(cells[0]) in _SPEEDS]
-        header, *turned = (
-            list(cells) for cells in zip(*(cells for _, cells in rows), strict=False)
-        )
+        header, *turned = zip(*(cells for _, cells in rows), strict=False)
         header = ["gpu", *header[1:]]
         others = [(lines[0] if lines else first, cells) for cells in turned]
         columns = _columns(header)
@@ -289,9 +300,8 @@ def _block(
             )
             yield Figure(line=line, table=table, fault=fault)
         elif len(columns) > 1:
-            yield _figure(
-                line, table, ((field, header[i], cells[i]) for i, field in columns.items()), context
-            )
+            named = ((field, header[index], cells[index]) for index, field in columns.items())
+            yield _figure(line, table, named, context)
 
 
 def _tables(lines: Sequence[str]) -> Iterator[Figure]:
@@ -317,22 +327,18 @@ def _tables(lines: Sequence[str]) -> Iterator[Figure]:
         rows = []
         # What a heading says ends with the next one of its level.
         level = len(text) - len(text.lstrip("#")) or LOWEST_LEVEL
-        said = {
-            field: each for field, each in said.items() if level == LOWEST_LEVEL or each[0] < level
-        }
+        if level < LOWEST_LEVEL:
+            said = {field: stated for field, stated in said.items() if stated[0] < level}
         if len(text) < LONGEST_HEADING:
-            names = (
-                word for word in re.findall(r"[\w-]{0,15}\d[\w-]{0,30}", text) if _candidates(word)
-            )
             model = models.recognize(text)
             length = _LENGTH.search(text)
-            found = {
-                "gpu": next(names, None),
+            context = {
+                "gpu": next(filter(_candidates, _WITH_DIGITS.findall(text)), None),
                 "model": model and model.name,
                 "task": _value("task", text, ""),
+                "sequence_length": length and _number(length[1]),
             }
-            found["sequence_length"] = length and _number(length[1])
-            said |= {field: (level, value) for field, value in found.items() if value}
+            said |= {field: (level, value) for field, value in context.items() if value}
 
 
 _METRICS = {
@@ -347,7 +353,7 @@ def _card(lines: Sequence[str]) -> Iterator[Figure]:
     command and result.
     """
     path: list[tuple[int, str]] = []
-    fields: dict[str, Any] = {}
+    fields: FieldValues = {}
     model = ""
     text = ""
     start = 0
@@ -356,8 +362,7 @@ def _card(lines: Sequence[str]) -> Iterator[Figure]:
             text += f" {line.strip()}"
             continue
         depth, (name, _, value) = len(line) - len(line.lstrip()), line.strip().partition(":")
-        path = [*(each for each in path if each[0] < depth), (depth, name)]
-        metric = next((each for end, each in _METRICS.items() if name.endswith(end)), None)
+        path = [*(above for above in path if above[0] < depth), (depth, name)]
         if name == "hf_id":
             model = value.strip()
         elif name == "status":
@@ -371,19 +376,24 @@ def _card(lines: Sequence[str]) -> Iterator[Figure]:
             start = 0
         elif name == "precision":
             fields["precision"] = _value("precision", value, "")
-        elif metric and (stated := _CELL.fullmatch(value.strip())):
-            fields[metric[0]] = _number(stated[1]) * metric[1]
-            start = number
+        for ending, (field, factor) in _METRICS.items():
+            stated = _CELL.fullmatch(value.strip())
+            if name.endswith(ending) and stated is not None:
+                fields[field] = _number(stated[1]) * factor
+                start = number
         text += f" {value.strip()}"
 
 
-def _of_text(text: str) -> dict[str, Any]:
+def _of_text(text: str) -> FieldValues:
     """Return GPUs, batch and length as a card's command and sentences state them."""
-    found = {}
-    if nodes := re.search(r"--nodes (\d+) --gpus-per-node (\d+)", text):
-        found["gpus"] = _number(nodes[1]) * _number(nodes[2])
-    if batch := re.search(r"GBS/MBS (\d+)", text):
-        found["global_batch"] = _number(batch[1])
-    if length := re.search(r"(?:seq_length[ =]|sequence[- ]length[- ])(\d[\d,]*)", text):
-        found["sequence_length"] = _number(length[1])
-    return found
+    fields = {}
+    nodes = re.search(r"--nodes (\d+) --gpus-per-node (\d+)", text)
+    if nodes is not None:
+        fields["gpus"] = _number(nodes[1]) * _number(nodes[2])
+    batch = re.search(r"GBS/MBS (\d+)", text)
+    if batch is not None:
+        fields["global_batch"] = _number(batch[1])
+    length = re.search(r"(?:seq_length[ =]|sequence[- ]length[- ])(\d[\d,]*)", text)
+    if length is not None:
+        fields["sequence_length"] = _number(length[1])
+    return fields

@@ -226,11 +226,11 @@ def read_table(name: str, row: type[_Row]) -> tuple[_Row, ...]:
 
 def read_rows(content: str, row: type[_Row]) -> tuple[_Row, ...]:
     """Return the rows of the text of such a file."""
-    cells = (
-        {column: text for column, text in line.items() if text}
-        for line in csv.DictReader(content.splitlines())
-    )
-    return tuple(msgspec.convert(fields, row, strict=False) for fields in cells)
+    rows = []
+    for line in csv.DictReader(content.splitlines()):
+        stated = {column: text for column, text in line.items() if text}
+        rows.append(msgspec.convert(stated, row, strict=False))
+    return tuple(rows)
 
 
 _UNRATED = re.compile(r"(GB10|Rubin|VR200|R100|MI430X|MI440X|MI455X)\b.*", re.IGNORECASE)
@@ -249,7 +249,8 @@ def match(info: GpuInfo) -> Match:
     if not info.device_name:
         return Match(None, "the GPU's name is unknown")
     name = _bare(info.device_name)
-    if part := _virtual_part(info.device_name):
+    part = _virtual_part(info.device_name)
+    if part is not None:
         return Match(
             None,
             f"{info.device_name} is a GPU partition ({part}): the peak of the whole GPU does not"
@@ -274,8 +275,11 @@ def match(info: GpuInfo) -> Match:
         return Match(None, f"named {info.device_name}, but {against}", partition)
     if len(fitting) > 1:
         either = " or ".join(gpu.title for gpu in fitting)
-        reason = f"{info.device_name} may be {either}: the source doesn't say which"
-        return Match(None, reason, candidates=tuple(fitting))
+        return Match(
+            None,
+            f"{info.device_name} may be {either}: the source doesn't say which",
+            candidates=tuple(fitting),
+        )
     if name.upper().endswith(" VF") and None in (info.compute_units, info.total_memory_gb):
         return Match(
             None,
@@ -303,8 +307,7 @@ def short_name(device_name: str | None) -> str:
     whole = name[: part.start()].strip() if part else name
     rows = _named(whole)
     whole = rows[0].short_name if len(rows) == 1 else _SAYS_NOTHING.sub("", whole).strip() or name
-    label = f"{whole} {part[0]}" if part else whole
-    return ended(label, _LONGEST_LABEL)
+    return ended(f"{whole} {part[0]}" if part else whole, _LONGEST_LABEL)
 
 
 def suggested(name: str) -> str:
@@ -337,13 +340,19 @@ def vendor(device_name: str) -> str | None:
     None.
     """
     name = device_name.lower()
-    if row := next((gpu for gpu in gpus() if gpu.short_name == short_name(device_name)), None):
-        return row.vendor
-    signs = [(maker, brand) for maker, brands in _BRANDS.items() for brand in brands]
-    # MI300X is also called MI300. Shorter names, such as L4, may be part of any word.
-    models = [(gpu.vendor, gpu.short_name.split()[0].rstrip("X").lower()) for gpu in gpus()]
-    signs += [(maker, model) for maker, model in models if len(model) >= 4]
-    return next((maker for maker, sign in signs if sign in name), None)
+    short = short_name(device_name)
+    for gpu in gpus():
+        if gpu.short_name == short:
+            return gpu.vendor
+    for maker, brands in _BRANDS.items():
+        if any(brand in name for brand in brands):
+            return maker
+    for gpu in gpus():
+        # MI300X is also called MI300. Shorter names, such as L4, may be part of any word.
+        model = gpu.short_name.split()[0].rstrip("X").lower()
+        if len(model) >= 4 and model in name:
+            return gpu.vendor
+    return None
 
 
 def amd_gpus_by_memory(total_gib: float) -> list[Gpu]:
@@ -352,10 +361,9 @@ def amd_gpus_by_memory(total_gib: float) -> list[Gpu]:
 
     AMD's drivers show all but some 20 MiB, so that the classes lie far apart.
     """
-    least = 0.995
     most = VISIBLE_MEMORY[1]
     rows = [gpu for gpu in _amd_devices() if gpu.family.startswith("CDNA")]
-    return [gpu for gpu in rows if least * gpu.memory_gb <= total_gib <= most * gpu.memory_gb]
+    return [gpu for gpu in rows if 0.995 * gpu.memory_gb <= total_gib <= most * gpu.memory_gb]
 
 
 def _amd_devices() -> list[Gpu]:
@@ -375,8 +383,8 @@ def cores(architecture: str | None, compute_units: int | None) -> int | None:
 def _named(name: str) -> list[Gpu]:
     """Return the rows that a bare name can mean. Patterns match the whole name, never a part."""
     rows = [gpu for gpu in gpus() if gpu.name_pattern]
-    found = [gpu for gpu in rows if re.fullmatch(gpu.name_pattern, name, re.IGNORECASE)]
-    return found or [gpu for gpu in rows if is_called(gpu, name)]
+    matching = [gpu for gpu in rows if re.fullmatch(gpu.name_pattern, name, re.IGNORECASE)]
+    return matching or [gpu for gpu in rows if is_called(gpu, name)]
 
 
 def is_called(gpu: Gpu, name: str) -> bool:
@@ -392,7 +400,8 @@ def _match_by_facts(info: GpuInfo) -> Match:
         "compute_units": "number of compute units",
         "total_memory_gb": "memory",
     }
-    if unknown := [fact for field, fact in names.items() if getattr(info, field) is None]:
+    unknown = [fact for field, fact in names.items() if getattr(info, field) is None]
+    if unknown:
         return Match(
             None, f"{info.device_name} names no GPU, and its {' and '.join(unknown)} is unknown"
         )
@@ -402,8 +411,11 @@ def _match_by_facts(info: GpuInfo) -> Match:
             gpu for gpu in fitting if not _twins(gpu) or _near(info.clock_mhz, gpu.clock_mhz)
         ]
     if len(fitting) == 1:
-        reason = f"{fitting[0].title}, by {', '.join(_confirmations(info)[1:])}"
-        return Match(fitting[0], reason, candidates=(fitting[0],))
+        return Match(
+            fitting[0],
+            f"{fitting[0].title}, by {', '.join(_confirmations(info)[1:])}",
+            candidates=(fitting[0],),
+        )
     facts = (
         f"{_plain_architecture(info.architecture)}, {info.compute_units} compute units,"
         f" {_gib(info)}"
@@ -471,7 +483,8 @@ def _near(clock_mhz: float, expected: float | None) -> bool:
 
 def _virtual_part(name: str) -> str | None:
     name = name.replace("_", " ").strip()
-    if part := _MIG.search(name):
+    part = _MIG.search(name)
+    if part is not None:
         return part[0]
     if name.upper().startswith("GRID") or re.search(r"-\d+(-\d+)?[ABCQ]$", name):
         return "vGPU"
@@ -495,12 +508,10 @@ def _partition(gpu: Gpu, info: GpuInfo) -> str | None:
 def _confirmations(info: GpuInfo) -> list[str]:
     units = info.compute_units and f"{info.compute_units} compute units"
     clock = info.clock_mhz and f"{info.clock_mhz:.0f} MHz"
-    known = []
-    for fact in (units, _plain_architecture(info.architecture), _gib(info), clock):
-        if fact:
-            known.append(fact)
-    if known:
-        return [f"its name {info.device_name}", *known]
+    facts = [units, _plain_architecture(info.architecture), _gib(info), clock]
+    stated = [str(fact) for fact in facts if fact]
+    if stated:
+        return [f"its name {info.device_name}", *stated]
     return ["its name only"]
 
 

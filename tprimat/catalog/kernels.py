@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import re
 from typing import Literal
 
@@ -118,13 +119,14 @@ def part_of(
         types: of the inputs of the innermost operator.
         collective: its kind by NCCL's record, if known.
     """
-    functions = [each for each in ranges if is_python(each)]
-    operators = [each for each in ranges if not is_python(each)]
+    functions = list(filter(is_python, ranges))
+    operators = list(itertools.filterfalse(is_python, ranges))
     if _COLLECTIVE_KERNEL.search(kernel) or (
         operators and _COLLECTIVE_OPERATOR.search(operators[0])
     ):
         return COMMUNICATION + _collective(kernel, collective, *operators)
-    if scope := _first("scope", operators) or _first("python", functions):
+    scope = _first("scope", operators) or _first("python", functions)
+    if scope is not None:
         return scope
     if operators and _COPY.search(operators[0]):
         # Types of destination and source; without them the kernel's name tells.
@@ -148,10 +150,10 @@ def phase_of(ranges: tuple[str, ...]) -> Phase | None:
     """Return whether work launched within these ranges is of the forward pass, the backward pass or
     the optimizer.
     """
-    operators = [each for each in ranges if not is_python(each)]
-    if any(_part("scope", operator) == "optimizer" for operator in operators) or any(
-        _part("python", each) == "optimizer" for each in ranges if is_python(each)
-    ):
+    operators = list(itertools.filterfalse(is_python, ranges))
+    if any(_part("scope", operator) == "optimizer" for operator in operators):
+        return "optimizer"
+    if any(_part("python", function) == "optimizer" for function in filter(is_python, ranges)):
         return "optimizer"
     if any(map(is_backward, operators)):
         return "backward"

@@ -95,10 +95,10 @@ def find(name: str | None) -> Model | None:
     name, too.
     """
     lowered = (name or "").lower()
-    row = next((model for model in models() if model.name == lowered), None)
-    return row or next(
-        (model for pattern, model in _patterns() if pattern.fullmatch(lowered)), None
-    )
+    for model in models():
+        if model.name == lowered:
+            return model
+    return next((model for pattern, model in _patterns() if pattern.fullmatch(lowered)), None)
 
 
 def named(name: str | None) -> Model | None:
@@ -110,7 +110,8 @@ def by_name(name: str) -> Model:
     """Return the row of a model to train, by what a user typed. Raises UsageError for one that no
     row has.
     """
-    if (model := find(name.lower())) is not None and model.name in _TRAINED:
+    model = find(name)
+    if model is not None and model.name in _TRAINED:
         return model
     hint = suggested(name, names(), f"choose from {', '.join(names())}")
     raise UsageError(f"unknown model {name!r}", hint=hint, heading="unknown-model")
@@ -133,12 +134,13 @@ def suggested(name: str, known: Sequence[str], otherwise: str) -> str:
     Those that begin with it come first: by llama2 llama-2-7b, llama-2-13b or llama-2-70b is meant.
     """
     key = letters_and_digits(name)
-    if longer := [each for each in known if letters_and_digits(each).startswith(key)]:
+    longer = [other for other in known if letters_and_digits(other).startswith(key)]
+    if longer:
         return f"did you mean {join_names(longer, word='or')}?"
-    # llama2 is no misspelt llama.
-    family = next((each for each in known if each in _TRAINED and key.startswith(each)), None)
-    if family:
-        return f"{otherwise}; {family} is {title(family)}"
+    for family in known:
+        # llama2 is no misspelt llama.
+        if family in _TRAINED and key.startswith(family):
+            return f"{otherwise}; {family} is {title(family)}"
     return suggestion(key, known, otherwise)
 
 
@@ -154,10 +156,10 @@ def of_family(name: str | None) -> tuple[str, ...]:
     """Return the models of a family such as llama, the one that is trained here first; none for
     another name.
     """
-    own = next((model for model in trained() if model.name == (name or "").lower()), None)
-    others = (model.name for model in models() if own and model.name.startswith(f"{own.name}-"))
-    if own:
-        return (own.aliases[0], *others)
+    for own in trained():
+        if own.name == (name or "").lower():
+            others = (model.name for model in models() if model.name.startswith(f"{own.name}-"))
+            return (own.aliases[0], *others)
     return ()
 
 
@@ -171,19 +173,18 @@ def recognize(text: str) -> Model | None:
     """
     lowered = text.lower().replace("config", "-")
     for pattern, model in _patterns():
-        if found := pattern.search(lowered):
-            before = lowered[: found.start()]
-            after = lowered[found.end() :]
-            beside = stated_size(f"{before} {after}")
-            fits = (
-                beside is None
-                or model.parameters / NAMED_SIZE <= beside <= model.parameters * NAMED_SIZE
-            )
-            another = stated_size(found[0]) is None and (not fits or _VERSION.match(after))
-            parts = {each[1] for each in _PART.finditer(lowered)} - {str(model.shape.num_layers)}
-            if another or parts:
+        alias = pattern.search(lowered)
+        if alias is None:
+            continue
+        after = lowered[alias.end() :]
+        if stated_size(alias[0]) is None:
+            size = stated_size(f"{lowered[: alias.start()]} {after}")
+            if _VERSION.match(after) or not (size is None or _fits(size, model.parameters)):
                 return None
-            return model
+        for part in _PART.finditer(lowered):
+            if part[1] != str(model.shape.num_layers):
+                return None
+        return model
     return None
 
 
@@ -197,10 +198,8 @@ layers.
 @functools.cache
 def _patterns() -> tuple[tuple[re.Pattern[str], Model], ...]:
     """Return a pattern for each alias, the longest first."""
-    pairs = sorted(
-        ((alias, model) for model in models() for alias in model.aliases),
-        key=lambda pair: -len(pair[0]),
-    )
+    pairs = [(alias, model) for model in models() for alias in model.aliases]
+    pairs.sort(key=lambda pair: -len(pair[0]))
     return tuple((_pattern(alias), model) for alias, model in pairs)
 
 
@@ -225,6 +224,13 @@ NAMED_SIZE = 2
 _SIZE = re.compile(r"(?:^|[\s_/-])(\d{1,4}(?:\.\d{1,3})?)(b|m)(\d?)(?![a-z0-9])")
 
 
+def _fits(size: float, count: float) -> bool:
+    """Return whether a model with so many parameters may be called by a size: 7B by 3.5 to 14
+    billion.
+    """
+    return count / NAMED_SIZE <= size <= count * NAMED_SIZE
+
+
 def denies(name: str | None, shape: ModelConfig) -> bool:
     """Return whether a shape is known not to be that of the model that a name means, or of the size
     that it says.
@@ -237,13 +243,10 @@ def denies(name: str | None, shape: ModelConfig) -> bool:
             stated = getattr(shape, field)
             own = getattr(row.shape, field)
             # Megatron pads vocabularies.
-            if (
-                stated is not None
-                and own
-                and abs(stated - own) >= (1024 if field == "vocab_size" else 1)
-            ):
+            leeway = 1024 if field == "vocab_size" else 1
+            if stated is not None and own and abs(stated - own) >= leeway:
                 return True
-    return bool(count and meant and not meant / NAMED_SIZE <= count <= meant * NAMED_SIZE)
+    return bool(count and meant and not _fits(meant, count))
 
 
 def stated_size(text: str) -> float | None:

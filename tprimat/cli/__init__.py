@@ -6,6 +6,7 @@ from tprimat import current_directory
 
 current_directory.forget()
 
+import argparse
 import errno
 import importlib
 import os
@@ -87,12 +88,11 @@ def run(command: str, argv: Sequence[str] | None = None, again: Sequence[str] = 
     status: int = ExitStatus.OK
     try:
         name = ALIASES.get(command, command).replace("-", "_")
-        options = (
-            importlib.import_module(f"tprimat.cli.options.{name}").parser().parse_args(arguments)
-        )
+        parser = importlib.import_module(f"tprimat.cli.options.{name}").parser()
+        options = parser.parse_args(arguments)
         if getattr(options, "include_host", False):
             os.environ[INCLUDE_HOST] = "1"
-        _recover_lost_trainings(arguments)
+        _recover_lost_trainings(options)
         status = int(importlib.import_module(f"tprimat.cli.{name}").main(options))
         sys.stdout.flush()  # what can't be written fails here, not after the status is given
         return status
@@ -122,27 +122,29 @@ def run(command: str, argv: Sequence[str] | None = None, again: Sequence[str] = 
         drop_output()
         return status
     except OSError as error:
-        if error.filename is not None and error.errno in (
-            errno.ENAMETOOLONG,
-            errno.EACCES,
-            errno.EPERM,
-        ):
-            print(unreadable(plain(str(error.filename), 120), error).line(), file=sys.stderr)
-            return ExitStatus.USAGE
-        if error.errno == errno.EIO and error.filename is None and not sys.stdout.isatty():
-            # The terminal has hung up.
-            drop_output(sys.stdout, sys.stderr)
-            return ExitStatus.TRAINING_FAILED
-        if error.errno not in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
-            return _internal_error(error)
-        drop_output()
-        no_space = UsageError(
-            error.strerror or "disk full", heading="unwritable-directory", hint="free some space"
-        )
-        print(no_space.line(), file=sys.stderr)
-        return ExitStatus.USAGE
+        return _system_error(error)
     except Exception as error:  # noqa: BLE001 - the last line of defence: an internal error, reported in short
         return _internal_error(error)
+
+
+def _system_error(error: OSError) -> int:
+    """Report what the system refused, and return the exit status."""
+    refused = (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM)
+    if error.filename is not None and error.errno in refused:
+        print(unreadable(plain(str(error.filename), 120), error).line(), file=sys.stderr)
+        return ExitStatus.USAGE
+    if error.errno == errno.EIO and error.filename is None and not sys.stdout.isatty():
+        # The terminal has hung up.
+        drop_output(sys.stdout, sys.stderr)
+        return ExitStatus.TRAINING_FAILED
+    if error.errno not in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
+        return _internal_error(error)
+    drop_output()
+    no_space = UsageError(
+        error.strerror or "disk full", heading="unwritable-directory", hint="free some space"
+    )
+    print(no_space.line(), file=sys.stderr)
+    return ExitStatus.USAGE
 
 
 def drop_output(*streams: TextIO) -> None:
@@ -153,18 +155,26 @@ def drop_output(*streams: TextIO) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _recover_lost_trainings(arguments: Sequence[str]) -> None:
-    """Recover killed runs in the results directories into results, and report them."""
+def _recover_lost_trainings(options: argparse.Namespace) -> None:
+    """Recover killed runs in the results directories into results, and report them.
+
+    Any value of an option may name one: `tprimat compare DIR` and `tprimat publish FILE` do.
+    """
     from tprimat.record import folders
 
-    journal_folders = [] if {"-h", "--help"} & set(arguments) else folders.with_journals(arguments)
+    named = []
+    for name, value in vars(options).items():
+        if name not in ("argv", "passed", "words_of_nodes"):
+            values = value if isinstance(value, (list, tuple)) else [value]
+            named += [Path(text) for text in values if text and isinstance(text, (str, Path))]
+    journal_folders = folders.with_journals(named)
     if not journal_folders:
         return
     from tprimat.record import recovery
 
     for folder in journal_folders:
-        for each in recovery.recover(folder):
-            print(f"note: {plain(each.line)}", file=sys.stderr)
+        for recovered in recovery.recover(folder):
+            print(f"note: {plain(recovered.line)}", file=sys.stderr)
 
 
 def _internal_error(error: Exception) -> int:

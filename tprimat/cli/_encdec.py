@@ -41,8 +41,11 @@ def requested_config(options: argparse.Namespace) -> RequestedEncDec:
     model = options.model
     gpus = options.gpus
     if model != MODEL:
-        problem = f"these options are for the encoder-decoder, not {model}"
-        raise UsageError(problem, hint=f"./benchmark.py --model {model}", heading="encoder-decoder")
+        raise UsageError(
+            f"these options are for the encoder-decoder, not {model}",
+            hint=f"./benchmark.py --model {model}",
+            heading="encoder-decoder",
+        )
     if options.single and gpus not in (None, 1):
         raise UsageError(
             f"--single and --gpus {gpus} contradict each other", heading="encoder-decoder"

@@ -13,6 +13,7 @@ from tprimat.console import info
 from tprimat.log_import.extract import ImportedRun
 from tprimat.log_import.importer import ImportedResult
 from tprimat.report import terminal, traces
+from tprimat.results.fields import FieldValues
 from tprimat.results.run import Run
 from tprimat.text import plain, runnable, shortened
 
@@ -27,7 +28,6 @@ def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
     """Print what was recognized, its line in the log, and the metrics."""
     run = extracted.run
     figures = summary.performance
-    steady = summary.steady
     training = run.training_config
     spread = run.parallelism_config
     sizes = (
@@ -37,12 +37,11 @@ def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
         ("EP", spread.expert_model_parallel_size),
         ("DP", spread.data_parallel_size),
     )
+    model = run.model
+    if model and run.scale == "full":
+        model += ", full size"
     rows = [
-        (
-            "model",
-            run.model and f"{run.model}{', full size' if run.scale == 'full' else ''}",
-            "model",
-        ),
+        ("model", model, "model"),
         ("GPUs", run.num_gpus, "num_gpus"),
         ("global batch size", training.global_batch_size, "global_batch_size"),
         ("micro-batch size", training.micro_batch_size, "micro_batch_size"),
@@ -56,8 +55,8 @@ def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
         ("steps", _steps(run, summary), None),
     ]
     if figures.avg_step_time_seconds is not None:
-        first = steady.first_step
-        last = steady.last_step
+        first = summary.steady.first_step
+        last = summary.steady.last_step
         which = f"only step {first}" if first == last else f"mean of steps {first} to {last}"
         rows.append(("step time", f"{units.seconds(figures.avg_step_time_seconds)}, {which}", None))
     if figures.tokens_per_second_per_gpu is not None:
@@ -87,13 +86,8 @@ def show_imported(result: ImportedResult) -> None:
     run = result.run
     training = result.run.training_config
     if run.trace is not None and not run.steps:
-        _show(
-            result.title,
-            f"{_log_format(run)}, {run.gpu_info.device_name or 'unknown GPU'}",
-            run,
-            (),
-            {},
-        )
+        gpu = run.gpu_info.device_name or "unknown GPU"
+        _show(result.title, f"{_log_format(run)}, {gpu}", run, (), {})
         info(terminal.write(traces.document(run.trace)).rstrip())
         _show_rest(run, dataclasses.replace(result.summary, notes=()), result.notes)
         info(f"Results saved to: {plain(str(result.path))}")
@@ -127,14 +121,12 @@ def show_table(results: Sequence[ImportedResult]) -> None:
         rows.append((steps, *_speed(result.summary), name, result.run.status))
     cells = console.table(rows)
     folder = os.path.commonprefix([result.title for result in results]).rpartition(os.sep)[0]  # noqa: RUF071 - no paths
-    titles = [
-        "log",
-        *(plain(result.title.removeprefix(folder).strip(os.sep + " ")) for result in results),
-    ]
+    titles = ["log"]
+    for result in results:
+        titles.append(plain(result.title.removeprefix(folder).strip(os.sep + " ")))
     room = max(console.terminal_size()[0] - 2 - max(map(len, cells)), NARROWEST)
-    for line in console.table(
-        [(shortened(title, room), cell) for title, cell in zip(titles, cells, strict=True)]
-    ):
+    short = [shortened(title, room) for title in titles]
+    for line in console.table(list(zip(short, cells, strict=True))):
         info(line)
     saved = str(results[0].path.parent)
     command = runnable(f"./compare_results.py {shlex.quote(saved)}")
@@ -145,28 +137,30 @@ def show_table(results: Sequence[ImportedResult]) -> None:
 
 
 def _log_format(run: Run) -> str:
-    return (run.source.dialect if run.source else None) or run.framework or "unknown"
+    return (run.source and run.source.dialect) or run.framework or "unknown"
 
 
 def _steps(run: Run, summary: Summary) -> str:
     """Return the last step, how many are planned, and how many of them are recorded."""
     if not run.steps:
         return "0"
-    planned = run.training_config.max_steps
     recorded = summary.performance.total_steps or 0
-    notes = [] if recorded == run.steps[-1] else [f"{recorded:,} recorded"]
+    notes = []
+    if recorded != run.steps[-1]:
+        notes.append(f"{recorded:,} recorded")
     if len(run.steps) != recorded:
         notes.append(f"{len(run.steps):,} log records")
-    last = f"{run.steps[-1]:,}{f' of {planned:,}' if planned else ''}"
+    text = f"{run.steps[-1]:,}"
+    if run.training_config.max_steps:
+        text += f" of {run.training_config.max_steps:,}"
     if notes:
-        return f"{last} ({', '.join(notes)})"
-    return last
+        return f"{text} ({', '.join(notes)})"
+    return text
 
 
 def _speed(summary: Summary) -> tuple[str, str]:
-    figures = summary.performance
-    return units.seconds(figures.avg_step_time_seconds), units.number(
-        figures.tokens_per_second_per_gpu
+    return units.seconds(summary.performance.avg_step_time_seconds), units.number(
+        summary.performance.tokens_per_second_per_gpu
     )
 
 
@@ -194,15 +188,19 @@ def _show_rest(run: Run, summary: Summary, notes: Sequence[str]) -> None:
     if steady.first_step is not None:
         covered = f"steps {steady.first_step} to {steady.last_step}, by {steady.method}"
         console.debug(f"  {'metrics from':<18} {covered}")
-    setup = (
+    facts: FieldValues = {}
+    for group in (
         run.gpu_info,
         run.environment,
         run.model_config,
         run.training_config,
         run.parallelism_config,
-    )
-    groups = (*setup, run.optimizer, run.data, summary.performance, run.memory_metrics)
-    facts = {name: value for group in groups for name, value in group.known().items()}
+        run.optimizer,
+        run.data,
+        summary.performance,
+        run.memory_metrics,
+    ):
+        facts |= group.known()
     for name, value in facts.items():
         if value not in ({}, ()) and value is not False:
             console.debug(f"  {name:<18} {plain(value)}")

@@ -31,18 +31,24 @@ def is_requested(arguments: argparse.Namespace) -> bool:
     """Return whether the regression check is requested. Raises UsageError if half of it is."""
     if arguments.baseline and arguments.candidate:
         if arguments.results:
-            problem = f"{arguments.results[0]} is not assigned to --baseline or --candidate"
-            raise UsageError(problem, heading=_HEADING, hint="pass each result after one of them")
-        if arguments.cost or arguments.reference is not None or arguments.efficiency:
-            problem = (
-                "--cost, --reference and --efficiency cannot be combined with --baseline and"
-                " --candidate"
+            raise UsageError(
+                f"{arguments.results[0]} is not assigned to --baseline or --candidate",
+                heading=_HEADING,
+                hint="pass each result after one of them",
             )
-            hint = "leave them out, or pass the results without --baseline and --candidate"
-            raise UsageError(problem, heading=_HEADING, hint=hint)
+        if arguments.cost or arguments.reference is not None or arguments.efficiency:
+            raise UsageError(
+                "--cost, --reference and --efficiency cannot be combined with --baseline and"
+                " --candidate",
+                heading=_HEADING,
+                hint="leave them out, or pass the results without --baseline and --candidate",
+            )
         if arguments.format == "github" and (arguments.json or arguments.quiet):
-            problem = "--format github cannot be combined with --json or --quiet"
-            raise UsageError(problem, heading="wrong-usage", hint="use one of them")
+            raise UsageError(
+                "--format github cannot be combined with --json or --quiet",
+                heading="wrong-usage",
+                hint="use one of them",
+            )
         return True
     hint = "pass results to both"
     if arguments.baseline or arguments.candidate:
@@ -78,8 +84,7 @@ def _run(arguments: argparse.Namespace, command: str) -> int:
     options = _comparing.options(arguments)
     given = _comparing.given_values(arguments)
     hint = "pass the results that ./benchmark.py wrote, or logs"
-    is_first = arguments.baseline == [NO_BASELINE]
-    if is_first:
+    if arguments.baseline == [NO_BASELINE]:
         baseline = Inputs()
     else:
         baseline = _comparing.load(arguments.baseline, hint, "--baseline", given)

@@ -37,8 +37,11 @@ def plot_path(folder: Path, name: str) -> Path:
     path = Path(name)
     path = path.with_name(path.name + ".png") if path.name and not path.suffix else path
     if path.suffix.lower() not in PLOT_ENDINGS:
-        hint = f"use a name that ends in {', '.join(PLOT_ENDINGS)}"
-        raise UsageError(f"--output: {name!r} is not a plot file", hint=hint, heading="wrong-usage")
+        raise UsageError(
+            f"--output: {name!r} is not a plot file",
+            hint=f"use a name that ends in {', '.join(PLOT_ENDINGS)}",
+            heading="wrong-usage",
+        )
     return path if os.path.dirname(name) else folder / path  # noqa: PTH120, ./plot.png has a directory
 
 

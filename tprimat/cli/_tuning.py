@@ -48,8 +48,8 @@ def configured(options: argparse.Namespace) -> tuple[argparse.Namespace, Tuning 
     return both, None if changed else config.tuning
 
 
-def search(options: argparse.Namespace, machine: Machine) -> int:
-    """Search for the fastest settings of each model."""
+def _check(options: argparse.Namespace) -> None:
+    """Raise UsageError for options that a search can't have."""
     if options.executor != "local" or frameworks.several(options.framework) is not None:
         raise UsageError(
             "--tune tunes one framework, on this machine",
@@ -68,19 +68,25 @@ def search(options: argparse.Namespace, machine: Machine) -> int:
             "--tune searches on one node", hint="use --nodes 1", heading="several-nodes"
         )
     if options.resume or options.retry_failed or options.only or options.profile:
-        problem = "--tune cannot be combined with --resume, --retry-failed, --only and --profile"
-        raise UsageError(problem, heading="tuning")
+        raise UsageError(
+            "--tune cannot be combined with --resume, --retry-failed, --only and --profile",
+            heading="tuning",
+        )
+
+
+def search(options: argparse.Namespace, machine: Machine) -> int:
+    """Search for the fastest settings of each model."""
+    _check(options)
     framework = choose_framework(options, machine)
     notes: list[str] = []
     device = device_of(machine)
     models, requested = requested_config(options, device, framework, notes)
-    micro_batches = options.micro_batch_size or ()
     if options.precision:
         requested = requested.but(precision=options.precision[0])
-    if len(micro_batches) > 1:
+    micro_batches = ()
+    if len(options.micro_batch_size or ()) > 1:
+        micro_batches = options.micro_batch_size
         requested = requested.but(micro_batch_size=None)
-    else:
-        micro_batches = ()
     output_dir = options.output_dir.absolute()
     plans = []
     for model in models:

@@ -24,8 +24,11 @@ def main(arguments: argparse.Namespace) -> int:
         except OSError as error:
             raise unreadable(path, error) from error
         if not rows:
-            problem = "no table with a heading such as tokens/s/GPU, step time, TFLOP/s or MFU"
-            raise UnreadableError(path, problem, heading="unreadable-file")
+            raise UnreadableError(
+                path,
+                "no table with a heading such as tokens/s/GPU, step time, TFLOP/s or MFU",
+                heading="unreadable-file",
+            )
         every += rows
     found = audit(every)
     contradicts = any(finding.severity != "info" for row in found for finding in row.findings)

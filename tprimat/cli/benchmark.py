@@ -49,10 +49,9 @@ def main(options: argparse.Namespace) -> int:
         return status
     if isinstance(options.num_nodes, tuple):
         # Each machine runs the same command: all would train alone what one of them is to.
-        hint = "without Slurm, start one benchmark per number of nodes"
         raise UsageError(
             "--nodes takes several values only with --executor slurm",
-            hint=hint,
+            hint="without Slurm, start one benchmark per number of nodes",
             heading="several-nodes",
         )
     points = list(sweep.points(options))

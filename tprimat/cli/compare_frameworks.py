@@ -67,9 +67,10 @@ def _of_frameworks(files: list[Loaded], names: Sequence[str]) -> list[Loaded]:
     requested = {FRAMEWORKS.get(word, word) for word in words}
     there = sorted({plain(run.framework) for file in files for run in file.runs if run.framework})
     if unknown := sorted(requested.difference(there)):
-        hint = f"available: {', '.join(there) or 'none'}"
         raise UsageError(
-            f"no results for framework {join_names(unknown)}", heading="wrong-usage", hint=hint
+            f"no results for framework {join_names(unknown)}",
+            heading="wrong-usage",
+            hint=f"available: {', '.join(there) or 'none'}",
         )
     if requested:
         return _only(files, lambda run: run.framework in requested)

@@ -22,7 +22,7 @@ def main(options: argparse.Namespace) -> int:
     """Convert a model."""
     if options.target is None:
         raise UsageError("import or export, SOURCE and TARGET are required", heading="convert")
-    target: Path = options.target.absolute()
+    target = options.target.absolute()
     nemo_convert.check_target(target, overwrite=options.overwrite)
     if options.direction == "import":
         source = nemo_convert.hugging_face_source(options.model, options.source)
@@ -32,8 +32,11 @@ def main(options: argparse.Namespace) -> int:
     if reason is not None:
         raise UsageError(f"conversion needs NeMo: {reason}", heading="no-framework")
     if platforms.detect().platform != "nvd" and not is_emulated():
-        problem = "conversion needs an NVIDIA GPU, and PyTorch finds none"
-        raise UsageError(problem, hint="run it on a machine with a GPU", heading="nemo-needs-a-gpu")
+        raise UsageError(
+            "conversion needs an NVIDIA GPU, and PyTorch finds none",
+            hint="run it on a machine with a GPU",
+            heading="nemo-needs-a-gpu",
+        )
     values = console.current().values
     values |= {"command": shlex.join(["tprimat", "convert", *options.argv]), "model": options.model}
     values |= {"direction": options.direction, "source": source, "target": str(target)}

@@ -28,9 +28,8 @@ def main(options: argparse.Namespace) -> int:
     """Print what this machine has and can run."""
     diagnosis = diagnose(Path(options.output_dir))
     if options.json:
-        values = dataclasses.asdict(diagnosis) | {
-            "gpus": [msgspec.structs.asdict(gpu) for gpu in diagnosis.gpus]
-        }
+        values = dataclasses.asdict(diagnosis)
+        values["gpus"] = list(map(msgspec.structs.asdict, diagnosis.gpus))
         del values["analyses_only"]
         console.echo(json.dumps(values, indent=2, ensure_ascii=False))
     else:
@@ -40,11 +39,10 @@ def main(options: argparse.Namespace) -> int:
             # Only rich is imported there. One that isn't installed is among what is missing.
             if not any(text.startswith("rich, ") for text in diagnosis.missing):
                 diagnosis.doubts.append(f"rich can't be imported ({error}): install it again")
-            found = document(diagnosis)
-            if options.quiet:
-                parts = found.answer
-            else:
-                parts = [*found.screen, *(found.details if options.verbose else ())]
+            report = document(diagnosis)
+            parts = report.answer if options.quiet else report.screen
+            if options.verbose:
+                parts = [*parts, *report.details]
             console.echo("\n".join(_without_rich(parts)).lstrip("\n"))
     return ExitStatus.OK
 
@@ -54,32 +52,28 @@ def document(diagnosis: Diagnosis) -> Document:
     settings.
     """
     trains = diagnosis.can_train
-    shown: list[Block] = [
+    screen: list[Block] = [
         Headline(f"Frameworks that can train here: {', '.join(trains) or 'none'}")
     ]
-    shown += [
-        Paragraph(f"To benchmark with the first one: ./benchmark.py --framework {name}")
-        for name in trains[:1]
-    ]
+    if trains:
+        first = f"./benchmark.py --framework {trains[0]}"
+        screen.append(Paragraph(f"To benchmark with the first one: {first}"))
     without = "Without training: tprimat read imports logs, ./compare_results.py compares results."
-    shown += [
-        Paragraph(without),
-        _table("This machine", diagnosis.facts, SOFTWARE),
-        *_gpus(diagnosis.gpus),
-    ]
+    software = {title: text for title, text in diagnosis.facts.items() if title in SOFTWARE}
+    others = {title: text for title, text in diagnosis.facts.items() if title not in SOFTWARE}
+    screen += [Paragraph(without), _table("This machine", others), *_gpus(diagnosis.gpus)]
     problems = [*notes(diagnosis.missing, "Missing", ""), *notes(diagnosis.doubts, "Warnings", "")]
     reasons = [_table("Not available", diagnosis.cannot_train)] if diagnosis.cannot_train else []
-    software = {title: text for title, text in diagnosis.facts.items() if title in SOFTWARE}
-    answer = [*problems, *([] if trains or diagnosis.analyses_only else reasons)] or [
-        Paragraph("Nothing is missing.")
-    ]
-    return Document([*shown, *problems, *reasons], [_table("Software", software)], answer)
+    answer = [*problems]
+    if not trains and not diagnosis.analyses_only:
+        answer += reasons
+    if not answer:
+        answer.append(Paragraph("Nothing is missing."))
+    return Document([*screen, *problems, *reasons], [_table("Software", software)], answer)
 
 
-def _table(title: str, texts: Mapping[str, str], without: Sequence[str] = ()) -> Table:
-    return Table(
-        [title, ""], [each for each in texts.items() if each[0] not in without], right_from=2
-    )
+def _table(title: str, texts: Mapping[str, str]) -> Table:
+    return Table([title, ""], list(texts.items()), right_from=2)
 
 
 def _without_rich(parts: Sequence[Block]) -> Iterator[str]:
@@ -92,9 +86,8 @@ def _without_rich(parts: Sequence[Block]) -> Iterator[str]:
                 yield from (f"- {plain(text_of(entry))}" for entry, _ in part.entries)
             case Table():
                 yield ""
-                yield from console.table(
-                    [[plain(text_of(cell)) for cell in row] for row in (part.header, *part.rows)]
-                )
+                rows = (part.header, *part.rows)
+                yield from console.table([list(map(plain, map(text_of, row))) for row in rows])
 
 
 def _gpus(gpus: Sequence[GpuState]) -> list[Block]:
@@ -114,5 +107,6 @@ def _gpus(gpus: Sequence[GpuState]) -> list[Block]:
 def _share(value: float | None, most: float | None, unit: str) -> str:
     if value is None and most is None:
         return units.UNKNOWN
-    first, second = (units.UNKNOWN if each is None else f"{each:.0f}" for each in (value, most))
+    first = units.UNKNOWN if value is None else f"{value:.0f}"
+    second = units.UNKNOWN if most is None else f"{most:.0f}"
     return f"{first} of {second} {unit}"

@@ -23,9 +23,7 @@ def main(arguments: argparse.Namespace) -> int:
     """Explain the difference of two traces."""
     runs = [_traced_run(name) for name in (arguments.before, arguments.after)]
     paths = [arguments.before, arguments.after]
-    explanation = explain(
-        *(_traced(*each) for each in zip(runs, _names(runs, paths), paths, strict=True))
-    )
+    explanation = explain(*map(_traced, runs, _names(runs, paths), paths))
     if arguments.json:
         console.echo(json_values.dumped(report.values(explanation)))
     else:
@@ -43,33 +41,33 @@ def _traced_run(name: str) -> Run:
     if inputs.errors:
         raise inputs.errors[0]
     runs = [run for file in inputs.files for run in file.runs if run.trace is not None]
-    if len(runs) != 1:
-        problem = f"{len(runs)} runs with a trace" if runs else "no profiler trace"
-        if runs:
-            hint = "pass one of them"
-        else:
-            hint = "./benchmark.py --profile torch records one; docs/profiling.md"
-        raise UnreadableError(name, problem, heading="profile", hint=hint)
+    if not runs:
+        hint = "./benchmark.py --profile torch records one; docs/profiling.md"
+        raise UnreadableError(name, "no profiler trace", heading="profile", hint=hint)
+    if len(runs) > 1:
+        problem = f"{len(runs)} runs with a trace"
+        raise UnreadableError(name, problem, heading="profile", hint="pass one of them")
     return runs[0]
 
 
 def _traced(run: Run, name: str, path: str) -> Traced:
     """Return a run with its name. Raises UnreadableError if its steps take no time."""
-    if (found := traced(run, name)) is None:
+    of_run = traced(run, name)
+    if of_run is None:
         raise UnreadableError(
             path, "the steps in its trace take no time: it is damaged", heading="profile"
         )
-    return found
+    return of_run
 
 
 def _names(runs: list[Run], paths: list[str]) -> list[str]:
     """Return the names of both: their labels, GPUs, or files, whichever differ first."""
     labels = [run.label or "" for run in runs]
     devices = [run.gpu_info.device_name or "" for run in runs]
-    gpus_only = [gpus.short_name(device) for device in devices]
     files = [PurePath(path).name.split(".")[0] for path in paths]
     folders = [PurePath(path).parent.name for path in paths]
-    for names in (labels, gpus_only, list(map(short_device, devices)), files, folders):
+    with_parts = list(map(short_device, devices))
+    for names in (labels, list(map(gpus.short_name, devices)), with_parts, files, folders):
         if all(names) and names[0] != names[1]:
             return names
     return ["A", "B"]

@@ -80,15 +80,19 @@ def _check_output(arguments: argparse.Namespace) -> None:
         return
     path = Path(arguments.output)
     if path.is_dir():
-        hint = "use --output FILE or --output-dir DIR"
-        raise UsageError(f"{path}: is a directory", hint=hint, heading="output-is-not-a-result")
+        raise UsageError(
+            f"{path}: is a directory",
+            hint="use --output FILE or --output-dir DIR",
+            heading="output-is-not-a-result",
+        )
     if path.exists():
         try:
             store.read(path)
         except UnreadableError as error:
-            problem = f"{path}: exists and is not a result file"
             raise UsageError(
-                problem, hint="choose another --output", heading="output-is-not-a-result"
+                f"{path}: exists and is not a result file",
+                hint="choose another --output",
+                heading="output-is-not-a-result",
             ) from error
 
 

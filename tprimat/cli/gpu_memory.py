@@ -29,9 +29,10 @@ def main(options: argparse.Namespace) -> int:
     output = console.current()
     processes = gpu_processes.list_processes(host)
     if processes is None:
-        hint = "run it on a machine with a GPU driver"
         raise UsageError(
-            "found none of nvidia-smi, amd-smi and rocm-smi", hint=hint, heading="memory-held"
+            "found none of nvidia-smi, amd-smi and rocm-smi",
+            hint="run it on a machine with a GPU driver",
+            heading="memory-held",
         )
     own = [process for process in processes if gpu_processes.can_terminate(process, host)]
     output.values["processes"] = [

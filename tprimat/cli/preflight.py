@@ -35,10 +35,11 @@ def main(options: argparse.Namespace) -> int:
     else:
         console.current().is_main_process = process.is_first
         if options.gpus not in (None, process.world_size):
-            problem = (
-                f"--gpus {options.gpus}, but {counted(process.world_size, 'process')} were started"
+            raise UsageError(
+                f"--gpus {options.gpus}, but {counted(process.world_size, 'process')} were started",
+                hint="remove --gpus",
+                heading="torchrun",
             )
-            raise UsageError(problem, hint="remove --gpus", heading="torchrun")
         file = preflight.measure_here(
             process, worker.platform_here(), output_dir, quick=options.quick
         )
@@ -62,12 +63,18 @@ def _start(options: argparse.Namespace, output_dir: Path) -> PreflightFile:
     """Start a process for each device. Raises UsageError if there are fewer devices."""
     machine = platforms.detect()
     if machine.unusable_gpu:
-        hint = "fix the GPU driver, or set CUDA_VISIBLE_DEVICES=-1 to measure the CPU"
-        raise UsageError(machine.unusable_gpu, hint=hint, heading="unusable-gpu")
+        raise UsageError(
+            machine.unusable_gpu,
+            hint="fix the GPU driver, or set CUDA_VISIBLE_DEVICES=-1 to measure the CPU",
+            heading="unusable-gpu",
+        )
     count = len(machine.devices)
     if count and (options.gpus or 1) > count:
-        problem = f"--gpus {options.gpus}: this machine has {counted(count, 'GPU')}"
-        raise UsageError(problem, hint=f"use --gpus {count}", heading="too-many-gpus")
+        raise UsageError(
+            f"--gpus {options.gpus}: this machine has {counted(count, 'GPU')}",
+            hint=f"use --gpus {count}",
+            heading="too-many-gpus",
+        )
     processes = options.gpus or count or 1
     seconds = plan_of(machine.platform, quick=options.quick).seconds(processes)
     console.info(f"measuring for about {10 * max(1, round(seconds / 10 + 1))} s")

@@ -43,22 +43,17 @@ def main(arguments: argparse.Namespace) -> int:
     bundle.check(arguments.bundle)
     there = []
     if not arguments.paths:
-        there = store.find(
-            [*filter(Path.is_dir, (Path(arguments.output_dir), _comparing.OLDEST_FOLDER))]
-        )[0]
-        where = find_logs.folders(Path.cwd(), Path(arguments.output_dir), REPOSITORY, os.environ)
-        found = find_logs.search(models.names(), where, os.environ).logs
-        earlier = (
-            Path(parent, name) for parent in (".", "..") for name in find_logs.EARLIER_FOLDERS
-        )
-        arguments.paths = [str(each) for each in earlier if each.is_dir()]
-        arguments.paths += [str(log.path) for log in found]
+        output_dir = Path(arguments.output_dir)
+        there = store.find([*filter(Path.is_dir, (output_dir, _comparing.OLDEST_FOLDER))])[0]
+        arguments.paths = _usual_paths(output_dir)
         if there and not arguments.paths:
             return _list(there)
         if not arguments.paths:
-            hint = "pass a log file, a directory, or - for stdin"
-            text = "no training log of a known model in this directory, output/ or logs/"
-            raise UsageError(text, hint=hint, heading="not-a-training-log")
+            raise UsageError(
+                "no training log of a known model in this directory, output/ or logs/",
+                hint="pass a log file, a directory, or - for stdin",
+                heading="not-a-training-log",
+            )
     given = GivenValues(
         override=arguments.override, columns=mapped.given(arguments.columns, arguments.pattern)
     )
@@ -77,9 +72,9 @@ def main(arguments: argparse.Namespace) -> int:
         batch = LogImport(
             Path(arguments.output_dir),
             arguments.label,
-            lambda each: console.record(each.run, each.path, each.title, each.notes),
+            lambda result: console.record(result.run, result.path, result.title, result.notes),
         )
-        batch.skipped += [dataclasses.replace(each, path=named(each.path)) for each in skipped]
+        batch.skipped += [dataclasses.replace(file, path=named(file.path)) for file in skipped]
         batch.errors += [(error.problem, error.hint, error.heading) for error in errors]
         given.check([*names, *(path for source in logs for path in source.paths)])
         packed: list[Path] = []
@@ -100,13 +95,26 @@ def main(arguments: argparse.Namespace) -> int:
     return status
 
 
+def _usual_paths(output_dir: Path) -> list[str]:
+    """Return the directories of older tools and the logs of known models where logs usually are."""
+    paths = []
+    for parent in (".", ".."):
+        for name in find_logs.EARLIER_FOLDERS:
+            if Path(parent, name).is_dir():
+                paths.append(str(Path(parent, name)))
+    folders = find_logs.folders(Path.cwd(), output_dir, REPOSITORY, os.environ)
+    logs = find_logs.search(models.names(), folders, os.environ).logs
+    return paths + [str(log.path) for log in logs]
+
+
 def _list(files: Sequence[Loaded], written: Collection[Path] = ()) -> int:
     """Print a line for each result that was here before; those that were written are shown
     already.
     """
-    for file in (file for file in files if Path(file.name).absolute() not in written):
-        model = plain(file.runs[0].model or "model unknown")
-        info(f"Result:  {plain(file.name)}: {model}, {counted(len(file.runs), 'run')}")
+    for file in files:
+        if Path(file.name).absolute() not in written:
+            model = plain(file.runs[0].model or "model unknown")
+            info(f"Result:  {plain(file.name)}: {model}, {counted(len(file.runs), 'run')}")
     return ExitStatus.OK
 
 
@@ -146,10 +154,10 @@ def _report(batch: LogImport) -> int:
     else:
         _imported.show_table(batch.results)
     reasons: dict[str, list[str]] = {}
-    for each in batch.skipped:
-        reasons.setdefault(each.reason, []).append(each.path)
+    for file in batch.skipped:
+        reasons.setdefault(file.reason, []).append(file.path)
     values = console.current().values
-    values["passed_over"] = [dataclasses.asdict(each) for each in batch.skipped]
+    values["passed_over"] = [dataclasses.asdict(file) for file in batch.skipped]
     values["errors"] = [": ".join(filter(None, error[:2])) for error in batch.errors]
     if batch.skipped:
         info(f"skipped: {counted(len(batch.skipped), 'file')}")

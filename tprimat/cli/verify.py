@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 from tprimat import console
@@ -34,112 +35,109 @@ def main(arguments: argparse.Namespace) -> int:
     if not path.exists():
         raise unreadable(path, FileNotFoundError())
     if not bundle.is_packed(path):
-        problem = f"not a bundle: the name must end in one of {', '.join(bundle.ENDINGS)}"
-        raise UnreadableError(path, problem, heading="unreadable-file")
-    found = verify(path)
-    status, answer = _answer(found)
-    if arguments.json:
-        console.echo(
-            json_values.dumped(
-                {**dataclasses.asdict(found), "answer": answer, "status": int(status)}
-            )
+        raise UnreadableError(
+            path,
+            f"not a bundle: the name must end in one of {', '.join(bundle.ENDINGS)}",
+            heading="unreadable-file",
         )
+    verification = verify(path)
+    status, answer = _answer(verification)
+    if arguments.json:
+        values = dataclasses.asdict(verification) | {"answer": answer, "status": int(status)}
+        console.echo(json_values.dumped(values))
     elif arguments.quiet:
         console.echo(answer)
     else:
-        for line in _lines(found, None if arguments.verbose else MOST_SHOWN):
+        for line in _lines(verification, None if arguments.verbose else MOST_SHOWN):
             console.echo(line)
         console.echo(answer)
     return status
 
 
-def _answer(found: Verification) -> tuple[ExitStatus, str]:
-    different = sum(len(run.differences) for run in found.runs)
-    findings = [finding for run in found.runs for finding in run.findings]
-    rules = [finding.rule for finding in findings]
-    fates = {"changed after packing": CHANGED, "missing": MISSING, "added": ADDED}
-    numbers = {}
-    for what, ending in fates.items():
-        numbers[what] = sum(each.endswith(ending) for each in found.changed)
-    wrong = {
-        f"{counted(different, 'value')} differ{'s' if different == 1 else ''}": different,
-        **{f"{counted(number, 'file')} {what}": number for what, number in numbers.items()},
-        "implausible": "error" in [finding.severity for finding in findings],
-        "private data": found.private,
-        f"{counted(len(found.foreign), 'file')} other than data": found.foreign,
+def _answer(verification: Verification) -> tuple[ExitStatus, str]:
+    runs = verification.runs
+    different = sum(len(run.differences) for run in runs)
+    findings = [finding for run in runs for finding in run.findings]
+    wrong: dict[str, object] = {
+        f"{counted(different, 'value')} differ{'s' if different == 1 else ''}": different
     }
+    for what, ending in (
+        ("changed after packing", CHANGED),
+        ("missing", MISSING),
+        ("added", ADDED),
+    ):
+        number = sum(file.endswith(ending) for file in verification.changed)
+        wrong[f"{counted(number, 'file')} {what}"] = number
+    wrong["implausible"] = any(finding.severity == "error" for finding in findings)
+    wrong["private data"] = verification.private
+    foreign = verification.foreign
+    wrong[f"{counted(len(foreign), 'file')} other than data"] = foreign
     if any(wrong.values()):
-        return (
-            ExitStatus.IMPLAUSIBLE,
-            f"Not acceptable: {', '.join(text for text, is_so in wrong.items() if is_so)}.",
-        )
-    values = counted(sum(run.values for run in found.runs), "value")
-    without = sum(run.log is None for run in found.runs)
+        return ExitStatus.IMPLAUSIBLE, f"Not acceptable: {_true(wrong)}."
+    values = counted(sum(run.values for run in runs), "value")
+    without = sum(run.log is None for run in runs)
+    rules = [finding.rule for finding in findings]
     speedless = rules.count(NO_SPEED)
     inconsistent = rules.count(CONTRADICTION)
     claimed = rules.count(CLAIMED)
     unchecked = len(rules) - speedless - inconsistent - claimed
-    open_ = {
+    undecided: dict[str, object] = {
         f"steps unchecked for {counted(without, 'run')} without a log in the bundle": without,
-        f"{counted(len(found.extra), 'log')} without a result": found.extra,
+        f"{counted(len(verification.extra), 'log')} without a result": verification.extra,
         f"{counted(speedless, 'run')} without a speed": speedless,
         f"{counted(inconsistent, 'inconsistent value')}": inconsistent,
         f"step times only claimed for {counted(claimed, 'run')}": claimed,
         f"{counted(unchecked, 'value')} that can't be checked": unchecked,
     }
-    if any(open_.values()):
-        reasons = ", ".join(text for text, is_so in open_.items() if is_so)
-        return ExitStatus.INCONCLUSIVE, f"Undecided: {reasons} ({values} recomputed)."
-    unstamped = sum(UNSTAMPED in run.unchecked for run in found.runs)
-    if unstamped:
-        but = f" Step times are only claimed for {counted(unstamped, 'run')} without time stamps."
-    else:
-        but = ""
-    return (
-        ExitStatus.OK,
-        (
-            f"Can be accepted: {values} recomputed; plausible, no private data, no executable"
-            f" files.{but}"
-        ),
+    if any(undecided.values()):
+        return ExitStatus.INCONCLUSIVE, f"Undecided: {_true(undecided)} ({values} recomputed)."
+    answer = (
+        f"Can be accepted: {values} recomputed; plausible, no private data, no executable files."
     )
+    unstamped = sum(UNSTAMPED in run.unchecked for run in runs)
+    if unstamped:
+        without_stamps = f"{counted(unstamped, 'run')} without time stamps"
+        answer += f" Step times are only claimed for {without_stamps}."
+    return ExitStatus.OK, answer
 
 
-def _lines(found: Verification, most: int | None) -> list[str]:
-    lines = [plain(each) for each in found.changed]
-    for run in found.runs:
+def _true(reasons: Mapping[str, object]) -> str:
+    """Return those that hold."""
+    return ", ".join(text for text, is_so in reasons.items() if is_so)
+
+
+def _lines(verification: Verification, most: int | None) -> list[str]:
+    lines = list(map(plain, verification.changed))
+    for run in verification.runs:
         source = plain(run.log) if run.log else "its own steps; its log is not in the bundle"
-        source += " (decompressed or redacted copy)" if run.original is False else ""
+        if run.original is False:
+            source += " (decompressed or redacted copy)"
         same = run.values - len(run.differences)
         lines.append(
             f"{plain(run.result)}, run {run.number}: {same:,} of {run.values:,} values match"
             f" {source}"
         )
-        shown = run.differences[:most]
-        for each in shown:
-            stored, recomputed = map(_shown, (each.stored, each.recomputed))
-            lines.append(
-                f"  {plain(f'{each.field}: {stored} in the result, {recomputed} from {each.place}')}"
-            )
-        if len(shown) < len(run.differences):
-            lines.append(f"  and {len(run.differences) - len(shown)} more with --verbose")
-        lines += [
-            f"  {'implausible' if finding.severity == 'error' else 'unclear'}: {finding.text}"
-            for finding in run.findings
-        ]
+        for value in run.differences[:most]:
+            stored, recomputed = _shown(value.stored), _shown(value.recomputed)
+            text = f"{value.field}: {stored} in the result, {recomputed} from {value.place}"
+            lines.append(f"  {plain(text)}")
+        left = len(run.differences[most:]) if most is not None else 0
+        if left:
+            lines.append(f"  and {left} more with --verbose")
+        for finding in run.findings:
+            kind = "implausible" if finding.severity == "error" else "unclear"
+            lines.append(f"  {kind}: {finding.text}")
         lines += [f"  not checked: {text}" for text in run.unchecked]
-        lines += (
-            [f"  only claimed, not in the log: {', '.join(run.unsupported)}"]
-            if run.unsupported
-            else []
-        )
-    for title, found_in in (
-        ("private", found.private),
-        ("not data", found.foreign),
-        ("without a result", found.extra),
+        if run.unsupported:
+            lines.append(f"  only claimed, not in the log: {', '.join(run.unsupported)}")
+    for title, names in (
+        ("private", verification.private),
+        ("not data", verification.foreign),
+        ("without a result", verification.extra),
     ):
-        lines += [f"{title}: {plain(each)}" for each in found_in]
-    kinds = ", ".join(counted(number, kind) for kind, number in found.files.items() if number)
-    return [*lines, f"files: {kinds}; none was executed"]
+        lines += [f"{title}: {plain(name)}" for name in names]
+    kinds = (counted(number, kind) for kind, number in verification.files.items() if number)
+    return [*lines, f"files: {', '.join(kinds)}; none was executed"]
 
 
 def _shown(value: object) -> str:

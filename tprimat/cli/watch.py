@@ -48,8 +48,12 @@ def main(arguments: argparse.Namespace) -> int:
     else:
         status = update.status or ExitStatus.OK
     if update.state is None and status == ExitStatus.USAGE:
-        hint = "tprimat read --help lists the formats"
-        raise UnreadableError(logs.title, logs.problem, hint=hint, heading=logs.heading)
+        raise UnreadableError(
+            logs.title,
+            logs.problem,
+            hint="tprimat read --help lists the formats",
+            heading=logs.heading,
+        )
     if arguments.json:
         console.echo(_json_line(update, exit_status=int(status)))
     elif arguments.quiet:

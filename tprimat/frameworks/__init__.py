@@ -19,10 +19,11 @@ def _rows() -> Iterator[Framework]:
     """Yield each Framework that the __init__.py of a directory here defines; these files import
     nothing heavy.
     """
-    folders = sorted(found.name for found in pkgutil.iter_modules(__path__) if found.ispkg)
+    folders = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
     for folder in dict.fromkeys((*_PREFERRED, *folders)):
-        defined = vars(importlib.import_module(f"{__name__}.{folder}"))
-        yield from (each for each in defined.values() if isinstance(each, Framework))
+        for defined in vars(importlib.import_module(f"{__name__}.{folder}")).values():
+            if isinstance(defined, Framework):
+                yield defined
 
 
 FRAMEWORKS: tuple[Framework, ...] = tuple(_rows())
@@ -45,8 +46,8 @@ def by_name(name: str) -> Framework:
     """
     rows = {_plain(framework.name): framework for framework in FRAMEWORKS}
     if _plain(name) not in rows:
-        known = [*(each.name for each in FRAMEWORKS), *GROUPS]
-        hint = suggestion(name.lower(), known, f"choose from {', '.join(names())}")
+        every = [*(framework.name for framework in FRAMEWORKS), *GROUPS]
+        hint = suggestion(name.lower(), every, f"choose from {', '.join(names())}")
         raise UsageError(f"unknown framework {name!r}", hint=hint, heading="no-framework")
     return rows[_plain(name)]
 
@@ -77,7 +78,7 @@ def several(name: str | None) -> tuple[str, ...] | None:
     if name is None:
         return None
     words = [word.strip().lower() for word in name.split(",")]
-    names = [each for word in words for each in GROUPS.get(word, (word,))]
+    names = [member for word in words for member in GROUPS.get(word, (word,))]
     if len(names) > 1 or names == [ALL]:
         return tuple(dict.fromkeys(names))
     return None
@@ -87,7 +88,8 @@ def none_can_train(reasons: str) -> UsageError:
     """Return the error if no framework can train: missing packages, if those are what to do
     something about.
     """
-    if absent := lacking(*REQUIRED):
+    absent = lacking(*REQUIRED)
+    if absent:
         return missing_package(absent[0], INSTALL, "training")
     return UsageError(reasons, heading="no-framework")
 
@@ -105,25 +107,28 @@ def choose(
     With `to_show` nothing will be run, so that one which only can't run here may be used. Raises
     UsageError if none can be used; it lists those that can.
     """
-    reasons = {framework.name: framework.unavailable() for framework in FRAMEWORKS}
-    able = [framework for framework in FRAMEWORKS if reasons[framework.name] is None]
-    available = (
-        f"available: {', '.join(each.name for each in able) or 'none'} (tprimat doctor shows why)"
-    )
+    able = []
+    cannot = {}
+    for framework in FRAMEWORKS:
+        reason = framework.unavailable()
+        if reason is None:
+            able.append(framework)
+        else:
+            cannot[framework.name] = reason
     if name is None:
         automatic = [framework for framework in able if platform in framework.automatic_on]
         if automatic:
             return next(filter(suits, automatic), automatic[0])
-        cannot = "".join(
-            f"; {each}: {reason}" for each, reason in reasons.items() if reason is not None
-        )
-        named = "".join(f"; --framework {framework.name} can" for framework in able)
-        raise none_can_train(f"no framework can train here{cannot}{named}")
+        problem = "no framework can train here"
+        problem += "".join(f"; {framework}: {reason}" for framework, reason in cannot.items())
+        problem += "".join(f"; --framework {framework.name} can" for framework in able)
+        raise none_can_train(problem)
     chosen = by_name(name)
     if chosen in able or (to_show and chosen.launcher.plans_anywhere):
         return chosen
+    available = ", ".join(framework.name for framework in able) or "none"
     raise UsageError(
-        f"{chosen.name} is not available: {reasons[chosen.name]}",
-        hint=available,
+        f"{chosen.name} is not available: {cannot[chosen.name]}",
+        hint=f"available: {available} (tprimat doctor shows why)",
         heading="no-framework",
     )

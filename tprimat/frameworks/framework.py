@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal
 from tprimat.catalog import models
 from tprimat.errors import INSTALL, lacking
 from tprimat.frameworks.request import (
-    RECOMPUTATION,
     AnyRequest,
     Device,
     Launch,
@@ -139,7 +138,7 @@ class Framework:
     automatic_on: tuple[Platform, ...] = ()
     division: Literal["none", "matched", "requested"] = "none"
     data: str = OUR_TOKENS
-    recomputes: str | None = RECOMPUTATION[0]
+    recomputes: str | None = Request.recomputation
     room: str = ""
 
     @property

@@ -41,9 +41,8 @@ def requested_config(run: Run, named: object, framework: Framework) -> tuple[str
         raise NotComparableError(f"{named}: cannot be matched, {problem}", heading="cant-match")
     eager = run.framework_config.get("torch_compile") is False or None
     taken = {setting.request: _taken(setting, run, framework) for setting in _MATCHED}
-    origins = dict.fromkeys(taken, str(named))
     return model.name, RequestedConfig(
-        shape=run.model_config, eager=eager, origins=origins, **taken
+        shape=run.model_config, eager=eager, origins=dict.fromkeys(taken, str(named)), **taken
     )
 
 

@@ -23,18 +23,8 @@ MOCK, TOKENS = "mock", "tokens"
 DATA = (MOCK, TOKENS)
 """What NeMo can train on: its own random tokens, or our token source in Megatron's indexed form."""
 
-RECOMPUTATION = ("none", "full")
-"""How much of a layer's forward pass is computed again in the backward pass, instead of kept in
-memory.
-"""
-
-ATTENTION = ("sdpa", "eager")
-"""Attention of the built-in frameworks' models, by transformers' names: torch's fused kernels, or
-plain products.
-"""
-
-EMBEDDED = {"recomputation": RECOMPUTATION, "attention": ATTENTION}
-"""Settings that the built-in frameworks alone take, and what they take."""
+EMBEDDED = {row.request: row.choices for row in SETTINGS if row.choices}
+"""Settings that the built-in frameworks alone take, and what they take, the default first."""
 
 USER, LAUNCHER, TUNE, DEFAULT = "user", "launcher", "--tune", "default"
 """Origins of a setting; that of a setting that --match takes over is the result's file."""
@@ -85,7 +75,10 @@ class Request:
         finds_micro_batch: whether the training takes the largest micro-batch that fits instead of
             micro_batch_size.
         recipe: name of the framework's own recipe, if it has several for a model.
-        recomputation, attention: one of RECOMPUTATION and ATTENTION, if the framework takes them.
+        recomputation: how much of a layer's forward pass is computed again in the backward pass,
+            instead of kept in memory.
+        attention: of the built-in frameworks' models, by transformers' names: torch's fused
+            kernels (sdpa), or plain products (eager).
         max_connections: queues of a GPU to the host if communication overlaps computation.
         origins: where settings are from, by field; the others are the framework's defaults. None if
             nobody knows. No part of the training.
@@ -125,8 +118,8 @@ class Request:
     node_index: int = 0
     result_node: int = 0
     rendezvous: str | None = None
-    recomputation: str = RECOMPUTATION[0]
-    attention: str = ATTENTION[0]
+    recomputation: str = EMBEDDED["recomputation"][0]
+    attention: str = EMBEDDED["attention"][0]
     origins: Mapping[str, str] | None = dataclasses.field(default=None, compare=False)
 
     @property

@@ -80,9 +80,11 @@ class Resolver:
         micro, batch = self.batch(gpus // (tensor * pipeline * context), gpus)
         on_cpu = self.device.platform == "cpu" and self.framework.on_cpu
         stated = {}
+        origins = {}
         for name, value in vars(self.requested).items():
             if value is not None and name in _FIELDS:
                 stated[name] = value
+                origins[name] = self.requested.origins.get(name, USER)
         choices = {
             "steps": defaults.STEPS_ON_CPU if on_cpu else defaults.STEPS_ON_GPU,
             "sequence_length": self.row.sequence_length,
@@ -104,7 +106,7 @@ class Resolver:
             "finds_micro_batch": (
                 self.finds_micro_batch and not on_cpu and self.requested.micro_batch_size is None
             ),
-            "origins": {name: self.requested.origins.get(name, USER) for name in stated},
+            "origins": origins,
         }
         return self.complete(Request(**choices), shape)
 
@@ -183,8 +185,7 @@ class Resolver:
                     shape, num_parameters=scales.parameters(self.model, shape)
                 )
         else:
-            largest = name == scales.LARGEST
-            if largest:
+            if name == scales.LARGEST:
                 scale = self.largest_that_fits()
             elif name:
                 scale = scales.by_name(name)
@@ -293,11 +294,10 @@ class Resolver:
                 effect = "it may run out"
             self.notes.append(f"the memory of the device is unknown: {effect}")
             return request
-        title = self.model.title
         if request.shape is None:
-            named = f"{title} at scale {request.scale}"
+            named = f"{self.model.title} at scale {request.scale}"
         else:
-            named = f"the matched shape of {title}"
+            named = f"the matched shape of {self.model.title}"
         needed = self.bytes_needed(shape)
         self.note_tight(check_memory(named, needed, self.device, self.advise_scale), needed)
         size = request.micro_batch_size
@@ -348,8 +348,7 @@ def check_processes(processes: int, device: Device) -> None:
     """Raise UsageError if a machine hasn't a GPU, or a processor core, for each process."""
     number = device.devices
     if processes > number:
-        is_cpu = device.platform == "cpu"
-        if is_cpu:
+        if device.platform == "cpu":
             there = f"{counted(number, 'CPU core')} for its processes"
         else:
             there = counted(number, "GPU")

@@ -75,11 +75,11 @@ class Expected(NamedTuple):
 
     def __str__(self) -> str:
         memory = f"{self.memory_bytes / 1e9:.0f} of {self.gpu.memory_gb:.0f} GB"
-        batch = (
-            "micro-batch"
-            f" {self.micro_batch}{', activations computed again' if self.recomputes else ''}"
-        )
-        return f"{seconds(self.seconds)} per step, MFU {self.mfu:.0%}, {memory}, {batch}"
+        text = f"{seconds(self.seconds)} per step, MFU {self.mfu:.0%}, {memory}"
+        text += f", micro-batch {self.micro_batch}"
+        if self.recomputes:
+            text += ", activations computed again"
+        return text
 
 
 def expected(request: Request, gpu: Gpu, held_bytes: float = 0.0) -> Expected | None:
@@ -89,7 +89,6 @@ def expected(request: Request, gpu: Gpu, held_bytes: float = 0.0) -> Expected | 
     `held_bytes` of its memory belong to other processes.
     """
     peak = gpu.peak_tflops(request.precision)
-    products = gpu.sustained_bf16_tflops
     if not request.finds_micro_batch or request.precision not in ("bf16", "fp16") or peak is None:
         return None
     shape = shape_of(request)
@@ -99,7 +98,7 @@ def expected(request: Request, gpu: Gpu, held_bytes: float = 0.0) -> Expected | 
     causal = flops_per_token(shape, length)
     if all_flops is None or causal is None or not shape.num_parameters:
         return None
-    sustained = 1e12 * (products if products else SUSTAINED.get(gpu.vendor, 0.6) * peak)
+    sustained = 1e12 * (gpu.sustained_bf16_tflops or SUSTAINED.get(gpu.vendor, 0.6) * peak)
     tokens = request.global_batch_size * length // request.num_gpus
     hidden = shape.hidden_size or 0
     width = shape.ffn_hidden_size or 0
@@ -116,25 +115,24 @@ def expected(request: Request, gpu: Gpu, held_bytes: float = 0.0) -> Expected | 
     compiled = COMPILED_HIDDEN * hidden + COMPILED_WIDTH * width
     replica = tokens // length
     room = (1 - SPARE) * (CARD_BYTES * gpu.memory_gb - held_bytes)
-    sizes = [each for each in range(replica, 0, -1) if replica % each == 0]
+    sizes = [size for size in range(replica, 0, -1) if replica % size == 0]
     again = layers * hidden + eager
     tries = [(size, values) for values in (layers * eager, again) for size in sizes]
-    micro, values = next((each for each in tries if memory(*each) <= room), tries[-1])
+    micro, values = next((fitting for fitting in tries if memory(*fitting) <= room), tries[-1])
     recomputes = values == again
-    flops = {"attended": tokens * (all_flops - causal)}
-    flops["products"] = tokens * causal - flops["attended"]
+    attended = tokens * (all_flops - causal)
+    products = tokens * causal - attended
     if recomputes:
-        flops = {kind: each * 4 / 3 for kind, each in flops.items()}
+        # The forward pass, a third of the work, is done twice.
+        attended = attended * 4 / 3
+        products = products * 4 / 3
     batches = tokens // (micro * length)
-    traffic = tokens * (
-        layers * (HIDDEN_BYTES * hidden + WIDTH_BYTES * width)
-        + LOGIT_BYTES * (shape.vocab_size or 0)
-    )
-    traffic += weights * (
-        UPDATE_BYTES + (FIRST_GRADIENT_BYTES if batches == 1 else GRADIENT_BYTES * batches)
-    )
+    of_gradients = FIRST_GRADIENT_BYTES if batches == 1 else GRADIENT_BYTES * batches
+    of_layers = layers * (HIDDEN_BYTES * hidden + WIDTH_BYTES * width)
+    traffic = tokens * (of_layers + LOGIT_BYTES * (shape.vocab_size or 0))
+    traffic += weights * (UPDATE_BYTES + of_gradients)
     bandwidth = 1e9 * gpu.bandwidth_gb_per_s * BANDWIDTH.get(gpu.vendor, 0.75)
-    time = flops["products"] / (PRODUCTS * sustained) + flops["attended"] / (ATTENDED * sustained)
+    time = products / (PRODUCTS * sustained) + attended / (ATTENDED * sustained)
     time += traffic / bandwidth
     needed = memory(micro, again if recomputes else layers * compiled)
     return Expected(gpu, time, tokens * causal / time / (1e12 * peak), needed, micro, recomputes)

@@ -65,9 +65,8 @@ class Space:
         """Return the request for a training of a setting in another directory, with changes such as
         other steps.
         """
-        requested = candidate.requested.but(**changes)
         return self.framework.resolve_config(
-            candidate.request.model, requested, self.device, output_dir
+            candidate.request.model, candidate.requested.but(**changes), self.device, output_dir
         )[0]
 
 
@@ -105,46 +104,38 @@ def space_of(
         "global_batch_size": default.global_batch_size,
         "sequence_length": default.sequence_length,
     }
-    origins = {
-        **dict.fromkeys(work, DEFAULT),
-        **dict.fromkeys((*knobs, "label"), TUNE),
-        **(default.origins or {}),
-    }
+    origins = dict.fromkeys(work, DEFAULT) | dict.fromkeys((*knobs, "label"), TUNE)
+    origins |= default.origins or {}
     fixed = requested.but(**work, origins=origins)
-    found = []
+    candidates = []
     excluded = {}
     for values in itertools.product(*knobs.values()):
         setting = dict(zip(knobs, values, strict=True))
-        changes = {**setting, "label": name_of(setting)}
-        asked = fixed.but(**changes)
+        asked = fixed.but(**setting, label=name_of(setting))
         try:
             request, _ = framework.resolve_config(model, asked, device, output_dir)
         except UsageError as error:
             excluded[name_of(setting)] = error.problem
             continue
         needed = memory_at_least(framework, request, requested, device)
-        if (
-            device.platform != "cpu"
-            and device.free_bytes is not None
-            and needed > device.free_bytes
-        ):
+        room = device.free_bytes
+        if device.platform == "cpu" or room is None or needed <= room:
+            candidates.append(Candidate(setting, asked, request))
+        else:
             excluded[name_of(setting)] = (
-                f"takes at least {needed / 1e9:.0f} GB of {device.free_bytes / 1e9:.0f} GB"
+                f"takes at least {needed / 1e9:.0f} GB of {room / 1e9:.0f} GB"
             )
-            continue
-        found.append(Candidate(setting, asked, request))
-    if not default.finds_micro_batch:
-        found.sort(
-            key=lambda each: dataclasses.replace(each.request, label=default.label) != default
-        )
-    else:
+    if default.finds_micro_batch:
         # The training chooses its micro-batch itself: a setting of its own.
         own = {knob: values[0] for knob, values in knobs.items() if knob != "micro_batch_size"}
         asked = fixed.but(label=f"auto-{name_of(own)}".rstrip("-"))
-        found.insert(
-            0, Candidate(own, asked, framework.resolve_config(model, asked, device, output_dir)[0])
+        request, _ = framework.resolve_config(model, asked, device, output_dir)
+        candidates.insert(0, Candidate(own, asked, request))
+    else:
+        candidates.sort(
+            key=lambda one: dataclasses.replace(one.request, label=default.label) != default
         )
-    return Space(framework, device, tuple(found), knobs, excluded)
+    return Space(framework, device, tuple(candidates), knobs, excluded)
 
 
 def memory_at_least(
@@ -198,9 +189,9 @@ def _knobs(
         sizes = (size for size in range(1, share + 1) if share % size == 0)
         knobs["micro_batch_size"] = tuple(dict.fromkeys((default.micro_batch_size, *sizes)))
     if framework.embedded:
-        knobs |= {
-            name: values for name, values in EMBEDDED.items() if getattr(requested, name) is None
-        }
+        for name, values in EMBEDDED.items():
+            if getattr(requested, name) is None:
+                knobs[name] = values
     if default.compiled and requested.eager is None:
         knobs["eager"] = (False, True)
     return knobs

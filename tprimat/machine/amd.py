@@ -80,7 +80,8 @@ def processes(host: Host) -> tuple[GpuProcess, ...] | None:
     """
     # rocm-smi doesn't state on which GPU a process runs.
     for read in (_library_processes, _amd_smi_processes, _rocm_smi_processes):
-        if (listed := read(host)) is not None:
+        listed = read(host)
+        if listed is not None:
             return tuple(process for process in listed if process.memory_gb != 0)
     return None
 
@@ -124,14 +125,14 @@ def partition(host: Host) -> str | None:
     """Return the compute and memory partition of this machine's GPUs, such as SPX/NPS1; None if
     they differ.
     """
-    found = set()
+    partitions = set()
     for path in host.path(_PCI).glob("*/current_compute_partition"):
         names = []
         for which in ("compute", "memory"):
             names.append(host.read(f"{_PCI}/{path.parent.name}/current_{which}_partition"))
-        found.add("/".join(name.strip() for name in names if name))
-    if len(found) == 1:
-        return found.pop()
+        partitions.add("/".join(name.strip() for name in names if name))
+    if len(partitions) == 1:
+        return partitions.pop()
     return None
 
 
@@ -149,11 +150,11 @@ class Reader:
 
     def read(self) -> tuple[GpuState, ...]:
         """Return the GPUs that answer."""
-        states = []
-        for state in _known_states(self._host, self._smi):
-            if state.id in self._ids:
-                states.append(self._completed(state))
-        return tuple(states or (row for row in _amd_smi_states(self._host) if row.id in self._ids))
+        states = _known_states(self._host, self._smi)
+        completed = tuple(self._completed(state) for state in states if state.id in self._ids)
+        if completed:
+            return completed
+        return tuple(state for state in _amd_smi_states(self._host) if state.id in self._ids)
 
     def _completed(self, state: GpuState) -> GpuState:
         """Return a state with amdsmi's readings of it."""
@@ -164,9 +165,9 @@ class Reader:
         metrics = _mapping(ask("amdsmi_get_gpu_metrics_info", handle))
         power = _mapping(ask("amdsmi_get_power_info", handle))
         ecc = _mapping(ask("amdsmi_get_gpu_total_ecc_count", handle))
-        listed = ask("amdsmi_get_gpu_process_list", handle)
+        # 0: none since the driver cleared it; else an error or several.
         link = ask("amdsmi_gpu_xgmi_error_status", handle)
-        known = {
+        answers = {
             "energy_j": self._energy_j(handle),
             "power_w": _first_number(
                 power, "current_socket_power", "socket_power", "average_socket_power"
@@ -177,15 +178,12 @@ class Reader:
             "ecc_corrected": _first_number(ecc, "correctable_count"),
             "ecc_uncorrected": _first_number(ecc, "uncorrectable_count"),
             "pcie_replays": _first_number(metrics, "pcie_replay_count_acc"),
-            # 0: none since the driver cleared it; else an error or several.
             "link_errors": None if link is None else int(getattr(link, "value", link)),
-            "pids": tuple(each["pid"] for each in listed if "pid" in each)
-            if isinstance(listed, list) and all(isinstance(each, Mapping) for each in listed)
-            else None,
+            "pids": _pids(ask("amdsmi_get_gpu_process_list", handle)),
             "throttle": self._throttle_reasons(state.id or "", metrics) or None,
         }
         return msgspec.structs.replace(
-            state, **{name: value for name, value in known.items() if value is not None}
+            state, **{name: value for name, value in answers.items() if value is not None}
         )
 
     def _energy_j(self, handle: Any) -> float | None:
@@ -211,8 +209,7 @@ class Reader:
         return tuple(sorted({reason for mask, reason in _INDEPENDENT_BITS.items() if bits & mask}))
 
     def _throttle_bits(self, address: str, metrics: Values) -> int:
-        stated = metrics.get("indep_throttle_status")
-        if stated is not True:
+        if metrics.get("indep_throttle_status") is not True:
             return int(_first_number(metrics, "indep_throttle_status") or 0)
         # From ROCm 6.3 on amdsmi states only whether there are any.
         try:
@@ -221,8 +218,16 @@ class Reader:
             )
         except (OSError, struct.error):
             return 0
-        is_known = (form, revision) == (1, 3) and bits != 2**64 - 1
-        return bits if is_known else 0
+        if (form, revision) != (1, 3) or bits == 2**64 - 1:
+            return 0
+        return int(bits)
+
+
+def _pids(listed: Any) -> tuple[int, ...] | None:
+    """Return the processes that amdsmi lists; None if it lists none, or in another form."""
+    if not isinstance(listed, list) or not all(isinstance(row, Mapping) for row in listed):
+        return None
+    return tuple(row["pid"] for row in listed if "pid" in row)
 
 
 def _counted(before: Values, after: Values, name: str) -> float | None:
@@ -253,14 +258,14 @@ def _known_states(host: Host, smi: VendorLibrary) -> tuple[GpuState, ...]:
     """Return all GPUs in the order of their PCI addresses, by the driver's files or else by the
     library.
     """
-    addresses = sorted(path.parent.name for path in host.path(_PCI).glob("*/mem_info_vram_total"))
     cards = []
-    for address in addresses:
+    for path in sorted(host.path(_PCI).glob("*/mem_info_vram_total")):
+        address = path.parent.name
         if (host.read(f"{_PCI}/{address}/vendor") or "").strip() == "0x1002":
             cards.append(address)
-    return tuple(_driver_state(host, index, each) for index, each in enumerate(cards)) or tuple(
-        _library_states(smi)
-    )
+    if cards:
+        return tuple(_driver_state(host, index, card) for index, card in enumerate(cards))
+    return tuple(_library_states(smi))
 
 
 _FILES: Mapping[str, tuple[float, str]] = {
@@ -333,17 +338,13 @@ def _activity(smi: VendorLibrary, handle: Any) -> float | None:
 
 def _library_states(smi: VendorLibrary) -> Iterator[GpuState]:
     for index, (address, handle) in enumerate(_handles(smi)):
-        total, used = (
-            # In bytes; the pair that amdsmi_get_gpu_vram_usage() returns is in MiB.
-            smi.ask(f"amdsmi_get_gpu_memory_{which}", handle, smi.module.AmdSmiMemoryType.VRAM)
-            for which in ("total", "usage")
-        )
-        name = (smi.ask("amdsmi_get_gpu_asic_info", handle) or {}).get(
-            "market_name"
-        ) or "unknown GPU"
+        # In bytes; the pair that amdsmi_get_gpu_vram_usage() returns is in MiB.
+        kind = smi.module.AmdSmiMemoryType.VRAM
+        total_gb = _gigabytes(smi.ask("amdsmi_get_gpu_memory_total", handle, kind))
+        used_gb = _gigabytes(smi.ask("amdsmi_get_gpu_memory_usage", handle, kind))
+        chip = smi.ask("amdsmi_get_gpu_asic_info", handle) or {}
+        name = chip.get("market_name") or "unknown GPU"
         percent = _activity(smi, handle)
-        total_gb = _gigabytes(total)
-        used_gb = _gigabytes(used)
         yield GpuState(index, name, total_gb, used_gb, id=address, utilisation_percent=percent)
 
 

@@ -103,6 +103,7 @@ class CpuReader:
         programs: Readings = {}
         if last or time.monotonic() >= self._due:
             own, programs = self._scan()
+        joules = {name: self._joules(file) for name, file in self._packages}
         return CpuState(
             total,
             busy,
@@ -113,11 +114,7 @@ class CpuReader:
             held_back_s=self._held_back_s(),
             frequency_mhz=_frequency_mhz(),
             load_average=_load_average(),
-            energy_j={
-                name: joules
-                for name, file in self._packages
-                if (joules := self._joules(file)) is not None
-            },
+            energy_j={name: read for name, read in joules.items() if read is not None},
             energy_range_j=self._ranges,
         )
 
@@ -126,27 +123,24 @@ class CpuReader:
         look.
         """
         began = time.process_time()
-        attributes = ["ppid", "name", "cpu_times", "create_time"]
         processes = {}
-        for each in psutil.process_iter(attributes):
-            if each.info["cpu_times"]:
-                processes[each.pid] = each.info
+        for process in psutil.process_iter(["ppid", "name", "cpu_times", "create_time"]):
+            if process.info["cpu_times"]:
+                processes[process.pid] = process.info
         own = 0.0
         others = {}
-        for pid, known in processes.items():
-            times = known["cpu_times"]
+        for pid, info in processes.items():
+            times = info["cpu_times"]
             if self._is_own(pid, processes):
                 own += sum(times[:4])  # user and system, then those of children that have exited
             else:
-                others[pid, known["create_time"], for_encoding(known["name"] or "?", "utf-8")] = (
-                    times[0] + times[1]
-                )
+                name = for_encoding(info["name"] or "?", "utf-8")
+                others[pid, info["create_time"], name] = times[0] + times[1]
         if self._used_before is None:
             self._used_before = others
         used = {key: seconds - self._used_before.get(key, 0.0) for key, seconds in others.items()}
-        busiest = sorted((key for key in used if used[key] > 0), key=lambda key: -used[key])[
-            :MOST_PROGRAMS
-        ]
+        at_all = [key for key in used if used[key] > 0]
+        busiest = sorted(at_all, key=lambda key: -used[key])[:MOST_PROGRAMS]
         self._due = time.monotonic() + (time.process_time() - began) / SCAN_SHARE
         return round(own, 2), {
             f"{name} ({pid})": round(used[pid, start, name], 2) for pid, start, name in busiest
@@ -165,7 +159,8 @@ class CpuReader:
         stalls = {}
         for name, kind in _STALLS.items():
             text = self._host.read(f"/proc/pressure/{name}") or ""
-            if match := re.search(rf"^{kind} .*total=(\d{{1,18}})", text, re.MULTILINE):
+            match = re.search(rf"^{kind} .*total=(\d{{1,18}})", text, re.MULTILINE)
+            if match is not None:
                 stalls[name] = int(match[1]) / 1e6
         return stalls
 
@@ -187,7 +182,7 @@ class CpuReader:
         of them.
         """
         self._ranges: Readings = {}
-        found = []
+        counters = []
         refused = False
         # AMD's CPUs are under this name too. intel-rapl-mmio:0 is a second view of the same
         # package.
@@ -200,18 +195,18 @@ class CpuReader:
                 refused = True
                 continue
             label = name if name != "dram" else f"dram-{path.name.split(':')[1]}"
-            if (top := self._joules(f"{base}/max_energy_range_uj")) is not None:
+            top = self._joules(f"{base}/max_energy_range_uj")
+            if top is not None:
                 self._ranges[label] = top
-            found.append((label, f"{base}/energy_uj"))
+            counters.append((label, f"{base}/energy_uj"))
         if refused:
             self.unknown.append("CPU energy: RAPL's counters can be read only by root (energy_uj)")
-        elif not found:
+            return []
+        if not counters:
             self.unknown.append(
                 f"CPU energy: no RAPL counter here ({_POWERCAP}), as in most virtual machines"
             )
-        if refused:
-            return []
-        return found
+        return counters
 
     def _joules(self, file: str) -> float | None:
         text = (self._host.read(file) or "").strip()

@@ -53,7 +53,7 @@ class GpuState(msgspec.Struct, frozen=True, omit_defaults=True):
         clock_mhz, clock_max_mhz: of the compute units, now and at most.
         partitioned: whether it is cut into parts (MIG).
         id: the UUID without GPU- (NVIDIA) or the PCI address (AMD); lower case.
-        utilization_percent: share of the time in which at least one kernel ran, as the vendor
+        utilisation_percent: share of the time in which at least one kernel ran, as the vendor
             defines it.
         power_w: the newest reading; power_is_average: whether it averages the time since the last
             one (False: it covers a part of the time only, as on A100 and H100; None: unknown).

@@ -98,15 +98,13 @@ def terminate(
 def _with_details(process: GpuProcess) -> GpuProcess:
     """Return a process with what this machine knows of its number."""
     try:
-        known = psutil.Process(process.pid)
-        with known.oneshot():
-            if known.status() == psutil.STATUS_ZOMBIE:
+        running = psutil.Process(process.pid)
+        with running.oneshot():
+            if running.status() == psutil.STATUS_ZOMBIE:
                 return process
-            command = (
-                for_encoding(" ".join(word for word in known.cmdline() if word), "utf-8") or None
-            )
+            command = for_encoding(" ".join(filter(None, running.cmdline())), "utf-8") or None
             return dataclasses.replace(
-                process, user=known.username(), command=command, started=known.create_time()
+                process, user=running.username(), command=command, started=running.create_time()
             )
     except psutil.Error:
         return process

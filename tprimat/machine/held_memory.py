@@ -56,10 +56,10 @@ def with_held_memory(
     read before this process has a context: all of it then belongs to others (or to the driver).
     torch's value counts its own context.
     """
-    handed = {}
+    held = {}
     with contextlib.suppress(msgspec.MsgspecError):
         handed = msgspec.json.decode(host.environ.get(VARIABLE, ""), type=Figures)
-    held = {device.index: handed[_key(device)] for device in devices if _key(device) in handed}
+        held = {device.index: handed[_key(device)] for device in devices if _key(device) in handed}
     # Ranks of one job start at different moments: a rank looks at its own GPU alone.
     rank = host.environ.get("LOCAL_RANK", "")
     own_gpu = int(rank) if rank.isdigit() and int(rank) < len(devices) else None
@@ -69,21 +69,22 @@ def with_held_memory(
     in_use = bool(torch.cuda.is_initialized()) and any(
         torch.cuda.memory_reserved(device.index) for device in read
     )
-    states = (nvidia if platform == "nvd" else amd).states(host) if read else ()
-    used_gb = {state.id: state.memory_used_gb for state in states}
-    # NVIDIA's driver states what this process holds, if it knows it by our number; AMD's doesn't.
-    listed = nvidia.processes(host) or () if in_use and platform == "nvd" else ()
-    own_gb = {process.gpu_id: process.memory_gb for process in listed if process.pid == os.getpid()}
+    used_gb = {}
+    if read:
+        vendor = nvidia if platform == "nvd" else amd
+        used_gb = {state.id: state.memory_used_gb for state in vendor.states(host)}
+    own_gb = {}
+    if in_use and platform == "nvd":
+        # It states what this process holds, if it knows it by our number; AMD's driver doesn't.
+        for process in nvidia.processes(host) or ():
+            if process.pid == os.getpid():
+                own_gb[process.gpu_id] = process.memory_gb
     # Partitions of one card share its address: what is in use is then the whole card's.
     sharing = collections.Counter(device.id for device in read)
 
     def held_of(device: Device) -> float | None:
         if device.is_integrated:
-            ours = int(
-                psutil.Process().memory_info().rss
-                + (torch.cuda.memory_reserved(device.index) if in_use else 0)
-            )
-            return max(0.0, hosts.memory_gb() - (hosts.available_bytes() + ours) / GB)
+            return _held_of_shared(torch.cuda.memory_reserved(device.index) if in_use else 0)
         is_whole = sharing[device.id] == 1 and not (platform == "amd" and device.partition)
         used = used_gb.get(device.id) if is_whole else None
         own = own_gb.get(device.id)
@@ -94,25 +95,26 @@ def with_held_memory(
         return _seen_by_torch(torch, device) if used is None else used
 
     held |= {device.index: held_of(device) for device in read}
-    if not in_use:
-        _READ.update(
-            {_key(device): held[device.index] for device in devices if device.index in held}
-        )
+    known = []
+    for device in devices:
+        if not in_use and device.index in held:
+            _READ[_key(device)] = held[device.index]
+        known.append(dataclasses.replace(device, memory_held_gb=held.get(device.index)))
     unknown = [str(index) for index, gigabytes in held.items() if gigabytes is None]
+    if not unknown:
+        return tuple(known), []
+    text = f"memory held by other processes is unknown on GPU {', '.join(unknown)}: "
     if in_use:
-        why = "this process itself already holds some"
-    else:
-        why = "memory in use is no more than this process's context"
-    return (
-        tuple(
-            dataclasses.replace(device, memory_held_gb=held.get(device.index)) for device in devices
-        ),
-        (
-            [f"memory held by other processes is unknown on GPU {', '.join(unknown)}: {why}"]
-            if unknown
-            else []
-        ),
-    )
+        return tuple(known), [f"{text}this process itself already holds some"]
+    return tuple(known), [f"{text}memory in use is no more than this process's context"]
+
+
+def _held_of_shared(reserved: int) -> float:
+    """Return what others hold of memory that CPU and GPU share, GB; torch has reserved so many
+    bytes of it.
+    """
+    ours = int(psutil.Process().memory_info().rss) + reserved
+    return max(0.0, hosts.memory_gb() - (hosts.available_bytes() + ours) / GB)
 
 
 def handed_over() -> dict[str, str]:
@@ -146,25 +148,27 @@ def held_memory_warning(devices: Sequence[Device], platform: Platform, host: Hos
             ids.add(device.id)
     if not amounts:
         return None
-    listed = (
-        nvidia.processes(host, graphics=True) if platform == "nvd" else amd.processes(host)
-    ) or ()
-    others = [process for process in listed if process.pid != os.getpid()]
+    if platform == "nvd":
+        listed = nvidia.processes(host, graphics=True)
+    else:
+        listed = amd.processes(host)
+    others = [process for process in listed or () if process.pid != os.getpid()]
     # AMD's tools don't state a GPU's address: their processes are those of all GPUs.
     located = platform == "nvd" or all(process.gpu_id is not None for process in others)
     named = ", ".join(
         _description(process) for process in others if not located or process.gpu_id in ids
     )
     variable = "HIP_VISIBLE_DEVICES" if platform == "amd" else "CUDA_VISIBLE_DEVICES"
-    if hosts.container(host):
-        elsewhere = "in a container: check on the host"
-    else:
-        elsewhere = "a desktop's, or a driver's own"
-    who = f"; the driver doesn't list them here ({elsewhere})"
     if any(device.is_integrated for device in devices):
         who = ", which is the system's"
+    elif named and located:
+        who = f": {named}"
     elif named:
-        who = f": {named}" if located else f"; running on this machine's GPUs: {named}"
+        who = f"; running on this machine's GPUs: {named}"
+    elif hosts.container(host):
+        who = "; the driver doesn't list them here (in a container: check on the host)"
+    else:
+        who = "; the driver doesn't list them here (a desktop's, or a driver's own)"
     return (
         f"other processes hold memory of {', '.join(amounts)}{who}; they leave this run less"
         f" memory, and slow it while they compute: stop them, or select other GPUs with {variable}"

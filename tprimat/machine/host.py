@@ -23,6 +23,7 @@ from typing import Any
 import psutil
 
 from tprimat.redaction import is_secret
+from tprimat.results.fields import FieldValues
 from tprimat.text import for_encoding
 from tprimat.units import GB
 
@@ -75,7 +76,7 @@ def run_bounded(argv: Sequence[str]) -> str | None:
     COMMAND_SECONDS.
     """
     try:
-        quiet: dict[str, Any] = {
+        quiet: FieldValues = {
             "stdin": subprocess.DEVNULL,
             "capture_output": True,
             "timeout": COMMAND_SECONDS,
@@ -169,7 +170,7 @@ def cpu_threads(host: Host) -> int | None:
     group's quota.
     """
     # Only Linux has affinities, hence the name is looked up.
-    affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
+    affinity = getattr(os, "sched_getaffinity", None)
     allowed = len(affinity(0)) if affinity else os.cpu_count()
     levels = control_groups(host, "cpu", "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
     # Unbounded is "max", or -1.
@@ -226,9 +227,8 @@ def free_space(folder: Path) -> tuple[float | None, Path]:
     """Return the free space of a directory, GB (None if unknown), and the existing directory that
     it is in.
     """
-    where = next(
-        each for each in (folder, *folder.absolute().parents) if each.is_dir() or not each.name
-    )
+    folders = (folder, *folder.absolute().parents)
+    where = next(existing for existing in folders if existing.is_dir() or not existing.name)
     try:
         return shutil.disk_usage(where).free / GB, where
     except OSError:
@@ -253,35 +253,32 @@ def container(host: Host) -> str | None:
         host.environ.get("APPTAINER_CONTAINER") or host.environ.get("SINGULARITY_CONTAINER") or ""
     )
     group = re.search(r"docker|containerd|libpod|lxc|kubepods", host.read("/proc/1/cgroup") or "")
-    program = (
-        ("podman" if podman is not None else None)
-        or ("apptainer" if apptainer else None)
-        or ("docker" if host.path("/.dockerenv").exists() else None)
-        or host.environ.get("container")
-        or (
-            {"libpod": "podman", "kubepods": "kubernetes"}.get(group[0], group[0])
-            if group
-            else None
-        )
-    )
+    kinds = []
+    if "KUBERNETES_SERVICE_HOST" in host.environ:
+        kinds.append("kubernetes")
+    details = []
     if podman is not None:
-        image = _stated(r'^image="?([^"\n]+)', podman)
-    else:
-        image = re.split(r"[/\\]", apptainer)[-1]
+        kinds.append("podman")
+        details.append(_stated(r'^image="?([^"\n]+)', podman))
+    elif apptainer:
+        kinds.append("apptainer")
+        details.append(re.split(r"[/\\]", apptainer)[-1])
+    elif host.path("/.dockerenv").exists():
+        kinds.append("docker")
+    elif host.environ.get("container"):
+        kinds.append(host.environ["container"])
+    elif group:
+        kinds.append({"libpod": "podman", "kubepods": "kubernetes"}.get(group[0], group[0]))
     product = host.environ.get("NVIDIA_PRODUCT_NAME", "PyTorch")
     stated = {
         f"NVIDIA {product}": host.environ.get("NVIDIA_PYTORCH_VERSION"),
         "NeMo": host.environ.get("NEMO_VERSION"),
     }
-    details = ", ".join(
-        filter(None, [image, *(f"{name} {version}" for name, version in stated.items() if version)])
-    )
-    kinds = filter(
-        None, ("kubernetes" if "KUBERNETES_SERVICE_HOST" in host.environ else None, program)
-    )
-    text = ", ".join(dict.fromkeys(kinds)) or ("container" if details else "")
-    if details:
-        return f"{text} ({details})"
+    details += [f"{name} {version}" for name, version in stated.items() if version]
+    text = ", ".join(dict.fromkeys(kinds))
+    detail = ", ".join(filter(None, details))
+    if detail:
+        return f"{text or 'container'} ({detail})"
     return text or None
 
 
@@ -304,7 +301,9 @@ def commit(host: Host, repository: Path) -> str | None:
     changes = host.command([*git, "status", "--porcelain", "--untracked-files=no"])
     if not head or changes is None:
         return None
-    return head.strip() + ("-dirty" if changes.strip() else "")
+    if changes.strip():
+        return f"{head.strip()}-dirty"
+    return head.strip()
 
 
 def numa_balancing(host: Host) -> bool | None:

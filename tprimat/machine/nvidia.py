@@ -81,17 +81,16 @@ class _Nvml(VendorLibrary):
 def states(host: Host) -> tuple[GpuState, ...]:
     """Return all GPUs in the driver's order; none if neither NVML nor nvidia-smi answers."""
     with _Nvml(host) as nvml:
-        devices = _handles(nvml)
-        if devices and None not in devices:
-            return tuple(_state(nvml, index, handle) for index, handle in enumerate(devices))
-        # One that has fallen off the bus fails alone.
+        handles = _handles(nvml)
         rows = {}
-        for index, handle in enumerate(devices):
+        for index, handle in enumerate(handles):
             if handle is not None:
                 rows[index] = _state(nvml, index, handle)
-    return tuple(
-        row for _, row in sorted({**{row.index: row for row in _smi_states(host)}, **rows}.items())
-    )
+    if not handles or None in handles:
+        # One that has fallen off the bus fails alone.
+        for row in _smi_states(host):
+            rows.setdefault(row.index, row)
+    return tuple(rows[index] for index in sorted(rows))
 
 
 def processes(host: Host, *, graphics: bool = False) -> tuple[GpuProcess, ...] | None:
@@ -103,13 +102,15 @@ def processes(host: Host, *, graphics: bool = False) -> tuple[GpuProcess, ...] |
         by_device = []
         for index, handle in enumerate(_handles(nvml)):
             by_device.append(_processes(nvml, index, handle, kinds))
-    known = tuple(process for each in by_device if each is not None for process in each)
+    processes: list[GpuProcess] = []
+    for of_device in by_device:
+        processes += of_device or ()
     # A GPU in MIG mode shows its processes to root alone.
     if by_device and None not in by_device:
-        return known
+        return tuple(processes)
     listed = _smi_processes(host)
     if listed is None:
-        return known or None
+        return tuple(processes) or None
     return listed
 
 
@@ -119,13 +120,9 @@ def driver_version(host: Host) -> str | None:
     match = _DRIVER_VERSION.search(text)
     if not match:
         with _Nvml(host) as nvml:
-            text = nvml.ask("nvmlSystemGetDriverVersion") or ""
-        text = (
-            text
-            or host.command(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"])
-            or ""
-        )
-        match = re.match(r"\s*(\d+\.[\d.]+)", text)
+            text = nvml.ask("nvmlSystemGetDriverVersion")
+        query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        match = re.match(r"\s*(\d+\.[\d.]+)", text or host.command(query) or "")
     if match:
         return f"NVIDIA {match[1]}"
     return None
@@ -138,27 +135,26 @@ class Reader:
         self._host = host
         self._ids = ids
         self._nvml = nvml = _Nvml(host)
-        self._handles = {
-            each: nvml.ask("nvmlDeviceGetHandleByUUID", f"GPU-{each}".encode()) for each in ids
-        }
+        self._handles = [
+            nvml.ask("nvmlDeviceGetHandleByUUID", f"GPU-{uuid}".encode()) for uuid in ids
+        ]
         self._events = nvml.ask("nvmlEventSetCreate")
-        for handle in self._handles.values():
+        for handle in self._handles:
             nvml.ask("nvmlDeviceRegisterEvents", handle, _XID, self._events)
 
     def read(self) -> tuple[GpuState, ...]:
         """Return the GPUs that answer."""
-        if None in self._handles.values():
+        if None in self._handles:
             return tuple(row for row in _smi_states(self._host) if row.id in self._ids)
-        states = []
-        for index, handle in enumerate(self._handles.values()):
-            states.append(_state(self._nvml, index, handle))
+        states = [_state(self._nvml, index, handle) for index, handle in enumerate(self._handles)]
         xids = self._new_xids()
         # A GPU that has fallen off the bus still has its handle, and no UUID.
-        return tuple(
-            msgspec.structs.replace(state, xids=tuple(xids.get(state.id, ())))
-            for state in states
-            if state.id
-        )
+        answering = []
+        for state in states:
+            if state.id:
+                state = msgspec.structs.replace(state, xids=tuple(xids.get(state.id, ())))
+                answering.append(state)
+        return tuple(answering)
 
     def _new_xids(self) -> dict[str | None, list[int]]:
         xids: dict[str | None, list[int]] = {}
@@ -166,9 +162,8 @@ class Reader:
             event = self._nvml.ask("nvmlEventSetWait_v2", self._events, 0)
             if event is None:
                 break
-            xids.setdefault(_id(self._nvml.ask("nvmlDeviceGetUUID", event.device)), []).append(
-                int(event.eventData)
-            )
+            gpu_id = _id(self._nvml.ask("nvmlDeviceGetUUID", event.device))
+            xids.setdefault(gpu_id, []).append(int(event.eventData))
         return xids
 
 
@@ -187,56 +182,57 @@ def _state(nvml: VendorLibrary, index: int, handle: Any) -> GpuState:
         "nvmlDeviceGetMemoryInfo", handle
     )
     _, most = nvml.ask("nvmlDeviceGetPowerManagementLimitConstraints", handle) or (None, None)
-    cap, default = (
-        nvml.ask(f"nvmlDeviceGetPowerManagement{which}Limit", handle) for which in ("", "Default")
-    )
-    clock, clock_max = (
-        nvml.ask(f"nvmlDeviceGet{which}ClockInfo", handle, nvml.module.NVML_CLOCK_SM)
-        for which in ("", "Max")
-    )
+    clock = nvml.module.NVML_CLOCK_SM
     mig = nvml.ask("nvmlDeviceGetMigMode", handle)
     name = nvml.ask("nvmlDeviceGetName", handle) or "unknown GPU"
+    fields = _power(nvml, handle, name)
+    for field, (function, numbers) in _ASKED.items():
+        fields[field] = nvml.ask(function, handle, *numbers)
+    if memory:
+        fields |= {"memory_total_gb": memory.total / GB, "memory_used_gb": memory.used / GB}
     rates = nvml.ask("nvmlDeviceGetUtilizationRates", handle)
+    if rates is not None:
+        fields["utilisation_percent"] = float(rates.gpu)
     # Ampere and later remap rows; (corrected, uncorrected, pending, failed).
     remapped = nvml.ask("nvmlDeviceGetRemappedRows", handle)
+    if remapped is not None:
+        fields["retired_pages"] = int(remapped[0]) + int(remapped[1])
     counters = [_field(nvml, handle, getattr(nvml.module, name, None)) for name in _LINK_COUNTERS]
     link_errors = [count for count in counters if count is not None]
+    if link_errors:
+        fields["link_errors"] = sum(link_errors)
     running = nvml.ask("nvmlDeviceGetComputeRunningProcesses", handle)
+    if running is not None:
+        fields["pids"] = tuple(process.pid for process in running)
     return GpuState(
         index=index,
         name=name,
-        memory_total_gb=memory.total / GB if memory else None,
-        memory_used_gb=memory.used / GB if memory else None,
-        power_cap_w=_watts(cap),
-        power_default_w=_watts(default),
+        power_cap_w=_watts(nvml.ask("nvmlDeviceGetPowerManagementLimit", handle)),
+        power_default_w=_watts(nvml.ask("nvmlDeviceGetPowerManagementDefaultLimit", handle)),
         power_max_w=_watts(most),
-        clock_mhz=clock,
-        clock_max_mhz=clock_max,
+        clock_mhz=nvml.ask("nvmlDeviceGetClockInfo", handle, clock),
+        clock_max_mhz=nvml.ask("nvmlDeviceGetMaxClockInfo", handle, clock),
         partitioned=bool(mig and mig[0]),
         id=_id(nvml.ask("nvmlDeviceGetUUID", handle)),
-        utilisation_percent=None if rates is None else float(rates.gpu),
-        **_power(nvml, handle, name),
-        **{
-            field: nvml.ask(function, handle, *numbers)
-            for field, (function, numbers) in _ASKED.items()
-        },
         throttle=_throttle_reasons(nvml, handle),
-        retired_pages=None if remapped is None else int(remapped[0]) + int(remapped[1]),
-        link_errors=sum(link_errors) if link_errors else None,
-        pids=None if running is None else tuple(each.pid for each in running),
+        **fields,
     )
 
 
 def _power(nvml: VendorLibrary, handle: Any, name: str) -> FieldValues:
     """Return the energy counter and the power, averaged over a second if the driver has that."""
+    fields: FieldValues = {}
     energy = nvml.ask("nvmlDeviceGetTotalEnergyConsumption", handle)
-    known = {"energy_j": None if energy is None else energy / 1000}
+    if energy is not None:
+        fields["energy_j"] = energy / 1000
     average = _field(nvml, handle, _POWER_AVERAGE)
     if average is not None:
-        return {**known, "power_w": average / 1000, "power_is_average": True}
-    instant = nvml.ask("nvmlDeviceGetPowerUsage", handle)
-    covers_all = False if _PARTLY_SAMPLED.search(name) else None
-    return {**known, "power_w": _watts(instant), "power_is_average": covers_all}
+        fields |= {"power_w": average / 1000, "power_is_average": True}
+    else:
+        fields["power_w"] = _watts(nvml.ask("nvmlDeviceGetPowerUsage", handle))
+        if _PARTLY_SAMPLED.search(name):
+            fields["power_is_average"] = False
+    return fields
 
 
 def _field(nvml: VendorLibrary, handle: Any, field: Any) -> int | None:
@@ -246,8 +242,9 @@ def _field(nvml: VendorLibrary, handle: Any, field: Any) -> int | None:
 
 def _throttle_reasons(nvml: VendorLibrary, handle: Any) -> tuple[str, ...]:
     bits = nvml.ask("nvmlDeviceGetCurrentClocksEventReasons", handle)
-    # Its name before the package's release 12.
-    bits = nvml.ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle) if bits is None else bits
+    if bits is None:
+        # Its name before the package's release 12.
+        bits = nvml.ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
     return tuple(sorted({name for bit, name in _REASONS.items() if (bits or 0) & bit}))
 
 
@@ -257,39 +254,29 @@ def _processes(
     answers = [nvml.ask(f"nvmlDeviceGet{kind}RunningProcesses", handle) for kind in kinds]
     if answers[0] is None:
         return None
-    listed = {
-        each.pid: each for answer in answers for each in answer or ()
-    }.values()  # some do both
     gpu_id = _id(nvml.ask("nvmlDeviceGetUUID", handle))
-    return [
-        GpuProcess(
-            pid=each.pid,
-            gpu=str(index),
-            gpu_id=gpu_id,
-            name=nvml.ask("nvmlSystemGetProcessName", each.pid),
-            memory_gb=None if each.usedGpuMemory is None else each.usedGpuMemory / GB,
-        )
-        for each in listed
-    ]
+    processes = {}
+    for answer in answers:
+        for row in answer or ():
+            name = nvml.ask("nvmlSystemGetProcessName", row.pid)
+            memory_gb = None if row.usedGpuMemory is None else row.usedGpuMemory / GB
+            # Some compute and draw: they are listed twice.
+            processes[row.pid] = GpuProcess(row.pid, str(index), gpu_id, name, memory_gb)
+    return list(processes.values())
 
 
 def _smi_states(host: Host) -> list[GpuState]:
-    text = (
-        host.command(
-            ["nvidia-smi", f"--query-gpu={','.join(_QUERY)}", "--format=csv,noheader,nounits"]
-        )
-        or ""
-    )
+    query = ["nvidia-smi", f"--query-gpu={','.join(_QUERY)}", "--format=csv,noheader,nounits"]
     rows = []
-    for line in text.splitlines():
+    for line in (host.command(query) or "").splitlines():
         cells = [cell.strip() for cell in line.split(", ")]
         if len(cells) == len(_QUERY) and cells[0].isdigit():
             index, name, uuid, *texts, mig = cells
-            numbers: FieldValues = {
-                field: number * _MIB / GB if field.endswith("_gb") else number
-                for text, field in zip(texts, _NUMBERS.values(), strict=True)
-                if (number := _number(text)) is not None
-            }
+            numbers: FieldValues = {}
+            for text, field in zip(texts, _NUMBERS.values(), strict=True):
+                number = _number(text)
+                if number is not None:
+                    numbers[field] = number * _MIB / GB if field.endswith("_gb") else number
             rows.append(
                 GpuState(int(index), name, partitioned=mig == "Enabled", id=_id(uuid), **numbers)
             )

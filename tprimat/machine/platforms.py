@@ -133,8 +133,8 @@ def _devices(
         return (), reasons, failure is not None or _has_gpu(stack, signs, host)
     clock = amd.peak_clock_mhz(host) if stack == "rocm" else None
     devices = []
-    for index, each in enumerate(properties):
-        devices.append(torch_build.device_of(torch, stack, index, each, clock))
+    for index, stated in enumerate(properties):
+        devices.append(torch_build.device_of(torch, stack, index, stated, clock))
     return *held_memory.with_held_memory(torch, PLATFORMS[stack], devices, host), True
 
 
@@ -176,12 +176,11 @@ def signs_of_gpus(stack: SoftwareStack, host: Host) -> dict[SoftwareStack, str]:
     absent = {"cuda": wsl.exists() and not (wsl / "libcuda.so.1").exists(), "rocm": stack != "rocm"}
     signs = {}
     for name, files in DRIVER_FILES.items():
-        found = []
-        for file in files:
-            if host.path(file).exists() and not (file == WSL and absent[name]):
-                found.append(file)
-        if found:
-            signs[name] = found[0]
+        present = [file for file in files if host.path(file).exists()]
+        if absent[name] and WSL in present:
+            present.remove(WSL)
+        if present:
+            signs[name] = present[0]
         elif name == "cuda" and (
             nvidia.states(host) or (host.command(["nvidia-smi", "-L"]) or "").startswith("GPU ")
         ):
@@ -204,14 +203,14 @@ def _why_no_gpu(
         ]
     vendor = VENDORS[PLATFORMS[stack]]
     sign = signs.get(stack, "")
-    start = (
-        f"torch {torch.__version__} is a {'ROCm' if stack == 'rocm' else 'CUDA'} build but found"
-        " no GPU"
-    )
-    if variable := _hiding(stack, host):
+    build = "ROCm" if stack == "rocm" else "CUDA"
+    start = f"torch {torch.__version__} is a {build} build but found no GPU"
+    variable = _hiding(stack, host)
+    if variable is not None:
         return [f"{start}: {variable} hides all GPUs: unset it"]
     if not sign or sign == amd.SOURCES:
-        if other := next((name for name in signs if name != stack), None):
+        other = next((name for name in signs if name != stack), None)
+        if other is not None:
             return [
                 f"{start}: the GPUs are {VENDORS[PLATFORMS[other]]}'s: install the {other.upper()}"
                 " build"
@@ -222,17 +221,18 @@ def _why_no_gpu(
             f" with {flags}"
         ]
     path = host.path(sign)
-    if path.exists() and not os.access(path, os.R_OK if path.is_dir() else os.R_OK | os.W_OK):
+    wanted = os.R_OK if path.is_dir() else os.R_OK | os.W_OK
+    if path.exists() and not os.access(path, wanted):
         return [
             f"{start}: no permission to open {sign}: join its group (render and video on AMD"
             " machines)"
         ]
     gpus = nvidia.states(host) if stack == "cuda" else ()
     if gpus and all(gpu.partitioned for gpu in gpus):
+        indices = ", ".join(str(gpu.index) for gpu in gpus)
         return [
-            f"{start}: GPU {', '.join(str(gpu.index) for gpu in gpus)} is in MIG mode and has no"
-            " instance that it may use: make one (sudo nvidia-smi mig -cgi 0 -C), or turn the mode"
-            " off (sudo nvidia-smi -mig 0)"
+            f"{start}: GPU {indices} is in MIG mode and has no instance that it may use: make one"
+            " (sudo nvidia-smi mig -cgi 0 -C), or turn the mode off (sudo nvidia-smi -mig 0)"
         ]
     return [
         f"{start}, though the {vendor} driver is installed ({sign}): it may be too old for this"
@@ -242,10 +242,10 @@ def _why_no_gpu(
 
 def _hiding(stack: str, host: Host) -> str | None:
     """Return the variable that hides all GPUs; None for none."""
-    return next(
-        (name for name in _VISIBLE[stack] if host.environ.get(name, "unset").strip() in ("", "-1")),
-        None,
-    )
+    for name in _VISIBLE[stack]:
+        if host.environ.get(name, "unset").strip() in ("", "-1"):
+            return name
+    return None
 
 
 def _has_gpu(stack: SoftwareStack, signs: Iterable[SoftwareStack], host: Host) -> bool:
@@ -276,11 +276,13 @@ def _without_torch(host: Host, warnings: list[str]) -> Machine:
     )
     info = GpuInfo(software_stack=stack)
     # AMD's driver has no name for most GPUs that a training would report.
-    if states := nvidia.states(host) if stack == "cuda" else ():
-        name = states[0].name
-        memory_gb = round_figure(states[0].memory_total_gb)
+    states = nvidia.states(host) if stack == "cuda" else ()
+    if states:
         info = msgspec.structs.replace(
-            info, device_name=name, device_count=len(states), total_memory_gb=memory_gb
+            info,
+            device_name=states[0].name,
+            device_count=len(states),
+            total_memory_gb=round_figure(states[0].memory_total_gb),
         )
     else:
         warnings.append("the GPUs' name, number and memory are unknown without torch")
@@ -309,9 +311,8 @@ def _without_gpu(host: Host, warnings: list[str], pytorch_version: str | None) -
         )
     if info.device_name is None:
         warnings.append("CPU name unknown: the system doesn't report it")
-    return _machine(
-        host, "cpu", info, warnings, {"torch": pytorch_version} if pytorch_version else {}, ()
-    )
+    versions = {"torch": pytorch_version} if pytorch_version else {}
+    return _machine(host, "cpu", info, warnings, versions, ())
 
 
 def _machine(
@@ -322,19 +323,25 @@ def _machine(
     versions: dict[str, str],
     devices: tuple[Device, ...],
 ) -> Machine:
-    driver = None if vendor == "cpu" else _DRIVER[vendor](host)
+    versions = {**hosts.versions(host), **versions}
+    cpu, numa_balancing = info.device_name, None
+    if vendor != "cpu":
+        cpu, numa_balancing = hosts.cpu_name(host), hosts.numa_balancing(host)
+        driver = _DRIVER[vendor](host)
+        if driver:
+            versions["driver"] = driver
     environment = Environment(
-        versions={**hosts.versions(host), **versions, **({"driver": driver} if driver else {})},
+        versions=versions,
         hostname=platform.node() or None,
         os=hosts.operating_system(host),
         container=hosts.container(host),
         tprimat_commit=hosts.commit(host, REPOSITORY),
-        cpu=info.device_name if vendor == "cpu" else hosts.cpu_name(host),
+        cpu=cpu,
         cpu_threads=hosts.cpu_threads(host),
         cpu_instructions=hosts.cpu_instructions(host),
         memory_held_by_others_gb=held_memory.most_held_gb(devices),
         gpu_partition=amd.partition(host) if vendor == "amd" else None,
-        numa_balancing=None if vendor == "cpu" else hosts.numa_balancing(host),
+        numa_balancing=numa_balancing,
         settings=hosts.settings(host.environ),
     )
     return Machine(vendor, info, environment, devices, tuple(warnings))

@@ -188,7 +188,6 @@ def _pci_address(properties: Any) -> str:
     domain, bus, device = (
         getattr(properties, f"pci_{part}_id", None) for part in ("domain", "bus", "device")
     )
-    known = isinstance(domain, int) and isinstance(bus, int) and isinstance(device, int)
-    if known:
+    if isinstance(domain, int) and isinstance(bus, int) and isinstance(device, int):
         return f"{domain:04x}:{bus:02x}:{device:02x}.0"
     return ""

@@ -39,54 +39,44 @@ def results(
     A run that left no result has the status `without`.
     """
     comparison = compare(store.find(files)[0])
-    by_run = {
-        store.fingerprint(result.run): system
-        for system in comparison.systems
-        for result in system.runs
-    }
+    by_run = {}
+    for system in comparison.systems:
+        for result in system.runs:
+            by_run[store.fingerprint(result.run)] = system
     several = len(comparison.system_names) > 1
-    named = several or len({(request.model, request.framework) for request, _ in groups}) < len(
+    is_named = several or len({(request.model, request.framework) for request, _ in groups}) < len(
         groups
     )
+    rate = rate_unit(comparison.systems) if comparison.systems else "tokens/s"
     rows = []
     reached = []
     for request, runs in groups:
-        system = next(
-            (by_run[mark] for run, _ in runs if (mark := store.fingerprint(run)) in by_run), None
-        )
+        marks = [store.fingerprint(run) for run, _ in runs]
+        of_runs = next((by_run[mark] for mark in marks if mark in by_run), None)
         statuses = [run.status for run, _ in runs] + [without] * (plan.runs - len(runs))
         row = {"model": request.model, **framework_cell(plan, request)}
-        if named:
-            if system and several:
-                row["system"] = system.name
-            else:
-                row["system"] = request.label or request.precision
-        counts = sorted(summary.performance.total_steps or 0 for _, summary in runs)
-        if counts:
-            steps = "–".join(dict.fromkeys(map(str, (counts[0], counts[-1]))))
-        else:
-            steps = units.UNKNOWN
-        asked = max((run.training_config.max_steps or 0 for run, _ in runs), default=0)
-        steps += f" of {asked}" if counts and asked > counts[-1] else ""
-        row |= {"runs": f"{statuses.count('complete')}/{plan.runs}", "steps": steps}
-        step_time = system.value("avg_step_time_seconds") if system else None
-        row["step time"] = units.seconds(step_time) if step_time else units.UNKNOWN
-        if system:
-            row[rate_unit(comparison.systems) if comparison.systems else "tokens/s"] = rate_of(
-                system
-            )
-        else:
-            row[rate_unit(comparison.systems) if comparison.systems else "tokens/s"] = units.UNKNOWN
+        if is_named:
+            row["system"] = request.label or request.precision
+        row |= {"runs": f"{statuses.count('complete')}/{plan.runs}", "steps": _steps(runs)}
+        row |= {"step time": units.UNKNOWN, rate: units.UNKNOWN}
         row["status"] = next((status for status in statuses if status != "complete"), "complete")
-        if system is not None and system.exclusion is not None:
-            row["status"] = "excluded"
-        valid = [store.fingerprint(result.run) for result in system.valid_runs] if system else []
-        earlier = len(valid) - sum(store.fingerprint(run) in valid for run, _ in runs)
-        if earlier > 0:
-            row["runs"] += f" and {counted(earlier, 'earlier run')}"
+        if of_runs is not None:
+            if several and is_named:
+                row["system"] = of_runs.name
+            step_time = of_runs.value("avg_step_time_seconds")
+            if step_time:
+                row["step time"] = units.seconds(step_time)
+            row[rate] = rate_of(of_runs)
+            if of_runs.exclusion is not None:
+                row["status"] = "excluded"
+            valid = [store.fingerprint(result.run) for result in of_runs.valid_runs]
+            earlier = len(valid) - sum(mark in valid for mark in marks)
+            if earlier > 0:
+                row["runs"] += f" and {counted(earlier, 'earlier run')}"
+            text = _beside_calculated(comparison, request, of_runs)
+            if text is not None:
+                reached.append(f"{plan.name_of(request)}: {text}")
         rows.append(row)
-        if system is not None and (text := _beside_calculated(comparison, request, system)):
-            reached.append(f"{plan.name_of(request)}: {text}")
     print_table(rows)
     for text in reached:
         console.info(text)
@@ -97,26 +87,32 @@ def results(
         _answer(comparison)
 
 
+def _steps(runs: Sequence[tuple[Run, Summary]]) -> str:
+    """Return how many steps runs have, such as 30–50 of 100."""
+    if not runs:
+        return units.UNKNOWN
+    counts = sorted(summary.performance.total_steps or 0 for _, summary in runs)
+    steps = "–".join(dict.fromkeys(map(str, (counts[0], counts[-1]))))
+    requested = max(run.training_config.max_steps or 0 for run, _ in runs)
+    if requested > counts[-1]:
+        steps += f" of {requested}"
+    return steps
+
+
 def _beside_calculated(
     comparison: Comparison, request: Request, system: SystemResult
 ) -> str | None:
     """Return the MFU of a system beside the calculated one; None if either is unknown."""
     gpu = gpus.match(system.run.gpu_info).gpu
-    held_bytes = 1e9 * (system.run.environment.memory_held_by_others_gb or 0.0)
-    expected = None if gpu is None else roofline.expected(request, gpu, held_bytes)
-    found = next(
-        (
-            efficiency.values["mfu"].value
-            for efficiency in efficiencies(comparison, system)
-            if "mfu" in efficiency.values
-        ),
-        None,
-    )
-    if expected is None or found is None:
+    if gpu is None:
         return None
-    return (
-        f"MFU {found:.1f}%, {found / 100 / expected.mfu:.0%} of the calculated {expected.mfu:.0%}"
-    )
+    held_bytes = 1e9 * (system.run.environment.memory_held_by_others_gb or 0.0)
+    expected = roofline.expected(request, gpu, held_bytes)
+    values = [efficiency.values for efficiency in efficiencies(comparison, system)]
+    mfu = next((figures["mfu"].value for figures in values if "mfu" in figures), None)
+    if expected is None or mfu is None:
+        return None
+    return f"MFU {mfu:.1f}%, {mfu / 100 / expected.mfu:.0%} of the calculated {expected.mfu:.0%}"
 
 
 def _answer(comparison: Comparison) -> None:
@@ -125,8 +121,8 @@ def _answer(comparison: Comparison) -> None:
     """
     if any(len(group.systems) > 1 for model in comparison.models for group in model.groups):
         console.info("")
-        found = document.on_screen(report(comparison))
-        text = terminal.write(found, width=console.terminal_size()[0], verbosity=Verbosity.QUIET)
+        answer = document.on_screen(report(comparison))
+        text = terminal.write(answer, width=console.terminal_size()[0], verbosity=Verbosity.QUIET)
         console.info(text.rstrip("\n"))
 
 
@@ -155,13 +151,13 @@ def findings(plan: Plan, groups: Sequence[Group]) -> list[str]:
                 if text not in plan.notes:
                     concerned.setdefault(text, []).append(name)
     everywhere = sum(len(runs) for _, runs in groups)
-    return [
-        text if len(names) == everywhere > 1 else f"{_names(names, everywhere)}: {text}"
-        for text, names in concerned.items()
-    ]
+    return [_with_names(text, names, everywhere) for text, names in concerned.items()]
 
 
-def _names(names: Sequence[str], everywhere: int) -> str:
+def _with_names(text: str, names: Sequence[str], everywhere: int) -> str:
+    """Return a text with the runs it concerns, unless these are all of several."""
+    if len(names) == everywhere > 1:
+        return text
     if len(names) <= MOST_NAMES:
-        return "; ".join(names)
-    return f"{len(names)} of {counted(everywhere, 'run')}"
+        return f"{'; '.join(names)}: {text}"
+    return f"{len(names)} of {counted(everywhere, 'run')}: {text}"

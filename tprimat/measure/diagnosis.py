@@ -59,7 +59,14 @@ def diagnose(output: Path, host: Host | None = None, machine: Machine | None = N
     host = host or Host()
     machine = machine or platforms.detect(host=host)
     gpus = platforms.states(host)
-    reasons = {framework.name: framework.unavailable() for framework in FRAMEWORKS}
+    can_train = []
+    cannot_train = {}
+    for framework in FRAMEWORKS:
+        reason = framework.unavailable()
+        if reason is None:
+            can_train.append(framework.name)
+        else:
+            cannot_train[framework.name] = reason
     free, where = hosts.free_space(output)
     doubts = list(dict.fromkeys(_doubts(host, machine, gpus, free, where)))
     analyses_only = not gpus and torch_build.NOT_INSTALLED in doubts
@@ -68,8 +75,8 @@ def diagnose(output: Path, host: Host | None = None, machine: Machine | None = N
     return Diagnosis(
         facts=_facts(host, machine, free, where),
         gpus=gpus,
-        can_train=[name for name, reason in reasons.items() if reason is None],
-        cannot_train={name: reason for name, reason in reasons.items() if reason is not None},
+        can_train=can_train,
+        cannot_train=cannot_train,
         missing=[
             f"{package}, for {REPORTS[package]}: pip install {package}"
             for package in lacking(*REPORTS)
@@ -89,7 +96,7 @@ def _facts(host: Host, machine: Machine, free: float | None, where: Path) -> dic
         device.info.device_name or "unknown GPU" for device in machine.devices
     )
     settings = [f"{name}={text}" for name, text in machine.environment.settings.items()]
-    drivers = [driver for vendor in (nvidia, amd) if (driver := vendor.driver_version(host))]
+    drivers = filter(None, (nvidia.driver_version(host), amd.driver_version(host)))
     if machine.devices:
         stack = f"{info.software_stack} {info.software_version or ''}".strip()
     else:
@@ -122,10 +129,12 @@ def _doubts(
             f"the driver sees {len(gpus)} GPUs, torch sees none: install a torch build for this"
             " driver"
         )
-    if held := platforms.held_by_others(machine, host):
+    held = platforms.held_by_others(machine, host)
+    if held:
         yield f"{held}; tprimat gpu-memory lists the processes"
-    if found := shared_memory.problem(host, len(machine.devices)):
-        yield f"{found}: {shared_memory.HINT}"
+    too_small = shared_memory.problem(host, len(machine.devices))
+    if too_small:
+        yield f"{too_small}: {shared_memory.HINT}"
     for gpu in gpus:
         if gpu.is_capped:
             cap = f"{gpu.power_cap_w:.0f} W, below its {gpu.power_default_w:.0f} W"

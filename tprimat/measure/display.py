@@ -50,13 +50,14 @@ def show(plan: Plan, results: Sequence[Path]) -> None:
         words = _WORD.findall(command)
         first = first or words
         other = " ".join(word for word, before in zip(words, first, strict=False) if word != before)
-        names = [[word.partition("=")[0] for word in each] for each in (words, first)]
-        is_short = number > 1 and names[0] == names[1] and len(other) <= LONGEST_LINE
-        is_short = is_short and console.verbosity() is Verbosity.NORMAL
-        place = f"{number}. " if len(plan.requests) > 1 else ""
-        title = f"{place}{plan.name_of(request)}: {counted(plan.runs, 'run')}"
-        console.info(f"{title}, as 1 with {other}" if is_short else f"\n{title}")
-        if not is_short:
+        title = f"{plan.name_of(request)}: {counted(plan.runs, 'run')}"
+        if len(plan.requests) > 1:
+            title = f"{number}. {title}"
+        is_short = number > 1 and _names(words) == _names(first) and len(other) <= LONGEST_LINE
+        if is_short and console.verbosity() is Verbosity.NORMAL:
+            console.info(f"{title}, as 1 with {other}")
+        else:
+            console.info(f"\n{title}")
             console.info(_continued(command))
         console.summary(command)
         values: dict[str, object] = {
@@ -69,10 +70,16 @@ def show(plan: Plan, results: Sequence[Path]) -> None:
         settings = {}
         for row, value, origin in _settings(plan, request):
             settings[row.request] = {"value": value, "set_by": origin}
-        values |= {"settings": settings} if settings else {}
+        if settings:
+            values["settings"] = settings
         console.current().values.setdefault("commands", []).append(values)
         console.info(f"result: {result}")
     console.info("\nNothing was run.")
+
+
+def _names(words: Sequence[str]) -> list[str]:
+    """Return the words of a command without their values."""
+    return [word.partition("=")[0] for word in words]
 
 
 def _continued(command: str) -> str:
@@ -88,24 +95,31 @@ def _continued(command: str) -> str:
 def introduce(plan: Plan, machine: Machine) -> None:
     """Print where and what will be trained, and what should be known of it."""
     gpu = machine.gpu_info
-    threads = machine.environment.cpu_threads
     device = gpu.device_name or "unknown device"
     if machine.platform == "cpu":
-        where = f"CPU: {device}" + (f", {threads} threads" if threads else "")
+        where = f"CPU: {device}"
+        if machine.environment.cpu_threads:
+            where += f", {machine.environment.cpu_threads} threads"
     else:
         where = (
             f"{gpu.device_count or 'some'} × {device}, {units.gigabytes(gpu.total_memory_gb)} each"
         )
-    stack = {"cuda": "CUDA", "rocm": "ROCm"}.get(gpu.software_stack or "", "")
-    software = [f"torch {gpu.pytorch_version}"] if gpu.pytorch_version else []
-    software += [f"{stack} {gpu.software_version}"] if stack and gpu.software_version else []
-    console.info(f"TensorPrimat {__version__} on {', '.join([plain(where), *software])}")
+    parts = [plain(where)]
+    if gpu.pytorch_version:
+        parts.append(f"torch {gpu.pytorch_version}")
+    stack = {"cuda": "CUDA", "rocm": "ROCm"}.get(gpu.software_stack or "")
+    if stack and gpu.software_version:
+        parts.append(f"{stack} {gpu.software_version}")
+    console.info(f"TensorPrimat {__version__} on {', '.join(parts)}")
     introduce_requests(plan, machine.environment)
-    found = gpus.match(gpu).gpu if machine.platform != "cpu" else None
+    row = gpus.match(gpu).gpu
+    if machine.platform == "cpu" or row is None:
+        return
     held = device_of(machine).held_bytes
     for request in plan.requests:
-        if found is not None and (reached := roofline.expected(request, found, held)):
-            console.info(f"calculated: {plan.name_of(request)}, {reached}")
+        expected = roofline.expected(request, row, held)
+        if expected is not None:
+            console.info(f"calculated: {plan.name_of(request)}, {expected}")
 
 
 def introduce_requests(plan: Plan, environment: Environment) -> None:
@@ -118,15 +132,17 @@ def introduce_requests(plan: Plan, environment: Environment) -> None:
             console.debug(
                 f"{plan.name_of(request)}: {row.title or row.key} {chosen} ({plain(origin)})"
             )
-    lines = [
-        (request, plan.framework_of(request).launcher.introduce(request))
-        for request in plan.requests
-    ]
-    requests = [request for request, own in lines if not own]
+    requests = []
+    lines = []
+    for request in plan.requests:
+        own = plan.framework_of(request).launcher.introduce(request)
+        lines += own
+        if not own:
+            requests.append(request)
     console.info("")
     if requests:
         print_table([_setup(plan, request) for request in requests])
-    for line in (line for _, own in lines for line in own):
+    for line in lines:
         console.info(line)
     for scale in dict.fromkeys(request.scale for request in requests):
         if scale not in (scales.FULL, scales.OTHER):
@@ -143,10 +159,11 @@ def introduce_requests(plan: Plan, environment: Environment) -> None:
 def note_smoke_test(plan: Plan, steps: int) -> None:
     """Print a note on runs that are too short."""
     if steps < SMOKE_TEST_BELOW:
-        console.note(
-            plan.advice
-            or f"smoke test only: {counted(steps, 'step')} recorded, {SMOKE_TEST_BELOW}+ needed for a reliable result"
+        smoke = (
+            f"smoke test only: {counted(steps, 'step')} recorded, {SMOKE_TEST_BELOW}+ needed for a"
+            " reliable result"
         )
+        console.note(plan.advice or smoke)
 
 
 def shows_lines(plan: Plan) -> bool:
@@ -215,11 +232,11 @@ def pace_of(message: Step, request: Request, room: int, left_s: float) -> str:
         rate = (
             request.global_batch_size * request.sequence_length / request.num_gpus / message.average
         )
-        one = "process" if request.platform == "cpu" else "GPU"
+        unit = "tokens/s"
+        if request.num_gpus > 1:
+            unit = "tokens/s/process" if request.platform == "cpu" else "tokens/s/GPU"
         parts.append((0, f"{units.seconds(message.average)}/step"))
-        parts.append(
-            (2, f"{units.number(rate, 0)} tokens/s{f'/{one}' if request.num_gpus > 1 else ''}")
-        )
+        parts.append((2, f"{units.number(rate, 0)} {unit}"))
     if message.loss is not None:
         parts.append((3, f"loss {message.loss:.3f}"))
     if message.memory_gb is not None:
@@ -248,9 +265,12 @@ def outcome(title: str, run: Run, summary: Summary, left_s: float = 0.0) -> str:
     """
     pace = f"{units.seconds(summary.performance.avg_step_time_seconds)}/step"
     rate = f"{units.number(summary.performance.tokens_per_second, 0)} tokens/s"
-    more: list[str] = [run.status] if run.status != "complete" else []
-    more += [f"{units.duration(left_s)} left"] if left_s else []
-    return "  ".join([title, f"{summary.performance.total_steps} steps", pace, rate, *more])
+    parts = [title, f"{summary.performance.total_steps} steps", pace, rate]
+    if run.status != "complete":
+        parts.append(run.status)
+    if left_s:
+        parts.append(f"{units.duration(left_s)} left")
+    return "  ".join(parts)
 
 
 def figures(rows: Sequence[tuple[str, str]]) -> None:
@@ -262,7 +282,9 @@ def figures(rows: Sequence[tuple[str, str]]) -> None:
 def comparison_of(output_dir: Path) -> str:
     """Return the command that compares what a directory holds."""
     folder = short_path(Path.cwd() / output_dir)
-    words = ["python3", "compare_results.py", *([] if folder == Path("output") else [str(folder)])]
+    words = ["python3", "compare_results.py"]
+    if folder != Path("output"):
+        words.append(str(folder))
     return runnable(shlex.join(words))
 
 
@@ -283,18 +305,18 @@ def _settings(plan: Plan, request: Request) -> Iterator[tuple[Setting, object, s
     """Yield what a user can choose of a training, its value, and where that is from; nothing if
     nobody knows.
     """
+    if request.origins is None:
+        return
     takes_all = plan.framework_of(request).embedded
-    for row in SETTINGS if request.origins is not None else ():
-        is_taken = (
-            row.field
-            and row.request in RequestedConfig.DEFAULTS
-            and (takes_all or row.request not in EMBEDDED)
-        )
-        value = getattr(request, row.request, None) if is_taken else None
+    for row in SETTINGS:
+        is_known = row.field and row.request in RequestedConfig.DEFAULTS
+        if not is_known or (row.request in EMBEDDED and not takes_all):
+            continue
+        value = getattr(request, row.request, None)
         if row.request == "micro_batch_size" and request.finds_micro_batch:
             value = "auto"
         if value is not None:
-            yield row, value, (request.origins or {}).get(row.request, DEFAULT)
+            yield row, value, request.origins.get(row.request, DEFAULT)
 
 
 def _setup(plan: Plan, request: Request) -> dict[str, str]:

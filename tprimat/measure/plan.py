@@ -97,14 +97,13 @@ class Plan:
 
     def _usual_name(self, request: Request) -> str:
         parts = [request.model, request.precision]
-        alike = [each for each in self.requests if each.model == request.model]
-        if len({each.micro_batch_size for each in alike}) > 1:
+        alike = [other for other in self.requests if other.model == request.model]
+        if len({other.micro_batch_size for other in alike}) > 1:
             parts.append(f"micro-batch {request.micro_batch_size}")
-        if len({each.num_gpus for each in alike}) > 1:
-            parts.append(
-                f"on {counted(request.num_gpus, 'process' if request.platform == 'cpu' else 'GPU')}"
-            )
-        if len({each.num_nodes for each in alike}) > 1:
+        if len({other.num_gpus for other in alike}) > 1:
+            unit = "process" if request.platform == "cpu" else "GPU"
+            parts.append(f"on {counted(request.num_gpus, unit)}")
+        if len({other.num_nodes for other in alike}) > 1:
             parts.append(f"on {counted(request.num_nodes, 'node')}")
         if len(self.frameworks) > 1:
             parts.append(request.framework)
@@ -130,26 +129,21 @@ def device_of(machine: Machine) -> Device:
     """Return the device of a machine that platforms.detect() has looked at."""
     gpu = machine.gpu_info
     if machine.platform == "cpu":
-        limits = []
-        for limit in (gpu.total_memory_gb, memory_limit_gb(Host())):
-            if limit is not None:
-                limits.append(limit)
-        return Device(
-            "cpu", machine.environment.cpu_threads or 1, min(limits) * GB if limits else None
-        )
+        limits = (gpu.total_memory_gb, memory_limit_gb(Host()))
+        memory = min((limit * GB for limit in limits if limit is not None), default=None)
+        return Device("cpu", machine.environment.cpu_threads or 1, memory)
     # If the GPUs differ, the smallest bounds what each of them can hold, and the fullest what is
     # free.
     sizes = [
         (device.info.total_memory_gb, device.memory_held_gb or 0.0) for device in machine.devices
-    ]
-    known = [
-        (size * GB, held * GB)
-        for size, held in sizes or [(gpu.total_memory_gb, 0.0)]
-        if size is not None
-    ]
-    memory = min((size for size, _ in known), default=None)
-    held = memory - min(size - held for size, held in known) if memory is not None else 0.0
-    held = held if held > held_memory.HELD_SHARE * (memory or 0.0) else 0.0
+    ] or [(gpu.total_memory_gb, 0.0)]
+    known = [(size * GB, held * GB) for size, held in sizes if size is not None]
+    memory, held = None, 0.0
+    if known:
+        memory = min(size for size, _ in known)
+        held = memory - min(size - held for size, held in known)
+        if held <= held_memory.HELD_SHARE * memory:
+            held = 0.0
     return Device(
         machine.platform, gpu.device_count or 1, memory, gpu.architecture, gpu.device_name, held
     )
@@ -166,13 +160,15 @@ def plan_for(
     """Return the plan of a command on this platform: its requests, what its options say of a
     session, and settings.
     """
-    default = 0.0 if platform == "cpu" else COOLDOWN_ON_GPU
+    cooldown_s = options.cooldown
+    if cooldown_s is None:
+        cooldown_s = 0.0 if platform == "cpu" else COOLDOWN_ON_GPU
     return Plan(
         frameworks=(framework,),
         requests=tuple(requests),
         output_dir=options.output_dir,
         runs=options.runs,
-        cooldown_s=default if options.cooldown is None else options.cooldown,
+        cooldown_s=cooldown_s,
         notes=tuple(dict.fromkeys(notes)),
         bundle=getattr(options, "bundle", None),
         **settings,
@@ -199,11 +195,15 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
     if len(trained) > 1 and requested.shape is None:
         # What one model has room for says little if the others need less of it.
         smallest = _smallest(trained)
-        notes += [each for request, said in resolved if request.scale == smallest for each in said]
+        for request, about_request in resolved:
+            if request.scale == smallest:
+                notes += about_request
         notes.append(f"scale {smallest} for all runs, the largest at which every run fits")
         resolved = _resolved(options, framework, device, names, requested.but(scale=smallest))
-    notes += [each for _, said in resolved for each in said]
-    requests = [request for request, _ in resolved]
+    requests = []
+    for request, about_request in resolved:
+        requests.append(request)
+        notes += about_request
     in_software = device.platform == "cpu" and machine.environment.lacks_bf16
     if in_software and any(request.precision == "bf16" for request in requests):
         notes.append(BF16_IN_SOFTWARE)
@@ -238,8 +238,11 @@ def _resolved(
         precisions = options.precision or (requested.precision,)
         sizes = options.micro_batch_size or (requested.micro_batch_size,)
         for precision, micro in itertools.product(precisions, sizes):
-            swept = {"precision": precision} if len(precisions) > 1 else {}
-            swept |= {"micro_batch_size": micro} if len(sizes) > 1 else {}
+            swept = {}
+            if len(precisions) > 1:
+                swept["precision"] = precision
+            if len(sizes) > 1:
+                swept["micro_batch_size"] = micro
             label = "-".join(filter(None, (requested.label, search_space.name_of(swept))))
             config = requested.but(precision=precision, micro_batch_size=micro, label=label or None)
             if requested.label is None:
@@ -280,15 +283,11 @@ def choose_framework(options: argparse.Namespace, machine: Machine) -> Framework
         is_full = models.with_shape(store.read(options.match)[0].model_config) is not None
 
     def suits(framework: Framework) -> bool:
-        has_models = set(options.model or ()) <= set(framework.models)
-        has_precisions = set(options.precision or ()) <= set(framework.precisions)
-        has_options = (
-            framework.name == nemo_options.NEMO or nemo_options.own_option(options) is None
-        )
+        if framework.name != nemo_options.NEMO and nemo_options.own_option(options) is not None:
+            return False
         return (
-            has_models
-            and has_precisions
-            and has_options
+            set(options.model or ()) <= set(framework.models)
+            and set(options.precision or ()) <= set(framework.precisions)
             and (is_full or not framework.launcher.full_size_only)
         )
 
@@ -311,14 +310,15 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
         )
     notes = []
     plans = []
+    chosen = []
     if everything:
-        reasons = {framework: framework.unavailable() for framework in frameworks.FRAMEWORKS}
-        notes += [
-            f"{framework.name} skipped: {reason}" for framework, reason in reasons.items() if reason
-        ]
-        chosen = [framework for framework, reason in reasons.items() if reason is None]
+        for framework in frameworks.FRAMEWORKS:
+            reason = framework.unavailable()
+            if reason is None:
+                chosen.append(framework)
+            else:
+                notes.append(f"{framework.name} skipped: {reason}")
     else:
-        chosen = []
         for name in names:
             chosen.append(frameworks.choose(name, machine.platform, to_show=options.dry_run))
     for framework in chosen:
@@ -330,34 +330,33 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
             notes.append(f"{framework.name} skipped: {error.message}")
     if not plans:
         raise frameworks.none_can_train(f"no framework can train this here: {'; '.join(notes)}")
-    trained = set()
-    for plan in plans:
-        if plan.frameworks[0].embedded:
-            for request in plan.requests:
-                trained.add(request.scale)
+    embedded = [number for number, plan in enumerate(plans) if plan.frameworks[0].embedded]
+    trained = {request.scale for number in embedded for request in plans[number].requests}
     if len(trained) > 1 and options.scale is None and options.match is None:
         # They are compared, and some take more memory than others.
         options = argparse.Namespace(**{**vars(options), "scale": _smallest(trained)})
-        plans = [
-            plan_of(options, framework, machine) if framework.embedded else plan
-            for plan in plans
-            for framework in plan.frameworks
-        ]
+        for number in embedded:
+            plans[number] = plan_of(options, plans[number].frameworks[0], machine)
     return merged(plans, notes)
 
 
 def merged(plans: Sequence[Plan], notes: Iterable[str] = ()) -> Plan:
     """Return one plan of the requests of several, each once, model by model."""
-    every = [request for plan in plans for request in plan.requests]
-    requests = [request for place, request in enumerate(every) if request not in every[:place]]
+    requests = []
+    every_framework: list[Framework] = []
+    every_note = [*notes]
+    for plan in plans:
+        for request in plan.requests:
+            if request not in requests:
+                requests.append(request)
+        every_framework += plan.frameworks
+        every_note += plan.notes
     order = list(dict.fromkeys(request.model for request in requests))
     return dataclasses.replace(
         plans[0],
-        frameworks=tuple(
-            dict.fromkeys(framework for plan in plans for framework in plan.frameworks)
-        ),
+        frameworks=tuple(dict.fromkeys(every_framework)),
         requests=tuple(sorted(requests, key=lambda request: order.index(request.model))),
-        notes=tuple(dict.fromkeys((*notes, *(note for plan in plans for note in plan.notes)))),
+        notes=tuple(dict.fromkeys(every_note)),
     )
 
 
@@ -408,13 +407,12 @@ def requested_config(
         notes.append(
             f"{options.match}: {reference} there, {', '.join(options.precision)} here, as requested"
         )
-    num_gpus = options.gpus or (1 if device.platform == "cpu" else device.devices) * (
-        options.num_nodes or 1
-    )
-    notes += [
-        f"{options.match}: {note}"
-        for note in match.differences(run, framework, num_gpus, options.data)
-    ]
+    num_gpus = options.gpus
+    if not num_gpus:
+        a_node = 1 if device.platform == "cpu" else device.devices
+        num_gpus = a_node * (options.num_nodes or 1)
+    for note in match.differences(run, framework, num_gpus, options.data):
+        notes.append(f"{options.match}: {note}")
     if options.model not in (None, (model,)):
         raise UsageError(
             f"{options.match} is a result of {model}: omit --model, or use --model {model}",
@@ -427,6 +425,8 @@ def requested_config(
                 f"{options.match}: {field.replace('_', ' ')} {reference} there, {value} here, as"
                 " requested"
             )
-    own = {*stated, "precision"} if options.precision else {*stated}
+    own = {*stated}
+    if options.precision:
+        own.add("precision")
     theirs = {name: origin for name, origin in matched.origins.items() if name not in own}
     return (model,), matched.but(**stated | {"origins": theirs | stated.get("origins", {})})

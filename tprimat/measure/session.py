@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import secrets
 import signal
@@ -54,6 +55,48 @@ KILLING = tuple(getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "S
 """Signals sent from outside: the run counts as interrupted, not failed."""
 
 
+@dataclasses.dataclass
+class _Training:
+    """One training of a session, and what is heard of it while it runs.
+
+    Attributes:
+        index, request: of the session's requests.
+        title: what the user sees of it.
+        log: the file with what it prints.
+        saved: the results that it says it wrote.
+        is_stopped: whether the session ends it after the last step that was heard of.
+        cut: its time limit, once that ends it; only where the log is all that tells its steps.
+    """
+
+    index: int
+    title: str
+    request: Request
+    framework: Framework
+    log: Path
+    saved: list[Saved] = dataclasses.field(default_factory=list)
+    is_stopped: bool = False
+    cut: TimeLimit | None = None
+    _limit: TimeLimit | None = None
+
+    def hear(self, message: Message, stops: Callable[[Step], bool]) -> None:
+        """Take a message of the training; `stops` returns whether it is to end after a step."""
+        if isinstance(message, Saved):
+            self.saved.append(message)
+        if not isinstance(message, Step):
+            return
+        self.is_stopped = self.is_stopped or stops(message)
+        if not self.framework.launcher.logged or self.request.num_nodes > 1:
+            return
+        if self._limit is None:
+            # As in the loops that keep it themselves, from the beginning of the first step on.
+            spent_s = message.step_time or 0.0
+            self._limit = TimeLimit(
+                message.max_steps, self.request.time_limit_s, 1, bool, time.monotonic, spent_s
+            )
+        if self._limit.reached(message.step):
+            self.cut = self._limit
+
+
 class Session:
     """The runs of one command; `stops` returns after a step whether to end its training there.
 
@@ -97,7 +140,8 @@ class Session:
             result = self._plan.framework_of(request).launcher.preflight(request, self._machine)
             errors += [f"{request.model}: {text}" for text in result.errors]
             warnings += result.warnings
-        if held := platforms.held_by_others(self._machine):
+        held = platforms.held_by_others(self._machine)
+        if held:
             warnings.append(held)
         for text in dict.fromkeys(warnings):
             if text not in self._plan.notes:
@@ -118,7 +162,8 @@ class Session:
                 request, console.info
             )
         earlier = self._earlier()
-        if (first := self._requests[0]).rendezvous is not None:
+        first = self._requests[0]
+        if first.rendezvous is not None:
             # For the results of runs on several machines.
             nodes.state(self._nodes_folder(), first.node_index, self._machine, os.environ)
         if self._plan.resumes:
@@ -128,29 +173,31 @@ class Session:
                 continue
             if self._durations and not self._cool_down():
                 break
-            if (meeting := self._plan.requests[index].rendezvous) is not None:
-                there = several_nodes.of_training(meeting, number)
-                self._requests[index] = dataclasses.replace(self._requests[index], rendezvous=there)
-            of = f", run {repetition} of {self._plan.runs}" if self._plan.runs > 1 else ""
+            rendezvous = self._plan.requests[index].rendezvous
+            if rendezvous is not None:
+                rendezvous = several_nodes.of_training(rendezvous, number)
+                self._requests[index] = dataclasses.replace(
+                    self._requests[index], rendezvous=rendezvous
+                )
+            title = f"[{number}/{len(self._order)}] {self._plan.name_of(self._requests[index])}"
+            if self._plan.runs > 1:
+                title += f", run {repetition} of {self._plan.runs}"
             failures = self.failures
             self._round, self._left = repetition, len(self._order) - number
             self._began = time.monotonic()
-            self._train(
-                index,
-                f"[{number}/{len(self._order)}] {self._plan.name_of(self._requests[index])}{of}",
-                number > 1,
-            )
+            self._train(index, title, number > 1)
             self._durations.append(time.monotonic() - self._began)
             if self.interrupted or (self._plan.stops_at_failure and self.failures > failures):
-                run = {index for _, index in self._order[:number]}
-                left = dict.fromkeys(
-                    self._plan.name_of(self._requests[index])
-                    for _, index in self._order
-                    if index not in run
-                )
-                if left:
-                    console.error(f"    not run: {', '.join(left)}")
+                self._name_what_is_left(number)
                 break
+
+    def _name_what_is_left(self, number: int) -> None:
+        """Print which requests have no training among the first ones of the order."""
+        begun = {index for _, index in self._order[:number]}
+        left = [index for _, index in self._order if index not in begun]
+        names = dict.fromkeys(self._plan.name_of(self._requests[index]) for index in left)
+        if names:
+            console.error(f"    not run: {', '.join(names)}")
 
     def _resume(self) -> None:
         """Adopt the results in the output directory, and leave only the other runs to run."""
@@ -159,35 +206,39 @@ class Session:
         again: dict[Path, set[str]] = {}
         left = []
         for repetition, index in self._order:
-            there = runs.get((self._digests[index], repetition), [])
-            if there and sweep.is_done(there[0].run, retries_failed=self._plan.retries_failed):
-                self._keep(index, there[0].run, there[0].path)
-                self.failures += there[0].run.status != "complete"
+            results = runs.get((self._digests[index], repetition), [])
+            if results and self._needs_no_run(results[0].run):
+                self._keep(index, results[0].run, results[0].path)
+                self.failures += results[0].run.status != "complete"
             else:
                 left.append((repetition, index))
-            for each in there:
-                if not sweep.is_done(each.run, retries_failed=self._plan.retries_failed):
-                    again.setdefault(each.path, set()).add(store.fingerprint(each.run))
-        known = [each.run for there in runs.values() for each in there]
+            for result in results:
+                if not self._needs_no_run(result.run):
+                    again.setdefault(result.path, set()).add(store.fingerprint(result.run))
+        earlier = [result.run for results in runs.values() for result in results]
         # Interrupted rounds are still paired; changes in between widen the interval.
-        if known and attempt.JOB not in os.environ:  # a job is collected by its own session
-            self._id = max(known, key=lambda run: run.timestamp or "").session or self._id
+        if earlier and attempt.JOB not in os.environ:  # a job is collected by its own session
+            self._id = max(earlier, key=lambda run: run.timestamp or "").session or self._id
         for path, marks in again.items():
             store.withdraw(path, marks)
             console.note(
                 f"{counted(len(marks), 'partial run')} in {short_path(path)} moved to {HISTORY}/,"
                 " to be rerun"
             )
-        if done := len(self._order) - len(left):
+        done = len(self._order) - len(left)
+        if done:
             console.info(f"{done} of {counted(len(self._order), 'run')} already complete")
         self._order = left
+
+    def _needs_no_run(self, run: Run) -> bool:
+        return sweep.is_done(run, retries_failed=self._plan.retries_failed)
 
     def sum_up(self) -> None:
         """Print the closing table, what should be known of it, and the next command."""
         groups = []
-        for pair in zip(self._requests, self.runs, strict=True):
-            if pair[0].result_elsewhere is None:
-                groups.append(pair)
+        for request, runs in zip(self._requests, self.runs, strict=True):
+            if request.result_elsewhere is None:
+                groups.append((request, runs))
         if groups:
             console.info("")
             closing.results(
@@ -231,53 +282,41 @@ class Session:
         """Return whether an earlier attempt of this job has done a training, and take its run if
         so.
         """
-        complete = (each for each in earlier if each[0].status == "complete")
-        found = next(
-            (
-                each
-                for each in complete
-                if attempt.is_of(each[0], repetition, self._requests[index])
-            ),
-            None,
-        )
-        if found is not None:
-            name = self._plan.name_of(self._requests[index])
-            console.info(f"{name}, run {repetition}: done before the job was requeued")
-            self._keep(index, *found)
-        return found is not None
+        request = self._requests[index]
+        for run, path in earlier:
+            if run.status == "complete" and attempt.is_of(run, repetition, request):
+                console.info(
+                    f"{self._plan.name_of(request)}, run {repetition}: done before the job was"
+                    " requeued"
+                )
+                self._keep(index, run, path)
+                return True
+        return False
 
     def _nodes_folder(self) -> Path:
         request = self._plan.requests[0]
         return nodes.folder_of(os.environ, request.output_dir, request.rendezvous)
 
     def _train(self, index: int, title: str, again: bool) -> None:
+        """Run one training, add the result that it leaves, and print how it went."""
         request = self._requests[index]
         framework = self._plan.framework_of(request)
-        if (
-            again
-            and request.platform != "cpu"
-            and (held := platforms.held_by_others(platforms.refreshed(self._machine)))
-        ):
-            console.note(held, weakens=True)
+        if again and request.platform != "cpu":
+            held = platforms.held_by_others(platforms.refreshed(self._machine))
+            if held:
+                console.note(held, weakens=True)
         journals = recovery.names(request.output_dir)
         history = set((request.output_dir / HISTORY).glob("*.json"))
         log = training_files.log_path(framework, request)
+        training = _Training(index, title, request, framework, log)
         self._logs.append(log)
-        if (job := os.environ.get(attempt.JOB)) and request.node_index == request.result_node:
-            noted = {
-                "digest": self._digests[index],
-                "tuning": self._plan.tuning,
-                "logged": framework.launcher.logged,
-            }
-            attempt.begin(Path(job), self._round, request, log, **noted)
-        # The other frameworks' runs start one of their own.
-        if framework.launcher.logged:
+        self._announce(training)
+        sampler = None
+        if framework.launcher.logged:  # the other frameworks' runs start one of their own
             sampler = Sampler(request.platform, self._machine.devices[: request.num_gpus])
-        else:
-            sampler = None
         began = time.perf_counter()
         try:
-            child, saved = self._follow(framework, index, log, title)
+            child = self._follow(training)
         finally:
             ended = time.perf_counter()
             if sampler is not None:
@@ -295,54 +334,81 @@ class Session:
             if not self.status or self.interrupted:
                 return
         elif sampler is not None:
-            known = progress.given(self._variables(index))
-
-            def complete(run: Run) -> Run:
-                host = self._machine.environment.hostname
-                processes = request.num_gpus
-                ids = [device.id for device in self._machine.devices[:processes]]
-                measured = preflight.latest(request.output_dir, host, ids, processes)
-                run = msgspec.structs.replace(run, preflight=measured, **known)
-                if self._cut is not None and run.status != "complete" and run.steps:
-                    reason = self._cut.reason(run.steps[-1])
-                    ending = Ending(kind="finished", cause=reason)
-                    run = msgspec.structs.replace(
-                        run, status="complete", status_reason=reason, ending=ending
-                    )
-                if request.rendezvous is not None:
-                    run = nodes.added(run, self._nodes_folder(), request.num_nodes)
-                return telemetry.without_steps(run, sampler, began, ended)
-
+            complete = functools.partial(self._completed, training, sampler, began, ended)
             result = training_files.read_log(
                 framework, request, log, self._machine, child.status == 0, complete
             )
+        elif training.saved:
+            result = training_files.read_back(training.saved)
         else:
-            if saved:
-                result = training_files.read_back(saved)
-            else:
-                result = training_files.recover(request, journals)
+            result = training_files.recover(request, journals)
         if result is not None:
             result = _with_process(*result, child)
-            self._take(index, *result, history, title)
-            events = [event for event in result[0].telemetry.issues if event.severity == "warning"]
-            for event in events[:MOST_EVENTS]:
-                console.note(event.sentence, weakens=True)
+            self._take(training, *result, history)
             if result[0].status == "complete":
-                self._judge_complete(request, result[1], child, log, title)
+                self._judge_complete(training, result[1], child)
                 return
+        self._report_failure(training, child, result)
+
+    def _announce(self, training: _Training) -> None:
+        """Note in the folder of a job, if it has one, that a training begins."""
+        job = os.environ.get(attempt.JOB)
+        request = training.request
+        if job and request.node_index == request.result_node:
+            attempt.begin(
+                Path(job),
+                self._round,
+                request,
+                training.log,
+                digest=self._digests[training.index],
+                tuning=self._plan.tuning,
+                logged=training.framework.launcher.logged,
+            )
+
+    def _completed(
+        self, training: _Training, sampler: Sampler, began: float, ended: float, run: Run
+    ) -> Run:
+        """Return the run that a log shows with what only its session knows."""
+        request = training.request
+        host = self._machine.environment.hostname
+        ids = [device.id for device in self._machine.devices[: request.num_gpus]]
+        measured = preflight.latest(request.output_dir, host, ids, request.num_gpus)
+        known = progress.given(self._variables(training.index))
+        run = msgspec.structs.replace(run, preflight=measured, **known)
+        if training.cut is not None and run.status != "complete" and run.steps:
+            reason = training.cut.reason(run.steps[-1])
+            ending = Ending(kind="finished", cause=reason)
+            run = msgspec.structs.replace(
+                run, status="complete", status_reason=reason, ending=ending
+            )
+        if request.rendezvous is not None:
+            run = nodes.added(run, self._nodes_folder(), request.num_nodes)
+        return telemetry.without_steps(run, sampler, began, ended)
+
+    def _report_failure(
+        self, training: _Training, child: ProcessResult, result: StoredRun | None
+    ) -> None:
+        """Count a training that left no complete run, and print why; keep that it failed where
+        nothing else does.
+        """
+        title, log = training.title, training.log
         self.status = self.status or ExitStatus.TRAINING_FAILED
         self.failures += 1
         words = training_files.last_words(log, child.tail)
-        told = outcome.OUT_OF_MEMORY if any(map(outcome.is_out_of_memory, words)) else None
-        recorded = result[0].status_reason if result else told
+        recorded = None
+        if result is not None:
+            recorded = result[0].status_reason
+        elif any(map(outcome.is_out_of_memory, words)):
+            recorded = outcome.OUT_OF_MEMORY
         status, reason, ending = outcome.of_process(
             child.status, interrupted=child.interrupted, overdue=child.overdue, recorded=recorded
         )
+        request = training.request
         if result is None:
             # What was killed from outside is repeated by --resume, as any interrupted training.
             is_killed = -child.status in KILLING and not child.overdue
             if self._plan.keeps_failures and not child.interrupted and not is_killed:
-                self._keep_failure(index, reason)
+                self._keep_failure(training.index, reason)
             else:
                 run = Run(
                     platform=request.platform,
@@ -355,10 +421,9 @@ class Session:
                 )
                 console.record(run, None)
         if child.interrupted:
-            if result:
+            kept = "nothing recorded yet"
+            if result is not None:
                 kept = "partial results saved (status: incomplete)"
-            else:
-                kept = "nothing recorded yet"
             console.error(f"{title}: interrupted; {kept}")
             return
         why = plain(out_of_memory_advice.advised(reason or "", request))
@@ -367,49 +432,29 @@ class Session:
             console.error(f"    {plain(line, 160)}")
         console.error(f"    full log: {short_path(log)}")
 
-    def _follow(
-        self, framework: Framework, index: int, log: Path, title: str
-    ) -> tuple[ProcessResult, list[Saved]]:
-        """Run one training and show it; how its process ended, and the results that it says it
-        wrote.
-        """
-        request = self._requests[index]
-        saved = []
-        is_stopped = False
-        limit = None
-        self._cut: TimeLimit | None = None
-        launch = framework.launcher.start(request, self._machine, log)
+    def _follow(self, training: _Training) -> ProcessResult:
+        """Run one training and show it; how its process ended."""
+        request, log = training.request, training.log
+        launcher = training.framework.launcher
+        launch = launcher.start(request, self._machine, log)
         limit_s = self._plan.limit_s
         if limit_s is None and request.time_limit_s is not None:
             limit_s = 2 * request.time_limit_s + START_SECONDS
         lines = display.shows_lines(self._plan)
-        with display.following(title, request, lines=lines, rest=self._rest_s) as (
+        with display.following(training.title, request, lines=lines, rest=self._rest_s) as (
             on_line,
             on_step,
         ):
 
             def on_message(message: Message) -> None:
-                nonlocal is_stopped, limit
-                if isinstance(message, Step):
-                    is_stopped = is_stopped or self._stops(message)
-                    if framework.launcher.logged and request.num_nodes == 1:
-                        # As in the loops that keep it themselves, from the beginning of the first
-                        # step on.
-                        spent_s = message.step_time or 0.0
-                        steps = message.max_steps
-                        limit = limit or TimeLimit(
-                            steps, request.time_limit_s, 1, bool, time.monotonic, spent_s
-                        )
-                        self._cut = limit if limit.reached(message.step) else self._cut
-                if isinstance(message, Saved):
-                    saved.append(message)
+                training.hear(message, self._stops)
                 on_step(message)
 
-            if framework.launcher.logged:
+            if launcher.logged:
                 on_line = training_files.follower(on_line, on_message)
             console.debug(f"command: {launch.shell_line()}")
             console.debug(f"log: {short_path(log)}")
-            variables = self._variables(index)
+            variables = self._variables(training.index)
             if request.rendezvous is not None:
                 variables |= nodes.variables(request.num_nodes, self._nodes_folder())
             child = process.run(
@@ -419,36 +464,38 @@ class Session:
                 on_message=on_message,
                 limit_s=limit_s,
                 variables=variables,
-                stops=lambda: is_stopped or self._cut is not None,
+                stops=lambda: training.is_stopped or training.cut is not None,
             )
         if child.interrupted:
-            self._cut = None
-        elif self._cut is not None:
+            training.cut = None
+        elif training.cut is not None:
             child = dataclasses.replace(child, status=0)
         why = outcome.why_stopped(
             interrupted=child.interrupted, overdue=child.overdue, limit_s=limit_s
         )
-        if framework.launcher.logged and why is not None:
+        if launcher.logged and why is not None:
             # The log itself can't know, and is what the result is made of.
             with contextlib.suppress(OSError), log.open("a", encoding="utf-8") as file:
                 file.write(f"ERROR: TensorPrimat: {why}\n")
-        return child, saved
+        return child
 
-    def _take(self, index: int, run: Run, path: Path, history: set[Path], title: str) -> None:
+    def _take(self, training: _Training, run: Run, path: Path, history: set[Path]) -> None:
         """Add a run that left a result, and print how it went."""
-        summary = self._keep(index, run, path)
+        summary = self._keep(training.index, run, path)
         for moved in sorted(set((path.parent / HISTORY).glob("*.json")) - history):
             console.note(f"existing file moved to {short_path(moved)}")
-        line = display.outcome(title, run, summary, self._rest_s(time.monotonic() - self._began))
+        rest_s = self._rest_s(time.monotonic() - self._began)
+        line = display.outcome(training.title, run, summary, rest_s)
         if display.shows_lines(self._plan):
             console.debug(line)
         else:
             console.info(line)
-        display.figures(
-            self._plan.framework_of(self._requests[index]).launcher.figures(run, summary)
-        )
+        display.figures(training.framework.launcher.figures(run, summary))
         for epoch in run.epochs:
             console.debug(", ".join(f"{name} {value}" for name, value in epoch.items()))
+        events = [event for event in run.telemetry.issues if event.severity == "warning"]
+        for event in events[:MOST_EVENTS]:
+            console.note(event.sentence, weakens=True)
 
     def _keep(self, index: int, run: Run, path: Path) -> Summary:
         """Add a run that left a result."""
@@ -478,22 +525,21 @@ class Session:
         run = attempt.failed(request, why, gpu_info=info, **progress.given(self._variables(index)))
         self._keep(index, run, store.save(run, request.output_dir).path)
 
-    def _judge_complete(
-        self, request: Request, path: Path, child: ProcessResult, log: Path, title: str
-    ) -> None:
+    def _judge_complete(self, training: _Training, path: Path, child: ProcessResult) -> None:
         """Say what is wrong all the same with a training whose result is complete."""
-        if request.output_dir.resolve() not in path.resolve().parents:
+        output_dir = training.request.output_dir
+        if output_dir.resolve() not in path.resolve().parents:
             # What was asked for is not where it was asked for.
             self.failures += 1
             console.error(
-                f"error: {title}: {short_path(request.output_dir)} can't be written; the result is"
+                f"error: {training.title}: {short_path(output_dir)} can't be written; the result is"
                 f" in {path}",
                 see="unwritable-directory",
             )
         elif child.status:
             console.note(
                 f"process exited with status {child.status} after the result was written; log:"
-                f" {log}",
+                f" {training.log}",
                 weakens=True,
             )
             self.failures += self._plan.stops_at_failure
@@ -502,8 +548,7 @@ class Session:
         """Return how long the runs after the current one will take, if that takes so many
         seconds.
         """
-        each = statistics.fmean([*self._durations, seconds])
-        return self._left * (each + self._plan.cooldown_s)
+        return self._left * (statistics.fmean([*self._durations, seconds]) + self._plan.cooldown_s)
 
     def _cool_down(self) -> bool:
         """Rest; return False if the user interrupts it."""

@@ -56,9 +56,10 @@ class Found:
 
 def points(options: argparse.Namespace) -> Iterator[argparse.Namespace]:
     """Yield the options with one value of each swept option, in the order of the values."""
-    values = [
-        value if isinstance(value := getattr(options, name), tuple) else (value,) for name in SWEPT
-    ]
+    values = []
+    for name in SWEPT:
+        value = getattr(options, name)
+        values.append(value if isinstance(value, tuple) else (value,))
     for chosen in itertools.product(*values):
         point = copy.copy(options)
         vars(point).update(zip(SWEPT, chosen, strict=True))
@@ -94,12 +95,11 @@ def digest(request: Request, machine: Machine) -> str:
     """
     # Defaults say nothing: a field that a later version adds leaves the digests of earlier results
     # alone.
-    fields = (field for field in dataclasses.fields(Request) if field.name not in _OF_A_SESSION)
-    stated = [
-        (field.name, value)
-        for field in fields
-        if (value := getattr(request, field.name)) != field.default
-    ]
+    stated = []
+    for field in dataclasses.fields(Request):
+        value = getattr(request, field.name)
+        if field.name not in _OF_A_SESSION and value != field.default:
+            stated.append((field.name, value))
     # What Primus is told beyond a Request's fields.
     text = repr((stated, getattr(request, "arguments", ()), machine.gpu_info.device_name))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -110,8 +110,8 @@ def recover(folder: Path, digests: Collection[str]) -> None:
     deadline = time.monotonic() + STILL_ENDING_S
     waiting = False
     while True:
-        for each in recovery.recover(folder):
-            console.note(each.line, weakens=True)
+        for recovered in recovery.recover(folder):
+            console.note(recovered.line, weakens=True)
         if not recovery.running(folder, digests) or time.monotonic() > deadline:
             return
         if not waiting:
@@ -134,9 +134,9 @@ def found(plan: Plan, machine: Machine) -> dict[Key, list[Found]]:
         for run in file.runs:
             if run.request in wanted and run.round is not None:
                 runs.setdefault((run.request, run.round), []).append(Found(run, Path(file.name)))
-    for there in runs.values():
-        there.sort(
-            key=lambda each: (each.run.status == "complete", each.run.timestamp or ""), reverse=True
+    for alike in runs.values():
+        alike.sort(
+            key=lambda one: (one.run.status == "complete", one.run.timestamp or ""), reverse=True
         )
     return runs
 
@@ -180,40 +180,39 @@ def introduce(plan: Plan, machine: Machine, runs: Mapping[Key, Sequence[Found]])
     """
     digests = [digest(request, machine) for request in plan.requests]
     order = list(plan.order())
-    left = [
-        plan.requests[index]
-        for number, index in order
-        if (there := runs.get((digests[index], number))) is None
-        or not is_done(there[0].run, retries_failed=plan.retries_failed)
-    ]
+    left = []
+    for number, index in order:
+        results = runs.get((digests[index], number))
+        if results is None or not is_done(results[0].run, retries_failed=plan.retries_failed):
+            left.append(plan.requests[index])
     if len(order) < 2:
         return
     done = len(order) - len(left)
     parts = [f"{counted(len(order), 'run')} of {counted(len(plan.requests), 'configuration')}"]
-    parts += [f"{done} done"] if plan.resumes else []
+    if plan.resumes:
+        parts.append(f"{done} done")
     values: dict[str, object] = {
         "runs": len(order),
         "configurations": len(plan.requests),
         "done": done,
     }
-    limits = [request.time_limit_s for request in left]
-    if left and None not in limits:
-        starts = []
-        for each in left:
-            starts.append(
-                0.0 if each.platform == "cpu" else plan.framework_of(each).launcher.start_s
-            )
-        seconds = (
-            sum(limit or 0.0 for limit in limits) + sum(starts) + plan.cooldown_s * (len(left) - 1)
-        )
+    if left and all(request.time_limit_s is not None for request in left):
+        seconds = plan.cooldown_s * (len(left) - 1)
+        gpu_seconds = 0.0
+        starts_s = set()
+        for request in left:
+            start_s = 0.0
+            if request.platform != "cpu":
+                start_s = plan.framework_of(request).launcher.start_s
+            starts_s.add(start_s)
+            run_s = (request.time_limit_s or 0.0) + start_s
+            seconds += run_s
+            gpu_seconds += request.num_gpus * run_s
         values["seconds_at_most"] = seconds
         text = f"at most {units.duration(seconds)}"
-        if any(starts):
-            each_s = []
-            for each, s in zip(left, starts, strict=True):
-                each_s.append(each.num_gpus * ((each.time_limit_s or 0.0) + s))
-            values["gpu_hours_at_most"] = hours = sum(each_s) / 3600
-            minutes = " to ".join(f"{s / 60:g}" for s in sorted({*starts}))
+        if any(starts_s):
+            values["gpu_hours_at_most"] = hours = gpu_seconds / 3600
+            minutes = " to ".join(f"{start_s / 60:g}" for start_s in sorted(starts_s))
             text += (
                 f" and {units.number(hours)} GPU hours, including an estimated {minutes} min of"
                 " start-up per run"
@@ -225,11 +224,9 @@ def introduce(plan: Plan, machine: Machine, runs: Mapping[Key, Sequence[Found]])
     console.info(f"plan: {', '.join(parts)}")
     if "seconds_at_most" in values:
         sooner = "a run that completes its steps ends sooner"
-        if all(
-            request.scale == scales.SCALES[0].name and request.platform == "cpu" for request in left
-        ):
-            usual = sum(
-                START_S + SEQUENCE_S * request.steps * request.global_batch_size for request in left
-            )
-            sooner = f"all steps should take about {math.ceil(usual / 60)} min"
+        tiny = scales.SCALES[0].name
+        if all(request.scale == tiny and request.platform == "cpu" for request in left):
+            sequences = sum(request.steps * request.global_batch_size for request in left)
+            usual_s = START_S * len(left) + SEQUENCE_S * sequences
+            sooner = f"all steps should take about {math.ceil(usual_s / 60)} min"
         console.info(f"(upper bound set by --time-limit; {sooner})")

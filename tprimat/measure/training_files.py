@@ -45,14 +45,13 @@ def recover(request: Request, earlier: set[str]) -> StoredRun | None:
     for each in recovery.recover(request.output_dir):
         console.note(each.line, weakens=True)
         run = each.run
-        path = each.path
         if (
             run
-            and path
+            and each.path
             and each.journal not in earlier
             and (run.model, run.label) == (request.model, request.label)
         ):
-            recovered = run, path
+            recovered = run, each.path
     return recovered
 
 

@@ -125,17 +125,21 @@ class Tuner:
         since = 0
         for candidate, report in self._candidates():
             share = SEARCH_SHARE if best is not None else 1.0
-            if since >= PATIENCE or self._elapsed_s > share * self._budget_s:
-                self._note_untried(
-                    f"{since} in a row were no faster" if since >= PATIENCE else None
-                )
+            if since >= PATIENCE:
+                self._note_untried(f"{since} in a row were no faster")
+                break
+            if self._elapsed_s > share * self._budget_s:
+                self._note_untried(None)
                 break
             trial = self._try(candidate, report)
             if self.interrupted:
                 return
             self._tried[candidate.name] = trial
             is_best = trial.status == "complete" and (best is None or _time(trial) < _time(best))
-            best, since = (trial, 0) if is_best else (best, since + (best is not None))
+            if is_best:
+                best, since = trial, 0
+            elif best is not None:
+                since += 1
             # Should the search be ended before its end, its trials are known.
             self._write(None, ())
             outcome = trial.status
@@ -179,11 +183,11 @@ class Tuner:
                 name, trial = self._asked()
                 if name in waiting:
                     break
-                known = self._tried.get(name)
-                if known is None or known.status != "complete":
+                earlier = self._tried.get(name)
+                if earlier is None or earlier.status != "complete":
                     self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
                 else:
-                    self._study.tell(trial, known.step_time_seconds)
+                    self._study.tell(trial, earlier.step_time_seconds)
             else:
                 candidate = next(iter(waiting.values()))
                 self._study.enqueue_trial(dict(candidate.setting))
@@ -235,35 +239,28 @@ class Tuner:
             states = self._optuna.trial.TrialState
             if trial.status == "complete":
                 self._study.tell(report, trial.step_time_seconds)
+            elif trial.status == "pruned":
+                self._study.tell(report, state=states.PRUNED)
             else:
-                self._study.tell(
-                    report, state=states.PRUNED if trial.status == "pruned" else states.FAIL
-                )
+                self._study.tell(report, state=states.FAIL)
         return trial
 
     def _finalists(self) -> list[Candidate]:
         """Return the settings to confirm: the fastest ones, and the untuned one."""
-        measured = sorted(
-            (each for each in self._tried.values() if each.status == "complete"), key=_time
-        )
+        trials = self._tried.values()
+        measured = sorted((trial for trial in trials if trial.status == "complete"), key=_time)
         if not measured:
-            reasons = dict.fromkeys(each.reason or each.status for each in self._tried.values())
+            reasons = dict.fromkeys(trial.reason or trial.status for trial in trials)
             raise self._failure(
                 f"{self._default.request.model}: none of {counted(len(self._tried), 'candidate')}"
                 f" could be trained: {'; '.join(list(reasons)[:3])}"
             )
-        names = [each.name for each in measured[:FINALISTS]]
-        if (
-            any(each.name == self._default.name for each in measured)
-            and self._default.name not in names
-        ):
-            names.append(self._default.name)
-        return [
-            candidate
-            for name in names
-            for candidate in self._space.candidates
-            if candidate.name == name
-        ]
+        names = [trial.name for trial in measured]
+        finalists = names[:FINALISTS]
+        if self._default.name in names[FINALISTS:]:
+            finalists.append(self._default.name)
+        by_name = {candidate.name: candidate for candidate in self._space.candidates}
+        return [by_name[name] for name in finalists]
 
     def _confirm(self, finalists: list[Candidate]) -> Session:
         """Measure the finalists in full, interleaved; fewer of them, or fewer runs, if the budget
@@ -282,14 +279,9 @@ class Tuner:
             runs -= 1
         while seconds() > left and len(finalists) > 2:
             # The untuned setting stays: how much the search gained is the point.
-            finalists.remove(
-                next(
-                    finalist
-                    for finalist in reversed(finalists)
-                    if finalist.name != self._default.name
-                )
-            )
-        if (planned := runs * len(finalists)) < wanted:
+            finalists.pop(-2 if finalists[-1].name == self._default.name else -1)
+        planned = runs * len(finalists)
+        if planned < wanted:
             console.note(
                 f"the budget leaves time for {planned} of {wanted} confirming runs", weakens=True
             )
@@ -319,25 +311,19 @@ class Tuner:
     def _conclude(self, finalists: Sequence[Candidate], session: Session) -> Path:
         confirmed = []
         for candidate, runs in zip(finalists, session.runs, strict=True):
-            summaries = []
+            rates = []
             for run, summary in runs:
-                if run.status == "complete" and not divergence(run):
-                    summaries.append(summary)
-            rates = [
-                rate
-                for summary in summaries
-                if (rate := summary.performance.tokens_per_second_per_gpu)
-            ]
-            rate = round(statistics.geometric_mean(rates), 3) if rates else None
+                rate = summary.performance.tokens_per_second_per_gpu
+                if rate and run.status == "complete" and not divergence(run):
+                    rates.append(rate)
+            mean = round(statistics.geometric_mean(rates), 3) if rates else None
             confirmed.append(
-                Confirmed(name=candidate.name, runs=len(rates), tokens_per_second_per_gpu=rate)
+                Confirmed(name=candidate.name, runs=len(rates), tokens_per_second_per_gpu=mean)
             )
-        best = max(confirmed, key=lambda each: each.tokens_per_second_per_gpu or 0.0)
+        best = max(confirmed, key=lambda one: one.tokens_per_second_per_gpu or 0.0)
         if not best.runs:
             raise self._failure("no candidate completed a full run")
-        return self._write(
-            next(finalist for finalist in finalists if finalist.name == best.name), confirmed
-        )
+        return self._write(finalists[confirmed.index(best)], confirmed)
 
     def _write(self, chosen: Candidate | None, confirmed: Sequence[Confirmed]) -> Path:
         """Write the file of the configuration; as long as none is chosen, the trials beside their
@@ -402,8 +388,9 @@ def _trial_of(candidate: Candidate, run: Run | None, pruning: _Pruning, seconds:
     median = statistics.median(times[max(1, len(times) // 4) :]) if len(times) > 1 else None
     reason = run.status_reason if run is not None else "no result was written"
     status = "failed"
-    if run is not None and (found := divergence(run)):
-        reason = DIVERGED[found.code]
+    diverged = divergence(run) if run is not None else None
+    if diverged is not None:
+        reason = DIVERGED[diverged.code]
     elif run is not None and run.status == "complete" and median is not None:
         status = "complete"
         reason = run.status_reason

@@ -106,6 +106,12 @@ def all_reduce(peers: Peers, device: Any, sizes: Sequence[int], seconds: float) 
             kernel.run()
         slowest = max(peers.gather(elapsed(clock, start, clock.mark()))) / calls
         bus = size / slowest / GB * 2 * (count - 1) / count
-        right = all(peers.gather(is_right))
-        reduced.append(AllReduce(bytes=size, seconds=slowest, bus_gb_per_s=bus, is_right=right))
+        reduced.append(
+            AllReduce(
+                bytes=size,
+                seconds=slowest,
+                bus_gb_per_s=bus,
+                is_right=all(peers.gather(is_right)),
+            )
+        )
     return reduced

@@ -67,7 +67,7 @@ def odd_ones_out(
     """
     odd = {}
     for index, rate in enumerate(rates):
-        others = [each for other, each in enumerate(rates) if other != index]
+        others = [*rates[:index], *rates[index + 1 :]]
         if not others:
             continue
         usual = statistics.median(others)
@@ -101,9 +101,10 @@ def _slow(file: PreflightFile) -> Iterator[Finding]:
 
 
 def _wrong(file: PreflightFile) -> Iterator[Finding]:
-    if sizes := [each.bytes for each in file.all_reduce if not each.is_right]:
+    wrong = [message.bytes for message in file.all_reduce if not message.is_right]
+    if wrong:
         yield Finding(
-            code=WRONG_SUM, text=f"an all-reduce of {min(sizes)} bytes returned a wrong sum"
+            code=WRONG_SUM, text=f"an all-reduce of {min(wrong)} bytes returned a wrong sum"
         )
 
 
@@ -121,8 +122,11 @@ def _capped(file: PreflightFile) -> Iterator[Finding]:
         named = file.label(device)
         for name, rate in device.rates.items():
             if rate.drop > max(DROPPED, SLOW_MADS * rate.error):
-                text = f"{named}: {name} fell by {rate.drop:.0%} under load (heat or power)"
-                yield Finding(code="heat", text=text, device=named)
+                yield Finding(
+                    code="heat",
+                    text=f"{named}: {name} fell by {rate.drop:.0%} under load (heat or power)",
+                    device=named,
+                )
 
 
 def _shared(file: PreflightFile) -> Iterator[Finding]:
@@ -130,19 +134,23 @@ def _shared(file: PreflightFile) -> Iterator[Finding]:
         where = f" on {node.host}" if len(file.nodes) > 1 else ""
         for process in node.processes:
             yield Finding(code="other_process", text=f"other process{where}: {process}")
-        if (share := node.other_programs_cpu_share or 0.0) > BUSY_SHARE:
+        busy = node.other_programs_cpu_share or 0.0
+        if busy > BUSY_SHARE:
+            yield Finding(code="cpu_busy", text=f"other programs used {busy:.0%} of the CPU{where}")
+        stolen = node.steal_cpu_share or 0.0
+        if stolen > BUSY_SHARE:
             yield Finding(
-                code="cpu_busy", text=f"other programs used {share:.0%} of the CPU{where}"
-            )
-        if (share := node.steal_cpu_share or 0.0) > BUSY_SHARE:
-            yield Finding(
-                code="cpu_steal", text=f"the hypervisor took {share:.0%} of the CPU{where}"
+                code="cpu_steal", text=f"the hypervisor took {stolen:.0%} of the CPU{where}"
             )
     for device in file.devices:
-        if (held := device.memory_held_gb or 0.0) > 1.0:
+        held = device.memory_held_gb or 0.0
+        if held > 1.0:
             named = file.label(device)
-            text = f"{named}: other processes held {held:.1f} GB of its memory"
-            yield Finding(code="memory_held", text=text, device=named)
+            yield Finding(
+                code="memory_held",
+                text=f"{named}: other processes held {held:.1f} GB of its memory",
+                device=named,
+            )
 
 
 def _differing(file: PreflightFile) -> Iterator[Finding]:

@@ -54,8 +54,8 @@ def product(device: Any, precision: str, m: int, n: int, k: int) -> Kernel:
 
 def bytes_of(precision: str, m: int, n: int, k: int) -> int:
     """Return the memory that product() needs while it draws its values, bytes."""
-    each = 1 if precision == "fp8" else 4 if precision in ("fp32", "tf32") else 2
-    return each * (m * k + k * n) + max(each, 2) * m * n + 4 * max(m * k, k * n)
+    size = {"fp8": 1, "fp32": 4, "tf32": 4}.get(precision, 2)
+    return size * (m * k + k * n) + max(size, 2) * m * n + 4 * max(m * k, k * n)
 
 
 def fp8_multiply(device: Any) -> tuple[Callable[[Any, Any], Any], Any]:

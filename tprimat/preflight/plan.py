@@ -44,34 +44,59 @@ class Plan:
         return products + 2 * self.stream_s + 2 * self.transfer_s + messages
 
 
+def _squares(*sizes: int) -> tuple[Shape, ...]:
+    return tuple((size, size, size) for size in sizes)
+
+
+def _powers(least: int, most: int, step: int) -> tuple[int, ...]:
+    return tuple(2**power for power in range(least, most + 1, step))
+
+
+_ON_GPU = Plan(
+    precisions=("fp32", "tf32", "bf16", "fp16", "fp8"),
+    # The last ones are feed-forward layers of Llama 3.1 8B and 70B for 8192 tokens.
+    shapes=(*_squares(4096, 8192, 16384), (8192, 14336, 4096), (8192, 28672, 8192)),
+    probe_s=0.5,
+    product_s=15.0,
+    stream_s=3.0,
+    transfer_s=3.0,
+    array_bytes=GIB,
+    transfer_bytes=256 * MIB,
+    messages=_powers(10, 30, 2),
+    message_s=0.5,
+    file_bytes=1024 * MIB,
+)
+_QUICK_ON_GPU = dataclasses.replace(
+    _ON_GPU,
+    shapes=(*_squares(4096, 8192), (8192, 14336, 4096)),
+    probe_s=0.2,
+    product_s=2.0,
+    stream_s=0.5,
+    transfer_s=0.5,
+    messages=_powers(12, 30, 4),
+    message_s=0.1,
+    file_bytes=64 * MIB,
+)
+_ON_CPU = dataclasses.replace(
+    _ON_GPU,
+    precisions=("fp32", "bf16"),
+    shapes=_squares(512, 1024, 2048),
+    transfer_s=0.0,
+    array_bytes=256 * MIB,
+    messages=_powers(10, 26, 2),
+)
+_QUICK_ON_CPU = dataclasses.replace(
+    _QUICK_ON_GPU,
+    precisions=_ON_CPU.precisions,
+    shapes=_squares(512, 1024),
+    transfer_s=0.0,
+    array_bytes=64 * MIB,
+    messages=_powers(12, 26, 4),
+)
+
+
 def plan_of(platform: Platform, *, quick: bool) -> Plan:
     """Return the plan for a platform."""
-    squares = []
-    for size in (4096, 8192, 16384) if platform != "cpu" else (512, 1024, 2048):
-        squares.append((size, size, size))
-    largest = 26 if platform == "cpu" else 30
-    return Plan(
-        precisions=("fp32", "bf16")
-        if platform == "cpu"
-        else ("fp32", "tf32", "bf16", "fp16", "fp8"),
-        # The last ones on a GPU are feed-forward layers of Llama 3.1 8B and 70B for 8192 tokens.
-        shapes=(
-            *(squares[:2] if quick else squares),
-            *(
-                ()
-                if platform == "cpu"
-                else ((8192, 14336, 4096), (8192, 28672, 8192))[: 1 if quick else 2]
-            ),
-        ),
-        probe_s=0.2 if quick else 0.5,
-        product_s=2.0 if quick else 15.0,
-        stream_s=0.5 if quick else 3.0,
-        transfer_s=0.0 if platform == "cpu" else 0.5 if quick else 3.0,
-        array_bytes=(64 if quick else 256) * MIB if platform == "cpu" else GIB,
-        transfer_bytes=256 * MIB,
-        messages=tuple(
-            2**power for power in range(12 if quick else 10, largest + 1, 4 if quick else 2)
-        ),
-        message_s=0.1 if quick else 0.5,
-        file_bytes=(64 if quick else 1024) * MIB,
-    )
+    if platform == "cpu":
+        return _QUICK_ON_CPU if quick else _ON_CPU
+    return _QUICK_ON_GPU if quick else _ON_GPU

@@ -23,7 +23,7 @@ import msgspec
 from tprimat import files
 from tprimat.machine import gpu_processes, platforms, torch_build
 from tprimat.machine.cpu import CpuReader
-from tprimat.machine.gpu import GpuState
+from tprimat.machine.gpu import GpuProcess, GpuState
 from tprimat.machine.host import Host, available_bytes
 from tprimat.machine.platforms import Machine
 from tprimat.machine.telemetry.trace import Sample
@@ -96,20 +96,24 @@ def measure(
             steal_cpu_share=used.steal_cpu_share,
         )
     # The first process of a machine knows the devices of all there.
-    known = []
-    for each in peers.gather((process.machine, machine, worker.states, node)):
-        if each[1] is not None:
-            known.append(each)
+    machines = {}
+    nodes = []
+    for number, there, states, its_node in peers.gather(
+        (process.machine, machine, worker.states, node)
+    ):
+        if there is not None and its_node is not None:
+            machines[number] = (there, states)
+            nodes.append(its_node)
     devices = peers.gather((process.machine, worker.device()))
     peers.leave()
     if not process.is_first:
         return None
-    machines = {number: (found, states) for number, found, states, _ in known}
+    described = []
+    for number, device in devices:
+        described.append(_described(device, *machines.get(number, (None, ()))))
     return Measured(
-        devices=tuple(
-            _described(device, *machines.get(number, (None, ()))) for number, device in devices
-        ),
-        nodes=tuple(each for _, _, _, each in known if each is not None),
+        devices=tuple(described),
+        nodes=tuple(nodes),
         all_reduce=tuple(reduced),
         backend=backend_of(process.device) if reduced else None,
     )
@@ -176,10 +180,10 @@ class _Worker:
         for shape in self._plan.shapes:
             if kernels.bytes_of(precision, *shape) > self._free_bytes() // 2:
                 continue
-            rate, is_slow = self._attempt(
-                precision, functools.partial(self._probe, precision, shape)
-            ) or (0.0, True)
-            best, highest = (shape, rate) if rate > highest else (best, highest)
+            probe = functools.partial(self._probe, precision, shape)
+            rate, is_slow = self._attempt(precision, probe) or (0.0, True)
+            if rate > highest:
+                best, highest = shape, rate
             if is_slow:
                 break
         chosen = self._peers.of_first(best)
@@ -262,12 +266,14 @@ def _read_node() -> tuple[Machine, NodePreflight]:
         versions=machine.environment.versions,
         partition=machine.environment.gpu_partition,
         numa_balancing=machine.environment.numa_balancing,
-        processes=tuple(
-            f"GPU {each.gpu or '?'}: {each.command or each.name or 'a process'} ({each.pid})"[:120]
-            for each in processes or ()
-        ),
+        processes=tuple(map(_named, processes or ())),
         warnings=machine.warnings,
     )
+
+
+def _named(process: GpuProcess) -> str:
+    what = process.command or process.name or "a process"
+    return f"GPU {process.gpu or '?'}: {what} ({process.pid})"[:120]
 
 
 def _described(
@@ -278,10 +284,10 @@ def _described(
         return device
     if not machine.devices:
         return msgspec.structs.replace(device, name=machine.gpu_info.device_name)
-    here = next((each for each in machine.devices if each.index == device.local_rank), None)
+    here = next((gpu for gpu in machine.devices if gpu.index == device.local_rank), None)
     if here is None:
         return device
-    state = next((each for each in loaded if here.id and each.id == here.id), None)
+    state = next((state for state in loaded if here.id and state.id == here.id), None)
     return msgspec.structs.replace(
         device,
         name=here.info.device_name,
@@ -299,10 +305,12 @@ def main(arguments: Sequence[str]) -> int:
     """Measure, and write what all have measured."""
     path, platform, *rest = arguments
     process = from_environment(os.environ) or Process()
-    kind = next(each for each in STACKS if each == platform)
-    say: Say = (
-        (lambda text: print(f"stage: {text}", flush=True)) if process.is_first else (lambda _: None)
-    )
+    kind = next(known for known in STACKS if known == platform)
+
+    def say(text: str) -> None:
+        if process.is_first:
+            print(f"stage: {text}", flush=True)
+
     measured = measure(process, kind, plan_of(kind, quick="quick" in rest), say)
     if measured is not None:
         files.write_atomically(Path(path), msgspec.json.encode(measured))

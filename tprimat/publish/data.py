@@ -36,7 +36,7 @@ _ROUND = re.compile(r"mlcommons/training_results_(v\d+(?:\.\d+)*)")
 UNKNOWN = "not stated"
 
 
-def write(record: Record, tables: Mapping[str, Any], folder: Path) -> None:
+def write(record: Record, tables: JsonObject, folder: Path) -> None:
     """Write the data of a site below its folder: a record, and its object by values(). Raises
     UsageError.
     """
@@ -50,8 +50,8 @@ def write(record: Record, tables: Mapping[str, Any], folder: Path) -> None:
         ".json": encoded + b"\n",
         ".js": script,
     }
-    for ending, each in files.items():
-        write_output(folder / FOLDER / f"{NAME}{ending}", each, "--output-dir")
+    for ending, content in files.items():
+        write_output(folder / FOLDER / f"{NAME}{ending}", content, "--output-dir")
 
 
 def values(record: Record, made: str) -> JsonObject:
@@ -64,27 +64,21 @@ def values(record: Record, made: str) -> JsonObject:
     columns = {name: [_finite(getattr(point, name)) for point in record.points] for name in COLUMNS}
     columns["source_key"] = [source_key(point) for point in record.points]
     columns["id"] = _ids(record.points)
-    rounds = {found[1] for key in columns["source_key"] if (found := _ROUND.fullmatch(key))}
+    rounds = {match[1] for match in map(_ROUND.fullmatch, columns["source_key"]) if match}
+    ordered = sorted(rounds, key=lambda name: [int(part) for part in name[1:].split(".")])
+    of_models = {key: models.title(key) if key else UNKNOWN for key in columns["model"]}
     return {
         "schema_version": SCHEMA_VERSION,
         "made": made,
         "newest": max(columns["date"], default=""),
-        "mlperf_rounds": sorted(
-            rounds, key=lambda name: [int(part) for part in name[1:].split(".")]
-        ),
+        "mlperf_rounds": ordered,
         "tprimat": __version__,
         "gpus": _gpus(columns["gpu"]),
-        "models": _titled(
-            "models", {key: models.title(key) if key else UNKNOWN for key in columns["model"]}
-        ),
+        "models": _titled("models", of_models),
         "sources": _titled("sources", {key: key for key in columns["source_key"]}),
         "points": columns,
-        "pairs": [
-            [_rounded(value) for value in dataclasses.astuple(pair)] for pair in record.pairs
-        ],
-        "changes": [
-            [_rounded(value) for value in dataclasses.astuple(change)] for change in record.changes
-        ],
+        "pairs": [_rounded(pair) for pair in record.pairs],
+        "changes": [_rounded(change) for change in record.changes],
     }
 
 
@@ -114,20 +108,23 @@ def _gpus(keys: Iterable[str]) -> JsonObject:
     """
     table = {gpu.key: gpu for gpu in hardware.gpus()}
     titles = {}
-    vendors = {}
+    vendors: dict[str, str | None] = {}
     for key in sorted({*keys}):
-        known = table.get(key)
-        titles[key] = known.short_name if known else key or UNKNOWN
-        of_name = "CPU" if key.startswith("CPU ") else hardware.vendor(key)
-        vendors[key] = known.vendor if known else of_name
+        titles[key] = key or UNKNOWN
+        if key in table:
+            titles[key], vendors[key] = table[key].short_name, table[key].vendor
+        elif key.startswith("CPU "):
+            vendors[key] = "CPU"
+        else:
+            vendors[key] = hardware.vendor(key)
     # In the table's order, so that a GPU's first form has its tone.
     ordered = (*filter(titles.__contains__, table), *titles)
     colors = colors_of_gpus({key: (vendors[key], titles[key]) for key in ordered})
-    found = _titled("gpus", titles)
-    for key, each in found.items():
+    gpus = _titled("gpus", titles)
+    for key, gpu in gpus.items():
         light, dark = colors[key].tone
-        each |= {"vendor": vendors[key] or "", "color": light, "dark": dark}
-    return found
+        gpu |= {"vendor": vendors[key] or "", "color": light, "dark": dark}
+    return gpus
 
 
 def _titled(folder: str, titles: Mapping[str, str]) -> dict[str, dict[str, str]]:
@@ -137,9 +134,7 @@ def _titled(folder: str, titles: Mapping[str, str]) -> dict[str, dict[str, str]]
     found = {}
     used = {"index"}
     # As a script lists them, which has keys like 910 first and by their size.
-    for key, title in sorted(
-        titles.items(), key=lambda item: (not (size := _size(item[0])), size, item)
-    ):
+    for key, title in sorted(titles.items(), key=lambda item: (_size(item[0]), item)):
         name = base = re.sub(r"[^a-z0-9.]+", "-", title.lower()).strip("-.")[:80] or "unnamed"
         number = 1
         while name in used:
@@ -150,10 +145,11 @@ def _titled(folder: str, titles: Mapping[str, str]) -> dict[str, dict[str, str]]
     return found
 
 
-def _size(key: str) -> int:
+def _size(key: str) -> float:
+    """Return a key like 910 as a number; infinity for any other, which comes after all of them."""
     if re.fullmatch("0|[1-9][0-9]{0,8}", key):
-        return int(key) + 1
-    return 0
+        return int(key)
+    return math.inf
 
 
 def _finite(value: Any) -> Any:
@@ -162,10 +158,12 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
-    return value
+def _rounded(row: PointPair | Change) -> list[Any]:
+    """Return the fields of a row, its ratios with DIGITS digits."""
+    values = []
+    for value in dataclasses.astuple(row):
+        values.append(float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value)
+    return values
 
 
 def csv_of(record: Record) -> bytes:
@@ -193,20 +191,14 @@ def schema_of() -> JsonObject:
     pairs, changes = (
         array[row[tuple(typing.get_type_hints(kind).values())]] for kind in (PointPair, Change)
     )
+    points = _struct("Points", [*columns, ("source_key", list[str]), ("id", list[str])])
     named = [("title", str), ("page", str)]
     about = _struct("About", named)
     gpu = _struct("Gpu", [*named, ("vendor", str), ("color", str), ("dark", str)])
     fields = [("schema_version", Literal[1]), ("made", str), ("newest", str)]
     fields += [("mlperf_rounds", array[str]), ("tprimat", str), ("gpus", table[str, gpu])]
-    fields += [
-        ("models", table[str, about]),
-        ("sources", table[str, about]),
-        ("pairs", pairs),
-        ("changes", changes),
-    ]
-    fields += [
-        ("points", _struct("Points", [*columns, ("source_key", list[str]), ("id", list[str])]))
-    ]
+    fields += [("models", table[str, about]), ("sources", table[str, about])]
+    fields += [("pairs", pairs), ("changes", changes), ("points", points)]
     return msgspec.json.schema(_struct("Record", fields))
 
 

@@ -75,9 +75,10 @@ def exchanged(folder: Path) -> Iterator[Path]:
     except RecursionError:
         # Before Python 3.12 os.walk() and rmtree() call themselves for each directory within
         # another.
-        problem = f"{folder}: directories in it are nested too deeply"
         raise UsageError(
-            problem, hint="choose another --output-dir", heading="not-a-site"
+            f"{folder}: directories in it are nested too deeply",
+            hint="choose another --output-dir",
+            heading="not-a-site",
         ) from None
 
 

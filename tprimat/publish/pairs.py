@@ -52,23 +52,22 @@ def compared(one: Evidence, other: Evidence) -> tuple[float, Difference | None] 
     or too little is known to have an interval.
     """
     if one.system and other.system:
-        found = pair(*aligned([other.system, one.system]))
-        if found.ratio is None:
+        both = pair(*aligned([other.system, one.system]))
+        if both.ratio is None:
             return None
-        runs = found.system.valid_runs, found.baseline.valid_runs
-        is_known = found.ratio.low is not None and min(map(len, runs)) > 1
-        return found.ratio.value, speedup.difference(*runs) if is_known else None
-    speeds = [speed(each.point) for each in (one, other)]
-    rates = [each.point.rates for each in (one, other)]
-    if (
-        not speeds[0]
-        or not speeds[1]
-        or any(max(rate) >= UNLIKE * min(rate) for rate in rates if rate)
-    ):
+        runs = both.system.valid_runs, both.baseline.valid_runs
+        if both.ratio.low is None or min(map(len, runs)) < 2:
+            return both.ratio.value, None
+        return both.ratio.value, speedup.difference(*runs)
+    speeds = speed(one.point), speed(other.point)
+    rates = one.point.rates, other.point.rates
+    if not speeds[0] or not speeds[1]:
+        return None
+    if any(max(rate) >= UNLIKE * min(rate) for rate in rates if rate):
         return None
     difference = intervals.welch(*(list(map(math.log, rate)) for rate in rates))
     if difference is None or speedup.interval(difference) is None:
-        difference = None
+        return speeds[0] / speeds[1], None
     return speeds[0] / speeds[1], difference
 
 
@@ -76,24 +75,21 @@ def pairs(evidence: Sequence[Evidence]) -> tuple[PointPair, ...]:
     """Return the pairs that have an interval, of the fastest points of each kind of work first, up
     to MOST_PAIRS.
     """
-    ranked = [
-        (rank, one, other)
-        for group in places(evidence, _work).values()
-        for rank, one, other in _ranked(
-            sorted(group, key=lambda place: -(speed(evidence[place].point) or 0.0))
-        )
-    ]
-    found: list[PointPair] = []
+    ranked = []
+    for group in places(evidence, _work).values():
+        ranked += _ranked(sorted(group, key=lambda place: -(speed(evidence[place].point) or 0.0)))
+    pairs: list[PointPair] = []
     left = MOST_RESULT_PAIRS
     for _, one, other in sorted(ranked):
         is_result = None not in (evidence[one].system, evidence[other].system)
-        if len(found) == MOST_PAIRS or (is_result and not left):
+        if len(pairs) == MOST_PAIRS or (is_result and not left):
             continue
         left -= is_result
-        if (answer := compared(evidence[one], evidence[other])) and answer[1] is not None:
+        answer = compared(evidence[one], evidence[other])
+        if answer is not None and answer[1] is not None:
             low, high = map(math.exp, answer[1].interval())
-            found.append(PointPair(first=one, second=other, ratio=answer[0], low=low, high=high))
-    return tuple(found)
+            pairs.append(PointPair(first=one, second=other, ratio=answer[0], low=low, high=high))
+    return tuple(pairs)
 
 
 def _ranked(group: Sequence[int]) -> list[tuple[int, int, int]]:

@@ -26,6 +26,7 @@ from tprimat.compare.target import benchmark, target
 from tprimat.log_import.bundle import ENDINGS
 from tprimat.publish.record import Mark, Point
 from tprimat.redaction import PSEUDONYM, redacted, shown_paths
+from tprimat.results.fields import FieldValues
 from tprimat.results.run import GpuInfo, Run
 from tprimat.store import hosts
 from tprimat.text import counted, plain
@@ -71,7 +72,7 @@ class Evidence:
 
 def published_points() -> list[Evidence]:
     """Return the rows of published/ that have a figure, the rejected ones too."""
-    return [each for row in published.rows() if (each := _of_row(row)) is not None]
+    return [point for point in map(_of_row, published.rows()) if point is not None]
 
 
 def result_points(files: Sequence[Loaded], remarks: list[str]) -> list[Evidence]:
@@ -80,14 +81,17 @@ def result_points(files: Sequence[Loaded], remarks: list[str]) -> list[Evidence]
     Systems without a speed are counted in the remarks.
     """
     _, by_model = systems_of(files, Options(), remarks, splits=False)
-    systems = [(name, system) for name, group in by_model.items() for system in group]
-    rated = []
-    for name, system in systems:
-        if system.speeds and not system.run.environment.emulated:
-            rated.append((name, system))
-    if missing := len(systems) - len(rated):
+    points = []
+    missing = 0
+    for name, systems in by_model.items():
+        for system in systems:
+            if system.speeds and not system.run.environment.emulated:
+                points.append(Evidence(_of_system(name, system), system=system))
+            else:
+                missing += 1
+    if missing:
         remarks.append(f"{counted(missing, 'system')} without a valid speed: excluded")
-    return [Evidence(_of_system(name, system), system=system) for name, system in rated]
+    return points
 
 
 def without_published(
@@ -96,21 +100,26 @@ def without_published(
     """Return one's own points without published submissions that were read again, which the remarks
     count.
     """
-    speeds = {speed for each in known for speed in _speeds(each.point)}
-    found = []
-    for each in own:
-        if each.point.publisher == OWN or not _speeds(each.point) & speeds:
-            found.append(each)
-    if again := len(own) - len(found):
+    speeds = {speed for evidence in known for speed in _speeds(evidence.point)}
+    new = []
+    for evidence in own:
+        if evidence.point.publisher == OWN or not _speeds(evidence.point) & speeds:
+            new.append(evidence)
+    again = len(own) - len(new)
+    if again:
         remarks.append(f"{counted(again, 'system')} already published: excluded")
-    return found
+    return new
 
 
 def _speeds(point: Point) -> set[object]:
     names = ("publisher", "gpu", "num_gpus", "model", "task", "global_batch_size", "date")
     setup = [getattr(point, name) for name in names]
-    both = ("tokens_per_second_per_gpu", "samples_per_second")
-    return {(*setup, name, f"{value:.4g}") for name in both if (value := getattr(point, name))}
+    speeds: set[object] = set()
+    for name in ("tokens_per_second_per_gpu", "samples_per_second"):
+        value = getattr(point, name)
+        if value:
+            speeds.add((*setup, name, f"{value:.4g}"))
+    return speeds
 
 
 def _of_row(row: Published) -> Evidence | None:
@@ -161,12 +170,11 @@ def _speed(row: Published) -> tuple[float | None, str]:
 
 
 def _tflops(row: Published, speed: float | None) -> float | None:
-    known = models.find(row.model)
-    if speed is None or known is None or not row.sequence_length or row.task == "rl":
+    model = models.find(row.model)
+    if speed is None or model is None or not row.sequence_length or row.task == "rl":
         return None
-    shape = msgspec.structs.replace(
-        known.shape, trainable_parameters=ADAPTERS if row.task == "lora" else None
-    )
+    trained = ADAPTERS if row.task == "lora" else None
+    shape = msgspec.structs.replace(model.shape, trainable_parameters=trained)
     count = flops_per_token(shape, row.sequence_length)
     return count and speed * count / 1e12
 
@@ -182,8 +190,7 @@ def _mark(row: Published) -> Mark:
         return "rejected"
     if _is_from_logs(row):
         return "recomputed from the log"
-    agrees = row.audit in ("consistent", "convention") and row.printed_tflops_per_gpu
-    if agrees:
+    if row.audit in ("consistent", "convention") and row.printed_tflops_per_gpu:
         return "agrees with its own FLOPs"
     return "as published"
 
@@ -192,29 +199,22 @@ def address(source: str) -> str:
     """Return where a source can be read: a line of a file, or a directory; empty for a source of
     another form.
     """
-    found = _SOURCE.fullmatch(source)
-    if found is None:
+    match = _SOURCE.fullmatch(source)
+    if match is None:
         return ""
-    repository, path, commit, line = found.groups()
+    repository, path, commit, line = match.groups()
     kind = "blob" if line or PurePosixPath(path).suffix else "tree"
-    asked = "?plain=1" if line and path.endswith(_RENDERED) else ""
-    return f"https://github.com/{repository}/{kind}/{commit}/{quote(path)}{asked}{f'#L{line}' if line else ''}"
+    web = f"https://github.com/{repository}/{kind}/{commit}/{quote(path)}"
+    if line and path.endswith(_RENDERED):
+        web += "?plain=1"
+    if line:
+        web += f"#L{line}"
+    return web
 
 
 def _of_system(name: str | None, system: SystemResult) -> Point:
     run = system.run
     config = system.run.training_config
-    rate = system.value(RATE) or 0.0
-    low, high = _bounds(
-        system.speeds, rounding_variance([result.summary for result in system.valid_runs])
-    )
-    shape = model_shape(run)[0]
-    goal = target(system)
-    finding = system.exclusion
-    if shape and config.sequence_length:
-        count = flops_per_token(shape, config.sequence_length)
-    else:
-        count = None
     # Only a log of MLPerf says who submits; in any other result the word would be anybody's.
     submitter = run.framework_config.get("submitter") if benchmark(run) else None
     notes = [
@@ -229,13 +229,11 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
     ]
     if system.spread >= DOUBTFUL_SPREAD and not system.is_one_session:
         notes.append(f"runs differ {system.spread:.2f}×")
-    sources = [result.run.source for result in system.runs]
-    # Steps are computed from if they were measured here, or come from named logs that say what the
-    # values rest on.
-    is_read = all(
-        source and (source.kind == "live" or (source.files and not source.overrides))
-        for source in sources
-    )
+    reason = None
+    if system.exclusion:
+        reason = system.exclusion.text
+    elif system.has_failed:
+        reason = incomplete_text(system)
     return Point(
         publisher=_short(f"{submitter} in MLPerf") if submitter else OWN,
         gpu=_gpu(run),
@@ -250,33 +248,49 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
         date=_short((run.timestamp or "")[:10]),
         configuration=_configuration(config, run.parallelism_config),
         clock=system.valid_runs[0].summary.clock or "",
-        tokens_per_second_per_gpu=round_figure(rate) if system.unit == "tokens" else None,
-        samples_per_second=(
-            round_figure(rate * (system.count or 0)) or None if system.unit == "samples" else None
-        ),
-        tflops_per_gpu=(
-            round_figure(rate * count / 1e12) if count and system.unit == "tokens" else None
-        ),
-        time_to_target_seconds=(
-            round_figure(60 * goal.official_minutes) if goal and goal.official_minutes else None
-        ),
-        target=f"MLPerf {benchmark(run)}" if goal else "",
-        rates=tuple(round_figure(speed) or 0.0 for speed in system.speeds),
-        low=low,
-        high=high,
-        mark=(
-            "rejected"
-            if finding or system.has_failed
-            else "recomputed from the log"
-            if is_read
-            else "as published"
-        ),
-        reason=_short(
-            finding.text if finding else incomplete_text(system) if system.has_failed else ""
-        ),
+        mark=_mark_of(system),
+        reason=_short(reason),
         note="; ".join(_public(note) for note in notes if note),
         source=_files(system),
+        **_figures_of(system),
     )
+
+
+def _mark_of(system: SystemResult) -> Mark:
+    if system.exclusion or system.has_failed:
+        return "rejected"
+    for result in system.runs:
+        source = result.run.source
+        # Steps are computed from if they were measured here, or come from named logs that say what
+        # the values rest on.
+        if not source or (source.kind != "live" and (not source.files or source.overrides)):
+            return "as published"
+    return "recomputed from the log"
+
+
+def _figures_of(system: SystemResult) -> FieldValues:
+    """Return the speed of a system and what follows from it, by the fields of a Point."""
+    rate = system.value(RATE) or 0.0
+    low, high = _bounds(
+        system.speeds, rounding_variance([result.summary for result in system.valid_runs])
+    )
+    rates = tuple(round_figure(speed) or 0.0 for speed in system.speeds)
+    figures: FieldValues = {"rates": rates, "low": low, "high": high}
+    length = system.run.training_config.sequence_length
+    shape = model_shape(system.run)[0]
+    if system.unit == "samples":
+        figures["samples_per_second"] = round_figure(rate * (system.count or 0)) or None
+    elif system.unit == "tokens":
+        figures["tokens_per_second_per_gpu"] = round_figure(rate)
+        count = flops_per_token(shape, length) if shape and length else None
+        if count:
+            figures["tflops_per_gpu"] = round_figure(rate * count / 1e12)
+    goal = target(system)
+    if goal:
+        figures["target"] = f"MLPerf {benchmark(system.run)}"
+        if goal.official_minutes:
+            figures["time_to_target_seconds"] = round_figure(60 * goal.official_minutes)
+    return figures
 
 
 def _configuration(*stated: object) -> str:
@@ -285,9 +299,11 @@ def _configuration(*stated: object) -> str:
     """
     sizes = []
     for name, label in published.SIZES.items():
-        for each in stated:
-            sizes.append((label, getattr(each, name, None)))
-    return ", ".join(f"{label} {size}" for label, size in sizes if size)
+        for section in stated:
+            size = getattr(section, name, None)
+            if size:
+                sizes.append(f"{label} {size}")
+    return ", ".join(sizes)
 
 
 def _bounds(rates: Sequence[float], floor: float = 0.0) -> tuple[float | None, float | None]:
@@ -325,8 +341,7 @@ def _gpu(run: Run) -> str:
 def _model(name: str | None, run: Run) -> str:
     """Return the key of a full-size model of the catalog; of another one what reports call it."""
     known = models.find(name) or models.recognize(run.model or "")
-    is_whole = run.scale in published.FULL and not models.denies(name, run.model_config)
-    if known and is_whole:
+    if known and run.scale in published.FULL and not models.denies(name, run.model_config):
         return known.name
     return title_of(name, run)
 

@@ -25,7 +25,7 @@ def series(evidence: Sequence[Evidence]) -> list[list[int]]:
     fastest stands for it: they are of several machines, or of one that was tuned. A value that is
     rejected, or lacks the date or one of these, is in none.
     """
-    found = []
+    every = []
     for group in places(evidence, _key).values():
         fastest = {}
         for place in sorted(group, key=lambda place: speed(evidence[place].point) or 0.0):
@@ -35,8 +35,8 @@ def series(evidence: Sequence[Evidence]) -> list[list[int]]:
             occasion = point.source.split("/")[1] if point.clock and point.url else point.date
             fastest[occasion] = place
         if len(fastest) > 1:
-            found.append(sorted(fastest.values(), key=lambda place: evidence[place].point.date))
-    return found
+            every.append(sorted(fastest.values(), key=lambda place: evidence[place].point.date))
+    return every
 
 
 def changes(evidence: Sequence[Evidence]) -> tuple[Change, ...]:
@@ -46,30 +46,28 @@ def changes(evidence: Sequence[Evidence]) -> tuple[Change, ...]:
     takes several runs of both points. Between two machines of different names it stays open: they
     may differ on the same software.
     """
-    every = [
-        (before, after, *answer)
-        for points in series(evidence)
-        for before, after in itertools.pairwise(points)
-        if (answer := compared(evidence[after], evidence[before]))
-    ]
-    is_one = []
-    for change in every:
-        is_one.append(len({evidence[place].point.system for place in change[:2]} - {""}) < 2)
-    p_values = [
-        each[3].p() for each, is_asked in zip(every, is_one, strict=True) if each[3] and is_asked
-    ]
+    every = []
+    p_values = []
+    for before, after in itertools.chain(*map(itertools.pairwise, series(evidence))):
+        answer = compared(evidence[after], evidence[before])
+        if answer is not None:
+            ratio, difference = answer
+            systems = {evidence[before].point.system, evidence[after].point.system}
+            is_asked = len(systems - {""}) < 2
+            every.append((before, after, ratio, difference, is_asked))
+            if difference and is_asked:
+                p_values.append(difference.p())
     corrected = iter(intervals.holm(p_values))
-    found = []
-    for (before, after, ratio, difference), is_asked in zip(every, is_one, strict=True):
+    changes = []
+    for before, after, ratio, difference, is_asked in every:
         low, high = map(math.exp, difference.interval()) if difference else (None, None)
+        is_found = None
         if is_asked:
             is_found = difference is not None and next(corrected) < 1 - intervals.CONFIDENCE
-        else:
-            is_found = None
-        found.append(
+        changes.append(
             Change(before=before, after=after, ratio=ratio, low=low, high=high, is_found=is_found)
         )
-    return tuple(found)
+    return tuple(changes)
 
 
 def _key(each: Evidence) -> object:

@@ -14,7 +14,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tprimat import units
 from tprimat.analysis.intervals import level
@@ -24,6 +24,7 @@ from tprimat.publish.data import UNKNOWN
 from tprimat.publish.record import REJECTED, Change, Point, Record
 from tprimat.report.page.markup import environment, json_text
 from tprimat.report.tables import FRAMEWORKS
+from tprimat.results.fields import JsonObject
 from tprimat.text import capitalized, plain
 
 if TYPE_CHECKING:
@@ -104,9 +105,9 @@ class Row:
     """
 
     point: Point
-    gpu: Mapping[str, Any]
-    model: Mapping[str, Any]
-    source: Mapping[str, Any]
+    gpu: JsonObject
+    model: JsonObject
+    source: JsonObject
     number: int
     anchor: str
     evidence: str
@@ -130,12 +131,12 @@ class Row:
     def setup(self) -> str:
         """GPUs and batch, as far as they are stated."""
         gpus = self.point.num_gpus
-        batch = self.point.global_batch_size
-        stated = [
-            f"{gpus:,} GPU{'s' * (gpus > 1)}" if gpus else "",
-            f"batch {batch:,}" if batch else "",
-        ]
-        return ", ".join(filter(None, stated))
+        stated = []
+        if gpus:
+            stated.append(f"{gpus:,} GPU{'s' * (gpus > 1)}")
+        if self.point.global_batch_size:
+            stated.append(f"batch {self.point.global_batch_size:,}")
+        return ", ".join(stated)
 
     @property
     def software(self) -> str:
@@ -145,13 +146,14 @@ class Row:
     @property
     def runs(self) -> str:
         """The interval of tokens/s over the runs, and their number, as far as they are known."""
-        point = self.point
+        low, high = self.point.low, self.point.high
         number = len(self.point.rates)
-        is_known = point.low is not None and point.high is not None and self.unit == _METRICS[0][1]
-        interval = f"{level()} CI {point.low:,.0f}–{point.high:,.0f}" if is_known else ""
-        return ", ".join(
-            filter(None, [interval, f"{number} run{'s' * (number > 1)}" if number else ""])
-        )
+        stated = []
+        if low is not None and high is not None and self.unit == _METRICS[0][1]:
+            stated.append(f"{level()} CI {low:,.0f}–{high:,.0f}")
+        if number:
+            stated.append(f"{number} run{'s' * (number > 1)}")
+        return ", ".join(stated)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,28 +192,29 @@ class Series:
         """
         first = self.rows[0].point
         last = self.rows[-1].point
+        caveats = []
+        settings = _settings(first.configuration, last.configuration)
+        if settings:
+            caveats.append(settings)
         if first.system != last.system:
-            system = f"system {first.system or UNKNOWN} → {last.system or UNKNOWN}"
-        else:
-            system = ""
+            caveats.append(f"system {first.system or UNKNOWN} → {last.system or UNKNOWN}")
         if any(_NO_INTERVAL in change for change in self.changes.values()):
-            unknown = _NO_INTERVAL
-        else:
-            unknown = ""
-        return list(
-            filter(None, [_settings(first.configuration, last.configuration), system, unknown])
-        )
+            caveats.append(_NO_INTERVAL)
+        return caveats
 
     @property
     def months(self) -> int:
         """Between the oldest and the newest row."""
-        first, last = (
-            (row.point.date + "-01")[:7].split("-") for row in (self.rows[0], self.rows[-1])
-        )
-        return 12 * (int(last[0]) - int(first[0])) + int(last[1]) - int(first[1])
+        return _month(self.rows[-1]) - _month(self.rows[0])
 
 
-def write(record: Record, tables: Mapping[str, Any], folder: Path) -> None:
+def _month(row: Row) -> int:
+    """Return the month of a row's date, counted from the year 0; of a year alone its first."""
+    year, month = (row.point.date + "-01")[:7].split("-")
+    return 12 * int(year) + int(month)
+
+
+def write(record: Record, tables: JsonObject, folder: Path) -> None:
     """Write the pages and what they need into the folder of a site: a record, and its object by
     data.values().
 
@@ -223,38 +226,22 @@ def write(record: Record, tables: Mapping[str, Any], folder: Path) -> None:
     first = [row for own in models for row in next(iter(_best(own, "model").values()), [])]
     repeats = _repeats(rows, tables["gpus"])
     shared = {"tables": tables, "rows": rows, "marks": MARKS, "short": SHORT_NOTE, "level": level()}
-    _page(
-        folder,
-        "index.html",
-        "index.html",
-        {**shared, "words": _words(record, repeats), "best": first},
-    )
-    _page(
-        folder,
-        "how.html",
-        "how.html",
-        {**shared, "counts": Counter(row.point.mark for row in rows)},
-    )
+    words = _words(record, repeats)
+    _page(folder, "index.html", "index.html", {**shared, "words": words, "best": first})
+    counts = Counter(row.point.mark for row in rows)
+    _page(folder, "how.html", "how.html", {**shared, "counts": counts})
     for group, name in groups.items():
         members = _grouped(rows, name)
-        titles = sorted(tables[group].values(), key=lambda each: _natural(each["title"]))
-        _page(
-            folder,
-            f"{group}/index.html",
-            "list.html",
-            {**shared, "group": group, "titles": titles, "of": members},
-        )
+        titles = sorted(tables[group].values(), key=lambda about: _natural(about["title"]))
+        values = {**shared, "group": group, "titles": titles, "of": members}
+        _page(folder, f"{group}/index.html", "list.html", values)
         for key, about in tables[group].items():
-            own = members[about["page"]]
-            series = _history(record, own, rows) if group == "gpus" else []
-            values = {
-                **shared,
-                "about": {**about, "key": key},
-                "own": own,
-                "best": _best(own, name),
-                "series": series,
-            }
-            _page(folder, about["page"], f"{name}.html", values)
+            page = about["page"]
+            own = members[page]
+            series = _history(record, page, rows) if group == "gpus" else []
+            values = {**shared, "about": {**about, "key": key}, "own": own}
+            values |= {"best": _best(own, name), "series": series}
+            _page(folder, page, f"{name}.html", values)
     for name in _ASSETS:
         write_output(
             folder / "assets" / Path(name).name, (_HERE / name).read_bytes(), "--output-dir"
@@ -282,7 +269,7 @@ def software(framework: str, version: str) -> str:
     return f"{name}{',' * bool(name and _PRODUCT.match(version))} {version}".strip()
 
 
-def _rows(record: Record, tables: Mapping[str, Any]) -> list[Row]:
+def _rows(record: Record, tables: JsonObject) -> list[Row]:
     columns = tables["points"]
     numbers = {key: number for number, key in enumerate(tables["gpus"])}
     found = []
@@ -311,9 +298,12 @@ def _value(point: Point) -> tuple[str, str, float]:
         value = getattr(point, name)
         if value is not None:
             is_time = name == "time_to_target_seconds"
-            value = value / 60 if is_time else value
+            amount = value
+            if is_time:
+                value /= 60
+                amount = -value
             digits = 0 if value >= 100 else 1 if value >= 10 else 2
-            return units.number(value, digits), unit, -value if is_time else value
+            return units.number(value, digits), unit, amount
     return "–", "", 0.0
 
 
@@ -323,42 +313,43 @@ def _best(rows: Iterable[Row], of: str) -> dict[tuple[str, str], list[Row]]:
 
     For a model they are those of each GPU and precision, for a GPU those of each model.
     """
-    found: dict[tuple[object, ...], Row] = {}
+    fastest: dict[tuple[object, ...], Row] = {}
     for row in rows:
         if not row.is_rejected and row.unit:
-            each = (row.gpu["page"], row.point.precision) if of == "model" else (row.model["page"],)
-            key = (row.work, row.unit, each)
-            found[key] = max(found.get(key, row), row, key=lambda one: one.amount)
+            of_row = (row.gpu["page"], row.point.precision) if of == "model" else row.model["page"]
+            key = (row.work, row.unit, of_row)
+            fastest[key] = max(fastest.get(key, row), row, key=lambda one: one.amount)
     groups = defaultdict(list)
-    for row in sorted(found.values(), key=lambda one: -one.amount):
+    for row in sorted(fastest.values(), key=lambda one: -one.amount):
         groups[row.work, row.unit].append(row)
     units = [unit for _, unit in _METRICS]
-    works = Counter(row.work for row in found.values())
-    return dict(
-        sorted(
-            groups.items(),
-            key=lambda item: (-works[item[0][0]], item[0][0], units.index(item[0][1])),
-        )
-    )
+    works = Counter(row.work for row in fastest.values())
+
+    def rank(group: tuple[str, str]) -> tuple[int, str, int]:
+        work, unit = group
+        return -works[work], work, units.index(unit)
+
+    return {group: groups[group] for group in sorted(groups, key=rank)}
 
 
-def _history(record: Record, own: Iterable[Row], rows: Sequence[Row]) -> list[Series]:
-    """Return the series of a GPU, those over the longest time first."""
-    places = {id(row): number for number, row in enumerate(rows)}
-    mine = {places[id(row)] for row in own}
-    after = {change.before: change for change in record.changes if change.before in mine}
-    found = []
-    for place in sorted(after.keys() - {change.after for change in after.values()}):
-        series = [rows[place]]
+def _history(record: Record, page: str, rows: Sequence[Row]) -> list[Series]:
+    """Return the series of the GPU with this page, those over the longest time first."""
+    after = {}
+    for change in record.changes:
+        if rows[change.before].gpu["page"] == page:
+            after[change.before] = change
+    histories = []
+    for index in sorted(after.keys() - {change.after for change in after.values()}):
+        series = [rows[index]]
         changes = {}
-        while place in after:
-            change = after.pop(place)
-            place = change.after
-            series.append(rows[place])
-            changes[rows[place].anchor] = _change(change)
-        found.append(Series(series, changes))
+        while index in after:
+            change = after.pop(index)
+            index = change.after
+            series.append(rows[index])
+            changes[rows[index].anchor] = _change(change)
+        histories.append(Series(series, changes))
     return sorted(
-        found, key=lambda each: (-each.months, -len(each.rows), each.rows[0].model["title"])
+        histories, key=lambda one: (-one.months, -len(one.rows), one.rows[0].model["title"])
     )
 
 
@@ -377,16 +368,20 @@ def _change(change: Change) -> str:
 
 def _settings(before: str, after: str) -> str:
     """Return how two configurations differ, such as "micro-batch 1 → 4, VP stated for one only"."""
-    one, other = (
-        dict(part.rpartition(" ")[::2] for part in text.split(", ") if part)
-        for text in (before, after)
-    )
-    found = []
+    one, other = _sizes(before), _sizes(after)
+    differences = []
     for name in one:
         if other.get(name, one[name]) != one[name]:
-            found.append(f"{name} {one[name]} → {other[name]}")
+            differences.append(f"{name} {one[name]} → {other[name]}")
     partly = ", ".join(name for name in {**one, **other} if (name in one) != (name in other))
-    return ", ".join([*found, *([f"{partly} stated for one only"] if partly else [])])
+    if partly:
+        differences.append(f"{partly} stated for one only")
+    return ", ".join(differences)
+
+
+def _sizes(configuration: str) -> dict[str, str]:
+    """Return the values that a configuration states, by their names."""
+    return dict(part.rpartition(" ")[::2] for part in configuration.split(", ") if part)
 
 
 def _words(record: Record, repeats: Sequence[int]) -> markupsafe.Markup:
@@ -403,33 +398,33 @@ def _words(record: Record, repeats: Sequence[int]) -> markupsafe.Markup:
     return json_text({**words, "repeats": repeats, "short": SHORT_NOTE, "level": level()})
 
 
-def _repeats(rows: Iterable[Row], gpus: Mapping[str, Mapping[str, str]]) -> list[int]:
+def _repeats(rows: Iterable[Row], gpus: JsonObject) -> list[int]:
     """Return for each GPU how many with more results have its color: their bars are plain, its own
     is hatched.
     """
-    colors = [each["color"] for each in gpus.values()]
+    colors = [gpu["color"] for gpu in gpus.values()]
     ranked = [number for number, _ in Counter(row.number for row in rows).most_common()]
     same = [[other for other in ranked if colors[other] == color] for color in colors]
     return [others.index(number) for number, others in enumerate(same)]
 
 
-def _colors(gpus: Iterable[Mapping[str, str]], repeats: Iterable[int]) -> str:
+def _colors(gpus: Iterable[JsonObject], repeats: Iterable[int]) -> str:
     """Return a class for each GPU, by its number, with its color on a light and on a dark ground,
     and its hatching.
     """
-    light = [f".gpu-{number}{{--gpu:{each['color']}}}" for number, each in enumerate(gpus)]
-    dark = [f".gpu-{number}{{--gpu:{each['dark']}}}" for number, each in enumerate(gpus)]
+    light = [f".gpu-{number}{{--gpu:{gpu['color']}}}" for number, gpu in enumerate(gpus)]
+    dark = [f".gpu-{number}{{--gpu:{gpu['dark']}}}" for number, gpu in enumerate(gpus)]
     lines = "repeating-linear-gradient({}deg,#000 0 3px,#0004 3px 6px)".format
     hatched = []
-    for number, each in enumerate(repeats):
-        if each:
-            hatched.append(f".gpu-{number}{{--hatch:{lines(45 * each)}}}")
+    for number, repeat in enumerate(repeats):
+        if repeat:
+            hatched.append(f".gpu-{number}{{--hatch:{lines(45 * repeat)}}}")
     return "\n".join(
         [*light, *hatched, "@media screen and (prefers-color-scheme: dark) {", *dark, "}\n"]
     )
 
 
-def _page(folder: Path, path: str, template: str, values: Mapping[str, Any]) -> None:
+def _page(folder: Path, path: str, template: str, values: JsonObject) -> None:
     """Write a page; `root` leads from it to the site's directory."""
     text = (
         _templates().get_template(template).render(values, root="../" * path.count("/"), page=path)

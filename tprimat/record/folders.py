@@ -15,28 +15,23 @@ DEFAULTS = ("output", "results")
 """Directories that commands work in if none is named."""
 
 
-def with_journals(arguments: Iterable[str]) -> list[Path]:
-    """Return the results directories, default ones and a command's arguments, with journals or
-    unfinished files.
+def with_journals(named: Iterable[Path]) -> list[Path]:
+    """Return the results directories with journals or unfinished files: of the default ones and
+    those that a command names, itself or by a file in it.
     """
-    folders = {}
-    for text in (*DEFAULTS, *arguments):
-        name = text.partition("=")[2] if text.startswith("-") else text
+    folders: dict[Path, None] = {}
+    for path in (*map(Path, DEFAULTS), *named):
         # What can't be looked at is the command's own matter.
         with contextlib.suppress(OSError, ValueError):
-            path = Path(name)
             folder = path.parent if path.is_file() else path
-            if name and folder.is_dir():
-                # One directory a machine is how people collect results. What a link leads to wasn't
-                # named.
-                below = (
-                    each for each in folder.glob(f"*/{JOURNALS}") if not each.parent.is_symlink()
-                )
-                journals = []
-                for each in (folder / JOURNALS, *below):
-                    if each.is_dir() and not each.is_symlink():
-                        journals.append(each)
-                folders.update(
-                    dict.fromkeys(each.parent for each in (*journals, *unfinished(folder)))
-                )
+            if not folder.is_dir():
+                continue
+            # One directory a machine is how people collect results. What a link leads to wasn't
+            # named.
+            below = [path for path in folder.glob(f"*/{JOURNALS}") if not path.parent.is_symlink()]
+            for journals in (folder / JOURNALS, *below):
+                if journals.is_dir() and not journals.is_symlink():
+                    folders[journals.parent] = None
+            for file in unfinished(folder):
+                folders[file.parent] = None
     return list(folders)

@@ -194,7 +194,7 @@ def _columns(text: str) -> Spans:
     """Yield the cells below the header of a column that has secrets. A token may be a word of a
     vocabulary.
     """
-    seen: set[int] = set()
+    seen = set()
     for name in matches(text, [(mark, mark) for mark in _COLUMNS] if "\n" in text else ()):
         # The marks one after the other: a table of the second may stand before one of the first.
         begin = text.rfind("\n", max(0, name.start() - _LONGEST_HEADER), name.start()) + 1

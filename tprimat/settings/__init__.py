@@ -74,6 +74,8 @@ class Setting(NamedTuple):
         help: of that option; what stands in braces is filled in where the options are made.
         log_flag, log_help: of the option for what a log leaves open.
         least: the least whole number that the option takes.
+        choices: the values that it takes, the default first, where the built-in frameworks alone
+            take it: such a setting is this row, its field of Request, and what their loops do.
         requested: the field of a Request, if that isn't the key.
         matched: whether --match takes it over.
         tuned: its part of a candidate's name in a search by --tune, with {} for the value; "" if
@@ -112,6 +114,7 @@ class Setting(NamedTuple):
     log_flag: str = ""
     log_help: str = ""
     least: int = 1
+    choices: tuple[str, ...] = ()
     requested: str = ""
     matched: bool = False
     tuned: str = ""
@@ -150,10 +153,11 @@ class Setting(NamedTuple):
 
     def of(self, run: Any) -> Any:
         """Return its value in a Run, by the first of its fields that is known; None if none is."""
-        return next(
-            (value for field in self.field.split() if (value := value_of(run, field)) is not None),
-            None,
-        )
+        for field in self.field.split():
+            value = value_of(run, field)
+            if value is not None:
+                return value
+        return None
 
     @property
     def option(self) -> str:
@@ -174,5 +178,7 @@ def _path(field: str) -> tuple[Any, str | None]:
     """Return what gets a field, and None; or what gets the dictionary that it is a key of, and the
     key.
     """
-    part = next((each for each in _DICTIONARIES if field.startswith(each)), "")
-    return operator.attrgetter(part[:-1] or field), field.removeprefix(part) if part else None
+    for part in _DICTIONARIES:
+        if field.startswith(part):
+            return operator.attrgetter(part[:-1]), field.removeprefix(part)
+    return operator.attrgetter(field), None

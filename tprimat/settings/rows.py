@@ -104,10 +104,10 @@ SETTINGS = (
             configured=False, phrase="{}"),
     Setting("activation recomputation", "training_config.recomputation", role="explains", essential=True, matched=True,
             tuned="recompute-{}", phrase="{} recomputation", torchtitan="activation_checkpoint.mode",
-            flag="--recomputation",
+            flag="--recomputation", choices=("none", "full"),
             help="recompute activations in the backward pass (built-in frameworks; default: none)"),
     Setting("attention", "framework_config.attention", value="attention", role="explains", optional=True, matched=True,
-            tuned="{}-attention", phrase="{} attention", flag="--attention",
+            tuned="{}-attention", phrase="{} attention", flag="--attention", choices=("sdpa", "eager"),
             help="attention implementation of transformers (built-in frameworks; default: sdpa)"),
     Setting("compiler", "framework_config.torch_compile", requested="eager", value="compiler", role="explains",
             optional=True, tuned="{}", phrase="{}", torchtitan="compile.enable training.compile", flag="--eager",
@@ -286,7 +286,7 @@ def parts_of(title: str) -> tuple[Setting, ...]:
 @functools.cache
 def fields_of(setting: Setting) -> tuple[str, ...]:
     """Return the fields of a Run that a row reads, with those of its parts."""
-    return tuple(" ".join(each.field for each in (setting, *parts_of(setting.title))).split())
+    return tuple(" ".join(row.field for row in (setting, *parts_of(setting.title))).split())
 
 
 @functools.cache
@@ -312,15 +312,17 @@ def launched(column: Column, run: Any, *, but: Collection[str] = ()) -> dict[str
 
     `but` are keys of settings that the framework has, but under other values than those of a Run.
     """
-    found: dict[str, Any] = {}
-    for row in (row for row in SETTINGS if row.field and row.key not in but):
-        known = getattr(row, column).split()
-        value = row.of(run) if known else None
-        if value is not None:
-            # A recipe has the value in all of its fields; of an option's names the others are of
-            # other releases.
-            found |= dict.fromkeys(known if column in RECIPES else known[:1], value)
-    return found
+    # A recipe has the value in all of its fields; of an option's names the others are of other
+    # releases.
+    most = None if column in RECIPES else 1
+    values: dict[str, Any] = {}
+    for row in SETTINGS:
+        arguments = getattr(row, column).split()[:most]
+        if arguments and row.field and row.key not in but:
+            value = row.of(run)
+            if value is not None:
+                values |= dict.fromkeys(arguments, value)
+    return values
 
 
 def assign(config: Any, values: Mapping[str, Any]) -> None:

@@ -108,16 +108,18 @@ def course(job: Job, state: JobState) -> list[str]:
     if state.state not in client.WAITING:
         begun = attempt.begun(job.folder)
         where = f" on {state.nodes}" if state.nodes else ""
-        lines = [
-            f"{title} is {state.state.lower()}{where}: {counted(len(begun), 'training')} started"
-        ]
-        return [*lines, *live.lines(job, begun[-1:])]
+        first = f"{title} is {state.state.lower()}{where}"
+        first += f": {counted(len(begun), 'training')} started"
+        return [first, *live.lines(job, begun[-1:])]
+    line = f"{title} is queued ({state.reason or state.state.lower()})"
+    if any(note[2] == "started" for note in job.notes()):
+        line += " again"
     position = client.queue_position(job.job_id or "")
-    parts = [f"is queued ({state.reason or state.state.lower()})"]
-    parts += [f"position {position[0]} of {position[1]}"] if position else []
-    parts += [f"expected to start at {state.start}"] if state.start else []
-    again = " again" if any(note[2] == "started" for note in job.notes()) else ""
-    return [f"{title} {parts[0]}{again}{''.join(f', {part}' for part in parts[1:])}"]
+    if position:
+        line += f", position {position[0]} of {position[1]}"
+    if state.start:
+        line += f", expected to start at {state.start}"
+    return [line]
 
 
 def ending(job: Job, state: JobState | None) -> str:
@@ -147,49 +149,45 @@ def _kind(state: JobState | None) -> EndingKind:
 
 def _collect_ended(job: Job, ended: Ending, how: str, *, succeeded: bool) -> ExitStatus:
     runs = attempt.close(job.session, job.output_dir, ended)
-    begun = {(each.round, each.request): each for each in attempt.begun(job.folder)}.values()
-    missing = [
-        each
-        for each in begun
-        if not any(attempt.is_of(run, each.round, _request(each)) for run, _ in runs)
-    ]
-    runs += [left for each in missing if (left := _result_of(job, each, ended)) is not None]
+    trainings = {(begun.round, begun.request): begun for begun in attempt.begun(job.folder)}
+    of_trainings = []
+    for training in trainings.values():
+        request = _request(training)
+        own = [stored for stored in runs if attempt.is_of(stored[0], training.round, request)]
+        if not own:
+            own.append(_result_of(job, training, ended))
+            runs += own
+        of_trainings.append((training, own))
     console.info(f"job {job.job_id}: {how}")
     complete = 0
-    for each in begun:
-        request = _request(each)
-        own = [(run, path) for run, path in runs if attempt.is_of(run, each.round, request)]
+    for training, own in of_trainings:
         complete += any(run.status == "complete" for run, _ in own)
         for run, path in own:
             label = f" {plain(run.label)}" if run.label else ""
-            title = f"{plain(run.framework)} {plain(run.model)}{label}, run {each.round}"
+            title = f"{plain(run.framework)} {plain(run.model)}{label}, run {training.round}"
             console.record(run, short_path(path), title)
             console.info(display.outcome(title, run, summarize(run)))
             if run.status != "complete" and run.status_reason:
                 console.info(f"    {plain(run.status_reason)}")
-    if not begun:
+    log = job.folder / script.LOG
+    if not trainings:
         console.error(f"error: job {job.job_id}: {how}; no training started", see="collect")
         tail = []
         with contextlib.suppress(OSError):
-            tail = (
-                (job.folder / script.LOG)
-                .read_text(encoding="utf-8", errors="replace")
-                .splitlines()[-5:]
-            )
-        for line in training_files.last_words(job.folder / script.LOG, tail):
+            tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
+        for line in training_files.last_words(log, tail):
             console.error(f"    {plain(line, 160)}")
     for number, path in enumerate(dict.fromkeys(short_path(path) for _, path in runs)):
         console.info(f"{' ' * 8 if number else 'Results:'} {path}")
-    console.info(f"Log:     {short_path(job.folder / script.LOG)}")
+    console.info(f"Log:     {short_path(log)}")
     if complete:
         console.info(f"Next:    {display.comparison_of(job.output_dir)}")
-    ended_well = (succeeded or "status 0" in how) and begun and complete == len(begun)
-    if ended_well:
+    if trainings and complete == len(trainings) and (succeeded or "status 0" in how):
         return ExitStatus.OK
     return ExitStatus.TRAINING_FAILED
 
 
-def _result_of(job: Job, training: Training, ended: Ending) -> StoredRun | None:
+def _result_of(job: Job, training: Training, ended: Ending) -> StoredRun:
     """Return the result of a training that left none: of its log, or of nothing but what it was to
     be.
     """
@@ -210,11 +208,10 @@ def _result_of(job: Job, training: Training, ended: Ending) -> StoredRun | None:
                 return nodes.added(run, job.folder / "nodes", request.num_nodes)
             return run
 
-        found = training_files.read_log(
-            by_name(request.framework), request, log, machine, False, complete
-        )
-        if found is not None:
-            return attempt.with_reason(*found, ended)
+        framework = by_name(request.framework)
+        stored = training_files.read_log(framework, request, log, machine, False, complete)
+        if stored is not None:
+            return attempt.with_reason(*stored, ended)
     run = attempt.failed(
         request, ended.cause, warnings=("the run left no steps and no readable log",), **known
     )

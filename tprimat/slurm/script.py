@@ -65,26 +65,20 @@ def text(
 
     It requests `gpus_per_node` from Slurm; None: all GPUs of a node. Both paths are absolute.
     """
-    apptainer = job.container is not None and is_for_apptainer(job.container)
-    mounts = ",".join(
-        [
-            *dict.fromkeys(f"{path}:{path}" for path in (REPOSITORY, Path.cwd(), output_dir)),
-            *job.mounts,
-        ]
-    )
-    container = ""
-    if job.container is not None and not apptainer:
-        container = (
-            " \\\n   "
-            f" {shlex.join([f'--container-image={job.container}', f'--container-mounts={mounts}'])}"
-        )
-    python = sys.executable if job.container is None else "python3"
-    run = shlex.join([python, "-m", "tprimat", "benchmark", *words])
-    if apptainer:
-        run = (
-            f'apptainer exec "$gpu" {shlex.join(["--bind", mounts, str(job.container)])} \\\n   '
-            f" {run}"
-        )
+    own = dict.fromkeys(f"{path}:{path}" for path in (REPOSITORY, Path.cwd(), output_dir))
+    mounts = ",".join([*own, *job.mounts])
+    benchmark = shlex.join(["-m", "tprimat", "benchmark", *words])
+    container, before_task = "", ""
+    if job.container is None:
+        run = f"{shlex.quote(sys.executable)} {benchmark}"
+    elif is_for_apptainer(job.container):
+        before_task = _APPTAINER
+        image = shlex.join(["--bind", mounts, str(job.container)])
+        run = f'apptainer exec "$gpu" {image} \\\n    python3 {benchmark}'
+    else:
+        pyxis = [f"--container-image={job.container}", f"--container-mounts={mounts}"]
+        container = f" \\\n    {shlex.join(pyxis)}"
+        run = f"python3 {benchmark}"
     body = _BODY.format(
         cwd=shlex.quote(str(Path.cwd())),
         package=shlex.quote(str(REPOSITORY)),
@@ -97,8 +91,8 @@ def text(
         f"# TensorPrimat benchmark. Show its results: tprimat collect {shlex.quote(str(folder))}",
         *(f"#SBATCH {line}" for line in _options(job, nodes, gpus_per_node, folder)),
     ]
-    task = _TASK.format(container=container, command=run)
-    return "\n".join(head) + f"\n{body}{_APPTAINER if apptainer else ''}{task}"
+    body += before_task + _TASK.format(container=container, command=run)
+    return "\n".join(head) + f"\n{body}"
 
 
 def is_for_apptainer(image: str) -> bool:
@@ -113,13 +107,16 @@ def is_for_apptainer(image: str) -> bool:
 
 def _options(job: SlurmJob, nodes: int, gpus_per_node: int | None, folder: Path) -> list[str]:
     log = str(folder / LOG).replace("\\", "\\\\").replace("%", "%%").replace('"', '\\"')
+    options = ["--job-name=tprimat"]
+    if job.account:
+        options.append(f"--account={job.account}")
+    if job.partition:
+        options.append(f"--partition={job.partition}")
+    options += [f"--nodes={nodes}", "--ntasks-per-node=1"]
+    if gpus_per_node:
+        options.append(f"--gpus-per-node={gpus_per_node}")
     return [
-        "--job-name=tprimat",
-        *([f"--account={job.account}"] if job.account else []),
-        *([f"--partition={job.partition}"] if job.partition else []),
-        f"--nodes={nodes}",
-        "--ntasks-per-node=1",
-        *([f"--gpus-per-node={gpus_per_node}"] if gpus_per_node else []),
+        *options,
         # Other jobs on the nodes would disturb the measurement.
         "--exclusive",
         "--mem=0",

@@ -40,13 +40,13 @@ def job(path: Path | None, options: Mapping[str, str | None]) -> SlurmJob:
 
     Raises UsageError if a value is wrong, or the file is.
     """
-    known = read(path) if path is not None else {}
-    known |= {name: value for name, value in options.items() if value}
-    mounts = tuple(part.strip() for part in known.pop("mounts", "").split(",") if part.strip())
-    job = SlurmJob(**known, mounts=mounts)
+    stated = read(path) if path is not None else {}
+    stated |= {name: value for name, value in options.items() if value}
+    mounts = tuple(filter(None, map(str.strip, stated.pop("mounts", "").split(","))))
+    job = SlurmJob(**stated, mounts=mounts)
     if not _TIME.fullmatch(job.time):
         raise _refusal(f"{job.time!r} is not a Slurm time limit; use e.g. 00:30:00 or 1-12:00:00")
-    for name, text in known.items():
+    for name, text in stated.items():
         if not text.isprintable():
             raise _refusal(f"{name} {text!r}: write it in one line of printable characters")
     for mount in mounts:

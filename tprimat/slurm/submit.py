@@ -44,19 +44,18 @@ def submit(options: argparse.Namespace) -> int:
     jobs = [_job(point) for point in points]
     # Only now: what is wrong with any of them is known before the first one is submitted.
     statuses = [_submit(point, *job) for point, job in zip(points, jobs, strict=True)]
-    return next((status for status in statuses if status), ExitStatus.OK)
+    return next(filter(None, statuses), ExitStatus.OK)
 
 
 def _job(options: argparse.Namespace) -> tuple[SlurmJob, int | None]:
     """Return where a job runs, and the GPUs of each node. Raises UsageError where something is
     wrong.
     """
-    for name in (
-        (frameworks.several(options.framework) or (options.framework,)) if options.framework else ()
-    ):
+    if options.framework:
         # An unknown framework is an error now, not after the job's wait in the queue.
-        if name != frameworks.ALL:
-            frameworks.by_name(name)
+        for name in frameworks.several(options.framework) or (options.framework,):
+            if name != frameworks.ALL:
+                frameworks.by_name(name)
     job = settings.job(options.slurm, {name: getattr(options, name) for name in settings.NAMES})
     return job, _gpus_per_node(options, job.partition, options.num_nodes or 1)
 
@@ -65,7 +64,8 @@ def _submit(options: argparse.Namespace, job: SlurmJob, on_each: int | None) -> 
     nodes = options.num_nodes or 1
     output_dir = Path.cwd() / options.output_dir
     words = [*options.words_of_nodes, f"--nodes={nodes}", f"--output-dir={output_dir}"]
-    words += [f"--gpus={options.gpus}"] if options.gpus is not None else []
+    if options.gpus is not None:
+        words.append(f"--gpus={options.gpus}")
     if options.dry_run:
         folder = output_dir / "slurm" / "NAME"
         text = script.text(job, nodes, on_each, words, folder, output_dir)
@@ -89,11 +89,10 @@ def _submit(options: argparse.Namespace, job: SlurmJob, on_each: int | None) -> 
     job_id = client.submit(path)
     submitted = Job(submitted.folder, msgspec.structs.replace(submitted.description, job_id=job_id))
     submitted.write()
-    if options.output_dir == collect.DEFAULT_DIR:
-        where = ""
-    else:
-        where = f" --output-dir {shlex.quote(str(options.output_dir))}"
-    command = runnable(f"tprimat collect {job_id}{where}")
+    command = f"tprimat collect {job_id}"
+    if options.output_dir != collect.DEFAULT_DIR:
+        command += f" --output-dir {shlex.quote(str(options.output_dir))}"
+    command = runnable(command)
     values = {
         "job": job_id,
         "folder": str(submitted.folder),
@@ -122,7 +121,9 @@ def _gpus_per_node(options: argparse.Namespace, partition: str | None, nodes: in
             hint="--gpus is the total over all nodes",
             heading="several-nodes",
         )
-    known = client.gpus_of_a_node(partition)
-    if known == 0:
+    of_a_node = client.gpus_of_a_node(partition)
+    if of_a_node == 0:
         return None
-    return options.gpus // nodes if options.gpus is not None else known
+    if options.gpus is not None:
+        return int(options.gpus // nodes)
+    return of_a_node

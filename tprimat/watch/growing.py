@@ -99,8 +99,10 @@ class GrowingLogs:
         """
         before = self._versions
         self._versions = dict(self._look())
-        if not self._is_folder and not self._is_pipe and (then := before.get(self.name)):
-            if (now := self._versions.get(self.name)) is None:
+        then = before.get(self.name)
+        if not self._is_folder and not self._is_pipe and then is not None:
+            now = self._versions.get(self.name)
+            if now is None:
                 # Between the rename and the new file.
                 self._versions = before
             elif now.inode != then.inode or now.size < then.size:
@@ -114,30 +116,24 @@ class GrowingLogs:
         far.
         """
         if self._spool is not None:
-            found = [
-                sources.LogSource(
-                    (self._spool.name,), self.name, True, _version(self._spool.name).size
-                )
-            ]
+            name = self._spool.name
+            logs = [sources.LogSource((name,), self.name, True, _version(name).size)]
         else:
-            found = sources.log_sources([self.name])[0]
+            logs = sources.log_sources([self.name])[0]
         runs = []
-        for source in found:
+        for source in logs:
             outcome = self._outcome(source)
             if isinstance(outcome, list):
-                runs += [
-                    dataclasses.replace(each, title=self._named(each.title)) for each in outcome
-                ]
+                for run in outcome:
+                    runs.append(dataclasses.replace(run, title=self._named(run.title)))
             else:
                 problem = self._named(outcome[0]).removeprefix(f"{self._named(source.title)}: ")
                 self.problem = "empty" if problem == "is empty" else problem
                 self.heading = outcome[2]
-        runs = sorted(
-            [*importer.merged(runs, [], ranks=False), *self._recorded()], key=self._written
-        )
-        self.ended = self.ended or bool(
-            runs and _is_live(runs[-1]) and how_ended(runs[-1].run).kind != "running"
-        )
+        runs = [*importer.merged(runs, [], ranks=False), *self._recorded()]
+        runs.sort(key=self._written)
+        if runs and _is_live(runs[-1]) and how_ended(runs[-1].run).kind != "running":
+            self.ended = True
         return runs
 
     def running(self, runs: list[ImportedRun]) -> list[ImportedRun]:
@@ -147,16 +143,12 @@ class GrowingLogs:
         last = runs[-1].run
         if _is_live(runs[-1]):
             return runs[-1:]
-        alike = []
-        for run in runs:
-            if self._written(runs[-1]) - self._written(run) <= TOGETHER_S:
-                alike.append(run)
-        latest = {each.title: each for each in alike}.values()
-        return [
-            each
-            for each in latest
-            if each.run.framework == last.framework and each.run.model == last.model
-        ]
+        latest = {}
+        for log in runs:
+            if self._written(runs[-1]) - self._written(log) <= TOGETHER_S:
+                latest[log.title] = log
+        setup = (last.framework, last.model)
+        return [log for log in latest.values() if (log.run.framework, log.run.model) == setup]
 
     def _recorded(self) -> Iterator[ImportedRun]:
         """Yield the runs of recorders: of results, and of the journals of those that go on."""
@@ -170,25 +162,25 @@ class GrowingLogs:
 
     def _outcome(self, source: sources.LogSource) -> sources.Outcome:
         """Return what a source holds, as it was read before if its files are the same."""
-        known = [self._versions[path] for path in source.paths if path in self._versions]
-        if self._is_folder and (earlier := self._read.get(source.paths)) and earlier[0] == known:
+        versions = [self._versions[path] for path in source.paths if path in self._versions]
+        earlier = self._read.get(source.paths)
+        if self._is_folder and earlier is not None and earlier[0] == versions:
             return earlier[1]
         outcome = sources.read_source(dataclasses.replace(source, growing=True), self._given)
-        if (source.size or 0) > LARGEST_WHOLE and not (self._in_part or isinstance(outcome, tuple)):
-            self._in_part = not outcome[0].structured
+        is_large = (source.size or 0) > LARGEST_WHOLE and not self._in_part
+        if is_large and isinstance(outcome, list) and not outcome[0].structured:
+            self._in_part = True
             parts = f"its first {HEAD / 1e6:.0f} MB and last {TAIL / 1e6:.0f} MB"
-            self.notes += [
-                f"{self._named(source.title)} is large: its values come from {parts}"
-            ] * self._in_part
-        self._read[source.paths] = known, outcome
+            self.notes.append(f"{self._named(source.title)} is large: its values come from {parts}")
+        self._read[source.paths] = versions, outcome
         return outcome
 
-    def _written(self, each: ImportedRun) -> float:
+    def _written(self, log: ImportedRun) -> float:
+        if log.title not in self._versions:
+            return 0.0
         # Of a training that is recorded, the log beside says less.
-        later_s = TOGETHER_S if _is_live(each) else 0.0
-        if each.title in self._versions:
-            return self._versions[each.title].written + later_s
-        return 0.0
+        later_s = TOGETHER_S if _is_live(log) else 0.0
+        return self._versions[log.title].written + later_s
 
     def _look(self) -> Iterator[tuple[str, Version]]:
         if self._spool is not None and self._is_pipe:
@@ -231,10 +223,10 @@ class GrowingLogs:
         """
         path = Path(self.name)
         siblings = {}
-        for each in path.parent.iterdir():
-            if each.is_file() and each.name != path.name:
-                siblings[each] = _version(each)
-        renamed = [each for each, version in siblings.items() if version.inode == then.inode]
+        for file in path.parent.iterdir():
+            if file.is_file() and file.name != path.name:
+                siblings[file] = _version(file)
+        renamed = [file for file, version in siblings.items() if version.inode == then.inode]
         copied = path.with_name(f"{path.name}.1")
         if not renamed and copied in siblings and siblings[copied].size >= then.size:
             renamed = [copied]
@@ -259,9 +251,9 @@ class GrowingLogs:
         self._spool.flush()
 
 
-def _is_live(each: ImportedRun) -> bool:
+def _is_live(log: ImportedRun) -> bool:
     """Return whether a run was recorded while it trained, not read from a log."""
-    return each.run.source is not None and each.run.source.kind == "live"
+    return log.run.source is not None and log.run.source.kind == "live"
 
 
 def _version(path: str | Path) -> Version:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Mapping
-from typing import Any
 
 from tprimat import units
 from tprimat.analysis.intervals import level
 from tprimat.analysis.run_account import PERCENTILES, account_of, percentiles
 from tprimat.checks.endings import how_ended
 from tprimat.read.parsing import timeline
+from tprimat.results.fields import JsonObject
 from tprimat.text import counted, plain, shortened
 from tprimat.watch.state import RECENT, State
 
@@ -31,13 +30,11 @@ def screen(
     the mean to which the interval must fall, if the watch waits for that.
     """
     run = state.run
-    config = state.run.training_config
-    device = run.gpu_info.device_name
-    gpus = f"{run.num_gpus} × {device}" if run.num_gpus and device else device
-    gpus = gpus or (counted(run.num_gpus, "GPU") if run.num_gpus else None)
-    parts = ", ".join(
-        plain(part, 40) for part in (run.framework, run.model, gpus, config.precision) if part
-    )
+    gpus = run.gpu_info.device_name
+    if run.num_gpus:
+        gpus = f"{run.num_gpus} × {gpus}" if gpus else counted(run.num_gpus, "GPU")
+    parts = (run.framework, run.model, gpus, run.training_config.precision)
+    setup = ", ".join(plain(part, 40) for part in parts if part)
     rows = [
         ("step", _step(state)),
         ("loss", _loss(state)),
@@ -49,40 +46,39 @@ def screen(
         ("implausible", state.implausible or ""),
         ("interval", _interval(state, until)),
         ("warm-up", _warm_up(state)),
-        *(("speed", text) for text in changes(state)[-MOST_CHANGES:]),
-        ("baseline", against_baseline(state)),
-        *(("caveat", text) for text in state.caveats[:MOST_CAVEATS]),
-        ("ranks", _ranks(state)),
-        ("error", state.cause or ""),
-        ("last step", f"{units.duration(quiet_s)} ago" if quiet_s is not None else ""),
     ]
-    shown = [f"  {label:<{LEFT}}{plain(text)}" for label, text in rows if text]
-    return [shortened(text, width) for text in (f"{plain(title)}: {parts}", *shown)]
+    rows += [("speed", text) for text in changes(state)[-MOST_CHANGES:]]
+    rows.append(("baseline", against_baseline(state)))
+    rows += [("caveat", text) for text in state.caveats[:MOST_CAVEATS]]
+    rows += [("ranks", _ranks(state)), ("error", state.cause or "")]
+    if quiet_s is not None:
+        rows.append(("last step", f"{units.duration(quiet_s)} ago"))
+    lines = [f"{plain(title)}: {setup}"]
+    lines += [f"  {label:<{LEFT}}{plain(text)}" for label, text in rows if text]
+    return [shortened(text, width) for text in lines]
 
 
 def line(state: State) -> str:
     """Return one line on a training."""
-    loss = f"loss {said}" if (said := _loss(state)) else ""
-    baseline = f"compared with the baseline: {said}" if (said := against_baseline(state)) else ""
-    mean = f"mean {said}" if (said := _mean(state)) else ""
     parts = (
-        f"step {_step(state)}",
-        loss,
-        _speed(state.recent_s, state.recent_rate),
-        mean,
-        _width(state),
-        baseline,
+        ("step ", _step(state)),
+        ("loss ", _loss(state)),
+        ("", _speed(state.recent_s, state.recent_rate)),
+        ("mean ", _mean(state)),
+        ("", _width(state)),
+        ("compared with the baseline: ", against_baseline(state)),
     )
-    return "; ".join(plain(part) for part in parts if part)
+    return "; ".join(plain(label + text) for label, text in parts if text)
 
 
-def values(state: State) -> Mapping[str, Any]:
+def values(state: State) -> JsonObject:
     """Return what is known of a training, for a program; shares of one, times in s."""
-    pair = state.pair
+    ratio = state.pair and state.pair.ratio
+    steady = state.summary.steady
     return {
         "step": state.step,
         "max_steps": state.max_steps,
-        "loss": state.last_loss[1] if state.last_loss and not state.is_diverged else None,
+        "loss": None if state.is_diverged else state.last_loss and state.last_loss[1],
         "loss_is_not_finite": state.is_diverged,
         "recent_step_time_seconds": state.recent_s,
         "recent_tokens_per_second_per_gpu": state.recent_rate,
@@ -90,13 +86,11 @@ def values(state: State) -> Mapping[str, Any]:
         "tokens_per_second_per_gpu": state.summary.performance.tokens_per_second_per_gpu,
         "mfu_percent": state.mfu,
         "implausible": state.implausible,
-        "first_steady_step": (
-            state.summary.steady.first_step if state.summary.steady.found else None
-        ),
+        "first_steady_step": steady.first_step if steady.found else None,
         "changes": [segment.first_step for segment in state.summary.segments[1:]],
         "within_run_interval": state.half_width,
         "time_left_seconds": state.time_left_s,
-        "ratio_to_baseline": pair.ratio.value if pair and pair.ratio else None,
+        "ratio_to_baseline": ratio and ratio.value,
         "status": state.run.status,
         "ending": how_ended(state.run).kind,
     }
@@ -104,12 +98,14 @@ def values(state: State) -> Mapping[str, Any]:
 
 def changes(state: State) -> list[str]:
     """Return a line for each change of speed so far."""
-    return [
-        f"step time changed at step {after.first_step}: {units.seconds(before.mean)} →"
-        f" {units.seconds(after.mean)} ({percent(abs(after.mean / before.mean - 1))}"
-        f" {'slower' if after.mean > before.mean else 'faster'})"
-        for before, after in itertools.pairwise(state.summary.segments)
-    ]
+    lines = []
+    for before, after in itertools.pairwise(state.summary.segments):
+        word = "slower" if after.mean > before.mean else "faster"
+        lines.append(
+            f"step time changed at step {after.first_step}: {units.seconds(before.mean)} →"
+            f" {units.seconds(after.mean)} ({percent(abs(after.mean / before.mean - 1))} {word})"
+        )
+    return lines
 
 
 def against_baseline(state: State) -> str:
@@ -135,8 +131,10 @@ def _lost(state: State) -> str:
 def _step(state: State) -> str:
     if state.max_steps is None:
         return f"{state.step:,}"
-    left = f", {units.duration(state.time_left_s)} left" if state.time_left_s else ""
-    return f"{state.step:,} of {state.max_steps:,} ({state.step / state.max_steps:.0%}){left}"
+    text = f"{state.step:,} of {state.max_steps:,} ({state.step / state.max_steps:.0%})"
+    if state.time_left_s:
+        return f"{text}, {units.duration(state.time_left_s)} left"
+    return text
 
 
 def _loss(state: State) -> str:
@@ -162,14 +160,15 @@ def _percentiles(state: State) -> str:
     """Return percentiles of the steady step times; if records are of several steps, that they are
     unknown.
     """
-    found = percentiles([(state.run, state.summary)])
-    if not found:
+    values = percentiles([(state.run, state.summary)])
+    if not values:
         if max(state.run.window_steps, default=1) > 1:
             return "unknown: each record averages several steps"
         return ""
-    pairs = zip(PERCENTILES, found, strict=True)
     return ", ".join(
-        f"p{name} {units.seconds(value)}" for name, value in pairs if value is not None
+        f"p{name} {units.seconds(value)}"
+        for name, value in zip(PERCENTILES, values, strict=True)
+        if value is not None
     )
 
 
@@ -180,24 +179,24 @@ def _time(state: State) -> str:
     account = account_of(state.run, state.summary)
     if account is None or not account.is_whole or not account.whole:
         return ""
-    shown = [
-        f"{name} {share:.0f}%" for name, share in sorted(account.shares, key=lambda each: -each[1])
-    ]
-    return (
-        f"{units.duration(account.whole)}:"
-        f" {', '.join(text for text in shown if not text.endswith(' 0%'))}"
-    )
+    longest_first = sorted(account.shares, key=lambda part: -part[1])
+    parts = [f"{name} {share:.0f}%" for name, share in longest_first if f"{share:.0f}" != "0"]
+    return f"{units.duration(account.whole)}: {', '.join(parts)}"
 
 
 def _speed(step_time: float | None, rate: float | None) -> str:
-    rates = f", {units.number(rate, 0)} tokens/s/GPU" if rate else ""
-    if step_time:
-        return f"{units.seconds(step_time)} per step{rates}"
-    return ""
+    if not step_time:
+        return ""
+    text = f"{units.seconds(step_time)} per step"
+    if rate:
+        return f"{text}, {units.number(rate, 0)} tokens/s/GPU"
+    return text
 
 
 def _interval(state: State, until: float | None) -> str:
-    waiting = "" if until is None else f"waiting for ±{percent(until)}"
+    waiting = ""
+    if until is not None:
+        waiting = f"waiting for ±{percent(until)}"
     if state.half_width is not None:
         return f"{_width(state)}; {waiting or 'other runs may differ by more'}"
     return waiting
@@ -222,13 +221,11 @@ def _warm_up(state: State) -> str:
             return "in progress (no steady state yet)"
         return ""
     before = [step for step in state.run.steps if first and step < first]
-    if not before:
+    if not first or not before:
         return "none found"
-    if before[0] != (first or 1) - 1:
-        which = f"steps {before[0]}–{(first or 1) - 1} are"
-    else:
-        which = f"step {before[0]} is"
-    return f"{which} excluded"
+    if before[0] == first - 1:
+        return f"step {before[0]} is excluded"
+    return f"steps {before[0]}–{first - 1} are excluded"
 
 
 def _ranks(state: State) -> str:
@@ -244,4 +241,6 @@ def _ranks(state: State) -> str:
 
 def percent(share: float) -> str:
     """Return a share in percent, with the decimals that its size needs."""
-    return f"{share:.{0 if share >= 0.0995 else 1 if share >= 0.00095 else 2}%}"
+    # 12%, 1.2% and 0.12%: two digits, of which the first is not 0.
+    decimals = 0 if share >= 0.0995 else 1 if share >= 0.00095 else 2
+    return f"{share:.{decimals}%}"

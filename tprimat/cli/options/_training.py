@@ -124,7 +124,9 @@ def add_setting(
     number unless told.
     """
     row = by_key(key)
-    if " " in row.flag and not {"choices", "type", "action"} & settings.keys():
+    if row.choices:
+        settings["choices"] = row.choices
+    elif " " in row.flag and not {"choices", "type", "action"} & settings.keys():
         settings["type"] = at_least(row.least)
     option(group, row.flag, row.help.format(*filled), dest=row.request, **settings)
 
@@ -155,8 +157,13 @@ def add_gpus(group: argparse._ActionsContainer, *, sweeps: bool = False) -> None
 
 def add_output_dir(group: argparse._ActionsContainer, default: str) -> None:
     """Add --output-dir."""
-    text = f"write results and logs/ to DIR (default: {default})"
-    option(group, "--output-dir DIR", text, type=Path, default=Path(default))
+    option(
+        group,
+        "--output-dir DIR",
+        f"write results and logs/ to DIR (default: {default})",
+        type=Path,
+        default=Path(default),
+    )
 
 
 def add_bundle(group: argparse._ActionsContainer, text: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -105,21 +104,24 @@ def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
     Raises UsageError if they name it beside other models, or torchrun started what starts its
     processes itself.
     """
-    models = _named(argv, "--model")
-    if models is None:
+    first = Parser("benchmark", add_help=False)
+    first.add_argument("--model", nargs="?", const="", action="append")
+    first.add_argument("--framework", nargs="?", default="", const="")
+    first.add_argument(*own_options(), dest="own", nargs="?", const=True)
+    given, _ = first.parse_known_args(argv)
+    if given.model is None:
         # What started several processes means the one benchmark whose processes can be started so.
-        return (
-            bool(own_options() & {word.split("=", 1)[0] for word in argv})
-            or environ.get("WORLD_SIZE", "1") != "1"
-        )
+        return given.own is not None or environ.get("WORLD_SIZE", "1") != "1"
+    models = sorted({name.strip().lower() for name in ",".join(given.model).split(",")})
     if models == [encdec.MODEL]:
         return True
     if encdec.MODEL in models:
-        problem = f"{encdec.MODEL} cannot be combined with other models"
         raise UsageError(
-            problem, hint=f"use only --model {encdec.MODEL}", heading="encoder-decoder"
+            f"{encdec.MODEL} cannot be combined with other models",
+            hint=f"use only --model {encdec.MODEL}",
+            heading="encoder-decoder",
         )
-    if "TORCHELASTIC_RUN_ID" in environ and _named(argv, "--framework") != ["nemo"]:
+    if "TORCHELASTIC_RUN_ID" in environ and given.framework.strip().lower() != "nemo":
         raise UsageError(
             "only the encoder-decoder and NeMo can be started by torchrun (pretrain_*.py); for"
             f" {', '.join(models)}, benchmark.py starts its own processes",
@@ -129,34 +131,39 @@ def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
     return False
 
 
-def _named(argv: Sequence[str], option: str) -> list[str] | None:
-    """Return the values of an option, with commas between; None if there are none."""
-    named = [following for word, following in itertools.pairwise(argv) if word == option]
-    named += [word.split("=", 1)[1] for word in argv if word.startswith(f"{option}=")]
-    return sorted({name.strip().lower() for each in named for name in each.split(",")}) or None
-
-
 def _add_setup(most_used: argparse._ArgumentGroup, group: argparse._ArgumentGroup) -> None:
     text = f"train {', '.join(models.names())} or all of these, or encdec (default: all)"
     read = names(
         models.names(), "model", (encdec.MODEL, "all"), models.trained_name, models.suggested
     )
     option(most_used, "--model NAME", text, type=read)
-    default = f"default: {defaults.PRECISION_ON_GPU}; {defaults.PRECISION_ON_CPU} on a CPU"
     add_setting(
-        most_used, "precision", ", ".join(PRECISIONS), default, type=names(PRECISIONS, "precision")
+        most_used,
+        "precision",
+        ", ".join(PRECISIONS),
+        f"default: {defaults.PRECISION_ON_GPU}; {defaults.PRECISION_ON_CPU} on a CPU",
+        type=names(PRECISIONS, "precision"),
     )
     add_setting(most_used, "framework", type=str)
-    text = "run each configuration N times, interleaved (default: 1)"
-    option(most_used, "--runs N", text, type=at_least(1), default=1)
+    option(
+        most_used,
+        "--runs N",
+        "run each configuration N times, interleaved (default: 1)",
+        type=at_least(1),
+        default=1,
+    )
     option(most_used, "--dry-run", "show plan, time and commands; run nothing")
     add_setting(group, "scale", scales.COMMON, type=str)
     add_sizes(group, several_micro_batches=True)
     add_setting(group, "torch_compile")
-    for key, values in EMBEDDED.items():
-        add_setting(group, key, choices=values)
-    text = "use the configuration that --tune wrote to FILE; further options override it"
-    option(group, "--config FILE", text, type=Path)
+    for key in EMBEDDED:
+        add_setting(group, key)
+    option(
+        group,
+        "--config FILE",
+        "use the configuration that --tune wrote to FILE; further options override it",
+        type=Path,
+    )
     option(group, "--match RESULT", "reuse the configuration of RESULT", type=Path)
 
 
@@ -172,13 +179,21 @@ def _add_measuring(group: argparse._ArgumentGroup) -> None:
     add_setting(group, "label", type=label)
     add_output_dir(group, "output")
     add_bundle(group, "bundle results, logs and environment into one archive")
-    text = f"profile 4 more steps after the measured ones: {', '.join(PROFILERS)}"
-    option(group, "--profile NAME", text, choices=tuple(PROFILERS))
+    option(
+        group,
+        "--profile NAME",
+        f"profile 4 more steps after the measured ones: {', '.join(PROFILERS)}",
+        choices=tuple(PROFILERS),
+    )
     add_telemetry(group)
     option(
         group, "--training-lines", argparse.SUPPRESS
     )  # of an older tool: pretrain_*.py and run_benchmark.sh
     option(group, "--resume", "run only what is missing in the output directory")
     option(group, "--retry-failed", "like --resume, but also repeat failed runs")
-    text = "run only configuration N (as numbered by --dry-run), e.g. in a job array"
-    option(group, "--only N", text, type=at_least(1))
+    option(
+        group,
+        "--only N",
+        "run only configuration N (as numbered by --dry-run), e.g. in a job array",
+        type=at_least(1),
+    )

@@ -83,26 +83,33 @@ def parser() -> Parser:
         "--all",
         "show all caveats, systems, next steps and other results, without further details",
     )
-    group = parser.add_argument_group("reports and details")
-    text = (
+    _add_reports(parser.add_argument_group("reports and details"))
+    add_log_values(parser, precision=False)
+    _add_regression_check(parser.add_argument_group("regression check (for CI)"))
+    return parser
+
+
+def _add_reports(group: argparse._ArgumentGroup) -> None:
+    option(
+        group,
+        "--results-dir DIR",
         "directory of the report and the plot, and of the results if no PATH is given (default:"
-        " output)"
+        " output)",
     )
-    option(group, "--results-dir DIR", text)
-    text = (
+    option(
+        group,
+        "--output FILE",
         "plot file, .png, .svg or .pdf; a bare name lies in --results-dir (default:"
-        " comparison_plot.png)"
+        " comparison_plot.png)",
+        default=PLOT,
     )
-    option(group, "--output FILE", text, default=PLOT)
     option(group, "--no-plot", "write no plot")
-    text = "best: settings may differ (default); same: fail if any differ"
-    choices = tuple(_OLDER_MODES.values())
     option(
         group,
         "--mode",
-        text,
+        "best: settings may differ (default); same: fail if any differ",
         type=lambda word: _OLDER_MODES.get(word, word),
-        choices=choices,
+        choices=tuple(_OLDER_MODES.values()),
         default="best",
     )
     option(
@@ -113,9 +120,6 @@ def parser() -> Parser:
     )
     option(group, "--enhanced", argparse.SUPPRESS, dest="efficiency")
     add_details(group)
-    add_log_values(parser, precision=False)
-    _add_regression_check(parser.add_argument_group("regression check (for CI)"))
-    return parser
 
 
 def program() -> str:

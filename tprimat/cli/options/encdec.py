@@ -90,7 +90,13 @@ def parser() -> Parser:
         ("workers", 1, "use N readers per GPU (default: up to 4; 1 on a CPU)"),
     )
     option(group, "--drop-caches", "drop the data's page cache before each epoch", default=None)
-    group = parser.add_argument_group("measurement")
+    _add_measuring(parser.add_argument_group("measurement"))
+    add_output_options(parser, **OF_TRAININGS)
+    parser.set_defaults(encdec=True)
+    return parser
+
+
+def _add_measuring(group: argparse._ArgumentGroup) -> None:
     option(group, "--single", "train on one GPU only")
     add_gpus(group)
     option(
@@ -108,6 +114,3 @@ def parser() -> Parser:
     add_output_dir(group, "results")
     add_telemetry(group)
     option(group, "--dry-run", "show the command; run nothing")
-    add_output_options(parser, **OF_TRAININGS)
-    parser.set_defaults(encdec=True)
-    return parser

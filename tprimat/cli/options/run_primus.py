@@ -101,13 +101,8 @@ def parser() -> Parser:
     option(how, "--dry-run", "check and show the commands; run nothing")
     where = parser.add_argument_group("results")
     option(where, "--label NAME", "name this configuration; becomes part of the file name")
-    option(
-        where,
-        "--output-dir DIR",
-        "write results to DIR (default: output)",
-        type=Path,
-        default=Path("output"),
-    )
+    text = "write results to DIR (default: output)"
+    option(where, "--output-dir DIR", text, type=Path, default=Path("output"))
     add_bundle(where, "bundle result, log and environment into one archive")
     add_output_options(parser, **OF_TRAININGS)
     return parser

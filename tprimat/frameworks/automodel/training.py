@@ -86,6 +86,11 @@ def train(request: Request) -> None:
 
 def setup(request: Request, content: FieldValues) -> Run:
     """Return what the training itself doesn't show: a Run without records."""
+    config = {f"distributed.{name}": value for name, value in content["distributed"].items()}
+    config["loss_fn"] = content["loss_fn"][_TARGET].rpartition(".")[2]
+    for name, value in content.get("fp8", {}).items():
+        if name != "filter_fqns":
+            config[f"fp8.{name}"] = value
     return request.to_run(
         model_config=recipe.shape_of(request),
         training_config=request.training_config(recomputation="full"),
@@ -97,15 +102,7 @@ def setup(request: Request, content: FieldValues) -> Run:
         parallelism_config=describe.undivided(
             "FSDP2", request.num_gpus, request.gradient_accumulation_steps
         ),
-        framework_config={
-            **{f"distributed.{name}": value for name, value in content["distributed"].items()},
-            "loss_fn": content["loss_fn"][_TARGET].rpartition(".")[2],
-            **{
-                f"fp8.{name}": value
-                for name, value in content.get("fp8", {}).items()
-                if name != "filter_fqns"
-            },
-        },
+        framework_config=config,
     )
 
 
@@ -161,16 +158,20 @@ def settings(request: Request) -> FieldValues:
         part, _, name = path.rpartition(".")
         (content[part] if part else content)[name] = value
     if request.precision == "fp8":
-        sharded = request.num_gpus > 1
-        content["fp8"] = {
-            "enabled": True,
-            "recipe_name": "tensorwise",
-            "enable_fsdp_float8_all_gather": sharded,
-            "precompute_float8_dynamic_scale_for_fsdp": sharded,
-            "force_recompute_fp8_weight_in_bwd": True,
-            "filter_fqns": ["lm_head"],
-        }
+        content["fp8"] = _fp8(sharded=request.num_gpus > 1)
     return content
+
+
+def _fp8(*, sharded: bool) -> FieldValues:
+    """Return the settings of torchao's float8 products; `sharded`: FSDP divides the weights."""
+    return {
+        "enabled": True,
+        "recipe_name": "tensorwise",
+        "enable_fsdp_float8_all_gather": sharded,
+        "precompute_float8_dynamic_scale_for_fsdp": sharded,
+        "force_recompute_fp8_weight_in_bwd": True,
+        "filter_fqns": ["lm_head"],
+    }
 
 
 if __name__ == "__main__":

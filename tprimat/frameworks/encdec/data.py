@@ -17,6 +17,7 @@ from tprimat.frameworks.encdec.pairs import Pairs, Shard
 from tprimat.frameworks.encdec.request import EncDecRequest
 from tprimat.frameworks.loops import recipe
 from tprimat.record.ranks import Process
+from tprimat.results.fields import FieldValues
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,7 +43,7 @@ class ShardReader:
         self._files: dict[str, int] = {}
         self._epoch = -1
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> FieldValues:
         """Leave the open files out: a worker opens its own."""
         return {**self.__dict__, "_files": {}}
 

@@ -89,11 +89,10 @@ class Resolver(resolve.Resolver):
         device can't train.
         """
         requested = self.requested
-        processes = request.num_gpus
         on_cpu = self.device.platform == "cpu"
         check_memory(
             f"a model of {requested.parameters / 1e6:,.1f} M parameters",
-            requested.parameters * BYTES_PER_PARAMETER * (processes if on_cpu else 1),
+            requested.parameters * BYTES_PER_PARAMETER * (request.num_gpus if on_cpu else 1),
             self.device,
             lambda: "choose a smaller --d-model, --dim-feedforward or fewer layers",
         )
@@ -106,7 +105,7 @@ class Resolver(resolve.Resolver):
             )
             # On a CPU a worker takes from the training what it needs itself.
             workers = requested.workers or (
-                1 if on_cpu else max(1, min(MOST_WORKERS, cores() // processes - 1))
+                1 if on_cpu else max(1, min(MOST_WORKERS, cores() // request.num_gpus - 1))
             )
         if num_shards > samples:
             raise refused(
@@ -212,18 +211,17 @@ class EncDec(Loop[EncDecRequest]):
             if isinstance(value, (int, float)):
                 native[name] = value
         memory = run.memory_metrics
-        parts = run.breakdown
         per = "process" if run.platform == "cpu" else "GPU"
         rate = native.get("samples_per_second")
         length = run.training_config.sequence_length
         tokens = units.number(rate * length if rate and length else None, 0)
         peak = memory.peak_memory_allocated_gb
-        waiting = f"{units.seconds(parts.get('data_wait_s'))} waiting for data"
+        waiting = f"{units.seconds(run.breakdown.get('data_wait_s'))} waiting for data"
         rows = [
             ("measured epochs", str(sum(1 for epoch in run.epochs if not epoch.get("warmup")))),
             ("wall time per epoch", units.duration(native.get("seconds_per_epoch"))),
             ("throughput", f"{units.number(rate)} samples/s, {tokens} tokens/s"),
-            ("step", f"{units.seconds(parts.get('compute_s'))} compute, {waiting}"),
+            ("step", f"{units.seconds(run.breakdown.get('compute_s'))} compute, {waiting}"),
             (
                 f"memory of a {per}, peak",
                 units.gigabytes(memory.peak_memory_process_gb if peak is None else peak),

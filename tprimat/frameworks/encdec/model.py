@@ -154,7 +154,6 @@ def set_precision(request: EncDecRequest) -> str:
         return "float32"
     # Some containers set NVIDIA_TF32_OVERRIDE, which turns float32 into TF32.
     torch.set_float32_matmul_precision("highest")
-    forced = os.environ.get("NVIDIA_TF32_OVERRIDE") == "1"
-    if forced:
+    if os.environ.get("NVIDIA_TF32_OVERRIDE") == "1":
         return "float32, computed in TF32 by NVIDIA_TF32_OVERRIDE"
     return "float32, without TF32"

@@ -20,8 +20,7 @@ class Resolver(resolve.Resolver):
         """Return the memory of one GPU: its share of weights and AdamW's states, and whole
         gradients.
         """
-        on_cpu = self.device.platform == "cpu"
-        if on_cpu:
+        if self.device.platform == "cpu":
             return super().bytes_per_parameter()
         return scales.bytes_sharded(self.gpus)
 

@@ -63,11 +63,14 @@ def describe(trainer: Any, module: Any, platform: Platform, stated: TrainingConf
     sizes, parallelism = _sizes(trainer, _parallelism(trainer), stated, warnings)
     precision, detail = _precision(trainer, module, platform, warnings)
     seed = os.environ.get("PL_GLOBAL_SEED", "")
-    whole_on_each_rank = type(trainer.strategy).__name__ in _WHOLE_ON_EACH_RANK
     shape = shapes.of_module(module) or ModelConfig()
+    if type(trainer.strategy).__name__ in _WHOLE_ON_EACH_RANK:
+        shape = shapes.with_parameters(shape, module)
+    is_nemo = type(module).__module__.split(".")[0] == "nemo"
+    is_mock = "Mock" in type(getattr(trainer, "datamodule", None)).__name__
     return Run(
-        framework="nemo" if type(module).__module__.split(".")[0] == "nemo" else "lightning",
-        model_config=shapes.with_parameters(shape, module) if whole_on_each_rank else shape,
+        framework="nemo" if is_nemo else "lightning",
+        model_config=shape,
         training_config=msgspec.structs.replace(
             sizes,
             max_steps=planned_steps(trainer),
@@ -79,9 +82,7 @@ def describe(trainer: Any, module: Any, platform: Platform, stated: TrainingConf
         ),
         parallelism_config=parallelism,
         optimizer=_optimizer(trainer),
-        data=Data(
-            kind="mock" if "Mock" in type(getattr(trainer, "datamodule", None)).__name__ else None
-        ),
+        data=Data(kind="mock" if is_mock else None),
         notes=noted(warnings),
     )
 
@@ -90,33 +91,33 @@ def planned_steps(trainer: Any) -> int | None:
     """Return the optimizer steps that were requested, by max_steps or by the epochs; None if
     neither bounds them.
     """
-    by_steps = _count(trainer, "max_steps")
+    steps = _count(trainer, "max_steps")
     epochs = _count(trainer, "max_epochs")
     batches = getattr(trainer, "num_training_batches", None)
-    accumulation = _count(trainer, "accumulate_grad_batches") or 1
-    if epochs and isinstance(batches, int) and batches > 0:
-        by_epochs = epochs * -(-batches // accumulation)
-    else:
-        by_epochs = None
-    return by_steps or by_epochs
+    if not steps and epochs and isinstance(batches, int) and batches > 0:
+        accumulation = _count(trainer, "accumulate_grad_batches") or 1
+        return epochs * -(-batches // accumulation)
+    return steps
 
 
 def _parallelism(trainer: Any) -> ParallelismConfig:
     """Return the parallelism by Megatron's attributes (NeMo's strategy), else by the kind of
     strategy.
     """
+    default = None
     if any(kind.__name__ in _SPLITTING_NO_LAYER for kind in type(trainer.strategy).__mro__):
         default = 1
-    else:
-        default = None
     sizes = {}
     for name in (*DIVISION, "expert_model_parallel_size"):
         sizes[name] = _count(trainer.strategy, name) or default
     world = _count(trainer, "world_size")
     share = math.prod(sizes[name] or 0 for name in DIVISION)
+    replicas = None
+    if world and share and world % share == 0:
+        replicas = world // share
     return ParallelismConfig(
         strategy_name=type(trainer.strategy).__name__,
-        data_parallel_size=world // share if world and share and world % share == 0 else None,
+        data_parallel_size=replicas,
         gradient_accumulation_steps=_count(trainer, "accumulate_grad_batches"),
         **sizes,
     )
@@ -135,8 +136,8 @@ def _sizes(
     micro = _count(data, "micro_batch_size") or stated.micro_batch_size
     if micro is None and configured is None:
         loader = getattr(trainer, "train_dataloader", None)
-        loaders = (loader, getattr(loader, "batch_sampler", None), data)
-        micro = next((size for owner in loaders if (size := _count(owner, "batch_size"))), None)
+        for owner in (loader, getattr(loader, "batch_sampler", None), data):
+            micro = micro or _count(owner, "batch_size")
     if configured is not None and micro and replicas and configured % (micro * replicas) == 0:
         # Such a data module's steps are split by its strategy, of which the trainer knows nothing.
         accumulation = configured // (micro * replicas)

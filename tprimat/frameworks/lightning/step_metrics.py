@@ -10,6 +10,7 @@ from torch import Tensor
 from tprimat.record.lifecycle import Recording
 from tprimat.record.recorder import Values, format_steps
 from tprimat.record.scalars import LOSS, NORM
+from tprimat.results.fields import FieldValues
 
 LOOKED_FOR_IN = 2
 """Steps in which a loss or a gradient norm that the training logs is looked for."""
@@ -42,7 +43,7 @@ class StepMetrics:
         self._steps_seen = 0
         self._logged: dict[str, str] = {}
         self._norm_is_attribute = False
-        self._newest: dict[str, Any] = {}
+        self._newest: FieldValues = {}
         self._partial: list[int] = []
         self._most_steps_per_batch = 1
 

@@ -26,7 +26,7 @@ from tprimat.catalog import models
 from tprimat.catalog.models import Model
 from tprimat.frameworks import scales
 from tprimat.frameworks.loops.tokens import TokenSource
-from tprimat.frameworks.request import ATTENTION, Request
+from tprimat.frameworks.request import Request
 from tprimat.results.run import ModelConfig, Optimizer, ParallelismConfig, Run, Source
 from tprimat.settings.rows import names
 
@@ -126,7 +126,7 @@ class Recipe:
         facts: dict[str, bool | int | float | str | None] = {}
         if self.on_gpu:
             facts = {"torch_compile": False, "chunked_cross_entropy": False}
-        if self.request.attention != ATTENTION[0]:
+        if self.request.attention != Request.attention:
             facts["attention"] = self.request.attention
         return self.request.to_run(
             model_config=self.shape,
@@ -257,11 +257,11 @@ def build(
     *,
     seed: int,
     device: torch.device,
-    attention: str = ATTENTION[0],
+    attention: str = Request.attention,
 ) -> PreTrainedModel:
     """Return the model on a device (meta for the shapes alone), in fp32, without dropout and cache.
 
-    Its attention is one of request.ATTENTION. The global generator of torch is left as it was.
+    The global generator of torch is left as it was.
     """
     import transformers
 

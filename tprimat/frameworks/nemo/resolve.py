@@ -60,8 +60,7 @@ class Resolver(resolve.Resolver):
                 heading="nemo-needs-a-gpu",
             )
         self.preset = self.requested.preset or PERFORMANCE
-        name = self.device.device_name
-        self.gpu = gpus.short_name(name) if name else None
+        self.gpu = gpus.short_name(self.device.device_name) if self.device.device_name else None
 
     def default_precision(self) -> str:
         """Return that of the preset."""
@@ -71,11 +70,10 @@ class Resolver(resolve.Resolver):
         """Return the scale and the shape; the full size also for one whose vocabulary Megatron has
         padded.
         """
-        shape = self.requested.shape
         if (
             self.requested.scale is None
-            and shape is not None
-            and models.with_shape(shape) is self.model
+            and self.requested.shape is not None
+            and models.with_shape(self.requested.shape) is self.model
         ):
             return self.default_scale(), self.model.shape
         return super().size()
@@ -220,8 +218,11 @@ class Resolver(resolve.Resolver):
             return smaller
         can_divide = request.num_gpus > request.tensor_model_parallel_size
         divide = "divide the model (--tensor-model-parallel-size), " if can_divide else ""
-        hint = f"{divide}use more GPUs, or --scale {smaller.name}"
-        raise UsageError(problem, hint=hint, heading="model-too-large")
+        raise UsageError(
+            problem,
+            hint=f"{divide}use more GPUs, or --scale {smaller.name}",
+            heading="model-too-large",
+        )
 
     def _note_duration(self, request: Request, shape: ModelConfig) -> None:
         """Note how long it will take, as far as that is known before."""

@@ -51,9 +51,7 @@ def _of_installation(request: PrimusTraining, machine: Machine, environ: Environ
     backend = request.configuration.framework or ""
     if not any(environ.get(name) for name in ("BACKEND_PATH", f"{backend.upper()}_PATH")):
         # A clone without its submodules has an empty directory for each.
-        folders = [
-            folder for name in _BACKENDS.get(backend, ()) if (folder := root / name).is_dir()
-        ]
+        folders = [root / name for name in _BACKENDS.get(backend, ()) if (root / name).is_dir()]
         if folders and not any(any(folder.iterdir()) for folder in folders):
             yield f"{folders[0]} is empty: git -C {root} submodule update --init --recursive"
     here = machine.gpu_info.device_count or 0
@@ -65,19 +63,20 @@ def _of_installation(request: PrimusTraining, machine: Machine, environ: Environ
 
 
 def _of_tokenizer(request: PrimusTraining, environ: Environ) -> Iterator[str]:
-    if missing := tokenizer.missing_folder(request.configuration, request.installation):
+    missing = tokenizer.missing_folder(request.configuration, request.installation)
+    if missing:
         yield missing
-    if reason := tokenizer.unobtainable(request.configuration, request.installation, environ):
+    reason = tokenizer.unobtainable(request.configuration, request.installation, environ)
+    if reason:
         yield ": ".join(reason)
 
 
 def _of_space(request: PrimusTraining) -> Iterator[str]:
     needed = {request.output_dir: LEAST_FREE_GB}
     # Primus' own default is to save when the training ends.
-    configuration = request.configuration
     if (
-        configuration.framework == "megatron"
-        and configuration.settings.value("disable_last_saving") is False
+        request.configuration.framework == "megatron"
+        and request.configuration.settings.value("disable_last_saving") is False
     ):
         run = request.setup
         root = request.installation.path

@@ -103,19 +103,7 @@ def read(path: Path, primus: Path, environ: Environ) -> Configuration:
     """
     path = path.expanduser().absolute()
     content, root = _parsed(path, environ)
-    if not content:
-        raise _broken(path, "is not a Primus experiment: it has no settings")
-    modules = content.get("modules")
-    if isinstance(modules, dict):
-        module = next((modules[name] for name in TRAINERS if name in modules), None)
-    else:
-        module = None
-    if not isinstance(module, dict):
-        raise _broken(
-            path,
-            "is not a Primus experiment: it has no modules.pre_trainer: see"
-            " examples/megatron/configs in Primus",
-        )
+    module = _module(path, content)
     framework = module.get("framework")
     model = module.get("model")
     notes = []
@@ -161,6 +149,22 @@ def read(path: Path, primus: Path, environ: Environ) -> Configuration:
         settings=settings,
         notes=tuple(notes),
         names=names,
+    )
+
+
+def _module(path: Path, content: Any) -> Parameters:
+    """Return what an experiment says of its training."""
+    if not content:
+        raise _broken(path, "is not a Primus experiment: it has no settings")
+    modules = content.get("modules")
+    if isinstance(modules, dict):
+        module = next((modules[name] for name in TRAINERS if name in modules), None)
+        if isinstance(module, dict):
+            return module
+    raise _broken(
+        path,
+        "is not a Primus experiment: it has no modules.pre_trainer: see examples/megatron/configs"
+        " in Primus",
     )
 
 
@@ -235,7 +239,7 @@ def _parsed(path: Path, environ: Environ, depth: int = 0) -> tuple[Parameters, A
     extend another one, too.
     """
     try:
-        yaml: Any = importlib.import_module("yaml")
+        yaml = importlib.import_module("yaml")
     except ModuleNotFoundError:
         raise missing_package("pyyaml", "pip install pyyaml", f"reading {path}") from None
     try:

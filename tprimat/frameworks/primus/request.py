@@ -60,5 +60,7 @@ class PrimusTraining(Request):
         """Why another machine makes the result; None if this one does."""
         if super().result_elsewhere is None:
             return None
-        last = self.num_nodes - 1
-        return f"the last node (NODE_RANK={last}) prints the iteration lines and writes the result"
+        return (
+            f"the last node (NODE_RANK={self.num_nodes - 1}) prints the iteration lines and writes"
+            " the result"
+        )

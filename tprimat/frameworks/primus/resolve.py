@@ -306,11 +306,10 @@ def _sizes(requested: PrimusRequest, base: Configuration, nodes: int) -> list[st
 
 def _whole_batch(configuration: Configuration, gpus: int) -> int | None:
     """Return torchtitan's global batch: unless it is given, one micro-batch of each replica."""
-    settings = configuration.settings
-    given = settings.count("global_batch_size")
-    micro = settings.count("micro_batch_size")
-    return given or (
-        micro and micro * gpus // math.prod(settings.count(name) or 1 for name in DIVISION)
+    count = configuration.settings.count
+    micro = count("micro_batch_size")
+    return count("global_batch_size") or (
+        micro and micro * gpus // math.prod(count(name) or 1 for name in DIVISION)
     )
 
 

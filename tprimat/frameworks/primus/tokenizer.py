@@ -94,10 +94,9 @@ def _named(configuration: Configuration, installation: Installation) -> str | No
     )
     if not isinstance(name, str) or not name or "Null" in str(kind):
         return None
-    needs_none = is_mock(configuration) and installation.needs_no_tokenizer()
-    if needs_none and configuration.framework != torchtitan.NAME:
-        return None
-    return name
+    if configuration.framework == torchtitan.NAME or not is_mock(configuration):
+        return name
+    return None if installation.needs_no_tokenizer() else name
 
 
 def _is_path(name: str) -> bool:

@@ -9,9 +9,10 @@ As in Primus v26.2 to v26.5.1 and fd1eeabb (2026-08-22).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
+from tprimat.results.fields import FieldValues
 from tprimat.settings.rows import SETTINGS
 
 NAME = "torchtitan"
@@ -34,7 +35,7 @@ PARAMETERS = {
 _REDUCED = {"bfloat16": "bf16", "float16": "fp16"}
 
 
-def flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def flat(values: FieldValues, before: str = "") -> Iterator[tuple[str, Any]]:
     """Yield settings by their dotted names."""
     for name, value in values.items():
         if isinstance(value, dict):
@@ -43,7 +44,7 @@ def flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
             yield f"{before}{name}", value
 
 
-def renamed(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def renamed(values: FieldValues) -> Iterator[tuple[str, Any]]:
     """Yield settings by the names that Primus' Megatron has for them; what has none there keeps its
     own.
     """
@@ -58,13 +59,8 @@ def renamed(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         if dotted == "training.mixed_precision_param" and value in _REDUCED:
             yield _REDUCED[value], True
         if dotted == "model.converters":
-            kinds = [str(each) for each in value or ()]
-            yield (
-                "fp8",
-                (
-                    "hybrid"
-                    if any("float8" in kind or kind.endswith(".mx") for kind in kinds)
-                    else None
-                ),
-            )
-            yield "fp8_recipe", "mxfp8" if any(kind.endswith(".mx") for kind in kinds) else None
+            kinds = [str(kind) for kind in value or ()]
+            is_mx = any(kind.endswith(".mx") for kind in kinds)
+            is_fp8 = is_mx or any("float8" in kind for kind in kinds)
+            yield "fp8", "hybrid" if is_fp8 else None
+            yield "fp8_recipe", "mxfp8" if is_mx else None

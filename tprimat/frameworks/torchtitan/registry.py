@@ -33,7 +33,7 @@ def requested() -> Any:
     chosen = launched(
         "torchtitan", recipe.described(request, recomputation="none"), but=("optimizer", "schedule")
     )
-    config: Any = config_registry.llama3_8b()
+    config = config_registry.llama3_8b()
     # Its own default profiles every hundredth step.
     config.profiler.enable_profiling = False
     config.metrics.log_freq = 1

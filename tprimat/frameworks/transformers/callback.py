@@ -27,7 +27,7 @@ from tprimat.record.options import Benchmark
 from tprimat.record.ranks import Process
 from tprimat.record.recorder import Record
 from tprimat.record.scalars import LOSS, NORM
-from tprimat.results.fields import LARGEST_VALUE
+from tprimat.results.fields import LARGEST_VALUE, FieldValues
 from tprimat.results.outcome import Outcome
 
 HEADING = "trainer-benchmark-callback"
@@ -81,7 +81,7 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
                 f" --nproc-per-node={args.n_gpu}, or set CUDA_VISIBLE_DEVICES to a single GPU",
                 heading=HEADING,
             )
-        model: Any = kwargs.get("model")
+        model = kwargs.get("model")
         self._optimizer = kwargs.get("optimizer")
         self._args = args
         self._norm = self._loss_doubt = None
@@ -195,9 +195,7 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
         if self._recording:
             self._recording.end(ended, regular=regular)
 
-    def _forward_seen(
-        self, module: Any, inputs: Any, named: Mapping[str, Any], output: Any
-    ) -> None:
+    def _forward_seen(self, module: Any, inputs: Any, named: FieldValues, output: Any) -> None:
         if not module.training or self._recorder.paused:
             return
         self._recorder.lap()

@@ -27,6 +27,7 @@ from tprimat.frameworks.request import Request
 from tprimat.frameworks.transformers.callback import TrainerBenchmarkCallback
 from tprimat.record.progress import reporter
 from tprimat.record.ranks import Process
+from tprimat.results.fields import FieldValues
 
 
 def train(request: Request) -> None:
@@ -89,10 +90,10 @@ class Sequences:
     def __len__(self) -> int:
         return self._training.request.steps * self._training.request.global_batch_size
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> FieldValues:
         return self.__getitems__([index])[0]
 
-    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
+    def __getitems__(self, indices: Sequence[int]) -> list[FieldValues]:
         """Return several at once, as torch's loader asks if it can."""
         rows = self._training.source.in_order(
             np.asarray(indices),
@@ -122,6 +123,9 @@ def _trainer(
     training: Recipe, process: Process, recording: TrainerBenchmarkCallback, scratch: str
 ) -> Trainer:
     several = process.world_size > 1
+    backend = None
+    if several:
+        backend = "nccl" if training.on_gpu else "gloo"
     arguments = TrainingArguments(
         output_dir=scratch,
         max_steps=training.request.steps,
@@ -134,7 +138,7 @@ def _trainer(
         fp16=training.request.precision == "fp16",
         use_cpu=not training.on_gpu,
         seed=training.request.seed % 2**32,
-        ddp_backend=None if not several else "nccl" if training.on_gpu else "gloo",
+        ddp_backend=backend,
         ddp_find_unused_parameters=False if several else None,
         ddp_timeout=round(TIMEOUT.total_seconds()),
         dataloader_num_workers=training.loader_workers,

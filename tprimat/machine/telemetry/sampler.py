@@ -159,9 +159,10 @@ def choose(telemetry: str) -> None:
         # Runs run in another directory.
         os.environ[VARIABLE] = _absolute(chosen)
     elif chosen not in ("", OFF):
-        problem = f"{VARIABLE}={chosen} is unknown"
         raise UsageError(
-            problem, hint=f"set it to {OFF} or {REPLAY}FILE, or unset it", heading="wrong-usage"
+            f"{VARIABLE}={chosen} is unknown",
+            hint=f"set it to {OFF} or {REPLAY}FILE, or unset it",
+            heading="wrong-usage",
         )
 
 
