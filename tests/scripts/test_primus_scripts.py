@@ -235,6 +235,23 @@ def theirs(place) -> Path:
     return store.save(run, place.folder / "from the other machine").path
 
 
+@pytest.fixture
+def without_torch(place, tmp_path, monkeypatch):
+    """What is started here finds no torch, which takes longer to import than all that it does.
+
+    With torch the same command is started in TestRunPrimus.
+    """
+    folder = tmp_path / "no torch"
+    folder.mkdir()
+    code = "raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n"
+    (folder / "torch.py").write_text(code, encoding="utf-8")
+    environment = place.environment
+    monkeypatch.setattr(
+        place, "environment", lambda **more: environment(PYTHONPATH=str(folder), **more)
+    )
+
+
+@pytest.mark.usefixtures("without_torch")
 class TestDualComparison:
     script = "scripts/run_amd_dual_comparison.sh"
 
