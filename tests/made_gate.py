@@ -5,6 +5,7 @@ docs/ci-gate.md.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -50,10 +51,17 @@ class Row(NamedTuple):
     text: str
 
 
+@functools.cache
 def of_log(form: str) -> Source:
-    """Return the source of runs in logs of a format."""
+    """Return the source of runs in logs of a format, each of which is read once."""
+    known: dict[tuple[str, float], Run] = {}
 
     def run(ending: str, step_time: float, folder: Path) -> Run:
+        if (ending, step_time) not in known:
+            known[ending, step_time] = read(ending, step_time, folder)
+        return known[ending, step_time]
+
+    def read(ending: str, step_time: float, folder: Path) -> Run:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "train.log"
         path.write_text(log(form, ending, step_time=step_time), encoding="utf-8")

@@ -73,6 +73,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path, self.outside = path / "logs of somebody", path / "mine"
+        self._by_python: dict[str, set[str]] = {}
         self.marks = self.outside / "marks"
         for folder in (self.path, self.outside / "bin"):
             folder.mkdir(parents=True)
@@ -148,6 +149,16 @@ class Folder:
             timeout=120,
         )
         return done, set(self.marks.read_text(encoding="utf-8").splitlines())
+
+    def executed_by_python(
+        self, way: str, probe: list[object], variables: dict[str, str]
+    ) -> set[str]:
+        """Return what Python executes itself when a program that does nothing is started in a way,
+        which is tried once.
+        """
+        if way not in self._by_python:
+            self._by_python[way] = self.start(sys.executable, *probe, **variables)[1]
+        return self._by_python[way]
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +236,7 @@ def test_x1_nothing_in_the_current_directory_is_executed(folder, command):
     (folder.path / "tprimat.py").unlink(missing_ok=True)
     if way != "module":
         folder.plant("tprimat")
-    _, by_python = folder.start(sys.executable, *probe, **variables)
+    by_python = folder.executed_by_python(way, probe, variables)
     done, executed = folder.start(
         sys.executable, *argv, *words.format(out=folder.outside / command).split(), **variables
     )

@@ -483,6 +483,13 @@ class TestSetUp:
         assert environment_tests.enough(ElementTree.fromstring(report)) == status
         assert bool(capsys.readouterr().err) == bool(status)
 
+    def test_what_runs_once_is_there(self, environment_tests):
+        for place in environment_tests.ONCE:
+            name, _, test = place.partition("::")
+            path = REPOSITORY / name
+            assert path.exists(), place
+            assert not test or re.search(rf"^(?:def|class) {test}\b", path.read_text(), re.M), place
+
     def test_interpreters_are_what_they_are_called(self, interpreters):
         found = interpreters.find()
         assert "%d.%d" % sys.version_info[:2] in found

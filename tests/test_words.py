@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tprimat.cli import COMMANDS
+from tprimat.cli import COMMANDS, run
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAGES = [*sorted(REPOSITORY.glob("*.md")), *sorted(REPOSITORY.glob("docs/*.md"))]
@@ -105,39 +105,33 @@ def test_texts_in_the_code():
     assert found == []
 
 
-def compared(folder, tmp_path) -> str:
-    """Return what a comparison of a directory says, warnings and settings included.
+@pytest.fixture
+def compared(tmp_path, monkeypatch, capsys):
+    """What a comparison of a directory says, warnings and settings included.
 
     Of the details the report has the same text as --verbose, with names in one line.
     """
-    done = subprocess.run(
-        [
-            sys.executable,
-            "compare_results.py",
-            folder,
-            "--no-plot",
-            "--verbose",
-            "--results-dir",
-            tmp_path,
-        ],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-    )
-    details = (tmp_path / "comparison_report.md").read_text(encoding="utf-8")
-    return done.stdout.partition("\nPerformance metrics\n")[0] + details + done.stderr
+    monkeypatch.chdir(REPOSITORY)
+
+    def compare(folder) -> str:
+        capsys.readouterr()
+        run("compare", [str(folder), "--no-plot", "--verbose", "--results-dir", str(tmp_path)])
+        shown = capsys.readouterr()
+        details = (tmp_path / "comparison_report.md").read_text(encoding="utf-8")
+        return shown.out.partition("\nPerformance metrics\n")[0] + details + shown.err
+
+    return compare
 
 
 @pytest.mark.parametrize(
     "folder", ["tests/data/published", "docs/examples/published", "docs/examples/own"]
 )
-def test_comparisons(folder, tmp_path):
-    assert avoided(compared(folder, tmp_path)) == []
+def test_comparisons(folder, compared):
+    assert avoided(compared(folder)) == []
 
 
-def test_comparisons_of_results(samples, tmp_path):
-    assert avoided(compared(samples / "results", tmp_path)) == []
+def test_comparisons_of_results(samples, compared):
+    assert avoided(compared(samples / "results")) == []
 
 
 SAMPLES = REPOSITORY.parent / "shared" / "samples"
@@ -149,7 +143,7 @@ reject.
 
 @pytest.mark.skipif(not LOGS, reason="the directory of real samples does not lie beside this clone")
 @pytest.mark.parametrize("name", LOGS)
-def test_comparisons_of_logs(name, samples, tmp_path):
+def test_comparisons_of_logs(name, samples, tmp_path, compared):
     # Of ten runs of a system three or four are read: the sentences are the same.
     further = re.compile(r"(_r|result_)(0?[4-9]|10)\.txt")
     logs = tmp_path / "logs"
@@ -159,22 +153,8 @@ def test_comparisons_of_logs(name, samples, tmp_path):
         ignore=lambda folder, names: [each for each in names if further.search(each)],
         copy_function=os.symlink,
     )
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tprimat",
-            "read",
-            logs,
-            "--output-dir",
-            tmp_path / "results",
-            "--quiet",
-        ],
-        cwd=REPOSITORY,
-        capture_output=True,
-        check=True,
-    )
-    assert avoided(compared(tmp_path / "results", tmp_path)) == []
+    assert run("read", [str(logs), "--output-dir", str(tmp_path / "results"), "--quiet"]) == 0
+    assert avoided(compared(tmp_path / "results")) == []
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,28 @@ NOT_SLOW = ("-r", "fE", "-m", "not (slow or reliability or browser or slurm)")
 environment, is enough.
 """
 
+ONCE = {
+    "tests/scripts": "shell scripts, with a stand-in for Primus",
+    "tests/test_architecture.py": "the source",
+    "tests/test_docs.py": "pages; their commands have tests of their own",
+    "tests/test_endings_in_the_check.py": "a table of what a check says of logs and recordings",
+    "tests/test_hints_work.py": "texts; what they name has tests of its own",
+    "tests/test_pattern_work.py": "regular expressions, by a matcher of its own",
+    "tests/test_words.py": "texts",
+    "tests/test_workflows.py": "workflows of GitHub, which name their Python",
+    "tests/cli/test_redaction_kept.py::test_x0_the_figures_of_every_sample_log_are_unharmed": (
+        "patterns, with every sample"
+    ),
+    "tests/read/test_invariants.py::test_item3_no_sample_has_a_violation": (
+        "figures of every sample, which other tests read there"
+    ),
+    "tests/read/test_ways_of_keeping.py::TestRealLogs": "the same samples in other forms",
+    "tests/test_redaction.py::test_time_is_linear_in_the_text": "patterns",
+}
+"""Tests in which nothing depends on the version of Python, and what they are about: they run in the
+main environment alone.
+"""
+
 NO_HANGS = ("--timeout", "900", "--max-worker-restart", "2")
 """A test that takes 15 minutes fails. One that ends its worker is repeated, in a new worker,
 without end.
@@ -92,7 +114,8 @@ def analysis(arguments: list[str]) -> int:
         with tempfile.TemporaryDirectory() as scratch:
             report = Path(scratch, "report.xml")
             workers = ("-n", "auto", "--maxprocesses", "4", "--dist", "loadfile", *NO_HANGS)
-            status = pytest(python, *workers, *NOT_SLOW, f"--junitxml={report}")
+            left_out = (word for place in ONCE for word in ("--deselect", place))
+            status = pytest(python, *workers, *NOT_SLOW, *left_out, f"--junitxml={report}")
             if status := status or enough(ElementTree.parse(report).getroot()):
                 return status
     return 0

@@ -141,6 +141,22 @@ class Place:
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+@pytest.fixture
+def without_torch(place, tmp_path, monkeypatch):
+    """What is started here finds no torch, which takes longer to import than all that it does.
+
+    With torch the same command is started in TestRunPrimus.test_trains_and_makes_a_result.
+    """
+    folder = tmp_path / "no torch"
+    folder.mkdir()
+    code = "raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n"
+    (folder / "torch.py").write_text(code, encoding="utf-8")
+    environment = place.environment
+    monkeypatch.setattr(
+        place, "environment", lambda **more: environment(PYTHONPATH=str(folder), **more)
+    )
+
+
 class TestRunPrimus:
     @pytest.mark.parametrize("model", ["llama", "qwen", "mistral"])
     def test_trains_and_makes_a_result(self, place, model):
@@ -158,6 +174,7 @@ class TestRunPrimus:
             done.stdout.split()
         )
 
+    @pytest.mark.usefixtures("without_torch")
     def test_all_of_them(self, place):
         done = place.run("run_primus_all.sh", TRAIN_ITERS="5")
         assert done.returncode == 0, done.stderr
@@ -169,6 +186,7 @@ class TestRunPrimus:
             "benchmark_rocm_mistral.json",
         }
 
+    @pytest.mark.usefixtures("without_torch")
     @pytest.mark.parametrize(("behaviour", "status"), [("crash", 1), ("kill", 137)])
     def test_ends_with_the_trainings_own_status(self, place, behaviour, status):
         done = place.run("run_primus_all.sh", STANDIN_BEHAVIOUR=behaviour)
@@ -183,6 +201,7 @@ class TestRunPrimus:
         assert done.returncode == 0
         assert f"(default: {name})" in done.stdout
 
+    @pytest.mark.usefixtures("without_torch")
     @pytest.mark.parametrize("script", ["run_primus_all.sh", "scripts/run_primus_llama.sh"])
     def test_no_primus_is_an_error(self, place, script):
         done = place.run(script, PRIMUS_PATH=str(place.folder / "none"))
@@ -191,6 +210,7 @@ class TestRunPrimus:
         assert done.stderr.startswith("error: ")
         assert len(done.stderr.splitlines()) <= 3
 
+    @pytest.mark.usefixtures("without_torch")
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
     def test_a_signal_to_the_script_ends_the_training_and_keeps_what_it_did(self, place, number):
         script = REPOSITORY / "scripts" / "run_primus_llama.sh"
@@ -235,6 +255,7 @@ def theirs(place) -> Path:
     return store.save(run, place.folder / "from the other machine").path
 
 
+@pytest.mark.usefixtures("without_torch")
 class TestDualComparison:
     script = "scripts/run_amd_dual_comparison.sh"
 
@@ -320,6 +341,7 @@ class TestDualComparison:
 
 
 class TestOthers:
+    @pytest.mark.usefixtures("without_torch")
     def test_check_primus_config(self, place, theirs):
         done = place.run("scripts/check_primus_config.sh", "--gpus", "8", "--against", str(theirs))
         assert done.returncode == 3, done.stderr

@@ -224,17 +224,17 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such 
     ("make", "kind"), [(True, "a pipe"), (False, "a device")], ids=["pipe", "device"]
 )
 def test_what_is_no_file_is_one_line_and_not_waited_for(
-    tmp_path, repository, arguments, make, kind
+    tmp_path, monkeypatch, capsys, arguments, make, kind
 ):
     pytest.importorskip("yaml")
+    monkeypatch.chdir(tmp_path)
     name = "/dev/zero"
     if make:
         name = "log.json"
         os.mkfifo(tmp_path / name)
-    status, said = said_of(
-        repository, tmp_path, *(name if each == "NAME" else each for each in arguments)
-    )
-    assert status == 2
+    command, *words = (name if each == "NAME" else each for each in arguments)
+    assert cli.run(command, words) == 2
+    said = capsys.readouterr().err.splitlines()
     assert len(said) <= 3
     assert f"it is {kind}, not a file" in said[0]
     assert said[0].count(name) <= 2

@@ -4,6 +4,7 @@ Lengths are inches.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -99,16 +100,19 @@ class Sheet:
                 lines[-1:] = [longer]
                 continue
             while len(word) > 1 and self.width(word, size, weight) > room:
-                fits = max(
-                    n
-                    for n in range(1, len(word))
-                    if n == 1 or self.width(word[:n], size, weight) <= room
-                )
+                fits = self._fitting(word, room, size, weight)
                 fits = max(word.rfind(mark, fits // 2, fits) + 1 for mark in "-_/.,+") or fits
                 lines.append(word[:fits])
                 word = word[fits:]
             lines.append(word)
         return lines
+
+    def _fitting(self, word: str, room: float, size: float, weight: str) -> int:
+        """Return how many characters of a word that is too wide fit, at least one."""
+        fitting = bisect.bisect_right(
+            range(1, len(word)), room, key=lambda length: self.width(word[:length], size, weight)
+        )
+        return max(1, fitting)
 
     def write(
         self, texts: Sequence[str], size: float = SMALL, weight: str = "normal", color: str = "0.25"
