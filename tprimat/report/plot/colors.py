@@ -131,6 +131,12 @@ def _first_tone(short: str) -> int | None:
     """Return the number of the tone of a GPU, by its short name or its family; None if it has none
     of its own.
     """
-    row = next((gpu for gpu in gpus.gpus() if gpu.short_name == short), None)
-    known = [*short.split()[:1], *(row.family.split()[:1] if row and row.family else [])]
-    return next((FIRST_TONE[each] for each in known if each in FIRST_TONE), None)
+    names = short.split()[:1]
+    for gpu in gpus.gpus():
+        if gpu.short_name == short:
+            names += (gpu.family or "").split()[:1]
+            break
+    for name in names:
+        if name in FIRST_TONE:
+            return FIRST_TONE[name]
+    return None
