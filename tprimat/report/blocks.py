@@ -6,7 +6,7 @@ Texts in here are plain: whoever writes a block escapes them.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,6 +158,7 @@ class Footnotes:
 
 
 Block = Heading | Headline | Paragraph | Notes | NextSteps | Table | Image | Script
+Blocks = Iterator[Block]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tprimat import units
 from tprimat.analysis import metrics
@@ -29,6 +29,7 @@ from tprimat.report import (
 from tprimat.report import screen as first_screen
 from tprimat.report.blocks import (
     Block,
+    Blocks,
     Code,
     Content,
     Document,
@@ -112,11 +113,11 @@ def on_screen(report: Report, *, verbose: bool = True) -> Document:
     return Document([*first_screen.blocks(report)], details, [*first_screen.verdicts(report)])
 
 
-def sections(report: Report) -> Iterator[Block]:
+def sections(report: Report) -> Blocks:
     """Yield the values behind an answer, section by section."""
     comparison = report.comparison
 
-    def of_models(section: Callable[[ModelComparison], Iterable[Block]]) -> Iterator[Block]:
+    def of_models(section: Callable[[ModelComparison], Iterable[Block]]) -> Blocks:
         for model in comparison.models:
             if len(comparison.models) > 1:
                 yield Heading(3, model.title)
@@ -147,7 +148,7 @@ def sections(report: Report) -> Iterator[Block]:
     yield from notes(by_reason(comparison.notes), "Notes")
 
 
-def _performance(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
+def _performance(comparison: Comparison, model: ModelComparison) -> Blocks:
     footnotes = tables.Footnotes(comparison)
     for group in model.groups:
         rows = tables.speed_rows(group, footnotes)
@@ -172,7 +173,7 @@ def _performance(comparison: Comparison, model: ModelComparison) -> Iterator[Blo
     yield from notes(sentences, "Cost")
 
 
-def _config_diff(model: ModelComparison) -> Iterator[Block]:
+def _config_diff(model: ModelComparison) -> Blocks:
     for group in model.groups:
         differing = []
         shared = []
@@ -196,7 +197,7 @@ def _config_diff(model: ModelComparison) -> Iterator[Block]:
             yield Paragraph(f"Not reported by any system: {', '.join(unstated)}.")
 
 
-def _efficiency(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
+def _efficiency(comparison: Comparison, model: ModelComparison) -> Blocks:
     """Yield share of the peak, money and time to train; and why something is missing."""
     columns = {}
     missing = {}
@@ -233,7 +234,7 @@ def beside_published(model: ModelComparison) -> list[Block]:
     )
 
 
-def _memory(model: ModelComparison) -> Iterator[Block]:
+def _memory(model: ModelComparison) -> Blocks:
     for group in model.groups:
         rows = tables.memory_rows(group)
         yield _grid(group, rows) if rows else Paragraph("No memory was measured.")
@@ -262,7 +263,7 @@ _HARDWARE: tuple[tuple[str, Callable[[Run], object]], ...] = (
 )
 
 
-def hardware(comparison: Comparison) -> Iterator[Block]:
+def hardware(comparison: Comparison) -> Blocks:
     """Yield what trained, system by system."""
     runs: dict[str, list[Run]] = {}
     for system in comparison.systems:
@@ -279,7 +280,7 @@ def _values(values: Iterable[object]) -> str:
     return ", ".join(texts) or UNKNOWN
 
 
-def _details(model: ModelComparison) -> Iterator[Block]:
+def _details(model: ModelComparison) -> Blocks:
     yield from judgements(model)
     for group in model.groups:
         if group.runner_up:
@@ -298,7 +299,7 @@ def _details(model: ModelComparison) -> Iterator[Block]:
     yield from first_screen.time_tables(model, kernels=True)
 
 
-def evidence(comparison: Comparison) -> Iterator[Block]:
+def evidence(comparison: Comparison) -> Blocks:
     """Yield what a comparison rests on: files with their digests, and what the checks and readers
     say of the runs.
     """
@@ -314,7 +315,7 @@ def evidence(comparison: Comparison) -> Iterator[Block]:
         yield from notes(warnings, "Warnings")
 
 
-def judgements(model: ModelComparison) -> Iterator[Block]:
+def judgements(model: ModelComparison) -> Blocks:
     """Yield what the checks found, each once with the systems that it is about; docs/metrics.md
     explains the rules.
     """
@@ -338,7 +339,7 @@ _CONFIGURATIONS = {
 }
 
 
-def _comparisons(pairs: Iterable[Pair]) -> Iterator[Block]:
+def _comparisons(pairs: Iterable[Pair]) -> Blocks:
     """Yield the pairs with the lines of each; a line that most of them share is yielded once,
     below.
     """
@@ -392,7 +393,7 @@ def compared(pair: Pair) -> tuple[str, list[str]]:
 _RUNS = ("System", "File", "Start", "Status", "Steps", "Steady state", "Warm-up", "Mean step")
 
 
-def _runs(group: Group) -> Iterator[Block]:
+def _runs(group: Group) -> Blocks:
     """Yield a table of the runs; values that are the same in all runs are above it, not in
     columns.
     """
@@ -434,7 +435,7 @@ def _run(system: SystemResult, result: RunResult) -> list[str]:
     ]
 
 
-def files(comparison: Comparison) -> Iterator[Block]:
+def files(comparison: Comparison) -> Blocks:
     """Yield the files that the report rests on, with their digests."""
     rows: list[list[Content]] = []
     results = set()
@@ -453,7 +454,7 @@ def files(comparison: Comparison) -> Iterator[Block]:
         yield Table(["Log", "sha256"], lines, right_from=99)
 
 
-def repeat(comparison: Comparison, sources: Sources) -> Iterator[Block]:
+def repeat(comparison: Comparison, sources: Sources) -> Blocks:
     """Yield the commands that make the report, and the runs, again."""
     yield Paragraph(f"Made with TensorPrimat {sources.version}:")
     yield Script(sources.command)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tprimat import units
 from tprimat.compare import Group, SystemResult
@@ -11,6 +11,7 @@ from tprimat.report import tables
 from tprimat.report.blocks import (
     DETAIL,
     Block,
+    Blocks,
     Document,
     Heading,
     Headline,
@@ -107,7 +108,7 @@ def _row(system: SystemResult, loss: str) -> list[str]:
     return [_name(system), rate, time, loss, _total_time(system)]
 
 
-def _summary(answer: Answer) -> Iterator[Block]:
+def _summary(answer: Answer) -> Blocks:
     verdict = answer.verdict
     yield Headline(verdict.headline, verdict.certainty, answer.group.title)
     yield from (Paragraph(text, DETAIL) for text in (*verdict.excluded, *_fastest(answer.group)))

@@ -10,7 +10,7 @@ from tprimat.analysis import projection as forms
 from tprimat.analysis.intervals import level
 from tprimat.analysis.projection import FAR, FORMS, LEAST, Projection
 from tprimat.compare.curves import Curve, Scaling
-from tprimat.report.blocks import DETAIL, Block, Document, Headline, Paragraph, Table, notes
+from tprimat.report.blocks import DETAIL, Block, Blocks, Document, Headline, Paragraph, Table, notes
 from tprimat.report.json_values import fields
 from tprimat.report.rates import rate
 from tprimat.report.scaling import process, processes, rate_title, unit_of
@@ -89,7 +89,7 @@ def _no_projection(found: Scaling) -> Document:
     return Document([Headline(head), *notes([*texts, *found.notes], most=8)])
 
 
-def _rest(projection: CurveProjection, *, is_short: bool) -> Iterator[Block]:
+def _rest(projection: CurveProjection, *, is_short: bool) -> Blocks:
     """Yield what follows the headline of a projection."""
     if is_short:
         yield Paragraph(backtest(projection), DETAIL)

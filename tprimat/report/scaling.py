@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from tprimat import units
 from tprimat.analysis.intervals import level
@@ -12,6 +12,7 @@ from tprimat.report import tables
 from tprimat.report.blocks import (
     DETAIL,
     Block,
+    Blocks,
     Document,
     Heading,
     Headline,
@@ -144,7 +145,7 @@ def document(report: Report) -> Document:
     return Document([*screen, Image(PLOT)], [*details, *sizes(report)], answer)
 
 
-def sizes(report: Report) -> Iterator[Block]:
+def sizes(report: Report) -> Blocks:
     """Yield a table for each curve, and what its columns are."""
     found = report.scaling
     assert found is not None
@@ -194,7 +195,7 @@ def _size_values(curve: Curve, size: Size) -> JsonObject:
     }
 
 
-def _one(curve: Curve, shared: str) -> Iterator[Block]:
+def _one(curve: Curve, shared: str) -> Blocks:
     runs = [len(size.system.speeds) for size in curve.sizes]
     per_point = counted(runs[0], "run")
     if min(runs) < max(runs):
@@ -205,7 +206,7 @@ def _one(curve: Curve, shared: str) -> Iterator[Block]:
     yield _sizes(curve)
 
 
-def _several(curves: Sequence[Curve], shared: str) -> Iterator[Block]:
+def _several(curves: Sequence[Curve], shared: str) -> Blocks:
     """Yield a row for each curve; then their sizes, if they are few and of one model."""
     models = {curve.model.title for curve in curves}
     if len(models) == 1:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from tprimat import units
 from tprimat.analysis.intervals import level
@@ -17,7 +17,7 @@ from tprimat.compare.systems import device_name
 from tprimat.report import explain, tables, target, verdict
 from tprimat.report.blocks import (
     DETAIL,
-    Block,
+    Blocks,
     Document,
     Heading,
     Headline,
@@ -46,7 +46,7 @@ COLUMN, LONGEST_RATIO = 16, 20
 """Characters of a name that shares a line with many columns, and of two names above a ratio."""
 
 
-def blocks(report: Report) -> Iterator[Block]:
+def blocks(report: Report) -> Blocks:
     """Yield the first answer and a row for each other one; one answer if two systems trained
     several models.
     """
@@ -103,7 +103,7 @@ def _brief(answer: Answer) -> str:
     return text
 
 
-def others(report: Report) -> Iterator[Block]:
+def others(report: Report) -> Blocks:
     """Yield in full the answers of which the first screen has a row each."""
     for answer in () if report.headline else report.answers[1:]:
         yield Heading(3, answer.group.title)
@@ -111,7 +111,7 @@ def others(report: Report) -> Iterator[Block]:
         yield from _answer(report.comparison, untitled)
 
 
-def _answer(comparison: Comparison, answer: Answer, *, is_first: bool = False) -> Iterator[Block]:
+def _answer(comparison: Comparison, answer: Answer, *, is_first: bool = False) -> Blocks:
     """Yield an answer; the title says that others follow below the first one."""
     group = answer.group
     text = answer.verdict.headline
@@ -133,7 +133,7 @@ def _answer(comparison: Comparison, answer: Answer, *, is_first: bool = False) -
         yield from _closing([answer])
 
 
-def verdicts(report: Report) -> Iterator[Block]:
+def verdicts(report: Report) -> Blocks:
     """Yield each answer in a sentence or two, and what it costs."""
     for answer in report.answers:
         text = answer.verdict.headline
@@ -181,7 +181,7 @@ def _short_names(systems: Sequence[SystemResult]) -> dict[str, str]:
     return {name: word if every.count(word) == 1 else name for name, word in words.items()}
 
 
-def _group_table(comparison: Comparison, group: Group, most: int) -> Iterator[Block]:
+def _group_table(comparison: Comparison, group: Group, most: int) -> Blocks:
     """Yield the table of a group: two systems as columns, else as rows of so many systems, with the
     baseline's.
     """
@@ -280,9 +280,7 @@ def _shown(group: Group, most: int) -> set[int]:
     return {*others[: most - 1], baseline}
 
 
-def _costs(
-    comparison: Comparison, answers: Sequence[Answer], *, is_brief: bool = False
-) -> Iterator[Block]:
+def _costs(comparison: Comparison, answers: Sequence[Answer], *, is_brief: bool = False) -> Blocks:
     """Yield which system costs least per token, if there are prices; in brief below a table that
     has them.
     """
@@ -306,7 +304,7 @@ def timed(report: Report) -> Document:
     return dataclasses.replace(found, screen=screen)
 
 
-def _priced(comparison: Comparison, group: Group) -> Iterator[Block]:
+def _priced(comparison: Comparison, group: Group) -> Blocks:
     """Yield a sentence for each kind of cost, with the systems whose prices are known."""
     rows = [row for row in tables.screen_rows(comparison, group) if row.short[:3] == "USD"]
     price, *costs = rows
@@ -318,7 +316,7 @@ def _priced(comparison: Comparison, group: Group) -> Iterator[Block]:
         yield Paragraph(f"{row.title}: {', '.join(texts)}", DETAIL)
 
 
-def _where_time_goes(answer: Answer) -> Iterator[Block]:
+def _where_time_goes(answer: Answer) -> Blocks:
     """Yield in a sentence why the slower system is slower; if there is no answer, all that is known
     of the time.
     """
@@ -331,7 +329,7 @@ def _where_time_goes(answer: Answer) -> Iterator[Block]:
         yield Paragraph(f"Profile: {explain.brief(explanation)}.", DETAIL)
 
 
-def time_tables(model: ModelComparison, *, kernels: bool) -> Iterator[Block]:
+def time_tables(model: ModelComparison, *, kernels: bool) -> Blocks:
     """Yield where the time of a step goes, of runs that have a breakdown, with or without single
     kernels.
     """
@@ -348,7 +346,7 @@ def time_tables(model: ModelComparison, *, kernels: bool) -> Iterator[Block]:
 
 def _closing(
     answers: Sequence[Answer], most_excluded: int = MOST_EXCLUDED, most_caveats: int = MOST_CAVEATS
-) -> Iterator[Block]:
+) -> Blocks:
     """Yield excluded systems, explanations, caveats, and the next step."""
     steps: dict[str, None] = {}
     for answer in answers:
@@ -363,7 +361,7 @@ def _closing(
         yield NextSteps(list(steps))
 
 
-def _explanations(group: Group) -> Iterator[Block]:
+def _explanations(group: Group) -> Blocks:
     """Yield what may explain why systems are excluded."""
     excluded = [(system.name, system.exclusion) for system in group.systems if system.exclusion]
     for name, exclusion in excluded[:MOST_EXCLUDED]:

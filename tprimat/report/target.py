@@ -16,6 +16,7 @@ from tprimat.report import tables
 from tprimat.report.blocks import (
     DETAIL,
     Block,
+    Blocks,
     Code,
     Content,
     Document,
@@ -72,7 +73,7 @@ def document(report: Report) -> Document:
     return Document(screen, details)
 
 
-def _screen(group: Group, loss: float | None, shared: str) -> Iterator[Block]:
+def _screen(group: Group, loss: float | None, shared: str) -> Blocks:
     """Yield the times of a group in a sentence and a table, why one is sooner, and the caveats."""
     needs = _needs_of(group, loss)
     ratios = _ratios(group, loss)
@@ -106,7 +107,7 @@ def _screen(group: Group, loss: float | None, shared: str) -> Iterator[Block]:
     yield from notes(texts, "Caveats", marks, 4)
 
 
-def line(group: Group) -> Iterator[Block]:
+def line(group: Group) -> Blocks:
     """Yield the first screen's line on time: if a target is logged, or much of the time is not
     training.
     """
@@ -134,7 +135,7 @@ def heading(comparison: Comparison) -> tuple[str, str]:
     return "Wall time", _RATIOS
 
 
-def blocks(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
+def blocks(comparison: Comparison, model: ModelComparison) -> Blocks:
     """Yield tables of what the systems of each group need, of the ratios, and of the parts of each
     run.
     """
@@ -154,7 +155,7 @@ def blocks(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
         yield from _runs(group)
 
 
-def _factors(ratios: Ratios) -> Iterator[Block]:
+def _factors(ratios: Ratios) -> Blocks:
     """Yield the factors of each ratio as a table; nothing if none is known."""
     factors = dict.fromkeys(name for ratio in ratios.values() for name in ratio.factors)
     if not factors:
@@ -344,7 +345,7 @@ def accounts(group: Group) -> Iterator[tuple[str, str, Account]]:
                 yield system.name, result.file, account
 
 
-def _runs(group: Group) -> Iterator[Block]:
+def _runs(group: Group) -> Blocks:
     """Yield where the wall time of each run went; nothing if no source has a clock."""
     measured = list(accounts(group))
     parts = [part for part in PARTS if any(part in account.parts for _, _, account in measured)]

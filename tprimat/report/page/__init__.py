@@ -19,7 +19,7 @@ import msgspec
 from tprimat.report import Plot, Sources, document, scaling, tables
 from tprimat.report.blocks import Paragraph, notes
 from tprimat.report.page import card, charts, evidence, sections, windows
-from tprimat.report.page.markup import Control, Fold, Part, Writer, json_text
+from tprimat.report.page.markup import Control, Fold, Part, Parts, Writer, json_text
 from tprimat.report.page.view import PlacedRun, View, wall_times
 from tprimat.report.plot.colors import PARTS
 from tprimat.report.verdict import Report
@@ -138,7 +138,7 @@ def _folds(view: View, sources: Sources, drawn: Container[str]) -> Iterator[_Fol
     yield "reproduce", "Reproduce", "", document.repeat(view.comparison, sources)
 
 
-def _evidence(view: View) -> Iterator[Part]:
+def _evidence(view: View) -> Parts:
     """Yield the evidence of all values, then what trained, and the files."""
     yield from evidence.section(view)
     yield Fold("Hardware and software", list(document.hardware(view.comparison)))
@@ -155,7 +155,7 @@ def _title(view: View) -> str:
     return f"{' · '.join(models)} · {view.report.systems}"
 
 
-def _charts(view: View, drawn: Container[str]) -> Iterator[Part]:
+def _charts(view: View, drawn: Container[str]) -> Parts:
     """Yield the charts of each model, if there are several in a fold of its own: a chart is drawn
     once it is seen.
     """

@@ -16,7 +16,7 @@ from tprimat.compare.caveats import CODES
 from tprimat.compare.cost import PairCost, cost, efficiencies
 from tprimat.report import costs, explain
 from tprimat.report.blocks import Inline, Paragraph, Strong
-from tprimat.report.page.markup import Control, Part
+from tprimat.report.page.markup import Control, Parts
 from tprimat.report.page.view import Placed, View
 from tprimat.report.plot import charts
 from tprimat.report.rates import RATE, rate_of, rate_unit, work_of
@@ -100,7 +100,7 @@ def values(view: View) -> JsonObject:
     }
 
 
-def _answer(view: View, answer: Answer) -> Iterator[Part]:
+def _answer(view: View, answer: Answer) -> Parts:
     verdict = answer.verdict
     leaders = answer.group.leaders
     if len(view.answers) > 1:

@@ -16,7 +16,7 @@ from tprimat.compare.cost import efficiencies
 from tprimat.compare.figures import is_of_blocks, over_runs
 from tprimat.report.blocks import Content, Inline, Link, Paragraph, Table
 from tprimat.report.efficiency import figure as efficiency_figure
-from tprimat.report.page.markup import Control, Fold, Part
+from tprimat.report.page.markup import Control, Fold, Part, Parts
 from tprimat.report.page.view import Placed, PlacedRun, View
 from tprimat.report.rates import RATE, rate, rate_unit
 from tprimat.report.tables import steady_steps, titled
@@ -91,7 +91,7 @@ def _table(rows: Iterable[_Row], caption: str, *header: str) -> list[Part]:
     return []
 
 
-def section(view: View) -> Iterator[Part]:
+def section(view: View) -> Parts:
     """Yield the downloads, and the evidence of all ratios and systems."""
     yield Control("downloads")
     every = sum(len(placed.system.runs) for placed in view.systems)
@@ -131,7 +131,7 @@ def _pair(view: View, pair: Pair) -> list[Content]:
     return [name, speedup_text(pair.ratio), [how, *links]]
 
 
-def _system(view: View, placed: Placed) -> Iterator[Part]:
+def _system(view: View, placed: Placed) -> Parts:
     system = placed.system
     yield Paragraph(f"System: {system.full_name or units.UNKNOWN}.")
     several = len(system.valid_runs) > 1
@@ -167,7 +167,7 @@ def _efficiency(view: View, placed: Placed) -> Iterator[_Row]:
             yield anchor(placed, metric.name), [titled(metric), efficiency_figure(value), how]
 
 
-def _run(placed: Placed, run: PlacedRun, *, own_anchors: bool) -> Iterator[Part]:
+def _run(placed: Placed, run: PlacedRun, *, own_anchors: bool) -> Parts:
     result = run.result
     yield Paragraph(_where(result))
     rows: list[_Row] = []

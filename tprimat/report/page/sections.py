@@ -14,7 +14,7 @@ from tprimat.report import document, explain, tables, target
 from tprimat.report.blocks import Content, Footnotes, Link, Marks, Notes, Paragraph, Table, notes
 from tprimat.report.breakdown import breakdowns
 from tprimat.report.page import charts, evidence, windows
-from tprimat.report.page.markup import Control, Fold, Part
+from tprimat.report.page.markup import Control, Fold, Part, Parts
 from tprimat.report.page.view import Placed, PlacedRun, View
 from tprimat.report.rates import final_losses, untimed
 from tprimat.results.account import PARTS
@@ -28,7 +28,7 @@ MOST_PAIRS = 20
 """Pairs whose configurations are listed setting by setting."""
 
 
-def results(view: View) -> Iterator[Part]:
+def results(view: View) -> Parts:
     """Yield the table of each model's systems, each value with a link to its calculation."""
     for answer in view.answers:
         group = answer.group
@@ -57,7 +57,7 @@ def _grid(view: View, group: Group, rows: list[tables.Row], caption: str) -> Tab
     return tables.grid([own.name for own in placed], rows, cell, caption=caption)
 
 
-def step_times(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
+def step_times(view: View, model: ModelComparison, chart: Chart) -> Parts:
     """Yield the chart of step times and its table."""
     rows: list[list[Content]] = []
     for placed in view.of_model(model):
@@ -105,7 +105,7 @@ def _why_no_segment(result: RunResult) -> str:
     return "no steady state"
 
 
-def loss(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
+def loss(view: View, model: ModelComparison, chart: Chart) -> Parts:
     """Yield the charts of loss over tokens and over time, and their table."""
     rows: list[list[Content]] = []
     for placed, final in zip(view.of_model(model), final_losses(model.systems), strict=True):
@@ -125,14 +125,14 @@ def loss(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
         yield Fold("Table: loss", [Paragraph(document.LOSS), Table(header, rows, caption=caption)])
 
 
-def memory(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
+def memory(view: View, model: ModelComparison, chart: Chart) -> Parts:
     """Yield the chart of each kind of memory; the results table has its values."""
     if any(tables.memory_rows(group) for group in model.groups):
         yield chart("memory", "Memory by kind; the results table has the values")
         yield Paragraph(document.MEMORY, "hint")
 
 
-def times(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
+def times(view: View, model: ModelComparison, chart: Chart) -> Parts:
     """Yield a bar for each run, of the parts of its wall time, and their tables; nothing without a
     clock.
     """
@@ -154,7 +154,7 @@ def times(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
     yield Fold("Table: wall time", list(target.blocks(view.comparison, model)))
 
 
-def breakdown(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
+def breakdown(view: View, model: ModelComparison, chart: Chart) -> Parts:
     """Yield where the time goes; nothing if no two runs report it."""
     explanation = explain.of_model(model)
     if explanation is not None:
@@ -190,7 +190,7 @@ _STATUSES = {
 }
 
 
-def config_diff(view: View) -> Iterator[Part]:
+def config_diff(view: View) -> Parts:
     """Yield every setting of each pair; that of the first headline is printed."""
     every = pairs(view)
     for number, pair in enumerate(every[:MOST_PAIRS]):
@@ -201,7 +201,7 @@ def config_diff(view: View) -> Iterator[Part]:
         yield Paragraph(f"{len(every) - MOST_PAIRS} more pairs: compare fewer results at a time.")
 
 
-def _settings(pair: Pair, names: list[str]) -> Iterator[Part]:
+def _settings(pair: Pair, names: list[str]) -> Parts:
     """Yield a table of the settings of a pair for each status that some of them have."""
     for status, title in _STATUSES.items():
         rows = []
@@ -214,7 +214,7 @@ def _settings(pair: Pair, names: list[str]) -> Iterator[Part]:
             yield Table(["Setting", *names], rows, caption=caption, right_from=99)
 
 
-def method(view: View) -> Iterator[Part]:
+def method(view: View) -> Parts:
     """Yield how the results were computed, and how much depends on the choice of steps."""
     yield Paragraph(
         "Throughput is the work of a step divided by the mean step time and the number of GPUs,"
@@ -231,7 +231,7 @@ def method(view: View) -> Iterator[Part]:
             yield from windows.section(view, group)
 
 
-def warnings(view: View) -> Iterator[Part]:
+def warnings(view: View) -> Parts:
     """Yield notes on the results as a whole, and the warnings that the tables refer to."""
     yield from notes(view.comparison.notes)
     if entries := view.footnotes.entries():

@@ -10,12 +10,12 @@ import bisect
 import dataclasses
 import itertools
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from tprimat import units
 from tprimat.compare import Group, Pair, SystemResult
 from tprimat.report.blocks import Content, Heading, Output, Paragraph, Table
-from tprimat.report.page.markup import Control, Fold, Part
+from tprimat.report.page.markup import Control, Fold, Parts
 from tprimat.report.page.view import MOST_RUNS, View
 from tprimat.report.rates import RATE, rate, rate_of
 from tprimat.report.tables import versus
@@ -134,7 +134,7 @@ def _speedup(value: float) -> str:
     return f"slower, {units.times(1 / value)}"
 
 
-def section(view: View, group: Group) -> Iterator[Part]:
+def section(view: View, group: Group) -> Parts:
     """Yield the sliders, and the table that they fill."""
     found = grid(group)
     if found is None:
@@ -164,7 +164,7 @@ def section(view: View, group: Group) -> Iterator[Part]:
     yield from _other_windows(view, [pair for pair in group.pairs if pair.sensitivity])
 
 
-def _other_windows(view: View, pairs: list[Pair]) -> Iterator[Part]:
+def _other_windows(view: View, pairs: list[Pair]) -> Parts:
     names = list(dict.fromkeys(name for pair in pairs for name, _ in pair.sensitivity))
     rows = []
     for pair in pairs:
