@@ -42,7 +42,7 @@ from tprimat.report.blocks import (
     notes,
 )
 from tprimat.report.costs import cost_sentence
-from tprimat.report.tables import Cell, Row
+from tprimat.report.tables import Row
 from tprimat.report.verdict import Report
 from tprimat.results.run import Run
 from tprimat.text import by_reason, each_once, join_names, plain
@@ -158,7 +158,7 @@ def _performance(comparison: Comparison, model: ModelComparison) -> Blocks:
             is_repeated = all(system.count == 1 for system in group.systems)
             if name != "tokens_per_second" or not is_repeated:
                 title = tables.titled(metrics.by_name(name))
-                more.append(Row(title, tuple(map(Cell, _others(group, name)))))
+                more.append(tables.row_of(title, _others(group, name)))
         yield from tables.explained(_grid(group, [*rows, *_known(more)]))
     yield from notes(_by_text(model, lambda system: system.value_warnings))
     # Without prices, a break-even is a speedup in other words, so only the leaders have one.
@@ -180,9 +180,8 @@ def _config_diff(model: ModelComparison) -> Blocks:
         unstated = []
         for row in group.settings:
             if row.differs:
-                differing.append(
-                    Row(row.title, tuple(Cell(value or UNKNOWN) for value in row.values))
-                )
+                texts = [value or UNKNOWN for value in row.values]
+                differing.append(tables.row_of(row.title, texts))
             elif not row.unknown:
                 shared.append(f"{row.title} {row.values[0]}")
             if row.unknown and row.essential:
@@ -211,7 +210,7 @@ def _efficiency(comparison: Comparison, model: ModelComparison) -> Blocks:
             missing[system] = efficiency.reasons(found)
     if columns:
         _, table = efficiency.figures(list(columns.values()))
-        rows = _known(Row(title, tuple(map(Cell, texts))) for title, *texts in table)
+        rows = _known(tables.row_of(title, texts) for title, *texts in table)
         if rows:
             yield tables.grid(list(columns), rows)
     yield from notes(_by_text(model, lambda system: missing[system]))
@@ -270,8 +269,7 @@ def hardware(comparison: Comparison) -> Blocks:
         runs.setdefault(system.name, []).extend(result.run for result in system.runs)
     rows = []
     for title, read in _HARDWARE:
-        cells = [Cell(_values(map(read, own))) for own in runs.values()]
-        rows.append(Row(title, tuple(cells)))
+        rows.append(tables.row_of(title, [_values(map(read, own)) for own in runs.values()]))
     yield tables.texts(list(runs), _known(rows))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tprimat import units
 from tprimat.analysis import efficiency, metrics
@@ -179,6 +179,11 @@ def texts(names: Sequence[str], rows: Sequence[Row]) -> Table:
     return Table(["", "Value", "Systems"], lines, 99)
 
 
+def row_of(title: str, texts: Iterable[str], short: str = "") -> Row:
+    """Return a row of texts without footnotes."""
+    return Row(title, tuple(map(Cell, texts)), short)
+
+
 def titled(metric: Metric) -> str:
     """A metric with its unit."""
     return f"{metric.title}, {metric.unit}"
@@ -257,7 +262,7 @@ def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
     prices = comparison.prices
     if prices:
         texts = [str(prices.get(system.name) or units.UNKNOWN) for system in group.systems]
-        rows.append(Row("price per GPU-hour", _texts(texts), "USD/h"))
+        rows.append(row_of("price per GPU-hour", texts, "USD/h"))
     elif len(group.systems) == 2:
         # With prices there is no line for memory on a screen of 24.
         rows += _peak_memory(group)
@@ -267,17 +272,17 @@ def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
     for metric in _metrics_of(group):
         if metric.name in shown and any(_has(values, metric.name) for values in found):
             title = shown[metric.name]
-            cells = []
+            texts = []
             for system, values in zip(group.systems, found, strict=True):
                 text = _short(values.get(metric.name), metric.name, prices.get(system.name))
                 if metric.name == "mfu" and text != units.UNKNOWN:
                     text += _peak(system, group)
-                cells.append(Cell(text))
+                texts.append(text)
             long = "MFU (share of peak)" if title == "MFU" else title
-            rows.append(Row(long, tuple(cells), title))
+            rows.append(row_of(long, texts, title))
     for setting in group.settings:
         if setting.title == "MLPerf round" and setting.differs:
-            rows.append(Row(setting.title, _texts(setting.values), "MLPerf"))
+            rows.append(row_of(setting.title, _texts(setting.values), "MLPerf"))
     return rows
 
 
@@ -327,19 +332,22 @@ def mismatch_rows(group: Group) -> list[Row]:
     differing = {entry.title for pair in group.pairs for entry in pair.config_diff.of("blocking")}
     if not differing or any(system.exclusion for system in group.systems):
         return []
-    rows = [Row(row.title, _texts(row.values)) for row in group.settings if row.title in differing]
+    rows = []
+    for setting in group.settings:
+        if setting.title in differing:
+            rows.append(row_of(setting.title, _texts(setting.values)))
     runs = [system.run for system in group.systems]
-    rows.append(Row("tokens per step", _texts([run.tokens_per_step for run in runs])))
-    rows.append(Row("steps recorded", _texts([len(run.steps) for run in runs])))
+    rows.append(row_of("tokens per step", _texts([run.tokens_per_step for run in runs])))
+    rows.append(row_of("steps recorded", _texts([len(run.steps) for run in runs])))
     return rows
 
 
-def _texts(values: Sequence[int | str | None]) -> tuple[Cell, ...]:
-    cells = []
+def _texts(values: Iterable[int | str | None]) -> Iterator[str]:
     for value in values:
-        text = units.number(value, 0) if isinstance(value, int) else value
-        cells.append(Cell(text or units.UNKNOWN))
-    return tuple(cells)
+        if isinstance(value, int):
+            yield units.number(value, 0)
+        else:
+            yield value or units.UNKNOWN
 
 
 def _short(got: Value | None, name: str, price: Price | None) -> str:
@@ -432,8 +440,8 @@ def efficiency_rows(comparison: Comparison, group: Group) -> list[Row]:
     rows = []
     for metric in _metrics_of(group):
         if metric.name in WORTH and any(_has(values, metric.name) for values in found):
-            cells = [Cell(_worth(values.get(metric.name), metric.name)) for values in found]
-            rows.append(Row(titled(metric), tuple(cells)))
+            texts = [_worth(values.get(metric.name), metric.name) for values in found]
+            rows.append(row_of(titled(metric), texts))
     return rows
 
 
