@@ -48,6 +48,9 @@ Inline = str | Code | Strong | Marks | Link | Output
 Content = Inline | Sequence[Inline]
 """What stands in a line: a text, or several pieces that follow each other."""
 
+Cells = list[Content]
+"""A row of a table."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Heading:

@@ -75,8 +75,7 @@ def forms(found: PairCost) -> JsonObject:
                 "text": _pieces(_text(outcome), names),
             }
         )
-    tie = _pieces(_TIE, names)
-    sentences.append({"below_zero": None, "saving": (), "even": (), "text": tie})
+    sentences.append({"below_zero": None, "saving": (), "even": (), "text": _pieces(_TIE, names)})
     return {
         "unknown": _break_even(found, {}),
         "one": [_pieces(form, names) for form in _ONE_PRICE.values()],

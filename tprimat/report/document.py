@@ -30,6 +30,7 @@ from tprimat.report import screen as first_screen
 from tprimat.report.blocks import (
     Block,
     Blocks,
+    Cells,
     Code,
     Content,
     Document,
@@ -435,7 +436,7 @@ def _run(system: SystemResult, result: RunResult) -> list[str]:
 
 def files(comparison: Comparison) -> Blocks:
     """Yield the files that the report rests on, with their digests."""
-    rows: list[list[Content]] = []
+    rows: list[Cells] = []
     results = set()
     logs = set()
     for file in comparison.files:

@@ -112,7 +112,7 @@ def _summary(answer: Answer) -> Blocks:
     verdict = answer.verdict
     yield Headline(verdict.headline, verdict.certainty, answer.group.title)
     yield from (Paragraph(text, DETAIL) for text in (*verdict.excluded, *_fastest(answer.group)))
-    marks = [mark(caveat) for caveat in verdict.caveats]
+    marks = list(map(mark, verdict.caveats))
     yield from notes([caveat.text for caveat in verdict.caveats], "Caveats", marks, MOST_CAVEATS)
     if verdict.next_steps:
         yield NextSteps(verdict.next_steps)

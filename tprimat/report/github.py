@@ -21,8 +21,7 @@ def workflow_commands(found: RegressionCheck) -> list[str]:
         levels["inconclusive"] = "error"
     commands = []
     for check, title, text in regression.sentences(found):
-        level = levels.get(check.answer, "error")
-        commands.append(_command(level, title, text, _place(check)))
+        commands.append(_command(levels.get(check.answer, "error"), title, text, _place(check)))
     return commands
 
 

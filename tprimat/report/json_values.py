@@ -128,8 +128,7 @@ def efficiency_values(tables: Sequence[EfficiencyTable]) -> list[JsonObject]:
             values = {}
             for name, value in column.values.items():
                 values[name] = fields(value, "value", "low", "high", "note=reason")
-            hints = list(column.hints)
-            columns.append({"steps": column.steps, "hints": hints, "values": values})
+            columns.append({"steps": column.steps, "hints": list(column.hints), "values": values})
         systems.append(
             {
                 **fields(table, "system=name", "model"),

@@ -243,8 +243,7 @@ def _reasons(found: RegressionCheck, *answers: Answer, is_named: bool = False) -
     for answer in answers:
         for check in found.checks:
             if check.answer == answer:
-                where = _where(check, is_named=is_named)
-                yield plain(": ".join(filter(None, (where, check.text))))
+                yield plain(": ".join(filter(None, (_where(check, is_named=is_named), check.text))))
 
 
 def _where(check: Check, *, is_named: bool = False) -> str:

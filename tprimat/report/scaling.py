@@ -235,7 +235,7 @@ def _several(curves: Sequence[Curve], shared: str) -> Blocks:
     if is_beside:
         yield _beside(curves)
     else:
-        units_of = join_names(sorted({unit_of(curve) for curve in curves}))
+        units_of = join_names(sorted(set(map(unit_of, curves))))
         yield Paragraph(
             f"Rates in {units_of}; efficiency at the largest GPU count, relative to the smallest."
         )

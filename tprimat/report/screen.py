@@ -355,7 +355,7 @@ def _closing(
         if answer.verdict.standing == "excluded":
             yield from _explanations(answer.group)
     found = caveats(answers)
-    marks = [mark(caveat) for caveat in found.values()]
+    marks = list(map(mark, found.values()))
     yield from notes(found, "Caveats", marks, most_caveats, least=FEW_CAVEATS)
     if steps:
         yield NextSteps(list(steps))

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pandas
 
 Kind = Literal["text", "integer", "number", "flag"]
+Table = dict[str, list[Any]]
+"""The values of each column."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,9 +62,9 @@ COLUMNS = (
 _NAMES = [column.name for column in COLUMNS]
 
 
-def columns(comparison: Comparison) -> dict[str, list[Any]]:
+def columns(comparison: Comparison) -> Table:
     """Return the values of each of COLUMNS, None if one is unknown."""
-    table: dict[str, list[Any]] = {name: [] for name in _NAMES}
+    table: Table = {name: [] for name in _NAMES}
     for model in comparison.models:
         for system in model.systems:
             for number, result in enumerate(system.runs, start=1):
@@ -80,7 +82,7 @@ def columns(comparison: Comparison) -> dict[str, list[Any]]:
     return table
 
 
-def _series(result: RunResult) -> dict[str, list[Any]]:
+def _series(result: RunResult) -> Table:
     run = result.run
     starts = [segment.first_step for segment in result.summary.segments]
     is_steady: list[bool] = []

@@ -12,7 +12,7 @@ from tprimat.analysis.metrics import Metric
 from tprimat.catalog.prices import Price
 from tprimat.compare import Comparison, Group, Pair, RunResult, SystemResult
 from tprimat.compare.cost import efficiencies
-from tprimat.report.blocks import DETAIL, Content, Paragraph, Table, text_of
+from tprimat.report.blocks import DETAIL, Cells, Content, Paragraph, Table, text_of
 from tprimat.report.efficiency import figure
 from tprimat.report.rates import RATE, bounds_of, plus_minus, rate, rate_of, rate_unit, untimed
 from tprimat.report.verdict import speedup_text
@@ -150,7 +150,7 @@ def grid(
     `cell` returns the content for a row and the number of a system, by default the text of the
     row's cell.
     """
-    lines: list[list[Content]] = [["", *names]]
+    lines: list[Cells] = [["", *names]]
     for row in rows:
         lines.append([row.title, *(cell(row, system) for system in range(len(names)))])
     if len(names) <= BESIDE:
@@ -530,7 +530,7 @@ def _range(system: SystemResult) -> str | None:
 
 
 def _steady_of(system: SystemResult) -> str:
-    texts = list(dict.fromkeys(steady_steps(result) for result in system.valid_runs))
+    texts = list(dict.fromkeys(map(steady_steps, system.valid_runs)))
     if not texts:
         return units.UNKNOWN
     if len(texts) == 1:

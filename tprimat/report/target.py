@@ -17,8 +17,8 @@ from tprimat.report.blocks import (
     DETAIL,
     Block,
     Blocks,
+    Cells,
     Code,
-    Content,
     Document,
     Headline,
     Paragraph,
@@ -349,9 +349,9 @@ def _runs(group: Group) -> Blocks:
     """Yield where the wall time of each run went; nothing if no source has a clock."""
     measured = list(accounts(group))
     parts = [part for part in PARTS if any(part in account.parts for _, _, account in measured)]
-    rows: list[list[Content]] = []
+    rows: list[Cells] = []
     for name, file, account in measured:
-        row: list[Content] = [name, Code(file), units.duration(account.whole)]
+        row: Cells = [name, Code(file), units.duration(account.whole)]
         for part in parts:
             time = account.parts.get(part)
             share = f" ({time / account.whole:.1%})" if time else ""

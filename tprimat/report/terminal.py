@@ -257,8 +257,7 @@ class _Terminal:
         for title, *cells in zip(*rows, strict=True):
             least.append(max(1, *map(cell_len, (*title.split(), *cells))))
         if narrow or not self._fits(least):
-            words = " ".join(row[0] for row in rows).split()
-            word = max(map(cell_len, words), default=1)
+            word = max(map(cell_len, " ".join(row[0] for row in rows).split()), default=1)
             least[0] = min(least[0], max(word, LEAST_NAME), self._width // 2)
         return least
 

@@ -74,8 +74,7 @@ def document(trace: Trace) -> Document:
     hidden = sum(step.overlapped_communication for step in steps) / len(steps)
     if hidden:
         text += f"; {ms(hidden)} ms of communication hidden behind computation"
-    table = Table(header, rows, is_cut=True)
-    return Document([Paragraph(_heading(trace)), table, Paragraph(text)])
+    return Document([Paragraph(_heading(trace)), Table(header, rows, is_cut=True), Paragraph(text)])
 
 
 def _heading(trace: Trace) -> str:

@@ -100,8 +100,7 @@ def loss(view: View, runs: Sequence[PlacedRun], over: Literal["tokens", "wall"])
     described_chart = described.loss(_series(view, runs), over)
     if described_chart is None:
         return None
-    traces = _traces(view, runs, described_chart)
-    chart = _line_chart(f"loss-{over}", described_chart, traces, 380)
+    chart = _line_chart(f"loss-{over}", described_chart, _traces(view, runs, described_chart), 380)
     floors = map(described.floor_note, described_chart.floors)
     chart["note"] = " ".join(f"Dotted: {floor}." for floor in floors)
     return chart

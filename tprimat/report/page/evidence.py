@@ -143,8 +143,7 @@ def _system(view: View, placed: Placed) -> Parts:
         if not run.result.is_valid:
             title += f", {run.result.run.status}: excluded"
         # What a single run measured is what the system's values are.
-        is_alone = not several and run.result in system.valid_runs
-        parts = list(_run(placed, run, own_anchors=is_alone))
+        parts = list(_run(placed, run, own_anchors=not several and run.result in system.valid_runs))
         yield Fold(title, parts, not several, f"r{run.index}")
 
 

@@ -11,7 +11,17 @@ from pathlib import PurePath
 from tprimat import units
 from tprimat.compare import Group, ModelComparison, Pair, RunResult
 from tprimat.report import document, explain, tables, target
-from tprimat.report.blocks import Content, Footnotes, Link, Marks, Notes, Paragraph, Table, notes
+from tprimat.report.blocks import (
+    Cells,
+    Content,
+    Footnotes,
+    Link,
+    Marks,
+    Notes,
+    Paragraph,
+    Table,
+    notes,
+)
 from tprimat.report.breakdown import breakdowns
 from tprimat.report.page import charts, evidence, windows
 from tprimat.report.page.markup import Control, Fold, Part, Parts
@@ -59,7 +69,7 @@ def _grid(view: View, group: Group, rows: list[tables.Row], caption: str) -> Tab
 
 def step_times(view: View, model: ModelComparison, chart: Chart) -> Parts:
     """Yield the chart of step times and its table."""
-    rows: list[list[Content]] = []
+    rows: list[Cells] = []
     for placed in view.of_model(model):
         for run in view.runs_of(placed):
             rows += _segments(placed, run)
@@ -69,7 +79,7 @@ def step_times(view: View, model: ModelComparison, chart: Chart) -> Parts:
     yield Fold("Table: segments of the runs", [table])
 
 
-def _segments(placed: Placed, run: PlacedRun) -> Iterator[list[Content]]:
+def _segments(placed: Placed, run: PlacedRun) -> Iterator[Cells]:
     """Yield a row for each segment of a run; one that says why there is none."""
     result = run.result
     name = placed.name
@@ -107,7 +117,7 @@ def _why_no_segment(result: RunResult) -> str:
 
 def loss(view: View, model: ModelComparison, chart: Chart) -> Parts:
     """Yield the charts of loss over tokens and over time, and their table."""
-    rows: list[list[Content]] = []
+    rows: list[Cells] = []
     for placed, final in zip(view.of_model(model), final_losses(model.systems), strict=True):
         losses = itertools.chain(*(run.result.run.loss_values for run in view.runs_of(placed)))
         first = next((value for value in losses if value is not None), None)
@@ -127,7 +137,7 @@ def loss(view: View, model: ModelComparison, chart: Chart) -> Parts:
 
 def memory(view: View, model: ModelComparison, chart: Chart) -> Parts:
     """Yield the chart of each kind of memory; the results table has its values."""
-    if any(tables.memory_rows(group) for group in model.groups):
+    if any(map(tables.memory_rows, model.groups)):
         yield chart("memory", "Memory by kind; the results table has the values")
         yield Paragraph(document.MEMORY, "hint")
 
@@ -148,8 +158,7 @@ def times(view: View, model: ModelComparison, chart: Chart) -> Parts:
         return
     runs = []
     for name, account in bars[: charts.MOST_SYSTEMS]:
-        whole = units.duration(account.whole)
-        runs.append((name, whole, account.whole / longest, account.shares))
+        runs.append((name, units.duration(account.whole), account.whole / longest, account.shares))
     yield Control("times", {"runs": runs, "parts": [part for part in PARTS if part in names]})
     yield Fold("Table: wall time", list(target.blocks(view.comparison, model)))
 
@@ -210,8 +219,7 @@ def _settings(pair: Pair, names: list[str]) -> Parts:
                 values = [text or units.UNKNOWN for text in reversed(entry.values)]
                 rows.append([entry.title, *values])
         if rows:
-            caption = f"{title} ({len(rows)})"
-            yield Table(["Setting", *names], rows, caption=caption, right_from=99)
+            yield Table(["Setting", *names], rows, caption=f"{title} ({len(rows)})", right_from=99)
 
 
 def method(view: View) -> Parts:

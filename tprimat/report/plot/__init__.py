@@ -19,7 +19,7 @@ from tprimat.compare import ModelComparison
 from tprimat.location import elsewhere
 from tprimat.report import tables
 from tprimat.report.plot import bars, charts, curves, lines
-from tprimat.report.plot.items import Item, items_of
+from tprimat.report.plot.items import Item, Items, items_of
 from tprimat.report.plot.layout import DPI, Panel, Sheet
 from tprimat.report.verdict import Answer, Report
 from tprimat.text import plain
@@ -155,7 +155,7 @@ def figure(report: Report, *, layout: Layout = "standard") -> Figure:
     return sheet.figure
 
 
-def _with_lines(items: Sequence[Item]) -> list[Item]:
+def _with_lines(items: Items) -> list[Item]:
     """Return the items that have lines: the first ones of each model, MOST_LINES in all."""
     of_model: dict[ModelComparison, list[Item]] = {}
     for item in items:
@@ -171,7 +171,7 @@ def _missing(names: Sequence[str], panels: Sequence[Panel | None]) -> list[str]:
     return [name for name, panel in zip(names, panels, strict=True) if panel is None]
 
 
-def _legends(sheet: Sheet, items: Sequence[Item], *, has_steps: bool, has_loss: bool) -> None:
+def _legends(sheet: Sheet, items: Items, *, has_steps: bool, has_loss: bool) -> None:
     """Add a legend of the systems with lines, and one of what else is drawn."""
     handles = []
     labels = []

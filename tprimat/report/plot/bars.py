@@ -5,23 +5,23 @@ model.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tprimat.analysis.intervals import level
 from tprimat.compare import ModelComparison, SystemResult
 from tprimat.report.plot import charts
 from tprimat.report.plot.charts import NOT_MEASURED, Bar, BarChart, MemoryBar
-from tprimat.report.plot.items import Item
-from tprimat.report.plot.layout import NAMES, SMALL, TEXT_LINE, Panel, Sheet
+from tprimat.report.plot.items import Item, Items
+from tprimat.report.plot.layout import NAMES, SMALL, TEXT_LINE, Look, Panel, Sheet
 from tprimat.text import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.text import Annotation
 
-INTERVAL: dict[str, Any] = {"color": "black", "capsize": 3, "linewidth": 1.2}
+INTERVAL: Look = {"color": "black", "capsize": 3, "linewidth": 1.2}
 
-OPEN: dict[str, Any] = {
+OPEN: Look = {
     "color": "black",
     "linewidth": 1.2,
     "linestyle": ":",
@@ -62,7 +62,7 @@ class Row(NamedTuple):
     item: Item | None
 
 
-def speeds(sheet: Sheet, items: Sequence[Item], *, side_by_side: bool) -> list[Panel | None]:
+def speeds(sheet: Sheet, items: Items, *, side_by_side: bool) -> list[Panel | None]:
     """Return the panels of throughput and of the average step time; None for one without any value.
 
     Side by side the second one has no names, since its rows are those of the first.
@@ -161,7 +161,7 @@ def _interval(axes: Axes, y: float, bar: Bar, unit: float, longest: float) -> fl
     return end
 
 
-def memory(sheet: Sheet, items: Sequence[Item]) -> Panel | None:
+def memory(sheet: Sheet, items: Items) -> Panel | None:
     """Return the panel of each kind of memory: to the average in full color, to the peak paler;
     None without any.
     """
@@ -225,7 +225,7 @@ def _memory_bar(
     return end, ", ".join(texts)
 
 
-def _rows(sheet: Sheet, items: Sequence[Item], least: Callable[[Item], float]) -> list[Row]:
+def _rows(sheet: Sheet, items: Items, least: Callable[[Item], float]) -> list[Row]:
     """Return the rows from top to bottom, a heading before each model if there are several."""
     several = len({(item.model, item.title) for item in items}) > 1
     rows = []
@@ -300,7 +300,7 @@ def _bar(axes: Axes, item: Item, y: float, value: float, height: float, alpha: f
 
 
 def _beside(axes: Axes, x: float, y: float, text: str, style: str = "normal") -> Annotation:
-    place: dict[str, Any] = {
+    place: Look = {
         "xytext": (5, 0),
         "textcoords": "offset points",
         "va": "center",

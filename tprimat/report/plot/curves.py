@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tprimat.analysis.intervals import level
 from tprimat.compare.curves import BREAK, Curve, Scaling
 from tprimat.report.plot.colors import colors_of
 from tprimat.report.plot.items import LINES, MARKERS
-from tprimat.report.plot.layout import Panel, Sheet
+from tprimat.report.plot.layout import Look, Panel, Sheet
 from tprimat.report.plot.lines import DOTTED, log_axis
 from tprimat.report.rates import Bounds, bounds_of
 from tprimat.report.scaling import headline, kind_text, processes, rate_title
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 MOST_CURVES, TITLES = 8, 3
 """Curves that are drawn, and those of them that are named in the title."""
-
-Look = dict[str, Any]
-"""How a curve is drawn: arguments of matplotlib."""
 
 IDEAL: Look = {"linestyle": (0, (4, 3)), "linewidth": 1.0}
 
@@ -122,7 +119,7 @@ def _sizes(sheet: Sheet, axes: Axes, curves: Sequence[Curve], width: float) -> N
     """Scale the axis of sizes logarithmically, and write below it those that were measured, as far
     as there is room.
     """
-    title = join_names(sorted({processes(curve) for curve in curves}))
+    title = join_names(sorted(set(map(processes, curves))))
     texts = {size.gpus: f"{size.gpus:,}" for curve in curves for size in curve.sizes}
     if len(curves) == 1 and curves[0].kind != "strong":
         for size in curves[0].sizes:
@@ -133,8 +130,7 @@ def _sizes(sheet: Sheet, axes: Axes, curves: Sequence[Curve], width: float) -> N
     places = sorted(texts)
     # Matplotlib leaves a twentieth of the range free at either end.
     scale = width / 1.1 / math.log(places[-1] / places[0])
-    lines = "\n".join(texts.values()).splitlines()
-    wide = max(map(sheet.width, lines)) + 0.08
+    wide = max(map(sheet.width, "\n".join(texts.values()).splitlines())) + 0.08
     kept: list[int] = []
     for place in reversed(places):
         if not kept or scale * math.log(kept[-1] / place) > wide:

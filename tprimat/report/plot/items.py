@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Sequence
 
 from tprimat.compare import Comparison, Group, ModelComparison, SystemResult
 from tprimat.report import tables
@@ -36,6 +37,9 @@ class Item:
     marker: str
     hatch: str
     line: str
+
+
+Items = Sequence[Item]
 
 
 def items_of(comparison: Comparison) -> list[Item]:

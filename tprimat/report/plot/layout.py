@@ -28,7 +28,10 @@ TITLE, SMALL = 10.5, 9.0
 
 TEXT_LINE = SMALL * 1.3 / 72
 
-AROUND: dict[str, Any] = {
+Look = dict[str, Any]
+"""How something is drawn: arguments of matplotlib."""
+
+AROUND: Look = {
     "xycoords": "axes fraction",
     "textcoords": "offset points",
     "color": "0.25",

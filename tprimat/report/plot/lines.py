@@ -7,14 +7,14 @@ import statistics
 from array import array
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tprimat.analysis import stats
 from tprimat.analysis.summary import OUTLIER_FRACTION, OUTLIER_SIGMAS
 from tprimat.report.plot import charts
 from tprimat.report.plot.charts import Line, LineChart, Series
-from tprimat.report.plot.items import Item
-from tprimat.report.plot.layout import Panel
+from tprimat.report.plot.items import Item, Items
+from tprimat.report.plot.layout import Look, Panel
 from tprimat.report.rates import counted_records
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ LEAST_TICKS = 3
 """Numbers that a logarithmic axis has at least."""
 
 FURTHER = {"marker": None, "linewidth": 0.6}
-EXCLUDED: dict[str, Any] = {
+EXCLUDED: Look = {
     "marker": None,
     "linewidth": 0.9,
     "linestyle": (0, (1, 1.5)),
@@ -44,10 +44,10 @@ EXCLUDED: dict[str, Any] = {
 """Line styles of a system's further runs and of excluded records, which differ without color, too.
 """
 
-DOTTED: dict[str, Any] = {"color": "0.35", "linestyle": (0, (1, 2)), "linewidth": 1.3}
+DOTTED: Look = {"color": "0.35", "linestyle": (0, (1, 2)), "linewidth": 1.3}
 
 
-def step_times(items: Sequence[Item]) -> Panel | None:
+def step_times(items: Items) -> Panel | None:
     """Return the panel of step time over the steps; None without any."""
     chart = charts.step_times(_runs(items))
     if chart is None:
@@ -63,7 +63,7 @@ def step_times(items: Sequence[Item]) -> Panel | None:
     return Panel(chart.title, _detail(items), draw, notes=[charts.beyond_note(chart)])
 
 
-def loss(items: Sequence[Item]) -> Panel | None:
+def loss(items: Items) -> Panel | None:
     """Return the panel of loss over the tokens that were trained on; None without any."""
     chart = charts.loss(_runs(items), "tokens")
     if chart is None:
@@ -90,7 +90,7 @@ def handle(item: Item) -> Line2D:
     return Line2D([], [], **_looks(item, 1))
 
 
-def keys(items: Sequence[Item], *, has_steps: bool, has_loss: bool) -> dict[str, Line2D | Patch]:
+def keys(items: Items, *, has_steps: bool, has_loss: bool) -> dict[str, Line2D | Patch]:
     """Return the legend's entries other than systems, by text: bands, excluded steps, and the
     lowest loss.
     """
@@ -110,11 +110,11 @@ def keys(items: Sequence[Item], *, has_steps: bool, has_loss: bool) -> dict[str,
     return entries
 
 
-def _runs(items: Sequence[Item]) -> list[Series]:
+def _runs(items: Items) -> list[Series]:
     return [Series(item.system, result) for item in items for result in item.system.valid_runs]
 
 
-def _detail(items: Sequence[Item]) -> str:
+def _detail(items: Items) -> str:
     runs = [len(item.system.valid_runs) for item in items if item.system.valid_runs]
     text = "a line per run"
     if any(number >= BAND_FROM for number in runs):
@@ -126,7 +126,7 @@ def _detail(items: Sequence[Item]) -> str:
     return text
 
 
-def _draw(axes: Axes, chart: LineChart, items: Sequence[Item]) -> None:
+def _draw(axes: Axes, chart: LineChart, items: Items) -> None:
     """Draw the lines of a chart with their axes.
 
     If a system has two or three runs, all but the first are thin, so that systems stay distinct;
@@ -221,7 +221,7 @@ def _points(chart: LineChart, line: Line) -> tuple[list[float], list[float]]:
     return xs, ys
 
 
-def _looks(item: Item, points: int) -> dict[str, Any]:
+def _looks(item: Item, points: int) -> Look:
     return {
         "color": item.color,
         "linestyle": item.line,
