@@ -43,6 +43,7 @@ from tprimat.report.blocks import (
     notes,
 )
 from tprimat.report.costs import cost_sentence
+from tprimat.report.json_values import fields
 from tprimat.report.tables import Row
 from tprimat.report.verdict import Report
 from tprimat.results.run import Run
@@ -158,8 +159,8 @@ def _performance(comparison: Comparison, model: ModelComparison) -> Blocks:
             # Of one device each, the throughput of all is that of one, which stands above.
             is_repeated = all(system.count == 1 for system in group.systems)
             if name != "tokens_per_second" or not is_repeated:
-                title = tables.titled(metrics.by_name(name))
-                more.append(tables.row_of(title, _others(group, name)))
+                metric = metrics.by_name(name)
+                more.append(tables.row_of(tables.titled(metric), _others(group, name)))
         yield from tables.explained(_grid(group, [*rows, *_known(more)]))
     yield from notes(_by_text(model, lambda system: system.value_warnings))
     # Without prices, a break-even is a speedup in other words, so only the leaders have one.
@@ -240,27 +241,22 @@ def _memory(model: ModelComparison) -> Blocks:
         yield _grid(group, rows) if rows else Paragraph("No memory was measured.")
 
 
-_HARDWARE: tuple[tuple[str, Callable[[Run], object]], ...] = (
-    ("GPU", lambda run: run.gpu_info.device_name),
-    ("Count", lambda run: run.num_gpus),
-    ("Memory per GPU", lambda run: units.gigabytes(run.gpu_info.total_memory_gb)),
-    ("Cores per GPU", lambda run: run.gpu_info.gpu_cores),
-    ("Architecture", lambda run: run.gpu_info.architecture),
-    (
-        "Software stack",
-        lambda run: joined(run.gpu_info.software_stack, run.gpu_info.software_version, by=" "),
-    ),
-    ("PyTorch", lambda run: run.gpu_info.pytorch_version),
-    ("Framework", lambda run: run.framework),
-    ("Host", lambda run: run.environment.hostname),
-    ("CPU", lambda run: run.environment.cpu),
-    ("Operating system", lambda run: run.environment.os),
-    ("Container", lambda run: run.environment.container),
-    (
-        "GPU memory of other processes",
-        lambda run: units.gigabytes(run.environment.memory_held_by_others_gb),
-    ),
-)
+_HARDWARE = {
+    "GPU": "gpu_info.device_name",
+    "Count": "num_gpus",
+    "Memory per GPU": "gpu_info.total_memory_gb",
+    "Cores per GPU": "gpu_info.gpu_cores",
+    "Architecture": "gpu_info.architecture",
+    "Software stack": "gpu_info.software_stack",
+    "PyTorch": "gpu_info.pytorch_version",
+    "Framework": "framework",
+    "Host": "environment.hostname",
+    "CPU": "environment.cpu",
+    "Operating system": "environment.os",
+    "Container": "environment.container",
+    "GPU memory of other processes": "environment.memory_held_by_others_gb",
+}
+"""Where a run has what trained, by the titles of the rows."""
 
 
 def hardware(comparison: Comparison) -> Blocks:
@@ -269,14 +265,27 @@ def hardware(comparison: Comparison) -> Blocks:
     for system in comparison.systems:
         runs.setdefault(system.name, []).extend(result.run for result in system.runs)
     rows = []
-    for title, read in _HARDWARE:
-        rows.append(tables.row_of(title, [_values(map(read, own)) for own in runs.values()]))
+    for title, path in _HARDWARE.items():
+        texts = []
+        for own in runs.values():
+            values = dict.fromkeys(_stated(run, path) for run in own)
+            texts.append(", ".join(filter(None, values)) or UNKNOWN)
+        rows.append(tables.row_of(title, texts))
     yield tables.texts(list(runs), _known(rows))
 
 
-def _values(values: Iterable[object]) -> str:
-    texts = dict.fromkeys(plain(value) for value in values if value not in (None, UNKNOWN))
-    return ", ".join(texts) or UNKNOWN
+def _stated(run: Run, path: str) -> str:
+    """Return what a run states there, memory with its unit and the software stack with its version;
+    empty if nothing.
+    """
+    value = fields(run, path)[path]
+    if path == "gpu_info.software_stack":
+        value = joined(value, run.gpu_info.software_version, by=" ")
+    if value is None:
+        return ""
+    if path.endswith("_gb"):
+        return units.gigabytes(value)
+    return plain(value)
 
 
 def _details(model: ModelComparison) -> Blocks:

@@ -313,7 +313,7 @@ def table(explanation: Explanation, caption: str = "", most: int | None = None) 
 
 
 def _names(explanation: Explanation) -> list[str]:
-    return [plain(explanation.before.name), plain(explanation.after.name)]
+    return [explanation.before.name, explanation.after.name]
 
 
 def _small(explanation: Explanation) -> float:
@@ -377,11 +377,11 @@ def _operator_values(explanation: Explanation, operator: Operator) -> JsonObject
     kernels = []
     for works in (operator.before, operator.after):
         kernels.append([work.kernel for work in works])
-    achieved = operator.achieved(explanation)
+    speeds = [speed and dataclasses.asdict(speed) for speed in operator.achieved(explanation)]
     return {
         **fields(operator, "name", "shapes", "seconds", "difference=delta"),
         "kernels": kernels,
-        "achieved": [speed and dataclasses.asdict(speed) for speed in achieved],
+        "achieved": speeds,
     }
 
 

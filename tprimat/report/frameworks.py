@@ -45,18 +45,15 @@ def document(report: Report) -> Document:
     for model in comparison.models:
         screen.append(Heading(2, model.title))
         for group in model.groups:
-            screen.append(_table(group))
+            rate = capitalized(rate_unit(group.systems))
+            header = ["Framework", rate, "Avg step time", "Final loss", "Total time"]
+            losses = final_losses(group.systems, ".4f")
+            screen.append(Table(header, [*map(_row, group.systems, losses)]))
             details += _differences(group, f"Configuration differences, {model.title}")
     screen.append(Heading(1, "Performance summary"))
     for answer in report.answers:
         screen += _summary(answer)
     return Document(screen, [*details, *notes(comparison.notes, "Notes")], [*verdicts(report)])
-
-
-def _table(group: Group) -> Table:
-    rate = capitalized(rate_unit(group.systems))
-    header = ["Framework", rate, "Avg step time", "Final loss", "Total time"]
-    return Table(header, [*map(_row, group.systems, final_losses(group.systems, ".4f"))])
 
 
 def _differences(group: Group, title: str) -> list[Block]:
@@ -68,13 +65,15 @@ def _differences(group: Group, title: str) -> list[Block]:
     return notes(texts, title)
 
 
+def _device(run: Run) -> str | None:
+    name = run.gpu_info.device_name
+    if not name and run.platform == "cpu":
+        return run.environment.cpu
+    return name or None
+
+
 _HEADER: tuple[tuple[str, Callable[[Run], object]], ...] = (
-    (
-        "Hardware",
-        lambda run: (
-            run.gpu_info.device_name or (run.environment.cpu if run.platform == "cpu" else None)
-        ),
-    ),
+    ("Hardware", _device),
     ("GPUs", lambda run: run.num_gpus),
     ("PyTorch", lambda run: run.gpu_info.pytorch_version),
 )

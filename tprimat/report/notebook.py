@@ -34,8 +34,16 @@ def systems(comparison: Comparison) -> str:
             for result in system.runs:
                 steps += result.summary.performance.total_steps or 0
             time = units.seconds(system.value("avg_step_time_seconds"))
-            counts = (str(len(system.runs)), f"{steps:,}")
-            rows.append([model.title, system.name, *counts, rate_of(system), time])
+            rows.append(
+                [
+                    model.title,
+                    system.name,
+                    str(len(system.runs)),
+                    f"{steps:,}",
+                    rate_of(system),
+                    time,
+                ]
+            )
     texts = list(comparison.notes)
     if len(rows) > MOST_SYSTEMS:
         texts.insert(0, counted(len(rows) - MOST_SYSTEMS, "more system"))

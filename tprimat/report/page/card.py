@@ -231,9 +231,11 @@ def cost_values(view: View) -> JsonObject:
         systems.append({"field": placed.field, "name": placed.name, "cost": dollars})
     pairs = []
     for number, found in _pair_costs(view):
-        faster = view.of(found.pair.faster).index
-        slower = view.of(found.pair.slower).index
-        pairs.append({"answer": number, "faster": faster, "slower": slower, **costs.forms(found)})
+        places = {
+            "faster": view.of(found.pair.faster).index,
+            "slower": view.of(found.pair.slower).index,
+        }
+        pairs.append({"answer": number, **places, **costs.forms(found)})
     return {"systems": systems, "pairs": pairs}
 
 

@@ -115,7 +115,6 @@ def _line_chart(kind: str, chart: LineChart, traces: Sequence[Trace], height: in
     limits = None
     if chart.limits:
         limits = [round(limit, 6) for limit in chart.limits]
-    systems = {trace["system"] for trace in traces}
     return {
         "kind": kind,
         "title": chart.title,
@@ -126,7 +125,7 @@ def _line_chart(kind: str, chart: LineChart, traces: Sequence[Trace], height: in
         "log": chart.is_log,
         "floors": list(chart.floors),
         "traces": traces,
-        "height": height + 11 * len(systems),
+        "height": height + 11 * len({trace["system"] for trace in traces}),
     }
 
 

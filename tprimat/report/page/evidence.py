@@ -139,7 +139,7 @@ def _system(view: View, placed: Placed) -> Parts:
         yield from _table(_values(placed), f"Values of {placed.name}", *_HEADER)
     yield from _table(_efficiency(view, placed), "Efficiency and cost", *_HEADER)
     for run in view.runs_of(placed):
-        title = f"Run {run.number} of {len(system.runs)}: {plain(run.result.file)}"
+        title = f"Run {run.number} of {len(system.runs)}: {run.result.file}"
         if not run.result.is_valid:
             title += f", {run.result.run.status}: excluded"
         # What a single run measured is what the system's values are.
@@ -203,34 +203,34 @@ def _formula(metric: metrics.Metric, result: RunResult) -> str:
 def _from(name: str, result: RunResult) -> str:
     """Return where a value is from: of the steps, with the lines of the log if they are known."""
     if name in ("warmup_time_seconds", "final_loss"):
-        return f"the series in {plain(result.file)}"
+        return f"the series in {result.file}"
     if name not in PerformanceMetrics.__struct_fields__:
-        return f"memory_metrics.{name} in {plain(result.file)}"
+        return f"memory_metrics.{name} in {result.file}"
     run = result.run
     first = result.summary.steady.first_step
     last = result.summary.steady.last_step
     if first is None or last is None:
-        return plain(result.file)
-    text = f"steps {first}–{last} of {plain(result.file)}"
+        return result.file
+    text = f"steps {first}–{last} of {result.file}"
     numbers = []
     for step, line in zip(run.steps, run.lines, strict=True):
         if line is not None and first <= step <= last:
             numbers.append(line)
     if numbers and run.source is not None and run.source.files:
-        text += f"; lines {min(numbers)}–{max(numbers)} of {plain(run.source.files[0].path)}"
+        text += f"; lines {min(numbers)}–{max(numbers)} of {run.source.files[0].path}"
     return text
 
 
 def _where(result: RunResult) -> str:
     run = result.run
-    parts = [f"{plain(result.file)}; started {run.timestamp or 'at an unknown time'}; {run.status}"]
+    parts = [f"{result.file}; started {run.timestamp or 'at an unknown time'}; {run.status}"]
     if run.status_reason:
         parts.append(run.status_reason)
     parts.append(f"steady-state steps {steady_steps(result)}")
     if run.source is not None:
         files = []
         for file in run.source.files:
-            files.append(f"{plain(file.path)} (sha256 {file.sha256 or 'unknown'})")
+            files.append(f"{file.path} (sha256 {file.sha256 or 'unknown'})")
         kind = _SOURCES[run.source.kind]
         parts.append(f"{kind}: {', '.join(files)}" if files else kind)
         for name, text in run.source.overrides.items():

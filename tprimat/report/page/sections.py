@@ -28,7 +28,6 @@ from tprimat.report.page.markup import Control, Fold, Part, Parts
 from tprimat.report.page.view import Placed, PlacedRun, View
 from tprimat.report.rates import final_losses, untimed
 from tprimat.results.account import PARTS
-from tprimat.text import plain
 
 Chart = Callable[[str, str], Part]
 """The place of a chart, by its kind, with what it shows in words; nothing if there are no charts.
@@ -152,7 +151,7 @@ def times(view: View, model: ModelComparison, chart: Chart) -> Parts:
     for group in model.groups:
         for name, file, account in target.accounts(group):
             longest = max(longest, account.whole)
-            bars.append((f"{plain(name)}, {plain(PurePath(file).name)}", account))
+            bars.append((f"{name}, {PurePath(file).name}", account))
             names |= account.parts.keys()
     if not bars:
         return

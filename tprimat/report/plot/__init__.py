@@ -192,7 +192,7 @@ def _titles(sheet: Sheet, report: Report) -> None:
     headlines = []
     certainty = []
     for answer in report.answers[:MOST_HEADLINES]:
-        name = f"{plain(answer.title)}: " if len(report.answers) > 1 else ""
+        name = f"{answer.title}: " if len(report.answers) > 1 else ""
         if report.headline:
             certainty.append(f"{name}{_row(answer)}")
             continue

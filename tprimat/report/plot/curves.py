@@ -16,7 +16,7 @@ from tprimat.report.plot.layout import Look, Panel, Sheet
 from tprimat.report.plot.lines import DOTTED, log_axis
 from tprimat.report.rates import Bounds, bounds_of
 from tprimat.report.scaling import headline, kind_text, processes, rate_title
-from tprimat.text import join_names, plain
+from tprimat.text import join_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +34,7 @@ def figure(found: Scaling) -> Figure:
 
     sheet = Sheet()
     curves = found.curves[:MOST_CURVES]
-    titles = [plain(f"{curve.model.short_title}, {headline(curve)}") for curve in curves[:TITLES]]
+    titles = [f"{curve.model.short_title}, {headline(curve)}" for curve in curves[:TITLES]]
     if len(found.curves) > TITLES:
         titles.append(f"{len(found.curves) - TITLES} more in the report")
     sheet.write(titles, 12, "bold", "black")
