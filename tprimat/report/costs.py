@@ -51,10 +51,12 @@ def cost_sentence(found: PairCost, prices: Mapping[str, Price], beside: Sequence
         if bare.count(short) == 1:
             values[key] = short
     if found.outcome is None or found.saving is None or found.break_even_price is None:
-        return (_BRIEF_TIE if beside else _TIE).format(**values)
-    values["saving"] = span(list(map(percent, found.saving)))
-    values["even"] = span(list(map(_dollars, found.break_even_price)))
-    return _text(found.outcome, _BRIEF if beside else _CHEAPER).format(**values)
+        form = _BRIEF_TIE if beside else _TIE
+    else:
+        values["saving"] = span(list(map(percent, found.saving)))
+        values["even"] = span(list(map(_dollars, found.break_even_price)))
+        form = _text(found.outcome, _BRIEF if beside else _CHEAPER)
+    return form.format(**values)
 
 
 def forms(found: PairCost) -> JsonObject:

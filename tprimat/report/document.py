@@ -238,7 +238,10 @@ def beside_published(model: ModelComparison) -> list[Block]:
 def _memory(model: ModelComparison) -> Blocks:
     for group in model.groups:
         rows = tables.memory_rows(group)
-        yield _grid(group, rows) if rows else Paragraph("No memory was measured.")
+        if rows:
+            yield _grid(group, rows)
+        else:
+            yield Paragraph("No memory was measured.")
 
 
 _HARDWARE = {

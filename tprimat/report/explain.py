@@ -110,7 +110,9 @@ def brief(explanation: Explanation) -> str:
     for text in texts:
         if text.startswith(explanation.after.name):
             return text
-    return texts[0] if texts else headline(explanation)
+    if texts:
+        return texts[0]
+    return headline(explanation)
 
 
 def headline(explanation: Explanation) -> str:

@@ -88,7 +88,9 @@ def _repeated(result: RunResult, options: Sequence[str]) -> str | None:
         options = ["--output-dir", folder or "DIR", *options]
     # A result without its command is of an earlier version, or of a job: --match then brings what
     # it was.
-    return command(("--match", "RESULT") if run.arguments is None else run.arguments, options)
+    if run.arguments is None:
+        return command(("--match", "RESULT"), options)
+    return command(run.arguments, options)
 
 
 def command(arguments: Sequence[str], options: Sequence[str]) -> str:

@@ -123,7 +123,10 @@ def _answer(comparison: Comparison, answer: Answer, *, is_first: bool = False) -
         context += " (other results below)"
     alone = f"{group.title}: {text}" if is_first else ""
     yield Headline(text, answer.verdict.certainty, context, alone)
-    yield from _group_table(comparison, group, FEW_ROWS if is_first else MOST_ROWS)
+    if is_first:
+        yield from _group_table(comparison, group, FEW_ROWS)
+    else:
+        yield from _group_table(comparison, group, MOST_ROWS)
     yield from _costs(comparison, [answer], is_brief=True)
     yield from target.line(group)
     yield from _where_time_goes(answer)
@@ -178,7 +181,10 @@ def _short_names(systems: Sequence[SystemResult]) -> dict[str, str]:
     for system in systems:
         words[system.name] = device_name(system.gpu).split()[0] if system.gpu else system.name
     every = list(words.values())
-    return {name: word if every.count(word) == 1 else name for name, word in words.items()}
+    for name, word in words.items():
+        if every.count(word) > 1:
+            words[name] = name
+    return words
 
 
 def _group_table(comparison: Comparison, group: Group, most: int) -> Blocks:
@@ -264,7 +270,9 @@ def _shared_count(group: Group) -> int | None:
     for system in group.systems:
         if system.count != count or not system.name.startswith(f"{count}×"):
             return None
-    return count if len(group.systems) > 1 else None
+    if len(group.systems) > 1:
+        return count
+    return None
 
 
 def _shown(group: Group, most: int) -> set[int]:

@@ -495,7 +495,9 @@ def memory_rows(group: Group) -> list[Row]:
 def _gigabytes_of(name: str) -> _Read:
     def read(system: SystemResult) -> str | None:
         value = system.value(name)
-        return None if value is None else units.gigabytes(value)
+        if value is None:
+            return None
+        return units.gigabytes(value)
 
     return read
 

@@ -171,4 +171,7 @@ def _charts(view: View, drawn: Container[str]) -> Parts:
         parts: list[Part] = []
         for write in _CHARTS:
             parts += write(view, model, chart)
-        yield from [Fold(model.title, parts)] if view.several_models else parts
+        if view.several_models:
+            yield Fold(model.title, parts)
+        else:
+            yield from parts

@@ -89,7 +89,7 @@ def values(view: View) -> JsonObject:
         "several": several,
         "compared": bool(compared),
         "standing": "" if several else view.answers[0].verdict.standing,
-        "headline": view.headline,
+        "headline": view.report.headline,
         "answers": answers[:first],
         "folded": [fold for fold in folds if fold[1]],
         "chips": chips[:most],
@@ -105,7 +105,7 @@ def _answer(view: View, answer: Answer) -> Parts:
     leaders = answer.group.leaders
     if len(view.answers) > 1:
         texts: list[Inline] = [Strong(f"{answer.title}:"), " "]
-        if view.headline and leaders is not None:
+        if view.report.headline and leaders is not None:
             texts.append(f"{leaders.system.name} vs {leaders.baseline.name}")
         else:
             texts += _headline(verdict.headline)

@@ -100,9 +100,9 @@ def section(view: View) -> Parts:
             f"Shown: {len(view.runs)} of {every} runs. The others are in the result files."
         )
     ratios = []
-    for pair in view.pairs:
+    for pair, name in view.pairs.items():
         if view.of(pair.system).runs:
-            ratios.append((view.pair_anchors[pair], _pair(view, pair)))
+            ratios.append((name, _pair(view, pair)))
     if ratios:
         table = _table(ratios, "Ratios", "Pair", "Value", "How")
         yield Fold(f"Ratios ({len(ratios)})", table, len(ratios) == 1)

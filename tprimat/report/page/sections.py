@@ -51,7 +51,7 @@ def results(view: View) -> Parts:
 
 def _grid(view: View, group: Group, rows: list[tables.Row], caption: str) -> Table:
     placed = [view.of(system) for system in group.systems]
-    ratios = {pair.system: view.pair_anchors[pair] for pair in group.pairs}
+    ratios = {pair.system: view.pairs[pair] for pair in group.pairs}
 
     def cell(row: tables.Row, index: int) -> Content:
         own = placed[index]

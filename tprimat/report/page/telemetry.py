@@ -49,13 +49,10 @@ def events(runs: Sequence[PlacedRun]) -> list[JsonObject]:
     found: dict[int, list[tuple[float, float, str]]] = {}
     for run in runs:
         for issue in run.result.run.telemetry.issues:
-            if (
-                issue.severity == "warning"
-                and issue.first_step is not None
-                and issue.last_step is not None
-            ):
-                row = issue.first_step - 0.5, issue.last_step + 0.5, chart_text(issue.sentence)
-                found.setdefault(run.system, []).append(row)
+            if issue.severity != "warning" or issue.first_step is None or issue.last_step is None:
+                continue
+            row = issue.first_step - 0.5, issue.last_step + 0.5, chart_text(issue.sentence)
+            found.setdefault(run.system, []).append(row)
     marked: list[JsonObject] = []
     for system, rows in found.items():
         first = len(marked)
@@ -73,6 +70,7 @@ def note(names: Sequence[str], marked: Sequence[JsonObject]) -> str:
     """Return what the marks are, in words."""
     if not marked:
         return ""
-    texts = [f"{names[each['system']]}, {each['text']}" for each in marked[:MOST_EVENTS]]
-    more = f"; {len(marked) - MOST_EVENTS} more" if len(marked) > MOST_EVENTS else ""
-    return " " + plain(f"Shaded: {'; '.join(texts)}{more}.")
+    texts = [f"{names[mark['system']]}, {mark['text']}" for mark in marked[:MOST_EVENTS]]
+    if len(marked) > MOST_EVENTS:
+        texts.append(f"{len(marked) - MOST_EVENTS} more")
+    return " " + plain(f"Shaded: {'; '.join(texts)}.")

@@ -8,7 +8,7 @@ import dataclasses
 import html
 import textwrap
 
-from tprimat.compare import ModelComparison, Pair, RunResult, SystemResult
+from tprimat.compare import ModelComparison, RunResult, SystemResult
 from tprimat.report.plot.colors import colors_of
 from tprimat.report.tables import Footnotes
 from tprimat.report.verdict import Report
@@ -64,17 +64,15 @@ class View:
     def __init__(self, report: Report) -> None:
         self.report = report
         self.comparison = report.comparison
-        self.headline = report.headline
         # What compares comes before what could not be compared.
         self.answers = sorted(report.answers, key=lambda answer: answer.group.leaders is None)
         self.footnotes = Footnotes(report.comparison)
         self.runs: list[PlacedRun] = []
-        self.pairs: list[Pair] = report.comparison.pairs
-        self.names = report.comparison.system_names
+        names = report.comparison.system_names
         self._places = dict[SystemResult, Placed]()
         every = report.comparison.systems
         colors = colors_of({system.name: system for system in reversed(every)})
-        self.tones = [colors[name].tone for name in self.names]
+        self.tones = [colors[name].tone for name in names]
         most = max(1, MOST_RUNS // max(1, len(every)))
         for model in report.comparison.models:
             for system in model.systems:
@@ -83,7 +81,7 @@ class View:
                     model=model,
                     system=system,
                     index=len(self._places),
-                    field=self.names.index(system.name),
+                    field=names.index(system.name),
                     dash=DASHES[colors[system.name].repeated % len(DASHES)],
                     name=plain(system.name) or "unnamed",
                     runs=range(first, min(first + min(most, len(system.runs)), MOST_RUNS)),
@@ -94,8 +92,8 @@ class View:
                 ):
                     self.runs.append(PlacedRun(index, placed.index, number, result))
         self.systems = list(self._places.values())
-        # Where the evidence of a ratio is, by its pair.
-        self.pair_anchors = {pair: f"p{index}" for index, pair in enumerate(self.pairs)}
+        # All pairs, each with the anchor of the evidence of its ratio.
+        self.pairs = {pair: f"p{index}" for index, pair in enumerate(report.comparison.pairs)}
 
     def of(self, system: SystemResult) -> Placed:
         """Return the place of a system."""
