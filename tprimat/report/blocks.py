@@ -160,6 +160,9 @@ class Footnotes:
     entries: Sequence[tuple[int, str]]
 
 
+Distinct = dict[str, None]
+"""Texts in their order, each once."""
+
 Block = Heading | Headline | Paragraph | Notes | NextSteps | Table | Image | Script
 Blocks = Iterator[Block]
 

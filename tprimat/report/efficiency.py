@@ -14,7 +14,7 @@ from tprimat.checks.settings import agree
 from tprimat.compare import Comparison
 from tprimat.compare.cost import efficiencies
 from tprimat.compare.systems import device
-from tprimat.report.blocks import Block, Document, Headline, Paragraph, Table, notes
+from tprimat.report.blocks import Block, Distinct, Document, Headline, Paragraph, Table, notes
 from tprimat.settings.rows import LEDGER
 from tprimat.units import UNKNOWN
 
@@ -140,7 +140,7 @@ def figure(value: Value | None) -> str:
 
 def reasons(found: Sequence[Efficiency]) -> list[str]:
     """Return the reasons of the values, each once, with its rows; then the hints."""
-    titles_of: dict[str, dict[str, None]] = {}
+    titles_of: dict[str, Distinct] = {}
     for metric in rows(found):
         for column in found:
             value = column.values.get(metric.name)

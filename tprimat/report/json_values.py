@@ -18,6 +18,7 @@ from tprimat.compare import Comparison, Pair, SystemResult
 from tprimat.compare.cost import cost
 from tprimat.compare.regression import RegressionCheck
 from tprimat.compare.target import ratio, target
+from tprimat.report.blocks import Distinct
 from tprimat.report.efficiency import EfficiencyTable, efficiency_tables, micro_batches
 from tprimat.report.rates import loss_ends
 from tprimat.report.verdict import Answer, Report
@@ -188,7 +189,7 @@ def _group(comparison: Comparison, answer: Answer) -> JsonObject:
 
 
 def _system(comparison: Comparison, system: SystemResult) -> JsonObject:
-    files = dict[str, None]()
+    files: Distinct = {}
     accounts = []
     for result in system.runs:
         files[result.file] = None

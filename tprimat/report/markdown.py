@@ -36,8 +36,7 @@ def escape(text: object) -> str:
 def code(text: object) -> str:
     """Text as inline code that may stand in a table."""
     shown = plain(text).replace("|", "\\|")
-    longest = max(map(len, re.findall(r"`+", shown)), default=0)
-    fence = "`" * (longest + 1)
+    fence = "`" * (max(map(len, re.findall(r"`+", shown)), default=0) + 1)
     space = " " if shown.startswith("`") or shown.endswith("`") else ""
     return f"{fence}{space}{shown or ' '}{space}{fence}"
 

@@ -33,7 +33,6 @@ def systems(comparison: Comparison) -> str:
             steps = 0
             for result in system.runs:
                 steps += result.summary.performance.total_steps or 0
-            time = units.seconds(system.value("avg_step_time_seconds"))
             rows.append(
                 [
                     model.title,
@@ -41,7 +40,7 @@ def systems(comparison: Comparison) -> str:
                     str(len(system.runs)),
                     f"{steps:,}",
                     rate_of(system),
-                    time,
+                    units.seconds(system.value("avg_step_time_seconds")),
                 ]
             )
     texts = list(comparison.notes)

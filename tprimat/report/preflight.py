@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tprimat import units
 from tprimat.catalog import gpus
-from tprimat.report.blocks import Document, Headline, Paragraph, Table, notes
+from tprimat.report.blocks import Distinct, Document, Headline, Paragraph, Table, notes
 from tprimat.results.preflight import PRODUCTS, PreflightFile, unit_of
 from tprimat.results.run import GpuInfo
 from tprimat.text import counted, join_names, plain
@@ -18,7 +18,7 @@ WIDTH = 80
 
 def document(file: PreflightFile, path: Path) -> Document:
     """Return a preflight: a table, what was found, and where it is; then each device and size."""
-    unknown: dict[str, None] = {}
+    unknown: Distinct = {}
     for device in file.devices:
         for name, why in device.unknown.items():
             unknown[f"not measured: {name}: {why}"] = None

@@ -167,8 +167,7 @@ def backtest(projection: CurveProjection) -> str:
 
 def warnings(projection: CurveProjection) -> list[str]:
     """Return what makes a projection doubtful."""
-    curve = projection.curve
-    return [*_of_size(projection), *_of_batch(projection), *curve.notes]
+    return [*_of_size(projection), *_of_batch(projection), *projection.curve.notes]
 
 
 def _of_size(projection: CurveProjection) -> Iterator[str]:

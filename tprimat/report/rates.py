@@ -14,6 +14,8 @@ from tprimat.compare import RunResult, SystemResult
 from tprimat.compare.speedup import RATE as RATE
 from tprimat.compare.speedup import kind_of_device
 
+Systems = Sequence[SystemResult]
+
 
 class Bounds(NamedTuple):
     """The interval of a system's rate, or of its step time, between runs."""
@@ -30,9 +32,8 @@ def bounds_of(system: SystemResult) -> Bounds | None:
     """Return the interval between runs; None if it is unknown: of one run, or of few that differ
     too much.
     """
-    rates = system.speeds
     between = intervals.between_run_interval(
-        rates, rounding_variance([result.summary for result in system.valid_runs])
+        system.speeds, rounding_variance([result.summary for result in system.valid_runs])
     )
     if between is None:
         return None
@@ -48,7 +49,7 @@ def counted_records(result: RunResult) -> list[bool]:
     return [first <= step <= last and step in counted for step in result.run.steps]
 
 
-def final_losses(systems: Sequence[SystemResult], form: str = ".4g") -> list[str]:
+def final_losses(systems: Systems, form: str = ".4g") -> list[str]:
     """Return each system's loss at the end, with its step and tokens if the systems differ in
     these.
     """

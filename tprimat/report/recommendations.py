@@ -9,6 +9,8 @@ from collections.abc import Container, Iterator, Sequence
 from tprimat.compare import Group, Pair, SystemResult
 from tprimat.compare.caveats import CODES
 from tprimat.compare.result import RATE, RunResult
+from tprimat.report.blocks import Distinct
+from tprimat.report.rates import Systems
 from tprimat.settings.rows import NOT_CONFIGURED, SETTINGS
 from tprimat.text import join_names
 
@@ -49,7 +51,7 @@ def for_runs(text: str, results: Sequence[RunResult]) -> str:
     if not results or found is None:
         return text
     options = found[2].split()
-    commands: dict[str, None] = {}
+    commands: Distinct = {}
     hosts = set()
     sources = set()
     for result in results:
@@ -84,8 +86,7 @@ def _repeated(result: RunResult, options: Sequence[str]) -> str | None:
         return " ".join(["./benchmark.py", *options])
     if any(word.startswith("--output-dir") for word in run.arguments or ()):
         # The stored path may be only the last part of an absolute one.
-        folder = result.file.rpartition("/")[0]
-        options = ["--output-dir", folder or "DIR", *options]
+        options = ["--output-dir", result.file.rpartition("/")[0] or "DIR", *options]
     # A result without its command is of an earlier version, or of a job: --match then brings what
     # it was.
     if run.arguments is None:
@@ -163,7 +164,7 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
         )
 
 
-def _without_precision(systems: Sequence[SystemResult]) -> list[str]:
+def _without_precision(systems: Systems) -> list[str]:
     """Return the names of the systems whose precision is missing; a CPU's doesn't matter."""
     names = []
     for system in systems:
@@ -173,7 +174,7 @@ def _without_precision(systems: Sequence[SystemResult]) -> list[str]:
 
 
 def _more_runs(
-    codes: Container[str], compared: Sequence[Pair], systems: Sequence[SystemResult]
+    codes: Container[str], compared: Sequence[Pair], systems: Systems
 ) -> Iterator[tuple[str, str]]:
     """Yield how many runs would confirm a difference, and that they should be interleaved."""
     # What varies between runs is unknown of a single one, whatever happens within it.
@@ -199,7 +200,7 @@ def _more_runs(
         yield "order-of-runs", "interleave the runs of both systems"
 
 
-def _steadier(systems: Sequence[SystemResult]) -> Iterator[tuple[str, str]]:
+def _steadier(systems: Systems) -> Iterator[tuple[str, str]]:
     """Yield what would make the speed steady, if it changes or never settles."""
     changed = next((system for system in systems if system.segments), None)
     if changed is not None and changed.segments[1].cause is None:
@@ -250,7 +251,7 @@ def _equal_batches(compared: Sequence[Pair]) -> Iterator[str]:
             break
 
 
-def _of_excluded(systems: Sequence[SystemResult]) -> Iterator[str]:
+def _of_excluded(systems: Systems) -> Iterator[str]:
     for system in systems:
         name = system.name
         finding = system.exclusion
@@ -282,7 +283,7 @@ def _callback(system: SystemResult) -> str | None:
     return _CALLBACKS.get(system.run.framework or "")
 
 
-def _of_untimed(systems: Sequence[SystemResult]) -> Iterator[str]:
+def _of_untimed(systems: Systems) -> Iterator[str]:
     added = []
     for system in systems:
         if callback := _callback(system):
@@ -291,9 +292,9 @@ def _of_untimed(systems: Sequence[SystemResult]) -> Iterator[str]:
         yield f"record step times: add {join_names(added)} (docs/own-loop.md)"
 
 
-def _of_open_values(systems: Sequence[SystemResult]) -> Iterator[str]:
+def _of_open_values(systems: Systems) -> Iterator[str]:
     """Yield the options for what the sources of systems without a throughput leave open."""
-    options: dict[str, None] = {}
+    options: Distinct = {}
     for system in systems:
         run = system.run
         if system.exclusion is not None or _callback(system) is not None:

@@ -17,6 +17,7 @@ from tprimat.report import markdown, recommendations
 from tprimat.report.blocks import (
     DETAIL,
     Block,
+    Distinct,
     Document,
     Heading,
     NextSteps,
@@ -215,7 +216,7 @@ def _changes(matched: Pair) -> dict[str, str]:
 
 def caveat_texts(found: RegressionCheck) -> list[str]:
     """Return what could explain a change, or hide one, besides the program."""
-    texts: dict[str, None] = {}
+    texts: Distinct = {}
     for check in found.checks:
         pair = check.pair
         if pair is None or check.change is None:

@@ -13,6 +13,7 @@ from tprimat.report.blocks import (
     DETAIL,
     Block,
     Blocks,
+    Distinct,
     Document,
     Heading,
     Headline,
@@ -103,7 +104,7 @@ def cautions(found: Scaling) -> list[str]:
 
 def prices(comparison: Comparison, found: Scaling) -> list[str]:
     """Return the prices of the curves, with source and date."""
-    texts: dict[str, None] = {}
+    texts: Distinct = {}
     for curve in found.curves:
         for size in curve.sizes:
             if price := comparison.prices.get(size.system.name):

@@ -18,6 +18,7 @@ from tprimat.report import explain, tables, target, verdict
 from tprimat.report.blocks import (
     DETAIL,
     Blocks,
+    Distinct,
     Document,
     Heading,
     Headline,
@@ -27,7 +28,7 @@ from tprimat.report.blocks import (
     notes,
 )
 from tprimat.report.breakdown import breakdowns
-from tprimat.report.rates import RATE, rate_of, rate_unit
+from tprimat.report.rates import RATE, Systems, rate_of, rate_unit
 from tprimat.report.verdict import Answer, Report, speedup_text
 from tprimat.text import counted, join_names, plain, shortened
 
@@ -173,7 +174,7 @@ def _models_table(answers: Sequence[Answer]) -> Table:
     return Table(header, rows, most=MOST_ROWS)
 
 
-def _short_names(systems: Sequence[SystemResult]) -> dict[str, str]:
+def _short_names(systems: Systems) -> dict[str, str]:
     """Return a name for each system: its GPU's first word if no other system's is the same, else
     its own.
     """
@@ -356,7 +357,7 @@ def _closing(
     answers: Sequence[Answer], most_excluded: int = MOST_EXCLUDED, most_caveats: int = MOST_CAVEATS
 ) -> Blocks:
     """Yield excluded systems, explanations, caveats, and the next step."""
-    steps: dict[str, None] = {}
+    steps: Distinct = {}
     for answer in answers:
         steps |= dict.fromkeys(answer.verdict.next_steps)
         yield from notes(answer.verdict.excluded, marks="", most=most_excluded)

@@ -14,7 +14,16 @@ from tprimat.compare import Comparison, Group, Pair, RunResult, SystemResult
 from tprimat.compare.cost import efficiencies
 from tprimat.report.blocks import DETAIL, Cells, Content, Paragraph, Table, text_of
 from tprimat.report.efficiency import figure
-from tprimat.report.rates import RATE, bounds_of, plus_minus, rate, rate_of, rate_unit, untimed
+from tprimat.report.rates import (
+    RATE,
+    Systems,
+    bounds_of,
+    plus_minus,
+    rate,
+    rate_of,
+    rate_unit,
+    untimed,
+)
 from tprimat.report.verdict import speedup_text
 from tprimat.text import counted, plain
 
@@ -73,7 +82,7 @@ STACKS = ("cuda", "rocm", "cpu")
 """What a GPU's name says already."""
 
 
-def shared(comparison: Comparison, systems: Sequence[SystemResult] = ()) -> str:
+def shared(comparison: Comparison, systems: Systems = ()) -> str:
     """Return what all systems share but neither their names nor the model's say, with the MLPerf
     round of `systems`.
     """

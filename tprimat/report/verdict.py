@@ -17,8 +17,9 @@ from tprimat.compare.curves import Scaling
 from tprimat.compare.result import DOUBTFUL_SPREAD
 from tprimat.compare.speedup import kind_of_device
 from tprimat.report import recommendations
+from tprimat.report.blocks import Distinct
 from tprimat.report.costs import cost_sentence, percent, span
-from tprimat.report.rates import RATE, rate_of, rate_unit, work_of
+from tprimat.report.rates import RATE, Systems, rate_of, rate_unit, work_of
 from tprimat.results.account import Clock
 from tprimat.text import capitalized, counted, join_names, plain
 
@@ -124,7 +125,7 @@ class Report:
         """The names of the systems for a title, those of the first answer first: the fastest, and
         who is beside it.
         """
-        names: dict[str, None] = {}
+        names: Distinct = {}
         for answer in self.answers:
             names |= dict.fromkeys(plain(system.name) for system in answer.model.systems)
         if len(names) < 3:
@@ -158,12 +159,11 @@ class Report:
             names.add(system.name)
             paths |= {result.file for result in system.runs}
         are = "system is" if left == 1 else "systems are"
-        note = f"{left:,} more {are} not listed; use --json for all"
         comparison = dataclasses.replace(
             comparison,
             files=tuple(file for file in comparison.files if file.name in paths),
             system_names=tuple(name for name in comparison.system_names if name in names),
-            notes=(*comparison.notes, note),
+            notes=(*comparison.notes, f"{left:,} more {are} not listed; use --json for all"),
         )
         answers = []
         for answer in self.answers:
@@ -239,7 +239,7 @@ def _contradicted(pairs: Sequence[Pair]) -> str:
     """Return whose own values contradict each other, for the end of a headline; empty if nobody's
     do.
     """
-    names = dict[str, None]()
+    names: Distinct = {}
     for pair in pairs:
         for system in (pair.faster, pair.slower):
             if contradictions(system):
@@ -406,7 +406,7 @@ def _headline_models(answers: Sequence[Answer]) -> str:
     decided = []
     standings = set()
     starts = []
-    names: dict[str, None] = {}
+    names: Distinct = {}
     for answer in answers:
         names |= dict.fromkeys(system.name for system in answer.group.systems)
         pair = answer.group.leaders
@@ -607,7 +607,7 @@ def _cost_text(comparison: Comparison, group: Group, is_brief: bool) -> str:
     return "; ".join(texts)
 
 
-def _cheapest_first(comparison: Comparison, systems: Sequence[SystemResult]) -> list[str]:
+def _cheapest_first(comparison: Comparison, systems: Systems) -> list[str]:
     """Return the names of the systems whose cost per token is known, the cheapest first."""
     costs = {}
     for system in systems:

@@ -15,7 +15,7 @@ from tprimat.compare import Caveat, Ratio, SystemResult
 from tprimat.compare.caveats import CODES
 from tprimat.compare.cost import PairCost, cost, efficiencies
 from tprimat.report import costs, explain
-from tprimat.report.blocks import Inline, Paragraph, Strong
+from tprimat.report.blocks import Distinct, Inline, Paragraph, Strong
 from tprimat.report.page.markup import Control, Parts
 from tprimat.report.page.view import Placed, View
 from tprimat.report.plot import charts
@@ -259,7 +259,7 @@ def _cost(view: View) -> JsonObject | None:
     if not prices and all(system.run.platform == "cpu" for system in view.comparison.systems):
         return None
     named: dict[str, list[Placed]] = {}
-    amounts: dict[str, None] = {}
+    amounts: Distinct = {}
     for answer in view.answers:
         amounts[work_of(answer.group.systems).amount] = None
         for system in answer.group.systems[:LISTED]:
@@ -326,8 +326,8 @@ def _of_code(caveats: Sequence[tuple[Answer, Caveat]], answers: int) -> Chip:
     Its texts name the model, if there are several and they differ in it.
     """
     style = "info"
-    bare = dict[str, None]()
-    texts = dict[str, None]()
+    bare: Distinct = {}
+    texts: Distinct = {}
     for answer, caveat in caveats:
         if caveat.severity == "warning":
             style = "warn"

@@ -23,6 +23,7 @@ from tprimat.report import tables
 from tprimat.report.rates import (
     RATE,
     Bounds,
+    Systems,
     bounds_of,
     counted_records,
     plus_minus,
@@ -155,7 +156,7 @@ class MemoryBar(NamedTuple):
 MEMORY_TITLE = "Memory per GPU or CPU, GB (10⁹ bytes)"
 
 
-def throughput(systems: Sequence[SystemResult]) -> BarChart:
+def throughput(systems: Systems) -> BarChart:
     """Return the throughput of each system with its interval."""
     # Of several models some may be in samples/s.
     mixed = len({system.per_sample for system in systems}) > 1
@@ -169,7 +170,7 @@ def throughput(systems: Sequence[SystemResult]) -> BarChart:
     return BarChart(f"Throughput{unit} (higher is better)", tuple(bars), is_rate=True)
 
 
-def average_step_times(systems: Sequence[SystemResult]) -> BarChart:
+def average_step_times(systems: Systems) -> BarChart:
     """Return the average step time of each system with its interval, in s or, if all are below one
     second, in ms.
     """
@@ -203,22 +204,20 @@ def _step_time(time: float, unit: str) -> str:
     return f"{time:.0f} ms"
 
 
-def _differing_work(systems: Sequence[SystemResult]) -> list[str]:
+def _differing_work(systems: Systems) -> list[str]:
     """Return in what the steps of systems that trained one model differ.
 
     Another model has other steps by its nature: only those of one model are compared.
     """
-    works: dict[str | None, dict[str, set[int | None]]] = {}
+    works = defaultdict(list)
     for system in systems:
         if system.value(STEP_TIME) is not None:
             config = system.run.training_config
-            work = works.setdefault(system.run.model, defaultdict(set))
-            work["batch"].add(config.global_batch_size)
-            work["sequence length"].add(config.sequence_length)
-            work["number of GPUs"].add(system.run.num_gpus)
+            work = (config.global_batch_size, config.sequence_length, system.run.num_gpus)
+            works[system.run.model].append(work)
     differing = []
-    for name in ("batch", "sequence length", "number of GPUs"):
-        if any(len(work[name]) > 1 for work in works.values()):
+    for index, name in enumerate(("batch", "sequence length", "number of GPUs")):
+        if any(len({work[index] for work in own}) > 1 for own in works.values()):
             differing.append(name)
     return differing
 
@@ -238,7 +237,7 @@ def why_no_rate(system: SystemResult) -> str:
     return next((text for text in system.value_warnings if WITHHELD in text), "unknown")
 
 
-def memory(systems: Sequence[SystemResult]) -> list[MemoryBar]:
+def memory(systems: Systems) -> list[MemoryBar]:
     """Return each kind of memory that a system has a value of."""
     bars = []
     for system in systems:

@@ -151,8 +151,7 @@ class Sheet:
             # Lines don't leave the room of names that are not theirs empty.
             if pair[0].left < first / 2:
                 left = MARGIN + pair[0].left
-            places = [(left, end - left), (WIDTH - MARGIN - half, half)]
-            self._add_row(pair, places[: len(pair)])
+            self._add_row(pair, [(left, end - left), (WIDTH - MARGIN - half, half)][: len(pair)])
 
     def _add_row(self, panels: Sequence[Panel], places: Sequence[tuple[float, float]]) -> None:
         titles = []
