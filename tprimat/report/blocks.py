@@ -196,8 +196,8 @@ def text_of(content: Content) -> str:
     """Return a line without its markup, and without the numbers of footnotes, which only the page
     has.
     """
-    known = (piece for piece in pieces(content) if not isinstance(piece, Marks))
-    return "".join(piece if isinstance(piece, str) else piece.text for piece in known)
+    texts = (piece for piece in pieces(content) if not isinstance(piece, Marks))
+    return "".join(piece if isinstance(piece, str) else piece.text for piece in texts)
 
 
 def notes(

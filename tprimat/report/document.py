@@ -90,10 +90,10 @@ def of(report: Report, sources: Sources, *, plot: bool) -> Document:
     titles = ", ".join(model.title for model in report.comparison.models)
     screen: list[Block] = [Heading(1, f"Comparison: {titles} · {report.systems}")]
     if report.scaling is not None:
-        found = scaling.document(report)
+        sizes = scaling.document(report)
         screen.append(Heading(2, "Scaling"))
-        screen += [part for part in found.screen if plot or not isinstance(part, Image)]
-        screen += found.details
+        screen += [part for part in sizes.screen if plot or not isinstance(part, Image)]
+        screen += sizes.details
     screen.append(Heading(2, "Executive summary"))
     screen += first_screen.blocks(report)
     if plot and report.scaling is None:
@@ -169,9 +169,9 @@ def _performance(comparison: Comparison, model: ModelComparison) -> Blocks:
         pairs = [group.leaders for group in model.groups if group.leaders]
     sentences = []
     for pair in pairs:
-        found = cost(comparison, pair)
-        if found is not None:
-            sentences.append(cost_sentence(found, comparison.prices))
+        pair_cost = cost(comparison, pair)
+        if pair_cost is not None:
+            sentences.append(cost_sentence(pair_cost, comparison.prices))
     yield from notes(sentences, "Cost")
 
 
@@ -204,12 +204,12 @@ def _efficiency(comparison: Comparison, model: ModelComparison) -> Blocks:
     missing = {}
     for system in model.systems:
         price = comparison.prices.get(system.name)
-        found = efficiencies(comparison, system)
-        for values in found:
+        measured = efficiencies(comparison, system)
+        for values in measured:
             columns[f"{system.name}, {price} per GPU-hour" if price else system.name] = values
         missing[system] = ["excluded" if system.exclusion else "no step times"]
-        if found:
-            missing[system] = efficiency.reasons(found)
+        if measured:
+            missing[system] = efficiency.reasons(measured)
     if columns:
         _, table = efficiency.figures(list(columns.values()))
         rows = _known(tables.row_of(title, texts) for title, *texts in table)
@@ -302,11 +302,11 @@ def _details(model: ModelComparison) -> Blocks:
     yield from notes(_by_text(model, lambda system: system.run_warnings), "Warnings")
     explanation = explain.of_model(model)
     if explanation is not None:
-        found = explain.document(explanation)
+        profile = explain.document(explanation)
         # If nothing else is compared, the first screen has the explanation already.
         if any(group.leaders for group in model.groups):
-            yield from found.screen
-        yield from found.details
+            yield from profile.screen
+        yield from profile.details
     yield from first_screen.time_tables(model, kernels=True)
 
 
@@ -330,12 +330,12 @@ def judgements(model: ModelComparison) -> Blocks:
     """Yield what the checks found, each once with the systems that it is about; docs/metrics.md
     explains the rules.
     """
-    found: dict[Finding, list[str]] = {}
+    names_of: dict[Finding, list[str]] = {}
     for system in model.systems:
         for finding in system.findings:
-            found.setdefault(finding, []).append(system.name)
+            names_of.setdefault(finding, []).append(system.name)
     entries = []
-    for finding, names in found.items():
+    for finding, names in names_of.items():
         text = f"{finding.severity} ({finding.rule}), {join_names(names)}: {finding.text}"
         entries.append((text, [f"possible explanation: {why}" for why in finding.explanations]))
     if entries:
@@ -354,15 +354,15 @@ def _comparisons(pairs: Iterable[Pair]) -> Blocks:
     """Yield the pairs with the lines of each; a line that most of them share is yielded once,
     below.
     """
-    found = [compared(pair) for pair in pairs]
-    often = Counter(line for _, lines in found for line in lines)
-    shared = [line for line, count in often.items() if count > max(1, len(found) / 2)]
+    compared_pairs = [compared(pair) for pair in pairs]
+    often = Counter(line for _, lines in compared_pairs for line in lines)
+    shared = [line for line, count in often.items() if count > max(1, len(compared_pairs) / 2)]
     entries = []
-    for name, lines in found:
+    for name, lines in compared_pairs:
         entries.append((name, [line for line in lines if line not in shared]))
     yield Notes(entries, "Comparisons")
     for line in shared:
-        others = [name.rpartition(": ")[0] for name, lines in found if line not in lines]
+        others = [name.rpartition(": ")[0] for name, lines in compared_pairs if line not in lines]
         whose = f"all but {'; '.join(others)}" if others else "all"
         yield from notes([f"{whose}: {line}"])
 

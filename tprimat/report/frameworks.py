@@ -154,12 +154,12 @@ def _total_time(system: SystemResult) -> str:
     other.
     """
     times = [result.summary.performance.total_time_seconds for result in system.valid_runs]
-    known = [time for time in times if time is not None]
-    if not known:
+    measured = [time for time in times if time is not None]
+    if not measured:
         return untimed(system)
     if len(times) == 1:
-        return units.duration(known[0])
-    return f"up to {units.duration(max(known))}"
+        return units.duration(measured[0])
+    return f"up to {units.duration(max(measured))}"
 
 
 def _distinct(values: Iterable[object]) -> list[str]:

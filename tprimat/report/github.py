@@ -27,8 +27,8 @@ def workflow_commands(found: RegressionCheck) -> list[str]:
 
 def of_error(error: TensorPrimatError) -> str:
     """Return the workflow command for an error, at the file that it is about."""
-    place = {"file": str(error.path)} if isinstance(error, UnreadableError) else {}
-    return _command("error", "Error", error.message, place)
+    location = {"file": str(error.path)} if isinstance(error, UnreadableError) else {}
+    return _command("error", "Error", error.message, location)
 
 
 def _place(check: Check) -> dict[str, str]:
@@ -46,13 +46,13 @@ def _place(check: Check) -> dict[str, str]:
     run = result.run
     if not run.source or not run.source.files:
         return {"file": result.file}
-    place = {"file": run.source.files[0].path}
+    location = {"file": run.source.files[0].path}
     first = result.summary.steady.first_step
     if first in run.steps:
         line = run.lines[run.steps.index(first)]
         if line:
-            place["line"] = str(line)
-    return place
+            location["line"] = str(line)
+    return location
 
 
 def _command(level: str, title: str, text: str, place: dict[str, str]) -> str:

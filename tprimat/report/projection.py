@@ -46,10 +46,10 @@ class CurveProjection:
 def of(curve: Curve, gpus: int, batch: int | None) -> CurveProjection | None:
     """Return the projection of a curve; None if its sizes allow none."""
     points = curve.points
-    found = forms.project(points, gpus, batch or forms.default_batch(points, gpus))
-    if found is None:
+    projected = forms.project(points, gpus, batch or forms.default_batch(points, gpus))
+    if projected is None:
         return None
-    return CurveProjection(curve, found)
+    return CurveProjection(curve, projected)
 
 
 def document(

@@ -47,10 +47,10 @@ def for_runs(text: str, results: Sequence[RunResult]) -> str:
     """Return a next step with the arguments of the command that measured the runs; without a
     command if none did.
     """
-    found = _COMMAND.search(text)
-    if not results or found is None:
+    match = _COMMAND.search(text)
+    if not results or match is None:
         return text
-    options = found[2].split()
+    options = match[2].split()
     commands: Distinct = {}
     hosts = set()
     sources = set()
@@ -62,15 +62,15 @@ def for_runs(text: str, results: Sequence[RunResult]) -> str:
         else:
             commands[command] = None
     if len(commands) > 2 or (len(commands) == 2 and len(hosts) > 1):
-        commands = {f"./benchmark.py --match RESULT {found[2].strip()} (for each)": None}
-    start = text[: found.start()]
-    times = re.search(r"--runs (\d+)", found[2])
+        commands = {f"./benchmark.py --match RESULT {match[2].strip()} (for each)": None}
+    start = text[: match.start()]
+    times = re.search(r"--runs (\d+)", match[2])
     if sources and times:
         what = "the training" if sources == {"log"} else "your script"
         start += f" (run {what} {times[1]} times)"
     if commands:
-        start += found[1]
-    return f"{start}{'; '.join(commands)}{text[found.end() :]}"
+        start += match[1]
+    return f"{start}{'; '.join(commands)}{text[match.end() :]}"
 
 
 def _repeated(result: RunResult, options: Sequence[str]) -> str | None:

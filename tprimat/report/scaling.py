@@ -120,41 +120,41 @@ def document(report: Report) -> Document:
     """Return the scaling: the efficiency of each curve, prices, crossovers and caveats; then every
     size.
     """
-    found = report.scaling
-    assert found is not None
-    if not found.curves:
-        return Document([Headline(NOTHING), *notes(found.notes, most=MOST_CURVES)])
+    scaling = report.scaling
+    assert scaling is not None
+    if not scaling.curves:
+        return Document([Headline(NOTHING), *notes(scaling.notes, most=MOST_CURVES)])
     shared = tables.shared(report.comparison)
     screen: list[Block] = []
-    details = notes(found.notes, "Notes")
+    details = notes(scaling.notes, "Notes")
     answer = []
-    for curve in found.curves:
+    for curve in scaling.curves:
         title = f"{curve.model.title}, {headline(curve)}"
         answer.append(Headline(title))
-        if len(found.curves) > 1:
+        if len(scaling.curves) > 1:
             kind = capitalized(kind_text(curve))
             details.append(Paragraph(f"{title}. {kind}; {break_text(curve)}."))
     most = 3
-    if len(found.curves) == 1:
+    if len(scaling.curves) == 1:
         most = 4
-        screen += _one(found.curves[0], shared)
+        screen += _one(scaling.curves[0], shared)
     else:
-        screen += _several(found.curves, shared)
-    screen += [Paragraph(price, DETAIL) for price in prices(report.comparison, found)]
-    screen += notes(map(_crossover_text, found.crossovers), marks="", most=3)
-    screen += notes(cautions(found), "Caveats", "!", most=most)
+        screen += _several(scaling.curves, shared)
+    screen += [Paragraph(price, DETAIL) for price in prices(report.comparison, scaling)]
+    screen += notes(map(_crossover_text, scaling.crossovers), marks="", most=3)
+    screen += notes(cautions(scaling), "Caveats", "!", most=most)
     return Document([*screen, Image(PLOT)], [*details, *sizes(report)], answer)
 
 
 def sizes(report: Report) -> Blocks:
     """Yield a table for each curve, and what its columns are."""
-    found = report.scaling
-    assert found is not None
-    for curve in found.curves:
-        if len(found.curves) > 1:
+    scaling = report.scaling
+    assert scaling is not None
+    for curve in scaling.curves:
+        if len(scaling.curves) > 1:
             yield Heading(3, f"{curve.model.title}, {curve.name}")
         yield _sizes(curve)
-    if found.curves:
+    if scaling.curves:
         yield Paragraph(METHOD)
 
 

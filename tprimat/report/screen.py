@@ -300,17 +300,17 @@ def _costs(comparison: Comparison, answers: Sequence[Answer], *, is_brief: bool 
 
 def timed(report: Report) -> Document:
     """Return what --time shows; with prices, also what each system costs."""
-    found = target.document(report)
+    times = target.document(report)
     answers = iter(report.answers)
     screen = []
-    for part in found.screen:
+    for part in times.screen:
         screen.append(part)
         if isinstance(part, Headline):
             answer = next(answers)
         if isinstance(part, Table) and report.comparison.prices:
             screen += _priced(report.comparison, answer.group)
             screen += _costs(report.comparison, [answer], is_brief=True)
-    return dataclasses.replace(found, screen=screen)
+    return dataclasses.replace(times, screen=screen)
 
 
 def _priced(comparison: Comparison, group: Group) -> Blocks:
@@ -363,9 +363,9 @@ def _closing(
         yield from notes(answer.verdict.excluded, marks="", most=most_excluded)
         if answer.verdict.standing == "excluded":
             yield from _explanations(answer.group)
-    found = caveats(answers)
-    marks = list(map(mark, found.values()))
-    yield from notes(found, "Caveats", marks, most_caveats, least=FEW_CAVEATS)
+    texts = caveats(answers)
+    marks = list(map(mark, texts.values()))
+    yield from notes(texts, "Caveats", marks, most_caveats, least=FEW_CAVEATS)
     if steps:
         yield NextSteps(list(steps))
 
@@ -388,15 +388,15 @@ def caveats(answers: Sequence[Answer]) -> dict[str, Caveat]:
     first.
     """
     titles: dict[tuple[str, str], list[str]] = {}
-    found: dict[tuple[str, str], Caveat] = {}
+    of_keys: dict[tuple[str, str], Caveat] = {}
     for answer in answers:
         for caveat in answer.verdict.caveats:
             key = (caveat.code, caveat.text)
-            found.setdefault(key, caveat)
+            of_keys.setdefault(key, caveat)
             titles.setdefault(key, []).append(answer.group.title)
-    ordered = list(found)
+    ordered = list(of_keys)
     if len(answers) > 1:
-        ordered.sort(key=lambda key: (found[key].severity != "warning", CODES.index(key[0])))
+        ordered.sort(key=lambda key: (of_keys[key].severity != "warning", CODES.index(key[0])))
     # One caveat of each code comes before a second one of any.
     first = {code: (code, text) for code, text in reversed(ordered)}.values()
     texts = {}
@@ -404,7 +404,7 @@ def caveats(answers: Sequence[Answer]) -> dict[str, Caveat]:
         text = key[1]
         if len(titles[key]) < len(answers):
             text += f" ({join_names(list(dict.fromkeys(titles[key])))})"
-        texts[text] = found[key]
+        texts[text] = of_keys[key]
     return texts
 
 

@@ -277,12 +277,12 @@ def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
         rows += _peak_memory(group)
     per_sample = any(system.per_sample for system in group.systems)
     shown = {**SCREEN, "dollars_per_million_samples": "USD/10⁶ samples"} if per_sample else SCREEN
-    found = _values(comparison, group)
+    of_systems = _values(comparison, group)
     for metric in _metrics_of(group):
-        if metric.name in shown and any(_has(values, metric.name) for values in found):
+        if metric.name in shown and any(_has(values, metric.name) for values in of_systems):
             title = shown[metric.name]
             texts = []
-            for system, values in zip(group.systems, found, strict=True):
+            for system, values in zip(group.systems, of_systems, strict=True):
                 text = _short(values.get(metric.name), metric.name, prices.get(system.name))
                 if metric.name == "mfu" and text != units.UNKNOWN:
                     text += _peak(system, group)
@@ -443,13 +443,13 @@ def between(system: SystemResult) -> str:
 
 def efficiency_rows(comparison: Comparison, group: Group) -> list[Row]:
     """Share of the peak, if the precision is known; and what tokens cost, if prices are."""
-    found = _values(comparison, group)
-    if not any(_has(values, name) for values in found for name in SHOWS_WORTH):
+    of_systems = _values(comparison, group)
+    if not any(_has(values, name) for values in of_systems for name in SHOWS_WORTH):
         return []
     rows = []
     for metric in _metrics_of(group):
-        if metric.name in WORTH and any(_has(values, metric.name) for values in found):
-            texts = [_worth(values.get(metric.name), metric.name) for values in found]
+        if metric.name in WORTH and any(_has(values, metric.name) for values in of_systems):
+            texts = [_worth(values.get(metric.name), metric.name) for values in of_systems]
             rows.append(row_of(titled(metric), texts))
     return rows
 
@@ -469,8 +469,8 @@ def _values(comparison: Comparison, group: Group) -> list[Mapping[str, Value]]:
     """Return the metrics of efficiency of each system; none of one that is excluded."""
     values: list[Mapping[str, Value]] = []
     for system in group.systems:
-        found = efficiencies(comparison, system)
-        values.append(found[0].values if found else {})
+        columns = efficiencies(comparison, system)
+        values.append(columns[0].values if columns else {})
     return values
 
 

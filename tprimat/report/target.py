@@ -299,9 +299,9 @@ def _runs_used(group: Group, needs: Needs) -> Iterator[list[str]]:
     runs = {system.name: system.runs for system in group.systems}
     texts = []
     for name in needs:
-        found = percentiles((result.run, result.summary) for result in runs[name])
-        numbers = ", ".join(units.number(time, 3) for time in found)
-        texts.append(f"{numbers} s" if found else units.UNKNOWN)
+        times = percentiles((result.run, result.summary) for result in runs[name])
+        numbers = ", ".join(units.number(time, 3) for time in times)
+        texts.append(f"{numbers} s" if times else units.UNKNOWN)
     if any(text != units.UNKNOWN for text in texts):
         yield ["Step p50, p90, p99", *texts]
     used = ["Runs used"]

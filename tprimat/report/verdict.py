@@ -314,14 +314,14 @@ def _rank(group: Group, baseline: SystemResult) -> str:
     if len(compared) == 2:
         return ""
     ranked = [system for system in group.systems if system in compared]
-    place = ranked.index(baseline)
+    rank = ranked.index(baseline)
     vendor = baseline.vendor
-    is_its_fastest = all(system.vendor != vendor for system in ranked[:place])
+    is_its_fastest = all(system.vendor != vendor for system in ranked[:rank])
     if vendor and ranked[0].vendor not in (None, vendor) and is_its_fastest:
         return f", the fastest of {vendor}"
-    if place == 0:
+    if rank == 0:
         return f", the fastest of {len(ranked)}"
-    if place == 1:
+    if rank == 1:
         return f", the second fastest of {len(ranked)}"
     return ", the baseline"
 
@@ -522,7 +522,8 @@ def _with_bounds(value: float, low: float, high: float) -> tuple[str, str, str]:
     """Return a ratio and its bounds as text, with as many decimals as it takes to distinguish the
     bounds.
 
-    1.143 with 1.141 and 1.145 has three, as all are 1.14 with two; 12.31 with 11.9 and 12.8 has one.
+    1.143 with 1.136 and 1.150 has three, as its bounds are less than 0.02 apart; 12.3 with 11.9 and
+    12.8 has one.
     """
     digits = 2
     while digits < 4 and f"{low:.{digits}f}" == f"{high:.{digits}f}":
@@ -561,11 +562,11 @@ def _cost_of_all(comparison: Comparison, answers: Sequence[Answer]) -> str:
     savings: list[float] = []
     systems: list[SystemResult] = []
     for answer in answers:
-        found = answer.group.leaders and cost(comparison, answer.group.leaders)
-        if not found or not found.cheaper or not found.saving:
+        pair_cost = answer.group.leaders and cost(comparison, answer.group.leaders)
+        if not pair_cost or not pair_cost.cheaper or not pair_cost.saving:
             return ""
-        names.add((found.cheaper.name, found.dearer.name))
-        savings += found.saving
+        names.add((pair_cost.cheaper.name, pair_cost.dearer.name))
+        savings += pair_cost.saving
         systems += answer.group.systems
     if len(answers) < 2 or len(names) > 1:
         return ""
@@ -601,9 +602,9 @@ def _cost_text(comparison: Comparison, group: Group, is_brief: bool) -> str:
     names = [system.name for system in group.systems] if is_brief else []
     texts = []
     for pair in shown:
-        found = cost(comparison, pair)
-        if found:
-            texts.append(cost_sentence(found, comparison.prices, names))
+        pair_cost = cost(comparison, pair)
+        if pair_cost:
+            texts.append(cost_sentence(pair_cost, comparison.prices, names))
     return "; ".join(texts)
 
 

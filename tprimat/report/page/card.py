@@ -68,9 +68,10 @@ def values(view: View) -> JsonObject:
         answers.append({"standing": standing, "parts": list(_answer(view, answer))})
         compared += answer.group.leaders is not None
     # What compares comes first; more than fit are folded, and what doesn't compare apart.
-    first = min(
-        MOST_ANSWERS, compared if 0 < compared < len(answers) > MOST_ANSWERS else len(answers)
-    )
+    shown = len(answers)
+    if compared and shown > MOST_ANSWERS:
+        shown = compared
+    first = min(MOST_ANSWERS, shown)
     end = max(first, compared)
     rest = counted(len(answers) - end, "more answer")
     if compared:
@@ -243,9 +244,9 @@ def _pair_costs(view: View) -> Iterator[tuple[int, PairCost]]:
     """Yield what the leaders of each answer cost, with the answer's number."""
     for number, answer in enumerate(view.answers):
         if answer.group.leaders is not None:
-            found = cost(view.comparison, answer.group.leaders)
-            if found is not None:
-                yield number, found
+            pair_cost = cost(view.comparison, answer.group.leaders)
+            if pair_cost is not None:
+                yield number, pair_cost
 
 
 def _cost(view: View) -> JsonObject | None:
@@ -345,8 +346,9 @@ def _label(caveat: Caveat) -> str:
     """Return a caveat in short: the start of its text if that says what its code does, else the
     code.
 
-    “global batch differs (8 vs 16)” of the code batch-differs becomes “Global batch differs”, which
-    has a word of the code.
+    “global batch differs: 64 (8×H100), 128 (8×MI300X) sequences; compare tokens/s/GPU, not step
+    time” with the code batch-differs becomes “Global batch differs”: the start up to the colon is
+    the first one that is short enough.
     """
     words = caveat.code.replace("disturbed", "other-programs-were-running").split("-")
     for mark in ("; ", " (", ": ", ", "):

@@ -158,9 +158,9 @@ def _values(placed: Placed) -> Iterator[_Row]:
 
 
 def _efficiency(view: View, placed: Placed) -> Iterator[_Row]:
-    found = efficiencies(view.comparison, placed.system)
-    for metric in efficiency.rows(found):
-        value = found[0].values.get(metric.name)
+    columns = efficiencies(view.comparison, placed.system)
+    for metric in efficiency.rows(columns):
+        value = columns[0].values.get(metric.name)
         if value is not None:
             how = "; ".join(filter(None, [metric.how, metric.reference, value.reason]))
             yield anchor(placed, metric.name), [titled(metric), efficiency_figure(value), how]

@@ -185,8 +185,8 @@ class Sheet:
             for note in panel.notes:
                 notes += self.wrapped(note, width)
             if notes:
-                place = (0, -72 * under)
-                axes.annotate("\n".join(notes), (0, 0), xytext=place, va="top", **AROUND)
+                offset = (0, -72 * under)
+                axes.annotate("\n".join(notes), (0, 0), xytext=offset, va="top", **AROUND)
             below = max(below, tall - height + under + _height(notes, SMALL))
         self.y += height + below
 

@@ -176,20 +176,20 @@ def _band(axes: Axes, chart: LineChart, lines: Sequence[Line], item: Item) -> No
     medians = []
     highs = []
     for start in range(0, len(every), count or 1):
-        place = every[start : start + count]
+        steps = every[start : start + count]
         own = array("d")
-        for x in place:
+        for x in steps:
             own.extend(values[x])
         median = statistics.median(own)
         limit = max(OUTLIER_FRACTION * abs(median), OUTLIER_SIGMAS * stats.robust_sigma(own))
         inside = [y for y in own if abs(y - median) <= limit]
-        xs.append(statistics.median(place))
+        xs.append(statistics.median(steps))
         medians.append(median)
         lows.append(min(inside))
         highs.append(max(inside))
         far_xs = []
         far_ys = []
-        for x in place:
+        for x in steps:
             for y in values[x]:
                 if abs(y - median) > limit:
                     far_xs.append(x)
