@@ -34,61 +34,76 @@ def document(audited: Sequence[Audited]) -> Document:
     counts.
     """
     wrong = [row for row in audited if row.findings and row.findings[0].severity != "info"]
+    if not wrong:
+        head = f"{counted(len(audited), 'row')} checked: no contradiction"
+    else:
+        unverified = sum(row.findings[0].severity == "unverified" for row in wrong)
+        rows = counted(len(wrong) - unverified, "row")
+        head = f"{rows} of {len(audited):,} cannot be right as printed"
+        if unverified:
+            head += f", {unverified} unverified"
+    screen: list[Block] = [Headline(head)]
     groups: dict[object, list[Audited]] = {}
     for row in sorted(wrong, key=lambda row: (row.findings[0].severity, row.findings[0].rule)):
-        first = row.findings[0]
-        model = row.figure.row
-        # A mistake in a formula is the same one in every row of the model.
-        alike: object = row.figure
-        if first.rule == "formula":
-            alike = (model and model.name, first.explanations)
-        groups.setdefault(alike, []).append(row)
-    counts = [
-        f"{number} {title}"
-        for rule, title in _TITLES.items()
-        if (number := sum(any(finding.rule == rule for finding in row.findings) for row in audited))
-    ]
-    if packed := sum(
-        row.figure.task in PACKED and row.figure.tflops_per_gpu is not None for row in audited
-    ):
+        groups.setdefault(_alike(row), []).append(row)
+    if groups:
+        screen.append(Notes([_entry(group) for group in groups.values()], most=MOST_FINDINGS))
+    if counts := _counts(audited):
+        screen.append(Paragraph(f"Rows: {', '.join(counts)}."))
+    return Document(screen)
+
+
+def _alike(row: Audited) -> object:
+    """Return what rows with the same finding have in common: their figure.
+
+    A mistake in a formula is the same one in every row of the model.
+    """
+    first = row.findings[0]
+    model = row.figure.row
+    if first.rule == "formula":
+        return model and model.name, first.explanations
+    return row.figure
+
+
+def _counts(audited: Sequence[Audited]) -> list[str]:
+    """Return how many rows each rule finds something in, and how many can only be bounded."""
+    counts = []
+    for rule, title in _TITLES.items():
+        number = sum(any(finding.rule == rule for finding in row.findings) for row in audited)
+        if number:
+            counts.append(f"{number} {title}")
+    packed = 0
+    for row in audited:
+        packed += row.figure.task in PACKED and row.figure.tflops_per_gpu is not None
+    if packed:
         counts.append(
             f"TFLOP/s of {packed} in fine-tuning only bounded, as sequences may be packed"
         )
-    unverified = sum(row.findings[0].severity == "unverified" for row in wrong)
-    head = (
-        f"{counted(len(wrong) - unverified, 'row')} of {len(audited):,} cannot be right as printed"
-    )
-    head += f", {unverified} unverified" if unverified else ""
-    screen: list[Block] = [
-        Headline(head if wrong else f"{counted(len(audited), 'row')} checked: no contradiction")
-    ]
-    screen += (
-        [Notes([_entry(group) for group in groups.values()], most=MOST_FINDINGS)] if groups else []
-    )
-    return Document([*screen, *([Paragraph(f"Rows: {', '.join(counts)}.")] if counts else [])])
+    return counts
 
 
 def _entry(group: Sequence[Audited]) -> tuple[str, list[str]]:
     row, *others = group
     first, *rest = row.findings
-    model = row.figure.row
-    lines = sorted(each.figure.line for each in group)
-    shown = ", ".join(map(str, lines[:MOST_LINES])) + (", …" if len(lines) > MOST_LINES else "")
-    named = " on ".join(
-        part for part in (model.title if model else row.figure.model, row.figure.gpu) if part
-    )
-    causes = 2 if first.rule == "encoders" else 1
-    below = [*first.explanations[:causes], *(each.text for each in rest if not others)]
-    return plain(f"{PurePath(row.figure.file).name}:{shown} {named}: {first.text}"), [
-        plain(each) for each in below
-    ]
+    figure = row.figure
+    lines = sorted(other.figure.line for other in group)
+    listed = ", ".join(map(str, lines[:MOST_LINES]))
+    if len(lines) > MOST_LINES:
+        listed += ", …"
+    model = figure.row.title if figure.row else figure.model
+    named = " on ".join(filter(None, (model, figure.gpu)))
+    below = list(first.explanations[: 2 if first.rule == "encoders" else 1])
+    if not others:
+        below += [finding.text for finding in rest]
+    text = f"{PurePath(figure.file).name}:{listed} {named}: {first.text}"
+    return plain(text), list(map(plain, below))
 
 
 def values(audited: Sequence[Audited]) -> list[JsonObject]:
     """Return the rows that have findings, with their place and every explanation."""
-    names = ("model", "gpu", "precision", "task", "sequence_length")
-    return [
-        {**fields(row.figure, "file", "line", *names), "findings": row.findings}
-        for row in audited
-        if row.findings
-    ]
+    names = ("file", "line", "model", "gpu", "precision", "task", "sequence_length")
+    rows = []
+    for row in audited:
+        if row.findings:
+            rows.append({**fields(row.figure, *names), "findings": row.findings})
+    return rows

@@ -6,7 +6,7 @@ Texts in here are plain: whoever writes a block escapes them.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +47,9 @@ class Marks:
 Inline = str | Code | Strong | Marks | Link | Output
 Content = Inline | Sequence[Inline]
 """What stands in a line: a text, or several pieces that follow each other."""
+
+Cells = list[Content]
+"""A row of a table."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,7 +160,11 @@ class Footnotes:
     entries: Sequence[tuple[int, str]]
 
 
+Distinct = dict[str, None]
+"""Texts in their order, each once."""
+
 Block = Heading | Headline | Paragraph | Notes | NextSteps | Table | Image | Script
+Blocks = Iterator[Block]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,8 +196,8 @@ def text_of(content: Content) -> str:
     """Return a line without its markup, and without the numbers of footnotes, which only the page
     has.
     """
-    known = (piece for piece in pieces(content) if not isinstance(piece, Marks))
-    return "".join(piece if isinstance(piece, str) else piece.text for piece in known)
+    texts = (piece for piece in pieces(content) if not isinstance(piece, Marks))
+    return "".join(piece if isinstance(piece, str) else piece.text for piece in texts)
 
 
 def notes(

@@ -58,17 +58,17 @@ _NOTES = {"report": _TRACED, "trace": _PROFILED, "timers": _TIMED}
 
 
 def breakdowns(model: ModelComparison, caption: str = "") -> list[tuple[Table, str]]:
-    """Return tables of the runs with a breakdown by the same means, each with a note; none for
-    fewer than two runs.
+    """Return tables of the runs with a breakdown by the same means, each with a note; none for fewer
+    than two runs.
     """
-    found = []
+    tables = []
     for kind, note in _NOTES.items():
         names, runs = _named(model, (kind,))
         # Of two systems with traces, the difference is explained instead.
         if len(runs) > 1 and not (kind == "trace" and of_model(model)):
             rows = [[_title(part), *(_cell(run, part) for run in runs)] for part in _parts(runs)]
-            found.append((Table(["", *names], rows, caption=caption), note))
-    return found
+            tables.append((Table(["", *names], rows, caption=caption), note))
+    return tables
 
 
 def _kind(run: Run) -> str:
@@ -85,51 +85,52 @@ def _named(
     """Return names and runs. Each run is a column: traces seldom state their GPU, so two systems
     may look like one.
     """
-    found = []
+    names = []
+    of_files = []
+    of_runs = []
+    runs = []
     for system in model.systems:
         for number, result in enumerate(system.runs, 1):
-            if (result.run.breakdown.get(needed) if needed else result.run.breakdown) and _kind(
-                result.run
-            ) in kinds:
-                found.append((system.name, number, result))
-    names = [name for name, _, _ in found]
+            breakdown = result.run.breakdown
+            has_values = breakdown.get(needed) if needed else breakdown
+            if has_values and _kind(result.run) in kinds:
+                names.append(system.name)
+                of_files.append(f"{system.name}, {_origin(result)}")
+                of_runs.append(f"{system.name}, run {number}")
+                runs.append(result.run)
+    # The shortest names that tell the runs apart.
     if len(set(names)) < len(names):
-        names = [f"{name}, {_origin(result)}" for name, _, result in found]
+        names = of_files
     if len(set(names)) < len(names):
-        names = [f"{name}, run {number}" for name, number, _ in found]
-    return [plain(name) for name in names], [result.run for *_, result in found]
+        names = of_runs
+    return list(map(plain, names)), runs
 
 
 def _title(part: str) -> str:
-    return shortened(
-        plain(part if " " in part else part.removesuffix("_s").replace("_", " ")), LONGEST_NAME
-    )
+    if " " not in part:
+        part = part.removesuffix("_s").replace("_", " ")
+    return shortened(plain(part), LONGEST_NAME)
 
 
 def _parts(runs: Sequence[Run]) -> list[str]:
-    known = list(
-        dict.fromkeys(
-            part
-            for run in runs
-            for part in run.breakdown
-            if run.trace is None or part not in OF_LOOP
-        )
-    )
-    most = {part: max(run.breakdown.get(part) or 0.0 for run in runs) for part in known}
-    kernels = set()
+    most: dict[str, float] = {}
+    kernels: set[str] = set()
     for run in runs:
-        times = {}
+        of_run: list[tuple[float, int, str]] = []
         for part, time in run.breakdown.items():
+            if part in OF_LOOP and run.trace is not None:
+                continue
+            most[part] = max(most.get(part, 0.0), time or 0.0)
             if part.startswith("kernel "):
-                times[part] = time or 0.0
-        kernels.update(sorted(times, key=lambda part: -times[part])[:MOST_KERNELS])
+                of_run.append((-(time or 0.0), len(of_run), part))
+        kernels |= {part for *_, part in sorted(of_run)[:MOST_KERNELS]}
     others = []
-    for part in known:
+    for part in most:
         if part not in PARTS and (not part.startswith("kernel ") or part in kernels):
             others.append(part)
     kinds = {"category": 0, "collective": 1, "kernel": 2}
     others.sort(key=lambda part: (kinds.get(part.split(" ")[0].rstrip(","), 3), -most[part]))
-    return [*(part for part in PARTS if part in known), *others]
+    return [*(part for part in PARTS if part in most), *others]
 
 
 def _cell(run: Run, part: str) -> str:
@@ -157,9 +158,10 @@ def shares(model: ModelComparison) -> tuple[list[str], list[tuple[str, list[floa
     names, runs = _named(model, ("report", "trace"), needed="total")
     parts = []
     for part in ADDING_UP:
-        times = [(run.breakdown.get(part), run.breakdown["total"]) for run in runs]
-        values = []
-        for time, total in times:
+        values: list[float | None] = []
+        for run in runs:
+            time = run.breakdown.get(part)
+            total = run.breakdown["total"]
             values.append(None if time is None or not total else 100 * time / total)
         if any(value is not None for value in values):
             parts.append((_title(part), values))

@@ -14,10 +14,8 @@ from tprimat.results.fields import JsonObject
 
 _NO_PRICE = "{faster} is cheaper per {noun} below {low} the price of {slower}"
 _ONE_PRICE = {
-    known: (
-        f"compared with {{{known}}} at {{price}}, {{{other}}} is cheaper per {{noun}} below {{low}}"
-    )
-    for known, other in (("faster", "slower"), ("slower", "faster"))
+    "faster": "compared with {faster} at {price}, {slower} is cheaper per {noun} below {low}",
+    "slower": "compared with {slower} at {price}, {faster} is cheaper per {noun} below {low}",
 }
 _ABOVE = ", more expensive above {high}"
 _TIE = (
@@ -48,16 +46,17 @@ def cost_sentence(found: PairCost, prices: Mapping[str, Price], beside: Sequence
         return _break_even(found, prices)
     values |= {"faster_price": str(prices[faster]), "slower_price": str(prices[slower])}
     bare = [name.partition(" (")[0] for name in beside]
-    for name in ("faster", "slower"):
-        short = values[name].partition(" (")[0]
-        values[name] = short if bare.count(short) == 1 else values[name]
+    for key, name in (("faster", faster), ("slower", slower)):
+        short = name.partition(" (")[0]
+        if bare.count(short) == 1:
+            values[key] = short
     if found.outcome is None or found.saving is None or found.break_even_price is None:
-        return (_BRIEF_TIE if beside else _TIE).format(**values)
-    saving = span([percent(each) for each in found.saving])
-    even = span([_dollars(each) for each in found.break_even_price])
-    return _text(found.outcome, _BRIEF if beside else _CHEAPER).format(
-        **values, saving=saving, even=even
-    )
+        form = _BRIEF_TIE if beside else _TIE
+    else:
+        values["saving"] = span(list(map(percent, found.saving)))
+        values["even"] = span(list(map(_dollars, found.break_even_price)))
+        form = _text(found.outcome, _BRIEF if beside else _CHEAPER)
+    return form.format(**values)
 
 
 def forms(found: PairCost) -> JsonObject:
@@ -68,20 +67,22 @@ def forms(found: PairCost) -> JsonObject:
     holds is the answer.
     """
     names = _names(found)
-    every = []
+    sentences: list[JsonObject] = []
     for outcome in outcomes(*found.break_even):
-        every.append((outcome.below_zero, outcome.savings, outcome.break_even, _text(outcome)))
-    held = []
-    for below, savings, even, text in (*every, (None, (), (), _TIE)):
-        held.append(
-            {"below_zero": below, "saving": savings, "even": even, "text": _pieces(text, names)}
+        sentences.append(
+            {
+                "below_zero": outcome.below_zero,
+                "saving": outcome.savings,
+                "even": outcome.break_even,
+                "text": _pieces(_text(outcome), names),
+            }
         )
-    one = [_pieces(form, names) for form in _ONE_PRICE.values()]
+    sentences.append({"below_zero": None, "saving": (), "even": (), "text": _pieces(_TIE, names)})
     return {
         "unknown": _break_even(found, {}),
-        "one": one,
+        "one": [_pieces(form, names) for form in _ONE_PRICE.values()],
         "above": _pieces(_ABOVE, {}),
-        "outcomes": held,
+        "outcomes": sentences,
     }
 
 
@@ -95,7 +96,9 @@ def _break_even(found: PairCost, prices: Mapping[str, Price]) -> str:
     """Return the sentence without both prices; a break-even is in USD if one of the two has a
     price.
     """
-    names, (low, high), form = _names(found), found.break_even, _NO_PRICE
+    names = _names(found)
+    low, high = found.break_even
+    form = _NO_PRICE
     bounds = [f"{low:.2f}×", f"{high:.2f}×"]
     if price := prices.get(names["slower"]):
         form = _ONE_PRICE["slower"]
@@ -103,7 +106,8 @@ def _break_even(found: PairCost, prices: Mapping[str, Price]) -> str:
     elif price := prices.get(names["faster"]):
         form = _ONE_PRICE["faster"]
         bounds = [_dollars(price.low / high), _dollars(price.high / low)]
-    form += _ABOVE if bounds[1] != bounds[0] else ""
+    if bounds[1] != bounds[0]:
+        form += _ABOVE
     return form.format(**names, price=price, low=bounds[0], high=bounds[1])
 
 
@@ -115,12 +119,15 @@ def _text(outcome: Outcome, form: str = _CHEAPER) -> str:
     return form.replace("{cheaper", f"{{{cheaper}").replace("{dearer", f"{{{dearer}")
 
 
-def _pieces(sentence: str, known: Mapping[str, str]) -> list[str | dict[str, str]]:
+def _pieces(sentence: str, values: Mapping[str, str]) -> list[str | dict[str, str]]:
     """Return a sentence in pieces: its texts, the known values of its slots, and the other
     slots.
     """
-    pieces = enumerate(re.split(r"{(\w+)}", sentence))
-    return [known.get(each, {"slot": each}) if number % 2 else each for number, each in pieces]
+    pieces: list[str | dict[str, str]] = []
+    for number, text in enumerate(re.split(r"{(\w+)}", sentence)):
+        # Every second piece is the name of a slot.
+        pieces.append(values.get(text, {"slot": text}) if number % 2 else text)
+    return pieces
 
 
 def span(bounds: Sequence[str]) -> str:

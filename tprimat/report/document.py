@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tprimat import units
 from tprimat.analysis import metrics
 from tprimat.analysis.intervals import level
 from tprimat.checks import Finding
 from tprimat.checks.settings import joined
-from tprimat.compare import Comparison, Group, ModelComparison, Pair, SystemResult
+from tprimat.compare import Comparison, Group, ModelComparison, Pair, RunResult, SystemResult
 from tprimat.compare.cost import cost, efficiencies
 from tprimat.report import (
     Sources,
@@ -29,6 +29,8 @@ from tprimat.report import (
 from tprimat.report import screen as first_screen
 from tprimat.report.blocks import (
     Block,
+    Blocks,
+    Cells,
     Code,
     Content,
     Document,
@@ -41,7 +43,8 @@ from tprimat.report.blocks import (
     notes,
 )
 from tprimat.report.costs import cost_sentence
-from tprimat.report.tables import Cell, Row
+from tprimat.report.json_values import fields
+from tprimat.report.tables import Row
 from tprimat.report.verdict import Report
 from tprimat.results.run import Run
 from tprimat.text import by_reason, each_once, join_names, plain
@@ -87,20 +90,19 @@ def of(report: Report, sources: Sources, *, plot: bool) -> Document:
     titles = ", ".join(model.title for model in report.comparison.models)
     screen: list[Block] = [Heading(1, f"Comparison: {titles} · {report.systems}")]
     if report.scaling is not None:
-        found = scaling.document(report)
-        pictured = [part for part in found.screen if plot or not isinstance(part, Image)]
-        screen += [Heading(2, "Scaling"), *pictured, *found.details]
-    picture = [Image(PLOT)] if plot and report.scaling is None else []
-    summary = [
-        Heading(2, "Executive summary"),
-        *first_screen.blocks(report),
-        *picture,
-        *first_screen.others(report),
-    ]
+        sizes = scaling.document(report)
+        screen.append(Heading(2, "Scaling"))
+        screen += [part for part in sizes.screen if plot or not isinstance(part, Image)]
+        screen += sizes.details
+    screen.append(Heading(2, "Executive summary"))
+    screen += first_screen.blocks(report)
+    if plot and report.scaling is None:
+        screen.append(Image(PLOT))
+    screen += first_screen.others(report)
     if report.headline:
-        summary += first_screen.verdicts(report)
+        screen += first_screen.verdicts(report)
     reproduce = [Heading(2, "Reproduce"), *repeat(report.comparison, sources)]
-    return Document([*screen, *summary], [*sections(report), *reproduce])
+    return Document(screen, [*sections(report), *reproduce])
 
 
 def on_screen(report: Report, *, verbose: bool = True) -> Document:
@@ -113,119 +115,116 @@ def on_screen(report: Report, *, verbose: bool = True) -> Document:
     return Document([*first_screen.blocks(report)], details, [*first_screen.verdicts(report)])
 
 
-def sections(report: Report) -> Iterator[Block]:
+def sections(report: Report) -> Blocks:
     """Yield the values behind an answer, section by section."""
     comparison = report.comparison
 
-    def each_model(section: Callable[[ModelComparison], Iterable[Block]]) -> Iterator[Block]:
+    def of_models(section: Callable[[ModelComparison], Iterable[Block]]) -> Blocks:
         for model in comparison.models:
             if len(comparison.models) > 1:
                 yield Heading(3, model.title)
             yield from section(model)
 
-    if report.scaling:
-        targets = []
-    else:
-        targets = [
-            block for model in comparison.models for block in target.blocks(comparison, model)
-        ]
-    for title, opening, section in (
-        ("Performance metrics", METHOD, each_model(lambda model: _performance(comparison, model))),
-        *(((*target.heading(comparison), targets),) if targets else ()),
-        ("Configuration diff", "", each_model(_config_diff)),
-        (
-            "Efficiency and cost",
-            EFFICIENCY,
-            each_model(lambda model: _efficiency(comparison, model)),
-        ),
-        (
-            "Memory usage",
-            f"{MEMORY} 1 GB is 10⁹ bytes; values are per GPU, or of the CPU.",
-            each_model(_memory),
-        ),
-        ("Hardware configuration", "", hardware(comparison)),
-        ("Detailed analysis", "", each_model(_details)),
-        ("Sources", "", (*files(comparison), *notes(by_reason(comparison.notes), "Notes"))),
-    ):
-        yield Heading(2, title)
-        if opening:
-            yield Paragraph(opening)
-        yield from section
+    yield from (Heading(2, "Performance metrics"), Paragraph(METHOD))
+    yield from of_models(lambda model: _performance(comparison, model))
+    times: list[Block] = []
+    if not report.scaling:
+        for model in comparison.models:
+            times += target.blocks(comparison, model)
+    if times:
+        title, opening = target.heading(comparison)
+        yield from (Heading(2, title), Paragraph(opening), *times)
+    yield Heading(2, "Configuration diff")
+    yield from of_models(_config_diff)
+    yield from (Heading(2, "Efficiency and cost"), Paragraph(EFFICIENCY))
+    yield from of_models(lambda model: _efficiency(comparison, model))
+    yield Heading(2, "Memory usage")
+    yield Paragraph(f"{MEMORY} 1 GB is 10⁹ bytes; values are per GPU, or of the CPU.")
+    yield from of_models(_memory)
+    yield Heading(2, "Hardware configuration")
+    yield from hardware(comparison)
+    yield Heading(2, "Detailed analysis")
+    yield from of_models(_details)
+    yield Heading(2, "Sources")
+    yield from files(comparison)
+    yield from notes(by_reason(comparison.notes), "Notes")
 
 
-def _performance(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
+def _performance(comparison: Comparison, model: ModelComparison) -> Blocks:
     footnotes = tables.Footnotes(comparison)
-    others = [metrics.by_name(name) for name in _OTHER_METRICS]
     for group in model.groups:
-        more = [
-            Row(tables.titled(other), tuple(map(Cell, _others(group, other.name))))
-            for other in others
+        rows = tables.speed_rows(group, footnotes)
+        more = []
+        for name in _OTHER_METRICS:
             # Of one device each, the throughput of all is that of one, which stands above.
-            if other.name != "tokens_per_second"
-            or any(system.count != 1 for system in group.systems)
-        ]
-        yield from tables.explained(
-            _grid(group, [*tables.speed_rows(group, footnotes), *_known(more)])
-        )
+            is_repeated = all(system.count == 1 for system in group.systems)
+            if name != "tokens_per_second" or not is_repeated:
+                metric = metrics.by_name(name)
+                more.append(tables.row_of(tables.titled(metric), _others(group, name)))
+        yield from tables.explained(_grid(group, [*rows, *_known(more)]))
     yield from notes(_by_text(model, lambda system: system.value_warnings))
     # Without prices, a break-even is a speedup in other words, so only the leaders have one.
     pairs = list(model.pairs)
     if not comparison.prices:
         pairs = [group.leaders for group in model.groups if group.leaders]
-    costs = [each for pair in pairs if (each := cost(comparison, pair)) is not None]
-    yield from notes([cost_sentence(cost, comparison.prices) for cost in costs], "Cost")
+    sentences = []
+    for pair in pairs:
+        pair_cost = cost(comparison, pair)
+        if pair_cost is not None:
+            sentences.append(cost_sentence(pair_cost, comparison.prices))
+    yield from notes(sentences, "Cost")
 
 
-def _config_diff(model: ModelComparison) -> Iterator[Block]:
+def _config_diff(model: ModelComparison) -> Blocks:
     for group in model.groups:
-        names = [system.name for system in group.systems]
-        if differing := [row for row in group.settings if row.differs]:
-            cells = []
-            for row in differing:
-                cells.append(Row(row.title, tuple(Cell(value or UNKNOWN) for value in row.values)))
-            yield tables.texts(names, cells)
+        differing = []
+        shared = []
+        unstated = []
+        for row in group.settings:
+            if row.differs:
+                texts = [value or UNKNOWN for value in row.values]
+                differing.append(tables.row_of(row.title, texts))
+            elif not row.unknown:
+                shared.append(f"{row.title} {row.values[0]}")
+            if row.unknown and row.essential:
+                unstated.append(row.title)
+        if differing:
+            yield tables.texts([system.name for system in group.systems], differing)
         elif len(group.systems) > 1:
             yield Paragraph("No settings differ.")
-        shared = []
-        for row in group.settings:
-            if not row.differs and not row.unknown:
-                shared.append(f"{row.title} {row.values[0]}")
-        unstated = [row.title for row in group.settings if row.unknown and row.essential]
-        for title, texts in (
-            ("Same on all systems", shared),
-            ("Not reported by any system", unstated),
-        ):
-            if texts:
-                yield Paragraph(f"{title}: {', '.join(texts)}.")
+        if shared:
+            yield Paragraph(f"Same on all systems: {', '.join(shared)}.")
+        if unstated:
+            yield Paragraph(f"Not reported by any system: {', '.join(unstated)}.")
 
 
-def _efficiency(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
+def _efficiency(comparison: Comparison, model: ModelComparison) -> Blocks:
     """Yield share of the peak, money and time to train; and why something is missing."""
-    found = {system: efficiencies(comparison, system) for system in model.systems}
-    known = {}
+    columns = {}
+    missing = {}
     for system in model.systems:
         price = comparison.prices.get(system.name)
-        for values in found[system]:
-            known[f"{system.name}, {price} per GPU-hour" if price else system.name] = values
-    if known:
-        _, rows = efficiency.figures(list(known.values()))
-        if cells := _known([Row(title, tuple(map(Cell, texts))) for title, *texts in rows]):
-            yield tables.grid(list(known), cells)
-
-    def missing(system: SystemResult) -> list[str]:
-        if found[system]:
-            return efficiency.reasons(found[system])
-        return ["excluded" if system.exclusion else "no step times"]
-
-    yield from notes(_by_text(model, missing))
+        measured = efficiencies(comparison, system)
+        for values in measured:
+            columns[f"{system.name}, {price} per GPU-hour" if price else system.name] = values
+        missing[system] = ["excluded" if system.exclusion else "no step times"]
+        if measured:
+            missing[system] = efficiency.reasons(measured)
+    if columns:
+        _, table = efficiency.figures(list(columns.values()))
+        rows = _known(tables.row_of(title, texts) for title, *texts in table)
+        if rows:
+            yield tables.grid(list(columns), rows)
+    yield from notes(_by_text(model, lambda system: missing[system]))
     yield from beside_published(model)
 
 
 def _by_text(model: ModelComparison, read: Callable[[SystemResult], Iterable[str]]) -> list[str]:
-    return each_once(
-        ((system.name, text) for system in model.systems for text in read(system)),
-        len(model.systems),
-    )
+    texts = []
+    for system in model.systems:
+        for text in read(system):
+            texts.append((system.name, text))
+    return each_once(texts, len(model.systems))
 
 
 def beside_published(model: ModelComparison) -> list[Block]:
@@ -236,107 +235,111 @@ def beside_published(model: ModelComparison) -> list[Block]:
     )
 
 
-def _memory(model: ModelComparison) -> Iterator[Block]:
+def _memory(model: ModelComparison) -> Blocks:
     for group in model.groups:
         rows = tables.memory_rows(group)
-        yield _grid(group, rows) if rows else Paragraph("No memory was measured.")
+        if rows:
+            yield _grid(group, rows)
+        else:
+            yield Paragraph("No memory was measured.")
 
 
-_HARDWARE: tuple[tuple[str, Callable[[Run], object]], ...] = (
-    ("GPU", lambda run: run.gpu_info.device_name),
-    ("Count", lambda run: run.num_gpus),
-    ("Memory per GPU", lambda run: units.gigabytes(run.gpu_info.total_memory_gb)),
-    ("Cores per GPU", lambda run: run.gpu_info.gpu_cores),
-    ("Architecture", lambda run: run.gpu_info.architecture),
-    (
-        "Software stack",
-        lambda run: joined(run.gpu_info.software_stack, run.gpu_info.software_version, by=" "),
-    ),
-    ("PyTorch", lambda run: run.gpu_info.pytorch_version),
-    ("Framework", lambda run: run.framework),
-    ("Host", lambda run: run.environment.hostname),
-    ("CPU", lambda run: run.environment.cpu),
-    ("Operating system", lambda run: run.environment.os),
-    ("Container", lambda run: run.environment.container),
-    (
-        "GPU memory of other processes",
-        lambda run: units.gigabytes(run.environment.memory_held_by_others_gb),
-    ),
-)
+_HARDWARE = {
+    "GPU": "gpu_info.device_name",
+    "Count": "num_gpus",
+    "Memory per GPU": "gpu_info.total_memory_gb",
+    "Cores per GPU": "gpu_info.gpu_cores",
+    "Architecture": "gpu_info.architecture",
+    "Software stack": "gpu_info.software_stack",
+    "PyTorch": "gpu_info.pytorch_version",
+    "Framework": "framework",
+    "Host": "environment.hostname",
+    "CPU": "environment.cpu",
+    "Operating system": "environment.os",
+    "Container": "environment.container",
+    "GPU memory of other processes": "environment.memory_held_by_others_gb",
+}
+"""Where a run has what trained, by the titles of the rows."""
 
 
-def hardware(comparison: Comparison) -> Iterator[Block]:
+def hardware(comparison: Comparison) -> Blocks:
     """Yield what trained, system by system."""
     runs: dict[str, list[Run]] = {}
     for system in comparison.systems:
         runs.setdefault(system.name, []).extend(result.run for result in system.runs)
-    every = []
-    for title, read in _HARDWARE:
-        every.append(Row(title, tuple(Cell(_values(map(read, group))) for group in runs.values())))
-    yield tables.texts(list(runs), _known(every))
+    rows = []
+    for title, path in _HARDWARE.items():
+        texts = []
+        for own in runs.values():
+            values = dict.fromkeys(_stated(run, path) for run in own)
+            texts.append(", ".join(filter(None, values)) or UNKNOWN)
+        rows.append(tables.row_of(title, texts))
+    yield tables.texts(list(runs), _known(rows))
 
 
-def _values(values: Iterable[object]) -> str:
-    return (
-        ", ".join(dict.fromkeys(plain(value) for value in values if value not in (None, UNKNOWN)))
-        or UNKNOWN
-    )
+def _stated(run: Run, path: str) -> str:
+    """Return what a run states there, memory with its unit and the software stack with its version;
+    empty if nothing.
+    """
+    value = fields(run, path)[path]
+    if path == "gpu_info.software_stack":
+        value = joined(value, run.gpu_info.software_version, by=" ")
+    if value is None:
+        return ""
+    if path.endswith("_gb"):
+        return units.gigabytes(value)
+    return plain(value)
 
 
-def _details(model: ModelComparison) -> Iterator[Block]:
+def _details(model: ModelComparison) -> Blocks:
     yield from judgements(model)
     for group in model.groups:
-        if group.pairs:
-            second = [group.runner_up] if group.runner_up else []
-            yield from _comparisons((*second, *group.pairs))
+        if group.runner_up:
+            yield from _comparisons((group.runner_up, *group.pairs))
+        elif group.pairs:
+            yield from _comparisons(group.pairs)
         yield from _runs(group)
     yield from notes(_by_text(model, lambda system: system.run_warnings), "Warnings")
-    if (explanation := explain.of_model(model)) is not None:
-        found = explain.document(explanation)
+    explanation = explain.of_model(model)
+    if explanation is not None:
+        profile = explain.document(explanation)
         # If nothing else is compared, the first screen has the explanation already.
-        is_new = any(group.leaders for group in model.groups)
-        yield from (*(found.screen if is_new else ()), *found.details)
+        if any(group.leaders for group in model.groups):
+            yield from profile.screen
+        yield from profile.details
     yield from first_screen.time_tables(model, kernels=True)
 
 
-def evidence(comparison: Comparison) -> Iterator[Block]:
+def evidence(comparison: Comparison) -> Blocks:
     """Yield what a comparison rests on: files with their digests, and what the checks and readers
     say of the runs.
     """
     yield from files(comparison)
     for model in comparison.models:
         used = []
-        for each in model.systems:
-            used.append(f"{each.full_name}: {len(each.valid_runs)} of {len(each.runs)} runs used")
+        for system in model.systems:
+            runs = f"{len(system.valid_runs)} of {len(system.runs)} runs used"
+            used.append(f"{system.full_name}: {runs}")
         yield from notes(used, f"Systems, {model.title}")
         yield from judgements(model)
-        yield from notes(
-            _by_text(model, lambda each: [*each.value_warnings, *each.run_warnings]), "Warnings"
-        )
+        warnings = _by_text(model, lambda system: [*system.value_warnings, *system.run_warnings])
+        yield from notes(warnings, "Warnings")
 
 
-def judgements(model: ModelComparison) -> Iterator[Block]:
+def judgements(model: ModelComparison) -> Blocks:
     """Yield what the checks found, each once with the systems that it is about; docs/metrics.md
     explains the rules.
     """
-    found: dict[Finding, list[str]] = {}
+    names_of: dict[Finding, list[str]] = {}
     for system in model.systems:
         for finding in system.findings:
-            found.setdefault(finding, []).append(system.name)
-    if found:
-        yield Notes(
-            [
-                (
-                    f"{finding.severity} ({finding.rule}), {join_names(names)}: {finding.text}",
-                    [
-                        f"possible explanation: {explanation}"
-                        for explanation in finding.explanations
-                    ],
-                )
-                for finding, names in found.items()
-            ],
-            "Checks (docs/metrics.md explains each rule)",
-        )
+            names_of.setdefault(finding, []).append(system.name)
+    entries = []
+    for finding, names in names_of.items():
+        text = f"{finding.severity} ({finding.rule}), {join_names(names)}: {finding.text}"
+        entries.append((text, [f"possible explanation: {why}" for why in finding.explanations]))
+    if entries:
+        yield Notes(entries, "Checks (docs/metrics.md explains each rule)")
 
 
 _TRAININGS = {True: "same training", False: "different training", None: "same training? unknown"}
@@ -347,20 +350,21 @@ _CONFIGURATIONS = {
 }
 
 
-def _comparisons(pairs: Iterable[Pair]) -> Iterator[Block]:
+def _comparisons(pairs: Iterable[Pair]) -> Blocks:
     """Yield the pairs with the lines of each; a line that most of them share is yielded once,
     below.
     """
-    found = [compared(pair) for pair in pairs]
-    often = Counter(line for _, lines in found for line in lines)
-    shared = [line for line, count in often.items() if count > max(1, len(found) / 2)]
-    yield Notes(
-        [(name, [line for line in lines if line not in shared]) for name, lines in found],
-        "Comparisons",
-    )
+    compared_pairs = [compared(pair) for pair in pairs]
+    often = Counter(line for _, lines in compared_pairs for line in lines)
+    shared = [line for line, count in often.items() if count > max(1, len(compared_pairs) / 2)]
+    entries = []
+    for name, lines in compared_pairs:
+        entries.append((name, [line for line in lines if line not in shared]))
+    yield Notes(entries, "Comparisons")
     for line in shared:
-        others = [name.rpartition(": ")[0] for name, lines in found if line not in lines]
-        yield from notes([f"all{' but ' if others else ''}{'; '.join(others)}: {line}"])
+        others = [name.rpartition(": ")[0] for name, lines in compared_pairs if line not in lines]
+        whose = f"all but {'; '.join(others)}" if others else "all"
+        yield from notes([f"{whose}: {line}"])
 
 
 def compared(pair: Pair) -> tuple[str, list[str]]:
@@ -373,18 +377,19 @@ def compared(pair: Pair) -> tuple[str, list[str]]:
     if ratio.method:
         lines.append(verdict.METHODS[ratio.method])
     for segment in ratio.segments:
-        places = ((pair.system, segment.system_steps), (pair.baseline, segment.baseline_steps))
-        where = ", ".join(f"steps {steps} of {system.name}" for system, steps in places if steps)
-        lines.append(f"{units.times(segment.value)} in {where}")
-    if (effect := ratio.minimum_detectable_effect) is not None:
-        runs = ratio.runs_needed
-        if runs is None:
-            needed = ""
-        else:
-            needed = f"; about {runs} runs each would confirm the observed difference"
-        lines.append(
-            f"smallest difference that these runs can detect with 80% power: {effect:.1%}{needed}"
-        )
+        places = []
+        if segment.system_steps:
+            places.append(f"steps {segment.system_steps} of {pair.system.name}")
+        if segment.baseline_steps:
+            places.append(f"steps {segment.baseline_steps} of {pair.baseline.name}")
+        lines.append(f"{units.times(segment.value)} in {', '.join(places)}")
+    effect = ratio.minimum_detectable_effect
+    if effect is not None:
+        text = f"smallest difference that these runs can detect with 80% power: {effect:.1%}"
+        if ratio.runs_needed is not None:
+            needed = f"about {ratio.runs_needed} runs each would confirm the observed difference"
+            text += f"; {needed}"
+        lines.append(text)
     if pair.training.reasons:
         lines.append(f"{_TRAININGS[pair.training.same]} ({'; '.join(pair.training.reasons)})")
     if pair.sensitivity:
@@ -396,76 +401,71 @@ def compared(pair: Pair) -> tuple[str, list[str]]:
     return f"{names}: {verdict.speedup_text(ratio)}", lines
 
 
-def _runs(group: Group) -> Iterator[Block]:
+_RUNS = ("System", "File", "Start", "Status", "Steps", "Steady state", "Warm-up", "Mean step")
+
+
+def _runs(group: Group) -> Blocks:
     """Yield a table of the runs; values that are the same in all runs are above it, not in
     columns.
     """
-    rows = []
+    rows: list[Sequence[Content]] = [(*_RUNS, rates.rate_unit(group.systems))]
     for system in group.systems:
-        untimed = [rates.untimed(system)] * 3
         for result in system.runs:
-            values = result.summary.performance
-            start = re.sub(r"\.\d+", "", result.run.timestamp or "unknown")
-            steps = [
-                result.run.status,
-                units.number(values.total_steps, 0),
-                tables.steady_steps(result),
-            ]
-            times = untimed
-            if (mean := values.avg_step_time_seconds) is not None:
-                times = [
-                    units.duration(values.warmup_time_seconds),
-                    units.seconds(mean),
-                    rates.rate(result.rate),
-                ]
-            name = "" if result is not system.runs[0] else system.name
-            rows.append([name, Code(result.file), start, *steps, *times])
-    unit = rates.rate_unit(group.systems)
-    header = [
-        "System",
-        "File",
-        "Start",
-        "Status",
-        "Steps",
-        "Steady state",
-        "Warm-up",
-        "Mean step",
-        unit,
-    ]
-    columns = list(zip(header, *rows, strict=True))
+            name = system.name if result is system.runs[0] else ""
+            rows.append([name, Code(result.file), *_run(system, result)])
     same = []
-    for title, *texts in columns[2:]:
-        if len(texts) > 2 and len(set(texts)) == 1:
-            same.append((title, texts[0]))
-    common = ", ".join(f"{title.lower()} {text}" for title, text in same if text != UNKNOWN)
-    yield Paragraph(f"Runs (same in all: {common}):" if common else "Runs:")
-    first, *lines = zip(*(column for column in columns if column[:2] not in same), strict=True)
-    yield Table(first, lines, right_from=sum(title in first for title in header[:4]))
+    kept = []
+    for title, *cells in zip(*rows, strict=True):
+        is_same = len(cells) > 2 and len(set(cells)) == 1
+        if title in ("System", "File") or not is_same:
+            kept.append([title, *cells])
+        elif cells[0] != UNKNOWN:
+            same.append(f"{str(title).lower()} {cells[0]}")
+    yield Paragraph(f"Runs (same in all: {', '.join(same)}):" if same else "Runs:")
+    header, *lines = zip(*kept, strict=True)
+    yield Table(header, lines, right_from=sum(title in header for title in _RUNS[:4]))
 
 
-def files(comparison: Comparison) -> Iterator[Block]:
-    """Yield the files that the report rests on, with their digests."""
-    rows: list[list[Content]] = [
-        [Code(file.name), str(len(file.runs)), Code(file.sha256)] for file in comparison.files
+def _run(system: SystemResult, result: RunResult) -> list[str]:
+    """Return what the table of runs says of one: its start, status and steps, and its times."""
+    values = result.summary.performance
+    texts = [
+        # Without fractions of a second.
+        re.sub(r"\.\d+", "", result.run.timestamp or "unknown"),
+        result.run.status,
+        units.number(values.total_steps, 0),
+        tables.steady_steps(result),
     ]
+    if values.avg_step_time_seconds is None:
+        return [*texts, *[rates.untimed(system)] * 3]
+    return [
+        *texts,
+        units.duration(values.warmup_time_seconds),
+        units.seconds(values.avg_step_time_seconds),
+        rates.rate(result.rate),
+    ]
+
+
+def files(comparison: Comparison) -> Blocks:
+    """Yield the files that the report rests on, with their digests."""
+    rows: list[Cells] = []
+    results = set()
+    logs = set()
+    for file in comparison.files:
+        rows.append([Code(file.name), str(len(file.runs)), Code(file.sha256)])
+        results.add((file.name, file.sha256))
+        for run in file.runs:
+            if run.source is not None and run.source.kind == "log":
+                logs |= {(source.path, source.sha256 or "unknown") for source in run.source.files}
     yield Table(["Result file", "Runs", "sha256"], rows, right_from=99)
-    logs = {
-        (source.path, source.sha256 or "unknown")
-        for file in comparison.files
-        for run in file.runs
-        if run.source is not None and run.source.kind == "log"
-        for source in run.source.files
-    } - {(file.name, file.sha256) for file in comparison.files}
+    logs -= results
     if logs:
         yield Paragraph("The results were imported from these logs:")
-        yield Table(
-            ["Log", "sha256"],
-            [[Code(path), Code(digest)] for path, digest in sorted(logs)],
-            right_from=99,
-        )
+        lines = [[Code(path), Code(digest)] for path, digest in sorted(logs)]
+        yield Table(["Log", "sha256"], lines, right_from=99)
 
 
-def repeat(comparison: Comparison, sources: Sources) -> Iterator[Block]:
+def repeat(comparison: Comparison, sources: Sources) -> Blocks:
     """Yield the commands that make the report, and the runs, again."""
     yield Paragraph(f"Made with TensorPrimat {sources.version}:")
     yield Script(sources.command)
@@ -484,14 +484,16 @@ def _grid(group: Group, rows: Sequence[Row]) -> Table:
 def _others(group: Group, name: str) -> list[str]:
     if name == "final_loss":
         return rates.final_losses(group.systems)
-    values = [system.value(name) for system in group.systems]
-    texts = (
-        "" if value is None else units.number(value, 0) if value >= 1000 else f"{value:.4g}"
-        for value in values
-    )
-    return [
-        text or rates.untimed(system) for text, system in zip(texts, group.systems, strict=True)
-    ]
+    texts = []
+    for system in group.systems:
+        value = system.value(name)
+        if value is None:
+            texts.append(rates.untimed(system))
+        elif value >= 1000:
+            texts.append(units.number(value, 0))
+        else:
+            texts.append(f"{value:.4g}")
+    return texts
 
 
 def _known(rows: Iterable[Row]) -> list[Row]:

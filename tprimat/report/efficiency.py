@@ -14,7 +14,7 @@ from tprimat.checks.settings import agree
 from tprimat.compare import Comparison
 from tprimat.compare.cost import efficiencies
 from tprimat.compare.systems import device
-from tprimat.report.blocks import Block, Document, Headline, Paragraph, Table, notes
+from tprimat.report.blocks import Block, Distinct, Document, Headline, Paragraph, Table, notes
 from tprimat.settings.rows import LEDGER
 from tprimat.units import UNKNOWN
 
@@ -43,11 +43,8 @@ def efficiency_tables(comparison: Comparison) -> list[EfficiencyTable]:
             elif not system.valid_runs:
                 reason = system.why_untimed.removeprefix("has ")
             price = comparison.prices.get(system.name)
-            tables.append(
-                EfficiencyTable(
-                    system.name, model.title, price, efficiencies(comparison, system), reason
-                )
-            )
+            columns = efficiencies(comparison, system)
+            tables.append(EfficiencyTable(system.name, model.title, price, columns, reason))
     return tables
 
 
@@ -84,51 +81,51 @@ def micro_batches(comparison: Comparison) -> list[str]:
 def document(tables: Sequence[EfficiencyTable], remarks: Sequence[str]) -> Document:
     """Return a table for each system with what its ranges are, or why there is none."""
     screen: list[Block] = []
-    for table in tables:
-        price = f", {table.price} per GPU-hour" if table.price else ""
-        screen.append(Headline(f"{table.model}, {table.name}{price}"))
-        if table.columns:
-            screen.append(Table(*figures(table.columns)))
-        has_range = any(
-            value.low is not None for column in table.columns for value in column.values.values()
-        )
-        run = "within-run intervals: run-to-run variation is unknown"
-        is_within = any(column.steps.startswith("steps") for column in table.columns)
-        ranges = f"Intervals: {run if is_within else f'{level()} CI of the mean over runs'}"
-        is_range = table.price is not None and table.price.low < table.price.high
-        ranges += "; of costs, with the range of the price." if is_range else "."
-        texts = [table.reason, ranges if has_range else None, *reasons(table.columns)]
-        screen += [Paragraph(text) for text in texts if text]
-    return Document([*screen, *notes(remarks)], answer=[Paragraph(line) for line in _brief(tables)])
-
-
-def _brief(tables: Sequence[EfficiencyTable]) -> list[str]:
-    lines = []
+    answer: list[Block] = []
     for table in tables:
         name = f"{table.model}, {table.name}"
+        price = f", {table.price} per GPU-hour" if table.price else ""
+        screen.append(Headline(f"{name}{price}"))
+        if table.columns:
+            screen.append(Table(*figures(table.columns)))
+        texts = [table.reason, _ranges(table), *reasons(table.columns)]
+        screen += [Paragraph(text) for text in texts if text]
         if not table.columns:
-            lines.append(f"{name}: {table.reason or UNKNOWN}")
+            answer.append(Paragraph(f"{name}: {table.reason or UNKNOWN}"))
         for column in table.columns:
-            known = [
-                f"{metric.title} {figure(value)} {metric.unit}"
-                for metric in rows([column])
-                if (value := column.values.get(metric.name)) is not None and value.value is not None
-            ]
-            lines.append(f"{name}, {column.steps}: {'; '.join(known) or UNKNOWN}")
-    return lines
+            answer.append(Paragraph(f"{name}, {column.steps}: {_brief(column)}"))
+    return Document([*screen, *notes(remarks)], answer=answer)
+
+
+def _ranges(table: EfficiencyTable) -> str:
+    """Return what the ranges of a table are; empty if no value has one."""
+    values = itertools.chain(*(column.values.values() for column in table.columns))
+    if all(value.low is None for value in values):
+        return ""
+    text = f"Intervals: {level()} CI of the mean over runs"
+    if any(column.steps.startswith("steps") for column in table.columns):
+        text = "Intervals: within-run intervals: run-to-run variation is unknown"
+    if table.price is not None and table.price.low < table.price.high:
+        return f"{text}; of costs, with the range of the price."
+    return f"{text}."
+
+
+def _brief(column: Efficiency) -> str:
+    texts = []
+    for metric in rows([column]):
+        value = column.values.get(metric.name)
+        if value is not None and value.value is not None:
+            texts.append(f"{metric.title} {figure(value)} {metric.unit}")
+    return "; ".join(texts) or UNKNOWN
 
 
 def figures(found: Sequence[Efficiency]) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of a table with a column for each system."""
     cells = []
     for metric in rows(found):
-        cells.append(
-            [
-                f"{metric.title}, {metric.unit}",
-                *(figure(each.values.get(metric.name)) for each in found),
-            ]
-        )
-    return ["", *(each.steps for each in found)], cells
+        texts = [figure(column.values.get(metric.name)) for column in found]
+        cells.append([f"{metric.title}, {metric.unit}", *texts])
+    return ["", *(column.steps for column in found)], cells
 
 
 def figure(value: Value | None) -> str:
@@ -143,16 +140,15 @@ def figure(value: Value | None) -> str:
 
 def reasons(found: Sequence[Efficiency]) -> list[str]:
     """Return the reasons of the values, each once, with its rows; then the hints."""
-    titles_of: dict[str, dict[str, None]] = {}
+    titles_of: dict[str, Distinct] = {}
     for metric in rows(found):
-        for each in found:
-            value = each.values.get(metric.name)
+        for column in found:
+            value = column.values.get(metric.name)
             if value is not None and value.reason:
                 titles_of.setdefault(value.reason, {})[metric.title] = None
     texts = [f"{', '.join(titles)}: {reason}" for reason, titles in titles_of.items()]
-    return texts + [
-        f"Hint: {hint}" for hint in dict.fromkeys(hint for each in found for hint in each.hints)
-    ]
+    hints = dict.fromkeys(hint for column in found for hint in column.hints)
+    return [*texts, *(f"Hint: {hint}" for hint in hints)]
 
 
 def _digits(value: float) -> str:

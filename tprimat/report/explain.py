@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from tprimat import units
 from tprimat.analysis.intervals import Bounds, level
-from tprimat.compare import ModelComparison
+from tprimat.compare import ModelComparison, SystemResult
 from tprimat.compare.step_difference import (
     Achieved,
     Bar,
@@ -82,16 +82,21 @@ def of_model(model: ModelComparison) -> Explanation | None:
 
     If the comparison has no answer, as of traces alone, the order is that of the systems.
     """
-    leaders = next((group.leaders for group in model.groups if group.leaders is not None), None)
-    systems = model.systems if leaders is None else (leaders.faster, leaders.slower)
-    # Of each system the first run that has a trace.
-    runs = [
-        [each for result in system.runs if (each := traced(result.run, system.name))]
-        for system in systems
-    ]
-    found = [run[0] for run in runs if run]
-    if len(found) == 2:
-        return explain(*found)
+    systems: Sequence[SystemResult] = model.systems
+    for group in model.groups:
+        if group.leaders is not None:
+            systems = (group.leaders.faster, group.leaders.slower)
+            break
+    traces = []
+    for system in systems:
+        for result in system.runs:
+            trace = traced(result.run, system.name)
+            if trace:
+                # Of each system the first run that has a trace.
+                traces.append(trace)
+                break
+    if len(traces) == 2:
+        return explain(*traces)
     return None
 
 
@@ -101,9 +106,13 @@ def brief(explanation: Explanation) -> str:
     """
     if work := different_work(explanation):
         return work
-    found = reasons(explanation)
-    slower = next((reason for reason in found if reason.startswith(explanation.after.name)), None)
-    return slower or next(iter(found), headline(explanation))
+    texts = reasons(explanation)
+    for text in texts:
+        if text.startswith(explanation.after.name):
+            return text
+    if texts:
+        return texts[0]
+    return headline(explanation)
 
 
 def headline(explanation: Explanation) -> str:
@@ -112,51 +121,44 @@ def headline(explanation: Explanation) -> str:
     """
     if work := different_work(explanation):
         return f"Not compared: {work}"
-    faster, slower = sorted((explanation.before, explanation.after), key=lambda each: each.seconds)
-    times = f"{ms(faster.seconds)} vs {ms(slower.seconds)} ms per step"
+    both = (explanation.before, explanation.after)
+    faster, slower = sorted(both, key=lambda trace: trace.seconds)
     # A trace is of single GPUs, and the work of each is known to be the same.
+    per = " per GPU"
+    end = f": {ms(faster.seconds)} vs {ms(slower.seconds)} ms per step"
     if None in explanation.products:
         per = " per step"
-        doubt = ", if both do the same work"
-    else:
-        per = " per GPU"
-        doubt = ""
+        end = f", if both do the same work{end}"
     if explanation.interval is not None and explanation.interval[0] <= 0 <= explanation.interval[1]:
-        return f"No significant difference between {faster.name} and {slower.name}{doubt}: {times}"
-    return (
-        f"{faster.name} is {gain([slower.seconds / faster.seconds], per)} {slower.name}{doubt}:"
-        f" {times}"
-    )
+        return f"No significant difference between {faster.name} and {slower.name}{end}"
+    return f"{faster.name} is {gain([slower.seconds / faster.seconds], per)} {slower.name}{end}"
 
 
 def different_work(explanation: Explanation) -> str | None:
     """Return how the work of both traces differs, or that they are one; None if it is the same, or
     may be.
     """
-    names = (explanation.before.name, explanation.after.name)
-    ratio = explanation.unequal_work
-    if explanation.before.trace == explanation.after.trace:
-        return f"{join_names(names)} are the same trace"
-    if found := explanation.other_kind:
-        first, second = (f"{share:.1%}" for share in found[1])
-        title = part_title(found[0])
+    before = explanation.before
+    after = explanation.after
+    if before.trace == after.trace:
+        return f"{join_names([before.name, after.name])} are the same trace"
+    if explanation.other_kind:
+        part, (first, second) = explanation.other_kind
         return (
-            f"different work, {title} takes {first} of the computation in {names[0]} and {second}"
-            f" in {names[1]}"
+            f"different work, {part_title(part)} takes {first:.1%} of the computation in"
+            f" {before.name} and {second:.1%} in {after.name}"
         )
+    ratio = explanation.unequal_work
     if ratio is None:
         return None
     if ratio > 1:
-        more = explanation.after
-        less = explanation.before
+        more = after.name
+        less = before.name
     else:
-        more = explanation.before
-        less = explanation.after
+        more = before.name
+        less = after.name
     factor = units.times(max(ratio, 1 / ratio))
-    return (
-        f"different work, a step of {more.name} has {factor} the matrix-product FLOPs of"
-        f" {less.name}"
-    )
+    return f"different work, a step of {more} has {factor} the matrix-product FLOPs of {less}"
 
 
 def reasons(explanation: Explanation) -> list[str]:
@@ -164,31 +166,25 @@ def reasons(explanation: Explanation) -> list[str]:
     work.
     """
     names = (explanation.before.name, explanation.after.name)
-    limits = explanation.limits
-    if "gpu" not in limits:
-        which = {}
-        for limit in limits:
-            which[limit] = [name for name, each in zip(names, limits, strict=True) if each == limit]
-        return [
-            f"{join_names(of)}: the GPU {CAUSES[limit]}, for {_share(explanation, limit)} of the"
-            " step"
-            for limit, of in which.items()
-        ]
-    found = [
-        f"{name}: the GPU {CAUSES[limit]}, for {_share(explanation, limit)} of the step"
-        for name, limit in zip(names, limits, strict=True)
-        if limit != "gpu"
-    ]
+    limited: dict[Limit, list[str]] = {}
+    for name, limit in zip(names, explanation.limits, strict=True):
+        if limit != "gpu":
+            limited.setdefault(limit, []).append(name)
+    texts = []
+    for limit, of in limited.items():
+        share = _share(explanation, limit)
+        texts.append(f"{join_names(of)}: the GPU {CAUSES[limit]}, for {share} of the step")
+    if "gpu" not in explanation.limits or not explanation.is_comparable:
+        return texts
+    least = SMALL * explanation.before.seconds
     for name, sign in ((names[1], 1), (names[0], -1)):
-        bars = [
-            bar for bar in explanation.bars if sign * bar.delta > SMALL * explanation.before.seconds
-        ][:3]
-        if bars and explanation.is_comparable:
-            parts = join_names(
-                [f"{part_title(bar.part)} (+{ms(abs(bar.delta))} ms)" for bar in bars]
-            )
-            found.append(f"{name} is slower in {parts}")
-    return found
+        parts = []
+        for bar in explanation.bars:
+            if sign * bar.delta > least:
+                parts.append(f"{part_title(bar.part)} (+{ms(abs(bar.delta))} ms)")
+        if parts:
+            texts.append(f"{name} is slower in {join_names(parts[:3])}")
+    return texts
 
 
 def look_first(explanation: Explanation) -> str | None:
@@ -205,15 +201,14 @@ def look_first(explanation: Explanation) -> str | None:
             f"clocks and power limit: all kinds of kernels are about {percent} slower on"
             f" {slower.name}"
         )
-    if bar.part not in IDLE and "communication" in explanation.limits:
+    cause = bar.part
+    if cause not in IDLE and "communication" in explanation.limits:
         cause = "communication"
-    else:
-        cause = bar.part
     if cause in ADVICE:
         return ADVICE[cause]
-    operator = bar.operators[0] if bar.operators else None
-    if operator is None:
+    if not bar.operators:
         return f"{part_title(bar.part)}, {_change(bar.before, bar.after)} ms"
+    operator = bar.operators[0]
     text = f"{part_title(bar.part)}: {operator_title(operator)}, {_change(*operator.seconds)} ms"
     return "; ".join(filter(None, (text, _kernels(explanation, operator))))
 
@@ -222,12 +217,12 @@ def speeds(explanation: Explanation, operator: Operator) -> str:
     """Return how fast an operator's matrix products ran in both traces; empty for another
     operator.
     """
-    named = zip(
-        (explanation.before.name, explanation.after.name),
-        operator.achieved(explanation),
-        strict=True,
-    )
-    return ", ".join(f"{name} {_achieved(achieved)}" for name, achieved in named if achieved)
+    texts = []
+    names = (explanation.before.name, explanation.after.name)
+    for name, achieved in zip(names, operator.achieved(explanation), strict=True):
+        if achieved:
+            texts.append(f"{name} {_achieved(achieved)}")
+    return ", ".join(texts)
 
 
 def operator_title(operator: Operator) -> str:
@@ -254,25 +249,21 @@ def document(explanation: Explanation) -> Document:
     """Return the difference, its parts in order of effect, and what to look at first; then the
     operators behind it.
     """
-    look = look_first(explanation)
-    caution = notes(caveats(explanation), marks="!")
-    advice: list[Block] = [Paragraph(f"Start with: {look}")] if look else []
+    advice: list[Block] = []
     if not explanation.is_comparable:
         is_one = explanation.before.trace == explanation.after.trace
-        advice = [NextSteps(["pass the traces of two runs" if is_one else SAME_WORK])]
-    operators: list[Block] = []
-    for found, title in details(explanation):
-        operators += (Heading(3, title), found)
-    reasoned = [Paragraph(reason, DETAIL) for reason in reasons(explanation)]
-    answer: list[Block] = [
-        Headline(headline(explanation)),
-        *reasoned,
-        table(explanation, most=MOST_BARS),
-    ]
-    screen: list[Block] = [*answer, *caution, *advice]
-    return Document(
-        screen, [table(explanation), *operators], [Headline(headline(explanation)), *advice]
-    )
+        advice.append(NextSteps(["pass the traces of two runs" if is_one else SAME_WORK]))
+    elif look := look_first(explanation):
+        advice.append(Paragraph(f"Start with: {look}"))
+    first = Headline(headline(explanation))
+    screen: list[Block] = [first]
+    screen += [Paragraph(reason, DETAIL) for reason in reasons(explanation)]
+    screen.append(table(explanation, most=MOST_BARS))
+    screen += [*notes(caveats(explanation), marks="!"), *advice]
+    rest: list[Block] = [table(explanation)]
+    for operators, title in details(explanation):
+        rest += (Heading(3, title), operators)
+    return Document(screen, rest, [first, *advice])
 
 
 def caveats(explanation: Explanation) -> Iterator[str]:
@@ -285,7 +276,7 @@ def caveats(explanation: Explanation) -> Iterator[str]:
             " work may differ"
         )
     if explanation.is_of_hosts:
-        shares = f"{explanation.before.idle:.0%} and {explanation.after.idle:.0%}"
+        shares = f"{before.idle:.0%} and {after.idle:.0%}"
         yield f"the GPU is idle for {shares} of the step: this compares hosts, not GPUs"
     if None in explanation.products and explanation.is_comparable:
         yield (
@@ -303,54 +294,48 @@ def table(explanation: Explanation, caption: str = "", most: int | None = None) 
 
     Of at most so many, those that hardly differ are one row.
     """
-    names = [plain(explanation.before.name), plain(explanation.after.name)]
-    small = SMALL * max(explanation.before.seconds, explanation.after.seconds)
-    shown = [bar for bar in explanation.bars if most is None or abs(bar.delta) >= small][:most]
+    bars: Sequence[Bar] = explanation.bars
+    if most is not None:
+        bars = [bar for bar in bars if abs(bar.delta) >= _small(explanation)][:most]
     rows = []
-    for bar in shown:
-        rows.append(
-            [
-                part_title(bar.part),
-                ms(bar.before),
-                ms(bar.after),
-                _delta(bar.delta, bar.interval),
-                _behind(bar),
-            ]
-        )
-    if rest := explanation.bars[len(shown) :]:
+    for bar in bars:
+        change = _delta(bar.delta, bar.interval)
+        rows.append([part_title(bar.part), ms(bar.before), ms(bar.after), change, _behind(bar)])
+    rest = explanation.bars[len(bars) :]
+    if rest:
         before = sum(bar.before for bar in rest)
         after = sum(bar.after for bar in rest)
-        rows.append(
-            [counted(len(rest), "smaller part"), ms(before), ms(after), _signed(after - before), ""]
-        )
-    whole = _delta(explanation.delta, explanation.interval)
-    rows.append(["step", ms(explanation.before.seconds), ms(explanation.after.seconds), whole, ""])
+        title = counted(len(rest), "smaller part")
+        rows.append([title, ms(before), ms(after), _signed(after - before), ""])
+    change = _delta(explanation.delta, explanation.interval)
+    rows.append(["step", ms(explanation.before.seconds), ms(explanation.after.seconds), change, ""])
     difference = "difference" if explanation.interval is None else f"difference ± {level()} CI"
-    return Table(
-        ["ms per step", *names, difference, "kernels that differ most"],
-        rows,
-        caption=caption,
-        is_cut=True,
-    )
+    header = ["ms per step", *_names(explanation), difference, "kernels that differ most"]
+    return Table(header, rows, caption=caption, is_cut=True)
+
+
+def _names(explanation: Explanation) -> list[str]:
+    return [explanation.before.name, explanation.after.name]
+
+
+def _small(explanation: Explanation) -> float:
+    """Return below which time a part isn't worth a line, s: 1 ms of a step of 0.5 s."""
+    return SMALL * max(explanation.before.seconds, explanation.after.seconds)
 
 
 def details(explanation: Explanation) -> Iterator[tuple[Table, str]]:
     """Yield the operators behind each part that differs, with the speed of matrix products."""
-    names = [plain(explanation.before.name), plain(explanation.after.name)]
-    small = SMALL * explanation.before.seconds
-    for bar in (bar for bar in explanation.bars if bar.operators and abs(bar.delta) >= small):
+    header = ["operator, ms", *_names(explanation), "difference", "kernels"]
+    for bar in explanation.bars:
+        if not bar.operators or abs(bar.delta) < SMALL * explanation.before.seconds:
+            continue
         rows = []
         for operator in bar.operators[:MOST_OPERATORS]:
             if abs(operator.delta) >= 0.01 * abs(bar.delta):
-                rows.append(
-                    [
-                        operator_title(operator),
-                        *(ms(time) for time in operator.seconds),
-                        _signed(operator.delta),
-                        _kernels(explanation, operator),
-                    ]
-                )
-        header = ["operator, ms", *names, "difference", "kernels"]
+                change = _signed(operator.delta)
+                times = map(ms, operator.seconds)
+                kernels = _kernels(explanation, operator)
+                rows.append([operator_title(operator), *times, change, kernels])
         yield Table(header, rows, is_cut=True), f"{part_title(bar.part)}, {_signed(bar.delta)} ms"
 
 
@@ -365,36 +350,40 @@ def _kernels(explanation: Explanation, operator: Operator) -> str:
 
 def values(explanation: Explanation) -> JsonObject:
     """Return an explanation as plain values for --json, times in seconds."""
-
-    def operator_values(operator: Operator) -> JsonObject:
-        before, after = operator.achieved(explanation)
-        return {
-            **fields(operator, "name", "shapes", "seconds", "difference=delta"),
-            "kernels": [
-                [work.kernel for work in works] for works in (operator.before, operator.after)
-            ],
-            "achieved": [each and dataclasses.asdict(each) for each in (before, after)],
-        }
-
-    both = (explanation.before, explanation.after)
+    parts = []
+    for bar in explanation.bars:
+        operators = [_operator_values(explanation, operator) for operator in bar.operators]
+        part = {"part": bar.part, "seconds": [bar.before, bar.after]}
+        parts.append(
+            {**part, **fields(bar, "difference=delta", "interval"), "operators": operators}
+        )
+    before = explanation.before
+    after = explanation.after
     return {
-        "systems": [each.name for each in both],
-        "seconds": [each.seconds for each in both],
+        "systems": [before.name, after.name],
+        "seconds": [before.seconds, after.seconds],
         **fields(explanation, "difference=delta", "interval", "limits"),
-        "overlapped_communication": [each.overlapped_communication for each in both],
-        "matrix_product_flops": explanation.products,
-        "parts": [
-            {
-                "part": bar.part,
-                "seconds": [bar.before, bar.after],
-                **fields(bar, "difference=delta", "interval"),
-                "operators": [operator_values(operator) for operator in bar.operators],
-            }
-            for bar in explanation.bars
+        "overlapped_communication": [
+            before.overlapped_communication,
+            after.overlapped_communication,
         ],
+        "matrix_product_flops": explanation.products,
+        "parts": parts,
         "headline": headline(explanation),
         "caveats": list(caveats(explanation)),
         "look_first": look_first(explanation),
+    }
+
+
+def _operator_values(explanation: Explanation, operator: Operator) -> JsonObject:
+    kernels = []
+    for works in (operator.before, operator.after):
+        kernels.append([work.kernel for work in works])
+    speeds = [speed and dataclasses.asdict(speed) for speed in operator.achieved(explanation)]
+    return {
+        **fields(operator, "name", "shapes", "seconds", "difference=delta"),
+        "kernels": kernels,
+        "achieved": speeds,
     }
 
 
@@ -402,21 +391,31 @@ def waterfall(explanation: Explanation) -> JsonObject:
     """Return the bars of a waterfall from one step time to the other, ms: where each begins and how
     long it is.
     """
-    small = SMALL * max(explanation.before.seconds, explanation.after.seconds)
-    shown = [bar for bar in explanation.bars if abs(bar.delta) >= small]
-    rest = sum(bar.delta for bar in explanation.bars if abs(bar.delta) < small)
-    steps = [(part_title(bar.part), bar.delta, _behind(bar)) for bar in shown]
-    if len(shown) < len(explanation.bars):
-        steps.append((counted(len(explanation.bars) - len(shown), "smaller part"), rest, ""))
+    steps = []
+    smaller = []
+    for bar in explanation.bars:
+        if abs(bar.delta) >= _small(explanation):
+            steps.append((part_title(bar.part), bar.delta, _behind(bar)))
+        else:
+            smaller.append(bar.delta)
+    if smaller:
+        steps.append((counted(len(smaller), "smaller part"), sum(smaller), ""))
     at = explanation.before.seconds
-    drawn = [(explanation.before.name, 0.0, 1e3 * at, "")]
-    for title, delta, note in steps:
-        drawn.append((title, 1e3 * at, 1e3 * delta, note))
+    names = [explanation.before.name]
+    bases = [0.0]
+    lengths = [1e3 * at]
+    kernels = [""]
+    for title, delta, behind in steps:
+        names.append(title)
+        bases.append(1e3 * at)
+        lengths.append(1e3 * delta)
+        kernels.append(behind)
         at += delta
-    drawn.append((explanation.after.name, 0.0, 1e3 * at, ""))
-    return dict(
-        zip(("names", "bases", "values", "notes"), map(list, zip(*drawn, strict=True)), strict=True)
-    )
+    names.append(explanation.after.name)
+    bases.append(0.0)
+    lengths.append(1e3 * at)
+    kernels.append("")
+    return {"names": names, "bases": bases, "values": lengths, "notes": kernels}
 
 
 def _delta(delta: float, interval: Bounds | None) -> str:
@@ -427,11 +426,10 @@ def _delta(delta: float, interval: Bounds | None) -> str:
 
 def _behind(bar: Bar) -> str:
     """Return the kernels behind a part: the pair of the operator that differs most."""
-    operator = bar.operators[0] if bar.operators else None
-    if operator:
-        names = [_kernel(work) for work in (operator.before, operator.after) if work]
-    else:
-        names = []
+    if not bar.operators:
+        return ""
+    operator = bar.operators[0]
+    names = [_kernel(work) for work in (operator.before, operator.after) if work]
     return " vs ".join(dict.fromkeys(names))
 
 
@@ -446,12 +444,18 @@ def _kernel(work: Sequence[TracedWork]) -> str:
 
 def _share(explanation: Explanation, limit: Limit) -> str:
     """Return the shares of the step that idle time, or communication, takes if it limits a step."""
-    bars = [bar for bar in explanation.bars if is_limited(bar.part, limit)]
-    times = (sum(bar.before for bar in bars), sum(bar.after for bar in bars))
-    systems = zip((explanation.before, explanation.after), explanation.limits, times, strict=True)
-    return " and ".join(
-        f"{seconds / system.seconds:.0%}" for system, each, seconds in systems if each == limit
-    )
+    before = 0.0
+    after = 0.0
+    for bar in explanation.bars:
+        if is_limited(bar.part, limit):
+            before += bar.before
+            after += bar.after
+    texts = []
+    if explanation.limits[0] == limit:
+        texts.append(f"{before / explanation.before.seconds:.0%}")
+    if explanation.limits[1] == limit:
+        texts.append(f"{after / explanation.after.seconds:.0%}")
+    return " and ".join(texts)
 
 
 def _achieved(achieved: Achieved) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tprimat import units
 from tprimat.compare import Group, SystemResult
@@ -11,6 +11,7 @@ from tprimat.report import tables
 from tprimat.report.blocks import (
     DETAIL,
     Block,
+    Blocks,
     Document,
     Heading,
     Headline,
@@ -35,50 +36,44 @@ STEP_TIME = "avg_step_time_seconds"
 def document(report: Report) -> Document:
     """Return the hardware, a table for each model, and who is fastest; then what differs."""
     comparison = report.comparison
-    devices = _each(system.gpu for system in comparison.systems)
-    screen: list[Block] = [
-        Heading(1, f"{' and '.join(devices) or 'Unknown GPU'}: framework comparison")
-    ]
-    screen += [
-        Paragraph(text, DETAIL) for text in _header([system.run for system in comparison.systems])
-    ]
-    screen.append(
-        Paragraph(f"Loaded: {join_names([plain(file.name) for file in comparison.files])}", DETAIL)
-    )
-    details = []
+    devices = " and ".join(_distinct(system.gpu for system in comparison.systems))
+    screen: list[Block] = [Heading(1, f"{devices or 'Unknown GPU'}: framework comparison")]
+    lines = _header([system.run for system in comparison.systems])
+    lines.append(f"Loaded: {join_names([plain(file.name) for file in comparison.files])}")
+    screen += [Paragraph(line, DETAIL) for line in lines]
+    details: list[Block] = []
     for model in comparison.models:
         screen.append(Heading(2, model.title))
         for group in model.groups:
-            header = [
-                "Framework",
-                capitalized(rate_unit(group.systems)),
-                "Avg step time",
-                "Final loss",
-                "Total time",
-            ]
-            screen.append(
-                Table(header, [*map(_row, group.systems, final_losses(group.systems, ".4f"))])
-            )
-            texts = []
-            for row in (setting for setting in group.settings if setting.differs):
-                values = "; ".join(
-                    dict.fromkeys("unknown" if value is None else value for value in row.values)
-                )
-                texts.append(f"{row.title}: {shortened(values, LONGEST_VALUES)}")
-            details += notes(texts, f"Configuration differences, {model.title}")
+            rate = capitalized(rate_unit(group.systems))
+            header = ["Framework", rate, "Avg step time", "Final loss", "Total time"]
+            losses = final_losses(group.systems, ".4f")
+            screen.append(Table(header, [*map(_row, group.systems, losses)]))
+            details += _differences(group, f"Configuration differences, {model.title}")
     screen.append(Heading(1, "Performance summary"))
     for answer in report.answers:
         screen += _summary(answer)
     return Document(screen, [*details, *notes(comparison.notes, "Notes")], [*verdicts(report)])
 
 
+def _differences(group: Group, title: str) -> list[Block]:
+    texts = []
+    for row in group.settings:
+        if row.differs:
+            values = dict.fromkeys("unknown" if value is None else value for value in row.values)
+            texts.append(f"{row.title}: {shortened('; '.join(values), LONGEST_VALUES)}")
+    return notes(texts, title)
+
+
+def _device(run: Run) -> str | None:
+    name = run.gpu_info.device_name
+    if not name and run.platform == "cpu":
+        return run.environment.cpu
+    return name or None
+
+
 _HEADER: tuple[tuple[str, Callable[[Run], object]], ...] = (
-    (
-        "Hardware",
-        lambda run: (
-            run.gpu_info.device_name or (run.environment.cpu if run.platform == "cpu" else None)
-        ),
-    ),
+    ("Hardware", _device),
     ("GPUs", lambda run: run.num_gpus),
     ("PyTorch", lambda run: run.gpu_info.pytorch_version),
 )
@@ -89,34 +84,34 @@ def _header(runs: Sequence[Run]) -> list[str]:
     lines = []
     for title, read in _HEADER:
         stated = [read(run) for run in runs]
-        some = " (not reported by all)" if any(stated) and None in stated else ""
-        lines.append(f"{title}: {', '.join(_each(stated)) or 'unknown'}{some}")
+        line = f"{title}: {', '.join(_distinct(stated)) or 'unknown'}"
+        if any(stated) and None in stated:
+            line += " (not reported by all)"
+        lines.append(line)
     for title in _STACKS:
         versions = []
         for run in runs:
             if run.gpu_info.software_stack == title.lower():
                 versions.append(run.gpu_info.software_version)
         if versions:
-            lines.append(f"{title}: {', '.join(_each(versions)) or 'unknown'}")
+            lines.append(f"{title}: {', '.join(_distinct(versions)) or 'unknown'}")
     return lines
 
 
 def _row(system: SystemResult, loss: str) -> list[str]:
     step = system.value(STEP_TIME)
-    return [
-        _name(system),
-        rate_of(system) + (" (excluded)" if system.exclusion else ""),
-        untimed(system) if step is None else units.seconds(step),
-        loss,
-        _total_time(system),
-    ]
+    time = untimed(system) if step is None else units.seconds(step)
+    rate = rate_of(system)
+    if system.exclusion:
+        rate += " (excluded)"
+    return [_name(system), rate, time, loss, _total_time(system)]
 
 
-def _summary(answer: Answer) -> Iterator[Block]:
+def _summary(answer: Answer) -> Blocks:
     verdict = answer.verdict
     yield Headline(verdict.headline, verdict.certainty, answer.group.title)
     yield from (Paragraph(text, DETAIL) for text in (*verdict.excluded, *_fastest(answer.group)))
-    marks = [mark(caveat) for caveat in verdict.caveats]
+    marks = list(map(mark, verdict.caveats))
     yield from notes([caveat.text for caveat in verdict.caveats], "Caveats", marks, MOST_CAVEATS)
     if verdict.next_steps:
         yield NextSteps(verdict.next_steps)
@@ -127,27 +122,31 @@ def _fastest(group: Group) -> list[str]:
         return []
     ranked = [system for system in group.systems if system in group.compared]
     unit = rate_unit(group.systems)
-    configs = [(system.count, system.run.training_config) for system in ranked]
-    works = {(count, config.global_batch_size, config.sequence_length) for count, config in configs}
+    works = set()
+    for system in ranked:
+        config = system.run.training_config
+        works.add((system.count, config.global_batch_size, config.sequence_length))
     fastest = "not compared (batch, sequence length or GPUs differ)"
     if len(works) == 1 and None not in next(iter(works)):
         first = min(ranked, key=lambda system: system.value(STEP_TIME) or math.inf)
         fastest = f"{_name(first)}, {units.seconds(first.value(STEP_TIME))}"
+    highest = rate_of(ranked[0])
     return [
-        f"Highest throughput: {_name(ranked[0])}, {rate_of(ranked[0])} {unit}",
+        f"Highest throughput: {_name(ranked[0])}, {highest} {unit}",
         f"Fastest step time: {fastest}",
-        f"Performance range: {rate_of(ranked[-1])}–{rate_of(ranked[0])} {unit}",
+        f"Performance range: {rate_of(ranked[-1])}–{highest} {unit}",
     ]
 
 
 def _name(system: SystemResult) -> str:
-    name = plain(system.name)
-    framework = system.framework or ""
-    parts = [tables.FRAMEWORKS.get(part, part) for part in name.split(", ")]
+    parts = [tables.FRAMEWORKS.get(part, part) for part in plain(system.name).split(", ")]
     # If the GPU alone distinguishes the systems, the framework is named all the same: the table is
     # about it.
+    framework = system.framework or ""
     title = tables.FRAMEWORKS.get(framework, plain(framework))
-    return ", ".join(parts if title in parts or not title else [title, *parts])
+    if title and title not in parts:
+        parts.insert(0, title)
+    return ", ".join(parts)
 
 
 def _total_time(system: SystemResult) -> str:
@@ -155,13 +154,13 @@ def _total_time(system: SystemResult) -> str:
     other.
     """
     times = [result.summary.performance.total_time_seconds for result in system.valid_runs]
-    known = [time for time in times if time is not None]
-    if not known:
+    measured = [time for time in times if time is not None]
+    if not measured:
         return untimed(system)
     if len(times) == 1:
-        return units.duration(known[0])
-    return f"up to {units.duration(max(known))}"
+        return units.duration(measured[0])
+    return f"up to {units.duration(max(measured))}"
 
 
-def _each(values: Iterable[object]) -> list[str]:
+def _distinct(values: Iterable[object]) -> list[str]:
     return list(dict.fromkeys(plain(value) for value in values if value is not None))

@@ -16,20 +16,19 @@ def workflow_commands(found: RegressionCheck) -> list[str]:
     """Return a workflow command for each check, the most severe first, as GitHub shows ten of each
     level.
     """
-    levels = {
-        "within": "notice",
-        "inconclusive": "error" if found.fail_on_inconclusive else "warning",
-    }
-    return [
-        _command(levels.get(check.answer, "error"), title, text, _place(check))
-        for check, title, text in regression.sentences(found)
-    ]
+    levels = {"within": "notice", "inconclusive": "warning"}
+    if found.fail_on_inconclusive:
+        levels["inconclusive"] = "error"
+    commands = []
+    for check, title, text in regression.sentences(found):
+        commands.append(_command(levels.get(check.answer, "error"), title, text, _place(check)))
+    return commands
 
 
 def of_error(error: TensorPrimatError) -> str:
     """Return the workflow command for an error, at the file that it is about."""
-    place = {"file": str(error.path)} if isinstance(error, UnreadableError) else {}
-    return _command("error", "Error", error.message, place)
+    location = {"file": str(error.path)} if isinstance(error, UnreadableError) else {}
+    return _command("error", "Error", error.message, location)
 
 
 def _place(check: Check) -> dict[str, str]:
@@ -40,29 +39,30 @@ def _place(check: Check) -> dict[str, str]:
     """
     if check.pair is None:
         return {}
-    is_baseline = check.pair.baseline.exclusion is not None and check.pair.system.exclusion is None
-    side = check.pair.baseline if is_baseline else check.pair.system
-    results = side.valid_runs or side.runs
-    run = results[0].run
-    first = results[0].summary.steady.first_step
-    logs = run.source.files if run.source else ()
-    line = run.lines[run.steps.index(first)] if logs and first in run.steps else None
-    return {
-        "file": logs[0].path if logs else results[0].file,
-        **({"line": str(line)} if line else {}),
-    }
+    system = check.pair.system
+    if system.exclusion is None and check.pair.baseline.exclusion is not None:
+        system = check.pair.baseline
+    result = (system.valid_runs or system.runs)[0]
+    run = result.run
+    if not run.source or not run.source.files:
+        return {"file": result.file}
+    location = {"file": run.source.files[0].path}
+    first = result.summary.steady.first_step
+    if first in run.steps:
+        line = run.lines[run.steps.index(first)]
+        if line:
+            location["line"] = str(line)
+    return location
 
 
 def _command(level: str, title: str, text: str, place: dict[str, str]) -> str:
     """Return one line. The text comes from results and logs: it must neither end the line nor add a
     property.
     """
-    properties = {"title": title, **place}
-    shown = ",".join(
-        f"{name}={_escaped(value).replace(':', '%3A').replace(',', '%2C')}"
-        for name, value in properties.items()
-    )
-    return f"::{level} {shown}::{_escaped(text)}"
+    properties = []
+    for name, value in {"title": title, **place}.items():
+        properties.append(f"{name}={_escaped(value).replace(':', '%3A').replace(',', '%2C')}")
+    return f"::{level} {','.join(properties)}::{_escaped(text)}"
 
 
 def _escaped(text: str) -> str:

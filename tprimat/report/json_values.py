@@ -18,6 +18,7 @@ from tprimat.compare import Comparison, Pair, SystemResult
 from tprimat.compare.cost import cost
 from tprimat.compare.regression import RegressionCheck
 from tprimat.compare.target import ratio, target
+from tprimat.report.blocks import Distinct
 from tprimat.report.efficiency import EfficiencyTable, efficiency_tables, micro_batches
 from tprimat.report.rates import loss_ends
 from tprimat.report.verdict import Answer, Report
@@ -38,14 +39,12 @@ def plain(values: Mapping[str, Any]) -> JsonObject:
 
 
 def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        if math.isfinite(value):
-            return value
+    if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
+        return {key: _finite(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(each) for each in value]
+        return list(map(_finite, value))
     return value
 
 
@@ -53,15 +52,15 @@ def fields(record: object, *names: str) -> JsonObject:
     """Return fields of a record by name; `name=path.to.it` is one of its parts, None if a part of
     it is None.
     """
-    found = {}
-    for each in names:
-        name, _, path = each.partition("=")
+    values = {}
+    for text in names:
+        name, _, path = text.partition("=")
         value: Any = record
         for part in (path or name).split("."):
             if value is not None:
                 value = value[int(part)] if part.isdecimal() else getattr(value, part)
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def comparison_values(report: Report) -> JsonObject:
@@ -72,7 +71,7 @@ def comparison_values(report: Report) -> JsonObject:
     models = []
     for model in comparison.models:
         groups = [_group(comparison, answer) for answer in report.answers if answer.model is model]
-        models.append({"model": model.model, "title": model.title, "groups": groups})
+        models.append({**fields(model, "model", "title"), "groups": groups})
     files = []
     for file in comparison.files:
         files.append({**fields(file, "name", "sha256"), "runs": len(file.runs)})
@@ -91,31 +90,26 @@ def run_values(run: Run, path: Path | str | None) -> JsonObject:
     if there is one.
     """
     summary = summarize(run)
+    native = {}
+    for name, value in run.native_metrics.items():
+        if not isinstance(value, tuple):
+            native[name] = value
     return {
-        "path": None if path is None else str(path),
-        **fields(
-            run,
-            "status",
-            "reason=status_reason",
-            "model",
-            "framework",
-            "platform",
-            "scale",
-            "label",
-            "timestamp",
-        ),
-        "num_gpus": run.num_gpus,
+        "path": path and str(path),
+        **fields(run, *_RUN),
         "training_config": run.training_config.known(),
         "performance_metrics": summary.performance.known(),
         "memory_metrics": run.memory_metrics.known(),
         "account": account_values(run, summary),
-        "native_metrics": {
-            name: value
-            for name, value in run.native_metrics.items()
-            if not isinstance(value, tuple)
-        },
+        "native_metrics": native,
         "warnings": list(dict.fromkeys((*run.warnings, *summary.warnings))),
     }
+
+
+_RUN = (
+    *("status", "reason=status_reason", "model", "framework", "platform", "scale", "label"),
+    *("timestamp", "num_gpus"),
+)
 
 
 def account_values(run: Run, summary: Summary) -> JsonObject | None:
@@ -128,26 +122,23 @@ def account_values(run: Run, summary: Summary) -> JsonObject | None:
 
 def efficiency_values(tables: Sequence[EfficiencyTable]) -> list[JsonObject]:
     """Return the efficiency of each system."""
-    found = []
+    systems = []
     for table in tables:
         columns = []
         for column in table.columns:
-            columns.append(
-                {
-                    "steps": column.steps,
-                    "hints": list(column.hints),
-                    "values": {
-                        name: fields(value, "value", "low", "high", "note=reason")
-                        for name, value in column.values.items()
-                    },
-                }
-            )
-        price = None if table.price is None else [table.price.low, table.price.high]
-        named = fields(table, "system=name", "model")
-        found.append(
-            {**named, "price_usd_per_gpu_hour": price, "reason": table.reason, "columns": columns}
+            values = {}
+            for name, value in column.values.items():
+                values[name] = fields(value, "value", "low", "high", "note=reason")
+            columns.append({"steps": column.steps, "hints": list(column.hints), "values": values})
+        systems.append(
+            {
+                **fields(table, "system=name", "model"),
+                "price_usd_per_gpu_hour": table.price and [table.price.low, table.price.high],
+                "reason": table.reason,
+                "columns": columns,
+            }
         )
-    return found
+    return systems
 
 
 def regression_values(found: RegressionCheck) -> JsonObject:
@@ -199,40 +190,53 @@ def _group(comparison: Comparison, answer: Answer) -> JsonObject:
 
 
 def _system(comparison: Comparison, system: SystemResult) -> JsonObject:
+    files: Distinct = {}
+    accounts = []
+    for result in system.runs:
+        files[result.file] = None
+        accounts.append(account_values(result.run, result.summary))
     return {
         **fields(system, "name", "full_name"),
         "runs": len(system.runs),
         "valid_runs": len(system.valid_runs),
-        "values": system.values,
-        "segments": [msgspec.to_builtins(segment) for segment in system.segments],
-        "findings": system.findings,
+        **fields(system, "values", "segments", "findings"),
         "excluded": system.exclusion is not None,
         "order_of_runs": system.order,
         "final_loss_steps": loss_ends(system),
         "target": target(system, comparison.options.target_loss),
         "warnings": [*system.value_warnings, *system.run_warnings],
-        "files": list(dict.fromkeys(result.file for result in system.runs)),
-        "accounts": [account_values(result.run, result.summary) for result in system.runs],
+        "files": list(files),
+        "accounts": accounts,
     }
 
 
 def _pair(comparison: Comparison | None, pair: Pair) -> JsonObject:
-    found = None if comparison is None else cost(comparison, pair)
+    ratio_values = None
+    faster = slower = None
+    if pair.ratio:
+        ratio_values = msgspec.to_builtins(pair.ratio)
+        ratio_values["significant"] = pair.ratio.is_significant
+        faster = pair.faster.name
+        slower = pair.slower.name
+    to_target = None
+    costs = None
+    if comparison is not None:
+        to_target = ratio(pair.baseline, pair.system, comparison.options.target_loss)
+        costs = cost(comparison, pair)
     return {
         **fields(pair, "baseline=baseline.name", "system=system.name"),
-        "faster": pair.ratio and pair.faster.name,
-        "slower": pair.ratio and pair.slower.name,
-        "speedup": pair.ratio
-        and {**msgspec.to_builtins(pair.ratio), "significant": pair.ratio.is_significant},
+        "faster": faster,
+        "slower": slower,
+        "speedup": ratio_values,
         **fields(
             pair, "reason", "configurations=config_diff.verdict", "config_diff=config_diff.entries"
         ),
         **fields(
             pair.training, "same_training=same", "same_training_reasons=reasons", "agreeing_steps"
         ),
-        "target": comparison and ratio(pair.baseline, pair.system, comparison.options.target_loss),
+        "target": to_target,
         "sensitivity": dict(pair.sensitivity),
-        "cost": found and fields(found, *_COST),
+        "cost": costs and fields(costs, *_COST),
     }
 
 

@@ -24,12 +24,8 @@ def render(report: Report, sources: Sources, plot: Plot | None) -> bytes:
 
 def write(document: blocks.Document, plot: Plot | None = None) -> str:
     """Return a document as Markdown."""
-    return (
-        "\n\n".join(
-            filter(None, (_block(each, plot) for each in (*document.screen, *document.details)))
-        )
-        + "\n"
-    )
+    texts = [_block(block, plot) for block in (*document.screen, *document.details)]
+    return "\n\n".join(filter(None, texts)) + "\n"
 
 
 def escape(text: object) -> str:
@@ -40,28 +36,24 @@ def escape(text: object) -> str:
 def code(text: object) -> str:
     """Text as inline code that may stand in a table."""
     shown = plain(text).replace("|", "\\|")
-    longest = max((len(ticks) for ticks in re.findall(r"`+", shown)), default=0)
-    fence = "`" * (longest + 1)
+    fence = "`" * (max(map(len, re.findall(r"`+", shown)), default=0) + 1)
     space = " " if shown.startswith("`") or shown.endswith("`") else ""
     return f"{fence}{space}{shown or ' '}{space}{fence}"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right_from: int = 1) -> str:
     """A table whose columns are aligned, from one on to the right. Cells are Markdown already."""
-    lines = [list(header), *map(list, rows)]
-    widths = [max(3, *(len(line[column]) for line in lines)) for column in range(len(header))]
-    rule = []
-    for column, width in enumerate(widths):
-        rule.append("-" * width if column < right_from else "-" * (width - 1) + ":")
     padded = []
-    for line in (lines[0], rule, *lines[1:]):
-        padded.append(
-            [
-                cell.ljust(width) if column < right_from else cell.rjust(width)
-                for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ]
-        )
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in padded)
+    for number, (title, *cells) in enumerate(zip(header, *rows, strict=True)):
+        width = max(3, *map(len, (title, *cells)))
+        if number < right_from:
+            column = [title.ljust(width), "-" * width]
+            column += [cell.ljust(width) for cell in cells]
+        else:
+            column = [title.rjust(width), "-" * (width - 1) + ":"]
+            column += [cell.rjust(width) for cell in cells]
+        padded.append(column)
+    return "\n".join(f"| {' | '.join(line)} |" for line in zip(*padded, strict=True))
 
 
 def _block(block: blocks.Block, plot: Plot | None) -> str:
@@ -74,25 +66,27 @@ def _block(block: blocks.Block, plot: Plot | None) -> str:
         case blocks.Paragraph():
             return _line(block.content)
         case blocks.Notes():
-            lines = []
-            for entry, below in block.entries:
-                lines += [f"- {_line(entry)}", *(f"  - {_line(each)}" for each in below)]
-            title = [f"{_line(block.title)}:"] if block.title else []
-            return "\n\n".join([*title, "\n".join(lines)])
+            return _notes(block)
         case blocks.NextSteps():
-            return _block(blocks.Notes([(text, ()) for text in block.texts], "Next steps"), plot)
+            return _notes(blocks.Notes([(text, ()) for text in block.texts], "Next steps"))
         case blocks.Table():
-            return table(
-                [_line(cell) for cell in block.header],
-                [[_line(cell) for cell in row] for row in block.rows],
-                right_from=block.right_from,
-            )
+            header, *rows = ([_line(cell) for cell in row] for row in (block.header, *block.rows))
+            return table(header, rows, right_from=block.right_from)
         case blocks.Image():
             if plot is None:
                 return ""
             return f"![{escape(block.text)}]({quote(plot.link)})"
         case blocks.Script():
             return "\n".join(["````sh", plain(block.text), "````"])
+
+
+def _notes(block: blocks.Notes) -> str:
+    lines = [f"{_line(block.title)}:", ""] if block.title else []
+    for entry, below in block.entries:
+        lines.append(f"- {_line(entry)}")
+        for line in below:
+            lines.append(f"  - {_line(line)}")
+    return "\n".join(lines)
 
 
 def _line(content: blocks.Content) -> str:
@@ -112,6 +106,6 @@ def _inline(piece: blocks.Inline) -> str:
         case str():
             # plain() takes the spaces at the ends, which part the pieces of a line.
             shown = escape(piece)
-            return (
-                f"{' ' * piece.startswith(' ')}{shown}{' ' * (bool(shown) and piece.endswith(' '))}"
-            )
+            before = " " if piece.startswith(" ") else ""
+            after = " " if shown and piece.endswith(" ") else ""
+            return f"{before}{shown}{after}"

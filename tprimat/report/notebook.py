@@ -26,25 +26,30 @@ def verdicts(report: Report) -> str:
 
 def systems(comparison: Comparison) -> str:
     """Return one table of the systems of all models."""
-    every = [(model.title, system) for model in comparison.models for system in model.systems]
     header = ["model", "system", "runs", "steps", rate_unit(comparison.systems), "step time, mean"]
     rows = []
-    for title, system in every[:MOST_SYSTEMS]:
-        rows.append(
-            [
-                title,
-                system.name,
-                str(len(system.runs)),
-                f"{sum(result.summary.performance.total_steps or 0 for result in system.runs):,}",
-                rate_of(system),
-                units.seconds(system.value("avg_step_time_seconds")),
-            ]
-        )
-    left = len(every) - len(rows)
-    more = [f"{counted(left, 'more system')}"] if left else []
-    return Writer().text([Table(header, rows, right_from=2), *_remarks([*more, *comparison.notes])])
+    for model in comparison.models:
+        for system in model.systems:
+            steps = 0
+            for result in system.runs:
+                steps += result.summary.performance.total_steps or 0
+            rows.append(
+                [
+                    model.title,
+                    system.name,
+                    str(len(system.runs)),
+                    f"{steps:,}",
+                    rate_of(system),
+                    units.seconds(system.value("avg_step_time_seconds")),
+                ]
+            )
+    texts = list(comparison.notes)
+    if len(rows) > MOST_SYSTEMS:
+        texts.insert(0, counted(len(rows) - MOST_SYSTEMS, "more system"))
+    return Writer().text([Table(header, rows[:MOST_SYSTEMS], right_from=2), *_remarks(texts)])
 
 
 def _remarks(texts: Sequence[str]) -> list[Block]:
-    left = len(texts) - MOST_NOTES
-    return notes([*texts[:MOST_NOTES], *([counted(left, "more note")] if left > 0 else [])])
+    if len(texts) <= MOST_NOTES:
+        return notes(texts)
+    return notes([*texts[:MOST_NOTES], counted(len(texts) - MOST_NOTES, "more note")])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from tprimat import units
 from tprimat.catalog import gpus
-from tprimat.report.blocks import Document, Headline, Paragraph, Table, notes
+from tprimat.report.blocks import Distinct, Document, Headline, Paragraph, Table, notes
 from tprimat.results.preflight import PRODUCTS, PreflightFile, unit_of
 from tprimat.results.run import GpuInfo
 from tprimat.text import counted, join_names, plain
@@ -17,27 +18,27 @@ WIDTH = 80
 
 def document(file: PreflightFile, path: Path) -> Document:
     """Return a preflight: a table, what was found, and where it is; then each device and size."""
-    unknown = dict.fromkeys(
-        f"{name}: {why}" for device in file.devices for name, why in device.unknown.items()
-    )
-    texts = [
-        *(finding.text for finding in file.findings),
-        *(f"not measured: {text}" for text in unknown),
-    ]
+    unknown: Distinct = {}
+    for device in file.devices:
+        for name, why in device.unknown.items():
+            unknown[f"not measured: {name}: {why}"] = None
+    texts = [*(finding.text for finding in file.findings), *unknown]
     most = MOST_FINDINGS if len(texts) <= MOST_FINDINGS else MOST_FINDINGS - 1
     screen = [
         Headline(_verdict(file), _head(file)),
         _rates(file),
         *map(Paragraph, _others(file)),
         *notes(texts, marks="!", most=most),
+        Paragraph(f"Preflight: {path}", "path"),
     ]
+    details = [_devices(file)]
     sizes = []
-    for each in file.all_reduce:
-        sizes.append(
-            [_size(each.bytes), f"{each.seconds * 1e6:,.0f} µs", _figure(each.bus_gb_per_s)]
-        )
-    messages = [Table(["all-reduce", "time", "bus GB/s"], sizes)] if sizes else []
-    return Document([*screen, Paragraph(f"Preflight: {path}", "path")], [_devices(file), *messages])
+    for result in file.all_reduce:
+        time = f"{result.seconds * 1e6:,.0f} µs"
+        sizes.append([_size(result.bytes), time, _figure(result.bus_gb_per_s)])
+    if sizes:
+        details.append(Table(["all-reduce", "time", "bus GB/s"], sizes))
+    return Document(screen, details)
 
 
 def _verdict(file: PreflightFile) -> str:
@@ -52,98 +53,103 @@ def _verdict(file: PreflightFile) -> str:
 
 
 def _head(file: PreflightFile) -> str:
-    names = list(dict.fromkeys(device.name or "unknown device" for device in file.devices))
-    hosts = list(dict.fromkeys(device.host for device in file.devices))
-    where = hosts[0] if len(hosts) == 1 else counted(len(hosts), "machine")
-    what = f"{len(file.devices)} × {names[0]}" if file.platform != "cpu" else names[0]
+    count = len(file.devices)
+    name = file.devices[0].name or "unknown device"
+    what = f"{count} × {name}"
     if file.platform == "cpu":
-        what += f" ({counted(len(file.devices), 'process')})"
-    kind = ", quick" if file.quick else ""
-    return plain(f"{what} on {where}{kind}, {units.duration(file.seconds)}", WIDTH)
+        what = f"{name} ({counted(count, 'process')})"
+    where = file.devices[0].host
+    hosts = {device.host for device in file.devices}
+    if len(hosts) > 1:
+        where = counted(len(hosts), "machine")
+    if file.quick:
+        where += ", quick"
+    return plain(f"{what} on {where}, {units.duration(file.seconds)}", WIDTH)
 
 
 def _rates(file: PreflightFile) -> Table:
-    several = len(file.devices) > 1
-    heads = ["median", "mean", "best", "drift", *(["slowest"] if several else [])]
-    if file.devices[0].name:
-        gpu = gpus.match(GpuInfo(device_name=file.devices[0].name)).gpu
-    else:
-        gpu = None
-    peaks = {
-        name: gpu.peak_tflops(name) if gpu and name in PRODUCTS else None
-        for name in file.operations
-    }
-    has_peak = any(peaks.values())
+    header = ["", "median", "mean", "best", "drift"]
+    if len(file.devices) > 1:
+        header.append("slowest")
+    peaks = _peaks(file)
+    if peaks:
+        header.append("of peak")
     rows = []
     for name in file.operations:
-        if name in PRODUCTS:
-            title = f"{name} matmul, {unit_of(name)}"
-        else:
-            title = f"{name}, {unit_of(name)}"
-        values = [
-            _figure(file.typical(name)),
+        kind = " matmul" if name in PRODUCTS else ""
+        median = file.typical(name)
+        row = [
+            f"{name}{kind}, {unit_of(name)}",
+            _figure(median),
             _figure(file.typical(name, lambda rate: rate.mean)),
             _figure(file.typical(name, lambda rate: rate.best)),
             _change(file.typical(name, lambda rate: rate.drop)),
         ]
-        if several:
-            _, slowest = min(
-                (
-                    (device.rates[name].median, device)
-                    for device in file.devices
-                    if name in device.rates
-                ),
-                key=lambda each: each[0],
-            )
-            named = file.label(slowest).split(" on ")[0]
-            values.append(f"{_figure(slowest.rates[name].median)} {named}")
-        peak = peaks[name]
-        if has_peak:
-            values.append(f"{(file.typical(name) or 0.0) / peak:.0%}" if peak else "")
-        rows.append([title, *values])
-    return Table(["", *heads, *(["of peak"] if has_peak else [])], rows)
+        if len(file.devices) > 1:
+            row.append(_slowest(file, name))
+        if name in peaks:
+            row.append(f"{(median or 0.0) / peaks[name]:.0%}")
+        elif peaks:
+            row.append("")
+        rows.append(row)
+    return Table(header, rows)
 
 
-def _others(file: PreflightFile) -> list[str]:
-    shown = []
+def _peaks(file: PreflightFile) -> dict[str, float]:
+    """Return the peaks of matrix products by precision, TFLOP/s, as far as the GPU's are known."""
+    peaks: dict[str, float] = {}
+    if not file.devices[0].name:
+        return peaks
+    gpu = gpus.match(GpuInfo(device_name=file.devices[0].name)).gpu
+    for name in file.operations:
+        peak = gpu.peak_tflops(name) if gpu and name in PRODUCTS else None
+        if peak:
+            peaks[name] = peak
+    return peaks
+
+
+def _slowest(file: PreflightFile, name: str) -> str:
+    """Return the lowest rate of an operation, with the device."""
+    devices = [device for device in file.devices if name in device.rates]
+    slowest = min(devices, key=lambda device: device.rates[name].median)
+    return f"{_figure(slowest.rates[name].median)} {file.label(slowest).split(' on ')[0]}"
+
+
+def _others(file: PreflightFile) -> Iterator[str]:
     best = file.best_all_reduce
-    disk = file.disk
     if best is not None:
         count = f"{len(file.devices)} devices, {file.all_reduce_backend}"
-        shown.append(
+        yield (
             f"all-reduce: {_figure(best.bus_gb_per_s)} GB/s bus bandwidth, {_size(best.bytes)}"
             f" ({count})"
         )
+    disk = file.disk
     if disk is not None and disk.write_gb_per_s is not None:
+        read = "read not measured"
         if disk.read_gb_per_s is not None:
             read = f"read {_figure(disk.read_gb_per_s)} GB/s"
-        else:
-            read = "read not measured"
-        shown.append(
-            f"disk: write {_figure(disk.write_gb_per_s)} GB/s, {read} ({_size(disk.bytes)})"
-        )
-    return shown
+        yield f"disk: write {_figure(disk.write_gb_per_s)} GB/s, {read} ({_size(disk.bytes)})"
 
 
 def _devices(file: PreflightFile) -> Table:
     rows = []
     for device in file.devices:
         for name, rate in device.rates.items():
-            values = [
-                _figure(rate.median),
-                _figure(rate.mean),
-                _figure(rate.best),
-                _change(rate.drop),
-            ]
-            rows.append([file.label(device), name, *values, rate.shape or ""])
+            texts = [*map(_figure, (rate.median, rate.mean, rate.best)), _change(rate.drop)]
+            rows.append([file.label(device), name, *texts, rate.shape or ""])
     return Table(["device", "operation", "median", "mean", "best", "drift", "shape"], rows)
 
 
 def _figure(value: float | None) -> str:
     if value is None:
         return units.UNKNOWN
-    digits = 0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 1 else 4
-    return f"{value:,.{digits}f}"
+    if value >= 1000:
+        return f"{value:,.0f}"
+    if value >= 100:
+        return f"{value:.1f}"
+    if value >= 1:
+        return f"{value:.2f}"
+    return f"{value:.4f}"
 
 
 def _change(drop: float | None) -> str:

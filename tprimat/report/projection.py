@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tprimat import units
 from tprimat.analysis import projection as forms
 from tprimat.analysis.intervals import level
 from tprimat.analysis.projection import FAR, FORMS, LEAST, Projection
 from tprimat.compare.curves import Curve, Scaling
-from tprimat.report.blocks import DETAIL, Block, Document, Headline, Paragraph, Table, notes
+from tprimat.report.blocks import DETAIL, Block, Blocks, Document, Headline, Paragraph, Table, notes
 from tprimat.report.json_values import fields
 from tprimat.report.rates import rate
 from tprimat.report.scaling import process, processes, rate_title, unit_of
@@ -46,10 +46,10 @@ class CurveProjection:
 def of(curve: Curve, gpus: int, batch: int | None) -> CurveProjection | None:
     """Return the projection of a curve; None if its sizes allow none."""
     points = curve.points
-    found = forms.project(points, gpus, batch or forms.default_batch(points, gpus))
-    if found is None:
+    projected = forms.project(points, gpus, batch or forms.default_batch(points, gpus))
+    if projected is None:
         return None
-    return CurveProjection(curve, found)
+    return CurveProjection(curve, projected)
 
 
 def document(
@@ -61,44 +61,51 @@ def document(
     Several projections are short unless verbose.
     """
     if not projections:
-        few = []
-        for curve in found.curves:
-            few.append(f"{curve.model.title}, {curve.name}: {len(curve.sizes)} GPU counts")
-        text = (
-            f"No projection: no system was measured at {LEAST} GPU counts (the largest tests the"
-            " model)"
-        )
-        return Document([Headline(text), *notes([*few, *found.notes], most=8)])
+        return _no_projection(found)
     is_short = len(projections) > 1 and not verbose
-    shown = projections if verbose else projections[:MOST_PROJECTIONS]
     screen: list[Block] = []
-    for each in shown:
-        screen.append(Headline(headline(each), f"{capitalized(interval(each))}; {details(each)}"))
-        if not is_short:
-            screen.append(_table(each))
-        texts = [backtest(each), *([] if is_short else [f"{formula(each)}."])]
-        screen += [Paragraph(text, DETAIL) for text in texts]
-        screen += notes(
-            warnings(each), "" if is_short else "Caveats", "!", 1 if is_short else MOST_CAVEATS
-        )
-    if left := len(projections) - len(shown):
-        screen.append(Paragraph(f"{left} more with --verbose"))
+    answer = []
+    for number, projection in enumerate(projections):
+        title = headline(projection)
+        answer.append(Headline(f"{title}, {interval(projection)}"))
+        if verbose or number < MOST_PROJECTIONS:
+            certainty = f"{capitalized(interval(projection))}; {details(projection)}"
+            screen.append(Headline(title, certainty))
+            screen += _rest(projection, is_short=is_short)
+    if not verbose and len(projections) > MOST_PROJECTIONS:
+        screen.append(Paragraph(f"{len(projections) - MOST_PROJECTIONS} more with --verbose"))
     if not is_short:
         screen.append(Paragraph(OPEN))
-    return Document(
-        screen,
-        answer=[
-            Headline(f"{headline(projection)}, {interval(projection)}")
-            for projection in projections
-        ],
+    return Document(screen, answer=answer)
+
+
+def _no_projection(found: Scaling) -> Document:
+    texts = []
+    for curve in found.curves:
+        texts.append(f"{curve.model.title}, {curve.name}: {len(curve.sizes)} GPU counts")
+    head = (
+        f"No projection: no system was measured at {LEAST} GPU counts (the largest tests the model)"
     )
+    return Document([Headline(head), *notes([*texts, *found.notes], most=8)])
 
 
-def headline(each: CurveProjection) -> str:
+def _rest(projection: CurveProjection, *, is_short: bool) -> Blocks:
+    """Yield what follows the headline of a projection."""
+    if is_short:
+        yield Paragraph(backtest(projection), DETAIL)
+        yield from notes(warnings(projection), "", "!", 1)
+        return
+    yield _table(projection)
+    yield Paragraph(backtest(projection), DETAIL)
+    yield Paragraph(f"{formula(projection)}.", DETAIL)
+    yield from notes(warnings(projection), "Caveats", "!", MOST_CAVEATS)
+
+
+def headline(projection: CurveProjection) -> str:
     """Return the projected throughput of all GPUs, as a sentence without its period."""
-    curve = each.curve
-    found = each.found
-    word = "interpolated" if each.is_within else "projected"
+    curve = projection.curve
+    found = projection.found
+    word = "interpolated" if projection.is_within else "projected"
     total = rounded(found.rate * found.gpus)
     return plain(
         f"{curve.model.title}, {found.gpus:,}×{curve.name}: {total} {rate_title(curve)} {word}"
@@ -112,17 +119,18 @@ def rounded(value: float) -> str:
     return f"{float(f'{value:.3g}'):,.15g}"
 
 
-def interval(each: CurveProjection) -> str:
+def interval(projection: CurveProjection) -> str:
     """Return the interval of the throughput of all GPUs."""
-    low = each.found.low
-    high = each.found.high
-    return f"{level()} interval {rounded(low * each.found.gpus)}–{rounded(high * each.found.gpus)}"
+    found = projection.found
+    return (
+        f"{level()} interval {rounded(found.low * found.gpus)}–{rounded(found.high * found.gpus)}"
+    )
 
 
-def details(each: CurveProjection) -> str:
+def details(projection: CurveProjection) -> str:
     """Return throughput per GPU and efficiency, with the batch that they are for."""
-    curve = each.curve
-    found = each.found
+    curve = projection.curve
+    found = projection.found
     first = curve.sizes[0]
     batch = "batch unknown" if found.batch is None else f"batch {found.batch:,}"
     return (
@@ -131,85 +139,96 @@ def details(each: CurveProjection) -> str:
     )
 
 
-def formula(each: CurveProjection) -> str:
+def formula(projection: CurveProjection) -> str:
     """Return the form that is used, with its parameters."""
-    fit = each.found.fit
+    fit = projection.found.fit
     first, second = fit.parameters
     if fit.form == "line":
         return (
-            f"Straight line: each doubling multiplies the throughput per {process(each.curve)} by"
-            f" {2**second:.3f}"
+            "Straight line: each doubling multiplies the throughput per"
+            f" {process(projection.curve)} by {2**second:.3f}"
         )
     return f"Model: step time = {first:.4g} s × batch / GPUs + {second:.4g} s × log2(GPUs)"
 
 
-def backtest(each: CurveProjection) -> str:
+def backtest(projection: CurveProjection) -> str:
     """Return how well either form projects the largest measured size, and which one is used."""
-    curve = each.curve
-    found = each.found
-    tests = [(form, found.backtest[form]) for form in FORMS if form in found.backtest]
-    texts = [f"{error:+.1%} ({TITLES[form]})" for form, error in tests]
+    curve = projection.curve
+    found = projection.found
+    texts = []
+    for form in FORMS:
+        if form in found.backtest:
+            texts.append(f"{found.backtest[form]:+.1%} ({TITLES[form]})")
     return (
         f"Backtest: {curve.sizes[-1].gpus:,} {processes(curve)} projected from the smaller GPU"
         f" counts: error {' and '.join(texts)}; the {TITLES[found.fit.form]} is used."
     )
 
 
-def warnings(each: CurveProjection) -> list[str]:
+def warnings(projection: CurveProjection) -> list[str]:
     """Return what makes a projection doubtful."""
-    curve = each.curve
-    found = each.found
-    largest = curve.sizes[-1]
-    smallest = curve.sizes[0]
-    texts = []
-    if measured := next((size for size in curve.sizes if size.gpus == found.gpus), None):
-        batch = "" if measured.batch is None else f" with batch {measured.batch:,}"
-        texts.append(
-            f"{found.gpus:,} {processes(curve)} were measured: {rate(measured.rate)}"
-            f" {unit_of(curve)}{batch}"
-        )
+    return [*_of_size(projection), *_of_batch(projection), *projection.curve.notes]
+
+
+def _of_size(projection: CurveProjection) -> Iterator[str]:
+    """Yield what makes the size doubtful: it was measured, or is far from what was."""
+    curve = projection.curve
+    found = projection.found
+    for size in curve.sizes:
+        if size.gpus == found.gpus:
+            text = f"{found.gpus:,} {processes(curve)} were measured: {rate(size.rate)}"
+            batch = "" if size.batch is None else f" with batch {size.batch:,}"
+            yield f"{text} {unit_of(curve)}{batch}"
+            break
     if found.high > WIDE * found.low:
-        texts.append(
+        yield (
             f"the interval is too wide for planning: only {len(curve.sizes)} GPU counts were"
             " measured"
         )
-    if found.gpus >= FAR * largest.gpus:
-        factor = found.gpus / largest.gpus
-        texts.append(
-            f"{factor:.3g} times the largest measured GPU count ({largest.gpus:,}): untested at"
-            " that scale"
+    smallest = curve.sizes[0].gpus
+    largest = curve.sizes[-1].gpus
+    if found.gpus >= FAR * largest:
+        yield (
+            f"{found.gpus / largest:.3g} times the largest measured GPU count ({largest:,}):"
+            " untested at that scale"
         )
-    elif found.gpus < smallest.gpus:
-        texts.append(f"below the smallest measured GPU count ({smallest.gpus:,})")
-    usual = forms.default_batch(curve.points, found.gpus)
+    elif found.gpus < smallest:
+        yield f"below the smallest measured GPU count ({smallest:,})"
+
+
+def _of_batch(projection: CurveProjection) -> Iterator[str]:
+    """Yield what makes the batch doubtful: it is assumed, far from the measured ones, or too
+    small.
+    """
+    curve = projection.curve
+    found = projection.found
     if found.batch is None:
-        return [*texts, *curve.notes]
+        return
+    usual = forms.default_batch(curve.points, found.gpus)
     if found.batch == usual and curve.kind != "strong":
-        if found.fit.form == "communication":
-            effect = ""
-        else:
-            effect = "; the straight line doesn't depend on it"
-        texts.append(f"batch {found.batch:,} assumed (change it with --batch){effect}")
+        text = f"batch {found.batch:,} assumed (change it with --batch)"
+        if found.fit.form != "communication":
+            text += "; the straight line doesn't depend on it"
+        yield text
     elif found.batch != usual and found.fit.form == "line":
-        texts.append("the straight line doesn't depend on the batch: --batch has no effect")
+        yield "the straight line doesn't depend on the batch: --batch has no effect"
     elif usual is not None and max(found.batch / usual, usual / found.batch) >= FAR:
-        texts.append(
+        yield (
             f"batch {found.batch:,} is far from the measured batches ({usual:,} at this GPU count):"
             " the model is untested there"
         )
     if found.batch < found.gpus and curve.kind == "strong":
         share = f"{found.batch / found.gpus:.3g} sequences per {process(curve)}"
-        texts.append(f"{share}: the model must be divided further to use all {processes(curve)}")
-    return [*texts, *curve.notes]
+        yield f"{share}: the model must be divided further to use all {processes(curve)}"
 
 
-def values(each: CurveProjection) -> JsonObject:
+def values(projection: CurveProjection) -> JsonObject:
     """Return a projection for --json."""
-    curve = each.curve
-    found = each.found
+    curve = projection.curve
+    found = projection.found
     per_gpu = fields(found, "value=rate", "low", "high")
     return {
-        **fields(each, "model=curve.model.model", "system=curve.name", "gpus=found.gpus"),
+        **fields(projection, "model=curve.model.model", "system=curve.name", "gpus=found.gpus"),
         "global_batch_size": found.batch,
         "unit": unit_of(curve),
         "per_gpu": per_gpu,
@@ -218,24 +237,18 @@ def values(each: CurveProjection) -> JsonObject:
         **fields(found.fit, "form", "parameters"),
         "backtest": {"gpus": curve.sizes[-1].gpus, **found.backtest},
         "measured_gpus": [size.gpus for size in curve.sizes],
-        "warnings": warnings(each),
+        "warnings": warnings(projection),
     }
 
 
-def _table(each: CurveProjection) -> Table:
-    curve = each.curve
-    found = each.found
+def _table(projection: CurveProjection) -> Table:
+    curve = projection.curve
+    fit = projection.found.fit
     rows = []
     for point in curve.points:
-        fitted = found.fit.rate(point.gpus, point.batch, point.work)
-        left = forms.left_out(curve.points, point.gpus, found.fit.form)
-        rows.append(
-            [
-                f"{point.gpus:,}",
-                units.UNKNOWN if point.batch is None else f"{point.batch:,}",
-                rate(point.rate),
-                rate(fitted),
-                units.UNKNOWN if left is None else f"{left:+.1%}",
-            ]
-        )
+        batch = units.number(point.batch, 0)
+        fitted = rate(fit.rate(point.gpus, point.batch, point.work))
+        left = forms.left_out(curve.points, point.gpus, fit.form)
+        error = units.UNKNOWN if left is None else f"{left:+.1%}"
+        rows.append([f"{point.gpus:,}", batch, rate(point.rate), fitted, error])
     return Table([processes(curve), "batch", unit_of(curve), "fitted", "backtest error"], rows[-8:])

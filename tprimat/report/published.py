@@ -65,8 +65,9 @@ def _sentence(system: SystemResult, row: published.Published, speed: float) -> s
 def _differing(system: SystemResult, row: published.Published) -> dict[str, str]:
     """Return what is known to differ, by its name: both values."""
     config = system.run.training_config
-    packed = {True: "packed", False: "not packed"}
-    values = (
+    packed: dict[bool | None, str] = {True: "packed", False: "not packed"}
+    differing = {}
+    for name, theirs, ours, text in (
         ("number of GPUs", row.num_gpus, system.count, "{} GPUs, here {}"),
         (
             "batch size",
@@ -75,13 +76,11 @@ def _differing(system: SystemResult, row: published.Published) -> dict[str, str]
             "{} sequences per step, here {}",
         ),
         ("framework", row.framework, published.framework(system.run), "{}, here {}"),
-        ("packing", packed.get(row.packing), packed.get(config.packing), "{}, here {}"),  # type: ignore[arg-type]
-    )
-    return {
-        name: text.format(theirs, ours)
-        for name, theirs, ours, text in values
-        if theirs and ours is not None and theirs != ours
-    }
+        ("packing", packed.get(row.packing), packed.get(config.packing), "{}, here {}"),
+    ):
+        if theirs and ours is not None and theirs != ours:
+            differing[name] = text.format(theirs, ours)
+    return differing
 
 
 def _gap(system: SystemResult, differing: list[str]) -> str:
@@ -89,22 +88,18 @@ def _gap(system: SystemResult, differing: list[str]) -> str:
     is.
     """
     run = system.run
-    cap, default = (run.energy_metrics.get(f"power_{name}_watts") for name in ("cap", "default"))
-    known = [
-        (
-            f"a different {' or '.join(filter(None, [', '.join(differing[:-1]), *differing[-1:]]))}"
-            if differing
-            else None
-        ),
-        "eager PyTorch" if run.framework_config.get("torch_compile") is False else None,
-        (
-            f"a power cap of {cap:.0f} W instead of {default:.0f} W"
-            if cap and default and cap < default
-            else None
-        ),
-    ]
-    if causes := ", ".join(filter(None, known)):
-        return f"Possible causes of the gap: {causes}"
+    causes = []
+    if differing:
+        *some, last = differing
+        causes.append(f"a different {' or '.join(filter(None, [', '.join(some), last]))}")
+    if run.framework_config.get("torch_compile") is False:
+        causes.append("eager PyTorch")
+    cap = run.energy_metrics.get("power_cap_watts")
+    default = run.energy_metrics.get("power_default_watts")
+    if cap and default and cap < default:
+        causes.append(f"a power cap of {cap:.0f} W instead of {default:.0f} W")
+    if causes:
+        return f"Possible causes of the gap: {', '.join(causes)}"
     return (
         "Usual causes of such a gap: parallelism and micro-batch, different kernel versions, clocks"
         " and power"

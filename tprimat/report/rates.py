@@ -15,6 +15,8 @@ from tprimat.compare.result import Unit
 from tprimat.compare.speedup import RATE as RATE
 from tprimat.compare.speedup import kind_of_device
 
+Systems = Sequence[SystemResult]
+
 
 class Bounds(NamedTuple):
     """The interval of a system's rate, or of its step time, between runs."""
@@ -31,9 +33,8 @@ def bounds_of(system: SystemResult) -> Bounds | None:
     """Return the interval between runs; None if it is unknown: of one run, or of few that differ
     too much.
     """
-    rates = system.speeds
     between = intervals.between_run_interval(
-        rates, rounding_variance([result.summary for result in system.valid_runs])
+        system.speeds, rounding_variance([result.summary for result in system.valid_runs])
     )
     if between is None:
         return None
@@ -49,31 +50,45 @@ def counted_records(result: RunResult) -> list[bool]:
     return [first <= step <= last and step in counted for step in result.run.steps]
 
 
-def final_losses(systems: Sequence[SystemResult], form: str = ".4g") -> list[str]:
+def final_losses(systems: Systems, form: str = ".4g") -> list[str]:
     """Return each system's loss at the end, with its step and tokens if the systems differ in
     these.
     """
-    places = []
-    for system in systems:
-        steps = loss_ends(system)
-        work = system.run.tokens_per_step
-        tokens = f", {'–'.join(units.count(step * work) for step in steps)} tokens" if work else ""
-        places.append(f" (step {'–'.join(f'{step:,}' for step in steps)}{tokens})" if steps else "")
-    shown = places if len({*places} - {""}) > 1 else [""] * len(places)
-    pairs = zip((system.value("final_loss") for system in systems), shown, strict=True)
-    return [units.UNKNOWN if value is None else f"{value:{form}}{place}" for value, place in pairs]
+    places = [_place(system) for system in systems]
+    if len({*places} - {""}) < 2:
+        places = [""] * len(places)
+    texts = []
+    for system, place in zip(systems, places, strict=True):
+        value = system.value("final_loss")
+        if value is None:
+            texts.append(units.UNKNOWN)
+        else:
+            texts.append(f"{value:{form}}{place}")
+    return texts
+
+
+def _place(system: SystemResult) -> str:
+    """Return after which steps and tokens a system's loss at the end is; empty without a loss."""
+    steps = loss_ends(system)
+    if not steps:
+        return ""
+    text = f"step {'–'.join(f'{step:,}' for step in steps)}"
+    work = system.run.tokens_per_step
+    if work:
+        text += f", {'–'.join(units.count(step * work) for step in steps)} tokens"
+    return f" ({text})"
 
 
 def loss_ends(system: SystemResult) -> list[int]:
     """Return the last step with a loss; if it differs between the system's runs, the lowest and the
     highest one.
     """
-    series = (
-        zip(result.run.steps, result.run.loss_values, strict=True) for result in system.valid_runs
-    )
-    ends = [
-        steps[-1] for each in series if (steps := [step for step, loss in each if loss is not None])
-    ]
+    ends = set()
+    for result in system.valid_runs:
+        records = zip(result.run.steps, result.run.loss_values, strict=True)
+        steps = [step for step, loss in records if loss is not None]
+        if steps:
+            ends.add(steps[-1])
     if ends:
         return sorted({min(ends), max(ends)})
     return []
@@ -117,8 +132,13 @@ _WORKS: Mapping[Unit, Work] = {
 
 def rate(value: float | None) -> str:
     """A rate with at least three digits."""
-    digits = 0 if value is None or value >= 1000 else 1 if value >= 100 else 2 if value >= 10 else 3
-    return units.number(value, digits)
+    if value is None or value >= 1000:
+        return units.number(value, 0)
+    if value >= 100:
+        return units.number(value, 1)
+    if value >= 10:
+        return units.number(value, 2)
+    return units.number(value, 3)
 
 
 def untimed(system: SystemResult) -> str:

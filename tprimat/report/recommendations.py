@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from tprimat.compare import Group, Pair, SystemResult
 from tprimat.compare.caveats import CODES
 from tprimat.compare.result import RATE, RunResult
+from tprimat.report.blocks import Distinct
+from tprimat.report.rates import Systems
 from tprimat.settings.rows import NOT_CONFIGURED, SETTINGS
 from tprimat.text import join_names
 
@@ -35,7 +37,9 @@ def next_steps(group: Group) -> tuple[str, ...]:
     """Return what would make the result more certain, in the order of the caveats that it would
     remove.
     """
-    results = [result for system in group.systems for result in system.runs]
+    results: list[RunResult] = []
+    for system in group.systems:
+        results += system.runs
     return tuple(dict.fromkeys(for_runs(text, results) for text in _next_steps(group)))
 
 
@@ -43,29 +47,30 @@ def for_runs(text: str, results: Sequence[RunResult]) -> str:
     """Return a next step with the arguments of the command that measured the runs; without a
     command if none did.
     """
-    runs = [result.run for result in results]
-    if not runs or (found := _COMMAND.search(text)) is None:
+    match = _COMMAND.search(text)
+    if not results or match is None:
         return text
-    options = found[2].split()
-    times = re.search(r"--runs (\d+)", found[2])
-    each = [_repeated(result, options) for result in results]
-    commands = [command for command in dict.fromkeys(each) if command is not None]
-    others = [run for run, command in zip(runs, each, strict=True) if command is None]
-    how = ""
-    if others and times:
-        is_log = all(run.source and run.source.kind == "log" for run in others)
-        how = f" (run {'the training' if is_log else 'your script'} {times[1]} times)"
-    if len(commands) > 1 and (
-        len(commands) > 2 or len({run.environment.hostname for run in runs}) > 1
-    ):
-        commands = [f"./benchmark.py --match RESULT {found[2].strip()} (for each)"]
-    return (
-        text[: found.start()]
-        + how
-        + (found[1] if commands else "")
-        + "; ".join(commands)
-        + text[found.end() :]
-    )
+    options = match[2].split()
+    commands: Distinct = {}
+    hosts = set()
+    sources = set()
+    for result in results:
+        hosts.add(result.run.environment.hostname)
+        command = _repeated(result, options)
+        if command is None:
+            sources.add(result.run.source.kind if result.run.source else "")
+        else:
+            commands[command] = None
+    if len(commands) > 2 or (len(commands) == 2 and len(hosts) > 1):
+        commands = {f"./benchmark.py --match RESULT {match[2].strip()} (for each)": None}
+    start = text[: match.start()]
+    times = re.search(r"--runs (\d+)", match[2])
+    if sources and times:
+        what = "the training" if sources == {"log"} else "your script"
+        start += f" (run {what} {times[1]} times)"
+    if commands:
+        start += match[1]
+    return f"{start}{'; '.join(commands)}{text[match.end() :]}"
 
 
 def _repeated(result: RunResult, options: Sequence[str]) -> str | None:
@@ -73,20 +78,20 @@ def _repeated(result: RunResult, options: Sequence[str]) -> str | None:
     ./benchmark.py didn't.
     """
     run = result.run
-    folder = result.file.rpartition("/")[0]
-    is_own = run.source is not None and (
-        run.source.kind == "log" or (run.source.kind == "live" and not run.session)
-    )
-    if run.arguments is None and is_own:
-        return None
+    if run.arguments is None and run.source is not None:
+        is_own_loop = run.source.kind == "live" and not run.session
+        if is_own_loop or run.source.kind == "log":
+            return None
     if "--match" in options:
         return " ".join(["./benchmark.py", *options])
     if any(word.startswith("--output-dir") for word in run.arguments or ()):
         # The stored path may be only the last part of an absolute one.
-        options = ["--output-dir", folder or "DIR", *options]
+        options = ["--output-dir", result.file.rpartition("/")[0] or "DIR", *options]
     # A result without its command is of an earlier version, or of a job: --match then brings what
     # it was.
-    return command(("--match", "RESULT") if run.arguments is None else run.arguments, options)
+    if run.arguments is None:
+        return command(("--match", "RESULT"), options)
+    return command(run.arguments, options)
 
 
 def command(arguments: Sequence[str], options: Sequence[str]) -> str:
@@ -102,45 +107,38 @@ def command(arguments: Sequence[str], options: Sequence[str]) -> str:
 
 
 def _next_steps(group: Group) -> tuple[str, ...]:
-    if compared := [pair for pair in group.pairs if pair.ratio]:
-        steps = sorted(_of_compared(group, compared), key=lambda step: CODES.index(step[0]))
-        without = sum(
-            system.exclusion is None and system.value(RATE) is None for system in group.systems
-        )
-        # More systems without an answer than with one: those come first.
-        first = _of_open_values(group.systems) if without > len(compared) + 1 else ()
-        texts = [
-            *first,
-            *(text for _, text in steps),
-            *_of_excluded(group.systems),
-            *_of_untimed(group.systems),
-        ]
+    systems = group.systems
+    compared = [pair for pair in group.pairs if pair.ratio]
+    if not compared:
+        texts = [*_of_untimed(systems), *_of_excluded(systems), *_of_open_values(systems)]
+        verdicts = {pair.config_diff.verdict for pair in group.pairs}
+        if not texts and "not comparable" in verdicts:
+            return ("measure both with the same workload: ./benchmark.py --match RESULT",)
         return tuple(dict.fromkeys(texts))[:MOST]
-    of_systems = (_of_untimed, _of_excluded, _of_open_values)
-    excluded = tuple(dict.fromkeys(text for of in of_systems for text in of(group.systems)))
-    if not excluded and any(pair.config_diff.verdict == "not comparable" for pair in group.pairs):
-        return ("measure both with the same workload: ./benchmark.py --match RESULT",)
-    return excluded[:MOST]
+    steps = sorted(_of_compared(group, compared), key=lambda step: CODES.index(step[0]))
+    texts = [text for _, text in steps]
+    without = 0
+    for system in systems:
+        without += system.exclusion is None and system.value(RATE) is None
+    # More systems without an answer than with one: those come first.
+    if without > len(compared) + 1:
+        texts[:0] = _of_open_values(systems)
+    texts += [*_of_excluded(systems), *_of_untimed(systems)]
+    return tuple(dict.fromkeys(texts))[:MOST]
 
 
 def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, str]]:
     """Yield steps with the code of the caveat that each would remove."""
     systems = [group.baseline, *(pair.system for pair in compared)]
-    named = [group.leaders.system, group.leaders.baseline] if group.leaders else systems
-    unknown, rest = (
-        [
-            each.name
-            for each in of
-            if each.run.training_config.precision is None and each.run.platform != "cpu"
-        ]
-        for of in (named, systems)
-    )
-    if unknown := unknown or rest:
-        yield "precision-unknown", _set_precision(unknown)
     codes = {caveat.code for caveat in group.caveats}
     if "steps-compared" in codes:
         for text in _of_open_values(group.systems):
             yield "steps-compared", text
+    unknown = []
+    if group.leaders:
+        unknown = _without_precision([group.leaders.system, group.leaders.baseline])
+    if unknown := unknown or _without_precision(systems):
+        yield "precision-unknown", _set_precision(unknown)
     if "timer-differs" in codes:
         yield (
             "timer-differs",
@@ -148,33 +146,7 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
         )
     if "bf16-emulated" in codes:
         yield "bf16-emulated", "compare BF16 on a CPU that has BF16 instructions"
-    # What varies between runs is unknown of a single one, whatever happens within it.
-    ratios = [pair.ratio for pair in compared if pair.ratio and pair.ratio.method != "prediction"]
-    needed = [ratio.runs_needed for ratio in ratios if ratio.runs_needed is not None]
-    longer = " --steps 60" if any(pair.lacks == "steps" for pair in compared) else ""
-    if "disturbed" in codes:
-        if max(needed, default=0) > 5:
-            otherwise = f" (otherwise about {max(needed)} runs of each are needed)"
-        else:
-            otherwise = ""
-        yield (
-            "disturbed",
-            f"close other programs{otherwise}, then measure again: ./benchmark.py --runs 5{longer}",
-        )
-    elif min(len(system.valid_runs) for system in systems) < 3:
-        hosts = {system.run.environment.hostname for system in systems}
-        how = ", interleaved" if len(hosts) == 1 and None not in hosts else ""
-        runs = max([5, *needed])
-        yield (
-            "few-runs",
-            f"measure {runs} runs of each system{how}: ./benchmark.py --runs {runs}{longer}",
-        )
-    elif needed:
-        runs = max(needed)
-        text = f"about {runs} runs of each system are needed to confirm this difference"
-        yield "few-runs", f"{text}: ./benchmark.py --runs {runs}"
-    if "order-of-runs" in codes and any(ratio.method != "paired" for ratio in ratios):
-        yield "order-of-runs", "interleave the runs of both systems"
+    yield from _more_runs(codes, compared, systems)
     for text in _equal_batches(compared):
         yield "batch-differs", text
     if "throttled" in codes:
@@ -182,6 +154,57 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
             "throttled",
             "fix cooling, power cap or clock setting (tprimat preflight), then measure again",
         )
+    yield from _steadier(systems)
+    # A precision that differs is what is compared, as the machine is: it belongs to the names.
+    titles = set()
+    for pair in compared:
+        if pair.config_diff.verdict != "same configuration":
+            titles |= {entry.title for entry in pair.config_diff.of("different")}
+    if titles - {"precision", *NOT_CONFIGURED}:
+        yield (
+            "configuration-differs",
+            "measure both with the same settings: ./benchmark.py --match RESULT",
+        )
+
+
+def _without_precision(systems: Systems) -> list[str]:
+    """Return the names of the systems whose precision is missing; a CPU's doesn't matter."""
+    names = []
+    for system in systems:
+        if system.run.training_config.precision is None and system.run.platform != "cpu":
+            names.append(system.name)
+    return names
+
+
+def _more_runs(
+    codes: Container[str], compared: Sequence[Pair], systems: Systems
+) -> Iterator[tuple[str, str]]:
+    """Yield how many runs would confirm a difference, and that they should be interleaved."""
+    # What varies between runs is unknown of a single one, whatever happens within it.
+    ratios = [pair.ratio for pair in compared if pair.ratio and pair.ratio.method != "prediction"]
+    needed = max((ratio.runs_needed or 0 for ratio in ratios), default=0)
+    longer = " --steps 60" if any(pair.lacks == "steps" for pair in compared) else ""
+    if "disturbed" in codes:
+        text = "close other programs"
+        if needed > 5:
+            text += f" (otherwise about {needed} runs of each are needed)"
+        yield "disturbed", f"{text}, then measure again: ./benchmark.py --runs 5{longer}"
+    elif min(len(system.valid_runs) for system in systems) < 3:
+        runs = max(5, needed)
+        text = f"measure {runs} runs of each system"
+        hosts = {system.run.environment.hostname for system in systems}
+        if len(hosts) == 1 and None not in hosts:
+            text += ", interleaved"
+        yield "few-runs", f"{text}: ./benchmark.py --runs {runs}{longer}"
+    elif needed:
+        text = f"about {needed} runs of each system are needed to confirm this difference"
+        yield "few-runs", f"{text}: ./benchmark.py --runs {needed}"
+    if "order-of-runs" in codes and any(ratio.method != "paired" for ratio in ratios):
+        yield "order-of-runs", "interleave the runs of both systems"
+
+
+def _steadier(systems: Systems) -> Iterator[tuple[str, str]]:
+    """Yield what would make the speed steady, if it changes or never settles."""
     changed = next((system for system in systems if system.segments), None)
     if changed is not None and changed.segments[1].cause is None:
         where = f"{changed.name} at step {changed.segments[1].first_step}"
@@ -189,25 +212,14 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
             "speed-changed",
             f"find out what changed in {where} (clocks? data? other programs?), or run longer",
         )
-    elif any(not result.summary.steady.found for system in systems for result in system.valid_runs):
-        yield (
-            "no-steady-state",
-            "run longer (at least 200 steps, better 500): ./benchmark.py --steps 500",
-        )
-    # A precision that differs is what is compared, as the machine is: it belongs to the names.
-    diffs = []
-    for pair in compared:
-        if pair.config_diff.verdict != "same configuration":
-            diffs.append(pair.config_diff)
-    if any(
-        entry.title not in {"precision", *NOT_CONFIGURED}
-        for diff in diffs
-        for entry in diff.of("different")
-    ):
-        yield (
-            "configuration-differs",
-            "measure both with the same settings: ./benchmark.py --match RESULT",
-        )
+        return
+    for system in systems:
+        if not all(result.summary.steady.found for result in system.valid_runs):
+            yield (
+                "no-steady-state",
+                "run longer (at least 200 steps, better 500): ./benchmark.py --steps 500",
+            )
+            return
 
 
 def _set_precision(names: Sequence[str]) -> str:
@@ -224,29 +236,25 @@ def _equal_batches(compared: Sequence[Pair]) -> Iterator[str]:
     """
     for pair in compared:
         for system, other in ((pair.system, pair.baseline), (pair.baseline, pair.system)):
-            config = system.run.training_config
+            own = system.run.training_config.global_batch_size
             gpus = system.run.num_gpus
             batch = other.run.training_config.global_batch_size
-            if not batch or not gpus or config.global_batch_size in (None, batch):
+            if not batch or not gpus or own in (None, batch):
                 continue
             # What one micro-batch of all data-parallel ranks takes.
             accumulated = system.run.parallelism_config.gradient_accumulation_steps
-            if config.global_batch_size and accumulated:
-                unit = config.global_batch_size // accumulated
-            else:
-                unit = gpus
+            unit = own // accumulated if own and accumulated else gpus
             if batch % unit:
                 continue
-            # The encoder-decoder benchmark takes the batch of one GPU, as its users know it.
+            option = f"--global-batch-size {batch}"
             if system.run.model == "encdec":
-                own = f"--batch-size {batch // gpus}"
-            else:
-                own = f"--global-batch-size {batch}"
-            yield f"run {system.name} with {own} to rule out the batch size"
+                # The encoder-decoder benchmark takes the batch of one GPU, as its users know it.
+                option = f"--batch-size {batch // gpus}"
+            yield f"run {system.name} with {option} to rule out the batch size"
             break
 
 
-def _of_excluded(systems: Sequence[SystemResult]) -> Iterator[str]:
+def _of_excluded(systems: Systems) -> Iterator[str]:
     for system in systems:
         name = system.name
         finding = system.exclusion
@@ -257,10 +265,10 @@ def _of_excluded(systems: Sequence[SystemResult]) -> Iterator[str]:
         elif finding.rule == "own-time":
             yield f"restore the original result of {name}, or measure it again"
         else:
-            likely = []
-            for explanation in finding.explanations[:1]:
-                likely.append(explanation.partition(":")[0].partition(" (")[0])
-            why = f" ({likely[0]}?)" if likely else ""
+            why = ""
+            if finding.explanations:
+                likely = finding.explanations[0].partition(":")[0].partition(" (")[0]
+                why = f" ({likely}?)"
             yield f"check the log and configuration of {name}{why}, then import it again"
 
 
@@ -278,34 +286,32 @@ def _callback(system: SystemResult) -> str | None:
     return _CALLBACKS.get(system.run.framework or "")
 
 
-def _of_untimed(systems: Sequence[SystemResult]) -> Iterator[str]:
-    added = [
-        f"{callback} to the script of {system.name}"
-        for system in systems
-        if (callback := _callback(system))
-    ]
+def _of_untimed(systems: Systems) -> Iterator[str]:
+    added = []
+    for system in systems:
+        if callback := _callback(system):
+            added.append(f"{callback} to the script of {system.name}")
     if added:
         yield f"record step times: add {join_names(added)} (docs/own-loop.md)"
 
 
-def _of_open_values(systems: Sequence[SystemResult]) -> Iterator[str]:
+def _of_open_values(systems: Systems) -> Iterator[str]:
     """Yield the options for what the sources of systems without a throughput leave open."""
-    runs = [
-        system.run for system in systems if system.exclusion is None and _callback(system) is None
-    ]
-    without_rate = [
-        system for system in systems if system.value(RATE) is None or system.unit == "steps"
-    ]
-    unrated = [system.run for system in without_rate if system.run in runs]
-    options = ["--model-name NAME"] if any(run.model is None for run in runs) else []
-    lacking = (
-        name
-        for name in _SIZES
-        if any(getattr(run.training_config, name) is None for run in unrated)
-    )
-    options += [_SIZES[name] for name in lacking]
+    options: Distinct = {}
+    for system in systems:
+        run = system.run
+        if system.exclusion is not None or _callback(system) is not None:
+            continue
+        if run.model is None:
+            options["--model-name NAME"] = None
+        if system.value(RATE) is None or system.unit == "steps":
+            for name, option in _SIZES.items():
+                if getattr(run.training_config, name) is None:
+                    options[option] = None
+    order = ["--model-name NAME", *_SIZES.values()]
     if options:
-        yield f"fill in missing values: {' '.join(options)} (FILE=VALUE sets it for one log)"
+        listed = " ".join(option for option in order if option in options)
+        yield f"fill in missing values: {listed} (FILE=VALUE sets it for one log)"
 
 
 _SIZES = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from tprimat import units
 from tprimat.analysis.intervals import level
@@ -17,6 +17,7 @@ from tprimat.report import markdown, recommendations
 from tprimat.report.blocks import (
     DETAIL,
     Block,
+    Distinct,
     Document,
     Heading,
     NextSteps,
@@ -39,42 +40,37 @@ _WORDS = {
 """What the whole and a row of the table are called by an answer, the most severe first."""
 
 
-def _lead(found: RegressionCheck) -> Answer:
-    """Return the answer of the headline: a regression, which nothing may hide, or the most
-    severe.
+def _lead(found: RegressionCheck) -> Check:
+    """Return the check of the headline: the first regression, which nothing may hide, or the first
+    most severe one.
     """
-    answers = {check.answer for check in found.checks}
-    if "worse" in answers:
-        return "worse"
-    return next(answer for answer in _WORDS if answer in answers)
+    for answer in ("worse", *_WORDS):
+        for check in found.checks:
+            if check.answer == answer:
+                return check
+    raise ValueError("nothing is checked")
 
 
 def verdict(found: RegressionCheck) -> str:
     """Return the answer in one line: a regression with its change, and why other checks fail; or
     the most severe.
     """
-    answers = [check.answer for check in found.checks]
-    first = _lead(found)
-    if len(answers) > 1:
-        text = f"{_WORDS[first][0]} ({answers.count(first)} of {len(answers)} checks)"
-        failed = [
-            check for check in found.checks if check.answer in ("implausible", "not comparable")
-        ]
-        if first != "worse" or not failed:
-            return text
-        check = next(check for check in found.checks if check.answer == first)
-        return (
-            f"{text}: {_change(check)}, threshold {check.threshold}; {_WORDS[failed[0].answer][1]}:"
-            f" {failed[0].text}"
-        )
-    (check,) = found.checks
-    if check.text and check.text == check.doubt:
-        title = "Inconclusive: not every run is usable"
-    else:
-        title = _WORDS[first][0]
-    if check.threshold is None or check.change is None:
-        return title
-    return f"{title} ({_change(check)}, threshold {check.threshold}, {runs_text(check)})"
+    check = _lead(found)
+    title = _WORDS[check.answer][0]
+    if len(found.checks) == 1:
+        if check.text and check.text == check.doubt:
+            title = "Inconclusive: not every run is usable"
+        if check.threshold is None or check.change is None:
+            return title
+        return f"{title} ({_change(check)}, threshold {check.threshold}, {runs_text(check)})"
+    alike = [other for other in found.checks if other.answer == check.answer]
+    text = f"{title} ({len(alike)} of {len(found.checks)} checks)"
+    if check.answer == "worse":
+        for failed in found.checks:
+            if failed.answer in ("implausible", "not comparable"):
+                text += f": {_change(check)}, threshold {check.threshold}"
+                return f"{text}; {_WORDS[failed.answer][1]}: {failed.text}"
+    return text
 
 
 def _setups(found: RegressionCheck) -> set[tuple[str, str | None, str | None]]:
@@ -83,14 +79,15 @@ def _setups(found: RegressionCheck) -> set[tuple[str, str | None, str | None]]:
 
 def _subject(found: RegressionCheck) -> list[str]:
     """Return the setup that is checked, if it is one, and what its intervals assume."""
+    lines = []
     setups = _setups(found)
-    assumed = any(check.method == "prediction" for check in found.checks)
-    lines = [f"The {level()} CI assumes equal run-to-run variation."] if assumed else []
-    if len(setups) > 1:
-        return lines
-    ((model, *names),) = setups
-    systems = dict.fromkeys(_own_name(name) for name in names if name)
-    return [": ".join([model, " vs ".join(reversed(systems))] if systems else [model]), *lines]
+    if len(setups) == 1:
+        ((model, baseline, candidate),) = setups
+        systems = dict.fromkeys(_own_name(name) for name in (candidate, baseline) if name)
+        lines.append(": ".join(filter(None, [model, " vs ".join(systems)])))
+    if any(check.method == "prediction" for check in found.checks):
+        lines.append(f"The {level()} CI assumes equal run-to-run variation.")
+    return lines
 
 
 def _own_name(name: str | None) -> str:
@@ -104,25 +101,21 @@ def warnings(found: RegressionCheck) -> list[str]:
 
 
 def _hints(found: RegressionCheck) -> list[str]:
-    is_passed = found.status == ExitStatus.OK and any(
-        check.answer == "inconclusive" for check in found.checks
-    )
-    if is_passed:
+    is_open = any(check.answer == "inconclusive" for check in found.checks)
+    if is_open and found.status == ExitStatus.OK:
         return ["hint:  an inconclusive check exits with status 0 (6 with --fail-on-inconclusive)"]
     return []
 
 
-def sentences(found: RegressionCheck) -> list[tuple[Check, str, str]]:
-    """Return each check with the name of its answer and a sentence on it, the most severe first."""
-    rows = []
+def sentences(found: RegressionCheck) -> Iterator[tuple[Check, str, str]]:
+    """Yield each check with the name of its answer and a sentence on it, the most severe first."""
     for answer, (title, _) in _WORDS.items():
-        for check in (check for check in found.checks if check.answer == answer):
-            if check.change is None:
-                basis = ""
-            else:
-                basis = f" (threshold {check.threshold}, {runs_text(check)})"
-            rows.append((check, title, f"{_where(check)}{basis}: {check.text}"))
-    return rows
+        for check in found.checks:
+            if check.answer == answer:
+                text = _where(check)
+                if check.change is not None:
+                    text += f" (threshold {check.threshold}, {runs_text(check)})"
+                yield check, title, f"{text}: {check.text}"
 
 
 def next_step(found: RegressionCheck) -> str:
@@ -130,41 +123,33 @@ def next_step(found: RegressionCheck) -> str:
     is for.
     """
     text = _next_step(found)
-    rivals = []
-    for pair in found.pairs:
-        rivals += [(pair.baseline, "candidate"), (pair.system, "baseline")]
     results: list[RunResult] = []
-    for system, other in rivals:
-        if f"{other} runs" not in text:
-            results += system.runs
+    for pair in found.pairs:
+        if "candidate runs" not in text:
+            results += pair.baseline.runs
+        if "baseline runs" not in text:
+            results += pair.system.runs
     return recommendations.for_runs(text, results)
 
 
 def _next_step(found: RegressionCheck) -> str:
-    check = next(check for check in found.checks if check.answer == _lead(found))
-    pairs = [check.pair] if check.pair and check.change is not None else []
-    if any(
-        caveat.code == "unlike-sessions"
-        for pair in pairs
-        for caveat in caveats((pair.baseline, pair.system), pairs)
-    ):
-        return "compare runs of one program only: record each in a new directory"
-    if check.advice or check.pair is None:
+    check = _lead(found)
+    pair = check.pair
+    if pair is not None and check.change is not None:
+        of_pair = caveats((pair.baseline, pair.system), [pair])
+        if any(caveat.code == "unlike-sessions" for caveat in of_pair):
+            return "compare runs of one program only: record each in a new directory"
+    if check.advice or pair is None:
         return check.advice
-    systems = (check.pair.baseline, check.pair.system)
     if check.answer in ("implausible", "not comparable"):
-        if failed := [system for system in systems if system.has_failed]:
-            return f"repeat the runs of {_own_name(failed[0].name)}: ./benchmark.py --retry-failed"
-        steps = recommendations.next_steps(Group(systems, systems[0], (check.pair,), ()))
-        return next(iter(steps), "measure the same workload twice: ./benchmark.py --match RESULT")
+        return _mending(pair)
     if check.answer == "within":
-        kept = "keep the candidate's results as the next baseline"
         if found.is_partial:
             return "pass files that can be read: not all of them could be"
-        return kept
+        return "keep the candidate's results as the next baseline"
     if check.threshold and check.threshold.metric.name == LOSS:
         return "compare the loss curves in the report: ./compare_results.py BASELINE CANDIDATE"
-    if changed := list(_changes(check.pair)):
+    if changed := list(_changes(pair)):
         return (
             f"measure the baseline with the candidate's {join_names(changed)}, so that only the"
             " program differs"
@@ -175,22 +160,30 @@ def _next_step(found: RegressionCheck) -> str:
     )
 
 
+def _mending(pair: Pair) -> str:
+    """Return what would make two systems comparable."""
+    systems = (pair.baseline, pair.system)
+    for system in systems:
+        if system.has_failed:
+            return f"repeat the runs of {_own_name(system.name)}: ./benchmark.py --retry-failed"
+    steps = recommendations.next_steps(Group(systems, pair.baseline, (pair,), ()))
+    return next(iter(steps), "measure the same workload twice: ./benchmark.py --match RESULT")
+
+
 def document(found: RegressionCheck) -> Document:
     """Return the check: the answer, what is checked, a row for each check with a change, doubts,
     and what to do now.
     """
-    answer, (header, *rows) = Heading(3, verdict(found)), _table(found)
+    answer = Heading(3, verdict(found))
     screen: list[Block] = [answer, *map(Paragraph, _subject(found))]
-    reasons = _reasons(
-        found, "implausible", "not comparable", "inconclusive", is_named=len(_setups(found)) == 1
-    )
+    failing: tuple[Answer, ...] = ("implausible", "not comparable", "inconclusive")
+    reasons = _reasons(found, *failing, is_named=len(_setups(found)) == 1)
     screen += notes(reasons, marks="", most=MOST_NOTES)
-    screen += [Table(header, rows, most=MOST_ROWS)] if rows else []
-    screen += [
-        Paragraph(text, DETAIL)
-        for text in dict.fromkeys(check.basis for check in found.checks)
-        if text
-    ]
+    header, *rows = _table(found)
+    if rows:
+        screen.append(Table(header, rows, most=MOST_ROWS))
+    bases = dict.fromkeys(check.basis for check in found.checks if check.basis)
+    screen += [Paragraph(basis, DETAIL) for basis in bases]
     screen += [Paragraph(text, "warning") for text in _hints(found)]
     screen += notes(caveat_texts(found), "Caveats", "!", MOST_CAVEATS)
     screen += [NextSteps([next_step(found)]), *notes(found.notes, "Notes", most=MOST_NOTES)]
@@ -208,59 +201,59 @@ def _changes(matched: Pair) -> dict[str, str]:
     """Return what changed below the program: GPU, driver, precision, each with a text that has both
     values.
     """
-    values: dict[str, Sequence[str | None]] = {
-        "GPU": [
-            system.gpu and short_device(system.gpu) for system in (matched.baseline, matched.system)
-        ]
-    }
-    entries = matched.config_diff.of("different")
-    values |= {
-        entry.title: entry.values for entry in entries if entry.title in ("driver", "precision")
-    }
-    return {
-        title: f"{title} changed: {before} → {after}"
-        for title, (before, after) in values.items()
-        if before and after and before != after
-    }
+    before = matched.baseline.gpu
+    after = matched.system.gpu
+    values = [("GPU", before and short_device(before), after and short_device(after))]
+    for entry in matched.config_diff.of("different"):
+        if entry.title in ("driver", "precision"):
+            values.append((entry.title, *entry.values))
+    texts = {}
+    for title, old, new in values:
+        if old and new and old != new:
+            texts[title] = f"{title} changed: {old} → {new}"
+    return texts
 
 
 def caveat_texts(found: RegressionCheck) -> list[str]:
     """Return what could explain a change, or hide one, besides the program."""
-    texts: dict[str, None] = {}
-    for pair in (check.pair for check in found.checks if check.pair and check.change is not None):
-        every = caveats((pair.baseline, pair.system), [pair])
+    texts: Distinct = {}
+    for check in found.checks:
+        pair = check.pair
+        if pair is None or check.change is None:
+            continue
         untold = {"precision-differs"}
         # An unknown precision can't explain a difference that there isn't.
-        is_worse = any(check.answer == "worse" and check.pair is pair for check in found.checks)
+        is_worse = any(other.answer == "worse" for other in found.checks if other.pair is pair)
         if pair.ratio and pair.ratio.is_significant is False and not is_worse:
             untold.add("precision-unknown")
         warned = []
-        for each in every:
-            if each.severity == "warning" and each.code not in untold:
-                warned.append(each.text)
-        own = (
-            text
-            for title, text in _changes(pair).items()
-            if not any(f"{title}: " in each for each in warned)
-        )
-        texts |= dict.fromkeys((*own, *warned))
+        for caveat in caveats((pair.baseline, pair.system), [pair]):
+            if caveat.severity == "warning" and caveat.code not in untold:
+                warned.append(caveat.text)
+        for title, text in _changes(pair).items():
+            if not any(f"{title}: " in warning for warning in warned):
+                texts[text] = None
+        texts |= dict.fromkeys(warned)
     return list(texts)
 
 
-def _reasons(found: RegressionCheck, *answers: Answer, is_named: bool = False) -> list[str]:
-    """Return why checks have these answers, in their order; without the setup if it is named above
+def _reasons(found: RegressionCheck, *answers: Answer, is_named: bool = False) -> Iterator[str]:
+    """Yield why checks have these answers, in their order; without the setup if it is named above
     them.
     """
-    checks = [check for answer in answers for check in found.checks if check.answer == answer]
-    return [
-        plain(": ".join(filter(None, (_where(check, is_named=is_named), check.text))))
-        for check in checks
-    ]
+    for answer in answers:
+        for check in found.checks:
+            if check.answer == answer:
+                yield plain(": ".join(filter(None, (_where(check, is_named=is_named), check.text))))
 
 
 def _where(check: Check, *, is_named: bool = False) -> str:
-    setup = () if is_named else (check.model, _own_name(check.candidate or check.baseline))
-    return ", ".join(filter(None, (*setup, None if check.change is None else _change(check))))
+    parts = []
+    if not is_named:
+        parts += [check.model, _own_name(check.candidate or check.baseline)]
+    if check.change is not None:
+        parts.append(_change(check))
+    return ", ".join(filter(None, parts))
 
 
 def _change(check: Check) -> str:
@@ -276,52 +269,55 @@ def _table(found: RegressionCheck) -> list[list[str]]:
     that have a title.
     """
     checks = [check for check in found.checks if check.change is not None]
-    models = len({check.model for check in checks}) > 1
-    runs = len({check.runs for check in checks}) > 1
-    table = [
-        [
-            "",
-            "baseline",
-            "candidate",
-            "change",
-            f"{level()} CI",
-            "threshold",
-            *(["runs"] if runs else []),
-        ]
-    ]
+    has_models = len({check.model for check in checks}) > 1
+    has_runs = len({check.runs for check in checks}) > 1
+    header = ["", "baseline", "candidate", "change", f"{level()} CI", "threshold"]
+    if has_runs:
+        header.append("runs")
+    table = [header]
     for answer, (_, title) in _WORDS.items():
-        rows = [_row(check, models=models, runs=runs) for check in checks if check.answer == answer]
+        rows = []
+        for check in checks:
+            if check.answer == answer:
+                row = _row(check, has_model=has_models)
+                if has_runs:
+                    row.append(f"{check.runs[0]}, {check.runs[1]}")
+                rows.append(row)
         if rows and len(rows) < len(found.checks):
-            table.append([f"{title}:", *[""] * (len(table[0]) - 1)])
+            table.append([f"{title}:", *[""] * (len(header) - 1)])
         table += rows
     return table
 
 
-def _row(check: Check, *, models: bool, runs: bool) -> list[str]:
+def _row(check: Check, *, has_model: bool) -> list[str]:
     assert check.threshold is not None
     assert check.values is not None
     assert check.change is not None
     metric = check.threshold.metric
-    name = metric.unit if metric.name in (RATE, SAMPLES_RATE) else f"{metric.title}, {metric.unit}"
+    name = metric.unit
+    if metric.name not in (RATE, SAMPLES_RATE):
+        name = f"{metric.title}, {name}"
+    if has_model:
+        name = f"{check.model}: {name}"
+    row = [plain(name)]
+    for value in check.values:
+        row.append(units.number(value, 0) if value >= 1000 else f"{value:.4g}")
     interval = units.UNKNOWN
     if check.low is not None and check.high is not None and check.low != check.high:
         interval = f"{_amount(check, check.low).removesuffix('%')} … {_amount(check, check.high)}"
-    return [
-        plain(f"{check.model}: {name}" if models else name),
-        *(units.number(value, 0) if value >= 1000 else f"{value:.4g}" for value in check.values),
-        _amount(check, check.change),
-        interval,
-        str(check.threshold),
-        *([f"{check.runs[0]}, {check.runs[1]}"] if runs else []),
-    ]
+    return [*row, _amount(check, check.change), interval, str(check.threshold)]
 
 
 def _amount(check: Check, change: float) -> str:
     """Return a change of the check's metric, or a bound of it; in percent with the same decimals
     for all three.
+
+    +0.31% [+0.12%, +0.50%] has two decimals, +4.1% [+3.2%, +5.0%] has one.
     """
     if check.threshold is None or not check.threshold.percent:
         return f"{change:+.3g}"
-    values = (check.change, check.low, check.high)
-    digits = 1 if max(abs(value - 1) for value in values if value is not None) >= 0.01 else 2
+    digits = 2
+    for value in (check.change, check.low, check.high):
+        if value is not None and abs(value - 1) >= 0.01:
+            digits = 1
     return f"{change - 1:+.{digits}%}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from tprimat import units
 from tprimat.analysis.intervals import level
@@ -12,6 +12,8 @@ from tprimat.report import tables
 from tprimat.report.blocks import (
     DETAIL,
     Block,
+    Blocks,
+    Distinct,
     Document,
     Heading,
     Headline,
@@ -66,17 +68,15 @@ def headline(curve: Curve) -> str:
 
 def kind_text(curve: Curve) -> str:
     """Return what kind of scaling it is, with its batch."""
-    batch = curve.sizes[0].batch
-    per_gpu = _per_gpu(curve.sizes[0])
-    return {
-        "strong": f"strong scaling, global batch {batch} throughout",
-        "weak": (
-            f"weak scaling, {per_gpu} {'sequence' if per_gpu == '1' else 'sequences'} per"
-            f" {process(curve)}"
-        ),
-        "mixed": "strong and weak scaling mixed",
-        "unknown": "scaling kind unknown (no batch size)",
-    }[curve.kind]
+    if curve.kind == "strong":
+        return f"strong scaling, global batch {curve.sizes[0].batch} throughout"
+    if curve.kind == "weak":
+        per_gpu = _per_gpu(curve.sizes[0])
+        noun = "sequence" if per_gpu == "1" else "sequences"
+        return f"weak scaling, {per_gpu} {noun} per {process(curve)}"
+    if curve.kind == "mixed":
+        return "strong and weak scaling mixed"
+    return "scaling kind unknown (no batch size)"
 
 
 def break_text(curve: Curve) -> str:
@@ -93,79 +93,88 @@ def break_text(curve: Curve) -> str:
 
 def cautions(found: Scaling) -> list[str]:
     """Return the notes of all curves; one that several share once."""
-    names = {curve.name for curve in found.curves}
-    return each_once(
-        ((curve.name, note) for curve in found.curves for note in curve.notes), len(names)
-    )
+    names = set()
+    texts = []
+    for curve in found.curves:
+        names.add(curve.name)
+        for note in curve.notes:
+            texts.append((curve.name, note))
+    return each_once(texts, len(names))
 
 
 def prices(comparison: Comparison, found: Scaling) -> list[str]:
     """Return the prices of the curves, with source and date."""
-    known: dict[str, None] = {}
+    texts: Distinct = {}
     for curve in found.curves:
         for size in curve.sizes:
             if price := comparison.prices.get(size.system.name):
-                known[f"{curve.name} {price}"] = None
-    note = next((note for note in comparison.notes if note.startswith("prices per GPU-hour")), "")
-    if known:
-        return [f"Per GPU-hour: {', '.join(known)}{note.removeprefix('prices per GPU-hour')}"]
-    return []
+                texts[f"{curve.name} {price}"] = None
+    if not texts:
+        return []
+    start = "prices per GPU-hour"
+    source = next((note for note in comparison.notes if note.startswith(start)), "")
+    return [f"Per GPU-hour: {', '.join(texts)}{source.removeprefix(start)}"]
 
 
 def document(report: Report) -> Document:
     """Return the scaling: the efficiency of each curve, prices, crossovers and caveats; then every
     size.
     """
-    found = report.scaling
-    comparison = report.comparison
-    assert found is not None
-    if not found.curves:
-        return Document([Headline(NOTHING), *notes(found.notes, most=MOST_CURVES)])
-    answer = [Headline(f"{curve.model.title}, {headline(curve)}") for curve in found.curves]
-    shared = tables.shared(comparison)
-    is_single = len(found.curves) == 1
-    screen = list(_one(found.curves[0], shared) if is_single else _several(found.curves, shared))
-    screen += [Paragraph(price, DETAIL) for price in prices(comparison, found)]
-    screen += notes(map(_crossover_text, found.crossovers), marks="", most=3)
-    screen += notes(cautions(found), "Caveats", "!", most=4 if is_single else 3)
-    details = notes(found.notes, "Notes")
-    for curve in () if is_single else found.curves:
-        text = (
-            f"{curve.model.title}, {headline(curve)}. {capitalized(kind_text(curve))};"
-            f" {break_text(curve)}."
-        )
-        details.append(Paragraph(text))
+    scaling = report.scaling
+    assert scaling is not None
+    if not scaling.curves:
+        return Document([Headline(NOTHING), *notes(scaling.notes, most=MOST_CURVES)])
+    shared = tables.shared(report.comparison)
+    screen: list[Block] = []
+    details = notes(scaling.notes, "Notes")
+    answer = []
+    for curve in scaling.curves:
+        title = f"{curve.model.title}, {headline(curve)}"
+        answer.append(Headline(title))
+        if len(scaling.curves) > 1:
+            kind = capitalized(kind_text(curve))
+            details.append(Paragraph(f"{title}. {kind}; {break_text(curve)}."))
+    most = 3
+    if len(scaling.curves) == 1:
+        most = 4
+        screen += _one(scaling.curves[0], shared)
+    else:
+        screen += _several(scaling.curves, shared)
+    screen += [Paragraph(price, DETAIL) for price in prices(report.comparison, scaling)]
+    screen += notes(map(_crossover_text, scaling.crossovers), marks="", most=3)
+    screen += notes(cautions(scaling), "Caveats", "!", most=most)
     return Document([*screen, Image(PLOT)], [*details, *sizes(report)], answer)
 
 
-def sizes(report: Report) -> Iterator[Block]:
+def sizes(report: Report) -> Blocks:
     """Yield a table for each curve, and what its columns are."""
-    found = report.scaling
-    assert found is not None
-    for curve in found.curves:
-        if len(found.curves) > 1:
+    scaling = report.scaling
+    assert scaling is not None
+    for curve in scaling.curves:
+        if len(scaling.curves) > 1:
             yield Heading(3, f"{curve.model.title}, {curve.name}")
         yield _sizes(curve)
-    if found.curves:
+    if scaling.curves:
         yield Paragraph(METHOD)
 
 
 def values(found: Scaling) -> JsonObject:
     """Return the curves for --json."""
     return {
-        "curves": [
-            {
-                **fields(curve, "model=model.model", "title=model.title", "system=name", "kind"),
-                "unit": unit_of(curve),
-                **fields(curve, "breaks_at_gpus=breaks_at.gpus"),
-                "break_below_efficiency": BREAK,
-                "sizes": [_size_values(curve, size) for size in curve.sizes],
-                "notes": curve.notes,
-            }
-            for curve in found.curves
-        ],
+        "curves": [_curve_values(curve) for curve in found.curves],
         "crossovers": [fields(crossover, *_CROSSOVER) for crossover in found.crossovers],
         "notes": found.notes,
+    }
+
+
+def _curve_values(curve: Curve) -> JsonObject:
+    return {
+        **fields(curve, "model=model.model", "title=model.title", "system=name", "kind"),
+        "unit": unit_of(curve),
+        **fields(curve, "breaks_at_gpus=breaks_at.gpus"),
+        "break_below_efficiency": BREAK,
+        "sizes": [_size_values(curve, size) for size in curve.sizes],
+        "notes": curve.notes,
     }
 
 
@@ -176,15 +185,10 @@ _CROSSOVER = (
 
 
 def _size_values(curve: Curve, size: Size) -> JsonObject:
-    between = bounds_of(size.system)
     return {
         **fields(size, "system=system.name", "gpus", "nodes", "global_batch_size=batch"),
         "runs": len(size.system.speeds),
-        "per_gpu": {
-            "value": size.rate,
-            "low": between and between.low,
-            "high": between and between.high,
-        },
+        "per_gpu": {"value": size.rate, **fields(bounds_of(size.system), "low", "high")},
         "total": size.rate * size.gpus,
         "ideal": curve.sizes[0].rate * size.gpus,
         "efficiency": size.efficiency and fields(size.efficiency, "value", "low", "high"),
@@ -192,18 +196,18 @@ def _size_values(curve: Curve, size: Size) -> JsonObject:
     }
 
 
-def _one(curve: Curve, shared: str) -> Iterator[Block]:
+def _one(curve: Curve, shared: str) -> Blocks:
     runs = [len(size.system.speeds) for size in curve.sizes]
-    low = min(runs)
-    high = max(runs)
-    counted_runs = counted(low, "run") if low == high else f"{low} to {high} runs"
+    per_point = counted(runs[0], "run")
+    if min(runs) < max(runs):
+        per_point = f"{min(runs)} to {max(runs)} runs"
     context = f"{', '.join(filter(None, [curve.model.title, shared]))}: {kind_text(curve)}"
-    certainty = f"{capitalized(break_text(curve))}; {counted_runs} per point"
+    certainty = f"{capitalized(break_text(curve))}; {per_point} per point"
     yield Headline(headline(curve), certainty, context, f"{curve.model.title}, {headline(curve)}")
     yield _sizes(curve)
 
 
-def _several(curves: Sequence[Curve], shared: str) -> Iterator[Block]:
+def _several(curves: Sequence[Curve], shared: str) -> Blocks:
     """Yield a row for each curve; then their sizes, if they are few and of one model."""
     models = {curve.model.title for curve in curves}
     if len(models) == 1:
@@ -211,96 +215,87 @@ def _several(curves: Sequence[Curve], shared: str) -> Iterator[Block]:
     # Sizes beside each other show the rates already.
     is_beside = len(models) == 1 and len(curves) <= BESIDE
     is_priced = is_beside and all(size.per_dollar for curve in curves for size in curve.sizes)
+    title = "rate/GPU"
+    if is_priced:
+        title = f"{rate_title(curves[0]).partition('/')[0]}/USD"
     rows = []
     for curve in curves:
-        name = curve.name if len(models) == 1 else f"{curve.model.short_title}, {curve.name}"
         first = curve.sizes[0]
         last = curve.sizes[-1]
-        broken = curve.breaks_at
-        rows.append(
-            [
-                name,
-                curve.kind,
-                f"{first.gpus:,}–{last.gpus:,}",
-                (
-                    f"{rate(first.per_dollar)}–{rate(last.per_dollar)}"
-                    if is_priced
-                    else f"{rate(first.rate)}–{rate(last.rate)}"
-                ),
-                _percent(last.efficiency),
-                "–" if broken is None else f"at {broken.gpus:,}",
-            ]
-        )
-    work = rate_title(curves[0]).partition("/")[0]
-    money = f"{work}/USD" if is_priced else "rate/GPU"
-    yield Table(
-        ["", "scaling", "GPUs", money, _EFFICIENCY, f"< {BREAK:.0%}"], rows, most=MOST_CURVES
-    )
+        name = curve.name
+        if len(models) > 1:
+            name = f"{curve.model.short_title}, {name}"
+        rates = f"{rate(first.rate)}–{rate(last.rate)}"
+        if is_priced:
+            rates = f"{rate(first.per_dollar)}–{rate(last.per_dollar)}"
+        breaks_at = f"at {curve.breaks_at.gpus:,}" if curve.breaks_at else "–"
+        gpus = f"{first.gpus:,}–{last.gpus:,}"
+        rows.append([name, curve.kind, gpus, rates, _percent(last.efficiency), breaks_at])
+    header = ["", "scaling", "GPUs", title, _EFFICIENCY, f"< {BREAK:.0%}"]
+    yield Table(header, rows, most=MOST_CURVES)
     if is_beside:
         yield _beside(curves)
     else:
-        units_of = join_names(sorted({unit_of(curve) for curve in curves}))
+        units_of = join_names(sorted(set(map(unit_of, curves))))
         yield Paragraph(
             f"Rates in {units_of}; efficiency at the largest GPU count, relative to the smallest."
         )
 
 
-def _beside(shown: Sequence[Curve]) -> Table:
+def _beside(curves: Sequence[Curve]) -> Table:
     """Return a row for each size, of a few curves of one model beside each other."""
-    places = sorted({size.gpus for curve in shown for size in curve.sizes})
-    columns = []
-    for curve in shown:
-        columns.append(
-            {
-                size.gpus: f"{rate(size.rate)} ({size.efficiency.value if size.efficiency else 1:.0%})"
-                for size in curve.sizes
-            }
-        )
-    rows = []
-    for gpus in places:
-        rows.append([f"{gpus:,}", *(column.get(gpus, units.UNKNOWN) for column in columns)])
-    return Table(
-        [f"{unit_of(shown[0])}, GPUs", *(curve.name for curve in shown)], rows, most=2 * MOST_SIZES
-    )
+    header = [f"{unit_of(curves[0])}, GPUs"]
+    rows: dict[int, list[str]] = {}
+    for column, curve in enumerate(curves):
+        header.append(curve.name)
+        for size in curve.sizes:
+            share = size.efficiency.value if size.efficiency else 1.0
+            row = rows.setdefault(size.gpus, [f"{size.gpus:,}", *[units.UNKNOWN] * len(curves)])
+            row[column + 1] = f"{rate(size.rate)} ({share:.0%})"
+    return Table(header, [rows[gpus] for gpus in sorted(rows)], most=2 * MOST_SIZES)
 
 
 def _sizes(curve: Curve) -> Table:
     """Return the sizes of a curve; the screen leaves the ideal out if something is paid or used."""
-    sizes = curve.sizes
     total = rate_title(curve)
-    columns = {
-        processes(curve): [f"{size.gpus:,}" for size in sizes],
-        "nodes": [
-            units.number(size.nodes, 0)
-            for size in sizes
-            if any((size.nodes or 1) > 1 for size in sizes)
-        ],
-        "batch": [units.number(size.batch, 0) for size in sizes],
-        "sequences/GPU": [_per_gpu(size) for size in sizes],
-        unit_of(curve): [f"{rate(size.rate)}{tables.between(size.system)}" for size in sizes],
-        total: [rate(size.rate * size.gpus) for size in sizes],
-        "ideal": [rate(sizes[0].rate * size.gpus) for size in sizes],
-        _EFFICIENCY: [_percent(size.efficiency) for size in sizes],
-    }
     work = total.partition("/")[0]
-    worth = {
-        f"{work}/USD": [size.per_dollar for size in sizes],
-        f"{work}/J": [size.per_joule for size in sizes],
-    }
-    columns |= {title: list(map(rate, values)) for title, values in worth.items() if any(values)}
-    header = [title for title, cells in columns.items() if cells]
-    hidden = {"sequences/GPU"} | ({"ideal"} if header[-1] != _EFFICIENCY else set())
-    indices = [index for index, title in enumerate(header) if title in hidden]
-    rows = list(map(list, zip(*(columns[title] for title in header), strict=True)))
-    return Table(header, rows, hidden=indices, most=MOST_SIZES)
+    ideal = curve.sizes[0].rate
+    rows = []
+    for size in curve.sizes:
+        rows.append(
+            {
+                processes(curve): f"{size.gpus:,}",
+                "nodes": units.number(size.nodes, 0),
+                "batch": units.number(size.batch, 0),
+                "sequences/GPU": _per_gpu(size),
+                unit_of(curve): f"{rate(size.rate)}{tables.between(size.system)}",
+                total: rate(size.rate * size.gpus),
+                "ideal": rate(ideal * size.gpus),
+                _EFFICIENCY: _percent(size.efficiency),
+                f"{work}/USD": rate(size.per_dollar),
+                f"{work}/J": rate(size.per_joule),
+            }
+        )
+    header = list(rows[0])
+    if all((size.nodes or 1) == 1 for size in curve.sizes):
+        header.remove("nodes")
+    if not any(size.per_dollar for size in curve.sizes):
+        header.remove(f"{work}/USD")
+    if not any(size.per_joule for size in curve.sizes):
+        header.remove(f"{work}/J")
+    hidden = [header.index("sequences/GPU")]
+    if header[-1] != _EFFICIENCY:
+        hidden.append(header.index("ideal"))
+    lines = [[row[title] for title in header] for row in rows]
+    return Table(header, lines, hidden=hidden, most=MOST_SIZES)
 
 
 def _crossover_text(found: Crossover) -> str:
     first = found.first.name
     second = found.second.name
     unit = process(found.first)
-    low, high = found.span
     if not found.turns:
+        low, high = found.span
         return f"{first} is faster per {unit} than {second} from {low:,} to {high:,}"
     places = join_names([f"between {before:,} and {after:,}" for before, after in found.turns])
     if len(found.turns) > 1:

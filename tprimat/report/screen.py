@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from tprimat import units
 from tprimat.analysis.intervals import level
@@ -17,7 +17,8 @@ from tprimat.compare.systems import device_name
 from tprimat.report import explain, tables, target, verdict
 from tprimat.report.blocks import (
     DETAIL,
-    Block,
+    Blocks,
+    Distinct,
     Document,
     Heading,
     Headline,
@@ -27,7 +28,7 @@ from tprimat.report.blocks import (
     notes,
 )
 from tprimat.report.breakdown import breakdowns
-from tprimat.report.rates import RATE, rate_of, rate_unit
+from tprimat.report.rates import RATE, Systems, rate_of, rate_unit
 from tprimat.report.verdict import Answer, Report, speedup_text
 from tprimat.text import counted, join_names, plain, shortened
 
@@ -46,7 +47,7 @@ COLUMN, LONGEST_RATIO = 16, 20
 """Characters of a name that shares a line with many columns, and of two names above a ratio."""
 
 
-def blocks(report: Report) -> Iterator[Block]:
+def blocks(report: Report) -> Blocks:
     """Yield the first answer and a row for each other one; one answer if two systems trained
     several models.
     """
@@ -65,45 +66,45 @@ def blocks(report: Report) -> Iterator[Block]:
         return
     first, *more = answers
     yield from _answer(comparison, first, is_first=bool(more))
-    more.sort(key=lambda answer: answer.group.leaders is None)
-    doubts = (
-        each.verdict.standing in ("unknown", "unsettled") or "!" in map(mark, each.verdict.caveats)
-        for each in more
-    )
-    texts = [f"{answer.group.title}: {_brief(answer)}" for answer in more]
-    yield from notes(
-        texts, "Other results", ["!" if doubt else "-" for doubt in doubts], MOST_OTHERS
-    )
+    texts = []
+    marks = []
+    for answer in sorted(more, key=lambda answer: answer.group.leaders is None):
+        texts.append(f"{answer.group.title}: {_brief(answer)}")
+        is_doubtful = answer.verdict.standing in ("unknown", "unsettled")
+        if is_doubtful or "!" in map(mark, answer.verdict.caveats):
+            marks.append("!")
+        else:
+            marks.append("-")
+    yield from notes(texts, "Other results", marks, MOST_OTHERS)
 
 
 def _brief(answer: Answer) -> str:
     """Return in a line an answer, or why there is none."""
     group = answer.group
-    leaders = answer.group.leaders
+    leaders = group.leaders
     if leaders is not None:
         short = _short_names(group.systems)
-        findings = (*leaders.system.findings, *leaders.baseline.findings)
-        is_mock = any(
-            finding.rule == "synthetic-data" and "mock" in finding.text for finding in findings
-        )
-        data = "; probably mock data" if is_mock else ""
         certainty = answer.verdict.certainty.removesuffix(": run-to-run variation unknown")
-        return f"{short[leaders.system.name]} vs {short[leaders.baseline.name]} {certainty}{data}"
+        text = f"{short[leaders.system.name]} vs {short[leaders.baseline.name]} {certainty}"
+        for finding in (*leaders.system.findings, *leaders.baseline.findings):
+            if finding.rule == "synthetic-data" and "mock" in finding.text:
+                return f"{text}; probably mock data"
+        return text
     if len(group.systems) > 1:
-        return (
-            f"{len(group.systems)} systems:"
-            f" {re.sub(r' [(][^()]{1,200}[)]$', '', group.pairs[0].reason or '')}"
-        )
+        reason = re.sub(r" [(][^()]{1,200}[)]$", "", group.pairs[0].reason or "")
+        return f"{len(group.systems)} systems: {reason}"
     (system,) = group.systems
-    if system.exclusion or system.value("avg_step_time_seconds") is None:
-        why = f"; {system.exclusion.text}" if system.exclusion else f", which {system.why_untimed}"
-        return f"only {system.name}{why}"
-    return f"only {system.name}" + (
-        f", {rate_of(system)} {rate_unit([system])}" if system.value(RATE) else ""
-    )
+    text = f"only {system.name}"
+    if system.exclusion:
+        return f"{text}; {system.exclusion.text}"
+    if system.value("avg_step_time_seconds") is None:
+        return f"{text}, which {system.why_untimed}"
+    if system.value(RATE):
+        return f"{text}, {rate_of(system)} {rate_unit([system])}"
+    return text
 
 
-def others(report: Report) -> Iterator[Block]:
+def others(report: Report) -> Blocks:
     """Yield in full the answers of which the first screen has a row each."""
     for answer in () if report.headline else report.answers[1:]:
         yield Heading(3, answer.group.title)
@@ -111,61 +112,69 @@ def others(report: Report) -> Iterator[Block]:
         yield from _answer(report.comparison, untitled)
 
 
-def _answer(comparison: Comparison, answer: Answer, *, is_first: bool = False) -> Iterator[Block]:
+def _answer(comparison: Comparison, answer: Answer, *, is_first: bool = False) -> Blocks:
     """Yield an answer; the title says that others follow below the first one."""
-    count = _shared_count(answer.group)
-    common = tables.shared(comparison, answer.group.systems)
-    each = f"{counted(count, kind_of_device(answer.group.systems))} each" if count else ""
-    about = filter(None, [answer.group.title, common, each])
+    group = answer.group
     text = answer.verdict.headline
-    below = " (other results below)" if is_first else ""
-    alone = f"{answer.group.title}: {text}" if is_first else ""
-    yield Headline(text, answer.verdict.certainty, ", ".join(about) + below, alone)
-    yield from _group_table(comparison, answer.group, FEW_ROWS if is_first else MOST_ROWS)
+    about = [group.title, tables.shared(comparison, group.systems)]
+    if count := _shared_count(group):
+        about.append(f"{counted(count, kind_of_device(group.systems))} each")
+    context = ", ".join(filter(None, about))
+    if is_first:
+        context += " (other results below)"
+    alone = f"{group.title}: {text}" if is_first else ""
+    yield Headline(text, answer.verdict.certainty, context, alone)
+    if is_first:
+        yield from _group_table(comparison, group, FEW_ROWS)
+    else:
+        yield from _group_table(comparison, group, MOST_ROWS)
     yield from _costs(comparison, [answer], is_brief=True)
-    yield from target.line(answer.group)
+    yield from target.line(group)
     yield from _where_time_goes(answer)
-    yield from _closing([answer], *((FEW_EXCLUDED, FEW_CAVEATS) if is_first else ()))
+    if is_first:
+        yield from _closing([answer], FEW_EXCLUDED, FEW_CAVEATS)
+    else:
+        yield from _closing([answer])
 
 
-def verdicts(report: Report) -> Iterator[Block]:
+def verdicts(report: Report) -> Blocks:
     """Yield each answer in a sentence or two, and what it costs."""
-    several = len(report.answers) > 1
     for answer in report.answers:
         text = answer.verdict.headline
-        yield Headline(
-            f"{answer.group.title}: {text}" if several else text, answer.verdict.certainty
-        )
+        if len(report.answers) > 1:
+            text = f"{answer.group.title}: {text}"
+        yield Headline(text, answer.verdict.certainty)
         yield from _costs(report.comparison, [answer])
 
 
 def _models_table(answers: Sequence[Answer]) -> Table:
     """Return a row for each model of two systems."""
-    names = [
-        system.name for system in sorted(answers[0].group.systems, key=lambda system: system.name)
-    ]
-    every = [system for answer in answers for system in answer.group.systems]
+    names = sorted(system.name for system in answers[0].group.systems)
+    every: list[SystemResult] = []
+    for answer in answers:
+        every += answer.group.systems
     short = _short_names(every)
     rows = []
     for answer in answers:
         rates = {system.name: rate_of(system) for system in answer.group.systems}
         leaders = answer.group.leaders
         assert leaders is not None
-        is_equal = leaders.speedup is not None and leaders.speedup.is_significant is False
+        faster = short[leaders.faster.name]
+        if leaders.speedup is not None and leaders.speedup.is_significant is False:
+            faster = units.UNKNOWN
         rows.append(
             [
                 shortened(answer.model.short_title, 24),
                 *(rates.get(name, units.UNKNOWN) for name in names),
-                units.UNKNOWN if is_equal else short[leaders.faster.name],
+                faster,
                 tables.versus(dataclasses.replace(leaders, ratio=leaders.speedup)),
             ]
         )
-    return Table(
-        [rate_unit(every), *names, "faster", f"speedup [{level()} CI]"], rows, most=MOST_ROWS
-    )
+    header = [rate_unit(every), *names, "faster", f"speedup [{level()} CI]"]
+    return Table(header, rows, most=MOST_ROWS)
 
 
-def _short_names(systems: Sequence[SystemResult]) -> dict[str, str]:
+def _short_names(systems: Systems) -> dict[str, str]:
     """Return a name for each system: its GPU's first word if no other system's is the same, else
     its own.
     """
@@ -173,78 +182,96 @@ def _short_names(systems: Sequence[SystemResult]) -> dict[str, str]:
     for system in systems:
         words[system.name] = device_name(system.gpu).split()[0] if system.gpu else system.name
     every = list(words.values())
-    return {name: word if every.count(word) == 1 else name for name, word in words.items()}
+    for name, word in words.items():
+        if every.count(word) > 1:
+            words[name] = name
+    return words
 
 
-def _group_table(comparison: Comparison, group: Group, most: int) -> Iterator[Block]:
+def _group_table(comparison: Comparison, group: Group, most: int) -> Blocks:
     """Yield the table of a group: two systems as columns, else as rows of so many systems, with the
     baseline's.
     """
-    # What money buys takes the room of what the peak would allow.
-    rows = []
-    for row in tables.screen_rows(comparison, group):
-        if row.short != "MFU" or not comparison.prices:
-            rows.append(row)
-    if (
-        len(group.systems) > 2
-        and len({system.run.training_config.global_batch_size for system in group.systems}) > 1
-    ):
-        # Steps of unlike work aren't compared.
-        rows = [row for row in rows if row.short != "step time"]
+    rows = _screen_rows(comparison, group)
     mismatches = tables.mismatch_rows(group)
     is_empty = all(cell.text == units.UNKNOWN for row in rows for cell in row.cells)
     if is_empty and (len(group.systems) != 2 or not mismatches):
         return
-    count = _shared_count(group)
-    names = [plain(system.name).removeprefix(f"{count}×") for system in group.systems]
-    if len(group.systems) <= 2:
-        leaders = group.leaders
-        header = ["", *names]
-        shown = rows if leaders else [*rows, *mismatches]
-        cells = [[row.title, *(cell.text for cell in row.cells)] for row in shown]
-        if leaders is not None:
-            short = _short_names(group.systems)
-            versus = f"{short[leaders.system.name]} / {short[leaders.baseline.name]}"
-            header.append(versus if len(versus) <= LONGEST_RATIO else "ratio")
-            ratio = speedup_text(leaders.ratio).partition(" ")[0]
-            cells = [[*row, "" if number else ratio] for number, row in enumerate(cells)]
-        yield Table(header, cells)
+    if len(group.systems) > 2:
+        yield from tables.explained(_ranking(group, rows, most))
         return
+    header = ["", *_names_in_table(group)]
+    if group.leaders is None:
+        rows += mismatches
+    lines = [[row.title, *(cell.text for cell in row.cells)] for row in rows]
+    if group.leaders is not None:
+        short = _short_names(group.systems)
+        versus = f"{short[group.leaders.system.name]} / {short[group.leaders.baseline.name]}"
+        header.append(versus if len(versus) <= LONGEST_RATIO else "ratio")
+        for line in lines:
+            line.append("")
+        lines[0][-1] = speedup_text(group.leaders.ratio).partition(" ")[0]
+    yield Table(header, lines)
+
+
+def _screen_rows(comparison: Comparison, group: Group) -> list[tables.Row]:
+    """Return the rows of a group that a screen has room for, and that say something."""
+    batches = {system.run.training_config.global_batch_size for system in group.systems}
+    untold = set()
+    if comparison.prices:
+        # What money buys takes the room of what the peak would allow.
+        untold.add("MFU")
+    if len(group.systems) > 2 and len(batches) > 1:
+        # Steps of unlike work aren't compared.
+        untold.add("step time")
+    return [row for row in tables.screen_rows(comparison, group) if row.short not in untold]
+
+
+def _names_in_table(group: Group) -> list[str]:
+    """Return the names of the systems, without the number of GPUs if it is above the table."""
+    count = _shared_count(group)
+    return [plain(system.name).removeprefix(f"{count}×") for system in group.systems]
+
+
+def _ranking(group: Group, rows: Sequence[tables.Row], most: int) -> Table:
+    """Return a row for each of so many systems, with its rate over the baseline's."""
     kept = _shown(group, most)
     first, *more = rows
-    ratios = {pair.system: tables.versus(pair) for pair in group.pairs}
+    ratios = {}
+    has_interval = False
+    every = 1
     for pair in group.pairs:
+        text = tables.versus(pair)
         # The baseline's rate is on the clock of the headline: on another one a ratio isn't that of
         # two rates beside it.
         if pair.ratio and group.leaders and pair.clocks != group.leaders.clocks:
-            ratios[pair.system] += f" ({' vs '.join(pair.clocks)})"
-    cells = [
-        [
-            name,
-            first.cells[index].text,
-            ratios.get(system, "baseline"),
-            *(row.cells[index].text for row in more),
-        ]
-        for index, (name, system) in enumerate(zip(names, group.systems, strict=True))
-        if index in kept
-    ]
-    every = sum(not group.leaders or pair.ratio is not None for pair in group.pairs) + 1
+            text += f" ({' vs '.join(pair.clocks)})"
+        ratios[pair.system] = text
+        has_interval |= pair.ratio is not None and pair.ratio.low is not None
+        every += not group.leaders or pair.ratio is not None
+    names = _names_in_table(group)
+    lines = []
+    for index, system in enumerate(group.systems):
+        if index in kept:
+            texts = [row.cells[index].text for row in more]
+            ratio = ratios.get(system, "baseline")
+            lines.append([names[index], first.cells[index].text, ratio, *texts])
     of = f"{len(kept)} of {every} systems" if every > len(kept) else ""
-    has_interval = any(pair.ratio and pair.ratio.low is not None for pair in group.pairs)
     name = _short_names(group.systems)[group.baseline.name]
     # The row of the baseline says which one it is.
-    name = name if len(name) <= COLUMN else "baseline"
-    versus = f"vs {name} [{level()} CI]" if has_interval else f"vs {name}"
-    yield from tables.explained(
-        Table([of, first.short, versus, *(row.short for row in more)], cells)
-    )
+    versus = f"vs {name}" if len(name) <= COLUMN else "vs baseline"
+    if has_interval:
+        versus += f" [{level()} CI]"
+    return Table([of, first.short, versus, *(row.short for row in more)], lines)
 
 
 def _shared_count(group: Group) -> int | None:
     """Return the number of GPUs of each system, if it is one that all names begin with."""
-    counts = {system.count for system in group.systems}
-    count = counts.pop() if len(counts) == 1 < len(group.systems) else None
-    if count and all(system.name.startswith(f"{count}×") for system in group.systems):
+    count = group.systems[0].count
+    for system in group.systems:
+        if system.count != count or not system.name.startswith(f"{count}×"):
+            return None
+    if len(group.systems) > 1:
         return count
     return None
 
@@ -253,20 +280,16 @@ def _shown(group: Group, most: int) -> set[int]:
     """Return the places of the systems in the table of a screen: those that are compared, if any
     are.
     """
-    compared = set(group.compared)
-    places = []
-    for index, system in enumerate(group.systems):
-        if not group.leaders or system in compared:
-            places.append(index)
+    shown = set(group.compared if group.leaders else group.systems)
+    places = [index for index, system in enumerate(group.systems) if system in shown]
     if len(places) <= most + 1:
         return set(places)
-    baseline = next(index for index, system in enumerate(group.systems) if system is group.baseline)
-    return {*[index for index in places if index != baseline][: most - 1], baseline}
+    baseline = group.systems.index(group.baseline)
+    others = [index for index in places if index != baseline]
+    return {*others[: most - 1], baseline}
 
 
-def _costs(
-    comparison: Comparison, answers: Sequence[Answer], *, is_brief: bool = False
-) -> Iterator[Block]:
+def _costs(comparison: Comparison, answers: Sequence[Answer], *, is_brief: bool = False) -> Blocks:
     """Yield which system costs least per token, if there are prices; in brief below a table that
     has them.
     """
@@ -277,32 +300,32 @@ def _costs(
 
 def timed(report: Report) -> Document:
     """Return what --time shows; with prices, also what each system costs."""
-    found = target.document(report)
+    times = target.document(report)
     answers = iter(report.answers)
     screen = []
-    for part in found.screen:
+    for part in times.screen:
         screen.append(part)
         if isinstance(part, Headline):
-            group = (answer := next(answers)).group
+            answer = next(answers)
         if isinstance(part, Table) and report.comparison.prices:
-            price, *costs = (
-                row
-                for row in tables.screen_rows(report.comparison, group)
-                if row.short[:3] == "USD"
-            )
-            for row in costs:
-                cells = zip(group.systems, row.cells, price.cells, strict=True)
-                known = (
-                    f"{each.name} {cost.text} at {at.text}"
-                    for each, cost, at in cells
-                    if "$" in at.text
-                )
-                screen.append(Paragraph(f"{row.title}: {', '.join(known)}", DETAIL))
+            screen += _priced(report.comparison, answer.group)
             screen += _costs(report.comparison, [answer], is_brief=True)
-    return dataclasses.replace(found, screen=screen)
+    return dataclasses.replace(times, screen=screen)
 
 
-def _where_time_goes(answer: Answer) -> Iterator[Block]:
+def _priced(comparison: Comparison, group: Group) -> Blocks:
+    """Yield a sentence for each kind of cost, with the systems whose prices are known."""
+    rows = [row for row in tables.screen_rows(comparison, group) if row.short[:3] == "USD"]
+    price, *costs = rows
+    for row in costs:
+        texts = []
+        for system, cost, at in zip(group.systems, row.cells, price.cells, strict=True):
+            if "$" in at.text:
+                texts.append(f"{system.name} {cost.text} at {at.text}")
+        yield Paragraph(f"{row.title}: {', '.join(texts)}", DETAIL)
+
+
+def _where_time_goes(answer: Answer) -> Blocks:
     """Yield in a sentence why the slower system is slower; if there is no answer, all that is known
     of the time.
     """
@@ -315,7 +338,7 @@ def _where_time_goes(answer: Answer) -> Iterator[Block]:
         yield Paragraph(f"Profile: {explain.brief(explanation)}.", DETAIL)
 
 
-def time_tables(model: ModelComparison, *, kernels: bool) -> Iterator[Block]:
+def time_tables(model: ModelComparison, *, kernels: bool) -> Blocks:
     """Yield where the time of a step goes, of runs that have a breakdown, with or without single
     kernels.
     """
@@ -332,31 +355,32 @@ def time_tables(model: ModelComparison, *, kernels: bool) -> Iterator[Block]:
 
 def _closing(
     answers: Sequence[Answer], most_excluded: int = MOST_EXCLUDED, most_caveats: int = MOST_CAVEATS
-) -> Iterator[Block]:
+) -> Blocks:
     """Yield excluded systems, explanations, caveats, and the next step."""
-    for group, answer in ((answer.group, answer.verdict) for answer in answers):
-        yield from notes(answer.excluded, marks="", most=most_excluded)
-        exclusions = []
-        for system in group.systems:
-            if system.exclusion:
-                exclusions.append((system.name, system.exclusion))
-        for name, exclusion in exclusions[:MOST_EXCLUDED] if answer.standing == "excluded" else ():
+    steps: Distinct = {}
+    for answer in answers:
+        steps |= dict.fromkeys(answer.verdict.next_steps)
+        yield from notes(answer.verdict.excluded, marks="", most=most_excluded)
+        if answer.verdict.standing == "excluded":
+            yield from _explanations(answer.group)
+    texts = caveats(answers)
+    marks = list(map(mark, texts.values()))
+    yield from notes(texts, "Caveats", marks, most_caveats, least=FEW_CAVEATS)
+    if steps:
+        yield NextSteps(list(steps))
+
+
+def _explanations(group: Group) -> Blocks:
+    """Yield what may explain why systems are excluded."""
+    excluded = [(system.name, system.exclusion) for system in group.systems if system.exclusion]
+    for name, exclusion in excluded[:MOST_EXCLUDED]:
+        texts = []
+        marks = []
+        for number, text in enumerate(exclusion.explanations[:3], 1):
             # The report has the sources.
-            texts = [re.sub(r" \(https?://\S+\)", "", text) for text in exclusion.explanations[:3]]
-            title = f"Possible explanations for {name}, most likely first"
-            yield from notes(texts, title, [f"{number}." for number in range(1, len(texts) + 1)])
-    found = caveats(answers)
-    yield from notes(
-        list(found),
-        "Caveats",
-        [mark(each) for each in found.values()],
-        most_caveats,
-        least=FEW_CAVEATS,
-    )
-    if steps := list(
-        dict.fromkeys(step for answer in answers for step in answer.verdict.next_steps)
-    ):
-        yield NextSteps(steps)
+            texts.append(re.sub(r" \(https?://\S+\)", "", text))
+            marks.append(f"{number}.")
+        yield from notes(texts, f"Possible explanations for {name}, most likely first", marks)
 
 
 def caveats(answers: Sequence[Answer]) -> dict[str, Caveat]:
@@ -364,23 +388,23 @@ def caveats(answers: Sequence[Answer]) -> dict[str, Caveat]:
     first.
     """
     titles: dict[tuple[str, str], list[str]] = {}
-    found: dict[tuple[str, str], Caveat] = {}
+    of_keys: dict[tuple[str, str], Caveat] = {}
     for answer in answers:
         for caveat in answer.verdict.caveats:
             key = (caveat.code, caveat.text)
-            found.setdefault(key, caveat)
+            of_keys.setdefault(key, caveat)
             titles.setdefault(key, []).append(answer.group.title)
-    ordered = list(found)
+    ordered = list(of_keys)
     if len(answers) > 1:
-        ordered.sort(key=lambda key: (found[key].severity != "warning", CODES.index(key[0])))
+        ordered.sort(key=lambda key: (of_keys[key].severity != "warning", CODES.index(key[0])))
+    # One caveat of each code comes before a second one of any.
     first = {code: (code, text) for code, text in reversed(ordered)}.values()
     texts = {}
     for key in sorted(ordered, key=lambda key: key not in first):
-        if len(titles[key]) == len(answers):
-            models = ""
-        else:
-            models = f" ({join_names(list(dict.fromkeys(titles[key])))})"
-        texts[f"{key[1]}{models}"] = found[key]
+        text = key[1]
+        if len(titles[key]) < len(answers):
+            text += f" ({join_names(list(dict.fromkeys(titles[key])))})"
+        texts[text] = of_keys[key]
     return texts
 
 

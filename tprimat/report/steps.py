@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from tprimat.analysis.records import trained
 from tprimat.compare import Comparison, RunResult
 from tprimat.errors import missing_package
+from tprimat.report.rates import counted_records
 from tprimat.text import for_encoding
 
 if TYPE_CHECKING:
     import pandas
 
 Kind = Literal["text", "integer", "number", "flag"]
+Table = dict[str, list[Any]]
+"""The values of each column."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,38 +59,40 @@ COLUMNS = (
 )
 """One row per system, run and record; names and meanings are stable."""
 
+_NAMES = [column.name for column in COLUMNS]
 
-def columns(comparison: Comparison) -> dict[str, list[Any]]:
+
+def columns(comparison: Comparison) -> Table:
     """Return the values of each of COLUMNS, None if one is unknown."""
-    table: dict[str, list[Any]] = {column.name: [] for column in COLUMNS}
+    table: Table = {name: [] for name in _NAMES}
     for model in comparison.models:
         for system in model.systems:
             for number, result in enumerate(system.runs, start=1):
-                length = len(result.run.steps)
                 fixed = {
                     "model": model.model,
                     "system": system.name,
                     "run": number,
+                    "status": result.run.status,
                     "file": for_encoding(result.file, "utf-8"),
                 }
-                for name, value in {**fixed, "status": result.run.status}.items():
-                    table[name] += [value] * length
+                for name, value in fixed.items():
+                    table[name] += [value] * len(result.run.steps)
                 for name, values in _series(result).items():
                     table[name] += values
     return table
 
 
-def _series(result: RunResult) -> dict[str, list[Any]]:
+def _series(result: RunResult) -> Table:
     run = result.run
-    steady = result.summary.steady
-    segments = result.summary.segments
-    counted = {*trained(run).steps}
-    first = steady.first_step or 0
-    last = steady.last_step or -1
-    is_steady = []
-    for step, time in zip(run.steps, run.step_times, strict=True):
-        is_steady.append(first <= step <= last and time is not None and step in counted)
-    starts = [segment.first_step for segment in segments]
+    starts = [segment.first_step for segment in result.summary.segments]
+    is_steady: list[bool] = []
+    segments: list[int | None] = []
+    has_steady = result.summary.steady.last_step is not None
+    for is_counted, step, time in zip(
+        counted_records(result), run.steps, run.step_times, strict=True
+    ):
+        is_steady.append(has_steady and is_counted and time is not None)
+        segments.append(bisect.bisect_right(starts, step) or None if is_steady[-1] else None)
     return {
         "step": list(run.steps),
         "window_steps": list(run.window_steps),
@@ -97,10 +101,7 @@ def _series(result: RunResult) -> dict[str, list[Any]]:
         "learning_rate": list(run.learning_rates),
         "grad_norm": list(run.grad_norms),
         "is_steady": is_steady,
-        "segment": [
-            bisect.bisect_right(starts, step) or None if used else None
-            for step, used in zip(run.steps, is_steady, strict=True)
-        ],
+        "segment": segments,
         "log_line": list(run.lines),
     }
 
@@ -116,9 +117,10 @@ def data_frame(comparison: Comparison) -> pandas.DataFrame:
         raise missing_package("pandas", "pip install pandas", "steps()") from None
     types = {"text": "string", "integer": "Int64", "number": "float64", "flag": "bool"}
     table = columns(comparison)
-    return pandas.DataFrame(
-        {each.name: pandas.Series(table[each.name], dtype=types[each.kind]) for each in COLUMNS}
-    )
+    series = {}
+    for column in COLUMNS:
+        series[column.name] = pandas.Series(table[column.name], dtype=types[column.kind])
+    return pandas.DataFrame(series)
 
 
 def csv_text(comparison: Comparison) -> bytes:
@@ -127,7 +129,7 @@ def csv_text(comparison: Comparison) -> bytes:
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(each.name for each in COLUMNS)
+    writer.writerow(_NAMES)
     writer.writerows(map(no_formula, row) for row in _rows(comparison))
     return text.getvalue().encode()
 
@@ -143,10 +145,8 @@ def no_formula(value: Any) -> Any:
 
 def json_lines(comparison: Comparison) -> bytes:
     """Return a JSON object per row; what is unknown is null."""
-    names = [each.name for each in COLUMNS]
-    return msgspec.json.Encoder().encode_lines(
-        dict(zip(names, row, strict=True)) for row in _rows(comparison)
-    )
+    rows = (dict(zip(_NAMES, row, strict=True)) for row in _rows(comparison))
+    return msgspec.json.Encoder().encode_lines(rows)
 
 
 def parquet(comparison: Comparison) -> bytes:
@@ -163,7 +163,9 @@ def parquet(comparison: Comparison) -> bytes:
         "flag": pyarrow.bool_(),
     }
     table = columns(comparison)
-    arrays = {each.name: pyarrow.array(table[each.name], type=types[each.kind]) for each in COLUMNS}
+    arrays = {}
+    for column in COLUMNS:
+        arrays[column.name] = pyarrow.array(table[column.name], type=types[column.kind])
     content = io.BytesIO()
     writer.write_table(pyarrow.table(arrays), content)
     return content.getvalue()
@@ -171,4 +173,4 @@ def parquet(comparison: Comparison) -> bytes:
 
 def _rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:
     table = columns(comparison)
-    return zip(*(table[each.name] for each in COLUMNS), strict=True)
+    return zip(*(table[name] for name in _NAMES), strict=True)

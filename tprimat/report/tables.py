@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tprimat import units
 from tprimat.analysis import efficiency, metrics
@@ -12,9 +12,18 @@ from tprimat.analysis.metrics import Metric
 from tprimat.catalog.prices import Price
 from tprimat.compare import Comparison, Group, Pair, RunResult, SystemResult
 from tprimat.compare.cost import efficiencies
-from tprimat.report.blocks import DETAIL, Content, Paragraph, Table, text_of
+from tprimat.report.blocks import DETAIL, Cells, Content, Paragraph, Table, text_of
 from tprimat.report.efficiency import figure
-from tprimat.report.rates import RATE, bounds_of, plus_minus, rate, rate_of, rate_unit, untimed
+from tprimat.report.rates import (
+    RATE,
+    Systems,
+    bounds_of,
+    plus_minus,
+    rate,
+    rate_of,
+    rate_unit,
+    untimed,
+)
 from tprimat.report.verdict import speedup_text
 from tprimat.text import counted, plain
 
@@ -73,7 +82,7 @@ STACKS = ("cuda", "rocm", "cpu")
 """What a GPU's name says already."""
 
 
-def shared(comparison: Comparison, systems: Sequence[SystemResult] = ()) -> str:
+def shared(comparison: Comparison, systems: Systems = ()) -> str:
     """Return what all systems share but neither their names nor the model's say, with the MLPerf
     round of `systems`.
     """
@@ -81,23 +90,27 @@ def shared(comparison: Comparison, systems: Sequence[SystemResult] = ()) -> str:
     if runs and all(run.platform == "cpu" and run.scale not in (None, "full") for run in runs):
         return "on a CPU (to try the tool, not to judge GPUs)"
     names = " ".join(comparison.system_names)
-    known = []
-    for part in comparison.shared:
-        if not part.startswith("scale ") and part not in names:
-            known.append(part)
     rounds = {plain(run.framework_config.get("mlperf_round") or "") for run in runs}
-    if len(rounds) == 1 and rounds != {""}:
-        known = [*(part for part in known if part != "mlperf"), f"MLPerf {rounds.pop()}"]
-    return ", ".join(FRAMEWORKS.get(part, plain(part)) for part in known if part not in STACKS)
+    has_round = len(rounds) == 1 and rounds != {""}
+    parts = []
+    for part in comparison.shared:
+        is_named = part.startswith("scale ") or part in names or part in STACKS
+        if not is_named and not (has_round and part == "mlperf"):
+            parts.append(FRAMEWORKS.get(part, plain(part)))
+    if has_round:
+        parts.append(f"MLPerf {rounds.pop()}")
+    return ", ".join(parts)
 
 
 class Footnotes:
     """Warnings with numbers, each text once: first those about values, then those about runs."""
 
     def __init__(self, comparison: Comparison) -> None:
-        systems = comparison.systems
-        texts = [text for system in systems for text in system.value_warnings]
-        texts += [text for system in systems for text in system.run_warnings]
+        texts: list[str] = []
+        for system in comparison.systems:
+            texts += system.value_warnings
+        for system in comparison.systems:
+            texts += system.run_warnings
         self._numbers = {text: number for number, text in enumerate(dict.fromkeys(texts), start=1)}
 
     def numbers(self, texts: Iterable[str]) -> tuple[int, ...]:
@@ -128,6 +141,12 @@ class Row:
     short: str = ""
 
 
+_Read = Callable[[SystemResult], Cell | str | None]
+"""What a row of a table has for a system."""
+
+NO_CELL = Cell(units.UNKNOWN)
+
+
 def grid(
     names: Sequence[str],
     rows: Sequence[Row],
@@ -140,12 +159,13 @@ def grid(
     `cell` returns the content for a row and the number of a system, by default the text of the
     row's cell.
     """
-    systems = range(len(names))
+    lines: list[Cells] = [["", *names]]
+    for row in rows:
+        lines.append([row.title, *(cell(row, system) for system in range(len(names)))])
     if len(names) <= BESIDE:
-        beside = [[row.title, *(cell(row, system) for system in systems)] for row in rows]
-        return Table(["", *names], beside, caption=caption)
-    below = [[names[system], *(cell(row, system) for row in rows)] for system in systems]
-    return Table(["", *(row.title for row in rows)], below, caption=caption, many=bool(caption))
+        return Table(lines[0], lines[1:], caption=caption)
+    below = [list(column) for column in zip(*lines, strict=True)]
+    return Table(below[0], below[1:], caption=caption, many=bool(caption))
 
 
 def texts(names: Sequence[str], rows: Sequence[Row]) -> Table:
@@ -159,12 +179,18 @@ def texts(names: Sequence[str], rows: Sequence[Row]) -> Table:
         of: dict[str, list[str]] = {}
         for name, cell in zip(names, row.cells, strict=True):
             of.setdefault(cell.text, []).append(name)
+        title = row.title
         *some, most = sorted(of, key=lambda text: len(of[text]))
-        lines += [["", text, "; ".join(of[text])] for text in some] + [
-            ["", most, "all others" if some else "all"]
-        ]
-        lines[-len(of)][0] = row.title
+        for text in some:
+            lines.append([title, text, "; ".join(of[text])])
+            title = ""
+        lines.append([title, most, "all others" if some else "all"])
     return Table(["", "Value", "Systems"], lines, 99)
+
+
+def row_of(title: str, texts: Iterable[str], short: str = "") -> Row:
+    """Return a row of texts without footnotes."""
+    return Row(title, tuple(map(Cell, texts)), short)
 
 
 def titled(metric: Metric) -> str:
@@ -174,36 +200,36 @@ def titled(metric: Metric) -> str:
 
 def speed_rows(group: Group, footnotes: Footnotes) -> list[Row]:
     """Throughput, step times, and what they are of."""
-    unit = rate_unit(group.systems)
     speedups = {pair.system: versus(pair) for pair in group.pairs}
-    has_outliers = any(map(_outliers, group.systems))
-
-    def throughput(system: SystemResult) -> Cell:
-        excluded = " (excluded)" if system.exclusion else ""
-        return Cell(
-            f"{rate_of(system)}{between(system)}{excluded}",
-            footnotes.numbers(system.value_warnings),
+    table: list[tuple[str, _Read]] = [
+        (
+            f"Throughput, {rate_unit(group.systems)}",
+            lambda system: Cell(_throughput(system), footnotes.numbers(system.value_warnings)),
         )
-
-    has_within = any(map(_within, group.systems))
-    return _rows(
-        group,
-        (f"Throughput, {unit}", throughput),
-        (
-            "Within-run CI",
-            lambda system: (_within(system) or _no_within(system)) if has_within else None,
-        ),
-        ("Run-to-run range", _range),
-        (
-            f"Speedup vs {group.baseline.name}",
-            lambda system: speedups.get(system, "1.00× (baseline)") if speedups else None,
-        ),
+    ]
+    if any(map(_within, group.systems)):
+        table.append(("Within-run CI", lambda system: _within(system) or _no_within(system)))
+    table.append(("Run-to-run range", _range))
+    if speedups:
+        baseline = "1.00× (baseline)"
+        title = f"Speedup vs {group.baseline.name}"
+        table.append((title, lambda system: speedups.get(system, baseline)))
+    table += [
         ("Step time, mean", lambda system: _step_time(system, "avg_step_time_seconds")),
         ("Step time, median", lambda system: _step_time(system, "median_step_time_seconds")),
         ("Runs", lambda system: Cell(_runs_text(system), footnotes.numbers(system.run_warnings))),
         ("Steady-state steps", _steady_of),
-        ("Outlier steps", lambda system: (_outliers(system) or "none") if has_outliers else None),
-    )
+    ]
+    if any(map(_outliers, group.systems)):
+        table.append(("Outlier steps", lambda system: _outliers(system) or "none"))
+    return _rows(group, *table)
+
+
+def _throughput(system: SystemResult) -> str:
+    text = f"{rate_of(system)}{between(system)}"
+    if system.exclusion:
+        return f"{text} (excluded)"
+    return text
 
 
 PREDICTED = "†"
@@ -222,9 +248,10 @@ def versus(pair: Pair) -> str:
 
 def explained(table: Table) -> list[Table | Paragraph]:
     """Return a table and, if one of its intervals is marked, what the mark means."""
-    is_marked = any(f"]{PREDICTED}" in text_of(cell) for row in table.rows for cell in row)
-    text = f"{PREDICTED} one run: prediction interval, which assumes equal run-to-run variation"
-    return [table, *[Paragraph(text, DETAIL)] * is_marked]
+    if any(f"]{PREDICTED}" in text_of(cell) for row in table.rows for cell in row):
+        text = f"{PREDICTED} one run: prediction interval, which assumes equal run-to-run variation"
+        return [table, Paragraph(text, DETAIL)]
+    return [table]
 
 
 SCREEN = {
@@ -240,66 +267,63 @@ SCREEN = {
 
 def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
     """Return the rows of the first screen: throughput, step time, cost or peak memory, MFU."""
-    unit = rate_unit(group.systems)
-    found = _values(comparison, group)
-    in_ms = (
-        min(
-            filter(None, (system.value("avg_step_time_seconds") for system in group.systems)),
-            default=1.0,
-        )
-        < 0.1
-    )
+    rows = _speed_on_screen(group)
+    prices = comparison.prices
+    if prices:
+        texts = [str(prices.get(system.name) or units.UNKNOWN) for system in group.systems]
+        rows.append(row_of("price per GPU-hour", texts, "USD/h"))
+    elif len(group.systems) == 2:
+        # With prices there is no line for memory on a screen of 24.
+        rows += _peak_memory(group)
+    in_samples = any(system.unit == "samples" for system in group.systems)
+    shown = {**SCREEN, "dollars_per_million_samples": "USD/10⁶ samples"} if in_samples else SCREEN
+    of_systems = _values(comparison, group)
+    for metric in _metrics_of(group):
+        if metric.name in shown and any(_has(values, metric.name) for values in of_systems):
+            title = shown[metric.name]
+            texts = []
+            for system, values in zip(group.systems, of_systems, strict=True):
+                text = _short(values.get(metric.name), metric.name, prices.get(system.name))
+                if metric.name == "mfu" and text != units.UNKNOWN:
+                    text += _peak(system, group)
+                texts.append(text)
+            long = "MFU (share of peak)" if title == "MFU" else title
+            rows.append(row_of(long, texts, title))
+    for setting in group.settings:
+        if setting.title == "MLPerf round" and setting.differs:
+            rows.append(row_of(setting.title, _texts(setting.values), "MLPerf"))
+    return rows
+
+
+def _speed_on_screen(group: Group) -> list[Row]:
+    times = [system.value("avg_step_time_seconds") for system in group.systems]
+    in_ms = min(filter(None, times), default=1.0) < 0.1
     rows = _rows(
         group,
-        (
-            unit,
-            lambda system: (
-                f"{rate_of(system)}{between(system)}{' (excluded)' if system.exclusion else ''}"
-            ),
-        ),
+        (rate_unit(group.systems), _throughput),
         (
             "step time, mean",
             lambda system: _step_time(system, "avg_step_time_seconds", in_ms=in_ms),
         ),
     )
-    rows = [dataclasses.replace(row, short=row.title.partition(",")[0]) for row in rows]
-    if comparison.prices:
-        prices = (
-            str(comparison.prices.get(system.name) or units.UNKNOWN) for system in group.systems
-        )
-        rows.append(Row("price per GPU-hour", tuple(map(Cell, prices)), "USD/h"))
-    elif len(group.systems) == 2:
-        # With prices there is no line for memory on a screen of 24.
-        kinds = (
-            each for each in MEMORY if each.name.startswith("peak") and "process" not in each.name
-        )
-        known = [kind for kind in kinds if all(system.value(kind.name) for system in group.systems)]
-        rows += _rows(
-            group, *((each.title.lower(), _gigabytes_of(each.name)) for each in known[:1])
-        )
-    in_samples = any(system.unit == "samples" for system in group.systems)
-    # Whose peak an MFU is a share of.
-    precisions = [system.run.training_config.precision for system in group.systems]
-    peaks = []
-    for precision in precisions:
-        peaks.append(f" of {precision.upper()}" if precision and len(set(precisions)) > 1 else "")
-    shown = {**SCREEN, "dollars_per_million_samples": "USD/10⁶ samples"} if in_samples else SCREEN
-    for metric in _metrics_of(group):
-        if metric.name in shown and any(_has(each, metric.name) for each in found):
-            title = shown[metric.name]
-            cells = (
-                Cell(
-                    _short(
-                        each.get(metric.name), metric.name, comparison.prices.get(system.name), peak
-                    )
-                )
-                for each, system, peak in zip(found, group.systems, peaks, strict=True)
-            )
-            rows.append(
-                Row(f"{title} (share of peak)" if title == "MFU" else title, tuple(cells), title)
-            )
-    rounds = (row for row in group.settings if row.title == "MLPerf round" and row.differs)
-    return [*rows, *(Row(row.title, _texts(row.values), "MLPerf") for row in rounds)]
+    return [dataclasses.replace(row, short=row.title.partition(",")[0]) for row in rows]
+
+
+def _peak_memory(group: Group) -> list[Row]:
+    """Return the first kind of peak memory that all systems have a value of."""
+    for metric in MEMORY:
+        is_peak = metric.name.startswith("peak") and "process" not in metric.name
+        if is_peak and all(system.value(metric.name) for system in group.systems):
+            return _rows(group, (metric.title.lower(), _gigabytes_of(metric.name)))
+    return []
+
+
+def _peak(system: SystemResult, group: Group) -> str:
+    """Return of which precision's peak a system's MFU is a share, if the group has several."""
+    own = system.run.training_config.precision
+    if own and any(other.run.training_config.precision != own for other in group.systems):
+        return f" of {own.upper()}"
+    return ""
 
 
 def _metrics_of(group: Group) -> list[Metric]:
@@ -317,51 +341,52 @@ def mismatch_rows(group: Group) -> list[Row]:
     differing = {entry.title for pair in group.pairs for entry in pair.config_diff.of("blocking")}
     if not differing or any(system.exclusion for system in group.systems):
         return []
+    rows = []
+    for setting in group.settings:
+        if setting.title in differing:
+            rows.append(row_of(setting.title, _texts(setting.values)))
     runs = [system.run for system in group.systems]
-    rows = [Row(row.title, _texts(row.values)) for row in group.settings if row.title in differing]
-    rows.append(Row("tokens per step", _texts([run.tokens_per_step for run in runs])))
-    return [*rows, Row("steps recorded", _texts([len(run.steps) for run in runs]))]
+    rows.append(row_of("tokens per step", _texts([run.tokens_per_step for run in runs])))
+    rows.append(row_of("steps recorded", _texts([len(run.steps) for run in runs])))
+    return rows
 
 
-def _texts(values: Sequence[int | str | None]) -> tuple[Cell, ...]:
-    return tuple(
-        Cell(units.number(value, 0) if isinstance(value, int) else value or units.UNKNOWN)
-        for value in values
-    )
+def _texts(values: Iterable[int | str | None]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, int):
+            yield units.number(value, 0)
+        else:
+            yield value or units.UNKNOWN
 
 
-def _short(got: Value | None, name: str, price: Price | None, peak: str) -> str:
+def _short(got: Value | None, name: str, price: Price | None) -> str:
     """Return a value of the first screen without its interval; what a range of prices costs as a
     range.
     """
-    if got is None or (value := got.value) is None:
+    if got is None or got.value is None:
         return units.UNKNOWN
     if name == "tokens_per_joule" and got.low is not None and got.high is not None:
         if text := plus_minus(got.low, got.high):
-            return f"{figure(Value(value))}{text}"
+            return f"{figure(Value(got.value))}{text}"
         return figure(got)
     if name in ("mfu", "share_of_preflight"):
-        return f"{figure(Value(value))}%{peak if name == 'mfu' else ''}"
+        return f"{figure(Value(got.value))}%"
     if price is not None and price.low < price.high:
-        return "–".join(
-            figure(Value(value * price.cost(1, bound) / price.cost(1)))
-            for bound in (price.low, price.high)
-        )
-    return figure(Value(value))
+        dollars = got.value / price.cost(1)
+        low = figure(Value(dollars * price.cost(1, price.low)))
+        return f"{low}–{figure(Value(dollars * price.cost(1, price.high)))}"
+    return figure(Value(got.value))
 
 
-def _rows(
-    group: Group, *table: tuple[str, Callable[[SystemResult], Cell | str | None]]
-) -> list[Row]:
+def _rows(group: Group, *table: tuple[str, _Read]) -> list[Row]:
     """Rows by title and what a system has; without those of which no system has anything."""
     rows = []
     for title, read in table:
-        found = [read(system) for system in group.systems]
-        if any(found):
-            cells = (
-                each if isinstance(each, Cell) else Cell(each or units.UNKNOWN) for each in found
-            )
-            rows.append(Row(title, tuple(cells)))
+        cells = []
+        for value in map(read, group.systems):
+            cells.append(value if isinstance(value, Cell) else Cell(value or ""))
+        if any(cell.text for cell in cells):
+            rows.append(Row(title, tuple(cell if cell.text else NO_CELL for cell in cells)))
     return rows
 
 
@@ -383,9 +408,12 @@ def _within(system: SystemResult) -> str | None:
     interval = level.interval
     if interval is None or interval.about == "range":
         return None
-    centre = level.mean if interval.about == "mean" else level.median
-    half = max(interval.high - centre, centre - interval.low) / centre
-    of = "" if interval.about == "mean" else "median "
+    center = level.median
+    of = "median "
+    if interval.about == "mean":
+        center = level.mean
+        of = ""
+    half = max(interval.high - center, center - interval.low) / center
     return f"{of}±{half:.1%} ({interval.coverage:.0%} CI)"
 
 
@@ -415,60 +443,72 @@ def between(system: SystemResult) -> str:
 
 def efficiency_rows(comparison: Comparison, group: Group) -> list[Row]:
     """Share of the peak, if the precision is known; and what tokens cost, if prices are."""
-    found = _values(comparison, group)
-    if not any(_has(each, name) for each in found for name in SHOWS_WORTH):
+    of_systems = _values(comparison, group)
+    if not any(_has(values, name) for values in of_systems for name in SHOWS_WORTH):
         return []
+    rows = []
+    for metric in _metrics_of(group):
+        if metric.name in WORTH and any(_has(values, metric.name) for values in of_systems):
+            texts = [_worth(values.get(metric.name), metric.name) for values in of_systems]
+            rows.append(row_of(titled(metric), texts))
+    return rows
 
-    def text(values: Mapping[str, Value], name: str) -> str:
-        value = values.get(name)
-        if value is not None and "dollar" not in name and "joule" not in name:
-            # Costs and energies have intervals of their own; that of the others is the speed's,
-            # which stands above.
-            value = Value(value.value)
-        return figure(value)
 
-    return [
-        Row(titled(metric), tuple(Cell(text(each, metric.name)) for each in found))
-        for metric in _metrics_of(group)
-        if metric.name in WORTH and any(_has(each, metric.name) for each in found)
-    ]
+def _worth(value: Value | None, name: str) -> str:
+    """Return a value of efficiency.
+
+    Costs and energies have intervals of their own; that of the others is the speed's, which stands
+    above.
+    """
+    if value is not None and "dollar" not in name and "joule" not in name:
+        return figure(Value(value.value))
+    return figure(value)
 
 
 def _values(comparison: Comparison, group: Group) -> list[Mapping[str, Value]]:
     """Return the metrics of efficiency of each system; none of one that is excluded."""
-    return [
-        each[0].values if each else {}
-        for each in (efficiencies(comparison, system) for system in group.systems)
-    ]
+    values: list[Mapping[str, Value]] = []
+    for system in group.systems:
+        columns = efficiencies(comparison, system)
+        values.append(columns[0].values if columns else {})
+    return values
 
 
 def _has(values: Mapping[str, Value], name: str) -> bool:
-    return (value := values.get(name)) is not None and value.value is not None
+    value = values.get(name)
+    return value is not None and value.value is not None
 
 
 def _outliers(system: SystemResult) -> str | None:
-    levels = [level for result in system.valid_runs for level in result.summary.segments]
-    count = sum(level.outliers for level in levels)
+    count = 0
+    steps = 0
+    time = 0.0
+    for result in system.valid_runs:
+        for segment in result.summary.segments:
+            size = segment.last_step - segment.first_step + 1
+            count += segment.outliers
+            steps += size
+            time += segment.outlier_share * size
     if not count:
         return None
-    steps = [level.last_step - level.first_step + 1 for level in levels]
-    share = sum(
-        level.outlier_share * size for level, size in zip(levels, steps, strict=True)
-    ) / sum(steps)
-    return f"{count} ({share:.1%} of time)"
+    return f"{count} ({time / steps:.1%} of time)"
 
 
 def memory_rows(group: Group) -> list[Row]:
     """Each kind of memory that a system has a figure of. The kinds are never compared with each
     other.
     """
-    return _rows(group, *((each.title, _gigabytes_of(each.name)) for each in MEMORY))
+    return _rows(group, *((metric.title, _gigabytes_of(metric.name)) for metric in MEMORY))
 
 
-def _gigabytes_of(name: str) -> Callable[[SystemResult], str | None]:
-    return lambda system: (
-        None if system.value(name) is None else units.gigabytes(system.value(name))
-    )
+def _gigabytes_of(name: str) -> _Read:
+    def read(system: SystemResult) -> str | None:
+        value = system.value(name)
+        if value is None:
+            return None
+        return units.gigabytes(value)
+
+    return read
 
 
 def steady_steps(result: RunResult) -> str:
@@ -484,14 +524,12 @@ def steady_steps(result: RunResult) -> str:
 
 def _runs_text(system: SystemResult) -> str:
     """Return the number of runs behind the values, and of all runs if it differs."""
-    counted = len(system.valid_runs)
-    every = len(system.runs)
-    text = str(every) if counted == every else f"{counted} of {every}"
-    statuses = sorted(
-        {result.run.status for result in system.runs if result.run.status != "complete"}
-    )
+    text = str(len(system.valid_runs))
+    if len(system.valid_runs) < len(system.runs):
+        text += f" of {len(system.runs)}"
+    statuses = {result.run.status for result in system.runs} - {"complete"}
     if statuses:
-        return f"{text} ({', '.join(statuses)})"
+        return f"{text} ({', '.join(sorted(statuses))})"
     return text
 
 
@@ -503,7 +541,7 @@ def _range(system: SystemResult) -> str | None:
 
 
 def _steady_of(system: SystemResult) -> str:
-    texts = list(dict.fromkeys(steady_steps(result) for result in system.valid_runs))
+    texts = list(dict.fromkeys(map(steady_steps, system.valid_runs)))
     if not texts:
         return units.UNKNOWN
     if len(texts) == 1:

@@ -16,8 +16,9 @@ from tprimat.report import tables
 from tprimat.report.blocks import (
     DETAIL,
     Block,
+    Blocks,
+    Cells,
     Code,
-    Content,
     Document,
     Headline,
     Paragraph,
@@ -50,119 +51,147 @@ LEAST_SHARE = 0.0005
 MOST_ROWS = 20
 """Systems in a table of the first screen."""
 
-Known = Mapping[str, Target]
+Needs = Mapping[str, Target]
+"""What systems need to the target, by their names."""
+
+Ratios = Mapping[str, TargetRatio]
+Amount = tuple[str, list[str], list[float]]
+"""A title, the text of each system, and the values behind the texts."""
+
+TO_TARGET = "Time to the target"
 
 
 def document(report: Report) -> Document:
     """Return what --time shows: the time of each system, its parts, and why one is sooner."""
     screen: list[Block] = []
+    details: list[Block] = []
+    shared = tables.shared(report.comparison)
     for answer in report.answers:
         group = answer.group
-        loss = report.comparison.options.target_loss
-        known = _known(group, loss)
-        ratios = _ratios(group, loss)
-        about = ", ".join(filter(None, [answer.group.title, tables.shared(report.comparison)]))
-        products = {name: text for name, each in ratios.items() if (text := _product(each))}
-        certainty = next(iter(products.values())) if len(known) == 2 and products else ""
-        if loss is None:
-            none = "Wall times are unknown: no time stamps"
-        else:
-            none = f"No run reaches a loss of {loss:g}"
-        screen.append(Headline(_sentence(known) or none, certainty, about))
-        screen += [_needs(group, known, ratios)] if known else []
-        screen += notes(
-            [f"{name}: {text}" for name, text in products.items()] if not certainty else [], most=4
-        )
-        changes = []
-        for caveat in group.caveats:
-            if caveat.code in ("speed-changed", "unlike-blocks"):
-                changes.append(caveat.text)
-        others = _notes(known, ratios)
-        screen += notes(
-            [*changes, *others], "Caveats", ["!"] * len(changes) + ["i"] * len(others), 4
-        )
-    return Document(screen, [run for answer in report.answers for run in _runs(answer.group)])
+        screen += _screen(group, report.comparison.options.target_loss, shared)
+        details += _runs(group)
+    return Document(screen, details)
 
 
-def line(group: Group) -> Iterator[Block]:
+def _screen(group: Group, loss: float | None, shared: str) -> Blocks:
+    """Yield the times of a group in a sentence and a table, why one is sooner, and the caveats."""
+    needs = _needs_of(group, loss)
+    ratios = _ratios(group, loss)
+    products = []
+    for name, ratio in ratios.items():
+        if text := _product(ratio):
+            products.append((name, text))
+    sentence = _sentence(needs)
+    if not sentence and loss is None:
+        sentence = "Wall times are unknown: no time stamps"
+    elif not sentence:
+        sentence = f"No run reaches a loss of {loss:g}"
+    certainty = ""
+    # Of two systems, the headline says which time is over which.
+    if len(needs) == 2 and products:
+        certainty = products[0][1]
+    yield Headline(sentence, certainty, ", ".join(filter(None, [group.title, shared])))
+    if needs:
+        yield _needs_table(group, needs, ratios)
+    if not certainty:
+        yield from notes([f"{name}: {text}" for name, text in products], most=4)
+    texts = []
+    marks = []
+    for caveat in group.caveats:
+        if caveat.code in ("speed-changed", "unlike-blocks"):
+            texts.append(caveat.text)
+            marks.append("!")
+    for text in _notes(needs, ratios):
+        texts.append(text)
+        marks.append("i")
+    yield from notes(texts, "Caveats", marks, 4)
+
+
+def line(group: Group) -> Blocks:
     """Yield the first screen's line on time: if a target is logged, or much of the time is not
     training.
     """
-    known = _known(group)
-    if len(group.systems) != 2 or len(known) < 2:
+    needs = _needs_of(group)
+    if len(group.systems) != 2 or len(needs) < 2:
         return
-    trained = (
-        each.mean.get("training", each.mean["seconds"]) / each.mean["seconds"]
-        for each in known.values()
-    )
-    if not any(benchmark(system.run) for system in group.systems) and min(trained) >= ALL_TRAINING:
+    shares = []
+    for need in needs.values():
+        seconds = need.mean["seconds"]
+        shares.append(need.mean.get("training", seconds) / seconds)
+    if not any(benchmark(system.run) for system in group.systems) and min(shares) >= ALL_TRAINING:
         return
-    products = filter(None, (_product(each, 2) for each in _ratios(group).values()))
-    yield Paragraph(
-        ": ".join([_sentence(known, ".3g").replace("the target:", "target"), *products]), DETAIL
-    )
+    texts = [_sentence(needs, ".3g").replace("the target:", "target")]
+    for ratio in _ratios(group).values():
+        texts.append(_product(ratio, 2))
+    yield Paragraph(": ".join(filter(None, texts)), DETAIL)
 
 
 def heading(comparison: Comparison) -> tuple[str, str]:
     """Return the title and the opening of the report's section on time."""
-    is_official = any(benchmark(system.run) for system in comparison.systems)
-    if is_official or comparison.options.target_loss is not None:
-        title = "Time to the target"
-    else:
-        title = "Wall time"
-    return title, (_SCORE if is_official else "") + _RATIOS
+    if any(benchmark(system.run) for system in comparison.systems):
+        return TO_TARGET, _SCORE + _RATIOS
+    if comparison.options.target_loss is not None:
+        return TO_TARGET, _RATIOS
+    return "Wall time", _RATIOS
 
 
-def blocks(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
+def blocks(comparison: Comparison, model: ModelComparison) -> Blocks:
     """Yield tables of what the systems of each group need, of the ratios, and of the parts of each
     run.
     """
     loss = comparison.options.target_loss
     for group in model.groups:
-        known = _known(group, loss)
+        needs = _needs_of(group, loss)
         ratios = _ratios(group, loss)
-        if loss is not None and (known or ratios):
+        if loss is not None and (needs or ratios):
             yield Paragraph(
                 f"Until the mean training loss of ten records is {loss:g} or less, at the mean step"
                 " time:"
             )
-        if known:
-            yield _needs(group, known, ratios)
-        if factors := dict.fromkeys(name for each in ratios.values() for name in each.factors):
-            rows = []
-            for name, each in ratios.items():
-                rows.append([name, *(_factor(each.factors.get(factor)) for factor in factors)])
-            # The names are fields of --json, whose spelling stays.
-            yield Table(
-                ["Ratio", *(factor.replace("isation", "ization") for factor in factors)], rows
-            )
-        yield from notes(_notes(known, ratios))
+        if needs:
+            yield _needs_table(group, needs, ratios)
+        yield from _factors(ratios)
+        yield from notes(_notes(needs, ratios))
         yield from _runs(group)
 
 
-def _known(group: Group, loss: float | None = None) -> Known:
+def _factors(ratios: Ratios) -> Blocks:
+    """Yield the factors of each ratio as a table; nothing if none is known."""
+    factors = dict.fromkeys(name for ratio in ratios.values() for name in ratio.factors)
+    if not factors:
+        return
+    rows = []
+    for name, ratio in ratios.items():
+        rows.append([name, *(_factor(ratio.factors.get(factor)) for factor in factors)])
+    # The names are fields of --json, whose spelling stays.
+    yield Table(["Ratio", *(factor.replace("isation", "ization") for factor in factors)], rows)
+
+
+def _needs_of(group: Group, loss: float | None = None) -> Needs:
     """Return what the systems need whose times are known; of two, first the one that a ratio is
     of.
     """
-    if len(group.systems) == 2 and group.pairs:
-        systems = [group.pairs[0].system, group.pairs[0].baseline]
-    else:
-        systems = None
-    found = {}
-    for each in systems or group.systems:
-        found[each.name] = spent(each) if loss is None else target(each, loss)
-    return {name: each for name, each in found.items() if each}
+    systems = group.systems
+    if len(systems) == 2 and group.pairs:
+        systems = (group.pairs[0].system, group.pairs[0].baseline)
+    needs = {}
+    for system in systems:
+        need = spent(system) if loss is None else target(system, loss)
+        if need:
+            needs[system.name] = need
+    return needs
 
 
-def _ratios(group: Group, loss: float | None = None) -> dict[str, TargetRatio]:
-    found = {}
+def _ratios(group: Group, loss: float | None = None) -> Ratios:
+    ratios = {}
     for pair in group.pairs:
-        found[f"{pair.system.name} vs {pair.baseline.name}"] = times(pair, loss)
-    return {name: each for name, each in found.items() if each}
+        if ratio := times(pair, loss):
+            ratios[f"{pair.system.name} vs {pair.baseline.name}"] = ratio
+    return ratios
 
 
-def _time_unit(known: Known) -> tuple[str, float]:
-    longest = max(each.mean.get("seconds", 0.0) for each in known.values())
+def _time_unit(needs: Needs) -> tuple[str, float]:
+    longest = max(need.mean.get("seconds", 0.0) for need in needs.values())
     if longest >= 18_000:
         return ("h", 3600)
     if longest >= 120:
@@ -170,156 +199,165 @@ def _time_unit(known: Known) -> tuple[str, float]:
     return ("s", 1)
 
 
-def _sentence(known: Known, form: str = ".2f") -> str:
+def _sentence(needs: Needs, form: str = ".2f") -> str:
     """Return the times of all systems in a sentence; empty without any."""
-    if not all("seconds" in each.mean for each in known.values()) or not known:
+    if not all("seconds" in need.mean for need in needs.values()) or not needs:
         return ""
-    unit, seconds = _time_unit(known)
-    meant = [each for each in known.values() if each.is_to_target] or known.values()
-    values = [f"{each.mean['seconds'] / seconds:{form}}" for each in meant]
+    unit, seconds = _time_unit(needs)
+    reaching = [need for need in needs.values() if need.is_to_target]
+    values = []
+    for need in reaching or needs.values():
+        values.append(f"{need.mean['seconds'] / seconds:{form}}")
     if len(values) > tables.BESIDE:
-        return f"{_what(known)} of {len(values)} systems"
-    return f"{_what(known)}: {' vs '.join(values)} {unit}"
+        return f"{_what(needs)} of {len(values)} systems"
+    return f"{_what(needs)}: {' vs '.join(values)} {unit}"
 
 
-def _what(known: Known) -> str:
-    if any(each.loss is not None for each in known.values()):
+def _what(needs: Needs) -> str:
+    if any(need.loss is not None for need in needs.values()):
         return "Time to the loss"
-    if any(each.is_to_target for each in known.values()):
-        return "Time to the target"
+    if any(need.is_to_target for need in needs.values()):
+        return TO_TARGET
     return "Wall time"
 
 
 def _product(ratio: TargetRatio, digits: int = 3) -> str:
     """Return the ratio of two times as the product of its factors; empty if one is unknown."""
-    names = ("time", "speed", "samples", "rest")
-    found = [each.value for name in names if (each := ratio.factors.get(name))]
-    # Decimals are too few for a factor such as 0.065.
     texts = []
-    for value in found:
-        if value is not None:
-            texts.append(f"{value:.{digits}{'f' if value >= 0.1 else 'g'}}")
-    if len(texts) < len(names):
-        return ""
-    return (
-        f"{texts[0]}× ="
-        f" {' × '.join(f'{name} {text}' for name, text in zip(names[1:], texts[1:], strict=True))}"
-    )
+    for name in ("time", "speed", "samples", "rest"):
+        factor = ratio.factors.get(name)
+        if factor is None or factor.value is None:
+            return ""
+        # Decimals are too few for a factor such as 0.065.
+        text = f"{factor.value:.{digits}{'f' if factor.value >= 0.1 else 'g'}}"
+        texts.append(f"{name} {text}")
+    return f"{texts[0].removeprefix('time ')}× = {' × '.join(texts[1:])}"
 
 
-def _needs(group: Group, known: Known, ratios: Mapping[str, TargetRatio]) -> Table:
+def _needs_table(group: Group, needs: Needs, ratios: Ratios) -> Table:
     """Return the parts of each system's time, and what else it needs; of two with the baseline's
     over the other's.
     """
-    every, (unit, seconds) = list(known.values()), _time_unit(known)
-    wholes = [each.mean.get("seconds", 0.0) for each in every]
-    parts = [parts_of(each.mean) for each in every]
-    rows: list[list[str]] = []
+    is_compared = len(needs) == 2 and any(ratio.factors for ratio in ratios.values())
+    lines = [["", *needs, ""]]
+    for title, texts, values in [*_times(needs), *_amounts(needs)]:
+        lines.append([title, *texts, ""])
+        if is_compared and all(values):
+            lines[0][-1] = "ratio"
+            lines[-1][-1] = f"{values[1] / values[0]:.2f}×"
+    lines += [[*row, ""] for row in _runs_used(group, needs)]
+    if not lines[0][-1]:
+        lines = [row[:-1] for row in lines]
+    if len(needs) > tables.BESIDE:
+        lines = [list(column) for column in zip(*lines, strict=True)]
+    return Table(lines[0], lines[1:], most=MOST_ROWS)
 
-    def add(title: str, values: list[float], texts: list[str]) -> None:
-        is_compared = (
-            len(every) == 2 and all(values) and any(each.factors for each in ratios.values())
-        )
-        rows.append([title, *texts, f"{values[1] / values[0]:.2f}×" if is_compared else ""])
 
-    lacks = [not each.is_to_target and _what(known) == "Time to the target" for each in every]
-    texts = [f"{whole / seconds:.2f} {unit}" if whole else units.UNKNOWN for whole in wholes]
-    add(
-        _what(known),
-        wholes,
-        [f"{text} (no target)" if no else text for text, no in zip(texts, lacks, strict=True)],
-    )
+def _times(needs: Needs) -> Iterator[Amount]:
+    """Yield the whole time of each system, and the parts that are not negligible in all."""
+    unit, seconds = _time_unit(needs)
+    what = _what(needs)
+    wholes = []
+    texts = []
+    for need in needs.values():
+        whole = need.mean.get("seconds", 0.0)
+        text = f"{whole / seconds:.2f} {unit}" if whole else units.UNKNOWN
+        if what == TO_TARGET and not need.is_to_target:
+            text += " (no target)"
+        wholes.append(whole)
+        texts.append(text)
+    yield what, texts, wholes
+    parts = [parts_of(need.mean) for need in needs.values()]
     for name in PARTS:
         values = [part.get(name, 0.0) for part in parts]
-        shares = []
+        texts = []
+        largest = 0.0
         for value, whole in zip(values, wholes, strict=True):
-            shares.append(value / whole if whole else 0.0)
-        if max(shares) >= LEAST_SHARE:
-            texts = []
-            for value, share in zip(values, shares, strict=True):
-                texts.append(f"{value / seconds:.2f} {unit} ({share:.1%})")
-            add(f"– {name}", values, texts)
+            share = value / whole if whole else 0.0
+            largest = max(largest, share)
+            texts.append(f"{value / seconds:.2f} {unit} ({share:.1%})")
+        if largest >= LEAST_SHARE:
+            yield f"– {name}", texts, values
+
+
+def _amounts(needs: Needs) -> Iterator[Amount]:
+    """Yield the steps, samples and tokens that the systems need, as far as any is known."""
     for name, title, size in (
         ("steps", "Steps", 1.0),
         ("samples", "Samples", 1.0),
         ("tokens", "Tokens, 10⁶", 1e6),
     ):
-        if any(name in each.mean for each in every):
-            values = [each.mean.get(name, 0.0) for each in every]
-            add(
-                title,
-                values,
-                [units.number(value / size, 0) if value else units.UNKNOWN for value in values],
-            )
-    systems = {system.name: system for system in group.systems}
-    found = [
-        percentiles((result.run, result.summary) for result in systems[name].runs) for name in known
-    ]
-    if any(found):
-        texts = []
-        for each in found:
-            texts.append(
-                ", ".join(units.number(time, 3) for time in each) + " s" if each else units.UNKNOWN
-            )
-        rows.append(["Step p50, p90, p99", *texts, ""])
-    rows.append(["Runs used", *(f"{len(each.counted)} of {len(each.runs)}" for each in every), ""])
-    if any(each.official_minutes for each in every):
-        scaling = [
-            units.UNKNOWN if each.scaling is None else f"{each.scaling:.4f}" for each in every
-        ]
-        score = [units.number(each.official_minutes, 2) for each in every]
-        rows += [["Normalization", *scaling, ""], ["Score, min", *score, ""]]
-    width = len(every) + 1 + any(row[-1] for row in rows)
-    columns = [["", *known, "ratio"][:width], *(row[:width] for row in rows)]
-    if len(every) > tables.BESIDE:
-        columns = [list(each) for each in zip(*columns, strict=True)]
-    return Table(columns[0], columns[1:], most=MOST_ROWS)
+        if any(name in need.mean for need in needs.values()):
+            values = [need.mean.get(name, 0.0) for need in needs.values()]
+            yield title, [units.number(value / size or None, 0) for value in values], values
 
 
-def _notes(known: Known, ratios: Mapping[str, TargetRatio]) -> list[str]:
-    texts = [f"{name}: {each.reason}" for name, each in ratios.items() if each.reason]
-    whose = [(name, note) for name, each in known.items() for note in each.notes]
-    return texts + each_once(whose, len(known) if len(known) > 1 else 0)
+def _runs_used(group: Group, needs: Needs) -> Iterator[list[str]]:
+    """Yield percentiles of the step times, the runs that count, and MLPerf's score where there is
+    one.
+    """
+    runs = {system.name: system.runs for system in group.systems}
+    texts = []
+    for name in needs:
+        times = percentiles((result.run, result.summary) for result in runs[name])
+        numbers = ", ".join(units.number(time, 3) for time in times)
+        texts.append(f"{numbers} s" if times else units.UNKNOWN)
+    if any(text != units.UNKNOWN for text in texts):
+        yield ["Step p50, p90, p99", *texts]
+    used = ["Runs used"]
+    scaling = ["Normalization"]
+    score = ["Score, min"]
+    for need in needs.values():
+        used.append(f"{len(need.counted)} of {len(need.runs)}")
+        scaling.append(units.number(need.scaling, 4))
+        score.append(units.number(need.official_minutes, 2))
+    yield used
+    if any(need.official_minutes for need in needs.values()):
+        yield from (scaling, score)
+
+
+def _notes(needs: Needs, ratios: Ratios) -> list[str]:
+    texts = [f"{name}: {ratio.reason}" for name, ratio in ratios.items() if ratio.reason]
+    of_systems = []
+    for name, need in needs.items():
+        for note in need.notes:
+            of_systems.append((name, note))
+    return texts + each_once(of_systems, len(needs) if len(needs) > 1 else 0)
 
 
 def _factor(factor: Value | None) -> str:
     if factor is None or factor.value is None:
         return units.UNKNOWN
+    text = f"{factor.value:.3f}×"
     if factor.low is None or factor.high is None:
-        bounds = ""
-    else:
-        bounds = f" [{factor.low:.3f}–{factor.high:.3f}]"
-    return f"{factor.value:.3f}×{bounds}"
+        return text
+    return f"{text} [{factor.low:.3f}–{factor.high:.3f}]"
 
 
-def accounts(group: Group) -> list[tuple[str, str, Account]]:
-    """Return the account of each run whose source has a clock, with the names of its system and
+def accounts(group: Group) -> Iterator[tuple[str, str, Account]]:
+    """Yield the account of each run whose source has a clock, with the names of its system and
     file.
     """
-    runs = ((system.name, result) for system in group.systems for result in system.runs)
-    found = [(name, result.file, account_of(result.run, result.summary)) for name, result in runs]
-    return [
-        (name, file, each) for name, file, each in found if each and each.is_whole and each.whole
-    ]
+    for system in group.systems:
+        for result in system.runs:
+            account = account_of(result.run, result.summary)
+            if account and account.is_whole and account.whole:
+                yield system.name, result.file, account
 
 
-def _runs(group: Group) -> Iterator[Block]:
+def _runs(group: Group) -> Blocks:
     """Yield where the wall time of each run went; nothing if no source has a clock."""
-    known = accounts(group)
-    parts = [part for part in PARTS if any(part in account.parts for _, _, account in known)]
-    rows: list[list[Content]] = []
-    for name, file, account in known:
-        found = [account.parts.get(part) for part in parts]
-        shown = []
-        for time in found:
-            shown.append(
-                f"{units.duration(time)} ({time / account.whole:.1%})" if time else units.UNKNOWN
-            )
-        rows.append([name, Code(file), units.duration(account.whole), *shown])
+    measured = list(accounts(group))
+    parts = [part for part in PARTS if any(part in account.parts for _, _, account in measured)]
+    rows: list[Cells] = []
+    for name, file, account in measured:
+        row: Cells = [name, Code(file), units.duration(account.whole)]
+        for part in parts:
+            time = account.parts.get(part)
+            share = f" ({time / account.whole:.1%})" if time else ""
+            row.append(f"{units.duration(time or None)}{share}")
+        rows.append(row)
     if rows:
         yield Paragraph("Wall time of each run, by what it went to (docs/metrics.md):")
-        yield Table(
-            ["System", "File", "Wall time", *(part.capitalize() for part in parts)],
-            rows,
-            right_from=2,
-        )
+        header = ["System", "File", "Wall time", *map(str.capitalize, parts)]
+        yield Table(header, rows, right_from=2)

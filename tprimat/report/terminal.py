@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import io
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from tprimat.console import Verbosity
 from tprimat.report import blocks
@@ -49,18 +50,18 @@ def write(
     verbosity: Verbosity = Verbosity.NORMAL,
 ) -> str:
     """Return a document as text, each line at most `width` wide and ended by a newline."""
-    if verbosity is Verbosity.QUIET:
-        shown = document.answer or [
-            part for part in document.screen if isinstance(part, blocks.Headline)
-        ]
-    else:
-        shown = [*document.screen, *(document.details if verbosity is Verbosity.VERBOSE else ())]
+    parts = [*document.screen]
+    if verbosity is Verbosity.VERBOSE:
+        parts += document.details
+    elif verbosity is Verbosity.QUIET:
+        headlines = [part for part in parts if isinstance(part, blocks.Headline)]
+        parts = [*(document.answer or headlines)]
     out = _Terminal(width, color, verbosity, document.all_with)
-    out.add(shown)
+    out.add(parts)
     over = out.text().count("\n") - SCREEN
     if verbosity is Verbosity.NORMAL and over > 0:
         out = _Terminal(width, color, verbosity, document.all_with)
-        out.add([_shorter(part, over) for part in shown])
+        out.add([_shorter(part, over) for part in parts])
     return out.text()
 
 
@@ -102,10 +103,8 @@ class _Terminal:
     def text(self) -> str:
         """Return all of it, ended by a newline."""
         # rich pads its lines to the full width; that is noise in a file and in a diff.
-        return (
-            "\n".join(line.rstrip() for line in self._stream.getvalue().splitlines()).rstrip("\n")
-            + "\n"
-        )
+        lines = [line.rstrip() for line in self._stream.getvalue().splitlines()]
+        return "\n".join(lines).rstrip("\n") + "\n"
 
     def add(self, parts: Sequence[blocks.Block]) -> None:
         """Add blocks, with a blank line between two of which the second doesn't go on with the
@@ -149,42 +148,54 @@ class _Terminal:
         """Add a heading: the title between two rules, one of a section above one, a smaller one
         alone.
         """
-        rule = {1: "=", 2: "-"}.get(part.level)
         if part.level == 1:
             self._line("=" * self._width)
         self._line(part.text, "bold")
-        if rule:
-            self._line(
-                rule * (self._width if part.level == 1 else min(len(plain(part.text)), self._width))
-            )
+        if part.level == 1:
+            self._line("=" * self._width)
+        elif part.level == 2:
+            self._line("-" * min(len(plain(part.text)), self._width))
 
     def _headline(self, part: blocks.Headline) -> None:
-        is_below = bool(part.context) and not self._is_quiet
-        if is_below:
+        if self._is_quiet:
+            self._line(part.alone or part.text, "bold")
+            if part.certainty:
+                self._line(part.certainty)
+            return
+        indent = 0
+        if part.context:
             self._line(part.context)
             self._console.print()
-        self._line(
-            (part.alone if self._is_quiet else "") or part.text, "bold", indent=2 if is_below else 0
-        )
+            indent = 2
+        self._line(part.text, "bold", indent=indent)
         if part.certainty:
-            self._line(part.certainty, indent=0 if self._is_quiet else 2)
+            self._line(part.certainty, indent=2)
 
     def _notes(self, part: blocks.Notes) -> None:
-        most = len(part.entries) if self._is_whole or part.most is None else part.most
-        left = len(part.entries) - most
-        more = f"{left} more with {self._all_with}" if left > 0 else ""
+        most = len(part.entries)
+        if not self._is_whole and part.most is not None:
+            most = part.most
+        more = ""
+        if most < len(part.entries):
+            more = f"{len(part.entries) - most} more with {self._all_with}"
         if title := text_of(part.title):
             self._line(f"{title} ({more})" if more else title, "bold")
-        marks = [part.marks] * len(part.entries) if isinstance(part.marks, str) else part.marks
+        longest = LONGEST_NOTE if part.least is None else LONGEST_CAVEAT
+        marks = part.marks
+        if isinstance(marks, str):
+            marks = [marks] * len(part.entries)
         entries = []
         for mark, (entry, below) in list(zip(marks, part.entries, strict=True))[:most]:
             text = text_of(entry)
             # Without a mark it is a reason, which the answer needs whole.
             if mark and not self._is_whole:
-                text = ended(text, LONGEST_NOTE if part.least is None else LONGEST_CAVEAT)
+                text = ended(text, longest)
             entries.append((mark, text))
-            entries += [("", f"- {text_of(each)}") for each in below]
-        self._entries([*entries, *([("", more)] if more and not title else [])])
+            for line in below:
+                entries.append(("", f"- {text_of(line)}"))
+        if more and not title:
+            entries.append(("", more))
+        self._entries(entries)
 
     def _entries(self, entries: Iterable[tuple[str, str]]) -> None:
         """Add texts that are indented, with their marks before them."""
@@ -204,39 +215,34 @@ class _Terminal:
         """
         from rich.cells import cell_len
 
-        kept = []
-        for index in range(len(part.header)):
-            if self._is_whole or index not in part.hidden:
-                kept.append(index)
-        rows = [[plain(text_of(row[index])) for index in kept] for row in (part.header, *part.rows)]
+        kept = [*range(len(part.header))]
+        if not self._is_whole:
+            kept = [index for index in kept if index not in part.hidden]
+        rows = []
+        for row in (part.header, *part.rows):
+            rows.append([plain(text_of(row[index])) for index in kept])
         if not self._is_whole:
             rows = list(_some(rows, part.most))
-        widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
         last = len(kept) - 1
+        rights = [1 <= index >= part.right_from for index in range(len(kept))]
         if part.is_cut:
-            rest = self._width - sum(widths[:-1]) - GAPS[-1] * last
+            rights[last] = False
+            rest = self._width - GAPS[-1] * last
+            for column in list(zip(*rows, strict=True))[:-1]:
+                rest -= max(map(cell_len, column))
             rows = [[*row[:-1], _cut(row[-1], rest)] for row in rows]
-            widths[-1] = max(len(row[-1]) for row in rows)
-        rights = []
-        for index in range(len(kept)):
-            rights.append(1 <= index >= part.right_from and not (part.is_cut and index == last))
         first = 1
         while first <= last:
             end = last + 1
             least = self._least(rows, narrow=True)
-            while (
-                end > first + 1
-                and len(kept) > MOST_BESIDE
-                and not self._fits(least[:1] + least[first:end])
-            ):
-                end -= 1
+            if len(kept) > MOST_BESIDE:
+                while end > first + 1 and not self._fits(least[:1] + least[first:end]):
+                    end -= 1
             if first > 1:
                 self._console.print()
             columns = [0, *range(first, end)]
-            self._columns(
-                [[row[index] for index in columns] for row in rows],
-                [rights[index] for index in columns],
-            )
+            lines = [[row[index] for index in columns] for row in rows]
+            self._columns(lines, [rights[index] for index in columns])
             first = end
         if not self._is_whole and part.most is not None and len(part.rows) > part.most:
             self._line(f"{len(part.rows) - part.most} more with {self._all_with}", indent=2)
@@ -251,7 +257,7 @@ class _Terminal:
         for title, *cells in zip(*rows, strict=True):
             least.append(max(1, *map(cell_len, (*title.split(), *cells))))
         if narrow or not self._fits(least):
-            word = max((cell_len(word) for row in rows for word in row[0].split()), default=1)
+            word = max(map(cell_len, " ".join(row[0] for row in rows).split()), default=1)
             least[0] = min(least[0], max(word, LEAST_NAME), self._width // 2)
         return least
 
@@ -263,41 +269,46 @@ class _Terminal:
         no room.
         """
         from rich import box
-        from rich.cells import cell_len
         from rich.table import Table
         from rich.text import Text
+
+        widths, gap = self._widths(rows)
+        # A column of the box's own stands between two columns.
+        padding = (0, gap - 1, 0, 0)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=padding, show_edge=False)
+        for title, width, right in zip(rows[0], widths, rights, strict=True):
+            justify: Literal["right", "left"] = "right" if right else "left"
+            table.add_column(Text(title), justify=justify, width=width, overflow="fold")
+        for row in rows[1:]:
+            table.add_row(*map(Text, row))
+        self._console.print(table)
+
+    def _widths(self, rows: Sequence[Sequence[str]]) -> tuple[list[int], int]:
+        """Return the widths of columns with which they fit a line, and the gap between two."""
+        from rich.cells import cell_len
 
         widths = [max(1, *map(cell_len, column)) for column in zip(*rows, strict=True)]
         least = self._least(rows)
         between = len(widths) - 1
         # A title in two lines is easier to read than columns that touch.
-        gap = next(
-            (gap for gap in GAPS[:-1] if sum(least) + gap * between <= self._width), GAPS[-1]
-        )
-        gap = next(
-            (each for each in GAPS if each > gap and sum(widths) + each * between <= self._width),
-            gap,
-        )
+        gap = GAPS[-1]
+        for wider in reversed(GAPS[:-1]):
+            if sum(least) + wider * between <= self._width:
+                gap = wider
+        for wider in GAPS:
+            if wider > gap and sum(widths) + wider * between <= self._width:
+                gap = wider
+                break
         room = max(self._width - gap * between, len(widths))
         while sum(widths) > room:
             # rich itself lets a table grow beyond the line. The widest give way first, titles
             # before figures.
-            spare = [
-                width if width > floor else 0 for width, floor in zip(widths, least, strict=True)
-            ]
+            spare = []
+            for width, floor in zip(widths, least, strict=True):
+                spare.append(width if width > floor else 0)
             widest = spare if any(spare) else widths
             widths[widest.index(max(widest))] -= 1
-        # A column of the box's own stands between two columns.
-        table = Table(
-            box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, gap - 1, 0, 0), show_edge=False
-        )
-        for title, width, right in zip(rows[0], widths, rights, strict=True):
-            table.add_column(
-                Text(title), justify="right" if right else "left", width=width, overflow="fold"
-            )
-        for row in rows[1:]:
-            table.add_row(*map(Text, row))
-        self._console.print(table)
+        return widths, gap
 
 
 def _goes_on(before: blocks.Block, part: blocks.Block) -> bool:
@@ -337,5 +348,7 @@ def _cut(text: str, room: int) -> str:
     first, versus, second = text.partition(" vs ")
     if len(text) <= room or not versus:
         return ended(text, room)
-    first = ended(first, max((room - len(versus)) // 2, room - len(versus) - len(second)))
-    return f"{first}{versus}{ended(second, room - len(versus) - len(first))}"
+    room -= len(versus)
+    # A short second name leaves its room to the first one.
+    first = ended(first, max(room // 2, room - len(second)))
+    return f"{first}{versus}{ended(second, room - len(first))}"

@@ -54,39 +54,46 @@ def document(trace: Trace) -> Document:
     steps = trace.steps
     total = sum(step.seconds for step in steps) / len(steps)
     parts = mean_parts(steps)
-    header = ("part of the step", "ms", "share", "range" if len(steps) > 1 else "", "longest work")
+    names = list(parts)
     rows = []
-    for part in list(parts)[:MOST_PARTS]:
+    for part in names[:MOST_PARTS]:
         times = [step.parts.get(part, 0.0) for step in steps]
-        works = (work for work in trace.work if work.part == part)
-        longest = max(works, key=lambda work: work.exposed_seconds, default=None)
-        rows.append((*_row(part_title(part), times, total), work_title(longest) if longest else ""))
-    if rest := list(parts)[MOST_PARTS:]:
+        works = [work for work in trace.work if work.part == part]
+        longest = ""
+        if works:
+            longest = work_title(max(works, key=lambda work: work.exposed_seconds))
+        rows.append([*_row(part_title(part), times, total), longest])
+    rest = names[MOST_PARTS:]
+    if rest:
         times = [sum(step.parts.get(part, 0.0) for part in rest) for step in steps]
-        rows.append((*_row(counted(len(rest), "smaller part"), times, total), ""))
-    rows.append((*_row("step", [step.seconds for step in steps], total), ""))
-    table = Table(header, rows, is_cut=True)
+        rows.append([*_row(counted(len(rest), "smaller part"), times, total), ""])
+    rows.append([*_row("step", [step.seconds for step in steps], total), ""])
+    header = ["part of the step", "ms", "share", "range" if len(steps) > 1 else "", "longest work"]
+    busy = 1 - sums(parts)["idle"] / total if total else 0.0
+    text = f"GPU busy {busy:.0%} of the step"
     hidden = sum(step.overlapped_communication for step in steps) / len(steps)
-    busy = f"GPU busy {1 - sums(parts)['idle'] / total if total else 0.0:.0%} of the step"
-    busy += f"; {ms(hidden)} ms of communication hidden behind computation" if hidden else ""
-    return Document([Paragraph(_heading(trace)), table, Paragraph(busy)])
+    if hidden:
+        text += f"; {ms(hidden)} ms of communication hidden behind computation"
+    return Document([Paragraph(_heading(trace)), Table(header, rows, is_cut=True), Paragraph(text)])
 
 
 def _heading(trace: Trace) -> str:
-    ranks = len({step.rank for step in trace.steps})
-    names = len({step.name for step in trace.steps})
+    text = "the whole trace, which marks no steps"
     if trace.steps[0].name:
-        stretch = counted(names, "profiled step")
-    else:
-        stretch = "the whole trace, which marks no steps"
-    several = f" on {ranks} ranks" if ranks > 1 else ""
-    return f"{stretch}{several}{', means and ranges' if len(trace.steps) > 1 else ''}:"
+        text = counted(len({step.name for step in trace.steps}), "profiled step")
+    ranks = len({step.rank for step in trace.steps})
+    if ranks > 1:
+        text += f" on {ranks} ranks"
+    if len(trace.steps) > 1:
+        text += ", means and ranges"
+    return f"{text}:"
 
 
-def _row(name: str, times: Sequence[float], total: float) -> tuple[str, str, str, str]:
+def _row(name: str, times: Sequence[float], total: float) -> list[str]:
     mean = sum(times) / len(times)
+    share = f"{mean / total:.1%}" if total else units.UNKNOWN
     spread = f"{ms(min(times))}–{ms(max(times))}" if len(times) > 1 else ""
-    return name, ms(mean), f"{mean / total:.1%}" if total else units.UNKNOWN, spread
+    return [name, ms(mean), share, spread]
 
 
 def ms(seconds: float) -> str:

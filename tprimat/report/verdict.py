@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tprimat import units
 from tprimat.analysis.intervals import Method, level
@@ -17,8 +17,9 @@ from tprimat.compare.curves import Scaling
 from tprimat.compare.result import DOUBTFUL_SPREAD
 from tprimat.compare.speedup import kind_of_device
 from tprimat.report import recommendations
+from tprimat.report.blocks import Distinct
 from tprimat.report.costs import cost_sentence, percent, span
-from tprimat.report.rates import RATE, rate_of, rate_unit, work_of
+from tprimat.report.rates import RATE, Systems, rate_of, rate_unit, work_of
 from tprimat.results.account import Clock
 from tprimat.text import capitalized, counted, join_names, plain
 
@@ -108,13 +109,14 @@ class Report:
         """One headline for two systems that trained several models; empty if each group has its
         own.
         """
-        groups = [answer.group for answer in self.answers]
-        if len(groups) < 2 or not all(
-            len(group.systems) == 2 and group.leaders for group in groups
-        ):
-            return ""
-        pairs = {frozenset(system.name for system in group.systems) for group in groups}
-        if len(pairs) > 1 or len({answer.model for answer in self.answers}) < len(self.answers):
+        pairs = set()
+        models = set()
+        for answer in self.answers:
+            if len(answer.group.systems) != 2 or not answer.group.leaders:
+                return ""
+            pairs.add(frozenset(system.name for system in answer.group.systems))
+            models.add(answer.model)
+        if len(pairs) != 1 or not 1 < len(models) == len(self.answers):
             return ""
         return _headline_models(self.answers)
 
@@ -123,11 +125,12 @@ class Report:
         """The names of the systems for a title, those of the first answer first: the fastest, and
         who is beside it.
         """
-        every = (system for answer in self.answers for system in answer.model.systems)
-        names = list(dict.fromkeys(plain(system.name) for system in every))
+        names: Distinct = {}
+        for answer in self.answers:
+            names |= dict.fromkeys(plain(system.name) for system in answer.model.systems)
         if len(names) < 3:
             return " vs ".join(names)
-        return join_names(names, 3)
+        return join_names(list(names), 3)
 
     def of(self, answer: Answer) -> Report:
         """Return the report on one of the answers alone."""
@@ -139,36 +142,32 @@ class Report:
         """Return the report with at most so many systems of each group: the fastest, and the
         baseline.
         """
-        shown = {}
-        for model in self.comparison.models:
-            for group in model.groups:
-                shown[group] = _first(group, most)
+        groups = {}
         models = {}
         for model in self.comparison.models:
-            models[model] = dataclasses.replace(
-                model, groups=tuple(shown[group] for group in model.groups)
-            )
-        systems = [system for model in models.values() for system in model.systems]
-        kept = {result.file for system in systems for result in system.runs}
-        names = {system.name for system in systems}
-        comparison = dataclasses.replace(
-            self.comparison,
-            models=tuple(models.values()),
-            files=tuple(file for file in self.comparison.files if file.name in kept),
-            system_names=tuple(name for name in self.comparison.system_names if name in names),
-        )
+            for group in model.groups:
+                groups[group] = _first(group, most)
+            kept = tuple(groups[group] for group in model.groups)
+            models[model] = dataclasses.replace(model, groups=kept)
+        comparison = dataclasses.replace(self.comparison, models=tuple(models.values()))
         left = len(self.comparison.systems) - len(comparison.systems)
         if not left:
             return self
-        note = (
-            f"{left:,} more {'system is' if left == 1 else 'systems are'} not listed; use --json"
-            " for all"
+        names = set()
+        paths = set()
+        for system in comparison.systems:
+            names.add(system.name)
+            paths |= {result.file for result in system.runs}
+        are = "system is" if left == 1 else "systems are"
+        comparison = dataclasses.replace(
+            comparison,
+            files=tuple(file for file in comparison.files if file.name in paths),
+            system_names=tuple(name for name in comparison.system_names if name in names),
+            notes=(*comparison.notes, f"{left:,} more {are} not listed; use --json for all"),
         )
-        comparison = dataclasses.replace(comparison, notes=(*comparison.notes, note))
-        answers = (
-            Answer(models[answer.model], shown[answer.group], answer.verdict)
-            for answer in self.answers
-        )
+        answers = []
+        for answer in self.answers:
+            answers.append(Answer(models[answer.model], groups[answer.group], answer.verdict))
         return Report(comparison, tuple(answers), self.scaling)
 
 
@@ -176,26 +175,23 @@ def _first(group: Group, most: int) -> Group:
     is_kept = []
     for number, system in enumerate(group.systems):
         is_kept.append(number < most or system is group.baseline)
-    kept = tuple(itertools.compress(group.systems, is_kept))
-    ids = set(kept)
-    pairs = tuple(pair for pair in group.pairs if pair.system in ids)
-    settings = (
-        dataclasses.replace(row, values=tuple(itertools.compress(row.values, is_kept)))
-        for row in group.settings
-    )
-    return dataclasses.replace(group, systems=kept, pairs=pairs, settings=tuple(settings))
+    systems = tuple(itertools.compress(group.systems, is_kept))
+    pairs = tuple(pair for pair in group.pairs if pair.system in systems)
+    settings = []
+    for row in group.settings:
+        values = tuple(itertools.compress(row.values, is_kept))
+        settings.append(dataclasses.replace(row, values=values))
+    return dataclasses.replace(group, systems=systems, pairs=pairs, settings=tuple(settings))
 
 
 def report(comparison: Comparison) -> Report:
     """Return a comparison with the verdict on each group of systems."""
     names = {system.full_name for system in comparison.systems}
-    answers = (
-        Answer(
-            model, group, _verdict(group, names - {system.full_name for system in model.systems})
-        )
-        for model in comparison.models
-        for group in model.groups
-    )
+    answers = []
+    for model in comparison.models:
+        elsewhere = names - {system.full_name for system in model.systems}
+        for group in model.groups:
+            answers.append(Answer(model, group, _verdict(group, elsewhere)))
     return Report(comparison, tuple(answers))
 
 
@@ -203,22 +199,7 @@ def _verdict(group: Group, elsewhere: Collection[str]) -> Verdict:
     """Return the verdict on a group; `elsewhere` are systems that trained only other models."""
     steps = recommendations.next_steps(group)
     if len(group.systems) == 1:
-        (system,) = group.systems
-        untimed = system.value("avg_step_time_seconds") is None
-        shown = (
-            untimed
-            or system.exclusion is not None
-            or (bool(elsewhere) and system.run.model is None)
-        )
-        headline = "; but ".join(
-            [
-                _headline_single(system, elsewhere),
-                *(contradiction.text for contradiction in contradictions(system)),
-            ]
-        )
-        return Verdict(
-            headline, caveats=group.caveats, next_steps=steps if shown else (), standing="single"
-        )
+        return _verdict_single(group, elsewhere, steps)
     excluded = tuple(_excluded(group))
     if group.leaders is None:
         return Verdict(excluded[0], "", excluded[1:], group.caveats, steps)
@@ -227,24 +208,42 @@ def _verdict(group: Group, elsewhere: Collection[str]) -> Verdict:
         headline = capitalized(headline)
     if standing != "unsettled":
         short = [pair.system.name for pair in group.pairs if pair.ratio and pair.is_unsettled]
-        excluded += (f"Too short to compare {join_names(short)}: no steady speed",) if short else ()
-    if standing != "unsettled" and (assumed := _assumed_start(group.leaders)) is not None:
-        headline += f", if the start-up was over by step {max(assumed, 1)}"
+        if short:
+            excluded += (f"Too short to compare {join_names(short)}: no steady speed",)
+        start = _assumed_start(group.leaders)
+        if start is not None:
+            headline += f", if the start-up was over by step {max(start, 1)}"
     if len(group.leaders.clocks) > 1:
-        headline += (
-            "; but they are timed differently:"
-            f" {' vs '.join(CLOCKS[clock] for clock in group.leaders.clocks)}"
-        )
+        clocks = " vs ".join(CLOCKS[clock] for clock in group.leaders.clocks)
+        headline += f"; but they are timed differently: {clocks}"
     headline += _contradicted([group.leaders])
     return Verdict(headline, certainty, excluded, group.caveats, steps, standing)
+
+
+def _verdict_single(group: Group, elsewhere: Collection[str], steps: tuple[str, ...]) -> Verdict:
+    """Return what is said of a system alone; next steps only if something is missing."""
+    (system,) = group.systems
+    texts = [_headline_single(system, elsewhere)]
+    texts += [contradiction.text for contradiction in contradictions(system)]
+    is_untimed = system.value("avg_step_time_seconds") is None
+    if (
+        not is_untimed
+        and system.exclusion is None
+        and (not elsewhere or system.run.model is not None)
+    ):
+        steps = ()
+    return Verdict("; but ".join(texts), "", (), group.caveats, steps, "single")
 
 
 def _contradicted(pairs: Sequence[Pair]) -> str:
     """Return whose own values contradict each other, for the end of a headline; empty if nobody's
     do.
     """
-    systems = [system for pair in pairs for system in (pair.faster, pair.slower)]
-    names = dict.fromkeys(system.name for system in systems if contradictions(system))
+    names: Distinct = {}
+    for pair in pairs:
+        for system in (pair.faster, pair.slower):
+            if contradictions(system):
+                names[system.name] = None
     if names:
         return f"; but values of {join_names(list(names))} contradict each other"
     return ""
@@ -255,82 +254,75 @@ def _headline(group: Group, pair: Pair) -> tuple[str, str, str]:
     it is.
     """
     ratio = pair.ratio
-    system = pair.system
-    baseline = pair.baseline
     assert ratio is not None
-    first = len(system.valid_runs)
-    second = len(baseline.valid_runs)
-    runs = f"{counted(first, 'run')} each" if first == second else f"{first} vs {second} runs"
     if pair.is_unsettled:
-        if pair.lacks is not None:
-            steps = span([f"{count:,}" for count in pair.steps])
-            few = f"too few {pair.lacks}"
-            certainty = (
-                f"{units.times(ratio.value)}, {runs.replace(' each', '')} of {steps} steps each:"
-                f" {few}"
-            )
-            return (
-                f"{few.capitalize()} to compare {system.name} and {baseline.name}",
-                certainty,
-                "unsettled",
-            )
-        whose = join_names([each.name for each in (system, baseline) if each.is_unsettled])
-        text = f"Too short to compare {system.name} and {baseline.name}: no steady speed in {whose}"
-        return (
-            text,
-            f"{units.times(ratio.value)} over the second half of the runs, which may be start-up",
-            "unsettled",
-        )
-    rank = _rank(group, baseline)
+        return (*_headline_unsettled(pair, units.times(ratio.value)), "unsettled")
+    runs = _runs_of(pair)
+    rank = _rank(group, pair.baseline)
+    equal = f"No significant difference between {pair.system.name} and {pair.baseline.name}{rank}"
     if ratio.unresolved:
-        certainty = (
-            f"{units.times(ratio.value)}, {runs}: their time stamps settle no difference below "
-        )
-        certainty += f"{100 * ratio.unresolved:.1f}%"
-        return (
-            f"No significant difference between {system.name} and {baseline.name}{rank}",
-            certainty,
-            "none",
-        )
+        least = f"{100 * ratio.unresolved:.1f}%"
+        certainty = f"{runs}: their time stamps settle no difference below {least}"
+        return equal, f"{units.times(ratio.value)}, {certainty}", "none"
     if ratio.low is None or ratio.high is None:
-        runs += (
-            f" ({span([f'{count:,}' for count in pair.steps])} steps)"
-            if 1 < pair.steps[1] < SHORT
-            else ""
-        )
+        if 1 < pair.steps[1] < SHORT:
+            runs += f" ({_steps_of(pair)} steps)"
         certainty = f"{units.times(ratio.value)}, {runs}: run-to-run variation unknown"
         return _ranked(group, pair, rank), certainty, "unknown"
     value, low, high = _with_bounds(ratio.value, ratio.low, ratio.high)
     kind = "prediction interval" if ratio.method == "prediction" else "CI"
     certainty = f"{value}× [{level()} {kind} {low}–{high}], {runs}"
     if not ratio.is_significant:
-        return (
-            f"No significant difference between {system.name} and {baseline.name}{rank}",
-            certainty,
-            "none",
-        )
+        return equal, certainty, "none"
     headline = _ranked(group, pair, rank)
-    if min(first, second) == 2:
+    if min(len(pair.system.valid_runs), len(pair.baseline.valid_runs)) == 2:
         return f"Preliminary: {headline}", certainty, "preliminary"
     return headline, certainty, "significant"
+
+
+def _headline_unsettled(pair: Pair, times: str) -> tuple[str, str]:
+    """Return the headline for two systems of which one is too short to compare, and their ratio."""
+    names = f"{pair.system.name} and {pair.baseline.name}"
+    if pair.lacks is not None:
+        few = f"too few {pair.lacks}"
+        runs = f"{_runs_of(pair).replace(' each', '')} of {_steps_of(pair)} steps each"
+        return f"{few.capitalize()} to compare {names}", f"{times}, {runs}: {few}"
+    whose = join_names(
+        [system.name for system in (pair.system, pair.baseline) if system.is_unsettled]
+    )
+    return (
+        f"Too short to compare {names}: no steady speed in {whose}",
+        f"{times} over the second half of the runs, which may be start-up",
+    )
+
+
+def _runs_of(pair: Pair) -> str:
+    first = len(pair.system.valid_runs)
+    second = len(pair.baseline.valid_runs)
+    if first == second:
+        return f"{counted(first, 'run')} each"
+    return f"{first} vs {second} runs"
+
+
+def _steps_of(pair: Pair) -> str:
+    return span([f"{count:,}" for count in pair.steps])
 
 
 def _rank(group: Group, baseline: SystemResult) -> str:
     """Return the words after the name of the baseline; empty if only two systems are compared."""
     compared = {baseline, *(pair.system for pair in group.pairs if pair.ratio)}
-    ranked = [system for system in group.systems if system in compared]
-    place = [system is baseline for system in ranked].index(True)
-    if len(ranked) == 2:
+    if len(compared) == 2:
         return ""
+    ranked = [system for system in group.systems if system in compared]
+    rank = ranked.index(baseline)
     vendor = baseline.vendor
-    if (
-        vendor
-        and ranked[0].vendor not in (None, vendor)
-        and all(each.vendor != vendor for each in ranked[:place])
-    ):
+    is_its_fastest = all(system.vendor != vendor for system in ranked[:rank])
+    if vendor and ranked[0].vendor not in (None, vendor) and is_its_fastest:
         return f", the fastest of {vendor}"
-    if place < 2:
-        return f", the {('fastest', 'second fastest')[place]} of {len(ranked)}"
+    if rank == 0:
+        return f", the fastest of {len(ranked)}"
+    if rank == 1:
+        return f", the second fastest of {len(ranked)}"
     return ", the baseline"
 
 
@@ -356,10 +348,11 @@ def _assumed_start(pair: Pair) -> int | None:
     """Return the last step that the start-up of either's runs may take if they are too short to
     show it.
     """
-    runs = (*pair.system.valid_runs, *pair.baseline.valid_runs)
-    return min(
-        (each for run in runs if (each := run.summary.assumed_start) is not None), default=None
-    )
+    starts = []
+    for run in (*pair.system.valid_runs, *pair.baseline.valid_runs):
+        if run.summary.assumed_start is not None:
+            starts.append(run.summary.assumed_start)
+    return min(starts, default=None)
 
 
 def _gain(
@@ -380,23 +373,19 @@ def gain(values: Sequence[float], per: str) -> str:
     low = min(values)
     high = max(values)
     if high <= 1 - SAME:
-        return (
-            f"{span([f'{100 * (1 - value):.{0 if low <= 0.9 else 1}f}' for value in (high, low)])}%"
-            f" slower{per} than"
-        )
+        digits = 0 if low <= 0.9 else 1
+        share = span([f"{100 * (1 - high):.{digits}f}", f"{100 * (1 - low):.{digits}f}"])
+        return f"{share}% slower{per} than"
     if low < 1 - SAME:
-        return (
-            f"{span([units.times(value).removesuffix('×') for value in (low, high)])}× as"
-            f" fast{per} as"
-        )
+        times = span([units.times(value).removesuffix("×") for value in (low, high)])
+        return f"{times}× as fast{per} as"
     if high >= DOUBLE:
-        return f"{span([f'{value:.1f}' for value in (low, high)])}× as fast{per} as"
+        return f"{span([f'{low:.1f}', f'{high:.1f}'])}× as fast{per} as"
     if high - 1 < SAME:
         return "as fast as"
-    return (
-        f"{span([f'{100 * (value - 1):.{0 if high >= 1.1 else 1}f}' for value in (low, high)])}%"
-        f" faster{per} than"
-    )
+    digits = 0 if high >= 1.1 else 1
+    share = span([f"{100 * (low - 1):.{digits}f}", f"{100 * (high - 1):.{digits}f}"])
+    return f"{share}% faster{per} than"
 
 
 def _changes(pair: Pair) -> str:
@@ -405,62 +394,68 @@ def _changes(pair: Pair) -> str:
     """
     changes = []
     for system in (pair.system, pair.baseline):
-        for before, after in zip(system.segments, system.segments[1:2], strict=False):
-            changes.append(
-                f"{system.name} {'sped up' if after.mean < before.mean else 'slowed down'} at step"
-                f" {after.first_step}"
-            )
+        if len(system.segments) > 1:
+            before, after = system.segments[:2]
+            how = "sped up" if after.mean < before.mean else "slowed down"
+            changes.append(f"{system.name} {how} at step {after.first_step}")
     return join_names(changes)
 
 
 def _headline_models(answers: Sequence[Answer]) -> str:
     leaders = []
+    settled = []
+    decided = []
+    standings = set()
+    starts = []
+    names: Distinct = {}
     for answer in answers:
-        if answer.group.leaders is not None:
-            leaders.append((answer.group.leaders, answer.verdict.standing))
-    decided = [pair for pair, standing in leaders if standing in ("significant", "preliminary")]
-    doubt = _contradicted([pair for pair, _ in leaders])
-    names = join_names(
-        list(dict.fromkeys(system.name for answer in answers for system in answer.group.systems))
-    )
-    settled = [(pair, standing) for pair, standing in leaders if standing != "unsettled"]
+        names |= dict.fromkeys(system.name for system in answer.group.systems)
+        pair = answer.group.leaders
+        if pair is None:
+            continue
+        standing = answer.verdict.standing
+        leaders.append(pair)
+        standings.add(standing)
+        if standing != "unsettled":
+            settled.append(pair)
+            start = _assumed_start(pair)
+            if start is not None:
+                starts.append(start)
+        if standing in ("significant", "preliminary"):
+            decided.append(pair)
+    both = join_names(list(names))
     if not settled:
-        return f"Too short to compare {names} in any of {len(leaders)} models"
+        return f"Too short to compare {both} in any of {len(leaders)} models"
+    end = ""
     if len(settled) < len(leaders):
-        short = f"; too short to compare in {len(leaders) - len(settled)}"
-    else:
-        short = ""
-    if not decided and any(standing == "none" for _, standing in settled):
-        return (
-            f"No significant difference between {names} in any of {len(settled)}"
-            f" models{short}{doubt}"
-        )
-    if assumed := [step for pair, _ in settled if (step := _assumed_start(pair)) is not None]:
-        short += f", if the start-up was over by step {max(min(assumed), 1)}"
+        end = f"; too short to compare in {len(leaders) - len(settled)}"
+    doubt = _contradicted(leaders)
+    if not decided and "none" in standings:
+        equal = f"No significant difference between {both} in any of {len(settled)} models"
+        return f"{equal}{end}{doubt}"
+    if starts:
+        end += f", if the start-up was over by step {max(min(starts), 1)}"
     won: dict[str, list[Pair]] = {}
-    for pair in decided or [pair for pair, _ in settled]:
+    for pair in decided or settled:
         won.setdefault(pair.faster.name, []).append(pair)
     text = "; ".join(_headline_wins(pairs, len(leaders)) for pairs in won.values())
-    if any(len(pair.clocks) > 1 for pair, _ in leaders):
+    if any(len(pair.clocks) > 1 for pair in leaders):
         text += "; but not all are timed by one clock"
     if not decided:
-        return f"{text}; run-to-run variation unknown{short}{doubt}"
-    undecided = len(settled) - len(decided)
-    if any(standing == "preliminary" for _, standing in leaders):
-        preliminary = "Preliminary: "
-    else:
-        preliminary = ""
-    return (
-        f"{preliminary}{text}"
-        + (f"; no significant difference in {undecided}" if undecided else "")
-        + short
-        + doubt
-    )
+        return f"{text}; run-to-run variation unknown{end}{doubt}"
+    if "preliminary" in standings:
+        text = f"Preliminary: {text}"
+    if len(settled) > len(decided):
+        text += f"; no significant difference in {len(settled) - len(decided)}"
+    return f"{text}{end}{doubt}"
 
 
 def _headline_wins(pairs: Sequence[Pair], models: int) -> str:
     """Return by how much one of two systems is faster in these of so many models."""
-    values = [value for pair in pairs if pair.speedup for value in pair.speedup.estimates]
+    values: list[float] = []
+    for pair in pairs:
+        if pair.speedup:
+            values += pair.speedup.estimates
     where = f"in {len(pairs)} of {models} models"
     if len(pairs) == models:
         where = "in both models" if models == 2 else f"in all {models} models"
@@ -497,25 +492,21 @@ def _headline_single(system: SystemResult, elsewhere: Collection[str]) -> str:
     return f"Only one system found ({name}, {speed}); add a second result to compare"
 
 
-def _excluded(group: Group) -> list[str]:
+def _excluded(group: Group) -> Iterator[str]:
+    """Yield why systems aren't compared, a sentence for each reason."""
     names: dict[str, list[str]] = {}
     for pair in group.pairs:
         if not pair.ratio:
             reason = pair.reason or ""
-            # Named before, where there are several.
-            if len(group.pairs) == 1:
-                reason = reason
-            else:
+            if len(group.pairs) > 1:
+                # The system is named before.
                 reason = reason.replace(f" of {pair.system.name} is", " is")
             names.setdefault(reason, []).append(pair.system.name)
-    return [
-        (
-            f"Not compared: {reason}"
-            if reason.startswith(tuple(systems)) or len(group.systems) == 2
-            else f"Not compared: {join_names(systems)} with {group.baseline.name}: {reason}"
-        )
-        for reason, systems in names.items()
-    ]
+    for reason, systems in names.items():
+        if reason.startswith(tuple(systems)) or len(group.systems) == 2:
+            yield f"Not compared: {reason}"
+        else:
+            yield f"Not compared: {join_names(systems)} with {group.baseline.name}: {reason}"
 
 
 def speedup_text(ratio: Ratio | None) -> str:
@@ -531,8 +522,13 @@ def speedup_text(ratio: Ratio | None) -> str:
 def _with_bounds(value: float, low: float, high: float) -> tuple[str, str, str]:
     """Return a ratio and its bounds as text, with as many decimals as it takes to distinguish the
     bounds.
+
+    1.143 with 1.136 and 1.150 has three, as its bounds are less than 0.02 apart; 12.3 with 11.9 and
+    12.8 has one.
     """
-    digits = next((digits for digits in (2, 3) if f"{low:.{digits}f}" != f"{high:.{digits}f}"), 4)
+    digits = 2
+    while digits < 4 and f"{low:.{digits}f}" == f"{high:.{digits}f}":
+        digits += 1
     if high - low < 0.02:
         digits = max(digits, 3)
     elif low >= 10:
@@ -548,27 +544,41 @@ def cost_texts(
 
     A brief text has no prices.
     """
-    found = [cost(comparison, answer.group.leaders) for answer in answers if answer.group.leaders]
-    names = set()
-    for each in found:
-        names.add(
-            (each.cheaper.name, each.dearer.name) if each and each.cheaper and each.saving else None
-        )
-    if len(answers) == len(found) > 1 and len(names) == 1 and None not in names:
-        ((cheaper, dearer),) = filter(None, names)
-        savings = [saving for each in found if each and each.saving for saving in each.saving]
-        amount = span([percent(each) for each in (min(savings), max(savings))])
-        prices = comparison.prices
-        noun = work_of([system for answer in answers for system in answer.group.systems]).noun
-        text = (
-            f"{cheaper} at {prices[cheaper]} is {amount}% cheaper per {noun} than {dearer} at"
-            f" {prices[dearer]}"
-        )
-        return [f"{text} in {'both' if len(found) == 2 else f'all {len(found)}'} models"]
+    text = _cost_of_all(comparison, answers)
+    if text:
+        return [text]
     texts = []
     for answer in answers:
-        texts.append((answer.group.title, _cost_text(comparison, answer.group, is_brief)))
-    return [text if len(answers) == 1 else f"{title}: {text}" for title, text in texts if text]
+        text = _cost_text(comparison, answer.group, is_brief)
+        if text:
+            texts.append(text if len(answers) == 1 else f"{answer.group.title}: {text}")
+    return texts
+
+
+def _cost_of_all(comparison: Comparison, answers: Sequence[Answer]) -> str:
+    """Return in a sentence which system is cheaper in all of several models; empty if it isn't the
+    same one.
+    """
+    names = set()
+    savings: list[float] = []
+    systems: list[SystemResult] = []
+    for answer in answers:
+        pair_cost = answer.group.leaders and cost(comparison, answer.group.leaders)
+        if not pair_cost or not pair_cost.cheaper or not pair_cost.saving:
+            return ""
+        names.add((pair_cost.cheaper.name, pair_cost.dearer.name))
+        savings += pair_cost.saving
+        systems += answer.group.systems
+    if len(answers) < 2 or len(names) > 1:
+        return ""
+    cheaper, dearer = names.pop()
+    amount = span([percent(min(savings)), percent(max(savings))])
+    prices = comparison.prices
+    models = "both models" if len(answers) == 2 else f"all {len(answers)} models"
+    return (
+        f"{cheaper} at {prices[cheaper]} is {amount}% cheaper per {work_of(systems).noun} than"
+        f" {dearer} at {prices[dearer]} in {models}"
+    )
 
 
 def _cost_text(comparison: Comparison, group: Group, is_brief: bool) -> str:
@@ -578,17 +588,33 @@ def _cost_text(comparison: Comparison, group: Group, is_brief: bool) -> str:
     if group.leaders is None or group.leaders.is_unsettled:
         return ""
     pairs = {pair.system.name: pair for pair in group.pairs if pair.ratio}
-    costs = {
-        system.name: price.cost(1 / speed)
-        for system in (group.baseline, *(pair.system for pair in pairs.values()))
-        if (price := comparison.prices.get(system.name)) and (speed := system.value(RATE))
-    }
-    shown = [group.leaders.system.name]
+    leader = group.leaders.system.name
+    shown = [pairs[leader]]
+    ranked = _cheapest_first(
+        comparison, [group.baseline, *(pair.system for pair in pairs.values())]
+    )
     base = group.baseline.name
-    if base in costs and len(costs) > 1:
-        least, *others = sorted(costs, key=lambda name: costs[name])
+    if base in ranked and len(ranked) > 1:
         # Pairs have a ratio to the baseline only.
-        shown += [least] if least != base else others[:1] if shown[0] not in costs else []
-    found = filter(None, (cost(comparison, pairs[name]) for name in dict.fromkeys(shown)))
+        if ranked[0] not in (base, leader):
+            shown.append(pairs[ranked[0]])
+        elif ranked[0] == base and leader not in ranked:
+            shown.append(pairs[ranked[1]])
     names = [system.name for system in group.systems] if is_brief else []
-    return "; ".join(cost_sentence(each, comparison.prices, names) for each in found)
+    texts = []
+    for pair in shown:
+        pair_cost = cost(comparison, pair)
+        if pair_cost:
+            texts.append(cost_sentence(pair_cost, comparison.prices, names))
+    return "; ".join(texts)
+
+
+def _cheapest_first(comparison: Comparison, systems: Systems) -> list[str]:
+    """Return the names of the systems whose cost per token is known, the cheapest first."""
+    costs = {}
+    for system in systems:
+        price = comparison.prices.get(system.name)
+        speed = system.value(RATE)
+        if price and speed:
+            costs[system.name] = price.cost(1 / speed)
+    return sorted(costs, key=lambda name: costs[name])

@@ -17,10 +17,10 @@ from pathlib import Path
 import msgspec
 
 from tprimat.report import Plot, Sources, document, scaling, tables
-from tprimat.report.blocks import Paragraph, notes
+from tprimat.report.blocks import Distinct, Paragraph, notes
 from tprimat.report.page import card, charts, evidence, sections, windows
-from tprimat.report.page.markup import Control, Fold, Part, Writer, json_text
-from tprimat.report.page.view import View, wall_times
+from tprimat.report.page.markup import Control, Fold, Part, Parts, Writer, json_text
+from tprimat.report.page.view import PlacedRun, View, wall_times
 from tprimat.report.plot.colors import PARTS
 from tprimat.report.verdict import Report
 from tprimat.results.fields import JsonObject
@@ -34,31 +34,35 @@ PLOTLY = gzip.decompress((_HERE / "plotly-basic.min.js.gz").read_bytes())
 _CHARTS = (sections.times, sections.step_times, sections.loss, sections.memory, sections.breakdown)
 """Each writes a model's part of the charts."""
 
+_Fold = tuple[str, str, str, Iterable[Part]]
+"""Its anchor, its title, the rest of the title, and its parts."""
+
 
 def render(report: Report, sources: Sources, plot: Plot | None) -> bytes:
     """Return the report as a file. See report.FORMATS for the arguments."""
     view = View(report.shortened(document.MOST_SYSTEMS))
-    comparison = view.comparison
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     drawn = data(view)
     values = {
         "title": _title(view),
-        "shared": tables.shared(comparison),
+        "shared": tables.shared(view.comparison),
         "style": (_HERE / "page.css").read_text(encoding="utf-8"),
         "colors": view.tones,
-        "hashes": [
-            base64.b64encode(sha256(each).digest()).decode("ascii")
-            for each in (script.encode(), PLOTLY)
-        ],
+        "hashes": [_digest(script.encode()), _digest(PLOTLY)],
         "scaling": _scaling(view.report),
         "card": card.values(view),
         "folds": _folds(view, sources, {chart["id"] for chart in drawn["charts"]}),
         "data": json_text(drawn),
-        "results": _packed(json_text(evidence.results(view)).encode()),
+        "results": _packed(json_text(list(evidence.results(view))).encode()),
         "library": _packed(PLOTLY),
         "script": script,
     }
     return Writer(plot).page(values).encode()
+
+
+def _digest(content: bytes) -> str:
+    """Return the digest of a script by which the page's policy lets it run."""
+    return base64.b64encode(sha256(content).digest()).decode("ascii")
 
 
 def _packed(content: bytes) -> str:
@@ -70,46 +74,40 @@ def data(view: View) -> JsonObject:
     """Return all that page.js draws, looks up and computes with; golden files of the tests hold
     it.
     """
-    comparison = view.comparison
-    grids = [windows.grid(answer.group) for answer in view.answers]
+    systems = []
+    for placed in view.systems:
+        of_model = {"name": placed.name, "model": plain(placed.model.title)}
+        systems.append({**of_model, "color": placed.field, "dash": placed.dash})
+    drawn: list[charts.Chart] = []
+    for number, model in enumerate(view.comparison.models):
+        drawn += charts.charts(view, model, number)
+    grids = []
+    for answer in view.answers:
+        grid = windows.grid(answer.group)
+        grids.append(windows.values(grid) if grid else None)
     values = {
         "palettes": {"systems": view.tones, "parts": PARTS},
-        "systems": [
-            {
-                "name": placed.name,
-                "model": plain(placed.model.title),
-                "color": placed.field,
-                "dash": placed.dash,
-            }
-            for placed in view.systems
-        ],
-        "runs": [
-            {
-                "system": run.system,
-                "number": run.number,
-                "runs": len(view.systems[run.system].runs),
-                "tokens": run.result.run.tokens_per_step,
-                "wall": wall_times(run.result.run),
-                "steady": [
-                    run.result.summary.steady.first_step,
-                    run.result.summary.steady.last_step,
-                ],
-                "segments": [
-                    [segment.first_step, segment.last_step]
-                    for segment in run.result.summary.segments
-                ],
-            }
-            for run in view.runs
-        ],
-        "charts": [
-            chart
-            for number, model in enumerate(comparison.models)
-            for chart in charts.charts(view, model, number)
-        ],
-        "windows": [windows.values(grid) if grid else None for grid in grids],
+        "systems": systems,
+        "runs": [_run(view, run) for run in view.runs],
+        "charts": drawn,
+        "windows": grids,
         "cost": card.cost_values(view),
     }
     return msgspec.to_builtins(values)  # type: ignore[no-any-return]
+
+
+def _run(view: View, placed: PlacedRun) -> JsonObject:
+    run = placed.result.run
+    summary = placed.result.summary
+    return {
+        "system": placed.system,
+        "number": placed.number,
+        "runs": len(view.systems[placed.system].runs),
+        "tokens": run.tokens_per_step,
+        "wall": wall_times(run),
+        "steady": [summary.steady.first_step, summary.steady.last_step],
+        "segments": [[segment.first_step, segment.last_step] for segment in summary.segments],
+    }
 
 
 def _scaling(report: Report) -> list[Part]:
@@ -120,40 +118,32 @@ def _scaling(report: Report) -> list[Part]:
     return [*scaling.document(report).screen, sizes]
 
 
-def _folds(
-    view: View, sources: Sources, drawn: Container[str]
-) -> list[tuple[str, str, str, Iterable[Part]]]:
-    """Return what is folded below the card: anchor, title, the rest of the title, and the parts."""
-    steps = list(
-        dict.fromkeys(step for answer in view.answers for step in answer.verdict.next_steps)
-    )
-    every = sections.pairs(view)
-    diff = every[0].config_diff if every else None
-    if diff:
+def _folds(view: View, sources: Sources, drawn: Container[str]) -> Iterator[_Fold]:
+    """Yield what is folded below the card."""
+    steps: Distinct = {}
+    for answer in view.answers:
+        steps |= dict.fromkeys(answer.verdict.next_steps)
+    yield "next", f"Next steps ({len(steps)})", "", notes(steps)
+    yield "tables", "Results", "table", sections.results(view)
+    counts = ""
+    if pairs := sections.pairs(view):
+        diff = pairs[0].config_diff
         counts = f"({len(diff.of('different'))} differ, {len(diff.of('unknown'))} not reported)"
-    else:
-        counts = ""
+    yield "config_diff", "Configuration", f"differences {counts}", sections.config_diff(view)
+    yield "method", "Method", "and statistics", sections.method(view)
+    yield "charts", "Charts", "of step time, loss and memory", _charts(view, drawn)
+    yield "evidence", "Evidence", "runs, files, log lines", _evidence(view)
     warnings = len(view.comparison.notes) + len(view.footnotes.entries())
-    hardware = Fold("Hardware and software", list(document.hardware(view.comparison)))
-    files = Fold(
-        f"Sources ({counted(len(view.comparison.files), 'file')})",
-        list(document.files(view.comparison)),
-    )
-    return [
-        ("next", f"Next steps ({len(steps)})", "", notes(steps)),
-        ("tables", "Results", "table", sections.results(view)),
-        ("config_diff", "Configuration", f"differences {counts}", sections.config_diff(view)),
-        ("method", "Method", "and statistics", sections.method(view)),
-        ("charts", "Charts", "of step time, loss and memory", _charts(view, drawn)),
-        (
-            "evidence",
-            "Evidence",
-            "runs, files, log lines",
-            [*evidence.section(view), hardware, files],
-        ),
-        ("warnings", f"Warnings ({warnings})", "", sections.warnings(view)),
-        ("reproduce", "Reproduce", "", document.repeat(view.comparison, sources)),
-    ]
+    yield "warnings", f"Warnings ({warnings})", "", sections.warnings(view)
+    yield "reproduce", "Reproduce", "", document.repeat(view.comparison, sources)
+
+
+def _evidence(view: View) -> Parts:
+    """Yield the evidence of all values, then what trained, and the files."""
+    yield from evidence.section(view)
+    yield Fold("Hardware and software", list(document.hardware(view.comparison)))
+    files = counted(len(view.comparison.files), "file")
+    yield Fold(f"Sources ({files})", list(document.files(view.comparison)))
 
 
 def _title(view: View) -> str:
@@ -165,7 +155,7 @@ def _title(view: View) -> str:
     return f"{' · '.join(models)} · {view.report.systems}"
 
 
-def _charts(view: View, drawn: Container[str]) -> Iterator[Part]:
+def _charts(view: View, drawn: Container[str]) -> Parts:
     """Yield the charts of each model, if there are several in a fold of its own: a chart is drawn
     once it is seen.
     """
@@ -178,5 +168,10 @@ def _charts(view: View, drawn: Container[str]) -> Iterator[Part]:
                 return Control("chart", {"name": name, "text": text})
             return Paragraph("")
 
-        parts = [part for write in _CHARTS for part in write(view, model, chart)]
-        yield from [Fold(model.title, parts)] if view.several_models else parts
+        parts: list[Part] = []
+        for write in _CHARTS:
+            parts += write(view, model, chart)
+        if view.several_models:
+            yield Fold(model.title, parts)
+        else:
+            yield from parts

@@ -7,16 +7,16 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tprimat.analysis.intervals import Bounds, level
 from tprimat.catalog.prices import Price
 from tprimat.compare import Caveat, Ratio, SystemResult
 from tprimat.compare.caveats import CODES
-from tprimat.compare.cost import cost, efficiencies
+from tprimat.compare.cost import PairCost, cost, efficiencies
 from tprimat.report import costs, explain
-from tprimat.report.blocks import Inline, Paragraph, Strong
-from tprimat.report.page.markup import Control, Part
+from tprimat.report.blocks import Distinct, Inline, Paragraph, Strong
+from tprimat.report.page.markup import Control, Parts
 from tprimat.report.page.view import Placed, View
 from tprimat.report.plot import charts
 from tprimat.report.rates import RATE, rate_of, rate_unit, work_of
@@ -61,25 +61,25 @@ def values(view: View) -> JsonObject:
     Several models are a row each below one headline.
     """
     several = len(view.answers) > 1
-    parts = []
+    answers = []
+    compared = 0
     for answer in view.answers:
-        parts.append(
-            {
-                "standing": answer.verdict.standing if several else "",
-                "parts": list(_answer(view, answer, several=several)),
-            }
-        )
-    compared = sum(answer.group.leaders is not None for answer in view.answers)
-    first = min(MOST_ANSWERS, compared if compared and len(parts) > MOST_ANSWERS else len(parts))
+        standing = answer.verdict.standing if several else ""
+        answers.append({"standing": standing, "parts": list(_answer(view, answer))})
+        compared += answer.group.leaders is not None
+    # What compares comes first; more than fit are folded, and what doesn't compare apart.
+    shown = len(answers)
+    if compared and shown > MOST_ANSWERS:
+        shown = compared
+    first = min(MOST_ANSWERS, shown)
     end = max(first, compared)
+    rest = counted(len(answers) - end, "more answer")
     if compared:
-        rest = f"Not compared ({len(parts) - end})"
-    else:
-        rest = counted(len(parts) - end, "more answer")
-    folds = ((counted(end - first, "more answer"), parts[first:end]), (rest, parts[end:]))
+        rest = f"Not compared ({len(answers) - end})"
+    folds = ((counted(end - first, "more answer"), answers[first:end]), (rest, answers[end:]))
     chips = list(_chips(view))
     # A fold for a single chip would take as much room as the chip.
-    shown = MOST_CHIPS if len(chips) > MOST_CHIPS + 1 else len(chips)
+    most = MOST_CHIPS if len(chips) > MOST_CHIPS + 1 else len(chips)
     return {
         "few": FEW,
         "most": {
@@ -90,25 +90,29 @@ def values(view: View) -> JsonObject:
         "several": several,
         "compared": bool(compared),
         "standing": "" if several else view.answers[0].verdict.standing,
-        "headline": view.headline,
-        "answers": parts[:first],
-        "folded": [(text, some) for text, some in folds if some],
-        "chips": chips[:shown],
-        "more_chips": chips[shown:],
+        "headline": view.report.headline,
+        "answers": answers[:first],
+        "folded": [fold for fold in folds if fold[1]],
+        "chips": chips[:most],
+        "more_chips": chips[most:],
         "throughput": [_throughput(view, answer) for answer in view.answers],
         "shown": first,
         "cost": _cost(view),
     }
 
 
-def _answer(view: View, answer: Answer, *, several: bool) -> Iterator[Part]:
+def _answer(view: View, answer: Answer) -> Parts:
     verdict = answer.verdict
     leaders = answer.group.leaders
-    if several:
-        texts = [Strong(f"{answer.title}:"), " ", *_headline(verdict.headline)]
-        if view.headline and leaders is not None:
-            texts[2:] = [f"{leaders.system.name} vs {leaders.baseline.name}"]
-        yield Paragraph([*texts, f", {verdict.certainty}"] if verdict.certainty else texts)
+    if len(view.answers) > 1:
+        texts: list[Inline] = [Strong(f"{answer.title}:"), " "]
+        if view.report.headline and leaders is not None:
+            texts.append(f"{leaders.system.name} vs {leaders.baseline.name}")
+        else:
+            texts += _headline(verdict.headline)
+        if verdict.certainty:
+            texts.append(f", {verdict.certainty}")
+        yield Paragraph(texts)
     else:
         yield Paragraph(_headline(verdict.headline), "headline")
         yield Paragraph(verdict.certainty, "certainty")
@@ -136,68 +140,76 @@ def _scale(view: View) -> Bounds:
     """Return the ends of the axis of all speedups on the page, so that equal lengths are equal
     speedups.
     """
-    leaders = [answer.group.leaders for answer in view.answers]
-    bounds = [pair.ratio.bounds for pair in leaders if pair is not None and pair.ratio is not None]
-    low = min([1.0, *(bound[0] for bound in bounds)])
-    high = max([1.0, *(bound[1] for bound in bounds)])
-    fitting = (scale for scale in SCALES if scale[0] < low and high < scale[1])
-    return next(fitting, (low / 2, high * 2))
+    low = high = 1.0
+    for answer in view.answers:
+        pair = answer.group.leaders
+        if pair is not None and pair.ratio is not None:
+            low = min(low, pair.ratio.bounds[0])
+            high = max(high, pair.ratio.bounds[1])
+    for start, end in SCALES:
+        if start < low and high < end:
+            return start, end
+    return low / 2, high * 2
 
 
-def _interval(ratio: Ratio, color: int, scale: tuple[float, float]) -> Control:
+def _interval(ratio: Ratio, color: int, scale: Bounds) -> Control:
     """Return the speedup on a logarithmic axis with “no difference”; without an interval, the range
     of its segments.
     """
+    start, end = scale
 
     def place(value: float) -> float:
-        return 100 * math.log(value / scale[0]) / math.log(scale[1] / scale[0])
+        return 100 * math.log(value / start) / math.log(end / start)
 
     low, high = map(place, ratio.bounds)
-    marks = (
-        (scale[0], f"{scale[0]:.2g}×"),
-        (1.0, "1.00 no difference"),
-        (scale[1], f"{scale[1]:.3g}×"),
-    )
-    places = {
+    one = f"{place(1):.1f}"
+    values = {
+        "text": speedup_text(ratio),
+        "color": color,
+        "is_known": ratio.low is not None,
         "value": f"{place(ratio.value):.1f}",
-        "one": f"{place(1):.1f}",
+        "one": one,
         "low": f"{low:.1f}",
         "width": f"{max(high - low, 0.8):.1f}",
-        "marks": [(f"{place(value):.1f}", text) for value, text in marks],
+        "marks": [("0.0", f"{start:.2g}×"), (one, "1.00 no difference"), ("100.0", f"{end:.3g}×")],
     }
-    return Control(
-        "interval",
-        {"text": speedup_text(ratio), "color": color, "is_known": ratio.low is not None, **places},
-    )
+    return Control("interval", values)
 
 
 def _throughput(view: View, answer: Answer) -> JsonObject:
     """Return bars of throughput with the interval of each system, and none for a system that is
     excluded.
     """
-    shown = answer.group.systems[:LISTED]
-    bars = charts.throughput(shown).bars
-    longest = max(bar.bounds.high if bar.bounds else bar.value or 0.0 for bar in bars)
+    systems = answer.group.systems[:LISTED]
+    bars = charts.throughput(systems).bars
+    longest = 0.0
+    for bar in bars:
+        longest = max(longest, bar.bounds.high if bar.bounds else bar.value or 0.0)
+    drawn = [_bar(view.of(bar.system), bar, longest) for bar in bars]
+    return {"model": answer.title, "unit": rate_unit(systems), "bars": drawn}
 
-    def drawn(bar: charts.Bar) -> JsonObject:
-        system = view.of(bar.system)
-        bounds = bar.bounds
-        runs = counted(len(bar.system.valid_runs), "run")
-        values: JsonObject = dict.fromkeys(("tip", "fill", "width", "is_open"), "")
-        values |= {"color": system.field, "name": system.name, "text": bar.text}
-        if bar.value is None:
-            values["text"] = f"{rate_of(bar.system)}{' (excluded)' if bar.system.exclusion else ''}"
-            return values
-        values["fill"] = f"{100 * bar.value / longest:.1f}"
-        if bounds is None:
-            tip = f"{runs}: run-to-run variation is unknown"
-            return values | {"is_open": "open", "text": f"{bar.text} ({runs})", "tip": tip}
+
+def _bar(placed: Placed, bar: charts.Bar, longest: float) -> JsonObject:
+    """Return a bar beside the longest one, which has the full width."""
+    bounds = bar.bounds
+    runs = counted(len(bar.system.valid_runs), "run")
+    values: JsonObject = dict.fromkeys(("tip", "fill", "width", "is_open"), "")
+    values |= {"color": placed.field, "name": placed.name, "text": bar.text}
+    if bar.value is None:
+        values["text"] = rate_of(bar.system)
+        if bar.system.exclusion:
+            values["text"] += " (excluded)"
+        return values
+    values["fill"] = f"{100 * bar.value / longest:.1f}"
+    if bounds is None:
+        values["is_open"] = "open"
+        values["text"] = f"{bar.text} ({runs})"
+        values["tip"] = f"{runs}: run-to-run variation is unknown"
+    else:
         values["width"] = f"{100 * (bounds.high - bounds.low) / longest:.1f}"
         values["middle"] = f"{50 * (bounds.high + bounds.low) / longest:.1f}"
         values["tip"] = f"{level()} CI of the mean of {runs}"
-        return values
-
-    return {"model": answer.title, "unit": rate_unit(shown), "bars": list(map(drawn, bars))}
+    return values
 
 
 def _rate(system: SystemResult) -> float:
@@ -211,32 +223,37 @@ def cost_values(view: View) -> JsonObject:
     """Return what page.js computes costs with: USD per amount of work at $1 an hour, and the
     sentences of each pair.
     """
-    comparison = view.comparison
-    systems = [
-        {
-            "field": placed.field,
-            "name": placed.name,
-            "cost": _cost_of_work(placed.system),
-        }
-        for placed in view.systems
-    ]
+    systems = []
+    for placed in view.systems:
+        cost_of_work = _cost_of_work(placed.system)
+        systems.append({"field": placed.field, "name": placed.name, "cost": cost_of_work})
     pairs = []
-    for number, answer in enumerate(view.answers):
-        found = cost(comparison, answer.group.leaders) if answer.group.leaders is not None else None
-        if found is not None:
-            places = {}
-            for name in ("faster", "slower"):
-                places[name] = view.of(getattr(found.pair, name)).index
-            pairs.append({"answer": number, **places, **costs.forms(found)})
+    for number, found in _pair_costs(view):
+        places = {
+            "faster": view.of(found.pair.faster).index,
+            "slower": view.of(found.pair.slower).index,
+        }
+        pairs.append({"answer": number, **places, **costs.forms(found)})
     return {"systems": systems, "pairs": pairs}
 
 
 def _cost_of_work(system: SystemResult) -> float | None:
     """Return the USD that the stated amount of work costs at $1 per GPU-hour; None if unknown."""
     # Tokens and samples are those of one GPU, steps of all.
-    value, gpus = _rate(system), system.count if system.unit == "steps" else 1
-    hours = work_of([system]).size / 3600 * gpus / value if value and gpus else None
-    return None if hours is None else Price(1.0, 1.0).cost(hours)
+    gpus = system.count if system.unit == "steps" else 1
+    rate = _rate(system)
+    if not rate or not gpus:
+        return None
+    return Price(1.0, 1.0).cost(work_of([system]).size / 3600 * gpus / rate)
+
+
+def _pair_costs(view: View) -> Iterator[tuple[int, PairCost]]:
+    """Yield what the leaders of each answer cost, with the answer's number."""
+    for number, answer in enumerate(view.answers):
+        if answer.group.leaders is not None:
+            pair_cost = cost(view.comparison, answer.group.leaders)
+            if pair_cost is not None:
+                yield number, pair_cost
 
 
 def _cost(view: View) -> JsonObject | None:
@@ -244,54 +261,51 @@ def _cost(view: View) -> JsonObject | None:
     throughput.
     """
     prices = view.comparison.prices
-    several = len(view.answers) > 1
     if not any(answer.group.leaders or len(answer.group.systems) == 1 for answer in view.answers):
         # What does different work has no cost to compare.
         return None
     if not prices and all(system.run.platform == "cpu" for system in view.comparison.systems):
         return None
     named: dict[str, list[Placed]] = {}
-    for placed in (
-        view.of(system) for answer in view.answers for system in answer.group.systems[:LISTED]
-    ):
-        if _cost_of_work(placed.system):
-            named.setdefault(placed.system.name, []).append(placed)
+    amounts: Distinct = {}
+    for answer in view.answers:
+        amounts[work_of(answer.group.systems).amount] = None
+        for system in answer.group.systems[:LISTED]:
+            if _cost_of_work(system):
+                named.setdefault(system.name, []).append(view.of(system))
     if not named:
         return None
-    rows = []
-    amounts = dict.fromkeys(work_of(answer.group.systems).amount for answer in view.answers)
-    for name, group in named.items():
-        price = prices.get(name)
-        if price is None:
-            typed = ""
-        else:
-            typed = ":".join(dict.fromkeys(f"{bound:g}" for bound in (price.low, price.high)))
-        titled = ((each.index, each.model.short_title if several else "", each) for each in group)
-        costed = []
-        for i, title, each in titled:
-            costed.append((i, title, work_of([each.system]).amount if len(amounts) > 1 else ""))
-        rows.append(
-            {"name": group[0].name, "field": group[0].field, "typed": typed, "costs": costed}
-        )
-    sentences = [
-        {
-            "number": number,
-            "model": answer.title if several else "",
-            "text": costs.cost_sentence(found, prices),
-        }
-        for number, answer in enumerate(view.answers)
-        if answer.group.leaders is not None
-        and (found := cost(view.comparison, answer.group.leaders)) is not None
-    ]
+    several = len(view.answers) > 1
+    sentences = []
+    for number, found in _pair_costs(view):
+        model = view.answers[number].title if several else ""
+        text = costs.cost_sentence(found, prices)
+        sentences.append({"number": number, "model": model, "text": text})
+    rows = [_price_row(view, placed, has_amounts=len(amounts) > 1) for placed in named.values()]
     titles = ("System", "USD per GPU-hour", f"USD per {' or '.join(amounts)}")
     return {"titles": titles, "rows": rows, "sentences": sentences, "is_given": bool(prices)}
+
+
+def _price_row(view: View, systems: Sequence[Placed], *, has_amounts: bool) -> JsonObject:
+    """Return the price field of systems of one name, and the places of what each costs."""
+    first = systems[0]
+    typed = ""
+    if price := view.comparison.prices.get(first.system.name):
+        typed = f"{price.low:g}"
+        if f"{price.high:g}" != typed:
+            typed += f":{price.high:g}"
+    places = []
+    for placed in systems:
+        model = placed.model.short_title if len(view.answers) > 1 else ""
+        amount = work_of([placed.system]).amount if has_amounts else ""
+        places.append((placed.index, model, amount))
+    return {"name": first.name, "field": first.field, "typed": typed, "costs": places}
 
 
 def _chips(view: View) -> Iterator[Chip]:
     """Yield what is excluded, what could change the decision, checks that passed, and what is good
     to know.
     """
-    several = len(view.answers) > 1
     caveats: dict[str, list[tuple[Answer, Caveat]]] = {}
     warned: dict[str, list[str]] = {}
     for answer in view.answers:
@@ -304,74 +318,77 @@ def _chips(view: View) -> Iterator[Chip]:
             for finding in system.findings:
                 if finding.severity == "warning":
                     warned.setdefault(finding.rule, []).append(f"{system.name}: {finding.text}")
-    chips = [
-        Chip(
-            "warn" if any(caveat.severity == "warning" for _, caveat in found) else "info",
-            _label(found[0][1]) + (f" ({len(found)} models)" if several and len(found) > 1 else ""),
-            _texts(found, several=several),
-        )
-        for code, found in sorted(caveats.items(), key=lambda item: CODES.index(item[0]))
+    of_codes = [
+        _of_code(caveats[code], len(view.answers)) for code in sorted(caveats, key=CODES.index)
     ]
-    chips += [
-        Chip("warn", rule.replace("-", " ").capitalize(), tuple(texts))
-        for rule, texts in warned.items()
-    ]
-    yield from (chip for chip in chips if chip.style == "warn")
+    yield from (chip for chip in of_codes if chip.style == "warn")
+    for rule, texts in warned.items():
+        yield Chip("warn", rule.replace("-", " ").capitalize(), tuple(texts))
     yield from _passed(view)
-    yield from (chip for chip in chips if chip.style == "info")
+    yield from (chip for chip in of_codes if chip.style == "info")
 
 
-def _texts(found: Sequence[tuple[Answer, Caveat]], *, several: bool) -> tuple[str, ...]:
-    """Return the texts of a caveat, each with its model if models differ in it."""
-    texts = dict.fromkeys(caveat.text for _, caveat in found)
-    if not several or (len(texts) == 1 and len(found) > 1):
-        return tuple(texts)
-    return tuple(dict.fromkeys(f"{answer.title}: {caveat.text}" for answer, caveat in found))
+def _of_code(caveats: Sequence[tuple[Answer, Caveat]], answers: int) -> Chip:
+    """Return the chip of caveats of one code, one of so many answers each.
+
+    Its texts name the model, if there are several and they differ in it.
+    """
+    style = "info"
+    bare: Distinct = {}
+    texts: Distinct = {}
+    for answer, caveat in caveats:
+        if caveat.severity == "warning":
+            style = "warn"
+        bare[caveat.text] = None
+        texts[f"{answer.title}: {caveat.text}"] = None
+    label = _label(caveats[0][1])
+    if answers > 1 and len(caveats) > 1:
+        label += f" ({len(caveats)} models)"
+    if answers == 1 or (len(bare) == 1 and len(caveats) > 1):
+        texts = bare
+    return Chip(style, label, tuple(texts))
 
 
 def _label(caveat: Caveat) -> str:
     """Return a caveat in short: the start of its text if that says what its code does, else the
     code.
+
+    “global batch differs: 64 (8×H100), 128 (8×MI300X) sequences; compare tokens/s/GPU, not step
+    time” with the code batch-differs becomes “Global batch differs”: the start up to the colon is
+    the first one that is short enough.
     """
     words = caveat.code.replace("disturbed", "other-programs-were-running").split("-")
-    starts = [caveat.text.partition(mark)[0] for mark in ("; ", " (", ": ", ", ")]
-    telling = (
-        start
-        for start in starts
-        if len(start) <= LONGEST_CHIP and any(word[:5] in start for word in words)
-    )
-    return capitalized(next(telling, " ".join(words).replace("bf16", "BF16")))
+    for mark in ("; ", " (", ": ", ", "):
+        start = caveat.text.partition(mark)[0]
+        if len(start) <= LONGEST_CHIP and any(word[:5] in start for word in words):
+            return capitalized(start)
+    return capitalized(" ".join(words).replace("bf16", "BF16"))
 
 
 def _passed(view: View) -> Iterator[Chip]:
     """Yield the checks that passed: values below the hardware peak, and equal settings."""
-    shares = {
-        view.title(placed): share.value
-        for placed in view.systems[:LISTED]
-        for efficiency in efficiencies(view.comparison, placed.system)
-        if (share := efficiency.values.get("mfu")) is not None and share.value is not None
-    }
+    shares = {}
+    for placed in view.systems[:LISTED]:
+        for efficiency in efficiencies(view.comparison, placed.system):
+            share = efficiency.values.get("mfu")
+            if share is not None and share.value is not None:
+                shares[view.title(placed)] = share.value
     if shares:
-        names = dict.fromkeys(
-            f"{share:.0f}" for share in (min(shares.values()), max(shares.values()))
-        )
         listed = "; ".join(f"{name} {share:.1f}%" for name, share in shares.items())
-        label = f"Within hardware peak ({'–'.join(names)}% MFU)"
-        if len(shares) < len(view.systems):
-            if len(shares) < 3:
-                checked = join_names(list(shares), 2)
-            else:
-                checked = counted(len(shares), "system")
-            label = f"{checked} within hardware peak"
-        yield Chip(
-            "ok",
-            label,
-            (f"MFU (model FLOPs utilization), of the dense peak of the precision used: {listed}",),
-        )
+        of = "MFU (model FLOPs utilization), of the dense peak of the precision used"
+        yield Chip("ok", _within_peak(shares, len(view.systems)), (f"{of}: {listed}",))
     compared = [pair for pair in view.pairs if pair.ratio]
     if compared and not any(pair.config_diff.of("different") for pair in compared):
-        yield Chip(
-            "ok",
-            "No reported settings differ",
-            ("Settings that only some results report are not compared.",),
-        )
+        text = "Settings that only some results report are not compared."
+        yield Chip("ok", "No reported settings differ", (text,))
+
+
+def _within_peak(shares: Mapping[str, float], systems: int) -> str:
+    """Return which of so many systems have an MFU below the peak; the range, if all have one."""
+    if len(shares) >= systems:
+        low = f"{min(shares.values()):.0f}"
+        high = f"{max(shares.values()):.0f}"
+        return f"Within hardware peak ({low if low == high else f'{low}–{high}'}% MFU)"
+    if len(shares) < 3:
+        return f"{join_names(list(shares), 2)} within hardware peak"
+    return f"{counted(len(shares), 'system')} within hardware peak"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from tprimat import units
@@ -32,54 +32,63 @@ Chart = dict[str, Any]
 Trace = dict[str, Any]
 
 
-def charts(view: View, model: ModelComparison, number: int) -> list[Chart]:
-    """Return the charts of a model. Each has an `id` that its place on the page has too."""
+_KEYS = {
+    "excluded": f"Dotted: {described.EXCLUDED}.",
+    "thin": "Thin: further runs of a system.",
+    "segment": "Thick line: segment median.",
+    "outliers": "Circles: outliers.",
+}
+
+
+def charts(view: View, model: ModelComparison, number: int) -> Iterator[Chart]:
+    """Yield the charts of a model. Each has an `id` that its place on the page has too."""
     placed = view.of_model(model)[:MOST_SYSTEMS]
-    valid = []
-    for each in placed:
-        for index in each.runs:
-            if view.runs[index].result.is_valid:
-                valid.append(view.runs[index])
-    found = [
-        step_times(view, valid),
-        loss(view, valid, "tokens"),
-        loss(view, valid, "wall"),
+    runs = []
+    for system in placed:
+        runs += [run for run in view.runs_of(system) if run.result.is_valid]
+    for chart in (
+        step_times(view, runs),
+        loss(view, runs, "tokens"),
+        loss(view, runs, "wall"),
         memory(placed),
         waterfall(model),
         breakdown(model),
-    ]
-    return [{**chart, "id": f"{chart['kind']}-{number}"} for chart in found if chart is not None]
+    ):
+        if chart is not None:
+            chart["id"] = f"{chart['kind']}-{number}"
+            yield chart
 
 
 def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
     """Return the chart of step times: excluded steps dotted, a thick line for each segment,
     outliers as circles.
     """
-    chart = described.step_times(_series(view, runs))
-    if chart is None:
+    described_chart = described.step_times(_series(view, runs))
+    if described_chart is None:
         return None
-    traces = _traces(view, runs, chart)
-    timed = [run for run in runs if any(trace["run"] == run.index for trace in traces)]
-    for each in timed:
-        traces += _segments(each)
-    drawn = {trace["part"] for trace in traces} | {"thin" for trace in traces if trace.get("thin")}
-    keys = {"excluded": f"Dotted: {described.EXCLUDED}.", "thin": "Thin: further runs of a system."}
-    keys |= {"segment": "Thick line: segment median.", "outliers": "Circles: outliers."}
-    note = " ".join(text for part, text in keys.items() if part in drawn)
-    if beyond := len(chart.beyond):
-        note += (
-            f" {counted(beyond, 'step')} {'is' if beyond == 1 else 'are'} off scale; double-click"
-            " to show all."
-        )
-    below = telemetry.panels(timed)
-    marked = telemetry.events(timed)
-    note += telemetry.note([placed.name for placed in view.systems], marked)
-    return {
-        **_line_chart("steps", chart, traces, 420 + telemetry.PANEL_HEIGHT * len(below)),
-        "note": note,
-        **({"panels": below} if below else {}),
-        **({"events": marked} if marked else {}),
-    }
+    traces = _traces(view, runs, described_chart)
+    drawn = {trace["run"] for trace in traces}
+    timed = [run for run in runs if run.index in drawn]
+    for run in timed:
+        traces += _segments(run)
+    parts = {trace["part"] for trace in traces}
+    if any(trace.get("thin") for trace in traces):
+        parts.add("thin")
+    note = " ".join(text for part, text in _KEYS.items() if part in parts)
+    if beyond := len(described_chart.beyond):
+        are = "is" if beyond == 1 else "are"
+        note += f" {counted(beyond, 'step')} {are} off scale; double-click to show all."
+    panels = telemetry.panels(timed)
+    events = telemetry.events(timed)
+    note += telemetry.note([placed.name for placed in view.systems], events)
+    height = 420 + telemetry.PANEL_HEIGHT * len(panels)
+    chart = _line_chart("steps", described_chart, traces, height)
+    chart["note"] = note
+    if panels:
+        chart["panels"] = panels
+    if events:
+        chart["events"] = events
+    return chart
 
 
 def loss(view: View, runs: Sequence[PlacedRun], over: Literal["tokens", "wall"]) -> Chart | None:
@@ -88,14 +97,13 @@ def loss(view: View, runs: Sequence[PlacedRun], over: Literal["tokens", "wall"])
     """
     if over == "wall":
         runs = [run for run in runs if len(set(wall_times(run.result.run)) - {None}) > 1]
-    chart = described.loss(_series(view, runs), over)
-    if chart is None:
+    described_chart = described.loss(_series(view, runs), over)
+    if described_chart is None:
         return None
-    notes = [f"Dotted: {described.floor_note(floor)}." for floor in chart.floors]
-    return {
-        **_line_chart(f"loss-{over}", chart, _traces(view, runs, chart), 380),
-        "note": " ".join(notes),
-    }
+    chart = _line_chart(f"loss-{over}", described_chart, _traces(view, runs, described_chart), 380)
+    floors = map(described.floor_note, described_chart.floors)
+    chart["note"] = " ".join(f"Dotted: {floor}." for floor in floors)
+    return chart
 
 
 def _series(view: View, runs: Sequence[PlacedRun]) -> list[Series]:
@@ -104,13 +112,16 @@ def _series(view: View, runs: Sequence[PlacedRun]) -> list[Series]:
 
 def _line_chart(kind: str, chart: LineChart, traces: Sequence[Trace], height: int) -> Chart:
     """Return a chart of lines; the legend takes a row for each system."""
+    limits = None
+    if chart.limits:
+        limits = [round(limit, 6) for limit in chart.limits]
     return {
         "kind": kind,
         "title": chart.title,
         "x": chart.x_title,
         "y": chart.y_title,
         "scale": chart.scale,
-        "range": [round(limit, 6) for limit in chart.limits] if chart.limits else None,
+        "range": limits,
         "log": chart.is_log,
         "floors": list(chart.floors),
         "traces": traces,
@@ -123,52 +134,50 @@ def _traces(view: View, runs: Sequence[PlacedRun], chart: LineChart) -> list[Tra
     traces = []
     first_runs: dict[int, int] = {}
     for line in chart.lines:
-        each = placed[line.result]
-        trace = {
-            "run": each.index,
-            "system": each.system,
-            "x": chart.xs,
-            "y": chart.ys,
-            "index": _thinned(line, chart),
-        }
-        if line.is_excluded:
-            traces.append({**trace, "part": "excluded"})
-            continue
-        # The legend names the first line of a system.
-        is_first = each.system not in first_runs
-        is_further = first_runs.setdefault(each.system, each.index) != each.index
-        traces.append({**trace, "part": "steps", "legend": is_first, "thin": is_further})
+        run = placed[line.result]
+        trace: Trace = {"run": run.index, "system": run.system, "x": chart.xs, "y": chart.ys}
+        trace["index"] = _thinned(line, chart)
+        trace["part"] = "excluded" if line.is_excluded else "steps"
+        if not line.is_excluded:
+            # The legend names the first line of a system.
+            trace["legend"] = run.system not in first_runs
+            trace["thin"] = first_runs.setdefault(run.system, run.index) != run.index
+        traces.append(trace)
     return traces
 
 
-def _segments(each: PlacedRun) -> list[Trace]:
-    run = each.result.run
-    last = each.result.summary.steady.last_step or 0
-    traces = []
+def _segments(placed: PlacedRun) -> list[Trace]:
+    run = placed.result.run
+    last = placed.result.summary.steady.last_step or 0
+    traces: list[Trace] = []
     outliers = []
-    for segment in each.result.summary.segments:
-        within = range(
-            bisect_left(run.steps, segment.first_step), bisect_right(run.steps, segment.last_step)
-        )
-        times = {index: time for index in within if (time := run.step_times[index]) is not None}
+    for segment in placed.result.summary.segments:
+        first_index = bisect_left(run.steps, segment.first_step)
+        end_index = bisect_right(run.steps, segment.last_step)
+        times = run.step_times[first_index:end_index]
         # The rule that counts outliers in analysis/summary.py.
-        sigma = stats.robust_sigma(list(times.values()))
+        sigma = stats.robust_sigma([time for time in times if time is not None])
         limit = segment.median + max(OUTLIER_FRACTION * segment.median, OUTLIER_SIGMAS * sigma)
-        outliers += [index for index, time in times.items() if time > limit]
-        text = (
-            f"steps {segment.first_step}–{segment.last_step}: median"
-            f" {units.seconds(segment.median)}"
+        for index, time in enumerate(times, first_index):
+            if time is not None and time > limit:
+                outliers.append(index)
+        steps = f"steps {segment.first_step}–{segment.last_step}"
+        text = f"{steps}: median {units.seconds(segment.median)}"
+        if segment.cause:
+            text += f"; {segment.cause}"
+        traces.append(
+            {
+                "system": placed.system,
+                "run": placed.index,
+                "part": "segment",
+                "ends": [run.steps[first_index], min(run.steps[end_index - 1], last)],
+                "value": segment.median,
+                "text": text,
+            }
         )
-        text += f"; {segment.cause}" if segment.cause else ""
-        ends = {
-            "ends": [run.steps[within[0]], min(run.steps[within[-1]], last)],
-            "value": segment.median,
-            "text": text,
-        }
-        traces.append({"system": each.system, "run": each.index, "part": "segment", **ends})
     if outliers:
-        series = {"x": "steps", "y": "step_times", "index": outliers}
-        traces.append({"run": each.index, "system": each.system, "part": "outliers", **series})
+        trace: Trace = {"run": placed.index, "system": placed.system, "part": "outliers"}
+        traces.append({**trace, "x": "steps", "y": "step_times", "index": outliers})
     return traces
 
 
@@ -176,27 +185,21 @@ def memory(placed: Sequence[Placed]) -> Chart | None:
     """Return bars of each kind of memory, to the average and to the peak; page.js puts those of a
     kind together.
     """
-    of_system = {each.system: each for each in placed}
-    # Two systems may have one name once they are cut: a zero-width space makes them two for the
-    # axis.
-    bars = [
-        {
-            "kind": described.KINDS.index(bar.kind),
-            "system": (each := of_system[bar.system]).index,
-            "name": broken(each.name) + "\u200b" * each.index,
-            "average": bar.average,
-            "peak": bar.peak,
-        }
-        for bar in described.memory([each.system for each in placed])
-    ]
+    of_system = {system.system: system for system in placed}
+    bars = []
+    rows = set()
+    for bar in described.memory(list(of_system)):
+        system = of_system[bar.system]
+        kind = described.KINDS.index(bar.kind)
+        # Two systems may have one name once they are cut: a zero-width space makes them two for
+        # the axis.
+        name = broken(system.name) + "\u200b" * system.index
+        values = {"average": bar.average, "peak": bar.peak}
+        bars.append({"kind": kind, "system": system.index, "name": name, **values})
+        rows |= {(kind, word) for word, value in values.items() if value is not None}
     if not bars:
         return None
     order = list(dict.fromkeys(bar["name"] for bar in bars))
-    rows = set()
-    for bar in bars:
-        for word in ("average", "peak"):
-            if bar[word] is not None:
-                rows.add((bar["kind"], word))
     return {
         "kind": "memory",
         "title": described.MEMORY_TITLE,
@@ -250,12 +253,14 @@ def _thinned(line: Line, chart: LineChart) -> dict[str, int] | list[int]:
         return {"from": line.start, "to": line.stop}
     values: Sequence[float | None] = getattr(line.result.run, chart.ys)
     kept = {line.start, line.stop - 1}
+    # Of 10,000 records, the lowest and the highest of every 10.
     size = math.ceil((line.stop - line.start) / (MOST_POINTS / 2))
     for begin in range(line.start, line.stop, size):
-        end = min(begin + size, line.stop)
-        known = [
-            (value, index) for index in range(begin, end) if (value := values[index]) is not None
-        ]
-        if known:
-            kept |= {min(known)[1], max(known)[1]}
+        points = []
+        for index in range(begin, min(begin + size, line.stop)):
+            value = values[index]
+            if value is not None:
+                points.append((value, index))
+        if points:
+            kept |= {min(points)[1], max(points)[1]}
     return sorted(kept)

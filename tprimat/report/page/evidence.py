@@ -4,7 +4,7 @@ raw data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -16,7 +16,7 @@ from tprimat.compare.cost import efficiencies
 from tprimat.compare.figures import is_of_blocks, over_runs
 from tprimat.report.blocks import Content, Inline, Link, Paragraph, Table
 from tprimat.report.efficiency import figure as efficiency_figure
-from tprimat.report.page.markup import Control, Fold, Part
+from tprimat.report.page.markup import Control, Fold, Part, Parts
 from tprimat.report.page.view import Placed, PlacedRun, View
 from tprimat.report.rates import RATE, rate, rate_unit
 from tprimat.report.tables import steady_steps, titled
@@ -28,25 +28,25 @@ from tprimat.text import plain
 _HEADER = ("Metric", "Value", "How")
 
 
-def results(view: View) -> list[JsonObject]:
-    """Return the runs as they were read, each with the file that holds it: what can be
+_Row = tuple[str, list[Content]]
+
+
+def results(view: View) -> Iterator[JsonObject]:
+    """Yield the runs as they were read, each with the file that holds it: what can be
     downloaded.
     """
     digests = {file.name: file.sha256 for file in view.comparison.files}
-    return [
-        {
-            "system": view.systems[placed.system].name,
-            "model": plain(view.systems[placed.system].model.title),
-            "file": plain(placed.result.file),
-            "sha256": digests.get(placed.result.file),
-            "valid": placed.result.is_valid,
-            "run": {
-                **msgspec.to_builtins(placed.result.run, str_keys=True, enc_hook=list),
-                "warnings": placed.result.run.warnings,
-            },
+    for run in view.runs:
+        placed = view.systems[run.system]
+        own = msgspec.to_builtins(run.result.run, str_keys=True, enc_hook=list)
+        yield {
+            "system": placed.name,
+            "model": plain(placed.model.title),
+            "file": plain(run.result.file),
+            "sha256": digests.get(run.result.file),
+            "valid": run.result.is_valid,
+            "run": {**own, "warnings": run.result.run.warnings},
         }
-        for placed in view.runs
-    ]
 
 
 def anchor(placed: Placed, metric: str) -> str:
@@ -61,7 +61,14 @@ def title_anchor(placed: Placed, title: str) -> str:
     for metric in (*metrics.METRICS, *efficiency.METRICS):
         if title in (metric.title, titled(metric)) and _has(placed, metric.name):
             return anchor(placed, metric.name)
-    if title.startswith(("Throughput", f"{level()} CI", "Run-to-run")) and _has(placed, RATE):
+    if title.startswith(("Throughput", f"{level()} CI", "Run-to-run")):
+        return rate_anchor(placed)
+    return f"s{placed.index}"
+
+
+def rate_anchor(placed: Placed) -> str:
+    """Return where the evidence of a system's rate is, if it has one."""
+    if RATE in placed.system.values:
         return anchor(placed, RATE)
     return f"s{placed.index}"
 
@@ -69,19 +76,23 @@ def title_anchor(placed: Placed, title: str) -> str:
 def _has(placed: Placed, name: str) -> bool:
     if name in placed.system.values:
         return True
-    return any(metric.name == name for metric in efficiency.METRICS) and bool(
-        placed.system.valid_runs
-    )
+    is_efficiency = any(metric.name == name for metric in efficiency.METRICS)
+    return is_efficiency and bool(placed.system.valid_runs)
 
 
-def _table(rows: Sequence[tuple[str, list[Content]]], caption: str, *header: str) -> list[Part]:
+def _table(rows: Iterable[_Row], caption: str, *header: str) -> list[Part]:
     """Return a table of values, each row with its anchor; nothing without rows."""
-    if rows:
-        return [Table(header, [row for _, row in rows], 99, caption, [name for name, _ in rows])]
+    anchors = []
+    cells = []
+    for name, row in rows:
+        anchors.append(name)
+        cells.append(row)
+    if cells:
+        return [Table(header, cells, 99, caption, anchors)]
     return []
 
 
-def section(view: View) -> Iterator[Part]:
+def section(view: View) -> Parts:
     """Yield the downloads, and the evidence of all ratios and systems."""
     yield Control("downloads")
     every = sum(len(placed.system.runs) for placed in view.systems)
@@ -89,14 +100,13 @@ def section(view: View) -> Iterator[Part]:
         yield Paragraph(
             f"Shown: {len(view.runs)} of {every} runs. The others are in the result files."
         )
-    pairs = [pair for pair in view.pairs if view.of(pair.system).runs]
-    ratios = [(view.pair_anchors[pair], _pair(view, pair)) for pair in pairs]
+    ratios = []
+    for pair, name in view.pairs.items():
+        if view.of(pair.system).runs:
+            ratios.append((name, _pair(view, pair)))
     if ratios:
-        yield Fold(
-            f"Ratios ({len(ratios)})",
-            _table(ratios, "Ratios", "Pair", "Value", "How"),
-            len(ratios) == 1,
-        )
+        table = _table(ratios, "Ratios", "Pair", "Value", "How")
+        yield Fold(f"Ratios ({len(ratios)})", table, len(ratios) == 1)
     for placed in view.systems:
         if placed.runs:
             yield Fold(view.title(placed), list(_system(view, placed)), anchor=f"s{placed.index}")
@@ -105,19 +115,13 @@ def section(view: View) -> Iterator[Part]:
 def _pair(view: View, pair: Pair) -> list[Content]:
     system = view.of(pair.system)
     baseline = view.of(pair.baseline)
-    links: list[Inline] = []
-    for word, each in zip((" (", " / "), (system, baseline), strict=True):
-        links += [
-            word,
-            Link(
-                each.name,
-                anchor(each, RATE) if RATE in each.system.values else f"s{each.index}",
-                "",
-            ),
-        ]
+    links: list[Inline] = [
+        *(" (", Link(system.name, rate_anchor(system), "")),
+        *(" / ", Link(baseline.name, rate_anchor(baseline), ""), ")"),
+    ]
     name = f"{system.name} vs {baseline.name}"
     if pair.ratio is None:
-        return [name, units.UNKNOWN, [pair.reason or "", *links, ")"]]
+        return [name, units.UNKNOWN, [pair.reason or "", *links]]
     how = (
         f"{rate(pair.system.value(RATE))} / {rate(pair.baseline.value(RATE))}"
         f" {rate_unit([pair.system, pair.baseline])}"
@@ -125,61 +129,64 @@ def _pair(view: View, pair: Pair) -> list[Content]:
     if pair.ratio.method is not None:
         mean = over_runs(RATE, of_blocks=is_of_blocks(pair.system.valid_runs))
         how = f"{how}, {mean} of the runs; {METHODS[pair.ratio.method]}"
-    return [name, speedup_text(pair.ratio), [how, *links, ")"]]
+    return [name, speedup_text(pair.ratio), [how, *links]]
 
 
-def _system(view: View, placed: Placed) -> Iterator[Part]:
+def _system(view: View, placed: Placed) -> Parts:
     system = placed.system
     yield Paragraph(f"System: {system.full_name or units.UNKNOWN}.")
     several = len(system.valid_runs) > 1
     if several:
-        rows: list[tuple[str, list[Content]]] = []
-        for metric in metrics.METRICS:
-            if (value := system.values.get(metric.name)) is not None:
-                mean = over_runs(metric.name, of_blocks=is_of_blocks(system.valid_runs))
-                how = f"{mean} of {value.runs} runs, listed below"
-                rows.append(
-                    (anchor(placed, metric.name), [titled(metric), _digits(value.value), how])
-                )
-        yield from _table(rows, f"Values of {placed.name}", *_HEADER)
-    found = efficiencies(view.comparison, system)
-    rows = []
-    for metric in efficiency.rows(found):
-        if (got := found[0].values.get(metric.name)) is not None:
-            how = "; ".join(filter(None, [metric.how, metric.reference, got.reason]))
-            rows.append(
-                (anchor(placed, metric.name), [titled(metric), efficiency_figure(got), how])
-            )
-    yield from _table(rows, "Efficiency and cost", *_HEADER)
-    for index in placed.runs:
-        run = view.runs[index]
-        title = f"Run {run.number} of {len(system.runs)}: {plain(run.result.file)}"
-        used = "" if run.result.is_valid else f", {run.result.run.status}: excluded"
-        yield Fold(
-            title + used,
-            list(_run(placed, run, own_anchors=not several)),
-            not several,
-            f"r{run.index}",
-        )
+        yield from _table(_values(placed), f"Values of {placed.name}", *_HEADER)
+    yield from _table(_efficiency(view, placed), "Efficiency and cost", *_HEADER)
+    for run in view.runs_of(placed):
+        title = f"Run {run.number} of {len(system.runs)}: {run.result.file}"
+        if not run.result.is_valid:
+            title += f", {run.result.run.status}: excluded"
+        # What a single run measured is what the system's values are.
+        parts = list(_run(placed, run, own_anchors=not several and run.result in system.valid_runs))
+        yield Fold(title, parts, not several, f"r{run.index}")
 
 
-def _run(placed: Placed, run: PlacedRun, *, own_anchors: bool) -> Iterator[Part]:
+def _values(placed: Placed) -> Iterator[_Row]:
+    """Yield the values of a system of several runs."""
+    for metric in metrics.METRICS:
+        value = placed.system.values.get(metric.name)
+        if value is not None:
+            mean = over_runs(metric.name, of_blocks=is_of_blocks(placed.system.valid_runs))
+            how = f"{mean} of {value.runs} runs, listed below"
+            yield anchor(placed, metric.name), [titled(metric), _digits(value.value), how]
+
+
+def _efficiency(view: View, placed: Placed) -> Iterator[_Row]:
+    columns = efficiencies(view.comparison, placed.system)
+    for metric in efficiency.rows(columns):
+        value = columns[0].values.get(metric.name)
+        if value is not None:
+            how = "; ".join(filter(None, [metric.how, metric.reference, value.reason]))
+            yield anchor(placed, metric.name), [titled(metric), efficiency_figure(value), how]
+
+
+def _run(placed: Placed, run: PlacedRun, *, own_anchors: bool) -> Parts:
     result = run.result
     yield Paragraph(_where(result))
-    own_anchors = (
-        own_anchors and bool(placed.system.valid_runs) and result is placed.system.valid_runs[0]
-    )
-    rows: list[tuple[str, list[Content]]] = []
+    rows: list[_Row] = []
     for metric in metrics.METRICS:
-        if (value := result.value(metric.name)) is not None:
+        value = result.value(metric.name)
+        if value is not None:
             own = anchor(placed, metric.name) if own_anchors else ""
-            source = _from(metric.name, result)
-            rows.append(
-                (own, [titled(metric), _digits(float(value)), _formula(metric, result), source])
-            )
+            texts = (_digits(float(value)), _formula(metric, result), _from(metric.name, result))
+            rows.append((own, [titled(metric), *texts]))
     yield from _table(rows, f"Values of run {run.number} of {placed.name}", *_HEADER, "Source")
     if result.run.steps:
         yield Control("records", {"run": run.index, "count": len(result.run.steps)})
+
+
+_SOURCES = {
+    "live": "measured",
+    "log": "imported from a log",
+    "result": "converted from an older result",
+}
 
 
 def _formula(metric: metrics.Metric, result: RunResult) -> str:
@@ -197,43 +204,38 @@ def _formula(metric: metrics.Metric, result: RunResult) -> str:
 def _from(name: str, result: RunResult) -> str:
     """Return where a value is from: of the steps, with the lines of the log if they are known."""
     if name in ("warmup_time_seconds", "final_loss"):
-        return f"the series in {plain(result.file)}"
+        return f"the series in {result.file}"
     if name not in PerformanceMetrics.__struct_fields__:
-        return f"memory_metrics.{name} in {plain(result.file)}"
+        return f"memory_metrics.{name} in {result.file}"
     run = result.run
     first = result.summary.steady.first_step
     last = result.summary.steady.last_step
     if first is None or last is None:
-        return plain(result.file)
-    text = f"steps {first}–{last} of {plain(result.file)}"
+        return result.file
+    text = f"steps {first}–{last} of {result.file}"
     numbers = []
     for step, line in zip(run.steps, run.lines, strict=True):
         if line is not None and first <= step <= last:
             numbers.append(line)
     if numbers and run.source is not None and run.source.files:
-        text += f"; lines {min(numbers)}–{max(numbers)} of {plain(run.source.files[0].path)}"
+        text += f"; lines {min(numbers)}–{max(numbers)} of {run.source.files[0].path}"
     return text
 
 
 def _where(result: RunResult) -> str:
     run = result.run
-    parts = [f"{plain(result.file)}; started {run.timestamp or 'at an unknown time'}; {run.status}"]
+    parts = [f"{result.file}; started {run.timestamp or 'at an unknown time'}; {run.status}"]
     if run.status_reason:
         parts.append(run.status_reason)
     parts.append(f"steady-state steps {steady_steps(result)}")
     if run.source is not None:
-        kinds = {
-            "live": "measured",
-            "log": "imported from a log",
-            "result": "converted from an older result",
-        }
         files = []
         for file in run.source.files:
-            files.append(f"{plain(file.path)} (sha256 {file.sha256 or 'unknown'})")
-        parts.append(f"{kinds[run.source.kind]}{': ' + ', '.join(files) if files else ''}")
-        parts += [
-            f"{name} = {text}, set by the user" for name, text in run.source.overrides.items()
-        ]
+            files.append(f"{file.path} (sha256 {file.sha256 or 'unknown'})")
+        kind = _SOURCES[run.source.kind]
+        parts.append(f"{kind}: {', '.join(files)}" if files else kind)
+        for name, text in run.source.overrides.items():
+            parts.append(f"{name} = {text}, set by the user")
     return "; ".join(parts) + "."
 
 

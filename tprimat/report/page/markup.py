@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,7 @@ class Control:
 
 
 Part = blocks.Block | blocks.Footnotes | Fold | Control
+Parts = Iterator[Part]
 
 
 class Writer:

@@ -4,20 +4,30 @@ warnings.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import PurePath
 
 from tprimat import units
 from tprimat.compare import Group, ModelComparison, Pair, RunResult
 from tprimat.report import document, explain, tables, target
-from tprimat.report.blocks import Content, Footnotes, Link, Marks, Notes, Paragraph, Table, notes
+from tprimat.report.blocks import (
+    Cells,
+    Content,
+    Footnotes,
+    Link,
+    Marks,
+    Notes,
+    Paragraph,
+    Table,
+    notes,
+)
 from tprimat.report.breakdown import breakdowns
 from tprimat.report.page import charts, evidence, windows
-from tprimat.report.page.markup import Control, Fold, Part
-from tprimat.report.page.view import View
+from tprimat.report.page.markup import Control, Fold, Part, Parts
+from tprimat.report.page.view import Placed, PlacedRun, View
 from tprimat.report.rates import final_losses, untimed
 from tprimat.results.account import PARTS
-from tprimat.text import plain
 
 Chart = Callable[[str, str], Part]
 """The place of a chart, by its kind, with what it shows in words; nothing if there are no charts.
@@ -27,7 +37,7 @@ MOST_PAIRS = 20
 """Pairs whose configurations are listed setting by setting."""
 
 
-def results(view: View) -> Iterator[Part]:
+def results(view: View) -> Parts:
     """Yield the table of each model's systems, each value with a link to its calculation."""
     for answer in view.answers:
         group = answer.group
@@ -40,59 +50,58 @@ def results(view: View) -> Iterator[Part]:
 
 
 def _grid(view: View, group: Group, rows: list[tables.Row], caption: str) -> Table:
-    ratios = {pair.system: view.pair_anchors[pair] for pair in group.pairs}
+    placed = [view.of(system) for system in group.systems]
+    ratios = {pair.system: view.pairs[pair] for pair in group.pairs}
 
     def cell(row: tables.Row, index: int) -> Content:
-        system = group.systems[index]
-        found = row.cells[index]
-        placed = view.of(system)
-        anchor = evidence.title_anchor(placed, row.title)
+        own = placed[index]
+        text = row.cells[index].text
+        anchor = evidence.title_anchor(own, row.title)
         if row.title.startswith("Speedup"):
-            anchor = ratios.get(system, anchor)
-        missing = found.text in (units.UNKNOWN, untimed(system)) or not placed.runs
-        return [Link(found.text, "" if missing else anchor), Marks(found.notes)]
+            anchor = ratios.get(own.system, anchor)
+        if text in (units.UNKNOWN, untimed(own.system)) or not own.runs:
+            anchor = ""
+        return [Link(text, anchor), Marks(row.cells[index].notes)]
 
-    return tables.grid(
-        [view.of(system).name for system in group.systems], rows, cell, caption=caption
-    )
+    return tables.grid([own.name for own in placed], rows, cell, caption=caption)
 
 
-def step_times(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
+def step_times(view: View, model: ModelComparison, chart: Chart) -> Parts:
     """Yield the chart of step times and its table."""
-    rows: list[list[Content]] = []
-    for each in view.of_model(model):
-        for index in each.runs:
-            result = view.runs[index].result
-            if len(each.runs) == 1:
-                name = each.name
-            else:
-                name = f"{each.name}, run {view.runs[index].number}"
-            emulated = result.run.environment.emulated
-            if emulated:
-                before = untimed(each.system)
-            else:
-                before = units.duration(result.value("warmup_time_seconds"))
-            rows += [
-                [
-                    Link(name, f"r{index}"),
-                    f"{segment.first_step}–{segment.last_step}",
-                    units.seconds(segment.mean),
-                    units.seconds(segment.median),
-                    f"{segment.outliers} ({segment.outlier_share:.1%})",
-                    units.UNKNOWN if segment.drift is None else f"{segment.drift:+.1%}",
-                    before,
-                ]
-                for segment in result.summary.segments
-            ]
-            if not result.summary.segments:
-                time = result.summary.performance.avg_step_time_seconds
-                step = untimed(each.system) if time is None else units.seconds(time)
-                rows.append([name, _why_no_segment(result), step, *[units.UNKNOWN] * 3, before])
+    rows: list[Cells] = []
+    for placed in view.of_model(model):
+        for run in view.runs_of(placed):
+            rows += _segments(placed, run)
     header = ["Run", "Steps", "Mean", "Median", "Outliers (share of time)", "Drift", "Warm-up"]
     yield chart("steps", "Step time over the steps; the table below has the values of each segment")
-    yield Fold(
-        "Table: segments of the runs", [Table(header, rows, caption=f"Segments of {model.title}")]
-    )
+    table = Table(header, rows, caption=f"Segments of {model.title}")
+    yield Fold("Table: segments of the runs", [table])
+
+
+def _segments(placed: Placed, run: PlacedRun) -> Iterator[Cells]:
+    """Yield a row for each segment of a run; one that says why there is none."""
+    result = run.result
+    name = placed.name
+    if len(placed.runs) > 1:
+        name += f", run {run.number}"
+    before = units.duration(result.value("warmup_time_seconds"))
+    if result.run.environment.emulated:
+        before = untimed(placed.system)
+    for segment in result.summary.segments:
+        drift = units.UNKNOWN if segment.drift is None else f"{segment.drift:+.1%}"
+        yield [
+            Link(name, f"r{run.index}"),
+            f"{segment.first_step}–{segment.last_step}",
+            units.seconds(segment.mean),
+            units.seconds(segment.median),
+            f"{segment.outliers} ({segment.outlier_share:.1%})",
+            drift,
+            before,
+        ]
+    if not result.summary.segments:
+        time = result.summary.performance.avg_step_time_seconds
+        step = untimed(placed.system) if time is None else units.seconds(time)
+        yield [name, _why_no_segment(result), step, *[units.UNKNOWN] * 3, before]
 
 
 def _why_no_segment(result: RunResult) -> str:
@@ -100,88 +109,73 @@ def _why_no_segment(result: RunResult) -> str:
         return f"no steps: {result.run.status}"
     if result.run.environment.emulated:
         return "an emulated device"
-    single = sum(time is not None for time in result.run.step_times) == 1
-    if single:
+    if sum(time is not None for time in result.run.step_times) == 1:
         return "a single record"
     return "no steady state"
 
 
-def loss(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
+def loss(view: View, model: ModelComparison, chart: Chart) -> Parts:
     """Yield the charts of loss over tokens and over time, and their table."""
-    rows: list[list[Content]] = []
-    ends = final_losses([each.system for each in view.of_model(model)])
-    for each, final in zip(view.of_model(model), ends, strict=True):
-        known = (
-            value
-            for index in each.runs
-            for value in view.runs[index].result.run.loss_values
-            if value is not None
-        )
-        first = next(known, None)
-        data = each.system.run.data
+    rows: list[Cells] = []
+    for placed, final in zip(view.of_model(model), final_losses(model.systems), strict=True):
+        losses = itertools.chain(*(run.result.run.loss_values for run in view.runs_of(placed)))
+        first = next((value for value in losses if value is not None), None)
         if first is not None:
-            end = Link(final, evidence.title_anchor(each, "Loss at the end"))
+            data = placed.system.run.data
+            end = Link(final, evidence.title_anchor(placed, "Loss at the end"))
             entropy = units.UNKNOWN if data.entropy is None else f"{data.entropy:.4g}"
-            rows.append([each.name, f"{first:.4g}", end, entropy, data.kind or "not reported"])
+            rows.append([placed.name, f"{first:.4g}", end, entropy, data.kind or "not reported"])
     if rows:
-        yield chart(
-            "loss-tokens", "Loss over tokens; the table below has the first and the last values"
-        )
-        yield chart(
-            "loss-wall",
-            "Loss over training time; the table below has the first and the last values",
-        )
+        has_ends = "the table below has the first and the last values"
+        yield chart("loss-tokens", f"Loss over tokens; {has_ends}")
+        yield chart("loss-wall", f"Loss over training time; {has_ends}")
         header = ["System", "First", "At the end", "Entropy of the data", "Data"]
         caption = f"Loss of {model.title}, nats/token"
         yield Fold("Table: loss", [Paragraph(document.LOSS), Table(header, rows, caption=caption)])
 
 
-def memory(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
+def memory(view: View, model: ModelComparison, chart: Chart) -> Parts:
     """Yield the chart of each kind of memory; the results table has its values."""
-    if any(tables.memory_rows(group) for group in model.groups):
+    if any(map(tables.memory_rows, model.groups)):
         yield chart("memory", "Memory by kind; the results table has the values")
         yield Paragraph(document.MEMORY, "hint")
 
 
-def times(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
+def times(view: View, model: ModelComparison, chart: Chart) -> Parts:
     """Yield a bar for each run, of the parts of its wall time, and their tables; nothing without a
     clock.
     """
-    found = [account for group in model.groups for account in target.accounts(group)]
-    if not found:
-        return
-    longest = max(account.whole for _, _, account in found)
+    longest = 0.0
     bars = []
-    for name, file, each in found[: charts.MOST_SYSTEMS]:
-        bars.append(
-            (
-                f"{plain(name)}, {plain(PurePath(file).name)}",
-                units.duration(each.whole),
-                each.whole / longest,
-                each.shares,
-            )
-        )
-    parts = [part for part in PARTS if any(part in each.parts for _, _, each in found)]
-    yield Control("times", {"runs": bars, "parts": parts})
+    names = set[str]()
+    for group in model.groups:
+        for name, file, account in target.accounts(group):
+            longest = max(longest, account.whole)
+            bars.append((f"{name}, {PurePath(file).name}", account))
+            names |= account.parts.keys()
+    if not bars:
+        return
+    runs = []
+    for name, account in bars[: charts.MOST_SYSTEMS]:
+        runs.append((name, units.duration(account.whole), account.whole / longest, account.shares))
+    yield Control("times", {"runs": runs, "parts": [part for part in PARTS if part in names]})
     yield Fold("Table: wall time", list(target.blocks(view.comparison, model)))
 
 
-def breakdown(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
+def breakdown(view: View, model: ModelComparison, chart: Chart) -> Parts:
     """Yield where the time goes; nothing if no two runs report it."""
     explanation = explain.of_model(model)
     if explanation is not None:
-        look = explain.look_first(explanation)
-        yield Paragraph(
-            f"{explain.headline(explanation)}. {f'Start with: {look}.' if look else ''}".strip()
-        )
+        text = f"{explain.headline(explanation)}."
+        if look := explain.look_first(explanation):
+            text += f" Start with: {look}."
+        yield Paragraph(text)
         yield from notes([*explain.reasons(explanation), *explain.caveats(explanation)])
         yield chart(
             "waterfall", "The difference of the step times by part; the table below has the values"
         )
-        yield Fold(
-            "Table: parts of a step",
-            [explain.table(explanation, f"Parts of a step of {model.title}")],
-        )
+        table = explain.table(explanation, f"Parts of a step of {model.title}")
+        yield Fold("Table: parts of a step", [table])
         for table, title in explain.details(explanation):
             yield Fold(f"Operators: {title}", [table])
     if charts.breakdown(model) is not None:
@@ -192,9 +186,8 @@ def breakdown(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part
 
 def pairs(view: View) -> list[Pair]:
     """Return the pairs that the page shows in detail, those of the headlines first."""
-    leaders = [answer.group.leaders for answer in view.answers if answer.group.leaders is not None]
-    first = set(leaders)
-    return [*leaders, *(pair for pair in view.pairs if pair not in first)]
+    leaders = [answer.group.leaders for answer in view.answers if answer.group.leaders]
+    return list(dict.fromkeys([*leaders, *view.pairs]))
 
 
 _STATUSES = {
@@ -205,32 +198,30 @@ _STATUSES = {
 }
 
 
-def config_diff(view: View) -> Iterator[Part]:
+def config_diff(view: View) -> Parts:
     """Yield every setting of each pair; that of the first headline is printed."""
     every = pairs(view)
     for number, pair in enumerate(every[:MOST_PAIRS]):
         names = [view.title(view.of(system)) for system in (pair.system, pair.baseline)]
-        parts = []
-        for status, title in _STATUSES.items():
-            rows = []
-            for entry in pair.config_diff.entries:
-                if entry.status == status:
-                    rows.append(
-                        [entry.title, *(text or units.UNKNOWN for text in reversed(entry.values))]
-                    )
-            if rows:
-                parts.append(
-                    Table(
-                        ["Setting", *names], rows, caption=f"{title} ({len(rows)})", right_from=99
-                    )
-                )
         title = f"{' vs '.join(names)}: {pair.config_diff.verdict}"
-        yield Fold(title, parts, is_open=number == 0)
+        yield Fold(title, list(_settings(pair, names)), is_open=number == 0)
     if len(every) > MOST_PAIRS:
         yield Paragraph(f"{len(every) - MOST_PAIRS} more pairs: compare fewer results at a time.")
 
 
-def method(view: View) -> Iterator[Part]:
+def _settings(pair: Pair, names: list[str]) -> Parts:
+    """Yield a table of the settings of a pair for each status that some of them have."""
+    for status, title in _STATUSES.items():
+        rows = []
+        for entry in pair.config_diff.entries:
+            if entry.status == status:
+                values = [text or units.UNKNOWN for text in reversed(entry.values)]
+                rows.append([entry.title, *values])
+        if rows:
+            yield Table(["Setting", *names], rows, caption=f"{title} ({len(rows)})", right_from=99)
+
+
+def method(view: View) -> Parts:
     """Yield how the results were computed, and how much depends on the choice of steps."""
     yield Paragraph(
         "Throughput is the work of a step divided by the mean step time and the number of GPUs,"
@@ -247,7 +238,7 @@ def method(view: View) -> Iterator[Part]:
             yield from windows.section(view, group)
 
 
-def warnings(view: View) -> Iterator[Part]:
+def warnings(view: View) -> Parts:
     """Yield notes on the results as a whole, and the warnings that the tables refer to."""
     yield from notes(view.comparison.notes)
     if entries := view.footnotes.entries():

@@ -31,48 +31,46 @@ MOST_PANELS = 3
 
 def panels(runs: Sequence[PlacedRun]) -> list[JsonObject]:
     """Return the panels of the runs: title, unit, and the series of each run that has it."""
-    found: dict[str, JsonObject] = {}
+    panels_of_kinds: dict[str, JsonObject] = {}
     for kind, unit, title, series in PANELS:
         traces = []
         for run in runs:
             if any(value is not None for value in run.result.run.telemetry.series.get(series, ())):
                 traces.append({"run": run.index, "system": run.system, "series": series})
-        if traces and kind not in found:
-            found[kind] = {"title": title, "unit": unit, "traces": traces}
-    return list(found.values())[:MOST_PANELS]
+        if traces and kind not in panels_of_kinds:
+            panels_of_kinds[kind] = {"title": title, "unit": unit, "traces": traces}
+    return list(panels_of_kinds.values())[:MOST_PANELS]
 
 
 def events(runs: Sequence[PlacedRun]) -> list[JsonObject]:
     """Return the steps of each system in which a warning holds, each once, with the first one's
     words.
     """
-    found: dict[int, list[tuple[float, float, str]]] = {}
+    of_systems: dict[int, list[tuple[float, float, str]]] = {}
     for run in runs:
         for issue in run.result.run.telemetry.issues:
-            if (
-                issue.severity == "warning"
-                and issue.first_step is not None
-                and issue.last_step is not None
-            ):
-                row = issue.first_step - 0.5, issue.last_step + 0.5, chart_text(issue.sentence)
-                found.setdefault(run.system, []).append(row)
-    marked: list[JsonObject] = []
-    for system, rows in found.items():
-        first = len(marked)
+            if issue.severity != "warning" or issue.first_step is None or issue.last_step is None:
+                continue
+            row = issue.first_step - 0.5, issue.last_step + 0.5, chart_text(issue.sentence)
+            of_systems.setdefault(run.system, []).append(row)
+    marks: list[JsonObject] = []
+    for system, rows in of_systems.items():
+        first = len(marks)
         for start, end, text in sorted(rows, key=lambda row: (row[0], -row[1])):
             # Runs of a system throttle at about the same steps; shades on top of each other would
             # hide the lines.
-            if len(marked) > first and start <= marked[-1]["to"] + JOINED_STEPS:
-                marked[-1]["to"] = max(marked[-1]["to"], end)
+            if len(marks) > first and start <= marks[-1]["to"] + JOINED_STEPS:
+                marks[-1]["to"] = max(marks[-1]["to"], end)
             else:
-                marked.append({"system": system, "from": start, "to": end, "text": text})
-    return marked
+                marks.append({"system": system, "from": start, "to": end, "text": text})
+    return marks
 
 
 def note(names: Sequence[str], marked: Sequence[JsonObject]) -> str:
     """Return what the marks are, in words."""
     if not marked:
         return ""
-    texts = [f"{names[each['system']]}, {each['text']}" for each in marked[:MOST_EVENTS]]
-    more = f"; {len(marked) - MOST_EVENTS} more" if len(marked) > MOST_EVENTS else ""
-    return " " + plain(f"Shaded: {'; '.join(texts)}{more}.")
+    texts = [f"{names[mark['system']]}, {mark['text']}" for mark in marked[:MOST_EVENTS]]
+    if len(marked) > MOST_EVENTS:
+        texts.append(f"{len(marked) - MOST_EVENTS} more")
+    return " " + plain(f"Shaded: {'; '.join(texts)}.")

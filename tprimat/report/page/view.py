@@ -8,7 +8,7 @@ import dataclasses
 import html
 import textwrap
 
-from tprimat.compare import ModelComparison, Pair, RunResult, SystemResult
+from tprimat.compare import ModelComparison, RunResult, SystemResult
 from tprimat.report.plot.colors import colors_of
 from tprimat.report.tables import Footnotes
 from tprimat.report.verdict import Report
@@ -43,7 +43,7 @@ class Placed:
     field: int
     dash: str
     name: str
-    runs: tuple[int, ...]
+    runs: range
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,41 +62,38 @@ class View:
     """
 
     def __init__(self, report: Report) -> None:
-        comparison = self.comparison = report.comparison
         self.report = report
-        self.headline = report.headline
+        self.comparison = report.comparison
         # What compares comes before what could not be compared.
         self.answers = sorted(report.answers, key=lambda answer: answer.group.leaders is None)
-        self.footnotes = Footnotes(comparison)
-        self.systems: list[Placed] = []
+        self.footnotes = Footnotes(report.comparison)
         self.runs: list[PlacedRun] = []
-        self.pairs: list[Pair] = comparison.pairs
-        self.names = comparison.system_names
-        colors = colors_of({system.name: system for system in reversed(comparison.systems)})
-        self.tones = [colors[name].tone for name in self.names]
-        most = max(1, MOST_RUNS // max(1, len(comparison.systems)))
-        for model in comparison.models:
+        names = report.comparison.system_names
+        self._places = dict[SystemResult, Placed]()
+        every = report.comparison.systems
+        colors = colors_of({system.name: system for system in reversed(every)})
+        self.tones = [colors[name].tone for name in names]
+        most = max(1, MOST_RUNS // max(1, len(every)))
+        for model in report.comparison.models:
             for system in model.systems:
-                index = len(self.systems)
                 first = len(self.runs)
-                for number, result in enumerate(
-                    system.runs[: min(most, MOST_RUNS - first)], start=1
-                ):
-                    self.runs.append(PlacedRun(len(self.runs), index, number, result))
-                self.systems.append(
-                    Placed(
-                        model=model,
-                        system=system,
-                        index=index,
-                        field=self.names.index(system.name),
-                        dash=DASHES[colors[system.name].repeated % len(DASHES)],
-                        name=plain(system.name) or "unnamed",
-                        runs=tuple(range(first, len(self.runs))),
-                    )
+                placed = Placed(
+                    model=model,
+                    system=system,
+                    index=len(self._places),
+                    field=names.index(system.name),
+                    dash=DASHES[colors[system.name].repeated % len(DASHES)],
+                    name=plain(system.name) or "unnamed",
+                    runs=range(first, min(first + min(most, len(system.runs)), MOST_RUNS)),
                 )
-        self._places = {placed.system: placed for placed in self.systems}
-        # Where the evidence of a ratio is, by its pair.
-        self.pair_anchors = {pair: f"p{index}" for index, pair in enumerate(self.pairs)}
+                self._places[system] = placed
+                for number, (index, result) in enumerate(
+                    zip(placed.runs, system.runs, strict=False), start=1
+                ):
+                    self.runs.append(PlacedRun(index, placed.index, number, result))
+        self.systems = list(self._places.values())
+        # All pairs, each with the anchor of the evidence of its ratio.
+        self.pairs = {pair: f"p{index}" for index, pair in enumerate(report.comparison.pairs)}
 
     def of(self, system: SystemResult) -> Placed:
         """Return the place of a system."""
@@ -105,6 +102,10 @@ class View:
     def of_model(self, model: ModelComparison) -> list[Placed]:
         """Return the systems of a model."""
         return [self.of(system) for system in model.systems]
+
+    def runs_of(self, placed: Placed) -> list[PlacedRun]:
+        """Return the runs of a system that the page holds."""
+        return [self.runs[index] for index in placed.runs]
 
     def title(self, placed: Placed) -> str:
         """Return the name of a system, with its model if there are several."""
@@ -136,10 +137,14 @@ def wall_times(run: Run) -> list[float | None]:
     """
     passed: float | None = 0.0
     times: list[float | None] = []
-    before = 0
+    before: int | None = None
     for step, window, time in zip(run.steps, run.window_steps, run.step_times, strict=True):
-        gap = bool(times) and step - before != window
+        has_gap = before is not None and step - before != window
         before = step
-        passed = None if passed is None or time is None or gap else passed + time * window
-        times.append(None if passed is None else round(passed, 3))
+        if passed is None or time is None or has_gap:
+            passed = None
+            times.append(None)
+        else:
+            passed += time * window
+            times.append(round(passed, 3))
     return times

@@ -10,13 +10,13 @@ import bisect
 import dataclasses
 import itertools
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from tprimat import units
 from tprimat.compare import Group, Pair, RunResult, SystemResult
 from tprimat.compare.result import share_of_step
 from tprimat.report.blocks import Content, Heading, Output, Paragraph, Table
-from tprimat.report.page.markup import Control, Fold, Part
+from tprimat.report.page.markup import Control, Fold, Parts
 from tprimat.report.page.view import MOST_RUNS, View
 from tprimat.report.rates import RATE, rate, rate_of
 from tprimat.report.tables import versus
@@ -70,22 +70,28 @@ def grid(group: Group) -> Grid | None:
     # No window is longer than the shortest run.
     found = stops(min(result.run.steps[-1] for _, result in results))
     windows = {system: _rates(system, found) for system in usable}
-    nothing = ((None,) * len(found),) * len(found)
     compared = {pair.system for pair in group.pairs if pair.ratio}
+    nothing = ((None,) * len(found),) * len(found)
+    rates = []
     ratios = []
     for system in group.systems:
+        rates.append(windows.get(system, nothing))
         if system in compared:
-            rows = list(zip(windows[system], windows[group.baseline], strict=True))
+            ratios.append(_quotients(windows[system], windows[group.baseline]))
         else:
-            rows = []
-        cells = (zip(*row, strict=True) for row in rows)
-        quotients = tuple(
-            tuple(own / other if own and other else None for own, other in cell) for cell in cells
-        )
-        ratios.append(quotients or nothing)
-    return Grid(
-        found, tuple(windows.get(system, nothing) for system in group.systems), tuple(ratios)
-    )
+            ratios.append(nothing)
+    return Grid(found, tuple(rates), tuple(ratios))
+
+
+def _quotients(rates: Values, others: Values) -> Values:
+    """Return the ratios of two systems' rates, None where one has none."""
+    rows = []
+    for row, other_row in zip(rates, others, strict=True):
+        cells = []
+        for own, other in zip(row, other_row, strict=True):
+            cells.append(own / other if own and other else None)
+        rows.append(tuple(cells))
+    return tuple(rows)
 
 
 def stops(last: int) -> tuple[int, ...]:
@@ -94,31 +100,31 @@ def stops(last: int) -> tuple[int, ...]:
     """
     if last <= STOPS - 1:
         return tuple(range(last + 1))
-    early = [0, 1, 2, 3, 5, 10, 20]
-    rest = STOPS - len(early) - 1
+    steps = {0, 1, 2, 3, 5, 10, 20}
+    rest = STOPS - len(steps) - 1
+    # Of 10,000 steps, 18 stops are 555 steps apart: they are rounded to 10, to 560, 1110, …
     round_to = 10 ** max(0, len(str(last // rest)) - 2)
-    even = {round(last * index / rest / round_to) * round_to for index in range(1, rest + 1)}
-    return tuple(sorted({step for step in {*early, *even} if step < last} | {last}))
+    for index in range(1, rest + 1):
+        steps.add(round(last * index / rest / round_to) * round_to)
+    return (*sorted(step for step in steps if step < last), last)
 
 
 def values(found: Grid) -> JsonObject:
     """Return the grid as the page looks it up: texts by begin and end, for windows that hold enough
     steps.
     """
-
-    def texts(
-        tables: tuple[Values, ...], form: Callable[[float], str]
-    ) -> list[list[list[str | None]]]:
-        return [
-            [[None if value is None else form(value) for value in row] for row in table]
-            for table in tables
-        ]
-
     return {
         "stops": list(found.stops),
-        "rates": texts(found.rates, rate),
-        "ratios": texts(found.ratios, _speedup),
+        "rates": [_texts(rates, rate) for rates in found.rates],
+        "ratios": [_texts(ratios, _speedup) for ratios in found.ratios],
     }
+
+
+def _texts(values: Values, form: Callable[[float], str]) -> list[list[str | None]]:
+    rows = []
+    for row in values:
+        rows.append([None if value is None else form(value) for value in row])
+    return rows
 
 
 def _speedup(value: float) -> str:
@@ -128,27 +134,27 @@ def _speedup(value: float) -> str:
     return f"slower, {units.times(1 / value)}"
 
 
-def section(view: View, group: Group) -> Iterator[Part]:
+def section(view: View, group: Group) -> Parts:
     """Yield the sliders, and the table that they fill."""
     found = grid(group)
     if found is None:
         return
-    number = next(index for index, answer in enumerate(view.answers) if answer.group is group)
+    number = [answer.group for answer in view.answers].index(group)
     # All steps but the first one.
     begin = 1 if len(found.stops) > 2 else 0
     end = len(found.stops) - 1
     pairs = {pair.system: pair for pair in group.pairs}
     rows: list[list[Content]] = []
     for index, system in enumerate(group.systems):
-        value = found.rates[index][begin][end]
-        own = pairs.get(system)
-        ratios: list[Content] = ["1.00× (baseline)"] * 2
-        if own is not None:
+        now = Output(rate(found.rates[index][begin][end]), f"window-{number}-rate-{index}")
+        ratio_now: Content = "1.00× (baseline)"
+        reported = "1.00× (baseline)"
+        if system in pairs:
             ratio = found.ratios[index][begin][end]
             text = units.UNKNOWN if ratio is None else _speedup(ratio)
-            ratios = [Output(text, f"window-{number}-ratio-{index}"), versus(own)]
-        now = Output(rate(value), f"window-{number}-rate-{index}")
-        rows.append([view.of(system).name, now, ratios[0], rate_of(system), ratios[1]])
+            ratio_now = Output(text, f"window-{number}-ratio-{index}")
+            reported = versus(pairs[system])
+        rows.append([view.of(system).name, now, ratio_now, rate_of(system), reported])
     yield Heading(3, "Try another step window")
     yield Paragraph("This does not change the result above.")
     yield Control("sliders", {"number": number, "stops": found.stops, "begin": begin, "end": end})
@@ -158,7 +164,7 @@ def section(view: View, group: Group) -> Iterator[Part]:
     yield from _other_windows(view, [pair for pair in group.pairs if pair.sensitivity])
 
 
-def _other_windows(view: View, pairs: list[Pair]) -> Iterator[Part]:
+def _other_windows(view: View, pairs: list[Pair]) -> Parts:
     names = list(dict.fromkeys(name for pair in pairs for name, _ in pair.sensitivity))
     rows = []
     for pair in pairs:
@@ -166,9 +172,8 @@ def _other_windows(view: View, pairs: list[Pair]) -> Iterator[Part]:
         cells = [_speedup(ratios[name]) if name in ratios else units.UNKNOWN for name in names]
         rows.append([view.of(pair.system).name, *cells])
     if rows:
-        table = Table(
-            ["Speedup vs baseline", *names], rows, caption="Speedup with other common step windows"
-        )
+        header = ["Speedup vs baseline", *names]
+        table = Table(header, rows, caption="Speedup with other common step windows")
         yield Fold("Sensitivity to the step window", [table])
 
 

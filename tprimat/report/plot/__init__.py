@@ -12,14 +12,15 @@ import io
 import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from tprimat.compare import ModelComparison
 from tprimat.location import elsewhere
 from tprimat.report import tables
 from tprimat.report.plot import bars, charts, curves, lines
-from tprimat.report.plot.items import items_of
-from tprimat.report.plot.layout import DPI, Sheet
+from tprimat.report.plot.items import Item, Items, items_of
+from tprimat.report.plot.layout import DPI, Panel, Sheet
 from tprimat.report.verdict import Answer, Report
 from tprimat.text import plain
 
@@ -122,49 +123,29 @@ def figure(report: Report, *, layout: Layout = "standard") -> Figure:
     if layout == "scaling" and report.scaling is not None and report.scaling.curves:
         return curves.figure(report.scaling)
     items = items_of(report.comparison)[:MOST_SYSTEMS]
+    few = _with_lines(items)
     sheet = Sheet()
     _titles(sheet, report)
-    models = list(dict.fromkeys(item.model for item in items))
-    # The first items of each model have lines.
-    each = max(1, MOST_LINES // max(1, len(models)))
-    few = []
-    for model in models:
-        few += [item for item in items if item.model == model][:each]
     throughput, average = bars.speeds(sheet, items, side_by_side=layout == "standard")
     steps = lines.step_times(few)
     loss = lines.loss(few)
     memory = bars.memory(sheet, items)
     if layout == "frameworks":
-        places = {
-            "throughput": throughput,
-            "loss over tokens": loss,
-            "step times": steps,
-            "average step time": average,
-        }
+        names = ("throughput", "loss over tokens", "step times", "average step time")
+        panels = [throughput, loss, steps, average]
+        missing = _missing(names, panels)
     else:
-        places = {
-            "throughput": throughput,
-            "average step time": average,
-            "memory": memory or loss,
-            "step times": steps,
-        }
-    panels = [panel for panel in places.values() if panel is not None]
-    if panels:
-        sheet.add(panels)
-    with_lines = [item for item in few if item.system.valid_runs] if steps or loss else []
-    if with_lines:
-        labels = []
-        for item in with_lines:
-            labels.append(f"{item.label} (excluded)" if item.system.exclusion else item.label)
-        shown = {id(panel) for panel in panels}
-        keys = lines.keys(with_lines, has_steps=id(steps) in shown, has_loss=id(loss) in shown)
-        sheet.legend([lines.handle(item) for item in with_lines], labels)
-        if keys:
-            sheet.legend(list(keys.values()), list(keys))
-    places = places if layout == "frameworks" else {**places, "memory": memory}
-    missing = [name for name, panel in places.items() if panel is None]
+        names = ("throughput", "average step time", "memory", "step times")
+        missing = _missing(names, [throughput, average, memory, steps])
+        # Loss takes the place of memory that nothing measured.
+        panels = [throughput, average, memory or loss, steps]
+    drawn = [panel for panel in panels if panel is not None]
+    if drawn:
+        sheet.add(drawn)
+    if steps or loss:
+        _legends(sheet, few, has_steps=steps is not None, has_loss=loss in drawn)
     notes = [f"Not measured: {', '.join(missing)}"] if missing else []
-    if not panels:
+    if not drawn:
         notes += [f"{item.label}: {charts.why_no_rate(item.system)}" for item in items]
     if steps is not None and len(few) < len(items):
         notes.append(f"Lines: {len(few)} of {len(items)} systems, the first of each model")
@@ -174,33 +155,63 @@ def figure(report: Report, *, layout: Layout = "standard") -> Figure:
     return sheet.figure
 
 
+def _with_lines(items: Items) -> list[Item]:
+    """Return the items that have lines: the first ones of each model, MOST_LINES in all."""
+    of_model: dict[ModelComparison, list[Item]] = {}
+    for item in items:
+        of_model.setdefault(item.model, []).append(item)
+    most = max(1, MOST_LINES // max(1, len(of_model)))
+    few = []
+    for own in of_model.values():
+        few += own[:most]
+    return few
+
+
+def _missing(names: Sequence[str], panels: Sequence[Panel | None]) -> list[str]:
+    return [name for name, panel in zip(names, panels, strict=True) if panel is None]
+
+
+def _legends(sheet: Sheet, items: Items, *, has_steps: bool, has_loss: bool) -> None:
+    """Add a legend of the systems with lines, and one of what else is drawn."""
+    handles = []
+    labels = []
+    measured = [item for item in items if item.system.valid_runs]
+    for item in measured:
+        handles.append(lines.handle(item))
+        labels.append(f"{item.label} (excluded)" if item.system.exclusion else item.label)
+    if measured:
+        sheet.legend(handles, labels)
+        keys = lines.keys(measured, has_steps=has_steps, has_loss=has_loss)
+        if keys:
+            sheet.legend(list(keys.values()), list(keys))
+
+
 def _titles(sheet: Sheet, report: Report) -> None:
     """Write the headline, and below it the certainty and what all systems share."""
     comparison = report.comparison
-    several = len(report.comparison.models) > 1
-    answers = []
-    for answer in report.answers:
-        answers.append((f"{plain(answer.title)}: " if len(report.answers) > 1 else "", answer))
-    points = TITLE_POINTS
-    shown = answers[:MOST_HEADLINES]
+    headlines = []
     certainty = []
-    for name, each in shown:
-        if each.verdict.certainty:
-            certainty.append(f"{name}{each.verdict.certainty}")
-    if report.headline:
-        headlines = [report.headline]
-        certainty = [f"{name}{_row(each)}" for name, each in shown]
+    for answer in report.answers[:MOST_HEADLINES]:
+        name = f"{answer.title}: " if len(report.answers) > 1 else ""
+        if report.headline:
+            certainty.append(f"{name}{_row(answer)}")
+            continue
+        headlines.append(f"{name}{answer.verdict.headline}")
+        if answer.verdict.certainty:
+            certainty.append(f"{name}{answer.verdict.certainty}")
+    if len(report.answers) > MOST_HEADLINES:
+        certainty.append(f"{len(report.answers) - MOST_HEADLINES} more in the report")
+    if report.headline or len(headlines) == 1:
+        sheet.write([report.headline or headlines[0]], TITLE_POINTS, "bold", "black")
     else:
-        headlines = [f"{name}{each.verdict.headline}" for name, each in shown]
-        points = TITLE_POINTS if len(answers) == 1 else SEVERAL_POINTS
-    if len(answers) > len(shown):
-        certainty.append(f"{len(answers) - len(shown)} more in the report")
+        sheet.write(headlines, SEVERAL_POINTS, "bold", "black")
+    context = [tables.shared(comparison)]
+    if len(comparison.models) == 1:
+        context.insert(0, comparison.models[0].title)
     count = len(comparison.systems)
-    many = f"{MOST_SYSTEMS} of {count:,} systems" if count > MOST_SYSTEMS else ""
-    title_of_model = "" if several else comparison.models[0].title
-    context = ", ".join(filter(None, [title_of_model, tables.shared(comparison), many]))
-    sheet.write(headlines, points, "bold", "black")
-    sheet.write([*certainty, context], SUBTITLE_POINTS)
+    if count > MOST_SYSTEMS:
+        context.append(f"{MOST_SYSTEMS} of {count:,} systems")
+    sheet.write([*certainty, ", ".join(filter(None, context))], SUBTITLE_POINTS)
 
 
 def _row(answer: Answer) -> str:

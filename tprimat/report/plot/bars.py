@@ -4,25 +4,24 @@ model.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tprimat.analysis.intervals import level
-from tprimat.compare import SystemResult
+from tprimat.compare import ModelComparison, SystemResult
 from tprimat.report.plot import charts
-from tprimat.report.plot.charts import NOT_MEASURED, BarChart
-from tprimat.report.plot.items import Item
-from tprimat.report.plot.layout import NAMES, SMALL, TEXT_LINE, Panel, Sheet
+from tprimat.report.plot.charts import NOT_MEASURED, Bar, BarChart, MemoryBar
+from tprimat.report.plot.items import Item, Items
+from tprimat.report.plot.layout import NAMES, SMALL, TEXT_LINE, Look, Panel, Sheet
 from tprimat.text import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.text import Annotation
 
-INTERVAL: dict[str, Any] = {"color": "black", "capsize": 3, "linewidth": 1.2}
+INTERVAL: Look = {"color": "black", "capsize": 3, "linewidth": 1.2}
 
-OPEN: dict[str, Any] = {
+OPEN: Look = {
     "color": "black",
     "linewidth": 1.2,
     "linestyle": ":",
@@ -63,21 +62,27 @@ class Row(NamedTuple):
     item: Item | None
 
 
-def speeds(sheet: Sheet, items: Sequence[Item], *, side_by_side: bool) -> list[Panel | None]:
+def speeds(sheet: Sheet, items: Items, *, side_by_side: bool) -> list[Panel | None]:
     """Return the panels of throughput and of the average step time; None for one without any value.
 
     Side by side the second one has no names, since its rows are those of the first.
     """
     systems = [item.system for item in items]
     described = charts.throughput(systems), charts.average_step_times(systems)
-    missing = [bar for chart in described for bar in chart.bars if bar.value is None]
-    reasons = {bar.system: sheet.wrapped(bar.text, REASON) for bar in missing}
+    reasons = {}
+    for chart in described:
+        for bar in chart.bars:
+            if bar.value is None:
+                reasons[bar.system] = sheet.wrapped(bar.text, REASON)
     rows = _rows(sheet, items, lambda item: TEXT_LINE * len(reasons.get(item.system, ())))
     panels: list[Panel | None] = []
     for chart in described:
-        is_shown = any(bar.value is not None for bar in chart.bars)
-        named = [row._replace(name=[]) for row in rows] if side_by_side and any(panels) else rows
-        panels.append(_speed(sheet, named, chart, reasons) if is_shown else None)
+        if all(bar.value is None for bar in chart.bars):
+            panels.append(None)
+            continue
+        panels.append(_speed(sheet, rows, chart, reasons))
+        if side_by_side:
+            rows = [row._replace(name=[]) for row in rows]
     return panels
 
 
@@ -89,10 +94,17 @@ def _speed(
 ) -> Panel:
     bars = {bar.system: bar for bar in chart.bars}
     counts = {len(bar.system.valid_runs) for bar in chart.bars if bar.value is not None}
-    known = [(row.item.model, bars[row.item.system].value or 0) for row in rows if row.item]
-    # Sorted, the longest bar of each model is what stays in the dictionary.
-    longest = {model: value for model, value in sorted(known, key=operator.itemgetter(1)) if value}
-    is_relative = max(longest.values()) > FAR * min(longest.values())
+    has_several = max(counts) > 1
+    units = dict[ModelComparison, float]()
+    for row in rows:
+        if row.item and (value := bars[row.item.system].value):
+            units[row.item.model] = max(value, units.get(row.item.model, 0.0))
+    longest = max(units.values())
+    is_relative = longest > FAR * min(units.values())
+    if is_relative:
+        longest = 1.0
+    else:
+        units = dict.fromkeys(units, 1.0)
 
     def draw(axes: Axes, width: float) -> None:
         labels = []
@@ -103,55 +115,74 @@ def _speed(
             if bar.value is None:
                 _beside(axes, 0, row.y, "\n".join(reasons[bar.system]), "italic")
                 continue
-            unit = longest[row.item.model] if is_relative else 1.0
-            end = value = bar.value / unit
-            _bar(axes, row.item, row.y, value, THICKNESS)
-            if bar.bounds is None and max(counts) > 1:
-                # By how much other runs would differ is unknown: the line goes from nothing beyond
-                # the longest bar.
-                end = OPEN_END * (1.0 if is_relative else max(longest.values()))
-                axes.plot([0, end], [row.y, row.y], **OPEN)
-            elif bar.bounds is not None:
-                most = LONGEST_INTERVAL * (1.0 if is_relative else max(longest.values()))
-                end = min(bar.bounds.high / unit, most)
-                axes.errorbar(
-                    value, row.y, xerr=[[value - bar.bounds.low / unit], [end - value]], **INTERVAL
-                )
-                if end == most:
-                    axes.plot(end, row.y, marker=">", color="black")
-            runs = counted(len(bar.system.valid_runs), "run") if len(counts) > 1 else ""
-            runs += ": no CI" if runs == "1 run" else ""
-            more = ", ".join(filter(None, [row.item.speedup if chart.is_rate else "", runs]))
-            labels.append(_beside(axes, end, row.y, "\n".join(filter(None, [bar.text, more]))))
+            unit = units[row.item.model]
+            _bar(axes, row.item, row.y, bar.value / unit, THICKNESS)
+            end = bar.value / unit
+            if bar.bounds is not None or has_several:
+                end = _interval(axes, row.y, bar, unit, longest)
+            texts = [row.item.speedup] if chart.is_rate else []
+            if len(counts) > 1:
+                runs = counted(len(bar.system.valid_runs), "run")
+                texts.append("1 run: no CI" if runs == "1 run" else runs)
+            texts = [bar.text, ", ".join(filter(None, texts))]
+            labels.append(_beside(axes, end, row.y, "\n".join(filter(None, texts))))
         _prepare(sheet, axes, rows, width, labels)
         if is_relative:
             axes.set_xticks([0, 0.5, 1], ["0", "50%", "100%"])
 
     title, _, detail = chart.title.rstrip(")").partition(" (")
-    if max(counts) > 1:
+    if has_several:
         detail += f"; mean of {max(counts) if len(counts) == 1 else 'the'} runs"
-        detail += f" with {level()} CI" if any(bar.bounds for bar in chart.bars) else ""
-        detail += (
-            "; dotted: unknown" if any(bar.value and not bar.bounds for bar in chart.bars) else ""
-        )
-    detail += "; axis: share of each model's longest bar" if is_relative else ""
+        if any(bar.bounds for bar in chart.bars):
+            detail += f" with {level()} CI"
+        if any(bar.value and not bar.bounds for bar in chart.bars):
+            detail += "; dotted: unknown"
+    if is_relative:
+        detail += "; axis: share of each model's longest bar"
     return Panel(title, detail, draw, _height(rows), left=_left(sheet, rows))
 
 
-def memory(sheet: Sheet, items: Sequence[Item]) -> Panel | None:
+def _interval(axes: Axes, y: float, bar: Bar, unit: float, longest: float) -> float:
+    """Draw the interval of a bar of this unit, and return where it ends; `longest` is the longest
+    bar of all.
+    """
+    if bar.bounds is None:
+        # By how much other runs would differ is unknown: the line goes from nothing beyond the
+        # longest bar.
+        end = OPEN_END * longest
+        axes.plot([0, end], [y, y], **OPEN)
+        return end
+    value = (bar.value or 0.0) / unit
+    most = LONGEST_INTERVAL * longest
+    end = min(bar.bounds.high / unit, most)
+    axes.errorbar(value, y, xerr=[[value - bar.bounds.low / unit], [end - value]], **INTERVAL)
+    if end == most:
+        axes.plot(end, y, marker=">", color="black")
+    return end
+
+
+def memory(sheet: Sheet, items: Items) -> Panel | None:
     """Return the panel of each kind of memory: to the average in full color, to the peak paler;
     None without any.
     """
-    bars = charts.memory([item.system for item in items])
+    bars = dict[SystemResult, list[MemoryBar]]()
+    values = set()
+    kinds = {}
+    for bar in charts.memory([item.system for item in items]):
+        bars.setdefault(bar.system, []).append(bar)
+        kinds[bar.kind.title] = bar.kind
+        values |= {bar.peak, bar.average}
     if not bars:
         return None
-    own = {item.system: [bar for bar in bars if bar.system is item.system] for item in items}
-    measured = [item for item in items if own[item.system]]
-    missing = len(items) - len(measured) if len(items) > MOST_UNMEASURED else 0
-    items = measured if missing else items
-    rows = _rows(sheet, items, lambda item: KIND * len(own[item.system]))
-    several = len({bar.kind for bar in bars}) > 1
-    values = {value for bar in bars for value in (bar.peak, bar.average) if value is not None}
+    notes = []
+    if len(items) > MOST_UNMEASURED:
+        measured = [item for item in items if item.system in bars]
+        if len(measured) < len(items):
+            notes = [f"{counted(len(items) - len(measured), 'system')}: {NOT_MEASURED}"]
+        items = measured
+    rows = _rows(sheet, items, lambda item: KIND * len(bars.get(item.system, ())))
+    several = len(kinds) > 1
+    values.discard(None)
     # Bars of unlike length have unlike numbers.
     digits = 1 if len({f"{value:.1f}" for value in values}) == len(values) else 2
     thickness = KIND if several else THICKNESS
@@ -161,39 +192,40 @@ def memory(sheet: Sheet, items: Sequence[Item]) -> Panel | None:
         for row in rows:
             if row.item is None:
                 continue
-            of_item = own[row.item.system]
+            of_item = bars.get(row.item.system, ())
             if not of_item:
                 _beside(axes, 0, row.y, NOT_MEASURED, "italic")
             for index, bar in enumerate(of_item):
                 y = row.y + (index - (len(of_item) - 1) / 2) * thickness
-                known = {
-                    word: value
-                    for word in ("peak", "average")
-                    if (value := getattr(bar, word)) is not None
-                }
-                # If only a peak is known the bar is pale as a whole: pale means peak.
-                for word, value in known.items():
-                    _bar(axes, row.item, y, value, 0.88 * thickness, 0.4 if word == "peak" else 1.0)
-                text = ", ".join(
-                    f"{value:.{digits}f} {word}" for word, value in sorted(known.items())
-                )
-                labels.append(
-                    _beside(
-                        axes,
-                        max(known.values()),
-                        y,
-                        f"{bar.kind.title}: {text}" if several else text,
-                    )
-                )
+                end, text = _memory_bar(axes, row.item, y, bar, thickness, digits)
+                kind = f"{bar.kind.title}: " if several else ""
+                labels.append(_beside(axes, end, y, f"{kind}{text}"))
         _prepare(sheet, axes, rows, width, labels)
 
     title, _, unit = charts.MEMORY_TITLE.rstrip(")").partition(" (")
-    detail = f"{'' if several else bars[0].kind.title + '; '}solid: average, pale: peak; GB: {unit}"
-    notes = [f"{counted(missing, 'system')}: {NOT_MEASURED}"] if missing else []
+    kind = "" if several else f"{next(iter(kinds))}; "
+    detail = f"{kind}solid: average, pale: peak; GB: {unit}"
     return Panel(title, detail, draw, _height(rows), notes, left=_left(sheet, rows))
 
 
-def _rows(sheet: Sheet, items: Sequence[Item], least: Callable[[Item], float]) -> list[Row]:
+def _memory_bar(
+    axes: Axes, item: Item, y: float, bar: MemoryBar, thickness: float, digits: int
+) -> tuple[float, str]:
+    """Draw the average of a kind of memory over its peak; return the longer one, and both as text.
+
+    If only a peak is known the bar is pale as a whole: pale means peak.
+    """
+    end = 0.0
+    texts: list[str] = []
+    for word, value, alpha in (("peak", bar.peak, 0.4), ("average", bar.average, 1.0)):
+        if value is not None:
+            _bar(axes, item, y, value, 0.88 * thickness, alpha)
+            end = max(end, value)
+            texts.insert(0, f"{value:.{digits}f} {word}")
+    return end, ", ".join(texts)
+
+
+def _rows(sheet: Sheet, items: Items, least: Callable[[Item], float]) -> list[Row]:
     """Return the rows from top to bottom, a heading before each model if there are several."""
     several = len({(item.model, item.title) for item in items}) > 1
     rows = []
@@ -203,8 +235,10 @@ def _rows(sheet: Sheet, items: Sequence[Item], least: Callable[[Item], float]) -
         if several and item.title != last:
             last = item.title
             heading = sheet.wrapped(last, NAMES, SMALL, "bold")
-            rows.append(Row(y + AIR + TEXT_LINE * len(heading) / 2, 0, heading, None))
-            y += AIR + TEXT_LINE * len(heading)
+            y += AIR
+            height = TEXT_LINE * len(heading)
+            rows.append(Row(y + height / 2, 0, heading, None))
+            y += height
         name = sheet.wrapped(item.system.name, NAMES) or ["unnamed"]
         height = max(LEAST_ROW, TEXT_LINE * len(name) + AIR, least(item) + AIR)
         rows.append(Row(y + height / 2, height, name, item))
@@ -232,21 +266,23 @@ def _prepare(
 
     axes.set_ylim(_height(rows), 0)
     # Units of the axis in an inch, so that each text ends inside.
-    units = [
-        label.xy[0] / (width - 0.1 - max(map(sheet.width, label.get_text().splitlines())))
-        for label in labels
-    ]
-    longest = max(label.xy[0] for label in labels)
-    axes.set_xlim(0, width * max(units) or 1)
+    unit = 0.0
+    longest = 0.0
+    for label in labels:
+        end = label.xy[0]
+        longest = max(longest, end)
+        room = width - 0.1 - max(map(sheet.width, label.get_text().splitlines()))
+        unit = max(unit, end / room)
+    axes.set_xlim(0, width * unit or 1)
     axes.set_xticks([tick for tick in MaxNLocator(4).tick_values(0, longest) if tick <= longest])
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.12g}")
     axes.grid(axis="y", visible=False)
     axes.set_yticks([row.y for row in rows], ["\n".join(row.name) for row in rows])
     axes.tick_params(axis="y", length=0)
-    for label, row in zip(axes.get_yticklabels(), rows, strict=True):
-        label.set_linespacing(1.1)
+    for name, row in zip(axes.get_yticklabels(), rows, strict=True):
+        name.set_linespacing(1.1)
         if row.item is None:
-            label.set_fontweight("bold")
+            name.set_fontweight("bold")
 
 
 def _bar(axes: Axes, item: Item, y: float, value: float, height: float, alpha: float = 1.0) -> None:
@@ -264,7 +300,7 @@ def _bar(axes: Axes, item: Item, y: float, value: float, height: float, alpha: f
 
 
 def _beside(axes: Axes, x: float, y: float, text: str, style: str = "normal") -> Annotation:
-    place: dict[str, Any] = {
+    place: Look = {
         "xytext": (5, 0),
         "textcoords": "offset points",
         "va": "center",

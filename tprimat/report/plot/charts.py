@@ -11,7 +11,7 @@ import itertools
 import math
 from array import array
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from tprimat import units
@@ -23,6 +23,7 @@ from tprimat.report import tables
 from tprimat.report.rates import (
     RATE,
     Bounds,
+    Systems,
     bounds_of,
     counted_records,
     plus_minus,
@@ -156,7 +157,7 @@ class MemoryBar(NamedTuple):
 MEMORY_TITLE = "Memory per GPU or CPU, GB (10⁹ bytes)"
 
 
-def throughput(systems: Sequence[SystemResult]) -> BarChart:
+def throughput(systems: Systems) -> BarChart:
     """Return the throughput of each system with its interval."""
     # Of several models some may be in samples/s or steps/s.
     mixed = len({system.unit for system in systems}) > 1
@@ -170,50 +171,56 @@ def throughput(systems: Sequence[SystemResult]) -> BarChart:
     return BarChart(f"Throughput{unit} (higher is better)", tuple(bars), is_rate=True)
 
 
-def average_step_times(systems: Sequence[SystemResult]) -> BarChart:
+def average_step_times(systems: Systems) -> BarChart:
     """Return the average step time of each system with its interval, in s or, if all are below one
     second, in ms.
     """
-    times = [time for system in systems if (time := system.value(STEP_TIME)) is not None]
-    in_ms = max(times, default=1.0) < 1
+    times = [system.value(STEP_TIME) for system in systems]
+    in_ms = max(filter(None, times), default=1.0) < 1
     unit, scale = ("ms", 1e3) if in_ms else ("s", 1.0)
-
-    def text(time: float) -> str:
-        if in_ms:
-            return f"{time:.{1 if time < 100 else 0}f} ms"
-        return f"{time:.3f} s"
-
     bars = []
-    for system in systems:
-        value = scale * (system.value(STEP_TIME) or 0.0) or None
-        found = between_run_interval(
-            [time for run in system.valid_runs if (time := run.value(STEP_TIME))]
-        )
-        bounds = None if found is None else Bounds(scale * found.low, scale * found.high)
-        shown = "" if value is None else text(value)
-        if bounds is not None:
-            shown += (
-                plus_minus(bounds.low, bounds.high) or f" [{text(bounds.low)}–{text(bounds.high)}]"
-            )
-        bars.append(_bar(system, value, shown, bounds))
-    # Another model has other steps by its nature: only those of one model are compared.
-    work = defaultdict(list)
+    for system, time in zip(systems, times, strict=True):
+        value = scale * (time or 0.0) or None
+        means = [run.value(STEP_TIME) for run in system.valid_runs]
+        interval = between_run_interval(list(filter(None, means)))
+        text = "" if value is None else _step_time(value, unit)
+        bounds = None
+        if interval is not None:
+            bounds = Bounds(scale * interval.low, scale * interval.high)
+            low = _step_time(bounds.low, unit)
+            high = _step_time(bounds.high, unit)
+            text += plus_minus(bounds.low, bounds.high) or f" [{low}–{high}]"
+        bars.append(_bar(system, value, text, bounds))
+    remark = "lower is better"
+    if differing := _differing_work(systems):
+        remark = f"not comparable: steps differ in {join_names(differing)}"
+    return BarChart(f"Average step time, {unit} ({remark})", tuple(bars))
+
+
+def _step_time(time: float, unit: str) -> str:
+    if unit == "s":
+        return f"{time:.3f} s"
+    if time < 100:
+        return f"{time:.1f} ms"
+    return f"{time:.0f} ms"
+
+
+def _differing_work(systems: Systems) -> list[str]:
+    """Return in what the steps of systems that trained one model differ.
+
+    Another model has other steps by its nature: only those of one model are compared.
+    """
+    works = defaultdict(list)
     for system in systems:
         if system.value(STEP_TIME) is not None:
             config = system.run.training_config
-            work[system.run.model].append(
-                (config.global_batch_size, config.sequence_length, system.run.num_gpus)
-            )
-    columns = enumerate(("batch", "sequence length", "number of GPUs"))
+            work = (config.global_batch_size, config.sequence_length, system.run.num_gpus)
+            works[system.run.model].append(work)
     differing = []
-    for n, name in columns:
-        if any(len({each[n] for each in own}) > 1 for own in work.values()):
+    for index, name in enumerate(("batch", "sequence length", "number of GPUs")):
+        if any(len({work[index] for work in own}) > 1 for own in works.values()):
             differing.append(name)
-    if differing:
-        remark = f"not comparable: steps differ in {join_names(differing)}"
-    else:
-        remark = "lower is better"
-    return BarChart(f"Average step time, {unit} ({remark})", tuple(bars))
+    return differing
 
 
 def _bar(system: SystemResult, value: float | None, text: str, bounds: Bounds | None) -> Bar:
@@ -233,41 +240,32 @@ def why_no_rate(system: SystemResult) -> str:
     )
 
 
-def memory(systems: Sequence[SystemResult]) -> list[MemoryBar]:
+def memory(systems: Systems) -> list[MemoryBar]:
     """Return each kind of memory that a system has a value of."""
-    every = []
+    bars = []
     for system in systems:
         for kind in KINDS:
-            every.append(
-                MemoryBar(
-                    system,
-                    kind,
-                    system.value(kind.average) if kind.average else None,
-                    system.value(kind.peak),
-                )
-            )
-    return [bar for bar in every if bar.average is not None or bar.peak is not None]
+            average = system.value(kind.average) if kind.average else None
+            peak = system.value(kind.peak)
+            if average is not None or peak is not None:
+                bars.append(MemoryBar(system, kind, average, peak))
+    return bars
 
 
 def step_times(runs: Sequence[Series]) -> LineChart | None:
     """Return step time over the steps; None without any. The axis shows the steady steps."""
-    timed = [run for run in runs if any(time is not None for time in run.result.run.step_times)]
-    if not timed:
+    results = []
+    times = array("d")
+    lines: list[Line] = []
+    for run in runs:
+        measured = [time for time in run.result.run.step_times if time is not None]
+        if measured:
+            results.append(run.result)
+            times.extend(measured)
+            lines += _parts(run)
+    if not lines:
         return None
-    lines = []
-    for system, result in timed:
-        at = 0
-        for counts, part in itertools.groupby(counted_records(result)):
-            start = at
-            at = at + len(list(part))
-            # One record of overlap, so that the line has no gap at a cut.
-            if counts:
-                ends = (start, at)
-            else:
-                ends = (max(0, start - 1), min(at + 1, len(result.run.steps)))
-            lines.append(Line(system, result, *ends, is_excluded=not counts))
-    low, high, is_wide = _time_limits([each.result for each in timed])
-    every = (time for each in timed for time in each.result.run.step_times if time is not None)
+    low, high, is_wide = _time_limits(results)
     return LineChart(
         title="Step time over the steps",
         x_title="optimizer step",
@@ -277,8 +275,22 @@ def step_times(runs: Sequence[Series]) -> LineChart | None:
         lines=tuple(lines),
         is_log=is_wide,
         limits=(low, high),
-        beyond=tuple(time for time in every if time > high),
+        beyond=tuple(time for time in times if time > high),
     )
+
+
+def _parts(run: Series) -> Iterator[Line]:
+    """Yield the lines of a run: its records in turn that count in the averages, and that don't."""
+    stop = 0
+    for is_counted, records in itertools.groupby(counted_records(run.result)):
+        start = stop
+        stop += len(list(records))
+        if is_counted:
+            yield Line(*run, start, stop)
+        else:
+            # One record of overlap, so that the line has no gap at a cut.
+            last = min(stop + 1, len(run.result.run.steps))
+            yield Line(*run, max(0, start - 1), last, is_excluded=True)
 
 
 def _time_limits(results: Sequence[RunResult]) -> tuple[float, float, bool]:
@@ -291,17 +303,20 @@ def _time_limits(results: Sequence[RunResult]) -> tuple[float, float, bool]:
     import numpy as np
 
     # Thousands of runs have millions of times, which take less memory in arrays.
+    every = array("d")
     steady = array("d")
     medians = []
     for result in results:
-        counted = itertools.compress(result.run.step_times, counted_records(result))
-        if known := [time for time in counted if time is not None]:
-            steady.extend(known)
-            medians.append(stats.median(known))
-    every = steady or array(
-        "d", (time for result in results for time in result.run.step_times if time is not None)
-    )
-    ranked = np.sort(every)
+        times = array("d")
+        for time, is_counted in zip(result.run.step_times, counted_records(result), strict=False):
+            if time is not None:
+                every.append(time)
+                if is_counted:
+                    times.append(time)
+        if times:
+            steady.extend(times)
+            medians.append(stats.median(times))
+    ranked = np.sort(steady or every)
     low = float(ranked[0])
     high = float(ranked[-1])
     slowest = max(medians, default=high)
@@ -310,6 +325,7 @@ def _time_limits(results: Sequence[RunResult]) -> tuple[float, float, bool]:
     if medians and slowest / min(medians) >= LOG_FROM:
         factor = high / low
         return low / factor**FOOT, high * factor**HEAD, True
+    # An axis from 0.99 to 1.01 s shows at least 0.2 × 1.01 s: from 0.9 to 1.1.
     missing = max(0.0, LEAST_SPAN * high - (high - low)) / 2
     low = low - missing
     high = high + missing
@@ -322,37 +338,51 @@ def loss(runs: Sequence[Series], over: Literal["tokens", "wall"]) -> LineChart |
     """
     lines = []
     values = array("d")
+    floors = set()
     most = 0.0
     for system, result in runs:
         run = result.run
-        known = [value for value in run.loss_values if value is not None]
-        if known and why_no_loss(system, over) is None:
-            values.extend(known)
+        losses = [value for value in run.loss_values if value is not None]
+        if losses and why_no_loss(system, over) is None:
+            values.extend(losses)
             lines.append(Line(system, result, 0, len(run.steps)))
             most = max(most, run.steps[-1] * (run.tokens_per_step or 0))
+            if run.data.entropy:
+                floors.add(run.data.entropy)
     if not lines:
         return None
-    scales = ((1e12, "10¹²"), (1e9, "10⁹"), (1e6, "10⁶"), (1e3, "10³"))
-    scale, word = next(((scale, word) for scale, word in scales if most >= scale), (1.0, ""))
-    floors = {line.result.run.data.entropy for line in lines}
+    scale, x_title = _token_scale(most)
+    title = "Loss over tokens"
+    if over == "wall":
+        x_title = "training time (s)"
+        title = "Loss over training time"
     return LineChart(
-        title="Loss over tokens" if over == "tokens" else "Loss over training time",
-        x_title=f"{word} tokens".strip() if over == "tokens" else "training time (s)",
+        title=title,
+        x_title=x_title,
         y_title="loss, nats/token",
         xs=over,
         ys="loss_values",
         lines=tuple(lines),
         scale=scale,
         is_log=min(values) > 0 and max(values) / min(values) > LOSS_LOG_FROM,
-        floors=tuple(sorted(floor for floor in floors if floor)),
+        floors=tuple(sorted(floors)),
     )
+
+
+def _token_scale(most: float) -> tuple[float, str]:
+    """Return the unit of an axis up to so many tokens, and its title: of 3.2e9, 1e9 and “10⁹
+    tokens”.
+    """
+    for scale, word in ((1e12, "10¹²"), (1e9, "10⁹"), (1e6, "10⁶"), (1e3, "10³")):
+        if most >= scale:
+            return scale, f"{word} tokens"
+    return 1.0, "tokens"
 
 
 def why_no_loss(system: SystemResult, over: Literal["tokens", "wall"]) -> str | None:
     """Return why a system has no line of its loss; None if it has one."""
-    if not any(
-        value is not None for result in system.valid_runs for value in result.run.loss_values
-    ):
+    losses = itertools.chain(*(result.run.loss_values for result in system.valid_runs))
+    if all(loss is None for loss in losses):
         return "no loss was recorded"
     if over == "tokens" and system.run.tokens_per_step is None:
         return "tokens per step are unknown"

@@ -90,8 +90,8 @@ def colors_of_gpus(names: Mapping[str, tuple[str | None, str]]) -> dict[str, Col
     """
     preferred = {}
     for key, (vendor, short) in names.items():
-        known = vendor if vendor in TONES else None
-        preferred[key] = (known, _first_tone(short) if known else None)
+        own = vendor if vendor in TONES else None
+        preferred[key] = (own, _first_tone(short) if own else None)
     return _assigned(preferred)
 
 
@@ -99,7 +99,7 @@ def _assigned(preferred: Mapping[str, tuple[str | None, int | None]]) -> dict[st
     """Return a color for each name, from its vendor and the number of its tone, None if it has none
     of its own.
     """
-    found = {}
+    colors = {}
     uses = {vendor: [0] * len(tones) for vendor, tones in TONES.items()}
     later = []
     for name, (vendor, first) in preferred.items():
@@ -107,13 +107,13 @@ def _assigned(preferred: Mapping[str, tuple[str | None, int | None]]) -> dict[st
             later.append((name, vendor))
         else:
             uses[vendor][first] = 1
-            found[name] = Color(TONES[vendor][first], 0)
+            colors[name] = Color(TONES[vendor][first], 0)
     for name, vendor in later:
         count = uses[vendor]
         index = count.index(min(count))
-        found[name] = Color(TONES[vendor][index], count[index])
+        colors[name] = Color(TONES[vendor][index], count[index])
         count[index] += 1
-    return found
+    return colors
 
 
 def _preferred(system: SystemResult) -> tuple[str | None, int]:
@@ -131,6 +131,12 @@ def _first_tone(short: str) -> int | None:
     """Return the number of the tone of a GPU, by its short name or its family; None if it has none
     of its own.
     """
-    row = next((gpu for gpu in gpus.gpus() if gpu.short_name == short), None)
-    known = [*short.split()[:1], *(row.family.split()[:1] if row and row.family else [])]
-    return next((FIRST_TONE[each] for each in known if each in FIRST_TONE), None)
+    names = short.split()[:1]
+    for gpu in gpus.gpus():
+        if gpu.short_name == short:
+            names += (gpu.family or "").split()[:1]
+            break
+    for name in names:
+        if name in FIRST_TONE:
+            return FIRST_TONE[name]
+    return None

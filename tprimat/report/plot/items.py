@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Sequence
 
-from tprimat.compare import Comparison, ModelComparison, SystemResult
+from tprimat.compare import Comparison, Group, ModelComparison, SystemResult
 from tprimat.report import tables
 from tprimat.report.plot.colors import colors_of
 from tprimat.text import plain
@@ -37,39 +39,47 @@ class Item:
     line: str
 
 
+Items = Sequence[Item]
+
+
 def items_of(comparison: Comparison) -> list[Item]:
     """Return all systems of all models in the order in which they are drawn."""
-    names = dict.fromkeys(system.name for model in comparison.models for system in model.systems)
-    numbers = {name: number for number, name in enumerate(names)}
+    numbers = dict[str, int]()
     colors = colors_of({system.name: system for system in reversed(comparison.systems)})
     several = len(comparison.models) > 1
     items = []
-    for index, model in enumerate(comparison.models):
-        speedups: dict[SystemResult, str] = {}
+    for model, line in zip(comparison.models, itertools.cycle(LINES), strict=False):
         for group in model.groups:
-            # Intervals are in the tables: beside bars they would take a third of them.
-            compared = {}
-            for pair in group.pairs:
-                if pair.ratio:
-                    compared[pair.system] = tables.versus(pair).partition(" [")[0]
-            speedups |= {group.baseline: "baseline", **compared} if compared else {}
-        for title, system in (
-            (group.title, system) for group in model.groups for system in group.systems
-        ):
-            number = numbers[system.name]
-            # matplotlib leaves labels that begin with an underscore out of legends.
-            name = plain(system.name).lstrip("_") or "unnamed"
-            items.append(
-                Item(
-                    model=model,
-                    system=system,
-                    title=title,
-                    label=f"{name}, {plain(model.short_title)}" if several else name,
-                    speedup=speedups.get(system, ""),
-                    color=colors[system.name].tone.light,
-                    marker=MARKERS[number % len(MARKERS)],
-                    hatch=HATCHES[number % len(HATCHES)],
-                    line=LINES[index % len(LINES)],
+            speedups = _speedups(group)
+            for system in group.systems:
+                number = numbers.setdefault(system.name, len(numbers))
+                # matplotlib leaves labels that begin with an underscore out of legends.
+                label = plain(system.name).lstrip("_") or "unnamed"
+                if several:
+                    label += f", {plain(model.short_title)}"
+                items.append(
+                    Item(
+                        model=model,
+                        system=system,
+                        title=group.title,
+                        label=label,
+                        speedup=speedups.get(system, ""),
+                        color=colors[system.name].tone.light,
+                        marker=MARKERS[number % len(MARKERS)],
+                        hatch=HATCHES[number % len(HATCHES)],
+                        line=line,
+                    )
                 )
-            )
     return items
+
+
+def _speedups(group: Group) -> dict[SystemResult, str]:
+    """Return the text beside the bar of each system of a group; none if nothing is compared."""
+    speedups = {}
+    for pair in group.pairs:
+        if pair.ratio:
+            # Intervals are in the tables: beside bars they would take a third of them.
+            speedups[pair.system] = tables.versus(pair).partition(" [")[0]
+    if not speedups:
+        return {}
+    return {group.baseline: "baseline", **speedups}

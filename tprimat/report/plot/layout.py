@@ -29,6 +29,19 @@ TITLE, SMALL = 10.5, 9.0
 
 TEXT_LINE = SMALL * 1.3 / 72
 
+Look = dict[str, Any]
+"""How something is drawn: arguments of matplotlib."""
+
+AROUND: Look = {
+    "xycoords": "axes fraction",
+    "textcoords": "offset points",
+    "color": "0.25",
+    "fontsize": SMALL,
+    "linespacing": 1.2,
+    "annotation_clip": False,
+}
+"""The text around a panel: its detail above, its notes below."""
+
 MOST_COLUMNS, KEY = 4, 0.55
 """Columns of a legend, and what is beside each text."""
 
@@ -80,12 +93,9 @@ class Sheet:
         """Return the width of a line of text."""
         from matplotlib.font_manager import FontProperties
 
-        return float(
-            self._renderer.get_text_width_height_descent(
-                text, FontProperties(size=size, weight=weight), False
-            )[0]
-            / DPI
-        )
+        font = FontProperties(size=size, weight=weight)
+        width, _, _ = self._renderer.get_text_width_height_descent(text, font, False)
+        return float(width / DPI)
 
     def wrapped(
         self, text: str, room: float, size: float = SMALL, weight: str = "normal"
@@ -121,76 +131,85 @@ class Sheet:
         lines = []
         for text in texts:
             lines += self.wrapped(text, WIDTH - 2 * MARGIN, size, weight)
-        looks: dict[str, Any] = {
-            "fontsize": size,
-            "fontweight": weight,
-            "color": color,
-            "va": "top",
-        }
         self.figure.text(
-            MARGIN, -self.y, "\n".join(lines), linespacing=1.2, transform=self._from_top, **looks
+            MARGIN,
+            -self.y,
+            "\n".join(lines),
+            fontsize=size,
+            fontweight=weight,
+            color=color,
+            va="top",
+            linespacing=1.2,
+            transform=self._from_top,
         )
         self.y += _height(lines, size)
 
     def add(self, panels: Sequence[Panel]) -> None:
         """Add panels, two in a row; the last of an odd number has the whole width."""
-        pairs = [panels[index : index + 2] for index in range(0, len(panels), 2)]
-        first, second = (
-            max((panel.left for panel in panels[column::2]), default=0.0) for column in (0, 1)
-        )
+        first = max([0.0, *(panel.left for panel in panels[::2])])
+        second = max([0.0, *(panel.left for panel in panels[1::2])])
         half = (WIDTH - 2 * MARGIN - first - second - GAP) / 2
-        for pair in pairs:
+        for index in range(0, len(panels), 2):
+            pair = panels[index : index + 2]
+            left = MARGIN + first
+            end = left + half if len(pair) == 2 else WIDTH - MARGIN
             # Lines don't leave the room of names that are not theirs empty.
-            left = MARGIN + (pair[0].left if pair[0].left < first / 2 else first)
-            width = (MARGIN + first + half if len(pair) == 2 else WIDTH - MARGIN) - left
-            self._add_row(pair, [(left, width), (WIDTH - MARGIN - half, half)][: len(pair)])
+            if pair[0].left < first / 2:
+                left = MARGIN + pair[0].left
+            self._add_row(pair, [(left, end - left), (WIDTH - MARGIN - half, half)][: len(pair)])
 
     def _add_row(self, panels: Sequence[Panel], places: Sequence[tuple[float, float]]) -> None:
-        heads = [
-            (self.wrapped(panel.title, width, TITLE, "bold"), self.wrapped(panel.detail, width))
-            for panel, (_, width) in zip(panels, places, strict=True)
-        ]
+        titles = []
+        details = []
+        head = 0.0
+        for panel, (_, width) in zip(panels, places, strict=True):
+            titles.append(self.wrapped(panel.title, width, TITLE, "bold"))
+            details.append(self.wrapped(panel.detail, width))
+            head = max(head, _height(titles[-1], TITLE) + _height(details[-1], SMALL))
+        self.y += GAP / 2 + head
         height = max(panel.height for panel in panels)
-        self.y += GAP / 2 + max(
-            _height(title, TITLE) + _height(detail, SMALL) for title, detail in heads
-        )
         below = 0.0
-        for panel, (title, detail), (left, width) in zip(panels, heads, places, strict=True):
+        for panel, title, detail, (left, width) in zip(
+            panels, titles, details, places, strict=True
+        ):
             axes = self.figure.add_axes((0, 0, 1, 1))
             tall = min(height, STRETCH * panel.height)
             self._axes.append((axes, (left, self.y, width, tall)))
-            axes.set_title(
-                "\n".join(title),
-                fontsize=TITLE,
-                linespacing=1.2,
-                pad=72 * _height(detail, SMALL) + 8,
-            )
+            pad = 72 * _height(detail, SMALL) + 8
+            axes.set_title("\n".join(title), fontsize=TITLE, linespacing=1.2, pad=pad)
             panel.draw(axes, width)
             axes.tick_params(labelsize=SMALL)
-            above: dict[str, Any] = {
-                "xycoords": "axes fraction",
-                "textcoords": "offset points",
-                "color": "0.25",
-            }
-            above |= {"fontsize": SMALL, "linespacing": 1.2, "annotation_clip": False}
-            axes.annotate("\n".join(detail), (0, 1), xytext=(0, 5), va="bottom", **above)
+            axes.annotate("\n".join(detail), (0, 1), xytext=(0, 5), va="bottom", **AROUND)
             # The numbers of the axis, which may have two lines, and its label.
-            is_double = any("\n" in label.get_text() for label in axes.get_xticklabels())
-            under = 0.28 + TEXT_LINE * is_double + 0.18 * bool(axes.get_xlabel())
-            notes = [line for note in panel.notes for line in self.wrapped(note, width)]
+            under = 0.28
+            if any("\n" in label.get_text() for label in axes.get_xticklabels()):
+                under += TEXT_LINE
+            if axes.get_xlabel():
+                under += 0.18
+            notes = []
+            for note in panel.notes:
+                notes += self.wrapped(note, width)
             if notes:
-                axes.annotate("\n".join(notes), (0, 0), xytext=(0, -72 * under), va="top", **above)
+                offset = (0, -72 * under)
+                axes.annotate("\n".join(notes), (0, 0), xytext=offset, va="top", **AROUND)
             below = max(below, tall - height + under + _height(notes, SMALL))
         self.y += height + below
 
     def legend(self, handles: Sequence[Line2D | Patch], labels: Sequence[str]) -> None:
         """Add a legend across the figure, in as many columns as the longest label allows."""
         room = WIDTH - 2 * MARGIN
-        columns = max(1, min(MOST_COLUMNS, int(room / (max(map(self.width, labels)) + KEY))))
+        longest = max(map(self.width, labels)) + KEY
+        columns = max(1, min(MOST_COLUMNS, int(room / longest)))
         texts = ["\n".join(self.wrapped(label, room - KEY)) for label in labels]
         self.y += GAP / 2
-        place = {"bbox_to_anchor": (MARGIN, -self.y), "bbox_transform": self._from_top}
-        drawn = self.figure.legend(handles, texts, loc="upper left", ncols=columns, **place)
+        drawn = self.figure.legend(
+            handles,
+            texts,
+            loc="upper left",
+            ncols=columns,
+            bbox_to_anchor=(MARGIN, -self.y),
+            bbox_transform=self._from_top,
+        )
         self.y += drawn.get_window_extent(self._renderer).height / DPI
 
     def finish(self) -> None:

@@ -7,14 +7,14 @@ import statistics
 from array import array
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tprimat.analysis import stats
 from tprimat.analysis.summary import OUTLIER_FRACTION, OUTLIER_SIGMAS
 from tprimat.report.plot import charts
 from tprimat.report.plot.charts import Line, LineChart, Series
-from tprimat.report.plot.items import Item
-from tprimat.report.plot.layout import Panel
+from tprimat.report.plot.items import Item, Items
+from tprimat.report.plot.layout import Look, Panel
 from tprimat.report.rates import counted_records
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ LEAST_TICKS = 3
 """Numbers that a logarithmic axis has at least."""
 
 FURTHER = {"marker": None, "linewidth": 0.6}
-EXCLUDED: dict[str, Any] = {
+EXCLUDED: Look = {
     "marker": None,
     "linewidth": 0.9,
     "linestyle": (0, (1, 1.5)),
@@ -44,10 +44,10 @@ EXCLUDED: dict[str, Any] = {
 """Line styles of a system's further runs and of excluded records, which differ without color, too.
 """
 
-DOTTED: dict[str, Any] = {"color": "0.35", "linestyle": (0, (1, 2)), "linewidth": 1.3}
+DOTTED: Look = {"color": "0.35", "linestyle": (0, (1, 2)), "linewidth": 1.3}
 
 
-def step_times(items: Sequence[Item]) -> Panel | None:
+def step_times(items: Items) -> Panel | None:
     """Return the panel of step time over the steps; None without any."""
     chart = charts.step_times(_runs(items))
     if chart is None:
@@ -63,7 +63,7 @@ def step_times(items: Sequence[Item]) -> Panel | None:
     return Panel(chart.title, _detail(items), draw, notes=[charts.beyond_note(chart)])
 
 
-def loss(items: Sequence[Item]) -> Panel | None:
+def loss(items: Items) -> Panel | None:
     """Return the panel of loss over the tokens that were trained on; None without any."""
     chart = charts.loss(_runs(items), "tokens")
     if chart is None:
@@ -74,8 +74,10 @@ def loss(items: Sequence[Item]) -> Panel | None:
         for floor in chart.floors:
             axes.axhline(floor, **DOTTED)
 
-    reasons = [(item.label, charts.why_no_loss(item.system, "tokens")) for item in items]
-    missing = [f"{label}: {reason}" for label, reason in reasons if reason]
+    missing = []
+    for item in items:
+        if reason := charts.why_no_loss(item.system, "tokens"):
+            missing.append(f"{item.label}: {reason}")
     if len(missing) > 2:
         missing = [f"{len(missing)} systems without loss over tokens"]
     return Panel(chart.title, _detail(items), draw, notes=missing)
@@ -88,7 +90,7 @@ def handle(item: Item) -> Line2D:
     return Line2D([], [], **_looks(item, 1))
 
 
-def keys(items: Sequence[Item], *, has_steps: bool, has_loss: bool) -> dict[str, Line2D | Patch]:
+def keys(items: Items, *, has_steps: bool, has_loss: bool) -> dict[str, Line2D | Patch]:
     """Return the legend's entries other than systems, by text: bands, excluded steps, and the
     lowest loss.
     """
@@ -96,36 +98,35 @@ def keys(items: Sequence[Item], *, has_steps: bool, has_loss: bool) -> dict[str,
     from matplotlib.patches import Patch
 
     gray = DOTTED["color"]
-    found = dict[str, Line2D | Patch]()
+    entries = dict[str, Line2D | Patch]()
     if any(len(item.system.valid_runs) >= BAND_FROM for item in items):
-        found["range of the runs around their median"] = Patch(color=gray, alpha=0.3, linewidth=0)
+        entries["range of the runs around their median"] = Patch(color=gray, alpha=0.3, linewidth=0)
     if has_steps and not all(all(counted_records(run.result)) for run in _runs(items)):
-        found[charts.EXCLUDED] = Line2D([], [], color="black", **EXCLUDED)
-    if has_loss and (loss := charts.loss(_runs(items), "tokens")):
-        found |= {charts.floor_note(floor): Line2D([], [], **DOTTED) for floor in loss.floors}
-    return found
+        entries[charts.EXCLUDED] = Line2D([], [], color="black", **EXCLUDED)
+    chart = charts.loss(_runs(items), "tokens") if has_loss else None
+    if chart is not None:
+        for floor in chart.floors:
+            entries[charts.floor_note(floor)] = Line2D([], [], **DOTTED)
+    return entries
 
 
-def _runs(items: Sequence[Item]) -> list[Series]:
+def _runs(items: Items) -> list[Series]:
     return [Series(item.system, result) for item in items for result in item.system.valid_runs]
 
 
-def _detail(items: Sequence[Item]) -> str:
+def _detail(items: Items) -> str:
     runs = [len(item.system.valid_runs) for item in items if item.system.valid_runs]
-    banded = [many >= BAND_FROM for many in runs]
-    which = "" if all(banded) else f" ({BAND_FROM} runs or more)"
-    if any(1 < many < BAND_FROM for many in runs):
-        thin = "; thin: second and third run of a system"
-    else:
-        thin = ""
-    if any(banded):
-        every = f"line: median of the runs; band: range; points: outliers{which}"
-    else:
-        every = "a line per run"
-    return every + thin
+    text = "a line per run"
+    if any(number >= BAND_FROM for number in runs):
+        text = "line: median of the runs; band: range; points: outliers"
+        if min(runs) < BAND_FROM:
+            text += f" ({BAND_FROM} runs or more)"
+    if any(1 < number < BAND_FROM for number in runs):
+        text += "; thin: second and third run of a system"
+    return text
 
 
-def _draw(axes: Axes, chart: LineChart, items: Sequence[Item]) -> None:
+def _draw(axes: Axes, chart: LineChart, items: Items) -> None:
     """Draw the lines of a chart with their axes.
 
     If a system has two or three runs, all but the first are thin, so that systems stay distinct;
@@ -150,13 +151,10 @@ def _draw(axes: Axes, chart: LineChart, items: Sequence[Item]) -> None:
             own = [line for line in own if line.is_excluded and line.result is own[0].result]
         for line in own:
             looks = _looks(item, len(line.result.run.steps))
-            looks |= (
-                EXCLUDED
-                if line.is_excluded
-                else FURTHER
-                if line.result is not own[0].result
-                else {}
-            )
+            if line.is_excluded:
+                looks |= EXCLUDED
+            elif line.result is not own[0].result:
+                looks |= FURTHER
             axes.plot(*_points(chart, line), **looks)
 
 
@@ -171,24 +169,33 @@ def _band(axes: Axes, chart: LineChart, lines: Sequence[Line], item: Item) -> No
             if not math.isnan(y):
                 values[x].append(y)
     every = sorted(values)
+    # 400 steps on 150 places are 3 steps a place.
     count = -(-len(every) // PLACES)
     xs = []
     lows = []
     medians = []
     highs = []
-    for place in (every[index : index + count] for index in range(0, len(every), count)):
-        own = [y for x in place for y in values[x]]
+    for start in range(0, len(every), count or 1):
+        steps = every[start : start + count]
+        own = array("d")
+        for x in steps:
+            own.extend(values[x])
         median = statistics.median(own)
         limit = max(OUTLIER_FRACTION * abs(median), OUTLIER_SIGMAS * stats.robust_sigma(own))
         inside = [y for y in own if abs(y - median) <= limit]
-        outliers = [(x, y) for x in place for y in values[x] if abs(y - median) > limit]
-        xs.append(statistics.median(place))
+        xs.append(statistics.median(steps))
         medians.append(median)
         lows.append(min(inside))
         highs.append(max(inside))
-        axes.plot(
-            *zip(*outliers, strict=True), ".", color=item.color, markersize=3
-        ) if outliers else None
+        far_xs = []
+        far_ys = []
+        for x in steps:
+            for y in values[x]:
+                if abs(y - median) > limit:
+                    far_xs.append(x)
+                    far_ys.append(y)
+        if far_xs:
+            axes.plot(far_xs, far_ys, ".", color=item.color, markersize=3)
     axes.fill_between(xs, lows, highs, color=item.color, alpha=0.3, linewidth=0)
     axes.plot(xs, medians, **_looks(item, len(xs)))
 
@@ -198,16 +205,23 @@ def _points(chart: LineChart, line: Line) -> tuple[list[float], list[float]]:
     out.
     """
     run = line.result.run
-    step = (run.tokens_per_step or 0) / chart.scale if chart.xs == "tokens" else 1
+    unit = 1.0
+    if chart.xs == "tokens":
+        unit = (run.tokens_per_step or 0) / chart.scale
     values: Sequence[float | None] = getattr(run, chart.ys)
-    points = []
-    for number, value in list(zip(run.steps, values, strict=True))[line.start : line.stop]:
-        if value is not None or chart.ys == "step_times":
-            points.append((number * step, math.nan if value is None else value))
-    return [x for x, _ in points], [y for _, y in points]
+    xs = []
+    ys = []
+    for index in range(line.start, line.stop):
+        value = values[index]
+        if value is None and chart.ys == "step_times":
+            value = math.nan
+        if value is not None:
+            xs.append(run.steps[index] * unit)
+            ys.append(value)
+    return xs, ys
 
 
-def _looks(item: Item, points: int) -> dict[str, Any]:
+def _looks(item: Item, points: int) -> Look:
     return {
         "color": item.color,
         "linestyle": item.line,
