@@ -9,7 +9,7 @@
 
 tps counts the tokens of all ranks without the padding at the end of sequences. tps_per_gpu is tps
 divided by data and context parallelism only: with tensor or pipeline parallelism it is too high by
-their product. Steps count from 0, and a step has as many tokens as its batch happens to have, so
+their product. Steps count from zero, and a step has as many tokens as its batch happens to have, so
 that no batch size × sequence length describes it.
 
 native_metrics: `tokens_per_second`, `tokens_per_second_per_gpu` (as printed),
