@@ -76,3 +76,26 @@ def a_run(step_time: float = 1.0, count: int = 3, **changes) -> Run:
 def notes_of(*texts: str) -> tuple[Note, ...]:
     """The notes of a run's warnings."""
     return tuple(map(note_of, texts))
+
+
+UNKNOWN = {
+    "text",
+    "gpu-unstated",
+    "length-unstated",
+    "log-begins-late",
+    "lost",
+    "machine-unstated",
+    "mlperf-gpus-unstated",
+    "model-unnamed",
+    "no-printed-step-times",
+    "no-step-times",
+    "shape-unstated",
+    "sizes-unknown",
+    "timestamp-unknown",
+}
+"""Codes of notes that a made log has because it states little."""
+
+
+def findings_of(run: Run) -> tuple[Note, ...]:
+    """The notes of a run on what its records show, not on what its log doesn't state."""
+    return tuple(note for note in run.notes if note.code not in UNKNOWN)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from stored_runs import series
+from stored_runs import findings_of, series
 
 from tprimat import read
 from tprimat.log_import import sources
@@ -136,7 +136,7 @@ def titan(*between, percent="40.00"):
     ],
 )
 def test_u8_what_any_log_tells_of_memory_and_profilers(between, note):
-    found = [each for each in titan(between).notes if each.code not in FAULTS]
+    found = [each for each in findings_of(titan(between)) if each.code not in FAULTS]
     if note in (None, ...):
         assert [each.code for each in found] == ([] if note is ... else ["profiler-captures"])
     else:
@@ -150,7 +150,7 @@ def test_u8_what_any_log_tells_of_memory_and_profilers(between, note):
 def test_u8_memory_that_a_line_says_is_nearly_full(percent, is_told):
     told = [
         each.fields["value"]
-        for each in titan(percent=percent).notes
+        for each in findings_of(titan(percent=percent))
         if each.code == "memory-nearly-full"
     ]
     assert told == ([float(percent)] if is_told else [])

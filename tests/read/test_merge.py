@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.stored_runs import notes_of
+from tprimat.notes import Note
 from tprimat.read import merge
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.values import LoggedValue
@@ -148,14 +149,20 @@ FULL = run(
     },
     breakdown={"forward": 0.5, "backward": 0.7},
 )  # fmt: skip
+
+
+def sizes_unknown(*sizes):
+    return Note("sizes-unknown", {"sizes": sizes})
+
+
 UNKNOWN = (
-    "the log doesn't name its model: --model-name sets it",
-    "timestamp unknown: the source has no time of day",
-    "the source doesn't state the GPU's name",
-    "number of GPUs unknown: the source doesn't state it",
-    "global batch size, sequence length and number of GPUs unknown: the source doesn't state them",
-    "the sequence length isn't stated; the logged tokens/s/GPU suggest 2048 tokens",
-    "loss is not a number at step 2",
+    Note("model-unnamed"),
+    Note("timestamp-unknown", {"why": "the source has no time of day"}),
+    Note("gpu-unstated"),
+    sizes_unknown("num_gpus"),
+    sizes_unknown("global_batch_size", "sequence_length", "num_gpus"),
+    Note("length-suggested", {"tokens": 2048}),
+    Note("loss-not-finite", {"steps": "step 2"}),
 )
 
 
@@ -163,7 +170,7 @@ def test_all_gaps_are_filled():
     empty = run(
         status="incomplete",
         status_reason="killed",
-        notes=notes_of(*UNKNOWN),
+        notes=UNKNOWN,
         native_metrics={"odd": (1.0,) * 4},
     )
     filled = merge.fill_gaps(empty, FULL, "the other")
@@ -208,12 +215,10 @@ def test_sources_that_contradict_each_other():
 
 @pytest.mark.parametrize(("changes", "batch"), [((), 64), (("one",), None), (("other",), None)])
 def test_what_changes_in_one_source_is_no_gap(changes, batch):
-    words = (
-        "global batch size changes during the run (16 to 64), so there is no throughput in tokens"
-    )
-    one = run(notes=notes_of(words) if "one" in changes else ())
+    notes = (Note("size-changes", {"size": "global batch size", "values": "16 to 64"}),)
+    one = run(notes=notes if "one" in changes else ())
     config = TrainingConfig(global_batch_size=64, sequence_length=512)
-    other = run(training_config=config, notes=notes_of(words) if "other" in changes else ())
+    other = run(training_config=config, notes=notes if "other" in changes else ())
     found = merge.fill_gaps(one, other, "the other").training_config
     assert (found.global_batch_size, found.sequence_length) == (batch, 512)
 
@@ -221,7 +226,7 @@ def test_what_changes_in_one_source_is_no_gap(changes, batch):
 def test_nothing_known_is_replaced():
     known = msgspec.structs.replace(
         FULL,
-        notes=notes_of(*UNKNOWN),
+        notes=UNKNOWN,
         environment=Environment(versions={"torch": "2.4"}, hostname="a"),
         breakdown={"forward": 0.1},
         native_metrics={"rate": (1.0, 2.0, 3.0), "total": 8.0},
@@ -281,12 +286,11 @@ def test_a_complete_source_completes(own, others, status):
             ("model", "timestamp", "device_name", "num_gpus"), UNKNOWN, strict=False)),
         (UNKNOWN[0], {"timestamp"}, False),
         # Each that is named must be there.
-        ("global batch size and number of GPUs unknown: the source doesn't state them",
-         {"global_batch_size", "num_gpus"}, True),
-        ("sequence length and global batch size unknown: the source doesn't state them", {"num_gpus"}, False),
+        (sizes_unknown("global_batch_size", "num_gpus"), {"global_batch_size", "num_gpus"}, True),
+        (sizes_unknown("sequence_length", "global_batch_size"), {"num_gpus"}, False),
         (UNKNOWN[5], {"sequence_length"}, True),
         (UNKNOWN[5], {"num_gpus"}, False),
-        ("loss is not a number at step 2", {"model", "sequence_length"}, False),
+        (UNKNOWN[6], {"model", "sequence_length"}, False),
     ],
 )  # fmt: skip
 def test_warnings_of_what_is_known_now(warning, filled, resolved):

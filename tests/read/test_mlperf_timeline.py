@@ -21,6 +21,7 @@ from made_mlperf import (
     mlperf_log,
     read_log,
 )
+from stored_runs import findings_of
 
 from tprimat.analysis import account
 from tprimat.analysis.summary import summarize
@@ -178,7 +179,7 @@ class TestUnmarkedBlocks:
             )
         ]
         assert list(run.steps) == list(range(1, 25))
-        assert run.notes == ()
+        assert findings_of(run) == ()
 
     @pytest.mark.parametrize("value", [None, {"throughput": 16.0}])
     def test_t1_a_log_without_any_block_start_has_no_blocks(self, value):
@@ -220,7 +221,7 @@ class TestUnmarkedBlocks:
             without(mlperf_log(blocks, "tokens", records=0), "block_start", {2}), "eval_stop"
         )
         run = read_log(content)
-        assert [(note.code, note.fields) for note in run.notes] == [(code, {"count": 12})]
+        assert [(note.code, note.fields) for note in findings_of(run)] == [(code, {"count": 12})]
         speed = summarize(run).performance.avg_step_time_seconds
         assert speed == (None if code == "blocks-too-slow" else pytest.approx(first / 12e3))
 
@@ -503,7 +504,7 @@ class TestEarlyBlockEnds:
         assert stretches(run, "training") == [(at, at + 23, 24.0) for at in (1, 25, 49, 73)]
         assert [entry.duration for entry in run.timeline if entry.kind == "evaluation"] == [3.0] * 4
         assert summarize(run).performance.avg_step_time_seconds == pytest.approx(1.0)
-        notes = [(note.code, note.fields) for note in run.notes]
+        notes = [(note.code, note.fields) for note in findings_of(run)]
         percent = pytest.approx(400 * early / 1e3 / (96 - 4 * early / 1e3), abs=0.001)
         assert notes == (
             [("early-block-ends", {"count": 4, "percent": percent, "doubt": 0.0})] if early else []
@@ -519,7 +520,7 @@ class TestEarlyBlockEnds:
     def test_t3_it_takes_three_intervals_to_know_a_step(self, last, is_moved):
         # Records of steps 5 and 10, and of 15, 20 and perhaps 25.
         assert timeline.LEAST_PACES == 3
-        notes = read_log(self.log(900, ((12, 1_000), (last, 1_000)))).notes
+        notes = findings_of(read_log(self.log(900, ((12, 1_000), (last, 1_000)))))
         assert any(note.code == "early-block-ends" for note in notes) == is_moved
 
     def test_t3_a_block_whose_last_step_has_a_record_ends_there_and_one_without_records_as_early_as_others(
@@ -528,14 +529,14 @@ class TestEarlyBlockEnds:
         blocks = ((24, 1_000), (6, 1_000), (3, 1_000), (22, 1_000))
         run = read_log(self.log(900, blocks))
         assert [each[2] for each in stretches(run, "training")] == [24.0, 6.0, 3.0, 22.0]
-        (note,) = run.notes
+        (note,) = findings_of(run)
         # 24 and 33 steps; a record falls on step 30, and on step 55.
         assert note.fields["count"] == 2
 
     @pytest.mark.parametrize("late", [0, 1])
     def test_t3_a_stop_that_waits_is_right_even_if_records_come_a_step_late(self, late):
         run = read_log(self.log(0, late=late))
-        assert run.notes == ()
+        assert findings_of(run) == ()
         assert [each[2] for each in stretches(run, "training")] == [24.0] * 4
 
     @pytest.mark.parametrize(("evaluation", "third"), [(500, 38.4), (-400, 38.0)])
@@ -554,7 +555,7 @@ class TestEarlyBlockEnds:
 
     def test_t3_what_blocks_without_records_may_be_off_is_the_doubt(self):
         content = self.log(900, ((24, 1_000), (24, 1_000), (3, 1_000)), every=5)
-        assert read_log(content).notes[0].fields["doubt"] == 0
+        assert findings_of(read_log(content))[0].fields["doubt"] == 0
         other = self.log(900, ((24, 1_000), (22, 1_000), (3, 1_000)), every=5)
         # The stop of one block comes 1.4 s early, of the other 0.9 s: 0.5 s of 46.3 s are in doubt.
         lines = other.splitlines()
@@ -562,7 +563,7 @@ class TestEarlyBlockEnds:
         for index in (place, place + 1):
             time = lines[index].partition('"time_ms": ')[2].partition(",")[0]
             lines[index] = lines[index].replace(time, str(int(time) - 500))
-        (note,) = read_log("\n".join(lines) + "\n").notes
+        (note,) = findings_of(read_log("\n".join(lines) + "\n"))
         assert note.fields["doubt"] == pytest.approx(100 * 0.5 / (49 - 3.2), abs=0.5)
 
     def test_t3_means_of_blocks_are_no_records(self):
@@ -631,7 +632,7 @@ def test_t1_steps_that_take_longer_than_the_run_are_a_fault_of_the_reader(printe
     log.now += 6_000
     log.event("eval_accuracy", 3.0, samples_count=24 * BATCH)
     log.event("run_stop", samples_count=24 * BATCH, status="success")
-    notes = [note.code for note in read_log(log.text()).notes]
+    notes = [note.code for note in findings_of(read_log(log.text()))]
     assert notes == ["steps-beyond-run"] * is_said
 
 

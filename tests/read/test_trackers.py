@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import made_files
 import pytest
+from stored_runs import findings_of
 
 from tprimat import read
 from tprimat.cli import run as command
@@ -152,9 +153,9 @@ class TestWandbRun:
             if "train/loss" in row
         ]
         run = only(wandb(made_files.wandb_run(rows)))
-        assert [note.code for note in run.notes] == ["stamps-contradict"]
+        assert [note.code for note in findings_of(run)] == ["stamps-contradict"]
         rows = [{**row, "train/step_time": 1.4} for row in rows]
-        assert only(wandb(made_files.wandb_run(rows))).notes == ()
+        assert findings_of(only(wandb(made_files.wandb_run(rows)))) == ()
 
     def test_the_gpu_in_the_metadata_of_older_versions(self, wandb):
         rows = [

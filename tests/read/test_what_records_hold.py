@@ -12,6 +12,7 @@ import random
 import msgspec
 import pytest
 from limits import limits
+from stored_runs import findings_of
 
 from tprimat import api, read
 from tprimat.analysis.records import longer, trained
@@ -380,5 +381,5 @@ def test_i4_t7_what_whole_seconds_say_of_a_log_is_no_matter_of_chance(beside):
     noise = random.Random(6)
     for _ in range(8):
         run = run_of(automodel(noise, steps=300, seconds=1.37, beside=beside))
-        assert [note.code for note in run.notes] == [stamps.OWN_CLOCK]
+        assert [note.code for note in findings_of(run)] == [stamps.OWN_CLOCK]
         assert mean_of(run) == pytest.approx(1.37 * (1 + beside), rel=0.006)
