@@ -242,7 +242,8 @@ def matches(per_token: float, shape: ModelConfig, length: int) -> list[Match]:
         whole = _matches(
             per_token, msgspec.structs.replace(shape, trainable_parameters=None), length
         )
-        found += [dataclasses.replace(match, trains_all=True) for match in whole]
+        for match in whole:
+            found.append(dataclasses.replace(match, trains_all=True))
     return sorted(found, key=lambda match: abs(match.deviation))
 
 

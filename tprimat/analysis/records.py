@@ -226,11 +226,10 @@ def total_time(run: Run) -> tuple[float | None, list[Note]]:
         times = [time for time in run.step_times if time is not None]
         if len(times) == len(run.steps):
             return math.fsum(times), []
-    timed = [
-        (step, time, window)
-        for step, time, window in zip(run.steps, run.step_times, run.window_steps, strict=True)
-        if time is not None
-    ]
+    timed = []
+    for step, time, window in zip(run.steps, run.step_times, run.window_steps, strict=True):
+        if time is not None:
+            timed.append((step, time, window))
     if len(timed) < len(run.steps):
         # A record without a time within the window of one with a time takes nothing away.
         begins = [step - window for step, _, window in timed]

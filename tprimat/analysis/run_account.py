@@ -38,7 +38,8 @@ def percentiles(measured: Iterable[tuple[Run, Summary]]) -> tuple[float | None, 
         steady = [(time, window) for step, time, window in records if time and step >= first]
         if run.timing.kind == "partial" or any(window > 1 for _, window in steady):
             return ()
-        times += [time for time, _ in steady]
+        for time, _ in steady:
+            times.append(time)
     least = {p: math.ceil(100 / (100 - p)) for p in PERCENTILES}
     cuts = statistics.quantiles(times, n=100, method="inclusive") if len(times) > 1 else []
     if times:

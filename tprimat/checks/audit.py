@@ -75,7 +75,9 @@ def audit(figures: Sequence[Figure]) -> list[Audited]:
     audited = []
     for index, figure in enumerate(figures):
         found = [*_own(figure), *_formula(figure, others)]
-        found += [each[index] for each in beside if index in each]
+        for each in beside:
+            if index in each:
+                found.append(each[index])
         audited.append(
             Audited(figure, tuple(sorted(found, key=lambda finding: _ORDER[finding.severity])))
         )
@@ -212,12 +214,11 @@ def _peak(figure: Figure) -> Iterator[Finding]:
                 "precision-unstated",
                 f"{text}possible only in FP8, but no precision is stated",
             )
-    peaks = {
-        each: peak
-        for gpu in gpus
-        for each in ("bf16", "fp16", "fp8", "fp4")
-        if (peak := gpu.peak_tflops(each))
-    }
+    peaks = {}
+    for gpu in gpus:
+        for each in ("bf16", "fp16", "fp8", "fp4"):
+            if peak := gpu.peak_tflops(each):
+                peaks[each] = peak
     if printed and mfu:
         implied = printed / mfu * 100
         rounded = 0.5 * 10 ** -len(f"{mfu:.12g}".partition(".")[2]) / mfu + ROUNDING
@@ -524,10 +525,12 @@ def _claims(figures: Sequence[Figure]) -> dict[int, Finding]:
     }
     beside: dict[str, list[float]] = collections.defaultdict(list)
     for index, trained in tokens.items():
-        beside[figures[index].publisher] += [] if figures[index].target_tokens else [trained]
-    usual = {
-        publisher: statistics.median(trained) for publisher, trained in beside.items() if trained
-    }
+        if not figures[index].target_tokens:
+            beside[figures[index].publisher].append(trained)
+    usual = {}
+    for publisher, claimed in beside.items():
+        if claimed:
+            usual[publisher] = statistics.median(claimed)
     found = {}
     for index, trained in tokens.items():
         figure = figures[index]

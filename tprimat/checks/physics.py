@@ -214,7 +214,8 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
     """
     # That of the fastest segment too: none may be above the peak.
     rates = [summary.performance.tokens_per_second_per_gpu]
-    rates += [segment.tokens_per_second_per_gpu for segment in summary.segments]
+    for segment in summary.segments:
+        rates.append(segment.tokens_per_second_per_gpu)
     rate = max((rate for rate in rates if rate is not None), default=None)
     if rate is None or not candidates:
         return
@@ -252,9 +253,10 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
             " another precision"
         )
         yield Finding("warning", "precision-lacking", text)
-    peaks = {
-        each: peak for each in _NARROW if not gpu.lacks(each) and (peak := gpu.ceiling_tflops(each))
-    }
+    peaks = {}
+    for each in _NARROW:
+        if not gpu.lacks(each) and (peak := gpu.ceiling_tflops(each)):
+            peaks[each] = peak
     half = next((peaks[each] for each in _HALF if each in peaks), math.inf)
     needed = _tflops(run, rate, half) or 0.0
     if precision is None and needed > half:

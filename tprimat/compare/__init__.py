@@ -121,12 +121,12 @@ def compare(
         files = _of_model(files, model)
     files, results = systems_of(files, options, remarks, splits=splits)
     every = list(itertools.chain(*results.values()))
-    remarks += [
-        f"{_title(name, group)}: rates are in samples/s/GPU, since not all logs state the sequence"
-        " length (--sequence-length sets it)"
-        for name, group in results.items()
-        if any(system.unit == "samples" and system.value(RATE) for system in group)
-    ]
+    for name, group in results.items():
+        if any(system.unit == "samples" and system.value(RATE) for system in group):
+            remarks.append(
+                f"{_title(name, group)}: rates are in samples/s/GPU, since not all logs state the sequence"
+                " length (--sequence-length sets it)"
+            )
     chosen = None if reference is None else _chosen(reference, every)
     compared = []
     for name, group in results.items():
@@ -357,17 +357,14 @@ def _is_copy(run: Run, earlier: Run) -> bool:
 
 def _of_model(files: Sequence[Loaded], model: str) -> list[Loaded]:
     """The files with runs of a model, and no other runs in them."""
-    kept = [
-        Loaded(file.name, file.sha256, runs)
-        for file in files
-        if (
-            runs := tuple(
-                run
-                for run in file.runs
-                if letters_and_digits(model) in map(letters_and_digits, _names(run))
-            )
-        )
-    ]
+    kept = []
+    for file in files:
+        if runs := tuple(
+            run
+            for run in file.runs
+            if letters_and_digits(model) in map(letters_and_digits, _names(run))
+        ):
+            kept.append(Loaded(file.name, file.sha256, runs))
     if not kept:
         there = sorted({_names(run)[0] for file in files for run in file.runs})
         hint = models.suggested(model, there, f"available: {', '.join(there)}")

@@ -151,14 +151,13 @@ def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
             "info",
             f"clock limited by the power cap (share of readings): {'; '.join(texts)}",
         )
-    slow = {
-        system.name: list(
+    slow = {}
+    for system in systems:
+        slow[system.name] = list(
             dict.fromkeys(
                 name for result in system.valid_runs for name in result.run.preflight.slow_devices
             )
         )
-        for system in systems
-    }
     if texts := [f"{join_names(names)} of {system}" for system, names in slow.items() if names]:
         yield Caveat(
             "slow-device",
@@ -194,12 +193,11 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         first, *also = found[code]
         text = found[code][first].text + (f"; also {join_names(also, 2)}" if also else "")
         yield dataclasses.replace(found[code][first], text=text)
-    disturbances = [
-        result.run.disturbance
-        for system in systems
-        for result in system.valid_runs
-        if result.run.platform == "cpu"
-    ]
+    disturbances = []
+    for system in systems:
+        for result in system.valid_runs:
+            if result.run.platform == "cpu":
+                disturbances.append(result.run.disturbance)
     others = max(
         (disturbance.other_programs_cpu_share or 0.0 for disturbance in disturbances), default=0.0
     )
@@ -211,13 +209,14 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     ]
     if users:
         yield Caveat("disturbed", "warning", f"{' and '.join(users)} during the measurement")
-    changed = [
-        f"{system.name} at step {after.first_step} ({units.seconds(before.mean)} →"
-        f" {units.seconds(after.mean)}"
-        + (f", {after.cause.partition(':')[0]})" if after.cause else ")")
-        for system in systems
-        for before, after in itertools.pairwise(system.segments)
-    ]
+    changed = []
+    for system in systems:
+        for before, after in itertools.pairwise(system.segments):
+            changed.append(
+                f"{system.name} at step {after.first_step} ({units.seconds(before.mean)} →"
+                f" {units.seconds(after.mean)}"
+                + (f", {after.cause.partition(':')[0]})" if after.cause else ")")
+            )
     if changed:
         yield Caveat("speed-changed", "warning", f"speed changed: {join_names(changed)}")
     else:
@@ -225,18 +224,15 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         if several := sum(len(summary.segments) > 1 for summary in runs):
             text = f"{several} of {counted(len(runs), 'run')} changed speed part-way through"
             yield Caveat("speed-changed", "info", text)
-    drifts = {
-        system.name: max(abs(drift) for drift in known)
-        for system in systems
-        if (
-            known := [
-                segment.drift
-                for run in system.valid_runs
-                for segment in run.summary.segments
-                if segment.drift
-            ]
-        )
-    }
+    drifts = {}
+    for system in systems:
+        if known := [
+            segment.drift
+            for run in system.valid_runs
+            for segment in run.summary.segments
+            if segment.drift
+        ]:
+            drifts[system.name] = max(abs(drift) for drift in known)
     if drifts:
         text = (
             f"step time drifted by up to {max(drifts.values()):.0%} within a run of"
@@ -250,19 +246,17 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
             " long"
         )
         yield Caveat("slow-start", "info", text)
-    unsteady = [
-        system.name
-        for system in systems
-        if not all(run.summary.steady.found for run in system.valid_runs)
-    ]
-    alone = [
-        system.name
-        for system in systems
+    unsteady = []
+    for system in systems:
+        if not all(run.summary.steady.found for run in system.valid_runs):
+            unsteady.append(system.name)
+    alone = []
+    for system in systems:
         if any(
             len(result.run.steps) == 1 and result.summary.clock != "blocks"
             for result in system.valid_runs
-        )
-    ]
+        ):
+            alone.append(system.name)
     if alone:
         whose = "each log" if len(alone) == len(systems) else f"the log of {join_names(alone)}"
         yield Caveat(

@@ -138,12 +138,13 @@ def with_prices(
     for system in systems:
         known[system.name] = f"{known.get(system.name, '')} {system.gpu or ''} {system.full_name}"
     if not ordered and not are_named and len(names) > 1 and all(map(prices.is_price, words)):
-        short = {
-            system.name: device_name(system.gpu).split()[0] for system in systems if system.gpu
-        }
-        fitting = {
-            name: prices.fitting_names(short.get(name, name), names, known) for name in names
-        }
+        short = {}
+        for system in systems:
+            if system.gpu:
+                short[system.name] = device_name(system.gpu).split()[0]
+        fitting = {}
+        for name in names:
+            fitting[name] = prices.fitting_names(short.get(name, name), names, known)
         called = [short.get(name, name) if fitting[name] == [name] else name for name in names]
         listed = itertools.zip_longest(called, words[: len(called)], fillvalue="USD")
         problem = "--cost: the files of a directory have no order for prices without names"

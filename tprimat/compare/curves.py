@@ -158,19 +158,17 @@ def scaling_of(comparison: Comparison) -> Scaling:
         sized = [line for line in lines if len(line) > 1]
         shown = {system for line in sized for system in line}
         alone = [line[0] for line in lines if len(line) == 1]
-        notes += [
-            f"{model.title}, {system.name} is not shown: measured at one GPU count only"
-            for system in alone
-        ]
+        for system in alone:
+            notes.append(
+                f"{model.title}, {system.name} is not shown: measured at one GPU count only"
+            )
         if dropped := len(usable) - len(shown) - len(alone):
             notes.append(
                 f"{model.title}: {counted(dropped, 'slower configuration')} at the same GPU count"
                 " not shown"
             )
-        found += [
-            _curve(comparison, model, name, line)
-            for name, line in zip(_names(sized), sized, strict=True)
-        ]
+        for name, line in zip(_names(sized), sized, strict=True):
+            found.append(_curve(comparison, model, name, line))
     measured = [" vs ".join(_clocks(curve.sizes)) for curve in found]
     for place in range(len(found)) if len({*measured}) > 1 else ():
         note = f"step times are measured differently from another curve's: {measured[place]}"

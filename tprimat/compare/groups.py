@@ -26,10 +26,9 @@ def by_work(systems: Sequence[SystemResult]) -> list[list[SystemResult]]:
     """
     rated = list(filter(_is_rated, systems))
     kinds = {_work(system): system for system in rated}
-    conflicts = {
-        key: {other for other, each in kinds.items() if different_work(kind, each)}
-        for key, kind in kinds.items()
-    }
+    conflicts = {}
+    for key, kind in kinds.items():
+        conflicts[key] = {other for other, each in kinds.items() if different_work(kind, each)}
     firsts: list[tuple[object, ...]] = []
     for key in sorted(kinds, key=lambda key: -len(conflicts[key])):
         if all(first in conflicts[key] for first in firsts):
@@ -99,13 +98,12 @@ def group_of(
     beside = found[leader].baseline if leader else baseline
     places = set(ranked)
     ordered = [*ranked, *(system for system in every if system not in places)]
-    pairs = {
-        system: dataclasses.replace(
-            each, baseline=beside, system=each.system if each.ratio else system
-        )
-        for system in every
-        if (each := found.get(system))
-    }
+    pairs = {}
+    for system in every:
+        if each := found.get(system):
+            pairs[system] = dataclasses.replace(
+                each, baseline=beside, system=each.system if each.ratio else system
+            )
     systems = [beside if system is baseline else pairs[system].system for system in ordered]
     ordered_pairs = tuple(pairs[system] for system in ordered if system is not baseline)
     has_second = fastest is not None and fastest is not baseline and ranked[1] is not baseline

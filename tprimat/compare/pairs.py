@@ -72,9 +72,10 @@ def _same_run(*systems: SystemResult) -> str | None:
         }
         for system in systems
     )
-    return next(
-        (f"{one[key]} and {other[key]} are copies of one run" for key in one if key in other), None
-    )
+    for key in one:
+        if key in other:
+            return f"{one[key]} and {other[key]} are copies of one run"
+    return None
 
 
 def _other_configuration(config_diff: ConfigDiff, mode: Mode) -> str | None:

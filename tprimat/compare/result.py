@@ -139,10 +139,10 @@ class SystemResult(System):
     @functools.cached_property
     def exclusion(self) -> Finding | None:
         """Why the system is excluded from every ranking; None if it isn't."""
-        return next(
-            (finding for finding in self.findings if finding.severity in ("error", "unverified")),
-            None,
-        )
+        for finding in self.findings:
+            if finding.severity in ("error", "unverified"):
+                return finding
+        return None
 
     @property
     def segments(self) -> tuple[SegmentMetrics, ...]:

@@ -143,11 +143,10 @@ def _rounds(
     if len(sessions) != 1 or sessions == {None} or len(system) != len(baseline):
         return []
     by_round = {result.run.round: result for result in baseline}
-    rounds = [
-        (result, by_round[number])
-        for result in sorted(system, key=lambda each: each.run.round or 0)
-        if (number := result.run.round) in by_round
-    ]
+    rounds = []
+    for result in sorted(system, key=lambda each: each.run.round or 0):
+        if (number := result.run.round) in by_round:
+            rounds.append((result, by_round[number]))
     starts = [(one.run.started, other.run.started) for one, other in rounds]
     first = [one < other for one, other in starts if one is not None and other is not None]
     alternates = all(before != after for before, after in itertools.pairwise(first))
@@ -185,11 +184,10 @@ def _by_segment(baseline: SystemResult, system: SystemResult) -> tuple[SegmentRa
 
 def _segment_speeds(system: SystemResult) -> list[tuple[str | None, float]]:
     """Return steps and rate of each segment; one entry without steps for a system of one speed."""
-    known: list[tuple[str | None, float]] = [
-        (steps(segment), segment.tokens_per_second_per_gpu)
-        for segment in system.segments
-        if segment.tokens_per_second_per_gpu is not None and system.unit == "tokens"
-    ]
+    known: list[tuple[str | None, float]] = []
+    for segment in system.segments:
+        if segment.tokens_per_second_per_gpu is not None and system.unit == "tokens":
+            known.append((steps(segment), segment.tokens_per_second_per_gpu))
     return known or [(None, speed(system))]
 
 

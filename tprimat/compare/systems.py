@@ -431,13 +431,11 @@ def _telling_parts(runs: Sequence[Run], always: Sequence[Part]) -> list[Sequence
     packages = sorted({name for run in runs for name in run.environment.versions} - {"framework"})
     versions = [Part(name, functools.partial(_version, name=name)) for name in packages]
     variables = sorted({name for run in runs for name in run.environment.settings})
-    versions += [
-        Part(variable, functools.partial(_variable, name=variable), str) for variable in variables
-    ]
+    for variable in variables:
+        versions.append(Part(variable, functools.partial(_variable, name=variable), str))
     options = sorted({name for run in runs for name in variant(run)})
-    versions += [
-        Part("argument", functools.partial(_argument, name=option), str) for option in options
-    ]
+    for option in options:
+        versions.append(Part("argument", functools.partial(_argument, name=option), str))
     # Keys that only one framework has.
     others = [_of_setting(row, row.title) for row in of_frameworks(runs)]
     text = functools.cache(lambda part, index: _part_text(part, runs[index]))

@@ -237,10 +237,11 @@ def _factors(
     for name, quotient in parts.items():
         needed = [_per(each.mean, *quotient) for each in (one, other)]
         if needed[0] and needed[1]:
-            logs = [
-                [math.log(per) for need in each.runs if need and (per := _per(need, *quotient))]
-                for each in (one, other)
-            ]
+            logs = []
+            for each in (one, other):
+                logs.append(
+                    [math.log(per) for need in each.runs if need and (per := _per(need, *quotient))]
+                )
             difference = intervals.difference(
                 *logs, within=error if name in ("time", "speed") else 0.0
             )
@@ -325,9 +326,9 @@ def _unlike_losses(one: Run, other: Run) -> str | None:
         return "different data (checksums differ)"
     if None in digests and (None in kinds or kinds[0] != kinds[1]):
         return f"the data is {kinds[0] or 'unknown'} and {kinds[1] or 'unknown'}"
-    sizes = [
-        shape.vocab_size if (shape := flops.model_shape(run)[0]) else None for run in (one, other)
-    ]
+    sizes = []
+    for run in (one, other):
+        sizes.append(shape.vocab_size if (shape := flops.model_shape(run)[0]) else None)
     if sizes[0] != sizes[1] or (None in sizes and None in digests):
         return (
             f"the vocabulary has {sizes[0] or 'an unknown number of'} and"

@@ -51,9 +51,9 @@ def sensitivity(baseline: Run, system: Run, unit: Unit = "tokens") -> tuple[tupl
         if run.timing.kind not in (None, "timer", "stamps"):
             return ()
         work.append(share)
-    times = [
-        [time for time in trained(run).step_times if time is not None] for run in (baseline, system)
-    ]
+    times = []
+    for run in (baseline, system):
+        times.append([time for time in trained(run).step_times if time is not None])
     found = []
     for window in WINDOWS:
         picked = [window.pick(time) for time in times]

@@ -96,7 +96,9 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
     is_repeated = found is not None and found.first >= other.steps[0]
     over = ("lost", "log-begins-late", *(DIVERGED if is_repeated else ()))
     notes = [note for note in one.notes if note.code not in over]
-    notes += [note for note in other.notes if note.code not in over[:2]]
+    for note in other.notes:
+        if note.code not in over[:2]:
+            notes.append(note)
     cost = timeline.lost(times)
     goes_on = (
         f"{names[1]} goes on after step {later.resumed} of {names[0]}: one training; from step"

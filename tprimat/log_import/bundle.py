@@ -410,10 +410,9 @@ def _without_names(members: Members, names: Names, known: Hosts) -> tuple[Member
     would read otherwise.
     """
     left_out = []
-    plain = {
-        name: gzip.decompress(each) if each.startswith(_GZIP) else each
-        for name, each in members.items()
-    }
+    plain = {}
+    for name, each in members.items():
+        plain[name] = gzip.decompress(each) if each.startswith(_GZIP) else each
     for content in plain.values():
         names.learn(content.decode("utf-8", "replace"))
     result: Members = {}

@@ -275,11 +275,10 @@ def imported(
     """
     given = given.of(logs[0].path)
     # A size that agrees counts too: what a log only implies may change with another value.
-    used = {
-        n: size
-        for n in ("num_gpus", "global_batch_size", "sequence_length")
-        if (size := getattr(given, n))
-    }
+    used = {}
+    for n in ("num_gpus", "global_batch_size", "sequence_length"):
+        if size := getattr(given, n):
+            used[n] = size
     overrides = {}
     warnings = []
     for name, (_, what) in _OPTIONS.items():
@@ -411,11 +410,10 @@ def completed(run: Run, given: GivenValues) -> Run:
 
     Raises UsageError for a GPU that the run's software doesn't run on, unless `override` is set.
     """
-    used = {
-        field: value
-        for field in _OPTIONS
-        if (value := getattr(given, field)) and stated_by(run, field) is None
-    }
+    used = {}
+    for field in _OPTIONS:
+        if (value := getattr(given, field)) and stated_by(run, field) is None:
+            used[field] = value
     doubts: list[Told] = [*_of_family(used.get("model"), run, given)]
     if not used:
         return run

@@ -18,6 +18,7 @@ from tprimat.errors import ExitStatus, TensorPrimatError, UnreadableError, Usage
 from tprimat.log_import import bundle, importer, sources
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues, ImportedRun, completed
 from tprimat.log_import.inputs import STANDARD_INPUT, Log, named_files, read_small
+from tprimat.log_import.sources import LogSource
 from tprimat.redaction import PSEUDONYM, shown_paths
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
@@ -127,13 +128,12 @@ def _without_evidence(files: Iterable[Loaded], inputs: Inputs) -> Iterator[Loade
     finds it.
     """
     packed = not inputs.hides
-    known = {
-        key
-        for file in files
-        if file.name not in inputs.logs
-        for run in file.runs
-        for key in keys(run, packed)
-    }
+    known = set()
+    for file in files:
+        if file.name not in inputs.logs:
+            for run in file.runs:
+                for key in keys(run, packed):
+                    known.add(key)
     for file in files:
         runs = tuple(
             run
@@ -304,44 +304,18 @@ def _load_logs(
 ) -> None:
     logs, skipped, errors = sources.log_sources(names, {file.name for file in beside})
     # A result that can't be loaded has a note with its reason.
-    skipped = [each for each in skipped if each.reason != sources.RESULT]
+    skipped = [item for item in skipped if item.reason != sources.RESULT]
     inputs.errors += errors
     if beside:
-        origins = [run.source for file in beside for run in file.runs if run.source]
+        skipped = []
         live = []
         for file in beside:
             for run in file.runs:
                 if run.source and run.source.kind == "live":
                     live.append((file, run))
-        # A log of several files has the size of all.
-        known = {
-            (Path(file.path).name, size)
-            for source in origins
-            for file in source.files
-            for size in (file.bytes, sum(file.bytes or 0 for file in source.files))
-        }
-        digests = {file.sha256 for source in origins for file in source.files}
-        logs = [
-            log
-            for log in logs
-            if (Path(log.paths[0]).name, log.size) not in known
-            or digests.isdisjoint((None, *map(_digest, log.paths)))
-        ]
-        skipped = []
-        if live:
-            own = {Path(file.name).parent / name for file, _ in live for name in _OF_RUNS}
-            logs = [log for log in logs if not _OF_A_MEASUREMENT.search(log.paths[0])]
-            logs = [log for log in logs if own.isdisjoint(Path(log.paths[0]).parents)]
+        logs = _without_own(_without_read(logs, beside), [file for file, _ in live])
         if logs and any(run.session is None for _, run in live):
-            paths = [Path(log.paths[0]) for log in logs]
-            patterns = dict.fromkeys(f"{path.parent}/*{path.suffix}" for path in paths)
-            rest = " …" if len(patterns) > MOST_PATTERNS else ""
-            words = shlex.join([*names, *list(patterns)[:MOST_PATTERNS]])
-            which = f"{counted(len(logs), 'file')} {UNREAD}"
-            command = runnable(f"./compare_results.py {words}{rest}")
-            inputs.unread.append(
-                ({log.title for log in logs}, f"{which}; to compare the logs too: {command}")
-            )
+            inputs.unread.append(({log.title for log in logs}, _how_to_read(logs, names)))
             return
     groups: dict[str, list[ImportedRun]] = {}
     for source, outcome in sources.read_sources(logs, jobs, given):
@@ -353,16 +327,67 @@ def _load_logs(
             inputs.notes.append(f"skipped: {outcome[0]}")
     for runs in groups.values():
         merged = importer.merged(runs, skipped)
-        for title in dict.fromkeys(each.title for each in merged):
-            found = tuple(each.run for each in merged if each.title == title)
-            hashes = [file.sha256 for run in found if run.source for file in run.source.files]
+        of_title: dict[str, list[Run]] = {}
+        for item in merged:
+            of_title.setdefault(item.title, []).append(item.run)
+        for title, of_log in of_title.items():
+            hashes = [file.sha256 for run in of_log if run.source for file in run.source.files]
             inputs.logs.add(title)
-            inputs.files.append(_hidden(Loaded(title, hashes[0] or "", found), inputs))
-    for reason in dict.fromkeys(each.reason for each in skipped):
-        first, *more = [each.path for each in skipped if each.reason == reason]
+            inputs.files.append(_hidden(Loaded(title, hashes[0] or "", tuple(of_log)), inputs))
+    paths: dict[str, list[str]] = {}
+    for left_out in skipped:
+        paths.setdefault(left_out.reason, []).append(left_out.path)
+    for reason, (first, *more) in paths.items():
+        text = f"{first} and {len(more)} more: {reason}" if more else f"{first}: {reason}"
         # The description of a system is used: its logs have what it says.
-        label = "" if reason == sources.MLPERF_SYSTEM else "skipped: "
-        inputs.notes.append(f"{label}{first}{f' and {len(more)} more' if more else ''}: {reason}")
+        if reason != sources.MLPERF_SYSTEM:
+            text = f"skipped: {text}"
+        inputs.notes.append(text)
+
+
+def _without_read(logs: Sequence[LogSource], beside: Sequence[Loaded]) -> list[LogSource]:
+    """Return the logs that no result beside them was read from: one of a name, a size and a hash
+    that a result states was.
+    """
+    known = set()
+    digests = set()
+    for result in beside:
+        for run in result.runs:
+            files = run.source.files if run.source else ()
+            # A log of several files has the size of all.
+            whole = sum(file.bytes or 0 for file in files)
+            for file in files:
+                known |= {(Path(file.path).name, size) for size in (file.bytes, whole)}
+                digests.add(file.sha256)
+    others = []
+    for log in logs:
+        is_known = (Path(log.paths[0]).name, log.size) in known
+        if not is_known or digests.isdisjoint((None, *map(_digest, log.paths))):
+            others.append(log)
+    return others
+
+
+def _without_own(logs: list[LogSource], live: Sequence[Loaded]) -> list[LogSource]:
+    """Return the logs that a measurement beside them didn't write."""
+    if not live:
+        return logs
+    own = {Path(file.name).parent / name for file in live for name in _OF_RUNS}
+    others = []
+    for log in logs:
+        path = log.paths[0]
+        if not _OF_A_MEASUREMENT.search(path) and own.isdisjoint(Path(path).parents):
+            others.append(log)
+    return others
+
+
+def _how_to_read(logs: Sequence[LogSource], names: Sequence[str]) -> str:
+    """Return how many logs are left unread, and the command that compares them too."""
+    paths = [Path(log.paths[0]) for log in logs]
+    patterns = list(dict.fromkeys(f"{path.parent}/*{path.suffix}" for path in paths))
+    rest = " …" if len(patterns) > MOST_PATTERNS else ""
+    words = shlex.join([*names, *patterns[:MOST_PATTERNS]])
+    command = runnable(f"./compare_results.py {words}{rest}")
+    return f"{counted(len(logs), 'file')} {UNREAD}; to compare the logs too: {command}"
 
 
 def _digest(path: str) -> str | None:

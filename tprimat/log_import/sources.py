@@ -362,12 +362,13 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
         log.end = None
     beside = _beside(file_format, source.paths[0]) if source.size is not None else {}
     with contextlib.ExitStack() as stack:
-        streams = [
-            io.BufferedReader(Chunks(content), STREAMED)
-            if file_format.is_streamed
-            else _spooled(log.name, content, stack)
-            for log, content in zip(logs, contents, strict=True)
-        ]
+        streams = []
+        for log, content in zip(logs, contents, strict=True):
+            streams.append(
+                io.BufferedReader(Chunks(content), STREAMED)
+                if file_format.is_streamed
+                else _spooled(log.name, content, stack)
+            )
         files = [InputFile(log.name, stream) for log, stream in zip(logs, streams, strict=True)]
         try:
             parsed_logs = file_format.read(files, beside)

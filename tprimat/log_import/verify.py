@@ -161,9 +161,9 @@ def verify(path: Path) -> Verification:
         )
         kinds = inspection.kinds(folder)
         foreign = [*(f"{name}: a link, a device or a program" for name in odd)]
-        foreign += [
-            f"{name}: {kind}" for name, kind in kinds.items() if kind not in inspection.KINDS
-        ]
+        for name, kind in kinds.items():
+            if kind not in inspection.KINDS:
+                foreign.append(f"{name}: {kind}")
         known = {key for run in stated for key in keys(run, is_packed=True)}
         extra = []
         for each in merged:
@@ -301,9 +301,8 @@ def _verified(
                     )
                 )
             # Who submits can leave out of a result what contradicts it.
-            findings += [
-                finding for finding in _findings(log, summarize(log)) if finding not in findings
-            ]
+            of_log = _findings(log, summarize(log))
+            findings += [finding for finding in of_log if finding not in findings]
         # A result of schema 1 says which values the user set, not to what. A directory may have
         # named the model, and a copy has none.
         is_named = original is False and log and log.model_config.num_layers

@@ -87,21 +87,22 @@ class Breakdown:
             self._totals.items(),
             key=lambda each: (-each[1].duration, *each[0][:2], each[0][2] or ""),
         )
-        work = [
-            TracedWork(
-                kernel=kernel[:LONGEST_NAME],
-                part=part,
-                operator=operator,
-                phase=phase,  # type: ignore[arg-type]
-                shapes=_shapes(shapes),
-                types=_types(types),
-                calls=total.calls / count,
-                seconds=total.duration / SECOND / count,
-                exposed_seconds=total.exposed / SECOND / count,
-            )
-            for (kernel, part, operator, phase, shapes, types), total in ordered[:MOST_WORK]
-            if total.duration >= least
-        ]
+        work = []
+        for (kernel, part, operator, phase, shapes, types), total in ordered[:MOST_WORK]:
+            if total.duration >= least:
+                work.append(
+                    TracedWork(
+                        kernel=kernel[:LONGEST_NAME],
+                        part=part,
+                        operator=operator,
+                        phase=phase,  # type: ignore[arg-type]
+                        shapes=_shapes(shapes),
+                        types=_types(types),
+                        calls=total.calls / count,
+                        seconds=total.duration / SECOND / count,
+                        exposed_seconds=total.exposed / SECOND / count,
+                    )
+                )
         return Trace(steps=tuple(self._steps), work=tuple(work))
 
     def _add(self, timeline: Timeline, work: list[Work]) -> None:
