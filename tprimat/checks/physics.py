@@ -213,14 +213,11 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
     be.
     """
     # That of the fastest segment too: none may be above the peak.
-    rates = [summary.performance.tokens_per_second_per_gpu]
-    for segment in summary.segments:
-        rates.append(segment.tokens_per_second_per_gpu)
-    rate = max((rate for rate in rates if rate is not None), default=None)
-    if rate is None or not candidates:
+    rates = [segment.tokens_per_second_per_gpu or 0.0 for segment in summary.segments]
+    rate = max(summary.performance.tokens_per_second_per_gpu or 0.0, *rates, 0.0)
+    if not rate or not candidates:
         return
     precision = run.training_config.precision
-    name = (run.training_config.precision or "").upper()
     gpu = max(candidates, key=lambda gpu: _ceiling(gpu, precision))
     named = "of this name" if run.gpu_info.device_name else "that it may be"
     title = gpu.title if len(candidates) == 1 else f"{gpu.title}, the fastest GPU {named},"
@@ -229,38 +226,22 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
     if achieved is None:
         return
     if achieved > ceiling:
-        known = gpu.ceiling_tflops(precision)
-        text = f"{rate:,.1f} tokens/s/GPU is {achieved:,.0f} TFLOP/s per GPU, " + (
-            f"{achieved / ceiling:.0%} of the dense {name} peak of {title} ({ceiling:,.0f} TFLOP/s)"
-            if known
-            else f"more than {title} reaches in any precision ({ceiling:,.0f} TFLOP/s dense)"
-        )
-        if precision == "fp32" and achieved <= (gpu.ceiling_tflops("tf32") or 0.0):
-            # Frameworks call both FP32, and TF32 is what many compute in unless they are told
-            # otherwise.
-            text = f"only possible in TF32, not in the stated FP32: {text}"
-            yield Finding(
-                "warning", CONTRADICTION, text, corrections.above_peak(run, achieved / ceiling)
-            )
-            return
-        if gpu.lacks(precision):
-            text += f"; it does not support {name} and computes it in {gpu.computes_in(precision)}"
-        yield Finding("error", "above-peak", text, corrections.above_peak(run, achieved / ceiling))
+        yield _above_peak(run, gpu, title, rate, achieved)
         return
-    if gpu.lacks(precision):
+    if precision and gpu.lacks(precision):
         text = (
-            f"{gpu.title} does not support {name}: the run used {gpu.computes_in(precision)} or"
-            " another precision"
+            f"{gpu.title} does not support {precision.upper()}: the run used"
+            f" {gpu.computes_in(precision)} or another precision"
         )
         yield Finding("warning", "precision-lacking", text)
     peaks = {}
-    for each in _NARROW:
-        if not gpu.lacks(each) and (peak := gpu.ceiling_tflops(each)):
-            peaks[each] = peak
-    half = next((peaks[each] for each in _HALF if each in peaks), math.inf)
+    for narrow in _NARROW:
+        if not gpu.lacks(narrow) and (peak := gpu.ceiling_tflops(narrow)):
+            peaks[narrow] = peak
+    half = next((peaks[name] for name in _HALF if name in peaks), math.inf)
     needed = _tflops(run, rate, half) or 0.0
     if precision is None and needed > half:
-        possible = " or ".join(each.upper() for each, peak in peaks.items() if peak >= needed)
+        possible = " or ".join(name.upper() for name, peak in peaks.items() if peak >= needed)
         text = (
             f"{needed:,.0f} TFLOP/s per GPU is {needed / half:.0%} of the dense BF16 peak of"
             f" {title.rstrip(',')}; only possible in {possible}, but the precision is unknown"
@@ -279,15 +260,37 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
             f" product measured on {title}"
         )
         yield Finding("warning", "above-sustained", f"{text} ({best:,.0f} TFLOP/s)")
-    elif (
-        share := Subject([run], Value(summary.performance.tokens_per_second_per_gpu), Options()).mfu
-        or 0
-    ) > HIGH_MFU:
-        text = (
-            f"MFU of {share:.0f}%: hardly any training is above {HIGH_MFU:.0f}%; check batch,"
-            " sequence length, times"
-        )
-        yield Finding("warning", "high-mfu", text)
+    else:
+        speed = Value(summary.performance.tokens_per_second_per_gpu)
+        mfu = Subject([run], speed, Options()).mfu or 0.0
+        if mfu > HIGH_MFU:
+            text = (
+                f"MFU of {mfu:.0f}%: hardly any training is above {HIGH_MFU:.0f}%; check batch,"
+                " sequence length, times"
+            )
+            yield Finding("warning", "high-mfu", text)
+
+
+def _above_peak(run: Run, gpu: Gpu, title: str, rate: float, achieved: float) -> Finding:
+    """Return that a rate needs more TFLOP/s than the GPU can do, and what would explain it."""
+    precision = run.training_config.precision
+    name = (precision or "").upper()
+    ceiling = _ceiling(gpu, precision)
+    text = f"{rate:,.1f} tokens/s/GPU is {achieved:,.0f} TFLOP/s per GPU, "
+    if gpu.ceiling_tflops(precision):
+        share = achieved / ceiling
+        text += f"{share:.0%} of the dense {name} peak of {title} ({ceiling:,.0f} TFLOP/s)"
+    else:
+        text += f"more than {title} reaches in any precision ({ceiling:,.0f} TFLOP/s dense)"
+    causes = corrections.above_peak(run, achieved / ceiling)
+    if precision == "fp32" and achieved <= (gpu.ceiling_tflops("tf32") or 0.0):
+        # Frameworks call both FP32, and TF32 is what many compute in unless they are told
+        # otherwise.
+        text = f"only possible in TF32, not in the stated FP32: {text}"
+        return Finding("warning", CONTRADICTION, text, causes)
+    if gpu.lacks(precision):
+        text += f"; it does not support {name} and computes it in {gpu.computes_in(precision)}"
+    return Finding("error", "above-peak", text, causes)
 
 
 def _ceiling(gpu: Gpu, precision: str | None) -> float:
@@ -387,6 +390,20 @@ def _power(run: Run, gpu: Gpu | None) -> Finding | None:
     )
 
 
+def _windows(run: Run, summary: Summary) -> dict[str, float]:
+    """Return the step times that a printed rate may be of, s, by the steps that they are of."""
+    windows = {}
+    if mean := summary.performance.avg_step_time_seconds:
+        windows["the steady-state steps"] = mean
+    times = [time for time in run.step_times if time is not None]
+    if any(times[1:]):
+        windows["all steps after the first"] = statistics.fmean(times[1:])
+    if any(times):
+        windows["all steps"] = statistics.fmean(times)
+        windows["the median step"] = statistics.median(times)
+    return windows
+
+
 def _own_rate(run: Run, summary: Summary) -> Finding | None:
     """Compare the printed rate with batch × sequence / step time, over every window that it may be
     of.
@@ -406,13 +423,7 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
         of = "batch / step time"
     if printed is None or work is None:
         return None
-    times = [time for time in run.step_times if time is not None]
-    windows = {
-        "the steady-state steps": summary.performance.avg_step_time_seconds,
-        "all steps after the first": statistics.fmean(times[1:]) if len(times) > 1 else None,
-        "all steps": statistics.fmean(times) if times else None,
-        "the median step": statistics.median(times) if times else None,
-    }
+    windows = _windows(run, summary)
     factors = {name: printed * time / work for name, time in windows.items() if time}
     if not factors:
         return None
@@ -420,10 +431,10 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     if abs(factors[closest] - 1) > NEAR:
         # Which window the printed rate is of isn't known; one under which it has an explanation is
         # likelier.
-        closest = next(
-            (name for name in factors if corrections.tokens_per_step(run, factors[name], unit)),
-            closest,
-        )
+        for name, factor in factors.items():
+            if corrections.tokens_per_step(run, factor, unit):
+                closest = name
+                break
     factor = factors[closest]
     shown = f"{printed:{figure}} {unit}"
     if abs(factor - 1) <= SAME:

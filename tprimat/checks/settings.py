@@ -81,13 +81,12 @@ def _stated(setting: Setting, found: tuple[str | None, ...]) -> tuple[str | None
 def rows_of(runs: Sequence[Run]) -> list[tuple[Setting, tuple[str | None, ...]]]:
     """Return the settings of runs with their values, those of frameworks last."""
     columns = [_ledger(_Same(run)) for run in runs]
-    stated = []
-    for setting, found in zip(LEDGER, zip(*columns, strict=True), strict=True):
-        stated.append(_stated(setting, found))
-    return [
-        *zip(LEDGER, stated, strict=True),
-        *((setting, texts(setting, runs)) for setting in of_frameworks(runs)),
-    ]
+    rows = []
+    for setting, values in zip(LEDGER, zip(*columns, strict=True), strict=True):
+        rows.append((setting, _stated(setting, values)))
+    for setting in of_frameworks(runs):
+        rows.append((setting, texts(setting, runs)))
+    return rows
 
 
 def of_frameworks(runs: Sequence[Run]) -> list[Setting]:
@@ -116,7 +115,7 @@ class _Same:
         self.run = run
 
     def __hash__(self) -> int:
-        return id(self.run)
+        return object.__hash__(self.run)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Same) and self.run is other.run
@@ -378,6 +377,35 @@ def _is_uncapped(run: Run) -> bool:
     return bool(cap and gpu and gpu.tdp_w and cap >= gpu.tdp_w * (1 - CAP_TOLERANCE))
 
 
+def _heads(run: Run) -> str | None:
+    shape = run.model_config
+    return joined(text_of(shape.num_attention_heads), text_of(shape.num_query_groups), by="/")
+
+
+def _not_gated(run: Run) -> str | None:
+    return "not gated" if run.model_config.gated_ffn is False else None
+
+
+def _digest(run: Run) -> str | None:
+    return plain(run.data.digest)[:12] if run.data.digest else None
+
+
+def _cpu_threads(run: Run) -> str | None:
+    return text_of(run.environment.cpu_threads) if run.platform == "cpu" else None
+
+
+def _numa_balancing(run: Run) -> str | None:
+    return {None: None, True: "on", False: "off"}[run.environment.numa_balancing]
+
+
+def _host_cpu(run: Run) -> str | None:
+    return None if run.platform == "cpu" else text_of(run.environment.cpu)
+
+
+def _environment_settings(run: Run) -> str | None:
+    return text_of(", ".join(map("=".join, sorted(run.environment.settings.items()))))
+
+
 VALUES: dict[str, Callable[[Run], str | None]] = {
     "framework": framework,
     "software_stack": lambda run: joined(
@@ -390,26 +418,16 @@ VALUES: dict[str, Callable[[Run], str | None]] = {
     "turbo": _turbo,
     "trainable_parameters": _trainable,
     "layers": _layers,
-    "heads": lambda run: joined(
-        text_of(run.model_config.num_attention_heads),
-        text_of(run.model_config.num_query_groups),
-        by="/",
-    ),
+    "heads": _heads,
     "head_size": _head_size,
-    "not_gated": lambda run: "not gated" if run.model_config.gated_ffn is False else None,
+    "not_gated": _not_gated,
     "flops_per_token": _flops_per_token,
-    "digest": lambda run: plain(run.data.digest)[:12] if run.data.digest else None,
+    "digest": _digest,
     "power_cap": _power_cap,
-    "cpu_threads": lambda run: (
-        text_of(run.environment.cpu_threads) if run.platform == "cpu" else None
-    ),
-    "numa_balancing": lambda run: {None: None, True: "on", False: "off"}[
-        run.environment.numa_balancing
-    ],
-    "host_cpu": lambda run: None if run.platform == "cpu" else text_of(run.environment.cpu),
-    "environment_settings": lambda run: text_of(
-        ", ".join(map("=".join, sorted(run.environment.settings.items())))
-    ),
+    "cpu_threads": _cpu_threads,
+    "numa_balancing": _numa_balancing,
+    "host_cpu": _host_cpu,
+    "environment_settings": _environment_settings,
 }
 """Functions that rows name as their value."""
 

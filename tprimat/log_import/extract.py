@@ -275,10 +275,8 @@ def imported(
     """
     given = given.of(logs[0].path)
     # A size that agrees counts too: what a log only implies may change with another value.
-    used = {}
-    for n in ("num_gpus", "global_batch_size", "sequence_length"):
-        if size := getattr(given, n):
-            used[n] = size
+    sizes = ("num_gpus", "global_batch_size", "sequence_length")
+    used = {size: getattr(given, size) for size in sizes if getattr(given, size)}
     overrides = {}
     warnings = []
     for name, (_, what) in _OPTIONS.items():

@@ -107,24 +107,23 @@ class Breakdown:
 
     def _add(self, timeline: Timeline, work: list[Work]) -> None:
         steps = {name for name, *_ in timeline.steps}
-        keys = {id(each): self._key(timeline, each, steps) for each in work}
+        keys = [self._key(timeline, item, steps) for item in work]
         causes = IdleCauses(timeline, work)
         stretches = periods(timeline, work)
         self.empty += len(timeline.steps) - sum(bool(period.name) for period in stretches)
-        for period, concerned in _by_period(stretches, work):
-            division = divide(
-                period.start, period.end, concerned, [keys[id(each)][1] for each in concerned]
-            )
+        for period, places in _by_period(stretches, work):
+            concerned = [work[place] for place in places]
+            parts = [keys[place][1] for place in places]
+            division = divide(period.start, period.end, concerned, parts)
             sums: dict[str, int] = {}
-            for each, exposed in zip(concerned, division.exposed, strict=True):
-                key = keys[id(each)]
-                total = self._totals.setdefault(key, _Total())
+            for place, part, exposed in zip(places, parts, division.exposed, strict=True):
+                total = self._totals.setdefault(keys[place], _Total())
                 total.exposed += exposed
-                if period.start <= each.start:
+                if period.start <= work[place].start:
                     total.calls += 1
-                    total.duration += each.end - each.start
+                    total.duration += work[place].end - work[place].start
                 if exposed:
-                    sums[key[1]] = sums.get(key[1], 0) + exposed
+                    sums[part] = sums.get(part, 0) + exposed
             for start, end, next_work in division.gaps:
                 for cause, time in causes.of(start, end, next_work, period.thread).items():
                     sums[cause] = sums.get(cause, 0) + time
@@ -141,16 +140,19 @@ class Breakdown:
 
 def _by_period(
     stretches: Sequence[Period], work: Sequence[Work]
-) -> Iterator[tuple[Period, list[Work]]]:
-    """Yield each period with the work that lies in it at least in part, sorted by start."""
+) -> Iterator[tuple[Period, list[int]]]:
+    """Yield each period with the places of the work that lies in it at least in part, sorted by
+    start.
+    """
     position = 0
-    running = list[Work]()
+    running: list[int] = []
     for period in stretches:
-        end = bisect.bisect_left(work, period.end, position, key=lambda each: each.start)
-        concerned = [each for each in (*running, *work[position:end]) if each.end > period.start]
+        end = bisect.bisect_left(work, period.end, position, key=lambda item: item.start)
+        candidates = (*running, *range(position, end))
+        concerned = [place for place in candidates if work[place].end > period.start]
         yield period, concerned
         position = end
-        running = [each for each in concerned if each.end > period.end]
+        running = [place for place in concerned if work[place].end > period.end]
 
 
 def _step(
