@@ -72,7 +72,10 @@ def account(run: Run, first_steady: int | None) -> Account | None:
         total = _until(run, math.inf)
         sums["warm-up"] = min(warm_up, total)
         sums["training"] = max(total - warm_up, 0.0)
-        parts = {name: value for name, value in sums.items() if value}
+        parts = {}
+        for name, value in sums.items():
+            if value:
+                parts[name] = value
         return Account(parts, before, is_whole=False)
     whole = max(entry.start + entry.duration for entry in inside)
     sums["warm-up"] = min(warm_up, sums["training"])
@@ -81,7 +84,10 @@ def account(run: Run, first_steady: int | None) -> Account | None:
     waiting = run.breakdown.get("data_wait_s")
     if waiting is not None:
         waiting *= sum(entry.steps for entry in inside if entry.kind == "training")
-    parts = {name: round(value, 6) for name, value in sums.items() if value > ROUNDING}
+    parts = {}
+    for name, value in sums.items():
+        if value > ROUNDING:
+            parts[name] = round(value, 6)
     return Account(parts, before, waiting)
 
 

@@ -90,7 +90,9 @@ class Fit:
         """
         rate = self.rate(gpus, batch, work)
         # A small relative deviation of the step time is one of its logarithm.
-        scale = 1.0 if self.form == "line" else gpus * rate / ((batch or math.nan) * work)
+        scale = 1.0
+        if self.form != "line":
+            scale = gpus * rate / ((batch or math.nan) * work)
         first, second = _terms(self.form, gpus, batch, scale)
         one, both, other = self._inverse
         leverage = one * first**2 + 2 * both * first * second + other * second**2

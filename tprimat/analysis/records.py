@@ -131,7 +131,10 @@ def longer(
     places = {*places, *begins}
     for begin, end in itertools.pairwise((*begins, len(times))):
         part = [time for time in times[begin:end] if time is not None]
-        slow = (first_steady_index(part) or 0) if len(part) >= MINIMUM_RECORDS else len(part)
+        if len(part) >= MINIMUM_RECORDS:
+            slow = first_steady_index(part) or 0
+        else:
+            slow = len(part)
         places.update(range(begin, begin + slow))
     plain = [
         (place, time)

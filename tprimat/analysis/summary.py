@@ -174,14 +174,18 @@ def summarize(
         empty = PerformanceMetrics(
             total_steps=records.recorded_steps(whole), final_loss=_final_loss(whole)
         )
-        code = "emulated" if run.environment.emulated else "no-times-recorded"
+        code = "no-times-recorded"
+        if run.environment.emulated:
+            code = "emulated"
         return Summary(Steady(), empty, (Note(code),), clock=clock)
     notes = []
     if profiled:
         notes.append(Note("steps-profiled", {"first": profiled[0], "last": profiled[-1]}))
     fast, payers = records.dispatch_artefacts(run)
     if fast:
-        waited = f" with {_named(payers)}, which waited for the device" if payers else ""
+        waited = ""
+        if payers:
+            waited = f" with {_named(payers)}, which waited for the device"
         notes.append(Note("dispatch-artifacts", {"steps": _named(fast), "waited": waited}))
     run = records.without(run, (*fast, *payers))
     timed = _timed(run)
@@ -308,7 +312,9 @@ def _end(timed: _Timed, start: int, stop: int | None) -> int:
         return len(timed.times)
     ends = list(map(operator.add, timed.done, timed.windows))
     end = bisect.bisect_right(ends, stop)
-    return end if end - start >= warmup.MINIMUM_RECORDS else len(timed.times)
+    if end - start >= warmup.MINIMUM_RECORDS:
+        return end
+    return len(timed.times)
 
 
 def _rates(
@@ -505,7 +511,10 @@ def rounding_variance(summaries: Sequence[Summary]) -> float:
 def rounded(performance: PerformanceMetrics) -> PerformanceMetrics:
     """Return the values as they are stored."""
     values = msgspec.structs.asdict(performance)
-    figures = {name: round_figure(each) for name, each in values.items() if isinstance(each, float)}
+    figures = {}
+    for name, each in values.items():
+        if isinstance(each, float):
+            figures[name] = round_figure(each)
     return msgspec.structs.replace(performance, **figures)
 
 

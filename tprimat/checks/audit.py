@@ -526,7 +526,10 @@ def _copies(figures: Sequence[Figure]) -> dict[int, Finding]:
             if other is None:
                 continue
             theirs = _configuration(figures[other])
-            differing = [name for name in own if theirs.get(name, own[name]) != own[name]]
+            differing = []
+            for name in own:
+                if theirs.get(name, own[name]) != own[name]:
+                    differing.append(name)
             if differing or (key[0] != "" and None not in key):
                 what = " and ".join(name.replace("_", " ") for name in differing) or "item"
                 text = f"the same values as {figures[other].place}, for another {what}"
@@ -601,7 +604,9 @@ def _outliers(figures: Sequence[Figure]) -> dict[int, Finding]:
         # For a row that is faster than the median of the others, that is the median without any of
         # the faster ones.
         others = sorted(speeds.values())[:-1]
-        usual = statistics.median(others) if len(others) > 1 else math.inf
+        usual = math.inf
+        if len(others) > 1:
+            usual = statistics.median(others)
         for index, speed in speeds.items():
             if speed > OUTLIER * usual:
                 text = (

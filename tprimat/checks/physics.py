@@ -100,7 +100,10 @@ def mfu_doubt(results: Sequence[Finding]) -> str | None:
     """Return why no MFU is shown: batch, sequence length, shape or time, of which it is made, are
     contradicted.
     """
-    return next((result.text for result in results if result.rule == CONTRADICTION), None)
+    for result in results:
+        if result.rule == CONTRADICTION:
+            return result.text
+    return None
 
 
 def printed_tokens_per_second(run: Run) -> float | None:
@@ -183,7 +186,9 @@ def _own_flops(run: Run) -> Finding | None:
     )
     mistake = (f"it counts {match.name}",) if match and match.is_mistake else ()
     causes = corrections.flops_per_step(shape, length, per_token * length)
-    left_out = [cause for _, cause in corrections.left_out(run, per_token / usual, SAME)]
+    left_out = []
+    for _, cause in corrections.left_out(run, per_token / usual, SAME):
+        left_out.append(cause)
     is_refused = left_out and not packed and _constant_over(run, "tflops_per_gpu")
     kind: tuple[Severity, str] = ("error", "own-rate") if is_refused else ("warning", CONTRADICTION)
     return Finding(*kind, text, (*mistake, *left_out, *causes))
@@ -197,11 +202,9 @@ def _possible(run: Run) -> tuple[Gpu, ...]:
     if info.device_name or "cpu" in (run.platform, info.software_stack):
         return ()
     vendor = {"nvd": "NVIDIA", "amd": "AMD"}.get(run.platform or "")
-    if info.total_memory_gb:
-        of_memory = gpus.amd_gpus_by_memory(info.total_memory_gb * GB / GIB)
-    else:
-        of_memory = []
-    rows = of_memory if vendor == "AMD" and of_memory else gpus.gpus()
+    rows = gpus.gpus()
+    if vendor == "AMD" and info.total_memory_gb:
+        rows = tuple(gpus.amd_gpus_by_memory(info.total_memory_gb * GB / GIB)) or rows
     # A row without any peak excludes nothing.
     return tuple(
         gpu for gpu in rows if vendor in (None, gpu.vendor) and _ceiling(gpu, None) < math.inf
@@ -212,15 +215,15 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
     """Compare the achieved FLOP/s with what the GPU can do, or the fastest of those that it may
     be.
     """
-    # That of the fastest segment too: none may be above the peak.
-    rates = [segment.tokens_per_second_per_gpu or 0.0 for segment in summary.segments]
-    rate = max(summary.performance.tokens_per_second_per_gpu or 0.0, *rates, 0.0)
+    rate = _highest_rate(summary)
     if not rate or not candidates:
         return
     precision = run.training_config.precision
     gpu = max(candidates, key=lambda gpu: _ceiling(gpu, precision))
-    named = "of this name" if run.gpu_info.device_name else "that it may be"
-    title = gpu.title if len(candidates) == 1 else f"{gpu.title}, the fastest GPU {named},"
+    title = gpu.title
+    if len(candidates) > 1:
+        named = "of this name" if run.gpu_info.device_name else "that it may be"
+        title += f", the fastest GPU {named},"
     ceiling = _ceiling(gpu, precision)
     achieved = _tflops(run, rate, ceiling)
     if achieved is None:
@@ -269,6 +272,16 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
                 " sequence length, times"
             )
             yield Finding("warning", "high-mfu", text)
+
+
+def _highest_rate(summary: Summary) -> float:
+    """Return the tokens/s/GPU of a run, or of its fastest segment: none may be above the peak; 0 if
+    they are unknown.
+    """
+    rate = summary.performance.tokens_per_second_per_gpu or 0.0
+    for segment in summary.segments:
+        rate = max(rate, segment.tokens_per_second_per_gpu or 0.0)
+    return rate
 
 
 def _above_peak(run: Run, gpu: Gpu, title: str, rate: float, achieved: float) -> Finding:
@@ -349,7 +362,9 @@ def _states(run: Run, total: float) -> Iterator[Finding]:
     if shape is None or count is None or not run.num_gpus or offloaded or run.environment.emulated:
         return
     trained = min(count, shape.trainable_parameters or count)
-    states = STATE_BYTES if "adam" in (run.optimizer.name or "").lower() else 0.0
+    states = 0.0
+    if "adam" in (run.optimizer.name or "").lower():
+        states = STATE_BYTES
     each = WEIGHT_BYTES + GRADIENT_BYTES + states
     least = (trained * each + (count - trained) * FROZEN_BYTES) / GB
     if least > total * run.num_gpus:
@@ -404,6 +419,20 @@ def _windows(run: Run, summary: Summary) -> dict[str, float]:
     return windows
 
 
+def _likeliest(run: Run, factors: Mapping[str, float], unit: str) -> str:
+    """Return the steps that a printed rate is likeliest of, given how many times too high it is by
+    those of each window.
+    """
+    closest = min(factors, key=lambda name: abs(factors[name] - 1))
+    if abs(factors[closest] - 1) > NEAR:
+        # Which window the printed rate is of isn't known; one under which it has an explanation is
+        # likelier.
+        for name, factor in factors.items():
+            if corrections.tokens_per_step(run, factor, unit):
+                return name
+    return closest
+
+
 def _own_rate(run: Run, summary: Summary) -> Finding | None:
     """Compare the printed rate with batch × sequence / step time, over every window that it may be
     of.
@@ -427,14 +456,7 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     factors = {name: printed * time / work for name, time in windows.items() if time}
     if not factors:
         return None
-    closest = min(factors, key=lambda name: abs(factors[name] - 1))
-    if abs(factors[closest] - 1) > NEAR:
-        # Which window the printed rate is of isn't known; one under which it has an explanation is
-        # likelier.
-        for name, factor in factors.items():
-            if corrections.tokens_per_step(run, factor, unit):
-                closest = name
-                break
+    closest = _likeliest(run, factors, unit)
     factor = factors[closest]
     shown = f"{printed:{figure}} {unit}"
     if abs(factor - 1) <= SAME:
@@ -454,7 +476,9 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
         # Where the stamps are the clock, a rate of the printed times is too high, and that is told
         # already.
         return Finding("warning", "own-rate", text, causes)
-    records = _constant_over(run, *_RATES[unit]) if not run.training_config.packing else 0
+    records = 0
+    if not run.training_config.packing:
+        records = _constant_over(run, *_RATES[unit])
     # Who counts no padding prints fewer tokens than are computed; samples may be of a clock without
     # data wait.
     is_sure = unit == "tokens/s" and (factor > 1 or (batch or 0) * max(run.window_steps) < AVERAGED)
@@ -497,7 +521,9 @@ def _own_work(run: Run) -> Iterator[Finding]:
     Where the rate is of another time, or documents are packed, the products are no constant and say
     nothing.
     """
-    tokens = run.tokens_per_step if run.training_config.global_batch_size else None
+    tokens = None
+    if run.training_config.global_batch_size:
+        tokens = run.tokens_per_step
     shares = {
         "tokens_per_second": tokens,
         "tokens_per_second_per_gpu": (tokens or 0) / (run.num_gpus or 1),

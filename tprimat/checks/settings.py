@@ -101,7 +101,10 @@ def of_frameworks(runs: Sequence[Run]) -> list[Setting]:
         field = f"framework_config.{key}"
         if any(fnmatch.fnmatchcase(field, name) for name in _PATTERNS):
             continue
-        values = [run.framework_config[key] for run in runs if key in run.framework_config]
+        values = []
+        for run in runs:
+            if key in run.framework_config:
+                values.append(run.framework_config[key])
         is_missing = len(values) < len(runs) and len({framework(run) for run in runs}) == 1
         if is_missing or len(set(map(text_of, values))) > 1:
             more.append(Setting(key, field, role="explains", named=False, optional=True))
@@ -236,7 +239,9 @@ def _same_precision(_: Setting, first: Run, second: Run) -> bool:
 def _layers(run: Run) -> str | None:
     layers = run.model_config.num_layers
     encoders = run.model_config.num_encoder_layers
-    own = f"{layers} {'decoder ' if encoders else ''}layers" if layers else None
+    own = None
+    if layers:
+        own = f"{layers} {'decoder ' if encoders else ''}layers"
     return joined(f"{encoders} encoder layers" if encoders else None, own)
 
 
@@ -383,7 +388,9 @@ def _heads(run: Run) -> str | None:
 
 
 def _not_gated(run: Run) -> str | None:
-    return "not gated" if run.model_config.gated_ffn is False else None
+    if run.model_config.gated_ffn is False:
+        return "not gated"
+    return None
 
 
 def _digest(run: Run) -> str | None:
@@ -391,7 +398,9 @@ def _digest(run: Run) -> str | None:
 
 
 def _cpu_threads(run: Run) -> str | None:
-    return text_of(run.environment.cpu_threads) if run.platform == "cpu" else None
+    if run.platform == "cpu":
+        return text_of(run.environment.cpu_threads)
+    return None
 
 
 def _numa_balancing(run: Run) -> str | None:
@@ -399,7 +408,9 @@ def _numa_balancing(run: Run) -> str | None:
 
 
 def _host_cpu(run: Run) -> str | None:
-    return None if run.platform == "cpu" else text_of(run.environment.cpu)
+    if run.platform == "cpu":
+        return None
+    return text_of(run.environment.cpu)
 
 
 def _environment_settings(run: Run) -> str | None:

@@ -166,7 +166,9 @@ def systems_of(
         name = _model(run)
         same = same_system(run) if splits else (device(run), setup_key(run))
         groups = by_model.setdefault(name, {})
-        unknown = _model_of_unnamed(run, file, same, groups) if is_unnamed(run) else None
+        unknown = None
+        if is_unnamed(run):
+            unknown = _model_of_unnamed(run, file, same, groups)
         groups.setdefault((same, unknown), []).append((run, file))
     parts: dict[str | None, list[tuple[Run, list[RunResult]]]] = {}
     for name, groups in by_model.items():
@@ -233,7 +235,10 @@ def _apart(
     split.
     """
     first = results[0].run
-    judged = [result for result in results if result.is_valid and not result.summary.unsettled]
+    judged = []
+    for result in results:
+        if result.is_valid and not result.summary.unsettled:
+            judged.append(result)
     clocks_of_judged = {result.summary.clock for result in judged}
     if remarks is None or first.label is not None or len(clocks_of_judged) != 1:
         return [(first, results)]
@@ -241,7 +246,9 @@ def _apart(
     groups: list[list[RunResult]] = [[] for _ in range(len(cuts) + 1)]
     for result in results:
         groups[bisect.bisect([slow for _, slow in cuts], _step_time(result))].append(result)
-    sessions = [{result.run.session or result for result in group} for group in groups]
+    sessions = []
+    for group in groups:
+        sessions.append({result.run.session or result for result in group})
     if not cuts or not are_disjoint(sessions):
         return [(first, results)]
     groups.sort(key=lambda group: results.index(group[0]))
@@ -255,7 +262,9 @@ def _apart(
         f"{join_names(names)} are compared as {len(groups)} systems: {TOLD_APART} a gap of"
         f" {gap:.0%}"
     )
-    variables = [{str(result.run.environment.settings) for result in group} for group in groups]
+    variables = []
+    for group in groups:
+        variables.append({str(result.run.environment.settings) for result in group})
     parts = []
     for name, group in zip(names, groups, strict=True):
         run = group[0].run
@@ -312,7 +321,9 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[FiledRun]:
             )
             if earlier and (is_same or not _is_copy(run, earlier[1])):
                 if _is_copy(run, earlier[1]):
-                    where = f"as {earlier[0]}" if earlier[0] != file.name else "twice"
+                    where = "twice"
+                    if earlier[0] != file.name:
+                        where = f"as {earlier[0]}"
                     notes.append(f"{file.name} contains the same run {where}; counted once")
                     if len(run.steps) > len(earlier[1].steps):
                         # Of a log that was read while it was written the longer run counts.
@@ -352,7 +363,10 @@ def _of_model(files: Sequence[Loaded], model: str) -> list[Loaded]:
     kept = []
     letters = letters_and_digits(model)
     for file in files:
-        runs = [run for run in file.runs if letters in map(letters_and_digits, _names(run))]
+        runs = []
+        for run in file.runs:
+            if letters in map(letters_and_digits, _names(run)):
+                runs.append(run)
         if runs:
             kept.append(Loaded(file.name, file.sha256, tuple(runs)))
     if not kept:
@@ -480,8 +494,13 @@ def _model_comparison(
         others = systems
     groups: list[Group] = []
     for work in works or [[]]:
-        own = baseline if any(system is baseline for system in (*work, *others)) else None
-        titled = title if len(works) < 2 else _title_of_work(name, work, works)
+        own = None
+        if any(system is baseline for system in (*work, *others)):
+            own = baseline
+        if len(works) < 2:
+            titled = title
+        else:
+            titled = _title_of_work(name, work, works)
         alone = [] if groups else others
         groups.append(group_of(work, alone, own, mode, titled))
     short = re.sub(r", [\w.]{1,12} parameters", "", title)
@@ -498,7 +517,8 @@ def _title_of_work(
     others: list[Run] = []
     for group in works:
         if group is not work:
-            others += [system.run for system in group]
+            for system in group:
+                others.append(system.run)
     length = work[0].run.training_config.sequence_length
     if any(other.training_config.sequence_length != length for other in others):
         parts.append(f"sequence length {length or 'unknown'}")
@@ -515,7 +535,9 @@ def _title(name: str | None, systems: Sequence[SystemResult]) -> str:
     counts = Counter(title_of(name, system.run) for system in systems)
     if len(counts) <= MOST_TITLES:
         return join_names([title for title, _ in counts.most_common()])
-    many = f"models named {plain(name)}" if name else "unnamed models"
+    many = "unnamed models"
+    if name:
+        many = f"models named {plain(name)}"
     return f"{len(counts)} {many}"
 
 
@@ -537,6 +559,8 @@ def title_of(name: str | None, run: Run) -> str:
         size = f", {units.count(count)} parameters" if count else ""
         return f"{title.split()[0]} {plain(run.scale)}{size}"
     if models.denies(name, run.model_config):
-        size = f"of {units.count(count)} parameters" if count else "of another shape"
+        size = "of another shape"
+        if count:
+            size = f"of {units.count(count)} parameters"
         return f"a model {size}, named {plain(name or '')}"
     return title

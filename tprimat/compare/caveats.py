@@ -156,7 +156,10 @@ def _event_text(system: SystemResult, kinds: Sequence[str]) -> str:
     disturbed = 0
     for result in system.valid_runs:
         issues = result.run.telemetry.issues
-        own = [issue for issue in issues if issue.code in kinds and issue.severity == "warning"]
+        own = []
+        for issue in issues:
+            if issue.code in kinds and issue.severity == "warning":
+                own.append(issue)
         warnings += own
         disturbed += bool(own)
     if not warnings:
@@ -236,7 +239,9 @@ def _of_speeds(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     drifts: dict[str, float] = {}
     for system in systems:
         for before, after in itertools.pairwise(system.segments):
-            cause = f", {after.cause.partition(':')[0]}" if after.cause else ""
+            cause = ""
+            if after.cause:
+                cause = f", {after.cause.partition(':')[0]}"
             changes.append(
                 f"{system.name} at step {after.first_step} ({units.seconds(before.mean)} →"
                 f" {units.seconds(after.mean)}{cause})"
@@ -326,7 +331,9 @@ def _of_system(system: SystemResult, *, is_alone: bool) -> Iterator[Caveat]:
     # If a single system's runs are of several sessions, the headline says that they differ.
     if system.spread >= DOUBTFUL_SPREAD and (not is_alone or system.is_one_session):
         text = f"runs of {system.name} differ {system.spread:.2f}×"
-        question = "" if system.is_one_session else ": are they of one configuration?"
+        question = ""
+        if not system.is_one_session:
+            question = ": are they of one configuration?"
         yield Caveat("unlike-runs", "warning", text + question)
     if system.order is not None:
         size = f"{abs(system.order.size):.1%}"
@@ -342,7 +349,10 @@ def incomplete_text(system: SystemResult) -> str:
 
     Empty if all runs finished.
     """
-    lost = [result.run for result in system.runs if not is_finished(result.run)]
+    lost = []
+    for result in system.runs:
+        if not is_finished(result.run):
+            lost.append(result.run)
     if not system.valid_runs or not lost:
         return ""
     cause = f": {system.cause}" if system.cause else ""
@@ -424,5 +434,7 @@ def _of_training(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
             if finding.rule == "synthetic-data":
                 synthetic.setdefault(finding.text, []).append(system.name)
     for text, names in synthetic.items():
-        whose = f"{join_names(names)}: " if len(names) < len(systems) else ""
+        whose = ""
+        if len(names) < len(systems):
+            whose = f"{join_names(names)}: "
         yield Caveat("synthetic-data", "info", f"{whose}{text}")

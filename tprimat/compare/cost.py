@@ -149,7 +149,10 @@ def with_prices(
     if not are_named and names != tuple(dict.fromkeys(system.name for system in systems)):
         given = ", ".join(f"{name} {found[name]}" for name in names)
         notes.append(f"prices are in the order of the files, not of the table: {given}")
-    unnamed = [system.runs[0] for system in systems if system.gpu is None]
+    unnamed = []
+    for system in systems:
+        if system.gpu is None:
+            unnamed.append(system.runs[0])
     unmatched: dict[str, list[str]] = {}
     for name in absent:
         hint = f"systems: {'; '.join(names[:5])}"
@@ -157,7 +160,9 @@ def with_prices(
             hint = f"if the log is from that GPU, add --gpu {shlex.quote(f'{file}={name}')}"
         unmatched.setdefault(hint, []).append(repr(name))
     for hint, each in unmatched.items():
-        prices_are = "its price is" if len(each) == 1 else "their prices are"
+        prices_are = "their prices are"
+        if len(each) == 1:
+            prices_are = "its price is"
         notes.append(f"no system matches {' or '.join(each)}, so {prices_are} not used; {hint}")
     return dataclasses.replace(
         comparison, prices=found, notes=(*comparison.notes, *map(plain, notes))
@@ -169,7 +174,9 @@ def _named_prices(comparison: Comparison, words: Sequence[str], known: Mapping[s
     names = comparison.system_names
     called = {name: name for name in names}
     for system in comparison.systems:
-        short = device_name(system.gpu).split()[0] if system.gpu else system.name
+        short = system.name
+        if system.gpu:
+            short = device_name(system.gpu).split()[0]
         if prices.fitting_names(short, names, known) == [system.name]:
             called[system.name] = short
     listed = itertools.zip_longest(called.values(), words[: len(called)], fillvalue="USD")

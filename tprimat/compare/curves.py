@@ -95,13 +95,19 @@ class Curve:
     @property
     def breaks_at(self) -> Size | None:
         """The first size whose efficiency is below BREAK."""
-        return next((size for size in self.sizes if size.breaks), None)
+        for size in self.sizes:
+            if size.breaks:
+                return size
+        return None
 
     @property
     def points(self) -> list[projection.Size]:
         """The sizes as the analysis module needs them."""
         length = self.sizes[0].system.run.training_config.sequence_length
-        work = 1.0 if self.sizes[0].system.unit != "tokens" or not length else float(length)
+        if self.sizes[0].system.unit != "tokens" or not length:
+            work = 1.0
+        else:
+            work = float(length)
         return [projection.Size(size.gpus, size.batch, size.rate, work) for size in self.sizes]
 
 
@@ -201,10 +207,15 @@ def _crossovers(found: Sequence[Curve]) -> list[Crossover]:
             continue
         low = max(one.sizes[0].gpus, other.sizes[0].gpus)
         high = min(one.sizes[-1].gpus, other.sizes[-1].gpus)
-        both = {size.gpus for size in (*one.sizes, *other.sizes) if low <= size.gpus <= high}
+        both = set()
+        for size in (*one.sizes, *other.sizes):
+            if low <= size.gpus <= high:
+                both.add(size.gpus)
         if len(both) < 2:
             continue
-        is_ahead = {gpus: _rate_at(one, gpus) >= _rate_at(other, gpus) for gpus in sorted(both)}
+        is_ahead = {}
+        for gpus in sorted(both):
+            is_ahead[gpus] = _rate_at(one, gpus) >= _rate_at(other, gpus)
         first, second = (one, other) if is_ahead[low] else (other, one)
         turns = []
         for before, after in itertools.pairwise(is_ahead):
@@ -221,7 +232,9 @@ def _curve(
     systems = aligned(systems)
     sizes = []
     for system in systems:
-        ratio = None if system is systems[0] else speedup.ratio(systems[0], system)
+        ratio = None
+        if system is not systems[0]:
+            ratio = speedup.ratio(systems[0], system)
         sizes.append(
             Size(
                 system,
@@ -366,7 +379,9 @@ def _notes(sizes: Sequence[Size]) -> Iterable[str]:
     if len(_clocks(sizes)) > 1:
         yield f"step times are measured differently: {' vs '.join(_clocks(sizes))}"
     if single := [size.gpus for size in sizes if len(size.system.speeds) == 1]:
-        unit = "processes" if sizes[0].system.run.platform == "cpu" else "GPUs"
+        unit = "GPUs"
+        if sizes[0].system.run.platform == "cpu":
+            unit = "processes"
         if len(single) == len(sizes):
             where = "every point"
         else:
@@ -374,7 +389,10 @@ def _notes(sizes: Sequence[Size]) -> Iterable[str]:
         yield f"one run at {where}: run-to-run variation unknown"
     if sizes[0].system.run.training_config.precision is None:
         yield "precision is unknown and may differ between GPU counts"
-    batches = [size.batch for size in sizes if size.batch is not None]
+    batches = []
+    for size in sizes:
+        if size.batch is not None:
+            batches.append(size.batch)
     if len(set(batches)) > 1:
         spread = (
             f"the global batch changes with the number of GPUs ({min(batches):,} to"
@@ -387,7 +405,9 @@ def _notes(sizes: Sequence[Size]) -> Iterable[str]:
         if setting.title not in _EXPECTED and len(set(values)) > 1:
             text = setting.title
             if len(values) <= 6:
-                shown = [plain(value, 24) if value else "unknown" for value in values]
+                shown = []
+                for value in values:
+                    shown.append(plain(value, 24) if value else "unknown")
                 text += f" ({', '.join(shown)})"
             changing.append(text)
     if changing:
@@ -431,4 +451,7 @@ def _per_joule(comparison: Comparison, system: SystemResult) -> float | None:
     known = (
         efficiency.values.get("joules_per_token") for efficiency in efficiencies(comparison, system)
     )
-    return next((1 / value.value for value in known if value is not None and value.value), None)
+    for value in known:
+        if value is not None and value.value:
+            return 1 / value.value
+    return None

@@ -40,10 +40,15 @@ def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
         if finding.rule == "own-rate" and finding.severity == "error":
             repeated.add("rate-withheld")
     value_notes: list[Told] = [*_of_typical_block(judged, values)]
-    run_notes = [_ending(result) for result in results if not is_finished(result.run)]
+    run_notes = []
+    for result in results:
+        if not is_finished(result.run):
+            run_notes.append(_ending(result))
     for result in results:
         run_notes += result.run.notes
-        value_notes += [note for note in result.summary.notes if note.code not in repeated]
+        for note in result.summary.notes:
+            if note.code not in repeated:
+                value_notes.append(note)
     has_order = not _overlap([result.run for result in judged])
     return SystemResult(
         **{field.name: getattr(system, field.name) for field in dataclasses.fields(System)},
@@ -171,7 +176,10 @@ def aligned(systems: Sequence[SystemResult], known: Known | None = None) -> list
     # of the others.
     before = None
     for _ in range(PASSES):
-        summaries = [result.summary for system in systems for result in system.valid_runs]
+        summaries = []
+        for system in systems:
+            for result in system.valid_runs:
+                summaries.append(result.summary)
         skip = max((summary.skipped for summary in summaries), default=0)
         stop = min((summary.stop for summary in summaries if summary.stop), default=0)
         # The slow start of a long run may end where a short run does: they have no steps in common
@@ -217,8 +225,12 @@ def _is_so(summary: Summary, clock: Clock | None, skip: int, stop: int | None) -
 
 
 def _ending(result: RunResult) -> Note:
-    outcome = "failed" if how_ended(result.run).kind == "failed" else "is incomplete"
-    reason = f": {result.run.status_reason}" if result.run.status_reason else ""
+    outcome = "is incomplete"
+    if how_ended(result.run).kind == "failed":
+        outcome = "failed"
+    reason = ""
+    if result.run.status_reason:
+        reason = f": {result.run.status_reason}"
     used = "used" if result.is_valid else "excluded"
     return Note("run-ended", {"outcome": outcome, "reason": reason, "used": used})
 
@@ -232,7 +244,9 @@ def _values(results: Sequence[RunResult]) -> dict[str, MetricValue]:
         for result in results:
             value = result.value(name)
             if name == SAMPLES_RATE:
-                value = result.rate if result.unit == "samples" else None
+                value = None
+                if result.unit == "samples":
+                    value = result.rate
             if value is not None:
                 values.append(float(value))
                 steps.append(result.summary.performance.total_steps or 1)

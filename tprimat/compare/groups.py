@@ -48,7 +48,9 @@ def _is_rated(system: SystemResult) -> bool:
 def _work(system: SystemResult) -> tuple[object, ...]:
     """Return what decides whether the work of two systems is the same."""
     run = system.run
-    length = None if system.unit == "samples" else run.training_config.sequence_length
+    length = None
+    if system.unit != "samples":
+        length = run.training_config.sequence_length
     return run.model, run.scale, run.model_config, system.unit, length
 
 
@@ -134,7 +136,9 @@ def _pairs_with(
 ) -> dict[SystemResult, Pair]:
     """Return the pair of each system with the baseline, on the clock and the steps that they share."""
     # With many runs of the baseline, the cache takes more memory than it saves time.
-    known: Known | None = {} if len(systems) > len(baseline.runs) else None
+    known: Known | None = None
+    if len(systems) > len(baseline.runs):
+        known = {}
     pairs = {}
     for system in systems:
         if system is not baseline:

@@ -72,7 +72,9 @@ def losses(matched: Pair, transform: Callable[[float], float]) -> Losses:
     sums = np.array([np.interp(grid, edges, sums) for edges, sums in curves])
     count = len(matched.baseline.valid_runs)
     change = np.vectorize(transform)
-    sides = [np.diff(side.mean(axis=0)) / np.diff(grid) for side in (sums[:count], sums[count:])]
+    sides = []
+    for side in (sums[:count], sums[count:]):
+        sides.append(np.diff(side.mean(axis=0)) / np.diff(grid))
     means = (sums[:, -1] - sums[:, 0]) / (grid[-1] - grid[0])
     if min(map(np.min, sides)) <= 0:
         return Losses("it is 0 or below")
@@ -128,15 +130,22 @@ def _curve(result: RunResult) -> tuple[list[float], list[float]] | str:
     work = work_of_step(run, result.unit)
     if work is None:
         return "unknown tokens per step"
-    known = [index for index, loss in enumerate(run.loss_values) if loss is not None]
+    known = []
+    for index, loss in enumerate(run.loss_values):
+        if loss is not None:
+            known.append(index)
     if len(known) < 2:
         return "no losses"
     if len(run.steps) - 1 - known[-1] > max(
         after - before for before, after in itertools.pairwise(known)
     ):
         return f"no finite loss after step {run.steps[known[-1]]} of {run.steps[-1]}"
-    places = [(run.steps[index] - (run.window_steps[index] + 1) / 2) * work for index in known]
-    inner = [(before + after) / 2 for before, after in itertools.pairwise(places)]
+    places = []
+    for index in known:
+        places.append((run.steps[index] - (run.window_steps[index] + 1) / 2) * work)
+    inner = []
+    for before, after in itertools.pairwise(places):
+        inner.append((before + after) / 2)
     edges = [2 * places[0] - inner[0], *inner, 2 * places[-1] - inner[-1]]
     widths = (after - before for before, after in itertools.pairwise(edges))
     parts = (

@@ -106,7 +106,9 @@ def _different_models(*systems: SystemResult) -> str | None:
     if one.model is None and not same_known_shape(one.model_config, other.model_config):
         if all(system.unit == "steps" for system in systems):
             return None
-        unlike = one_text.unlike_steps(*systems) if one_text.are_of_one(systems) else None
+        unlike = None
+        if one_text.are_of_one(systems):
+            unlike = one_text.unlike_steps(*systems)
         return unlike or "the results don't say which model was trained"
     return None
 

@@ -236,7 +236,9 @@ def _by_title(sets: Sequence[Comparison]) -> list[dict[str, Sequence[SystemResul
 def _unmatched(title: str, system: SystemResult, reason: str | None) -> Check:
     """Return the check of a baseline without a candidate."""
     text = reason or "no candidate result for this configuration"
-    advice = CHOOSE if reason else "measure it for the candidate: ./benchmark.py --match RESULT"
+    advice = "measure it for the candidate: ./benchmark.py --match RESULT"
+    if reason:
+        advice = CHOOSE
     return Check(title, system.name, None, "not comparable", text, advice=advice)
 
 
@@ -271,7 +273,10 @@ def _matched_pairs(
     """
     for system in systems:
         same = [other for other in others if _key(other.run) == _key(system.run)]
-        rivals = [other for other in systems if _key(other.run) == _key(system.run)]
+        rivals = []
+        for other in systems:
+            if _key(other.run) == _key(system.run):
+                rivals.append(other)
         if len(systems) == len(others) == 1:
             yield system, others[0], None
         elif not same:
@@ -343,7 +348,9 @@ def _checks(title: str, matched: Pair, thresholds: Sequence[Threshold], steps: s
     for result in matched.system.valid_runs:
         if before.isdisjoint((measurement(result.run), occasion(result.run))):
             continue
-        times = "" if measurement(result.run) in before else " with other step times"
+        times = ""
+        if measurement(result.run) not in before:
+            times = " with other step times"
         text = f"baseline and candidate contain the same run{times} ({result.file})"
         return [
             dataclasses.replace(
@@ -355,10 +362,16 @@ def _checks(title: str, matched: Pair, thresholds: Sequence[Threshold], steps: s
         # The steps before a failure have a speed, but a program that fails passes no check.
         if system.has_failed:
             return [dataclasses.replace(check, text=_failed(kind, system))]
-    doubts = [f"{kind}: {text}" for kind, system in sides.items() if (text := doubt(system))]
+    doubts = []
+    for kind, system in sides.items():
+        if text := doubt(system):
+            doubts.append(f"{kind}: {text}")
     check = dataclasses.replace(check, doubt="; ".join(doubts))
     if matched.ratio is None:
-        exclusions = [system.exclusion for system in sides.values() if system.exclusion]
+        exclusions = []
+        for system in sides.values():
+            if system.exclusion:
+                exclusions.append(system.exclusion)
         text = matched.reason or "no values"
         is_of_times = all(threshold.metric.unit == "s" for threshold in thresholds)
         if is_of_times and not exclusions and None in map(_batch, sides.values()):
@@ -447,7 +460,9 @@ def _losses(check: Check, matched: Pair, transform: Callable[[float], float]) ->
     """Return the losses of both after the same tokens, or the check that says why there are none."""
     found = losses(matched, transform)
     if found.means is None:
-        advice = LONGER if found.answer == "inconclusive" else check.advice
+        advice = check.advice
+        if found.answer == "inconclusive":
+            advice = LONGER
         text = f"{LOSS}: {found.text}"
         return dataclasses.replace(check, answer=found.answer, text=text, advice=advice)
     before, after = found.means
@@ -482,7 +497,9 @@ def _values(
 
 def _with_change(check: Check, threshold: Threshold, measured: _Measured) -> Check:
     """Return a check with the means of both and the change from one to the other, undecided yet."""
-    average = statistics.geometric_mean if threshold.percent else statistics.fmean
+    average = statistics.fmean
+    if threshold.percent:
+        average = statistics.geometric_mean
     before = average(measured.baseline)
     after = average(measured.candidate)
     return dataclasses.replace(
@@ -516,7 +533,9 @@ def _answered(check: Check, excess: float, tests: int) -> Check:
     answer: Answer = "inconclusive"
     # Rounding must not make a change that equals the threshold exceed it.
     if p is not None and abs(excess) <= 1e-9 * max(1.0, abs(check.threshold.limit)):
-        answer = "within" if check.low == check.high else "inconclusive"
+        answer = "inconclusive"
+        if check.low == check.high:
+            answer = "within"
     elif p is not None and p < 1 - intervals.CONFIDENCE:
         answer = "worse" if excess > 0 else "within"
     if answer == "inconclusive":
@@ -525,7 +544,9 @@ def _answered(check: Check, excess: float, tests: int) -> Check:
         return dataclasses.replace(
             check, answer="inconclusive", text=check.doubt, runs_needed=None, advice=RETRY
         )
-    interval = "the change" if check.low == check.high else f"the {intervals.level()} CI"
+    interval = "the change"
+    if check.low != check.high:
+        interval = f"the {intervals.level()} CI"
     where = "beyond" if answer == "worse" else "within"
     return dataclasses.replace(
         check,
@@ -561,7 +582,10 @@ def _runs_needed(check: Check, measured: _Measured) -> int | None:
         # What widens its error, such as rounded values, counts too; and of pairs, how much these
         # vary.
         known = measured.difference.spread(*check.runs) / unit
-        spread = known if measured.difference.method == "paired" else max(spread, known)
+        if measured.difference.method == "paired":
+            spread = known
+        else:
+            spread = max(spread, known)
     needed = intervals.runs_needed(abs(distance), spread, most=MOST_RUNS)
     if needed is None:
         return None
@@ -573,7 +597,9 @@ def _undecided(check: Check, excess: float, tests: int) -> Check:
     assert check.threshold is not None
     if check.text:
         return check
-    text = f"beyond the threshold of {check.threshold}, but " if excess > 0 else ""
+    text = ""
+    if excess > 0:
+        text = f"beyond the threshold of {check.threshold}, but "
     if check.low is None or check.high is None:
         text += f"with {runs_text(check)}, run-to-run variation is unknown"
     elif check.low <= check.threshold.limit <= check.high:
@@ -582,8 +608,12 @@ def _undecided(check: Check, excess: float, tests: int) -> Check:
         text += f"not significant after Holm's correction for {tests} checks"
     whose = "runs each, interleaved if possible"
     if check.runs_needed is not None and check.runs_needed <= max(check.runs):
-        whose = "candidate runs" if check.runs_needed <= check.runs[0] else "baseline runs"
-    assumed = f" (if runs vary by {ASSUMED_SPREAD:.0%})" if max(check.runs) == 1 else ""
+        whose = "baseline runs"
+        if check.runs_needed <= check.runs[0]:
+            whose = "candidate runs"
+    assumed = ""
+    if max(check.runs) == 1:
+        assumed = f" (if runs vary by {ASSUMED_SPREAD:.0%})"
     advice = (
         f"measure {check.runs_needed} {whose}{assumed}: ./benchmark.py --runs {check.runs_needed}"
     )

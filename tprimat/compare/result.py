@@ -59,7 +59,9 @@ def work_of_step(run: Run, unit: Unit) -> int | None:
     """Return the tokens or samples of a step, or 1 if steps are counted; None if unknown."""
     if unit == "steps":
         return 1
-    return run.tokens_per_step if unit == "tokens" else run.training_config.global_batch_size
+    if unit == "tokens":
+        return run.tokens_per_step
+    return run.training_config.global_batch_size
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -152,7 +154,10 @@ class SystemResult(System):
         One disturbed run among several is a part of what varies. The same change in more than half
         of the runs, and in two at least, is a property of the system.
         """
-        changed = [result for result in self.valid_runs if len(result.summary.segments) > 1]
+        changed = []
+        for result in self.valid_runs:
+            if len(result.summary.segments) > 1:
+                changed.append(result)
         for result in changed:
             alike = [each for each in changed if _changes_alike(result, each)]
             if len(self.valid_runs) == 1 or len(alike) > max(1, len(self.valid_runs) / 2):
@@ -290,7 +295,10 @@ def _averaged(segments: Sequence[SegmentMetrics]) -> SegmentMetrics:
     """Return the first of several runs' segments with the geometric mean of their speeds."""
     if len(segments) == 1:
         return segments[0]
-    rates = [rate for segment in segments if (rate := segment.tokens_per_second_per_gpu)]
+    rates = []
+    for segment in segments:
+        if rate := segment.tokens_per_second_per_gpu:
+            rates.append(rate)
     return dataclasses.replace(
         segments[0],
         mean=statistics.geometric_mean([segment.mean for segment in segments]),

@@ -75,7 +75,9 @@ def of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Itera
         yield Caveat("time-in-doubt", "warning", "; ".join(in_doubt))
     for code, text, source in _GUESSES:
         if guessed := [system.name for system in systems if system.run.told(source)]:
-            whose = f" of {join_names(guessed)}" if len(guessed) < len(systems) else ""
+            whose = ""
+            if len(guessed) < len(systems):
+                whose = f" of {join_names(guessed)}"
             yield Caveat(code, "info", text.format(whose))
     overridden: dict[str, None] = {}
     for system in systems:
@@ -121,7 +123,9 @@ def _of_precisions(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
             if (config.precision_detail or "").startswith(FROM_DESCRIPTION):
                 described[config.precision.upper()] = None
     if unknown:
-        whose = f"of {some_names(unknown, len(systems))} " if len(unknown) < len(systems) else ""
+        whose = ""
+        if len(unknown) < len(systems):
+            whose = f"of {some_names(unknown, len(systems))} "
         text = f"precision {whose}is unknown and could explain the difference"
         yield Caveat("precision-unknown", "warning", text)
     whose = " and ".join(described)
@@ -139,7 +143,9 @@ def _of_work(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     """Yield what step times cover, and work of a step that differs."""
     if any(system.unit == "steps" for system in systems):
         sized = all(system.run.tokens_per_step for system in systems)
-        lacking = "no model" if sized else "neither a model nor the tokens of a step"
+        lacking = "neither a model nor the tokens of a step"
+        if sized:
+            lacking = "no model"
         text = (
             f"the log states {lacking}, so each step is taken to do the same work, and steps/s are"
             " compared"
@@ -172,7 +178,10 @@ def _of_work(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
             f"global batch differs: {texts} sequences; compare {systems[0].unit}/s, not step time"
         )
         yield Caveat("batch-differs", "warning", text)
-    uncounted = [system for system in systems if system.run.tokens_per_step is None]
+    uncounted = []
+    for system in systems:
+        if system.run.tokens_per_step is None:
+            uncounted.append(system)
     logged = list(filter(None, map(logged_tokens, uncounted)))
     if logged and max(logged) / min(logged) - 1 > UNLIKE_TOKENS:
         texts = " vs ".join(f"{tokens:,.0f}" for tokens in logged[:4])
@@ -227,7 +236,10 @@ def _of_config_diffs(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> 
     others: dict[str, dict[int, str]] = {}
     # Which settings differ first depends on the baseline.
     order = {setting.title: place for place, setting in enumerate(LEDGER)}
-    entries = [(pair, entry) for pair in pairs for entry in pair.config_diff.of("different")]
+    entries = []
+    for pair in pairs:
+        for entry in pair.config_diff.of("different"):
+            entries.append((pair, entry))
     for pair, entry in sorted(entries, key=lambda found: order.get(found[1].title, len(order))):
         before, after = (value or "unknown" for value in entry.values)
         if entry.title in _ELSEWHERE or (entry.title in NOT_CONFIGURED and not entry.explains):
@@ -256,7 +268,10 @@ def _of_config_diffs(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> 
             shown.append(text if len(text) <= LONGEST_NOTE else title)
         listed = _brief_list(shown, ", ", LONGEST_NOTE, list(others))
         yield Caveat("configuration-differs", "info", f"settings differ: {listed}")
-    unknown = {entry.title for pair in pairs for entry in pair.config_diff.of("unknown")}
+    unknown = set()
+    for pair in pairs:
+        for entry in pair.config_diff.of("unknown"):
+            unknown.add(entry.title)
     if unknown:
         text = f"{counted(len(unknown), 'setting')} not reported by every system"
         yield Caveat("not-reported", "info", text)

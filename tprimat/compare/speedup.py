@@ -94,8 +94,12 @@ def difference(
     """
     rounds = _rounds(system, baseline)
     if len(rounds) >= PAIRED_ROUNDS:
-        logs = [values(each, metric, transform) for each in zip(*rounds, strict=True)]
-        paired = intervals.paired(*logs) if all(len(log) == len(rounds) for log in logs) else None
+        logs = []
+        for each in zip(*rounds, strict=True):
+            logs.append(values(each, metric, transform))
+        paired = None
+        if all(len(log) == len(rounds) for log in logs):
+            paired = intervals.paired(*logs)
         if paired is not None:
             return paired
     of_system, of_baseline = (
@@ -113,7 +117,10 @@ def within(*systems: Sequence[RunResult]) -> float:
     """Return half the interval within the only run of one of two systems, of the logarithm of its
     rate; else 0.
     """
-    single = [results[0].summary.within for results in systems if len(results) == 1]
+    single = []
+    for results in systems:
+        if len(results) == 1:
+            single.append(results[0].summary.within)
     return max((math.log(each.interval()[1] / each.value) for each in single if each), default=0.0)
 
 
@@ -148,7 +155,10 @@ def _rounds(
         if (number := result.run.round) in by_round:
             rounds.append((result, by_round[number]))
     starts = [(one.run.started, other.run.started) for one, other in rounds]
-    first = [one < other for one, other in starts if one is not None and other is not None]
+    first = []
+    for one, other in starts:
+        if one is not None and other is not None:
+            first.append(one < other)
     alternates = all(before != after for before, after in itertools.pairwise(first))
     if len(rounds) == len(first) == len(system) and alternates:
         return rounds

@@ -151,7 +151,9 @@ def measurement(run: Run) -> tuple[object, ...]:
             return hash(tuple(run.step_times[:place])), TELLING
     count = sum(time is not None for time in run.step_times)
     are_alike = len(different - {None}) < LEAST_DIFFERENT and not any(run.loss_values)
-    moment = run.timestamp or "" if count < TELLING_RECORDS or are_alike else TELLING
+    moment = TELLING
+    if count < TELLING_RECORDS or are_alike:
+        moment = run.timestamp or ""
     times = hash(tuple(run.step_times)) if count else run.timeline
     return times, hash(tuple(run.loss_values)), run.session, run.round, moment
 
@@ -184,7 +186,9 @@ def called(groups: Sequence[Sequence[tuple[str, int]]]) -> list[str]:
     folders = []
     for paths in files:
         folders.append(list(dict.fromkeys(path.rpartition("/")[0] for path in paths)))
-    runs = [[f"run {number} of {file}" for file, number in group] for group in groups]
+    runs = []
+    for group in groups:
+        runs.append([f"run {number} of {file}" for file, number in group])
     if len(set(itertools.chain(*files))) == 1:
         runs = [[_numbered([number for _, number in group])] for group in groups]
     parts = runs
@@ -213,7 +217,10 @@ def name_systems(models: Mapping[str | None, Sequence[Run]]) -> dict[str | None,
     that differ in nothing that has a title are numbered.
     """
     runs = [run for group in models.values() for run in group]
-    always = [part for part in (_GPU, _LABEL) if len({_part_text(part, run) for run in runs}) > 1]
+    always = []
+    for part in (_GPU, _LABEL):
+        if len({_part_text(part, run) for run in runs}) > 1:
+            always.append(part)
     return {model: _systems(group, always) for model, group in models.items()}
 
 
@@ -241,7 +248,9 @@ def _systems(runs: Sequence[Run], always: Sequence[Part]) -> list[System]:
 
 def _name(run: Run, parts: Sequence[Part]) -> str:
     """Return what a run's system is called. A GPU's precision belongs to it: 8×B200 (FP4)."""
-    told = parts if run.platform == "cpu" else [part for part in parts if part is not _PRECISION]
+    told = parts
+    if run.platform != "cpu":
+        told = [part for part in parts if part is not _PRECISION]
     gpu = device(run)
     if _GPU in told and gpu and _LABEL.read(run) in (gpu, short_device(gpu), device_name(gpu)):
         told = [part for part in told if part is not _LABEL]
@@ -491,7 +500,9 @@ def _telling_parts(runs: Sequence[Run], always: Sequence[Part]) -> list[Sequence
                 if of_fewer == counts(kept)[fitting(kept, [index])[0]]:
                     kept = fewer
             # A longer name of the GPU replaces its short name.
-            first = [_DEVICE if part is _GPU and _DEVICE in kept else part for part in always]
+            first = []
+            for part in always:
+                first.append(_DEVICE if part is _GPU and _DEVICE in kept else part)
             telling[index] = [*first, *(part for part in kept if part not in first)]
     return telling
 

@@ -111,7 +111,10 @@ def target(system: SystemResult, loss: float | None = None) -> Target | None:
     if not reached:
         return None
     failed = len(needs) - len(reached)
-    notes = [f"{failed} of {len(needs)} runs did not reach the target"] if failed else []
+    if failed:
+        notes = [f"{failed} of {len(needs)} runs did not reach the target"]
+    else:
+        notes = []
     if loss is not None:
         return Target(loss, needs, tuple(reached), _mean(reached), notes=tuple(notes))
     expected = RUNS.get(name or "", 0)
@@ -123,14 +126,18 @@ def target(system: SystemResult, loss: float | None = None) -> Target | None:
         else:
             asked = "a number of runs that is unknown here"
         notes.append(f"no official score: MLPerf's needs {asked}; these are {len(needs)}")
-    factors = {result.run.native_metrics.get("scaling_factor") for result in results}
+    factors = set()
+    for result in results:
+        factors.add(result.run.native_metrics.get("scaling_factor"))
     known = factors.pop() if len(factors) == 1 else None
     scaling = known if isinstance(known, float) else None
     if scaling is None:
         notes.append("normalization unknown: no scaling.json next to the logs; counted as 1")
     counted = tuple(reached[1 : len(needs) - 1] if is_olympic else reached)
     mean = _mean(counted)
-    official = mean["seconds"] / 60 * (scaling or 1.0) if is_official else None
+    official = None
+    if is_official:
+        official = mean["seconds"] / 60 * (scaling or 1.0)
     return Target(None, needs, counted, mean, scaling, official, tuple(notes))
 
 
@@ -225,7 +232,9 @@ def parts_of(need: Need) -> dict[str, float]:
 
 def benchmark(run: Run) -> str | None:
     """Return MLPerf's name of the benchmark that a run is of; None for no run of MLPerf."""
-    dialect = run.source.dialect if run.source and run.framework == "mlperf" else None
+    dialect = None
+    if run.source and run.framework == "mlperf":
+        dialect = run.source.dialect
     return (dialect or "").removeprefix("mlperf").strip(" ()") or None
 
 
@@ -255,7 +264,10 @@ def _mean(needs: Sequence[Need]) -> Need:
     be known of all.
     """
     names = dict.fromkeys(name for need in needs for name in need)
-    known = [name for name in names if name in PARTS or all(name in need for need in needs)]
+    known = []
+    for name in names:
+        if name in PARTS or all(name in need for need in needs):
+            known.append(name)
     return {name: statistics.fmean(need.get(name, 0.0) for need in needs) for name in known}
 
 

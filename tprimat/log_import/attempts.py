@@ -63,7 +63,9 @@ def _goes_on(former: ImportedRun, later: ImportedRun) -> bool:
     ):
         return False
     same = ("framework", "model", "label", "model_config", "num_gpus", "tokens_per_step")
-    interval = other.steps[-1] - other.steps[-2] if len(other.steps) > 1 else 1
+    interval = 1
+    if len(other.steps) > 1:
+        interval = other.steps[-1] - other.steps[-2]
     return (
         all(getattr(one, name) == getattr(other, name) for name in same)
         and one.training_config.max_steps == other.training_config.max_steps
@@ -77,7 +79,9 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
     one = former.run
     other = later.run
     cut = sum(step < other.steps[0] for step in one.steps)
-    columns = {name: (*getattr(one, name)[:cut], *getattr(other, name)) for name in SERIES}
+    columns = {}
+    for name in SERIES:
+        columns[name] = (*getattr(one, name)[:cut], *getattr(other, name))
     native: dict[str, float | tuple[float | None, ...] | None] = {}
     for name in dict.fromkeys((*one.native_metrics, *other.native_metrics)):
         parts = [run.native_metrics.get(name) for run in (one, other)]

@@ -203,7 +203,9 @@ def _unpack(path: Path, folder: Path, odd: list[str] | None) -> None:
             if content is None or target == folder or (odd is None and is_about):
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
-            values = MOST_VALUES if target.suffix == ".json" else sys.maxsize
+            values = sys.maxsize
+            if target.suffix == ".json":
+                values = MOST_VALUES
             with target.open("wb") as file:
                 for piece in content:
                     left = left - len(piece)
@@ -418,7 +420,10 @@ def _without_names(members: Members, names: Names, known: Hosts) -> tuple[Member
     result: Members = {}
     for name, content in plain.items():
         # A log has the machines' own names, be they like pseudonyms.
-        names.number = known.number if name.startswith("logs/") else known.number_unless_given
+        if name.startswith("logs/"):
+            names.number = known.number
+        else:
+            names.number = known.number_unless_given
         shown = names.text(name)
         if not name.startswith("logs/"):
             result[_free(shown, result)] = json_without_names(content, names)

@@ -93,13 +93,18 @@ class GivenValues:
         value).
         """
         field_of = {option: field for field, (option, _) in _OPTIONS.items()}
-        named = [(file, field_of[option], value) for file, option, value in values]
+        named = []
+        for file, option, value in values:
+            named.append((file, field_of[option], value))
         if several := next(
             (value for _, field, value in named if field == "gpu" and "," in value), None
         ):
             hint = "use one name, or FILE=GPU for each log"
             raise UsageError(f"--gpu: {several!r} is not a GPU", heading="wrong-usage", hint=hint)
-        general = {field: value for file, field, value in named if not file}
+        general = {}
+        for file, field, value in named:
+            if not file:
+                general[field] = value
         return dataclasses.replace(
             self, **general, by_file=tuple(each for each in named if each[0])
         )
@@ -136,7 +141,10 @@ class GivenValues:
         Raises msgspec.ValidationError for wrong types, UsageError for columns or a pattern that
         can't be.
         """
-        values = {field: stated[field] for field in (*_OPTIONS, "override") if field in stated}
+        values = {}
+        for field in (*_OPTIONS, "override"):
+            if field in stated:
+                values[field] = stated[field]
         texts = msgspec.convert(
             {key: stated[key] for key in mapped.STATED if key in stated}, dict[str, str]
         )
@@ -149,7 +157,10 @@ class GivenValues:
         """Raise UsageError if a value is for none of these files, or each run (with its file)
         states another.
         """
-        fitting = {each for path in paths for each in self._for(path)}
+        fitting = set()
+        for path in paths:
+            for each in self._for(path):
+                fitting.add(each)
         for each in self.by_file:
             if each not in fitting:
                 option = _OPTIONS[each[1]][0]
@@ -163,7 +174,10 @@ class GivenValues:
             *(("", field, getattr(self, field)) for field in _OPTIONS),
             *self.by_file,
         ):
-            meant = [run for path, run in runs if _comparable(part) in _comparable(path)]
+            meant = []
+            for path, run in runs:
+                if _comparable(part) in _comparable(path):
+                    meant.append(run)
             if (
                 value is not None
                 and meant
@@ -227,12 +241,11 @@ def extract(log: Log, given: GivenValues) -> list[ImportedRun]:
     `override` is not set.
     """
     logs = read.parse_chunks(log.chunks(), log.name)
-    titles = [f"{log.name}, training {number} of {len(logs)}" for number in range(1, len(logs) + 1)]
-    titles = titles if len(logs) > 1 else [log.name]
-    return with_start(
-        [imported(title, parsed, [log], given) for title, parsed in zip(titles, logs, strict=True)],
-        log,
-    )
+    trainings = []
+    for place, parsed in enumerate(logs, 1):
+        title = f"{log.name}, training {place} of {len(logs)}" if len(logs) > 1 else log.name
+        trainings.append(imported(title, parsed, [log], given))
+    return with_start(trainings, log)
 
 
 def with_start(trainings: list[ImportedRun], log: Log) -> list[ImportedRun]:
@@ -242,7 +255,9 @@ def with_start(trainings: list[ImportedRun], log: Log) -> list[ImportedRun]:
     Raises UnreadableError for a record that can't be read.
     """
     path = start_record.path_for(Path(log.path))
-    record = start_record.read(path) if log.path != STANDARD_INPUT else None
+    record = None
+    if log.path != STANDARD_INPUT:
+        record = start_record.read(path)
     doubts: tuple[str, ...] = ()
     if record and not (len(trainings) == 1 and start_record.belongs(record, Log(log.path).lines())):
         record = None
@@ -250,10 +265,13 @@ def with_start(trainings: list[ImportedRun], log: Log) -> list[ImportedRun]:
     completed_runs = []
     for training in trainings:
         try:
-            run = start_record.applied(training.run, record) if record else training.run
+            run = training.run
+            if record:
+                run = start_record.applied(training.run, record)
         except ValueError as error:
             raise start_record.not_one(path, error) from error
-        run = run if run.gpu_info.device_name else with_inferred_gpu(run)
+        if not run.gpu_info.device_name:
+            run = with_inferred_gpu(run)
         run = mlperf_system.inferred(run, Path(log.path).absolute())
         run = readable(msgspec.structs.replace(run, notes=noted((*run.notes, *doubts))))
         completed_runs.append(dataclasses.replace(training, run=run))
@@ -275,8 +293,10 @@ def imported(
     """
     given = given.of(logs[0].path)
     # A size that agrees counts too: what a log only implies may change with another value.
-    sizes = ("num_gpus", "global_batch_size", "sequence_length")
-    used = {size: getattr(given, size) for size in sizes if getattr(given, size)}
+    used = {}
+    for size in ("num_gpus", "global_batch_size", "sequence_length"):
+        if getattr(given, size):
+            used[size] = getattr(given, size)
     overrides = {}
     warnings = []
     for name, (_, what) in _OPTIONS.items():
@@ -291,9 +311,8 @@ def imported(
             warnings.append(f"{what} ({value}) is from the command line; the log doesn't state it")
             continue
         place = f"{logs[0].name}:{statement.line}"
-        text = _overriding(
-            given, name, statement.value, place, f" (“{redacted_start(statement.text, 120)}”)"
-        )
+        quoted = f" (“{redacted_start(statement.text, 120)}”)"
+        text = _overriding(given, name, statement.value, place, quoted)
         overrides[name] = f"{text} ({place})"
         warnings.append(f"{what} was overridden: {overrides[name]}")
     run = parsed.run(used)
@@ -388,7 +407,9 @@ def with_inferred_gpu(run: Run) -> Run:
     if (host := run.environment.hostname) and host.split(".")[0] == socket.gethostname().split(".")[
         0
     ]:
-        names = {device.info.device_name for device in platforms.detect(torch=None).devices}
+        names = set()
+        for device in platforms.detect(torch=None).devices:
+            names.add(device.info.device_name)
         name = names.pop() if len(names) == 1 else None
         why = f"of this machine ({host}), on which the log was written"
     if name is None and run.platform == "amd" and (memory := run.gpu_info.total_memory_gb):
@@ -420,7 +441,9 @@ def completed(run: Run, given: GivenValues) -> Run:
         and not given.override
         and gpus.denies(used["gpu"], run.gpu_info.software_stack)
     ):
-        stack = "ROCm" if run.gpu_info.software_stack == "rocm" else "CUDA"
+        stack = "CUDA"
+        if run.gpu_info.software_stack == "rocm":
+            stack = "ROCm"
         problem = f"--gpu {used['gpu']}: the training ran on {stack}"
         raise UsageError(problem, heading="option-against-log", hint=_OVERRIDE)
     sizes = {
@@ -519,7 +542,9 @@ def agrees(name: str, value: Any, stated: Any) -> bool:
     if name not in ("model", "gpu") or stated is None:
         return bool(value == stated)
     if name == "gpu":
-        rows = [set(gpus.match(GpuInfo(device_name=each)).candidates) for each in (value, stated)]
+        rows = []
+        for each in (value, stated):
+            rows.append(set(gpus.match(GpuInfo(device_name=each)).candidates))
         return bool(rows[0] & rows[1]) or value.lower() in stated.lower()
     row = models.recognize(value)
     # "llama" does not contradict the more specific llama3.2_1B.

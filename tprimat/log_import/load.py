@@ -114,7 +114,10 @@ def keys(run: Run, is_packed: bool) -> set[tuple[object, ...]]:
     """Return what a run has in common with the result that was made of its log: the steps, and
     hashes or names.
     """
-    hashes = frozenset(file.sha256 for file in run.source.files) if run.source else frozenset()
+    if run.source:
+        hashes = frozenset(file.sha256 for file in run.source.files)
+    else:
+        hashes = frozenset()
     return {
         (each, tuple(run.steps)) for each in (hashes, is_packed and bundle.log_names(run)) if each
     }
@@ -338,7 +341,10 @@ def _load_logs(
     for left_out in skipped:
         paths.setdefault(left_out.reason, []).append(left_out.path)
     for reason, (first, *more) in paths.items():
-        text = f"{first} and {len(more)} more: {reason}" if more else f"{first}: {reason}"
+        if more:
+            text = f"{first} and {len(more)} more: {reason}"
+        else:
+            text = f"{first}: {reason}"
         # The description of a system is used: its logs have what it says.
         if reason != sources.MLPERF_SYSTEM:
             text = f"skipped: {text}"
@@ -371,7 +377,10 @@ def _without_own(logs: list[LogSource], live: Sequence[Loaded]) -> list[LogSourc
     """Return the logs that a measurement beside them didn't write."""
     if not live:
         return logs
-    own = {Path(file.name).parent / name for file in live for name in _OF_RUNS}
+    own = set()
+    for file in live:
+        for name in _OF_RUNS:
+            own.add(Path(file.name).parent / name)
     others = []
     for log in logs:
         path = log.paths[0]

@@ -142,13 +142,13 @@ def verify(path: Path) -> Verification:
         results = sorted(folder.rglob("results/*.json"))
         if not results:
             raise UnreadableError(path, "no results in it", heading="not-a-result")
-        stated = [run for result in results for run in store.read(result)]
+        stated = list(itertools.chain(*map(store.read, results)))
         is_live = any(run.source and run.source.kind == "live" for run in stated)
         if len({_as_json(run.source.given) for run in stated if run.source}) > MOST_STATED:
             raise UnreadableError(path, "more stated values than logs have", heading="not-a-result")
         read = functools.cache(functools.partial(_read, folder))
         merged, _ = read("{}")
-        packed = [Log(str(each)) for each in folder.rglob("logs/*.gz") if each.is_file()]
+        packed = [Log(str(file)) for file in folder.rglob("logs/*.gz") if file.is_file()]
         hashes = {_sha256(log.chunks()) for log in packed}
         consoles: list[float] = []
         for log in packed if is_live else ():
@@ -162,12 +162,14 @@ def verify(path: Path) -> Verification:
         for name, kind in kinds.items():
             if kind not in inspection.KINDS:
                 foreign.append(f"{name}: {kind}")
-        known = {key for run in stated for key in keys(run, is_packed=True)}
+        known = set(itertools.chain(*(keys(run, is_packed=True) for run in stated)))
         extra = []
-        for each in merged:
-            if not is_live and not keys(each.run, is_packed=True) & known:
-                extra.append(_name(each.run))
-        counts = {kind: [*kinds.values()].count(kind) for kind in inspection.KINDS}
+        for training in merged:
+            if not is_live and not keys(training.run, is_packed=True) & known:
+                extra.append(_name(training.run))
+        counts = {}
+        for kind in inspection.KINDS:
+            counts[kind] = [*kinds.values()].count(kind)
         private = tuple(inspection.private(folder))
         return Verification(
             tuple(runs), tuple(_changed(folder)), private, tuple(foreign), counts, tuple(extra)
@@ -296,7 +298,9 @@ def _recorded(
         file = msgspec.json.decode(path.read_bytes(), type=ResultFile)
     except msgspec.DecodeError:
         return runs, [(PerformanceMetrics(), Steady())] * len(runs), None
-    figures = [(run.performance_metrics, run.steady) for run in file.runs or (file,)]
+    figures = []
+    for run in file.runs or (file,):
+        figures.append((run.performance_metrics, run.steady))
     return runs_of(file), figures, file
 
 
@@ -357,7 +361,9 @@ def _findings(run: Run, summary: Summary) -> list[Finding]:
             Finding("unverified", CLAIMED, "step times are only claimed: the stamps are others")
         )
     if summary.performance.avg_step_time_seconds is None:
-        text = "no speed: the run failed" if run.status == "failed" else "no speed: too few steps"
+        text = "no speed: too few steps"
+        if run.status == "failed":
+            text = "no speed: the run failed"
         findings.append(Finding("unverified", NO_SPEED, text))
     return findings
 
@@ -368,7 +374,10 @@ def _confirms_times(log: Run) -> bool:
     Lines that a buffer wrote at the end have one stamp, which says nothing. A log without stamps
     has no timeline.
     """
-    spans = [each for each in log.timeline if each.kind == "training" and each.steps]
+    spans = []
+    for each in log.timeline:
+        if each.kind == "training" and each.steps:
+            spans.append(each)
     if not spans or log.timing.kind == "stamps" or not any(log.step_times):
         return True
     first = spans[0].first_step or 1
@@ -377,7 +386,9 @@ def _confirms_times(log: Run) -> bool:
         each.duration for each in log.timeline if each.kind in ("training", "unknown")
     )
     # A time may stand for all steps since the record before it, as in MLPerf's of every 32 steps.
-    since = [step - before for before, step in itertools.pairwise((first - 1, *log.steps))]
+    since = []
+    for before, step in itertools.pairwise((first - 1, *log.steps)):
+        since.append(step - before)
     for windows in (log.window_steps, since):
         records = zip(log.steps, log.step_times, windows, strict=True)
         printed = math.fsum(
@@ -469,7 +480,9 @@ def _with_log(run: Run, log: Run, *, original: bool = True) -> Iterator[Differen
         if (other := places.pop(step, None)) is None:
             yield Difference(f"steps, step {step}", step, None, name)
             continue
-        place = f"{name}, line {log.lines[other]}" if log.lines[other] else name
+        place = name
+        if log.lines[other]:
+            place = f"{name}, line {log.lines[other]}"
         for field, (values, again) in series.items():
             yield _compared(f"{field}, step {step}", values[index], again[other], place)
     for step in places:

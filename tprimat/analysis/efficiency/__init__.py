@@ -55,7 +55,9 @@ def of_runs(
             and speed.value is not None
             and all(summary.clock == "blocks" for summary in summaries)
         ):
-            steps = [summary.performance.total_steps or 1 for summary in summaries]
+            steps = []
+            for summary in summaries:
+                steps.append(summary.performance.total_steps or 1)
             speed = dataclasses.replace(
                 speed, value=statistics.harmonic_mean(filter(None, rates), steps)
             )

@@ -138,7 +138,9 @@ class Subject:
                 f"no known dense {self.precision} peak of {gpu.title}: set it with --peak-tflops",
             )
         config = self.run.training_config
-        start = "" if config.precision else f"precision {self.precision} from the command line; "
+        start = ""
+        if not config.precision:
+            start = f"precision {self.precision} from the command line; "
         if (config.precision_detail or "").startswith(FROM_DESCRIPTION):
             start = f"precision {self.precision} from the {FROM_DESCRIPTION}; "
         doubt = f"; {gpu.doubt}" if gpu.doubt else ""

@@ -131,7 +131,9 @@ class Breakdown:
 
     def _key(self, timeline: Timeline, work: Work, steps: Set[str]) -> _Key:
         launch = timeline.launches.get(work.correlation)
-        ranges = timeline.ranges.get(launch.thread) if launch else None
+        ranges = None
+        if launch:
+            ranges = timeline.ranges.get(launch.thread)
         around = ranges.around(launch.start) if ranges and launch else ()
         # A step's annotation is no operator.
         around = tuple(each for each in around if each.name not in steps)
@@ -149,7 +151,10 @@ def _by_period(
     for period in stretches:
         end = bisect.bisect_left(work, period.end, position, key=lambda item: item.start)
         candidates = (*running, *range(position, end))
-        concerned = [place for place in candidates if work[place].end > period.start]
+        concerned = []
+        for place in candidates:
+            if work[place].end > period.start:
+                concerned.append(place)
         yield period, concerned
         position = end
         running = [place for place in concerned if work[place].end > period.end]
@@ -165,7 +170,9 @@ def _step(
     exposed_communication = sum(
         time for part, time in sums.items() if part.startswith(COMMUNICATION)
     )
-    gpu = max(each.end for each in work) - min(each.start for each in work) if work else 0
+    gpu = 0
+    if work:
+        gpu = max(each.end for each in work) - min(each.start for each in work)
     return TracedStep(
         name=period.name,
         rank=timeline.rank,
@@ -183,7 +190,9 @@ def _key(name: str, is_copy: bool, around: tuple[RangeKind, ...]) -> _Key:
     operator = next((each for each in around if not kernels.is_python(each.name)), None)
     collective = next((each.collective for each in around if each.collective), "")
     types = _types(operator.types) if operator else ()
-    part = COPIES if is_copy else kernels.part_of(name, names, types, collective)
+    part = COPIES
+    if not is_copy:
+        part = kernels.part_of(name, names, types, collective)
     return (
         name,
         part,
