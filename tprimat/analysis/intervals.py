@@ -113,10 +113,11 @@ def _means_of_batches(values: Sequence[float], weights: Sequence[int] | None = N
     parts = itertools.pairwise(
         [round(index * len(values) / BATCHES) for index in range(BATCHES + 1)]
     )
-    return [
-        mean(values[low:high], None if weights is None else weights[low:high])
-        for low, high in parts
-    ]
+    means = []
+    for low, high in parts:
+        own = None if weights is None else weights[low:high]
+        means.append(mean(values[low:high], own))
+    return means
 
 
 def series_mean(values: Sequence[float]) -> Difference | None:

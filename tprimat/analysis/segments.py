@@ -65,10 +65,10 @@ def find_segments(values: Sequence[float]) -> tuple[Segment, ...]:
         # What is left of the warm-up isn't a segment.
         edges = edges[1:]
         medians = medians[1:]
-    return tuple(
-        Segment(low, high, middle, _drift(series[low:high]))
-        for (low, high), middle in zip(itertools.pairwise(edges), medians, strict=True)
-    )
+    found = []
+    for (low, high), middle in zip(itertools.pairwise(edges), medians, strict=True):
+        found.append(Segment(low, high, middle, _drift(series[low:high])))
+    return tuple(found)
 
 
 def _drift(series: Values) -> float | None:

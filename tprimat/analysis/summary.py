@@ -423,15 +423,13 @@ def _start(segments: Sequence[Segment], times: Sequence[float]) -> tuple[int, st
 
 def _from(segments: Sequence[Segment], start: int, times: Sequence[float]) -> tuple[Segment, ...]:
     """Return the parts of segments from a record on."""
-    cut = (
-        dataclasses.replace(segment, start=max(segment.start, start))
-        for segment in segments
-        if segment.stop > start
-    )
-    return tuple(
-        dataclasses.replace(each, median=stats.median(times[each.start : each.stop]))
-        for each in cut
-    )
+    parts = []
+    for segment in segments:
+        if segment.stop > start:
+            first = max(segment.start, start)
+            median = stats.median(times[first : segment.stop])
+            parts.append(dataclasses.replace(segment, start=first, median=median))
+    return tuple(parts)
 
 
 def _of_blocks(run: Run) -> Summary:

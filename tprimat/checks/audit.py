@@ -543,11 +543,12 @@ def _claims(figures: Sequence[Figure]) -> dict[int, Finding]:
     """Return a finding for each claim of days that the rate of its row, or the claims beside it,
     don't give.
     """
-    tokens = {
-        index: figure.days * 86_400 * speed * (figure.target_gpus or figure.gpus)
-        for index, figure in enumerate(figures)
-        if figure.days and (speed := rate(figure)) and figure.gpus
-    }
+    tokens = {}
+    for index, figure in enumerate(figures):
+        speed = rate(figure)
+        if figure.days and speed and figure.gpus:
+            gpus = figure.target_gpus or figure.gpus
+            tokens[index] = figure.days * 86_400 * speed * gpus
     beside: dict[str, list[float]] = collections.defaultdict(list)
     for index, trained in tokens.items():
         if not figures[index].target_tokens:

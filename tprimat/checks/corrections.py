@@ -185,9 +185,8 @@ def _of_configuration(run: Run, text: str, rank: int, **corrected: int) -> _Corr
 def _gpu_counts(run: Run, factor: float) -> Iterator[_Correction]:
     """Yield another number of GPUs, unless the printed total and per-GPU rates exclude it."""
     gpus = run.num_gpus or 0
-    total, per_gpu = (
-        run.native_metrics.get(name) for name in ("tokens_per_second", "tokens_per_second_per_gpu")
-    )
+    total = run.native_metrics.get("tokens_per_second")
+    per_gpu = run.native_metrics.get("tokens_per_second_per_gpu")
     if isinstance(total, float) and isinstance(per_gpu, float) and per_gpu:
         printed = total / per_gpu
     else:

@@ -90,10 +90,18 @@ def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
         *(own_work or (own_rate,)),
         _own_time(run),
         _own_flops(run),
-        *(Finding(*row, text) for code, row in STAMPS.items() for text in run.told(code)),
-        *(Finding("warning", CONTRADICTION, text) for text in run.told(*_TWICE)),
+        *_of_notes(run),
     )
     return tuple(result for result in results if result is not None)
+
+
+def _of_notes(run: Run) -> Iterator[Finding]:
+    """Yield what its reader noted of a run that is as bad as what the figures show."""
+    for code, row in STAMPS.items():
+        for text in run.told(code):
+            yield Finding(*row, text)
+    for text in run.told(*_TWICE):
+        yield Finding("warning", CONTRADICTION, text)
 
 
 def mfu_doubt(results: Sequence[Finding]) -> str | None:
@@ -212,9 +220,7 @@ def _possible(run: Run) -> tuple[Gpu, ...]:
 
 
 def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[Finding]:
-    """Compare the achieved FLOP/s with what the GPU can do, or the fastest of those that it may
-    be.
-    """
+    """Compare the achieved FLOP/s with what the GPU can do, or the fastest that it may be."""
     rate = _highest_rate(summary)
     if not rate or not candidates:
         return
@@ -378,10 +384,9 @@ def _states(run: Run, total: float) -> Iterator[Finding]:
 
 
 def _power(run: Run, gpu: Gpu | None) -> Finding | None:
-    power, seconds, recorded = (
-        run.energy_metrics.get(name)
-        for name in ("mean_power_watts_per_gpu", "measured_seconds", "power_cap_watts")
-    )
+    power = run.energy_metrics.get("mean_power_watts_per_gpu")
+    seconds = run.energy_metrics.get("measured_seconds")
+    recorded = run.energy_metrics.get("power_cap_watts")
     if any(issue.code == "power-cap" for issue in run.telemetry.issues):
         # The lowest cap is recorded: it may be that of some of the steps, or of one GPU of several.
         recorded = run.energy_metrics.get("power_default_watts")

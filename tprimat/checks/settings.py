@@ -356,10 +356,11 @@ def _turbo(run: Run) -> str | None:
         if is_on is None:
             return None
         return "off"
-    names = sorted(
-        name for name, used in run.framework_config.items() if name.startswith(prefix) and used
-    )
-    return text_of(", ".join(name.removeprefix(prefix) for name in names) or "without kernels")
+    kernels = []
+    for name, used in sorted(run.framework_config.items()):
+        if name.startswith(prefix) and used:
+            kernels.append(name.removeprefix(prefix))
+    return text_of(", ".join(kernels) or "without kernels")
 
 
 def _power_cap(run: Run) -> str | None:

@@ -275,9 +275,8 @@ def _end_rates(run: Run) -> Bounds | None:
     printed.
     """
     known = [rate for rate in run.learning_rates if rate is not None]
-    first, last = (
-        run.native_metrics.get(name) for name in ("first_learning_rate", "last_learning_rate")
-    )
+    first = run.native_metrics.get("first_learning_rate")
+    last = run.native_metrics.get("last_learning_rate")
     if known:
         return known[0], known[-1]
     if isinstance(first, float) and isinstance(last, float):

@@ -327,10 +327,9 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[FiledRun]:
                     notes.append(f"{file.name} contains the same run {where}; counted once")
                     if len(run.steps) > len(earlier[1].steps):
                         # Of a log that was read while it was written the longer run counts.
-                        kept = [
-                            (run, file.name) if each is earlier[1] else (each, name)
-                            for each, name in kept
-                        ]
+                        for place, (entry, _) in enumerate(kept):
+                            if entry is earlier[1]:
+                                kept[place] = run, file.name
                         seen[key] = file.name, run
                     continue
                 if key[-1] is TELLING:
@@ -434,9 +433,11 @@ def _run_results(runs: Sequence[FiledRun], sample_lengths: set[int | None]) -> l
     unit: Unit = "samples" if in_samples else "tokens"
     # A mean over two clocks would be of neither.
     offered = [each for run, _ in runs if (each := clocks(run))]
-    clock = next(
-        (clock for clock in [*offered, ()][0] if all(clock in each for each in offered)), None
-    )
+    clock = None
+    for shared in offered[0] if offered else ():
+        if all(shared in own for own in offered):
+            clock = shared
+            break
     summaries = [summarize(run, clock) for run, _ in runs]
     # A run that broke off says less than one that finished, and one that failed less than that:
     # each kind is used only if there is none of the better ones.

@@ -41,11 +41,11 @@ def fill(files: Sequence[Loaded], options: Options, notes: list[str]) -> Sequenc
         completed.append(
             Loaded(each.name, each.sha256, tuple(complete(run, each.name) for run in each.runs))
         )
-    notes += [
-        f"precision {precision} from the command line, since the result doesn't state it:"
-        f" {', '.join(names)}"
-        for precision, names in filled.items()
-    ]
+    for precision, names in filled.items():
+        notes.append(
+            f"precision {precision} from the command line, since the result doesn't state it:"
+            f" {', '.join(names)}"
+        )
     return completed
 
 

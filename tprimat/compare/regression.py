@@ -342,9 +342,10 @@ def _checks(title: str, matched: Pair, thresholds: Sequence[Threshold], steps: s
     check = Check(
         title, matched.baseline.name, matched.system.name, "not comparable", "", pair=matched
     )
-    before = {
-        key(result.run) for result in matched.baseline.valid_runs for key in (measurement, occasion)
-    } - {None}
+    before: set[tuple[object, ...] | None] = set()
+    for result in matched.baseline.valid_runs:
+        before |= {measurement(result.run), occasion(result.run)}
+    before.discard(None)
     for result in matched.system.valid_runs:
         if before.isdisjoint((measurement(result.run), occasion(result.run))):
             continue

@@ -161,10 +161,8 @@ class SystemResult(System):
         for result in changed:
             alike = [each for each in changed if _changes_alike(result, each)]
             if len(self.valid_runs) == 1 or len(alike) > max(1, len(self.valid_runs) / 2):
-                return tuple(
-                    _averaged(parts)
-                    for parts in zip(*(each.summary.segments for each in alike), strict=True)
-                )
+                segments = [each.summary.segments for each in alike]
+                return tuple(map(_averaged, zip(*segments, strict=True)))
         return ()
 
     @property
@@ -278,17 +276,15 @@ SAME_PLACE = 10
 
 def _changes_alike(one: RunResult, other: RunResult) -> bool:
     """Whether the speed of two runs changes as often, and at the same places."""
-    places = []
-    for result in (one, other):
-        places.append(
-            [
-                bisect.bisect_left(result.run.steps, segment.first_step)
-                for segment in result.summary.segments[1:]
-            ]
-        )
-    return len(places[0]) == len(places[1]) and all(
-        abs(first - second) <= SAME_PLACE for first, second in zip(*places, strict=True)
-    )
+    before = one.summary.segments[1:]
+    after = other.summary.segments[1:]
+    if len(before) != len(after):
+        return False
+    for first, second in zip(before, after, strict=True):
+        place = bisect.bisect_left(one.run.steps, first.first_step)
+        if abs(place - bisect.bisect_left(other.run.steps, second.first_step)) > SAME_PLACE:
+            return False
+    return True
 
 
 def _averaged(segments: Sequence[SegmentMetrics]) -> SegmentMetrics:
@@ -374,13 +370,14 @@ class Ratio:
 
     def inverted(self) -> Ratio:
         """Return the ratio of the baseline's rate over the system's."""
-        segments = tuple(
-            SegmentRatio(1 / segment.value, segment.baseline_steps, segment.system_steps)
-            for segment in self.segments
-        )
-        low, high = (None if bound is None else 1 / bound for bound in (self.high, self.low))
+        segments = []
+        for segment in self.segments:
+            steps = segment.baseline_steps, segment.system_steps
+            segments.append(SegmentRatio(1 / segment.value, *steps))
+        low = None if self.high is None else 1 / self.high
+        high = None if self.low is None else 1 / self.low
         return dataclasses.replace(
-            self, value=1 / self.value, low=low, high=high, segments=segments
+            self, value=1 / self.value, low=low, high=high, segments=tuple(segments)
         )
 
 

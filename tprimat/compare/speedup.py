@@ -102,14 +102,14 @@ def difference(
             paired = intervals.paired(*logs)
         if paired is not None:
             return paired
-    of_system, of_baseline = (
-        rounding_variance([result.summary for result in results]) for results in (system, baseline)
-    )
-    found = (values(each, metric, transform) for each in (system, baseline))
+    one = values(system, metric, transform)
+    other = values(baseline, metric, transform)
     if metric != RATE:
-        return intervals.difference(*found)
+        return intervals.difference(one, other)
+    of_system = rounding_variance([result.summary for result in system])
+    of_baseline = rounding_variance([result.summary for result in baseline])
     return intervals.difference(
-        *found, floors=(of_system, of_baseline), within=within(system, baseline)
+        one, other, floors=(of_system, of_baseline), within=within(system, baseline)
     )
 
 
@@ -131,11 +131,11 @@ def values(
     above zero.
     """
     known = (result.rate if metric == RATE else result.value(metric) for result in results)
-    return [
-        transform(value)
-        for value in known
-        if value is not None and (value > 0 or transform is not math.log)
-    ]
+    transformed = []
+    for value in known:
+        if value is not None and (value > 0 or transform is not math.log):
+            transformed.append(transform(value))
+    return transformed
 
 
 def _rounds(

@@ -147,9 +147,8 @@ class Operator:
     @property
     def seconds(self) -> Bounds:
         """Its share of the step in each trace."""
-        before, after = (
-            sum(each.exposed_seconds for each in work) for work in (self.before, self.after)
-        )
+        before = sum(work.exposed_seconds for work in self.before)
+        after = sum(work.exposed_seconds for work in self.after)
         return before, after
 
     @property

@@ -102,9 +102,9 @@ def target(system: SystemResult, loss: float | None = None) -> Target | None:
     if loss is None and name is None:
         return None
     results = system.runs if loss is None else system.valid_runs
-    needs = tuple(
-        _official(result) if loss is None else _to_loss(result, loss) for result in results
-    )
+    needs = []
+    for result in results:
+        needs.append(_official(result) if loss is None else _to_loss(result, loss))
     reached = sorted(
         filter(None, needs), key=lambda need: need["seconds"] if loss is None else need["steps"]
     )
@@ -116,7 +116,7 @@ def target(system: SystemResult, loss: float | None = None) -> Target | None:
     else:
         notes = []
     if loss is not None:
-        return Target(loss, needs, tuple(reached), _mean(reached), notes=tuple(notes))
+        return Target(loss, tuple(needs), tuple(reached), _mean(reached), notes=tuple(notes))
     expected = RUNS.get(name or "", 0)
     is_olympic = len(needs) >= LEAST_RUNS and failed <= 1
     is_official = is_olympic and len(needs) == expected
@@ -138,7 +138,7 @@ def target(system: SystemResult, loss: float | None = None) -> Target | None:
     official = None
     if is_official:
         official = mean["seconds"] / 60 * (scaling or 1.0)
-    return Target(None, needs, counted, mean, scaling, official, tuple(notes))
+    return Target(None, tuple(needs), counted, mean, scaling, official, tuple(notes))
 
 
 def ratio(

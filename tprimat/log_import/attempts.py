@@ -84,15 +84,14 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
         columns[name] = (*getattr(one, name)[:cut], *getattr(other, name))
     native: dict[str, float | tuple[float | None, ...] | None] = {}
     for name in dict.fromkeys((*one.native_metrics, *other.native_metrics)):
-        parts = [run.native_metrics.get(name) for run in (one, other)]
-        if any(isinstance(part, tuple) for part in parts):
-            pairs = zip((one, other), parts, strict=True)
-            left, right = (
-                part if isinstance(part, tuple) else (None,) * len(run.steps) for run, part in pairs
-            )
+        before = one.native_metrics.get(name)
+        after = other.native_metrics.get(name)
+        if isinstance(before, tuple) or isinstance(after, tuple):
+            left = before if isinstance(before, tuple) else (None,) * len(one.steps)
+            right = after if isinstance(after, tuple) else (None,) * len(other.steps)
             native[name] = (*left[:cut], *right)
         else:
-            native[name] = parts[0] if parts[1] is None else parts[1]
+            native[name] = before if after is None else after
     times = _timelines(former, later)
     names = [plain(Path(each.title).name, 80) for each in (former, later)]
     # What a later attempt repeated is over.
@@ -141,12 +140,13 @@ def _timelines(former: ImportedRun, later: ImportedRun) -> tuple[Entry, ...]:
     idle, note = (each.format(former.run.steps[-1]) for each in (timeline.IDLE, timeline.DOWN))
     down = Entry(kind="lost", start=end, duration=max(shift - end, 0.0), note=note)
     # What comes after the last record of an attempt that doesn't end the training is no end.
-    kept = tuple(
-        msgspec.structs.replace(each, kind="lost", note=idle) if each.kind == "end" else each
-        for each in kept
-    )
+    ended = []
+    for entry in kept:
+        if entry.kind == "end":
+            entry = msgspec.structs.replace(entry, kind="lost", note=idle)
+        ended.append(entry)
     return (
-        *kept,
+        *ended,
         down,
         *(msgspec.structs.replace(entry, start=entry.start + shift) for entry in other),
     )

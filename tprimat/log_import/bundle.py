@@ -483,10 +483,10 @@ def _values(content: bytes) -> str:
 
 
 def _readme(members: Members, replaced: str) -> str:
-    listed = "\n".join(
-        f"  {hashlib.sha256(content).hexdigest()}  {name}"
-        for name, content in sorted(members.items())
-    )
+    lines = []
+    for name, content in sorted(members.items()):
+        lines.append(f"  {hashlib.sha256(content).hexdigest()}  {name}")
+    listed = "\n".join(lines)
     return (
         f"Benchmark results with their logs, packed by TensorPrimat {__version__}.\n\n"
         "To compare it with the results of the other machine:\n"

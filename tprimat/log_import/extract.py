@@ -118,11 +118,12 @@ class GivenValues:
     def _for(self, path: str) -> list[tuple[str, str, Any]]:
         path = _comparable(path)
         label = _comparable(self.label or "")
-        return [
-            each
-            for each in self.by_file
-            if _comparable(each[0]) in path or _comparable(each[0]) == label
-        ]
+        fitting = []
+        for given in self.by_file:
+            name = _comparable(given[0])
+            if name in path or name == label:
+                fitting.append(given)
+        return fitting
 
     def stated(self) -> StatedValues:
         """Return them as source.given has them, by field; of a shape its file."""

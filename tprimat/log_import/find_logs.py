@@ -225,10 +225,11 @@ def _read_head(path: Path) -> _LogProbe:
     for log in logs:
         if "model" in log.stated:
             statements.append(log.stated["model"])
-    return _LogProbe(
-        tuple(str(statement.value) for statement in statements if statement.weight > 0),
-        tuple(str(statement.value) for statement in statements if statement.weight <= 0),
-    )
+    heavy: list[str] = []
+    light: list[str] = []
+    for statement in statements:
+        (heavy if statement.weight > 0 else light).append(str(statement.value))
+    return _LogProbe(tuple(heavy), tuple(light))
 
 
 def belongs(stated: str, model: str) -> bool:

@@ -157,14 +157,11 @@ def _hidden(file: Loaded, inputs: Inputs, *, are_results: bool = False) -> Loade
         return file
     known = hosts.of_process(Path(file.name).parent)
     # What has a pseudonym was written without names.
-    runs = (
-        (
-            run
-            if are_results and _has_pseudonym(run)
-            else hosts.hidden(run, known, are_results=are_results)
-        )
-        for run in file.runs
-    )
+    runs = []
+    for run in file.runs:
+        if not are_results or not _has_pseudonym(run):
+            run = hosts.hidden(run, known, are_results=are_results)
+        runs.append(run)
     return dataclasses.replace(file, runs=tuple(runs))
 
 
@@ -176,11 +173,10 @@ def _told_apart(files: list[Loaded]) -> list[Loaded]:
     """Return files whose pseudonyms of machines, which count in one directory, differ for several
     directories.
     """
-    folder_of = {
-        file.name: str(Path(file.name).absolute().parent)
-        for file in files
-        if any(map(_has_pseudonym, file.runs))
-    }
+    folder_of = {}
+    for file in files:
+        if any(map(_has_pseudonym, file.runs)):
+            folder_of[file.name] = str(Path(file.name).absolute().parent)
     shown = shown_paths(folder_of.values())
 
     def named(run: Run, file: Loaded) -> Run:
@@ -291,10 +287,10 @@ def _unpacked(path: Path, given: GivenValues, jobs: int | None, inputs: Inputs) 
         inputs.errors.append(
             UnreadableError(path, "no results or logs in it", heading="not-a-result")
         )
-    files = (
-        Loaded(named(file.name), file.sha256, tuple(moved(run, named) for run in file.runs))
-        for file in found.files
-    )
+    files = []
+    for file in found.files:
+        runs = tuple(moved(run, named) for run in file.runs)
+        files.append(Loaded(named(file.name), file.sha256, runs))
     return [_hidden(file, inputs, are_results=True) for file in files]
 
 
@@ -410,10 +406,11 @@ def under_names(outcome: sources.Outcome, named: Callable[[str], str]) -> source
     """Return what was read from a source, or why nothing was, with other names of files."""
     if isinstance(outcome, tuple):
         return named(outcome[0]), *outcome[1:]
-    return [
-        dataclasses.replace(each, title=named(each.title), run=moved(each.run, named))
-        for each in outcome
-    ]
+    trainings = []
+    for training in outcome:
+        run = moved(training.run, named)
+        trainings.append(dataclasses.replace(training, title=named(training.title), run=run))
+    return trainings
 
 
 def moved(run: Run, named: Callable[[str], str]) -> Run:

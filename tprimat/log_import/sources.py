@@ -399,11 +399,10 @@ def _named(
     """
     if given.training is not None and found:
         title = f"{found[0].title}#{given.training}"
-        places = {
-            key: place
-            for place, name in enumerate(names)
-            for key in (str(place + 1), (name or "").casefold())
-        }
+        places = {}
+        for number, name in enumerate(names):
+            places[str(number + 1)] = number
+            places[(name or "").casefold()] = number
         place = places.get(given.training.casefold())
         if place is None:
             hint = f"there are {', '.join(filter(None, places))}"
@@ -412,12 +411,11 @@ def _named(
             )
         found = [dataclasses.replace(found[place], title=title)]
         names = [names[place] or Path(title).name]
-    return [
-        dataclasses.replace(
-            each, run=readable(msgspec.structs.replace(each.run, label=each.run.label or name))
-        )
-        for each, name in zip(found, names, strict=True)
-    ]
+    named = []
+    for training, name in zip(found, names, strict=True):
+        run = msgspec.structs.replace(training.run, label=training.run.label or name)
+        named.append(dataclasses.replace(training, run=readable(run)))
+    return named
 
 
 def _headings(found: list[ImportedRun], source: LogSource) -> Sequence[str | None]:

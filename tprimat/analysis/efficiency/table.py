@@ -56,11 +56,11 @@ def values(subject: Subject) -> dict[str, Value]:
     computed = {}
     for metric, function in zip(METRICS, _FUNCTIONS, strict=True):
         computed[metric.name] = function(subject)
-    return {
-        name: value
-        for name, value in computed.items()
-        if value is not None and value != Value(None)
-    }
+    known = {}
+    for name, value in computed.items():
+        if value is not None and value != Value(None):
+            known[name] = value
+    return known
 
 
 def over_runs(figures: Sequence[float | None], floor: float = 0.0) -> Value:

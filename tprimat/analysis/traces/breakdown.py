@@ -252,15 +252,17 @@ def breakdown_of(trace: Trace) -> Figures:
     parts = mean_parts(trace.steps)
     overlapped = statistics.fmean([step.overlapped_communication for step in trace.steps])
     whole = sums(parts)
-    named = {
-        **{f"category {part}": time for part, time in parts.items() if part in COMPUTATION},
-        **{
-            f"collective {part.removeprefix(COMMUNICATION)}": time
-            for part, time in parts.items()
-            if part.startswith(COMMUNICATION)
-        },
-        **{part.replace("_", " ", 1): time for part, time in parts.items() if part in IDLE},
-    }
+    computation = {}
+    communication = {}
+    idle = {}
+    for part, time in parts.items():
+        if part in COMPUTATION:
+            computation[f"category {part}"] = time
+        if part.startswith(COMMUNICATION):
+            communication[f"collective {part.removeprefix(COMMUNICATION)}"] = time
+        if part in IDLE:
+            idle[part.replace("_", " ", 1)] = time
+    named = {**computation, **communication, **idle}
     return {
         "total": statistics.fmean([step.seconds for step in trace.steps]),
         **whole,

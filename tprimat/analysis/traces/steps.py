@@ -93,8 +93,8 @@ def periods(timeline: Timeline, work: Sequence[Work]) -> list[Period]:
         if not each.is_copy and (launch is None or launch.start < over):
             computing.add(number)
     begins = list(itertools.accumulate(begins, max))
-    return [
-        Period(name, begins[number - 1], begins[number], thread)
-        for number, (name, _, _, thread) in enumerate(timeline.steps, start=1)
-        if number in computing
-    ]
+    found = []
+    for number, (name, _, _, thread) in enumerate(timeline.steps, start=1):
+        if number in computing:
+            found.append(Period(name, begins[number - 1], begins[number], thread))
+    return found
