@@ -13,7 +13,7 @@ import msgspec
 from tprimat.analysis.account import blocks
 from tprimat.checks.endings import divergence
 from tprimat.log_import.extract import ImportedRun
-from tprimat.notes import noted
+from tprimat.notes import Note, noted
 from tprimat.read.parsing import timeline
 from tprimat.results.account import Entry
 from tprimat.results.outcome import DIVERGED
@@ -93,7 +93,6 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
         else:
             native[name] = before if after is None else after
     times = _timelines(former, later)
-    names = [plain(Path(each.title).name, 80) for each in (former, later)]
     # What a later attempt repeated is over.
     found = divergence(one)
     is_repeated = found is not None and found.first >= other.steps[0]
@@ -103,9 +102,14 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
         if note.code not in over[:2]:
             notes.append(note)
     cost = timeline.lost(times)
-    goes_on = (
-        f"{names[1]} goes on after step {later.resumed} of {names[0]}: one training; from step"
-        f" {other.steps[0]} on lines are those of the later log"
+    goes_on = Note(
+        "attempt-joined",
+        {
+            "former": plain(Path(former.title).name, 80),
+            "later": plain(Path(later.title).name, 80),
+            "step": later.resumed,
+            "first": other.steps[0],
+        },
     )
     assert one.source is not None
     assert other.source is not None

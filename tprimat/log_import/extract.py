@@ -22,7 +22,7 @@ from tprimat.errors import UsageError
 from tprimat.frameworks.primus import start_record
 from tprimat.log_import.inputs import STANDARD_INPUT, Log, read_small
 from tprimat.machine import platforms
-from tprimat.notes import Note, Told, noted
+from tprimat.notes import Note, NoteValue, noted
 from tprimat.read import mapped
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.parsing.events import Moment
@@ -259,10 +259,10 @@ def with_start(trainings: list[ImportedRun], log: Log) -> list[ImportedRun]:
     record = None
     if log.path != STANDARD_INPUT:
         record = start_record.read(path)
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[Note, ...] = ()
     if record and not (len(trainings) == 1 and start_record.belongs(record, Log(log.path).lines())):
         record = None
-        doubts = (f"{path.name} beside the log ignored: it belongs to another run",)
+        doubts = (Note("start-record-ignored", {"file": path.name}),)
     completed_runs = []
     for training in trainings:
         try:
@@ -309,17 +309,17 @@ def imported(
             continue
         used[name] = value
         if statement is None or (name == "model" and statement.weight == 0):
-            warnings.append(f"{what} ({value}) is from the command line; the log doesn't state it")
+            warnings.append(_from_command_line(what, value, "log"))
             continue
         place = f"{logs[0].name}:{statement.line}"
         quoted = f" (“{redacted_start(statement.text, 120)}”)"
         text = _overriding(given, name, statement.value, place, quoted)
         overrides[name] = f"{text} ({place})"
-        warnings.append(f"{what} was overridden: {overrides[name]}")
+        warnings.append(_overridden(given, name, statement.value, f" ({place})"))
     run = parsed.run(used)
     warnings += _of_family(used.get("model"), run, given)
     assert run.source is not None
-    cuts = (f"compressed file read only in part: {log.cut}" for log in logs if log.cut)
+    cuts = (Note("log-read-in-part", {"why": log.cut}) for log in logs if log.cut)
     run = msgspec.structs.replace(
         run,
         label=given.label or run.label,
@@ -365,12 +365,29 @@ def _overriding(
 
     Raises UsageError if `override` is not set.
     """
-    (option, what), value = _OPTIONS[field], getattr(given, field)
-    value = value.source if isinstance(value, ModelConfig) else value
+    option, what = _OPTIONS[field]
+    value = _shown(given, field)
     if not given.override:
         problem = f"{place}: the log gives {what} as {stated}{quoted}, {option} as {value}"
         raise UsageError(problem, heading="option-against-log", hint=_OVERRIDE)
     return f"{value} on the command line, {stated} in the log"
+
+
+def _overridden(given: GivenValues, field: str, stated: NoteValue, place: str = "") -> Note:
+    """Return the note that a user's value replaces one of the log."""
+    fields = {"what": _OPTIONS[field][1], "value": _shown(given, field), "stated": stated}
+    return Note("overridden", {**fields, "place": place})
+
+
+def _from_command_line(what: str, value: NoteValue, source: str) -> Note:
+    """Return the note that a user's value is one that the log, or another source, leaves open."""
+    return Note("from-command-line", {"what": what, "value": value, "source": source})
+
+
+def _shown(given: GivenValues, field: str) -> NoteValue:
+    """Return a user's value, of a shape as it was given."""
+    value = getattr(given, field)
+    return value.source if isinstance(value, ModelConfig) else value
 
 
 def _checked(run: Run, given: GivenValues, name: str) -> Run:
@@ -383,12 +400,13 @@ def _checked(run: Run, given: GivenValues, name: str) -> Run:
         value = getattr(given, field)
         stated = stated_by(run, field)
         if value and stated and not agrees(field, value, stated):
-            text = _overriding(given, field, "another" if field == "model_shape" else stated, name)
+            other = "another" if field == "model_shape" else stated
+            text = _overriding(given, field, other, name)
             assert run.source is not None
             source = msgspec.structs.replace(
                 run.source, overrides={**run.source.overrides, field: text}
             )
-            warning = f"{_OPTIONS[field][1]} was overridden: {text}"
+            warning = _overridden(given, field, other)
             run = msgspec.structs.replace(run, source=source, notes=noted((warning, *run.notes)))
             if field == "model_shape":
                 kept = ModelConfig(trainable_parameters=stated.trainable_parameters)
@@ -404,7 +422,7 @@ def with_inferred_gpu(run: Run) -> Run:
 
     Otherwise with the only AMD GPU of so much memory; unchanged if there are several.
     """
-    name = why = None
+    name = note = None
     if (host := run.environment.hostname) and host.split(".")[0] == socket.gethostname().split(".")[
         0
     ]:
@@ -412,16 +430,15 @@ def with_inferred_gpu(run: Run) -> Run:
         for device in platforms.detect(torch=None).devices:
             names.add(device.info.device_name)
         name = names.pop() if len(names) == 1 else None
-        why = f"of this machine ({host}), on which the log was written"
+        note = Note("gpu-of-this-machine", {"gpu": name, "host": host})
     if name is None and run.platform == "amd" and (memory := run.gpu_info.total_memory_gb):
-        fitting = gpus.amd_gpus_by_memory(memory * GB / GIB)
+        gib = memory * GB / GIB
+        fitting = gpus.amd_gpus_by_memory(gib)
         name = fitting[0].title if len(fitting) == 1 else None
-        why = f"from its memory of {memory * GB / GIB:.0f} GiB"
-    if name is None:
+        note = Note("gpu-by-memory", {"gpu": name, "gib": gib})
+    if name is None or note is None:
         return run
-    run = msgspec.structs.replace(
-        run, notes=noted((f"GPU {name}: {why}; the log doesn't name it", *run.notes))
-    )
+    run = msgspec.structs.replace(run, notes=noted((note, *run.notes)))
     return _with_machine(run, name, None)
 
 
@@ -434,7 +451,7 @@ def completed(run: Run, given: GivenValues) -> Run:
     for field in _OPTIONS:
         if (value := getattr(given, field)) and stated_by(run, field) is None:
             used[field] = value
-    doubts: list[Told] = [*_of_family(used.get("model"), run, given)]
+    doubts = _of_family(used.get("model"), run, given)
     if not used:
         return run
     if (
@@ -457,10 +474,10 @@ def completed(run: Run, given: GivenValues) -> Run:
         own = models.parameters(shape)
         count = config.num_parameters
         if own and count and not count / models.NAMED_SIZE <= own <= count * models.NAMED_SIZE:
-            other_size = f"--model-shape: {own:,} parameters, {count:,} in the log"
             if not given.override:
-                raise UsageError(other_size, heading="option-against-log", hint=_OVERRIDE)
-            doubts.append(other_size)
+                problem = f"--model-shape: {own:,} parameters, {count:,} in the log"
+                raise UsageError(problem, heading="option-against-log", hint=_OVERRIDE)
+            doubts.append(Note("shape-against-log", {"given": own, "stated": count}))
             count = None
         if given.model is None and models.denies(run.model, shape):
             doubts.append(Note("model-against-shape", {"model": run.model}))
@@ -468,10 +485,9 @@ def completed(run: Run, given: GivenValues) -> Run:
             num_parameters=count, trainable_parameters=config.trainable_parameters
         ).over(shape)
         used["model_shape"] = shape.source
-    warnings = (
-        f"{_OPTIONS[name][1]} ({value}) is from the command line; the source doesn't state it"
-        for name, value in used.items()
-    )
+    warnings = []
+    for name, value in used.items():
+        warnings.append(_from_command_line(_OPTIONS[name][1], value, "source"))
     others = (note for note in run.notes if not (shape and note.code == "shape-unstated"))
     run = msgspec.structs.replace(
         run,
@@ -483,7 +499,7 @@ def completed(run: Run, given: GivenValues) -> Run:
     return _with_machine(run, used.get("gpu"), used.get("precision"))
 
 
-def _of_family(name: str | None, run: Run, given: GivenValues) -> list[str]:
+def _of_family(name: str | None, run: Run, given: GivenValues) -> list[Note]:
     """Return the warning where only a family's name, given by the user, determines the shape of a
     run.
 
@@ -494,9 +510,7 @@ def _of_family(name: str | None, run: Run, given: GivenValues) -> list[str]:
     if shape.num_layers or shape.num_parameters or not meant:
         return []
     if given.trained:
-        return [
-            f"{name} is taken for {models.title(name)}: the log doesn't state the model's shape"
-        ]
+        return [Note("family-taken", {"name": name, "model": models.title(name)})]
     text = f"--model-name {name}: a family of models, such as {', '.join(meant[:NEAREST])}"
     raise UsageError(
         text, heading="unknown-model", hint="pass the name of one model, or --model-shape"
