@@ -371,6 +371,21 @@ class TestLoss:
         assert (check.threshold, check.basis) == (LOSS, "")
 
 
+def runs_needed(threshold, baseline, candidate, change, difference):
+    check = Check(
+        "t",
+        "A",
+        "B",
+        "inconclusive",
+        "",
+        threshold=threshold,
+        change=change,
+        runs=(len(baseline), len(candidate)),
+    )
+    measured = regression._Measured(baseline, candidate, difference)
+    return regression._runs_needed(check, measured)
+
+
 @pytest.mark.parametrize(
     ("each", "baseline", "candidate", "change", "difference", "distance", "spread"),
     [
@@ -469,7 +484,7 @@ class TestLoss:
 def test_the_runs_that_would_decide(
     each, baseline, candidate, change, difference, distance, spread
 ):
-    found = regression._runs_needed(each, baseline, candidate, change, difference)
+    found = runs_needed(each, baseline, candidate, change, difference)
     needed = intervals.runs_needed(abs(distance), spread, most=100)
     assert found == (needed and max(needed, min(len(baseline), len(candidate)) + 1))
 
@@ -477,15 +492,13 @@ def test_the_runs_that_would_decide(
 def test_one_more_run_than_the_side_with_fewer_has_is_asked_for_at_least():
     near = [100.0 + number / 1000 for number in range(5)]
     far = [50.0 + number / 1000 for number in range(4)]
-    assert regression._runs_needed(SLOWER, near, far, 0.5, None) == 5
-    assert regression._runs_needed(SLOWER, near, far[:2], 0.5, None) == 3
+    assert runs_needed(SLOWER, near, far, 0.5, None) == 5
+    assert runs_needed(SLOWER, near, far[:2], 0.5, None) == 3
     # Of nothing, each amount is far from the threshold; and the spread is that of the values
     # themselves.
-    assert regression._runs_needed(MEMORY, [0.0], [3.0], 3.0, None) == 2
-    assert (
-        regression._runs_needed(MEMORY, [0.0], [3.0, 3.0, 4.0], 3.0, Difference(3.0, 0.1, 2.0)) == 2
-    )
-    assert regression._runs_needed(SLOWER, [100.0], [97.0], 0.97, None) is None
+    assert runs_needed(MEMORY, [0.0], [3.0], 3.0, None) == 2
+    assert runs_needed(MEMORY, [0.0], [3.0, 3.0, 4.0], 3.0, Difference(3.0, 0.1, 2.0)) == 2
+    assert runs_needed(SLOWER, [100.0], [97.0], 0.97, None) is None
 
 
 BASE = Check(

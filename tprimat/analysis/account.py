@@ -38,13 +38,16 @@ def common_clock(runs: Sequence[Run]) -> Clock | None:
     """Return the clock to compare runs by: the one that all state their speed by, else one that all
     have; or None.
     """
-    offered = [each for run in runs if (each := clocks(run))]
-    firsts = {each[0] for each in offered}
+    offered = list(filter(None, map(clocks, runs)))
+    firsts = {own[0] for own in offered}
     if len(firsts) == 1:
         return firsts.pop()
-    shared = set.intersection(*map(set, offered)) if offered else set()
     # A sampled or partial timer that all have is no fair clock: what it leaves out differs.
-    return next((clock for clock in ("blocks", "timer", "stamps") if clock in shared), None)
+    fair: tuple[Clock, ...] = ("blocks", "timer", "stamps")
+    for clock in fair:
+        if offered and all(clock in own for own in offered):
+            return clock
+    return None
 
 
 ROUNDING = 1e-5
@@ -64,34 +67,36 @@ def account(run: Run, first_steady: int | None) -> Account | None:
     for name in PARTS:
         sums[name] = math.fsum(entry.duration for entry in inside if entry.kind == name)
     if {entry.kind for entry in inside} <= {"evaluation", "checkpoint"}:
-        timed = []
-        for time, window in zip(run.step_times, run.window_steps, strict=True):
-            if time:
-                timed.append((time, window))
-        if not timed and not inside:
+        if not any(run.step_times) and not inside:
             return None
-        total = math.fsum(time * window for time, window in timed)
-        parts = sums | {"warm-up": min(warm_up, total), "training": max(total - warm_up, 0.0)}
-        return Account(
-            {name: value for name, value in parts.items() if value}, before, is_whole=False
-        )
+        total = _until(run, math.inf)
+        sums["warm-up"] = min(warm_up, total)
+        sums["training"] = max(total - warm_up, 0.0)
+        parts = {}
+        for name, value in sums.items():
+            if value:
+                parts[name] = value
+        return Account(parts, before, is_whole=False)
     whole = max(entry.start + entry.duration for entry in inside)
     sums["warm-up"] = min(warm_up, sums["training"])
     sums["training"] -= sums["warm-up"]
     sums["unknown"] += max(0.0, whole - math.fsum(sums.values()))
-    waits = run.breakdown.get("data_wait_s")
-    steps = sum(entry.steps for entry in inside if entry.kind == "training")
-    waiting = None if waits is None else waits * steps
-    return Account(
-        {name: round(value, 6) for name, value in sums.items() if value > ROUNDING}, before, waiting
-    )
+    waiting = run.breakdown.get("data_wait_s")
+    if waiting is not None:
+        waiting *= sum(entry.steps for entry in inside if entry.kind == "training")
+    parts = {}
+    for name, value in sums.items():
+        if value > ROUNDING:
+            parts[name] = round(value, 6)
+    return Account(parts, before, waiting)
 
 
-def _until(run: Run, first_steady: int | None) -> float:
+def _until(run: Run, first_steady: float | None) -> float:
     """Return the time of the steps before the first steady one, by the records."""
     if first_steady is None:
         return 0.0
-    records = zip(run.steps, run.step_times, run.window_steps, strict=True)
-    return math.fsum(
-        time * window for step, time, window in records if time and step < first_steady
-    )
+    times = []
+    for step, time, window in zip(run.steps, run.step_times, run.window_steps, strict=True):
+        if time and step < first_steady:
+            times.append(time * window)
+    return math.fsum(times)

@@ -210,7 +210,9 @@ class Match:
     @property
     def name(self) -> str:
         """What is counted."""
-        further = ", with multi-token prediction" if self.further else ""
+        further = ""
+        if self.further:
+            further = ", with multi-token prediction"
         return (
             ("LoRA as full training, " if self.trains_all else "") + self.convention.name + further
         )
@@ -242,7 +244,8 @@ def matches(per_token: float, shape: ModelConfig, length: int) -> list[Match]:
         whole = _matches(
             per_token, msgspec.structs.replace(shape, trainable_parameters=None), length
         )
-        found += [dataclasses.replace(match, trains_all=True) for match in whole]
+        for match in whole:
+            found.append(dataclasses.replace(match, trains_all=True))
     return sorted(found, key=lambda match: abs(match.deviation))
 
 
@@ -261,10 +264,15 @@ def explanations(
     convention is then as near as EXACT.
     """
     found = matches(per_token, shape, length)
-    close = [match for match in found if abs(match.deviation) <= (EXACT if packed else tolerance)]
+    close = []
+    for match in found:
+        if abs(match.deviation) <= (EXACT if packed else tolerance):
+            close.append(match)
     close.sort(key=lambda match: match.convention is not OWN or match.trains_all)
     for trains_all in (False, True) if packed else ():
-        whole = msgspec.structs.replace(shape, trainable_parameters=None) if trains_all else shape
+        whole = shape
+        if trains_all:
+            whole = msgspec.structs.replace(shape, trainable_parameters=None)
         weights = flops_per_token(whole, 0)
         counted = (FULL if trains_all or close == [] else OWN,)
         most = []
@@ -272,7 +280,9 @@ def explanations(
             if each.convention in counted and each.trains_all is trains_all:
                 most.append(each.per_token)
         # Full attention of shorter sequences is below that of a long one.
-        above = EXACT if close == [] and not trains_all else tolerance
+        above = tolerance
+        if close == [] and not trains_all:
+            above = EXACT
         if weights and most and weights * (1 - tolerance) <= per_token <= max(most) * (1 + above):
             return [Match(PACKED, weights, per_token / weights - 1, trains_all=trains_all), *close]
     return close

@@ -65,7 +65,9 @@ def flops_per_token(
         weights += encoders * (active // decoders) + decoders * attention.active
         seen += (encoders + decoders) * sequence_length
     trained = min(weights, model.trainable_parameters or weights)
-    scanned = sum(each.count * each.state for each in found.values()) if sequence_length else 0.0
+    scanned = 0.0
+    if sequence_length:
+        scanned = sum(each.count * each.state for each in found.values())
     return 4.0 * weights + 2.0 * trained + 6.0 * (attention.attended * seen + everything + scanned)
 
 
@@ -109,6 +111,8 @@ def _context(model: ModelConfig, layers: int, sequence_length: int, *, causal: b
     whole = sequence_length * (0.5 if causal else 1.0)
     if window is None or window >= sequence_length:
         return layers * whole
-    unbounded = 0 if model.global_head_dim else min(model.full_attention_layers or 0, layers)
+    unbounded = 0
+    if not model.global_head_dim:
+        unbounded = min(model.full_attention_layers or 0, layers)
     seen = window * (window + 1) / 2 + (sequence_length - window) * window
     return unbounded * whole + (layers - unbounded) * seen / sequence_length

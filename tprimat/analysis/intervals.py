@@ -113,10 +113,11 @@ def _means_of_batches(values: Sequence[float], weights: Sequence[int] | None = N
     parts = itertools.pairwise(
         [round(index * len(values) / BATCHES) for index in range(BATCHES + 1)]
     )
-    return [
-        mean(values[low:high], None if weights is None else weights[low:high])
-        for low, high in parts
-    ]
+    means = []
+    for low, high in parts:
+        own = None if weights is None else weights[low:high]
+        means.append(mean(values[low:high], own))
+    return means
 
 
 def series_mean(values: Sequence[float]) -> Difference | None:
@@ -148,7 +149,10 @@ def run_mean(
     """
     if len(values) < 2:
         return None
-    parts = values if len(values) < BATCHES else _means_of_batches(values, weights)
+    if len(values) < BATCHES:
+        parts = values
+    else:
+        parts = _means_of_batches(values, weights)
     left = min(max(_autocorrelation(parts) + 1 / len(parts), 0.0), 0.9)
     error = (deviation(parts) or 0.0) * math.sqrt((1 + left) / (1 - left) / len(parts))
     error = math.hypot(error, resolution / sum(weights or [1] * len(values)) / math.sqrt(6))
@@ -333,7 +337,9 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Difference | None
     varies.
     """
     differences = [one - other for one, other in zip(first, second, strict=True)]
-    spread = statistics.stdev(differences) if len(differences) > 1 else 0.0
+    spread = 0.0
+    if len(differences) > 1:
+        spread = statistics.stdev(differences)
     if not spread:
         return None
     count = len(differences)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -89,7 +90,9 @@ class Fit:
         """
         rate = self.rate(gpus, batch, work)
         # A small relative deviation of the step time is one of its logarithm.
-        scale = 1.0 if self.form == "line" else gpus * rate / ((batch or math.nan) * work)
+        scale = 1.0
+        if self.form != "line":
+            scale = gpus * rate / ((batch or math.nan) * work)
         first, second = _terms(self.form, gpus, batch, scale)
         one, both, other = self._inverse
         leverage = one * first**2 + 2 * both * first * second + other * second**2
@@ -128,21 +131,24 @@ def fit(sizes: Sequence[Size], form: Form) -> Fit | None:
     divided. Each size counts once, however many runs it has: sizes differ from a form by more than
     runs do from each other.
     """
-    if len(sizes) < PARAMETERS or (
-        form == "communication" and any(size.batch is None for size in sizes)
-    ):
+    if len(sizes) < PARAMETERS:
         return None
-    if form == "line":
-        rows = [_terms(form, size.gpus, size.batch) for size in sizes]
-        values = [math.log(size.rate) for size in sizes]
-    else:
-        rows = [_terms(form, size.gpus, size.batch, 1 / size.seconds) for size in sizes]
-        values = [1.0] * len(sizes)
-    one = math.fsum(row[0] ** 2 for row in rows)
-    both = math.fsum(row[0] * row[1] for row in rows)
-    other = math.fsum(row[1] ** 2 for row in rows)
-    first = math.fsum(row[0] * value for row, value in zip(rows, values, strict=True))
-    second = math.fsum(row[1] * value for row, value in zip(rows, values, strict=True))
+    firsts = []
+    seconds = []
+    values = []
+    for size in sizes:
+        if form == "communication" and size.batch is None:
+            return None
+        factor = 1.0 if form == "line" else 1 / size.seconds
+        first, second = _terms(form, size.gpus, size.batch, factor)
+        firsts.append(first)
+        seconds.append(second)
+        values.append(math.log(size.rate) if form == "line" else 1.0)
+    one = _product(firsts, firsts)
+    both = _product(firsts, seconds)
+    other = _product(seconds, seconds)
+    first = _product(firsts, values)
+    second = _product(seconds, values)
     determinant = one * other - both**2
     if determinant <= 1e-12 * one * other:
         return None
@@ -159,12 +165,16 @@ def fit(sizes: Sequence[Size], form: Form) -> Fit | None:
         parameters = (first / one, 0.0)
         inverse = (1 / one, 0.0, 0.0)
     freedom = len(sizes) - PARAMETERS
-    residuals = (
-        value - parameters[0] * row[0] - parameters[1] * row[1]
-        for row, value in zip(rows, values, strict=True)
-    )
-    variance = math.fsum(residual**2 for residual in residuals) / freedom if freedom else 0.0
-    return Fit(form, parameters, variance, freedom, inverse)
+    if not freedom:
+        return Fit(form, parameters, 0.0, freedom, inverse)
+    residuals = []
+    for first, second, value in zip(firsts, seconds, values, strict=True):
+        residuals.append(value - parameters[0] * first - parameters[1] * second)
+    return Fit(form, parameters, _product(residuals, residuals) / freedom, freedom, inverse)
+
+
+def _product(one: Sequence[float], other: Sequence[float]) -> float:
+    return math.fsum(map(operator.mul, one, other))
 
 
 def left_out(sizes: Sequence[Size], gpus: int, form: Form) -> float | None:
@@ -188,24 +198,27 @@ def project(sizes: Sequence[Size], gpus: int, batch: int | None) -> Projection |
     if len(sizes) < LEAST:
         return None
     largest = max(size.gpus for size in sizes)
-    fits = {
-        form: found
-        for form in FORMS
-        if (found := fit(sizes, form)) and (form == "line" or batch is not None)
-    }
-    tests = {form: error for form in fits if (error := left_out(sizes, largest, form)) is not None}
-    missed = {form: abs(math.log1p(error)) for form, error in tests.items()}
-    form = min(missed, key=lambda form: (missed[form], form == "communication"))
+    fits = {}
+    tests = {}
+    missed = {}
+    bounds = []
     work = sizes[0].work
-    rate = fits[form].rate(gpus, batch, work)
-    credible = (
-        fits[each].rate(gpus, batch, work)
-        for each, error in tests.items()
-        if abs(error) <= CREDIBLE
-    )
-    tested = rate * math.exp(-missed[form]), rate * math.exp(missed[form])
-    bounds = [*fits[form].interval(gpus, batch, work), *tested, *credible]
-    return Projection(gpus, batch, fits[form], rate, min(bounds), max(bounds), tests)
+    for form in FORMS:
+        fitted = fit(sizes, form)
+        if fitted is None or (form != "line" and batch is None):
+            continue
+        fits[form] = fitted
+        error = left_out(sizes, largest, form)
+        if error is not None:
+            tests[form] = error
+            missed[form] = abs(math.log1p(error))
+            if abs(error) <= CREDIBLE:
+                bounds.append(fitted.rate(gpus, batch, work))
+    best = min(missed, key=lambda form: (missed[form], form == "communication"))
+    rate = fits[best].rate(gpus, batch, work)
+    bounds += [rate * math.exp(-missed[best]), rate * math.exp(missed[best])]
+    bounds += fits[best].interval(gpus, batch, work)
+    return Projection(gpus, batch, fits[best], rate, min(bounds), max(bounds), tests)
 
 
 def default_batch(sizes: Sequence[Size], gpus: int) -> int | None:

@@ -88,15 +88,13 @@ def dispatch_artefacts(run: Run) -> tuple[tuple[int, ...], tuple[int, ...]]:
         missing = (end - first) * usual - sum(times[first:end])
         # Where each step waits for the one before, none makes up for the missing time.
         enough = usual + missing / 2
-        waits = (
-            at
-            for at in range(end, min(end + NEARBY, len(times)))
-            if first < end and times[at] > enough
-        )
-        payers.update(itertools.islice(waits, 1))
-    return tuple(timed[at][0] for at in sorted(fast)), tuple(
-        timed[at][0] for at in sorted(payers - fast)
-    )
+        for at in range(end, min(end + NEARBY, len(times))):
+            if first < end and times[at] > enough:
+                payers.add(at)
+                break
+    steps = [step for step, _ in timed]
+    waited = sorted(payers - fast)
+    return tuple(steps[at] for at in sorted(fast)), tuple(steps[at] for at in waited)
 
 
 def _is_ours(run: Run) -> bool:
@@ -131,13 +129,15 @@ def longer(
     places = {*places, *begins}
     for begin, end in itertools.pairwise((*begins, len(times))):
         part = [time for time in times[begin:end] if time is not None]
-        slow = (first_steady_index(part) or 0) if len(part) >= MINIMUM_RECORDS else len(part)
+        if len(part) >= MINIMUM_RECORDS:
+            slow = first_steady_index(part) or 0
+        else:
+            slow = len(part)
         places.update(range(begin, begin + slow))
-    plain = [
-        (place, time)
-        for place, time in enumerate(times)
-        if time is not None and place not in places
-    ]
+    plain = []
+    for place, time in enumerate(times):
+        if time is not None and place not in places:
+            plain.append((place, time))
     found = {}
     for place in places:
         at = bisect.bisect_left(plain, (place,))
@@ -168,11 +168,10 @@ def trained(run: Run) -> Run:
     held = [step for step, other in zip(run.steps, others, strict=True) if other]
     if sum(time is not None for time in run.step_times) - len(held) >= LEAST_PLAIN:
         return without(run, held)
-    rows = zip(run.step_times, run.window_steps, others, strict=True)
-    times = tuple(
-        time if time is None or not other else time - other / window for time, window, other in rows
-    )
-    return msgspec.structs.replace(run, step_times=times)
+    times = []
+    for time, window, other in zip(run.step_times, run.window_steps, others, strict=True):
+        times.append(time - other / window if other and time is not None else time)
+    return msgspec.structs.replace(run, step_times=tuple(times))
 
 
 def without(run: Run, steps: Collection[int]) -> Run:
@@ -226,11 +225,10 @@ def total_time(run: Run) -> tuple[float | None, list[Note]]:
         times = [time for time in run.step_times if time is not None]
         if len(times) == len(run.steps):
             return math.fsum(times), []
-    timed = [
-        (step, time, window)
-        for step, time, window in zip(run.steps, run.step_times, run.window_steps, strict=True)
-        if time is not None
-    ]
+    timed = []
+    for step, time, window in zip(run.steps, run.step_times, run.window_steps, strict=True):
+        if time is not None:
+            timed.append((step, time, window))
     if len(timed) < len(run.steps):
         # A record without a time within the window of one with a time takes nothing away.
         begins = [step - window for step, _, window in timed]

@@ -35,12 +35,19 @@ def percentiles(measured: Iterable[tuple[Run, Summary]]) -> tuple[float | None, 
         first = summary.steady.first_step or 0
         run = trained(run)
         records = zip(run.steps, run.step_times, run.window_steps, strict=True)
-        steady = [(time, window) for step, time, window in records if time and step >= first]
+        steady = []
+        for step, time, window in records:
+            if time and step >= first:
+                steady.append((time, window))
         if run.timing.kind == "partial" or any(window > 1 for _, window in steady):
             return ()
-        times += [time for time, _ in steady]
+        for time, _ in steady:
+            times.append(time)
     least = {p: math.ceil(100 / (100 - p)) for p in PERCENTILES}
-    cuts = statistics.quantiles(times, n=100, method="inclusive") if len(times) > 1 else []
+    if len(times) > 1:
+        cuts = statistics.quantiles(times, n=100, method="inclusive")
+    else:
+        cuts = []
     if times:
         return tuple(cuts[p - 1] if len(times) >= least[p] else None for p in PERCENTILES)
     return ()

@@ -54,7 +54,9 @@ def find_segments(values: Sequence[float]) -> tuple[Segment, ...]:
         return ()
     series = np.asarray(values, dtype=np.float64)
     edges = [start, *(start + point for point in change_points(series[start:])), len(series)]
-    medians = [median(series[low:high]) for low, high in itertools.pairwise(edges)]
+    medians = []
+    for low, high in itertools.pairwise(edges):
+        medians.append(median(series[low:high]))
     if (
         len(edges) > 2
         and medians[0] > medians[1]
@@ -63,10 +65,10 @@ def find_segments(values: Sequence[float]) -> tuple[Segment, ...]:
         # What is left of the warm-up isn't a segment.
         edges = edges[1:]
         medians = medians[1:]
-    return tuple(
-        Segment(low, high, middle, _drift(series[low:high]))
-        for (low, high), middle in zip(itertools.pairwise(edges), medians, strict=True)
-    )
+    found = []
+    for (low, high), middle in zip(itertools.pairwise(edges), medians, strict=True):
+        found.append(Segment(low, high, middle, _drift(series[low:high])))
+    return tuple(found)
 
 
 def _drift(series: Values) -> float | None:
@@ -94,7 +96,10 @@ def _drift(series: Values) -> float | None:
     # A ramp at the beginning shows in the medians of the first tens: each comes nearer to what
     # follows.
     tens = [median(series[low : low + NEAR]) for low in (0, NEAR, 2 * NEAR)] + [median(series)]
-    steps = [after / before - 1 for before, after in itertools.pairwise(tens) if before > 0]
+    steps = []
+    for before, after in itertools.pairwise(tens):
+        if before > 0:
+            steps.append(after / before - 1)
     ramp = (
         len(steps) == 3
         and min(map(abs, steps)) >= LEAST_CHANGE

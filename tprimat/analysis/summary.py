@@ -174,125 +174,209 @@ def summarize(
         empty = PerformanceMetrics(
             total_steps=records.recorded_steps(whole), final_loss=_final_loss(whole)
         )
-        code = "emulated" if run.environment.emulated else "no-times-recorded"
+        code = "no-times-recorded"
+        if run.environment.emulated:
+            code = "emulated"
         return Summary(Steady(), empty, (Note(code),), clock=clock)
-
-    fast, payers = records.dispatch_artefacts(run)
-    run = records.without(run, (*fast, *payers))
-    known = [time is not None for time in run.step_times]
-    times = [time for time in run.step_times if time is not None]
-    steps, windows = (
-        list(itertools.compress(each, known)) for each in (run.steps, run.window_steps)
-    )
-    tokens, rate, rate_notes = token_rates.of(run)
     notes = []
     if profiled:
         notes.append(Note("steps-profiled", {"first": profiled[0], "last": profiled[-1]}))
-    segments = found = (
-        earlier.found if earlier and earlier.found is not None else find_segments(times)
-    )
+    fast, payers = records.dispatch_artefacts(run)
     if fast:
-        waited = f" with {_named(payers)}, which waited for the device" if payers else ""
+        waited = ""
+        if payers:
+            waited = f" with {_named(payers)}, which waited for the device"
         notes.append(Note("dispatch-artifacts", {"steps": _named(fast), "waited": waited}))
-    # Steps done before each record begins.
-    done = []
-    for step, window in zip(steps, windows, strict=True):
-        done.append(step - window - (steps[0] - windows[0]))
+    run = records.without(run, (*fast, *payers))
+    timed = _timed(run)
+    found = earlier.found if earlier else None
+    if found is None:
+        found = find_segments(timed.times)
+    summary = _of_records(run, whole, timed, found, skip, stop)
+    return dataclasses.replace(summary, clock=clock, notes=(*notes, *summary.notes))
+
+
+class _Timed(NamedTuple):
+    """The records of a run that have a time: their places among all records, their last steps, how
+    many steps each has, the time of a step, s, and how many steps are done before each.
+    """
+
+    places: list[int]
+    steps: list[int]
+    windows: list[int]
+    times: list[float]
+    done: list[int]
+
+
+def _timed(run: Run) -> _Timed:
+    """Return the records of a run that have a time, of which there is at least one."""
+    timed = _Timed([], [], [], [], [])
+    for place, time in enumerate(run.step_times):
+        if time is not None:
+            timed.places.append(place)
+            timed.steps.append(run.steps[place])
+            timed.windows.append(run.window_steps[place])
+            timed.times.append(time)
+    before = timed.steps[0] - timed.windows[0]
+    for step, window in zip(timed.steps, timed.windows, strict=True):
+        timed.done.append(step - window - before)
+    return timed
+
+
+def _of_records(
+    run: Run, whole: Run, timed: _Timed, found: tuple[Segment, ...], skip: int, stop: int | None
+) -> Summary:
+    """Return the values of a run by its timed records, which are all in the segments that were
+    found. `whole` has the steps whose times are artifacts of dispatch, too.
+    """
+    _, steps, windows, times, done = timed
+    segments = found
     start, method = _start(segments, times)
     skipped = bisect.bisect_left(done, skip)
     if start < skipped and len(times) > 1:
         start = max(start, min(skipped, len(times) // 2))
         segments = _from(segments, start, times)
-    ends = list(map(operator.add, done, windows))
-    end = len(times) if stop is None else bisect.bisect_right(ends, stop)
-    if end < len(times) and end - start < warmup.MINIMUM_RECORDS:
-        end = len(times)
-    elif end < len(times):
-        notes.append(Note("steps-cut", {"first": steps[end - 1] + 1, "last": steps[-1]}))
-    if tokens is None and (
-        counted := token_rates.logged(
-            run, [*itertools.compress(range(len(known)), known)][start:end]
-        )
-    ):
-        tokens, rate, rate_notes = token_rates.of(run, stats.mean(counted, windows[start:end]))
-        if (least := min(counted)) < max(counted) * (1 - token_rates.ROUNDED):
-            rate_notes.append(Note("tokens-vary", {"least": least, "most": max(counted)}))
-    first = _first_covered(start, steps, windows)
-    steady = Steady(first_step=first, last_step=steps[end - 1], method=method, found=bool(segments))
-    if not segments:
-        notes.append(_no_steady_state(len(times), windows[0], steps[start - 1] if start else 0))
-    elif done[start] > NAMED_WARM_UP:
-        parts = slice(start), slice(start, None)
-        before, after = (stats.mean(times[part], windows[part]) for part in parts)
-        share = stats.mean(times, windows) / after - 1
-        if before < after:
-            # Where the rest has pauses, typical records tell how slow the start is.
-            before, after = (stats.median(times[part]) for part in parts)
-        notes.append(
-            Note(
-                "slow-start",
-                {
-                    "first": steps[0] - windows[0] + 1,
-                    "last": first - 1,
-                    "times": before / after,
-                    "percent": 100 * share,
-                },
-            )
-        )
+    end = _end(timed, start, stop)
     sample = times[start:end]
-    mean = stats.mean(times[start:end], windows[start:end])
-    if slow := _slow_record(sample, steps[start:end], ends_run=end == len(times)):
-        notes.append(slow)
+    weights = windows[start:end]
+    mean = stats.mean(sample, weights)
+    tokens, rate, rate_notes = _rates(run, timed.places[start:end], weights)
     total_time, gaps = records.total_time(whole)
-    notes += rate_notes + gaps
-    performance = PerformanceMetrics(
+    # A single record holds its warm-up, if any.
+    warm_up = None
+    if len(times) > 1:
+        warm_up = math.fsum(map(operator.mul, times[:start], windows[:start]))
+    performance = msgspec.structs.replace(
+        _performance(sample, mean, tokens, rate),
         total_steps=records.recorded_steps(whole),
         total_time_seconds=total_time,
-        avg_step_time_seconds=mean,
-        median_step_time_seconds=stats.median(sample),
-        min_step_time_seconds=min(sample),
-        max_step_time_seconds=max(sample),
-        std_step_time_seconds=stats.deviation(sample),
-        steps_per_second=1 / mean,
-        tokens_per_second=tokens / mean if tokens else None,
-        tokens_per_second_per_gpu=rate(mean),
-        # A single record holds its warm-up, if any.
-        warmup_time_seconds=(
-            math.fsum(map(operator.mul, times[:start], windows[:start])) if len(times) > 1 else None
-        ),
+        warmup_time_seconds=warm_up,
         final_loss=_final_loss(whole),
     )
     resolution = _clock_resolution(run)
-    metrics = _with_causes(
-        run,
-        [
-            _segment_metrics(segment, steps, times, windows, rate, resolution)
-            for segment in segments
-        ],
-    )
+    values = []
+    for segment in segments:
+        values.append(_segment_metrics(segment, steps, times, windows, rate, resolution))
+    metrics = _with_causes(run, values)
     # Of 60 steps of 1 s in whole seconds, either end may be off by 1 s. Printed times of equal
     # steps are rounded alike.
-    coarseness = resolution / (mean * sum(windows[start:end]))
-    rounding = 2**0.5 * coarseness or stats.resolution(sample[:ROUNDED]) / mean
+    coarseness = resolution / (mean * sum(weights))
     unsettled = not segments and len(times) >= warmup.MINIMUM_RECORDS
-    # That a single record may hold the start-up is a warning of its own.
-    is_short = sum(windows) < SHORT and len(times) > 1 and not unsettled
-    settled_by = (len(times) // 2 if segments else start) if is_short else None
+    steady = Steady(
+        first_step=_first_covered(start, steps, windows),
+        last_step=steps[end - 1],
+        method=method,
+        found=bool(segments),
+    )
+    notes = _notes(timed, start, end, is_settled=steady.found)
     return Summary(
         steady,
         performance,
-        (*notes, *_segment_notes(metrics)),
+        (*notes, *rate_notes, *gaps, *_segment_notes(metrics)),
         metrics,
-        rounding,
-        clock,
+        2**0.5 * coarseness or stats.resolution(sample[:ROUNDED]) / mean,
         skipped=done[start],
-        stop=ends[end - 1],
+        stop=done[end - 1] + windows[end - 1],
         unsettled=unsettled,
-        assumed_start=None if settled_by is None else steps[settled_by - 1] if settled_by else 0,
-        within=intervals.run_mean(sample, windows[start:end], resolution),
+        assumed_start=None if unsettled else _assumed_start(timed, start, is_settled=steady.found),
+        within=intervals.run_mean(sample, weights, resolution),
         found=found,
         coarseness=coarseness,
     )
+
+
+def _performance(
+    times: Sequence[float],
+    mean: float,
+    tokens: float | None,
+    rate: Callable[[float], float | None],
+) -> PerformanceMetrics:
+    """Return what step times and their mean say of a run."""
+    return PerformanceMetrics(
+        avg_step_time_seconds=mean,
+        median_step_time_seconds=stats.median(times),
+        min_step_time_seconds=min(times),
+        max_step_time_seconds=max(times),
+        std_step_time_seconds=stats.deviation(times),
+        steps_per_second=1 / mean,
+        tokens_per_second=tokens / mean if tokens else None,
+        tokens_per_second_per_gpu=rate(mean),
+    )
+
+
+def _end(timed: _Timed, start: int, stop: int | None) -> int:
+    """Return the index after the last record that counts: the last up to a step, if enough records
+    remain.
+    """
+    if stop is None:
+        return len(timed.times)
+    ends = list(map(operator.add, timed.done, timed.windows))
+    end = bisect.bisect_right(ends, stop)
+    if end - start >= warmup.MINIMUM_RECORDS:
+        return end
+    return len(timed.times)
+
+
+def _rates(
+    run: Run, places: Sequence[int], windows: Sequence[int]
+) -> tuple[float | None, Callable[[float], float | None], list[Note]]:
+    """Return the tokens of a step, the rate by the time of one, and notes: see token_rates.of(). A
+    run that states no tokens of a step may have logged those of each.
+    """
+    tokens, rate, notes = token_rates.of(run)
+    counted = None
+    if tokens is None:
+        counted = token_rates.logged(run, places)
+    if not counted:
+        return tokens, rate, notes
+    tokens, rate, notes = token_rates.of(run, stats.mean(counted, windows))
+    least, most = min(counted), max(counted)
+    if least < most * (1 - token_rates.ROUNDED):
+        notes.append(Note("tokens-vary", {"least": least, "most": most}))
+    return tokens, rate, notes
+
+
+def _notes(timed: _Timed, start: int, end: int, *, is_settled: bool) -> Iterator[Note]:
+    """Yield what is told of the records that count and of those that don't."""
+    _, steps, windows, times, done = timed
+    if end < len(times):
+        yield Note("steps-cut", {"first": steps[end - 1] + 1, "last": steps[-1]})
+    if not is_settled:
+        yield _no_steady_state(len(times), windows[0], steps[start - 1] if start else 0)
+    elif done[start] > NAMED_WARM_UP:
+        yield _slow_start(timed, start)
+    if slow := _slow_record(times[start:end], steps[start:end], ends_run=end == len(times)):
+        yield slow
+
+
+def _slow_start(timed: _Timed, start: int) -> Note:
+    """Return how much slower the steps are that a long warm-up excludes."""
+    _, steps, windows, times, _ = timed
+    before = stats.mean(times[:start], windows[:start])
+    after = stats.mean(times[start:], windows[start:])
+    share = stats.mean(times, windows) / after - 1
+    if before < after:
+        # Where the rest has pauses, typical records tell how slow the start is.
+        before = stats.median(times[:start])
+        after = stats.median(times[start:])
+    return Note(
+        "slow-start",
+        {
+            "first": steps[0] - windows[0] + 1,
+            "last": _first_covered(start, steps, windows) - 1,
+            "times": before / after,
+            "percent": 100 * share,
+        },
+    )
+
+
+def _assumed_start(timed: _Timed, start: int, *, is_settled: bool) -> int | None:
+    """Return the last step that the start-up of a short run may take; None of a long one."""
+    # That a single record may hold the start-up is a warning of its own.
+    if sum(timed.windows) >= SHORT or len(timed.times) == 1:
+        return None
+    settled_by = len(timed.times) // 2 if is_settled else start
+    return timed.steps[settled_by - 1] if settled_by else 0
 
 
 def _clock_resolution(run: Run) -> float:
@@ -339,15 +423,13 @@ def _start(segments: Sequence[Segment], times: Sequence[float]) -> tuple[int, st
 
 def _from(segments: Sequence[Segment], start: int, times: Sequence[float]) -> tuple[Segment, ...]:
     """Return the parts of segments from a record on."""
-    cut = (
-        dataclasses.replace(segment, start=max(segment.start, start))
-        for segment in segments
-        if segment.stop > start
-    )
-    return tuple(
-        dataclasses.replace(each, median=stats.median(times[each.start : each.stop]))
-        for each in cut
-    )
+    parts = []
+    for segment in segments:
+        if segment.stop > start:
+            first = max(segment.start, start)
+            median = stats.median(times[first : segment.stop])
+            parts.append(dataclasses.replace(segment, start=first, median=median))
+    return tuple(parts)
 
 
 def _of_blocks(run: Run) -> Summary:
@@ -366,17 +448,10 @@ def _of_blocks(run: Run) -> Summary:
     unlike = _unlike_block(blocks, times, mean, typical)
     if differing := mean_over_blocks(mean, typical, unlike):
         notes.append(differing)
-    performance = PerformanceMetrics(
+    performance = msgspec.structs.replace(
+        _performance(times, mean, tokens, rate),
         total_steps=sum(windows),
         total_time_seconds=blocks[-1].start + blocks[-1].duration - blocks[0].start,
-        avg_step_time_seconds=mean,
-        median_step_time_seconds=typical,
-        min_step_time_seconds=min(times),
-        max_step_time_seconds=max(times),
-        std_step_time_seconds=stats.deviation(times),
-        steps_per_second=1 / mean,
-        tokens_per_second=tokens / mean if tokens else None,
-        tokens_per_second_per_gpu=rate(mean),
         final_loss=_final_loss(run),
     )
     steady = Steady(
@@ -434,7 +509,10 @@ def rounding_variance(summaries: Sequence[Summary]) -> float:
 def rounded(performance: PerformanceMetrics) -> PerformanceMetrics:
     """Return the values as they are stored."""
     values = msgspec.structs.asdict(performance)
-    figures = {name: round_figure(each) for name, each in values.items() if isinstance(each, float)}
+    figures = {}
+    for name, each in values.items():
+        if isinstance(each, float):
+            figures[name] = round_figure(each)
     return msgspec.structs.replace(performance, **figures)
 
 

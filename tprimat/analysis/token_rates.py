@@ -48,7 +48,10 @@ def logged(run: Run, indices: Sequence[int]) -> list[float]:
         return []
     if not isinstance(logged, tuple):
         return [logged] * len(indices)
-    counts = [each for index in indices if (each := logged[index]) is not None and each > 0]
+    counts = []
+    for index in indices:
+        if (each := logged[index]) is not None and each > 0:
+            counts.append(each)
     if len(counts) == len(indices):
         return counts
     return []

@@ -139,7 +139,10 @@ def first_steady_index(values: Sequence[float] | Values, longest: int | None = N
         return start + (len(series) - start) % 2
     state = detect_warmup(series)
     if state is None:
-        changes = change_points(series) if len(series) >= MINIMUM_RECORDS else []
+        if len(series) >= MINIMUM_RECORDS:
+            changes = change_points(series)
+        else:
+            changes = []
         if changes:
             return first_steady_index(series[: changes[0]], longest)
         return None

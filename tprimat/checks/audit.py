@@ -13,7 +13,7 @@ import dataclasses
 import math
 import re
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tprimat.analysis import conventions
 from tprimat.analysis.conventions import EXACT, TOLERANCE, Match
@@ -75,7 +75,9 @@ def audit(figures: Sequence[Figure]) -> list[Audited]:
     audited = []
     for index, figure in enumerate(figures):
         found = [*_own(figure), *_formula(figure, others)]
-        found += [each[index] for each in beside if index in each]
+        for each in beside:
+            if index in each:
+                found.append(each[index])
         audited.append(
             Audited(figure, tuple(sorted(found, key=lambda finding: _ORDER[finding.severity])))
         )
@@ -165,73 +167,84 @@ def _factor(factor: float, gpus: float | None = None) -> tuple[str, ...]:
 
 def _peak(figure: Figure) -> Iterator[Finding]:
     """Compare TFLOP/s, computed and printed, with the dense peak, and with MFU."""
-    speed = rate(figure)
-    shape = shape_of(figure)
-    printed = figure.tflops_per_gpu
-    mfu = figure.mfu_percent
     gpus = figure.candidates
     if not gpus:
         return
-    computed = None
-    if speed and shape and (weights := conventions.OWN.per_token(shape, 0)):
-        # Packed sequences may be short.
-        whole = figure.task in ("pretrain", "") and conventions.OWN.per_token(
-            shape, int(figure.sequence_length or 0)
-        )
-        computed = speed * (whole or weights) / 1e12
-    precision = figure.precision or max(
-        ("bf16", "fp16", "fp8"), key=lambda each: _ceiling(gpus, each)
-    )
+    if above := _above_peak(figure, gpus):
+        yield above
+    if figure.tflops_per_gpu and figure.mfu_percent:
+        yield from _implied_peak(figure, gpus, figure.tflops_per_gpu, figure.mfu_percent)
+
+
+def _computed(figure: Figure) -> float | None:
+    """Return the TFLOP/s per GPU that tokens/s and the model's shape give; None if one is unknown."""
+    speed = rate(figure)
+    shape = shape_of(figure)
+    if not speed or not shape:
+        return None
+    per_token = conventions.OWN.per_token(shape, 0)
+    if not per_token:
+        return None
+    # Packed sequences may be short.
+    if figure.task in ("pretrain", ""):
+        length = int(figure.sequence_length or 0)
+        per_token = conventions.OWN.per_token(shape, length) or per_token
+    return speed * per_token / 1e12
+
+
+def _above_peak(figure: Figure, gpus: Sequence[Gpu]) -> Finding | None:
+    """Return whether TFLOP/s, computed or printed, are above what any training reaches on a GPU."""
+    computed = _computed(figure)
+    printed = figure.tflops_per_gpu
+    precision = figure.precision
+    if not precision:
+        precision = max(("bf16", "fp16", "fp8"), key=lambda name: _ceiling(gpus, name))
     ceiling = _ceiling(gpus, precision)
-    named = (
-        f"{precision.upper()} peak of"
-        f" {max(gpus, key=lambda gpu: gpu.ceiling_tflops(precision) or 0).title}"
-    )
-    for value, source in ((computed, f"{speed or 0:,.6g} tokens/s/GPU is"), (printed, "it prints")):
+    fastest = max(gpus, key=lambda gpu: gpu.ceiling_tflops(precision) or 0)
+    speed = f"{rate(figure) or 0:,.6g} tokens/s/GPU is"
+    for value, source in ((computed, speed), (printed, "it prints")):
         if value and ceiling and value > HIGHEST_SHARE * ceiling:
             text = (
-                f"{source} {value:,.0f} TFLOP/s per GPU, {value / ceiling:.0%} of the dense {named}"
-                f" ({ceiling:,.0f})"
+                f"{source} {value:,.0f} TFLOP/s per GPU, {value / ceiling:.0%} of the dense"
+                f" {precision.upper()} peak of {fastest.title} ({ceiling:,.0f})"
             )
-            yield Finding(
-                "error",
-                "above-peak",
-                text + ("" if value > ceiling else "; no training reaches that"),
-            )
-            break
-    else:
-        half = max(_ceiling(gpus, each) for each in ("bf16", "fp16"))
-        most = max(computed or 0.0, printed or 0.0)
-        if half and not figure.precision and most > HIGHEST_SHARE * half:
-            text = (
-                f"{most:,.0f} TFLOP/s per GPU is {most / half:.0%} of the dense BF16 peak of"
-                f" {gpus[0].title}: "
-            )
-            yield Finding(
-                "unverified",
-                "precision-unstated",
-                f"{text}possible only in FP8, but no precision is stated",
-            )
-    peaks = {
-        each: peak
-        for gpu in gpus
-        for each in ("bf16", "fp16", "fp8", "fp4")
-        if (peak := gpu.peak_tflops(each))
-    }
-    if printed and mfu:
-        implied = printed / mfu * 100
-        rounded = 0.5 * 10 ** -len(f"{mfu:.12g}".partition(".")[2]) / mfu + ROUNDING
-        fitting = [name for name, peak in peaks.items() if abs(implied / peak - 1) <= rounded]
-        if peaks and not fitting:
-            text = (
-                f"{printed:,.5g} TFLOP/s at {mfu:.4g}% MFU implies a peak of {implied:,.0f}, which"
-                " no precision "
-            )
-            sparse = [n for n, peak in peaks.items() if abs(implied / peak / 2 - 1) <= ROUNDING]
-            cause: tuple[str, ...] = ()
-            if sparse:
-                cause = (f"the {sparse[0].upper()} peak with sparsity, twice the dense one",)
-            yield Finding("error", CONTRADICTION, f"{text}of {figure.gpu} has", cause)
+            if value <= ceiling:
+                text += "; no training reaches that"
+            return Finding("error", "above-peak", text)
+    half = max(_ceiling(gpus, "bf16"), _ceiling(gpus, "fp16"))
+    most = max(computed or 0.0, printed or 0.0)
+    if not half or figure.precision or most <= HIGHEST_SHARE * half:
+        return None
+    text = (
+        f"{most:,.0f} TFLOP/s per GPU is {most / half:.0%} of the dense BF16 peak of"
+        f" {gpus[0].title}: possible only in FP8, but no precision is stated"
+    )
+    return Finding("unverified", "precision-unstated", text)
+
+
+def _implied_peak(
+    figure: Figure, gpus: Sequence[Gpu], printed: float, mfu: float
+) -> Iterator[Finding]:
+    """Yield that printed TFLOP/s and MFU imply a peak that the GPU has in no precision."""
+    peaks = {}
+    for gpu in gpus:
+        for precision in ("bf16", "fp16", "fp8", "fp4"):
+            if peak := gpu.peak_tflops(precision):
+                peaks[precision] = peak
+    implied = printed / mfu * 100
+    # 41.2% may be 41.15% to 41.25%.
+    rounded = 0.5 * 10 ** -len(f"{mfu:.12g}".partition(".")[2]) / mfu + ROUNDING
+    if not peaks or any(abs(implied / peak - 1) <= rounded for peak in peaks.values()):
+        return
+    causes: tuple[str, ...] = ()
+    for precision, peak in peaks.items():
+        if not causes and abs(implied / peak / 2 - 1) <= ROUNDING:
+            causes = (f"the {precision.upper()} peak with sparsity, twice the dense one",)
+    text = (
+        f"{printed:,.5g} TFLOP/s at {mfu:.4g}% MFU implies a peak of {implied:,.0f}, which no"
+        f" precision of {figure.gpu} has"
+    )
+    yield Finding("error", CONTRADICTION, text, causes)
 
 
 def _ceiling(gpus: Sequence[Gpu], precision: str) -> float:
@@ -343,64 +356,37 @@ def _formula(figure: Figure, others: _Others) -> Iterator[Finding]:
     if shape is None or conventions.OWN.per_token(shape, 0) is None:
         yield from _by_name(figure, per_token)
         return
-    found = _explanations(figure)
     counts = others.preferred[_group(figure)]
-    length = _length(figure)
-    if figure.task in PACKED and length:
-        # By chance many ways fit: only what rows of a known length show is one.
-        near = conventions.matches(per_token, shape, length)
-        shown = [each for each in near if counts[each.convention.name]]
-        exact = []
-        for each in shown:
-            if each.convention.is_mistake and abs(each.deviation) <= EXACT:
-                exact.append(each)
-        found = exact or found or [each for each in shown if abs(each.deviation) <= TOLERANCE]
-    near = conventions.matches(per_token, shape, length or LENGTHS[0])
-    own = next(
-        each.per_token
-        for each in near
-        if each.convention is conventions.OWN and not each.trains_all
-    )
+    found = _fitting(figure, shape, per_token, counts)
+    near = conventions.matches(per_token, shape, _length(figure) or LENGTHS[0])
+    of_model = [match for match in near if match.convention is conventions.OWN]
+    own = next(match.per_token for match in of_model if not match.trains_all)
     said = (
         f"{printed:,.5g} TFLOP/s at {speed:,.6g} tokens/s/GPU is {per_token / 1e9:,.4g} GFLOP per"
-        " token; the shape "
+        f" token; the shape gives {own / 1e9:,.4g}"
     )
-    said += f"gives {own / 1e9:,.4g}"
-    best, (usual, times) = (
-        next(iter(found), None),
-        max(counts.items(), key=lambda item: item[1], default=("", 0)),
-    )
+    usual, times = max(counts.items(), key=lambda item: item[1], default=("", 0))
+    best = found[0] if found else None
     if best and best.convention not in (conventions.OWN, conventions.PACKED):
-        alike = [each for each in found if abs(each.deviation) <= abs(best.deviation) + CLOSE]
+        alike = [match for match in found if abs(match.deviation) <= abs(best.deviation) + CLOSE]
         best = max(alike, key=lambda match: (counts[match.convention.name], -abs(match.deviation)))
         if times >= SEVERAL and not counts[best.convention.name] and abs(best.deviation) > CLOSE:
             best = None
             said += f"; {times} other rows of this model count {usual}"
     if best is None:
-        bounds = [conventions.FULL.per_token(shape, each) or 0.0 for each in (1, LONGEST)]
-        if figure.sequence_length or not bounds[0] * (1 - TOLERANCE) <= per_token <= bounds[1] * (
-            1 + TOLERANCE
-        ):
+        least = conventions.FULL.per_token(shape, 1) or 0.0
+        most = conventions.FULL.per_token(shape, LONGEST) or 0.0
+        is_possible = least * (1 - TOLERANCE) <= per_token <= most * (1 + TOLERANCE)
+        if figure.sequence_length or not is_possible:
             near.sort(key=lambda match: match.convention.name != (usual or conventions.OWN.name))
-            by = [near[0], *(match for match in near if match.convention is conventions.FULL)]
-            factors = dict.fromkeys(cause for match in by for cause in _factor(1 + match.deviation))
-            likely = [*_joined(figure, others), *factors]
-            if near[0].deviation > 0 and figure.step_time_s:
-                likely.append(
-                    "a slow step: TFLOP/s is the mean of the steps' rates, tokens/s that of their"
-                    " mean time"
-                )
-            # A distance is no cause: it comes last.
-            likely.append(f"{near[0].deviation:+.0%} from {near[0].name}")
+            likely = _likely(figure, near, others)
             tower = figure.row.tower_parameters if figure.row else 0
             if 0 < per_token - own <= TOWER * tower:
                 cause = (
                     f"it may include the image and audio encoders ({tower / 1e9:.2g}B parameters),"
-                    " whose FLOPs "
+                    " whose FLOPs do not depend on the tokens"
                 )
-                yield Finding(
-                    "unverified", "encoders", said, (f"{cause}do not depend on the tokens", *likely)
-                )
+                yield Finding("unverified", "encoders", said, (cause, *likely))
             else:
                 yield Finding("error", CONTRADICTION, said, tuple(likely))
     elif best.is_mistake:
@@ -408,10 +394,8 @@ def _formula(figure: Figure, others: _Others) -> Iterator[Finding]:
     elif best.convention not in (conventions.OWN, conventions.PACKED):
         yield Finding("info", "convention", said, (f"it counts {best.name}",))
     elif figure.task == "lora" and (twin := _full_twin(figure, per_token, others)):
-        text = "it counts LoRA as full training"
-        yield Finding(
-            "warning", "formula", said, (f"{text}: the same per token as {twin}, which is no LoRA",)
-        )
+        cause = f"it counts LoRA as full training: the same per token as {twin}, which is no LoRA"
+        yield Finding("warning", "formula", said, (cause,))
     elif (
         best.convention is conventions.OWN
         and not best.further
@@ -420,6 +404,45 @@ def _formula(figure: Figure, others: _Others) -> Iterator[Finding]:
     ):
         text = "its TFLOP/s leaves out multi-token prediction, which most rows of this model count"
         yield Finding("info", "convention", text)
+
+
+def _fitting(
+    figure: Figure, shape: ModelConfig, per_token: float, counts: Mapping[str, int]
+) -> list[Match]:
+    """Return the ways of counting that explain a row, the likeliest first. `counts`: how many rows
+    of its model each of them explains closely.
+    """
+    found = _explanations(figure)
+    length = _length(figure)
+    if figure.task not in PACKED or not length:
+        return found
+    # By chance many ways fit: only what rows of a known length show is one.
+    exact = []
+    close = []
+    for match in conventions.matches(per_token, shape, length):
+        if counts[match.convention.name]:
+            if match.convention.is_mistake and abs(match.deviation) <= EXACT:
+                exact.append(match)
+            if abs(match.deviation) <= TOLERANCE:
+                close.append(match)
+    return exact or found or close
+
+
+def _likely(figure: Figure, near: Sequence[Match], others: _Others) -> list[str]:
+    """Return what may explain a row that no way of counting does, given the nearest ones."""
+    likely = _joined(figure, others)
+    for match in (near[0], *near):
+        if match is near[0] or match.convention is conventions.FULL:
+            for cause in _factor(1 + match.deviation):
+                if cause not in likely:
+                    likely.append(cause)
+    if near[0].deviation > 0 and figure.step_time_s:
+        likely.append(
+            "a slow step: TFLOP/s is the mean of the steps' rates, tokens/s that of their mean time"
+        )
+    # A distance is no cause: it comes last.
+    likely.append(f"{near[0].deviation:+.0%} from {near[0].name}")
+    return likely
 
 
 def _full_twin(figure: Figure, per_token: float, others: _Others) -> str | None:
@@ -503,7 +526,10 @@ def _copies(figures: Sequence[Figure]) -> dict[int, Finding]:
             if other is None:
                 continue
             theirs = _configuration(figures[other])
-            differing = [name for name in own if theirs.get(name, own[name]) != own[name]]
+            differing = []
+            for name in own:
+                if theirs.get(name, own[name]) != own[name]:
+                    differing.append(name)
             if differing or (key[0] != "" and None not in key):
                 what = " and ".join(name.replace("_", " ") for name in differing) or "item"
                 text = f"the same values as {figures[other].place}, for another {what}"
@@ -517,17 +543,20 @@ def _claims(figures: Sequence[Figure]) -> dict[int, Finding]:
     """Return a finding for each claim of days that the rate of its row, or the claims beside it,
     don't give.
     """
-    tokens = {
-        index: figure.days * 86_400 * speed * (figure.target_gpus or figure.gpus)
-        for index, figure in enumerate(figures)
-        if figure.days and (speed := rate(figure)) and figure.gpus
-    }
+    tokens = {}
+    for index, figure in enumerate(figures):
+        speed = rate(figure)
+        if figure.days and speed and figure.gpus:
+            gpus = figure.target_gpus or figure.gpus
+            tokens[index] = figure.days * 86_400 * speed * gpus
     beside: dict[str, list[float]] = collections.defaultdict(list)
     for index, trained in tokens.items():
-        beside[figures[index].publisher] += [] if figures[index].target_tokens else [trained]
-    usual = {
-        publisher: statistics.median(trained) for publisher, trained in beside.items() if trained
-    }
+        if not figures[index].target_tokens:
+            beside[figures[index].publisher].append(trained)
+    usual = {}
+    for publisher, claimed in beside.items():
+        if claimed:
+            usual[publisher] = statistics.median(claimed)
     found = {}
     for index, trained in tokens.items():
         figure = figures[index]
@@ -576,7 +605,9 @@ def _outliers(figures: Sequence[Figure]) -> dict[int, Finding]:
         # For a row that is faster than the median of the others, that is the median without any of
         # the faster ones.
         others = sorted(speeds.values())[:-1]
-        usual = statistics.median(others) if len(others) > 1 else math.inf
+        usual = math.inf
+        if len(others) > 1:
+            usual = statistics.median(others)
         for index, speed in speeds.items():
             if speed > OUTLIER * usual:
                 text = (

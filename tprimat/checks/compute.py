@@ -55,7 +55,9 @@ _BY_SEVERITY = ("blocking", "different", "unknown", "equal")
 def config_diff(first: Run, second: Run, *, mode: Mode = "best") -> ConfigDiff:
     """Compare the settings of two runs; "same" makes every difference of configuration blocking."""
     rows = settings.rows_of((first, second))
-    every = [_entry(setting, values, first, second, mode) for setting, values in rows]
+    every = []
+    for setting, values in rows:
+        every.append(_entry(setting, values, first, second, mode))
     none = (None, None)
     # What is compared, and what costs no time, makes no other configuration.
     decisive = []
@@ -78,7 +80,10 @@ def config_diff(first: Run, second: Run, *, mode: Mode = "best") -> ConfigDiff:
 def _entry(
     setting: Setting, values: tuple[str | None, ...], first: Run, second: Run, mode: Mode
 ) -> Entry:
-    same = settings.agree(setting, first, second) if setting.same else values[0] == values[1]
+    if setting.same:
+        same = settings.agree(setting, first, second)
+    else:
+        same = values[0] == values[1]
     is_identity = setting.role != "harmless" and setting.configured
     status = "different"
     if None in values and (same or not setting.same):

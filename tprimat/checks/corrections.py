@@ -77,7 +77,10 @@ def tokens_per_step(run: Run, factor: float, unit: str = "tokens/s") -> tuple[st
     for times in (*FACTORS, *(1 / each for each in FACTORS)):
         if batch and _fits(times, factor) and (times > 1 or batch % round(1 / times) == 0):
             other = round(batch * times)
-            accumulation = f"{times} times" if times > 1 else f"1/{round(1 / times)} of"
+            if times > 1:
+                accumulation = f"{times} times"
+            else:
+                accumulation = f"1/{round(1 / times)} of"
             text = (
                 f"global batch {other} instead of {batch}, or {accumulation} the gradient"
                 " accumulation"
@@ -182,9 +185,8 @@ def _of_configuration(run: Run, text: str, rank: int, **corrected: int) -> _Corr
 def _gpu_counts(run: Run, factor: float) -> Iterator[_Correction]:
     """Yield another number of GPUs, unless the printed total and per-GPU rates exclude it."""
     gpus = run.num_gpus or 0
-    total, per_gpu = (
-        run.native_metrics.get(name) for name in ("tokens_per_second", "tokens_per_second_per_gpu")
-    )
+    total = run.native_metrics.get("tokens_per_second")
+    per_gpu = run.native_metrics.get("tokens_per_second_per_gpu")
     if isinstance(total, float) and isinstance(per_gpu, float) and per_gpu:
         printed = total / per_gpu
     else:
@@ -201,12 +203,16 @@ def _gpu_counts(run: Run, factor: float) -> Iterator[_Correction]:
                     ),
                 )
             else:
-                what = "dual-die GPU counted as one device; " if times == 2 else ""
+                what = ""
+                if times == 2:
+                    what = "dual-die GPU counted as one device; "
                 yield 4, f"{text} ({what}{_NOTHING})"
 
 
 def _units(run: Run, factor: float) -> Iterator[_Correction]:
-    gpus = run.num_gpus if run.num_gpus and run.num_gpus > 1 else math.nan
+    gpus = math.nan
+    if run.num_gpus and run.num_gpus > 1:
+        gpus = run.num_gpus
     rows = (
         ((1 / gpus,), "per-GPU rate reported as the total", f"1/{gpus}"),
         ((gpus,), "total rate reported as per-GPU", f"{gpus}"),

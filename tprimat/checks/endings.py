@@ -62,7 +62,10 @@ def cause_of(run: Run) -> str:
 def divergence(run: Run) -> Divergence | None:
     """Return how a training diverged; None if all that is known of it are numbers."""
     for code in DIVERGED:
-        fields = [note.fields for note in run.notes if note.code == code]
+        fields = []
+        for note in run.notes:
+            if note.code == code:
+                fields.append(note.fields)
         steps = []
         for field in fields:
             for step in (field.get("first"), field.get("last")):

@@ -90,17 +90,28 @@ def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
         *(own_work or (own_rate,)),
         _own_time(run),
         _own_flops(run),
-        *(Finding(*row, text) for code, row in STAMPS.items() for text in run.told(code)),
-        *(Finding("warning", CONTRADICTION, text) for text in run.told(*_TWICE)),
+        *_of_notes(run),
     )
     return tuple(result for result in results if result is not None)
+
+
+def _of_notes(run: Run) -> Iterator[Finding]:
+    """Yield what its reader noted of a run that is as bad as what the figures show."""
+    for code, row in STAMPS.items():
+        for text in run.told(code):
+            yield Finding(*row, text)
+    for text in run.told(*_TWICE):
+        yield Finding("warning", CONTRADICTION, text)
 
 
 def mfu_doubt(results: Sequence[Finding]) -> str | None:
     """Return why no MFU is shown: batch, sequence length, shape or time, of which it is made, are
     contradicted.
     """
-    return next((result.text for result in results if result.rule == CONTRADICTION), None)
+    for result in results:
+        if result.rule == CONTRADICTION:
+            return result.text
+    return None
 
 
 def printed_tokens_per_second(run: Run) -> float | None:
@@ -183,7 +194,9 @@ def _own_flops(run: Run) -> Finding | None:
     )
     mistake = (f"it counts {match.name}",) if match and match.is_mistake else ()
     causes = corrections.flops_per_step(shape, length, per_token * length)
-    left_out = [cause for _, cause in corrections.left_out(run, per_token / usual, SAME)]
+    left_out = []
+    for _, cause in corrections.left_out(run, per_token / usual, SAME):
+        left_out.append(cause)
     is_refused = left_out and not packed and _constant_over(run, "tflops_per_gpu")
     kind: tuple[Severity, str] = ("error", "own-rate") if is_refused else ("warning", CONTRADICTION)
     return Finding(*kind, text, (*mistake, *left_out, *causes))
@@ -197,11 +210,9 @@ def _possible(run: Run) -> tuple[Gpu, ...]:
     if info.device_name or "cpu" in (run.platform, info.software_stack):
         return ()
     vendor = {"nvd": "NVIDIA", "amd": "AMD"}.get(run.platform or "")
-    if info.total_memory_gb:
-        of_memory = gpus.amd_gpus_by_memory(info.total_memory_gb * GB / GIB)
-    else:
-        of_memory = []
-    rows = of_memory if vendor == "AMD" and of_memory else gpus.gpus()
+    rows = gpus.gpus()
+    if vendor == "AMD" and info.total_memory_gb:
+        rows = tuple(gpus.amd_gpus_by_memory(info.total_memory_gb * GB / GIB)) or rows
     # A row without any peak excludes nothing.
     return tuple(
         gpu for gpu in rows if vendor in (None, gpu.vendor) and _ceiling(gpu, None) < math.inf
@@ -209,56 +220,37 @@ def _possible(run: Run) -> tuple[Gpu, ...]:
 
 
 def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[Finding]:
-    """Compare the achieved FLOP/s with what the GPU can do, or the fastest of those that it may
-    be.
-    """
-    # That of the fastest segment too: none may be above the peak.
-    rates = [summary.performance.tokens_per_second_per_gpu]
-    rates += [segment.tokens_per_second_per_gpu for segment in summary.segments]
-    rate = max((rate for rate in rates if rate is not None), default=None)
-    if rate is None or not candidates:
+    """Compare the achieved FLOP/s with what the GPU can do, or the fastest that it may be."""
+    rate = _highest_rate(summary)
+    if not rate or not candidates:
         return
     precision = run.training_config.precision
-    name = (run.training_config.precision or "").upper()
     gpu = max(candidates, key=lambda gpu: _ceiling(gpu, precision))
-    named = "of this name" if run.gpu_info.device_name else "that it may be"
-    title = gpu.title if len(candidates) == 1 else f"{gpu.title}, the fastest GPU {named},"
+    title = gpu.title
+    if len(candidates) > 1:
+        named = "of this name" if run.gpu_info.device_name else "that it may be"
+        title += f", the fastest GPU {named},"
     ceiling = _ceiling(gpu, precision)
     achieved = _tflops(run, rate, ceiling)
     if achieved is None:
         return
     if achieved > ceiling:
-        known = gpu.ceiling_tflops(precision)
-        text = f"{rate:,.1f} tokens/s/GPU is {achieved:,.0f} TFLOP/s per GPU, " + (
-            f"{achieved / ceiling:.0%} of the dense {name} peak of {title} ({ceiling:,.0f} TFLOP/s)"
-            if known
-            else f"more than {title} reaches in any precision ({ceiling:,.0f} TFLOP/s dense)"
-        )
-        if precision == "fp32" and achieved <= (gpu.ceiling_tflops("tf32") or 0.0):
-            # Frameworks call both FP32, and TF32 is what many compute in unless they are told
-            # otherwise.
-            text = f"only possible in TF32, not in the stated FP32: {text}"
-            yield Finding(
-                "warning", CONTRADICTION, text, corrections.above_peak(run, achieved / ceiling)
-            )
-            return
-        if gpu.lacks(precision):
-            text += f"; it does not support {name} and computes it in {gpu.computes_in(precision)}"
-        yield Finding("error", "above-peak", text, corrections.above_peak(run, achieved / ceiling))
+        yield _above_peak(run, gpu, title, rate, achieved)
         return
-    if gpu.lacks(precision):
+    if precision and gpu.lacks(precision):
         text = (
-            f"{gpu.title} does not support {name}: the run used {gpu.computes_in(precision)} or"
-            " another precision"
+            f"{gpu.title} does not support {precision.upper()}: the run used"
+            f" {gpu.computes_in(precision)} or another precision"
         )
         yield Finding("warning", "precision-lacking", text)
-    peaks = {
-        each: peak for each in _NARROW if not gpu.lacks(each) and (peak := gpu.ceiling_tflops(each))
-    }
-    half = next((peaks[each] for each in _HALF if each in peaks), math.inf)
+    peaks = {}
+    for narrow in _NARROW:
+        if not gpu.lacks(narrow) and (peak := gpu.ceiling_tflops(narrow)):
+            peaks[narrow] = peak
+    half = next((peaks[name] for name in _HALF if name in peaks), math.inf)
     needed = _tflops(run, rate, half) or 0.0
     if precision is None and needed > half:
-        possible = " or ".join(each.upper() for each, peak in peaks.items() if peak >= needed)
+        possible = " or ".join(name.upper() for name, peak in peaks.items() if peak >= needed)
         text = (
             f"{needed:,.0f} TFLOP/s per GPU is {needed / half:.0%} of the dense BF16 peak of"
             f" {title.rstrip(',')}; only possible in {possible}, but the precision is unknown"
@@ -277,15 +269,47 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
             f" product measured on {title}"
         )
         yield Finding("warning", "above-sustained", f"{text} ({best:,.0f} TFLOP/s)")
-    elif (
-        share := Subject([run], Value(summary.performance.tokens_per_second_per_gpu), Options()).mfu
-        or 0
-    ) > HIGH_MFU:
-        text = (
-            f"MFU of {share:.0f}%: hardly any training is above {HIGH_MFU:.0f}%; check batch,"
-            " sequence length, times"
-        )
-        yield Finding("warning", "high-mfu", text)
+    else:
+        speed = Value(summary.performance.tokens_per_second_per_gpu)
+        mfu = Subject([run], speed, Options()).mfu or 0.0
+        if mfu > HIGH_MFU:
+            text = (
+                f"MFU of {mfu:.0f}%: hardly any training is above {HIGH_MFU:.0f}%; check batch,"
+                " sequence length, times"
+            )
+            yield Finding("warning", "high-mfu", text)
+
+
+def _highest_rate(summary: Summary) -> float:
+    """Return the tokens/s/GPU of a run, or of its fastest segment: none may be above the peak; 0 if
+    they are unknown.
+    """
+    rate = summary.performance.tokens_per_second_per_gpu or 0.0
+    for segment in summary.segments:
+        rate = max(rate, segment.tokens_per_second_per_gpu or 0.0)
+    return rate
+
+
+def _above_peak(run: Run, gpu: Gpu, title: str, rate: float, achieved: float) -> Finding:
+    """Return that a rate needs more TFLOP/s than the GPU can do, and what would explain it."""
+    precision = run.training_config.precision
+    name = (precision or "").upper()
+    ceiling = _ceiling(gpu, precision)
+    text = f"{rate:,.1f} tokens/s/GPU is {achieved:,.0f} TFLOP/s per GPU, "
+    if gpu.ceiling_tflops(precision):
+        share = achieved / ceiling
+        text += f"{share:.0%} of the dense {name} peak of {title} ({ceiling:,.0f} TFLOP/s)"
+    else:
+        text += f"more than {title} reaches in any precision ({ceiling:,.0f} TFLOP/s dense)"
+    causes = corrections.above_peak(run, achieved / ceiling)
+    if precision == "fp32" and achieved <= (gpu.ceiling_tflops("tf32") or 0.0):
+        # Frameworks call both FP32, and TF32 is what many compute in unless they are told
+        # otherwise.
+        text = f"only possible in TF32, not in the stated FP32: {text}"
+        return Finding("warning", CONTRADICTION, text, causes)
+    if gpu.lacks(precision):
+        text += f"; it does not support {name} and computes it in {gpu.computes_in(precision)}"
+    return Finding("error", "above-peak", text, causes)
 
 
 def _ceiling(gpu: Gpu, precision: str | None) -> float:
@@ -344,7 +368,9 @@ def _states(run: Run, total: float) -> Iterator[Finding]:
     if shape is None or count is None or not run.num_gpus or offloaded or run.environment.emulated:
         return
     trained = min(count, shape.trainable_parameters or count)
-    states = STATE_BYTES if "adam" in (run.optimizer.name or "").lower() else 0.0
+    states = 0.0
+    if "adam" in (run.optimizer.name or "").lower():
+        states = STATE_BYTES
     each = WEIGHT_BYTES + GRADIENT_BYTES + states
     least = (trained * each + (count - trained) * FROZEN_BYTES) / GB
     if least > total * run.num_gpus:
@@ -358,10 +384,9 @@ def _states(run: Run, total: float) -> Iterator[Finding]:
 
 
 def _power(run: Run, gpu: Gpu | None) -> Finding | None:
-    power, seconds, recorded = (
-        run.energy_metrics.get(name)
-        for name in ("mean_power_watts_per_gpu", "measured_seconds", "power_cap_watts")
-    )
+    power = run.energy_metrics.get("mean_power_watts_per_gpu")
+    seconds = run.energy_metrics.get("measured_seconds")
+    recorded = run.energy_metrics.get("power_cap_watts")
     if any(issue.code == "power-cap" for issue in run.telemetry.issues):
         # The lowest cap is recorded: it may be that of some of the steps, or of one GPU of several.
         recorded = run.energy_metrics.get("power_default_watts")
@@ -385,6 +410,34 @@ def _power(run: Run, gpu: Gpu | None) -> Finding | None:
     )
 
 
+def _windows(run: Run, summary: Summary) -> dict[str, float]:
+    """Return the step times that a printed rate may be of, s, by the steps that they are of."""
+    windows = {}
+    if mean := summary.performance.avg_step_time_seconds:
+        windows["the steady-state steps"] = mean
+    times = [time for time in run.step_times if time is not None]
+    if any(times[1:]):
+        windows["all steps after the first"] = statistics.fmean(times[1:])
+    if any(times):
+        windows["all steps"] = statistics.fmean(times)
+        windows["the median step"] = statistics.median(times)
+    return windows
+
+
+def _likeliest(run: Run, factors: Mapping[str, float], unit: str) -> str:
+    """Return the steps that a printed rate is likeliest of, given how many times too high it is by
+    those of each window.
+    """
+    closest = min(factors, key=lambda name: abs(factors[name] - 1))
+    if abs(factors[closest] - 1) > NEAR:
+        # Which window the printed rate is of isn't known; one under which it has an explanation is
+        # likelier.
+        for name, factor in factors.items():
+            if corrections.tokens_per_step(run, factor, unit):
+                return name
+    return closest
+
+
 def _own_rate(run: Run, summary: Summary) -> Finding | None:
     """Compare the printed rate with batch × sequence / step time, over every window that it may be
     of.
@@ -404,24 +457,11 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
         of = "batch / step time"
     if printed is None or work is None:
         return None
-    times = [time for time in run.step_times if time is not None]
-    windows = {
-        "the steady-state steps": summary.performance.avg_step_time_seconds,
-        "all steps after the first": statistics.fmean(times[1:]) if len(times) > 1 else None,
-        "all steps": statistics.fmean(times) if times else None,
-        "the median step": statistics.median(times) if times else None,
-    }
+    windows = _windows(run, summary)
     factors = {name: printed * time / work for name, time in windows.items() if time}
     if not factors:
         return None
-    closest = min(factors, key=lambda name: abs(factors[name] - 1))
-    if abs(factors[closest] - 1) > NEAR:
-        # Which window the printed rate is of isn't known; one under which it has an explanation is
-        # likelier.
-        closest = next(
-            (name for name in factors if corrections.tokens_per_step(run, factors[name], unit)),
-            closest,
-        )
+    closest = _likeliest(run, factors, unit)
     factor = factors[closest]
     shown = f"{printed:{figure}} {unit}"
     if abs(factor - 1) <= SAME:
@@ -441,7 +481,9 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
         # Where the stamps are the clock, a rate of the printed times is too high, and that is told
         # already.
         return Finding("warning", "own-rate", text, causes)
-    records = _constant_over(run, *_RATES[unit]) if not run.training_config.packing else 0
+    records = 0
+    if not run.training_config.packing:
+        records = _constant_over(run, *_RATES[unit])
     # Who counts no padding prints fewer tokens than are computed; samples may be of a clock without
     # data wait.
     is_sure = unit == "tokens/s" and (factor > 1 or (batch or 0) * max(run.window_steps) < AVERAGED)
@@ -484,7 +526,9 @@ def _own_work(run: Run) -> Iterator[Finding]:
     Where the rate is of another time, or documents are packed, the products are no constant and say
     nothing.
     """
-    tokens = run.tokens_per_step if run.training_config.global_batch_size else None
+    tokens = None
+    if run.training_config.global_batch_size:
+        tokens = run.tokens_per_step
     shares = {
         "tokens_per_second": tokens,
         "tokens_per_second_per_gpu": (tokens or 0) / (run.num_gpus or 1),

@@ -81,13 +81,12 @@ def _stated(setting: Setting, found: tuple[str | None, ...]) -> tuple[str | None
 def rows_of(runs: Sequence[Run]) -> list[tuple[Setting, tuple[str | None, ...]]]:
     """Return the settings of runs with their values, those of frameworks last."""
     columns = [_ledger(_Same(run)) for run in runs]
-    stated = []
-    for setting, found in zip(LEDGER, zip(*columns, strict=True), strict=True):
-        stated.append(_stated(setting, found))
-    return [
-        *zip(LEDGER, stated, strict=True),
-        *((setting, texts(setting, runs)) for setting in of_frameworks(runs)),
-    ]
+    rows = []
+    for setting, values in zip(LEDGER, zip(*columns, strict=True), strict=True):
+        rows.append((setting, _stated(setting, values)))
+    for setting in of_frameworks(runs):
+        rows.append((setting, texts(setting, runs)))
+    return rows
 
 
 def of_frameworks(runs: Sequence[Run]) -> list[Setting]:
@@ -102,7 +101,10 @@ def of_frameworks(runs: Sequence[Run]) -> list[Setting]:
         field = f"framework_config.{key}"
         if any(fnmatch.fnmatchcase(field, name) for name in _PATTERNS):
             continue
-        values = [run.framework_config[key] for run in runs if key in run.framework_config]
+        values = []
+        for run in runs:
+            if key in run.framework_config:
+                values.append(run.framework_config[key])
         is_missing = len(values) < len(runs) and len({framework(run) for run in runs}) == 1
         if is_missing or len(set(map(text_of, values))) > 1:
             more.append(Setting(key, field, role="explains", named=False, optional=True))
@@ -116,7 +118,7 @@ class _Same:
         self.run = run
 
     def __hash__(self) -> int:
-        return id(self.run)
+        return object.__hash__(self.run)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Same) and self.run is other.run
@@ -237,7 +239,9 @@ def _same_precision(_: Setting, first: Run, second: Run) -> bool:
 def _layers(run: Run) -> str | None:
     layers = run.model_config.num_layers
     encoders = run.model_config.num_encoder_layers
-    own = f"{layers} {'decoder ' if encoders else ''}layers" if layers else None
+    own = None
+    if layers:
+        own = f"{layers} {'decoder ' if encoders else ''}layers"
     return joined(f"{encoders} encoder layers" if encoders else None, own)
 
 
@@ -352,10 +356,11 @@ def _turbo(run: Run) -> str | None:
         if is_on is None:
             return None
         return "off"
-    names = sorted(
-        name for name, used in run.framework_config.items() if name.startswith(prefix) and used
-    )
-    return text_of(", ".join(name.removeprefix(prefix) for name in names) or "without kernels")
+    kernels = []
+    for name, used in sorted(run.framework_config.items()):
+        if name.startswith(prefix) and used:
+            kernels.append(name.removeprefix(prefix))
+    return text_of(", ".join(kernels) or "without kernels")
 
 
 def _power_cap(run: Run) -> str | None:
@@ -378,6 +383,41 @@ def _is_uncapped(run: Run) -> bool:
     return bool(cap and gpu and gpu.tdp_w and cap >= gpu.tdp_w * (1 - CAP_TOLERANCE))
 
 
+def _heads(run: Run) -> str | None:
+    shape = run.model_config
+    return joined(text_of(shape.num_attention_heads), text_of(shape.num_query_groups), by="/")
+
+
+def _not_gated(run: Run) -> str | None:
+    if run.model_config.gated_ffn is False:
+        return "not gated"
+    return None
+
+
+def _digest(run: Run) -> str | None:
+    return plain(run.data.digest)[:12] if run.data.digest else None
+
+
+def _cpu_threads(run: Run) -> str | None:
+    if run.platform == "cpu":
+        return text_of(run.environment.cpu_threads)
+    return None
+
+
+def _numa_balancing(run: Run) -> str | None:
+    return {None: None, True: "on", False: "off"}[run.environment.numa_balancing]
+
+
+def _host_cpu(run: Run) -> str | None:
+    if run.platform == "cpu":
+        return None
+    return text_of(run.environment.cpu)
+
+
+def _environment_settings(run: Run) -> str | None:
+    return text_of(", ".join(map("=".join, sorted(run.environment.settings.items()))))
+
+
 VALUES: dict[str, Callable[[Run], str | None]] = {
     "framework": framework,
     "software_stack": lambda run: joined(
@@ -390,26 +430,16 @@ VALUES: dict[str, Callable[[Run], str | None]] = {
     "turbo": _turbo,
     "trainable_parameters": _trainable,
     "layers": _layers,
-    "heads": lambda run: joined(
-        text_of(run.model_config.num_attention_heads),
-        text_of(run.model_config.num_query_groups),
-        by="/",
-    ),
+    "heads": _heads,
     "head_size": _head_size,
-    "not_gated": lambda run: "not gated" if run.model_config.gated_ffn is False else None,
+    "not_gated": _not_gated,
     "flops_per_token": _flops_per_token,
-    "digest": lambda run: plain(run.data.digest)[:12] if run.data.digest else None,
+    "digest": _digest,
     "power_cap": _power_cap,
-    "cpu_threads": lambda run: (
-        text_of(run.environment.cpu_threads) if run.platform == "cpu" else None
-    ),
-    "numa_balancing": lambda run: {None: None, True: "on", False: "off"}[
-        run.environment.numa_balancing
-    ],
-    "host_cpu": lambda run: None if run.platform == "cpu" else text_of(run.environment.cpu),
-    "environment_settings": lambda run: text_of(
-        ", ".join(map("=".join, sorted(run.environment.settings.items())))
-    ),
+    "cpu_threads": _cpu_threads,
+    "numa_balancing": _numa_balancing,
+    "host_cpu": _host_cpu,
+    "environment_settings": _environment_settings,
 }
 """Functions that rows name as their value."""
 

@@ -72,7 +72,9 @@ def nature_of_data(run: Run) -> tuple[Nature, str]:
     covered = (
         n for n, loss in zip(run.window_steps, run.loss_values, strict=True) if loss is not None
     )
-    end = statistics.fmean(losses[-10:]) if sum(covered) >= LEAST_STEPS else None
+    end = None
+    if sum(covered) >= LEAST_STEPS:
+        end = statistics.fmean(losses[-10:])
     if end is not None and level is not None and abs(end / level - 1) < NEAR_UNIFORM:
         return (
             "uniform random",
@@ -99,7 +101,10 @@ def nature_of_data(run: Run) -> tuple[Nature, str]:
 def findings(run: Run) -> Iterator[Finding]:
     """Yield what a run's losses show of the run itself."""
     if 0 < len(_losses(run)) < len(run.steps):
-        lost = [step for step, loss in zip(run.steps, run.loss_values, strict=True) if loss is None]
+        lost = []
+        for step, loss in zip(run.steps, run.loss_values, strict=True):
+            if loss is None:
+                lost.append(step)
         text = (
             f"no finite loss in {len(lost)} of {len(run.steps)} records (first at step {lost[0]})"
         )
@@ -153,7 +158,9 @@ def same_training(first: Run, second: Run) -> TrainingMatch:
         evidence.append((True, "same data (matching checksum)"))
     starts = _first_loss(first), _first_loss(second)
     if starts[0] is not None and starts[1] is not None:
-        apart = abs(starts[0] / starts[1] - 1) if starts[1] else math.inf
+        apart = math.inf
+        if starts[1]:
+            apart = abs(starts[0] / starts[1] - 1)
         level = _uniform_loss(first)
         text = f"first losses {starts[0]:.3f} and {starts[1]:.3f}" + (
             f" (ln(vocabulary) = {level:.2f})" if level else ""
@@ -268,9 +275,8 @@ def _end_rates(run: Run) -> Bounds | None:
     printed.
     """
     known = [rate for rate in run.learning_rates if rate is not None]
-    first, last = (
-        run.native_metrics.get(name) for name in ("first_learning_rate", "last_learning_rate")
-    )
+    first = run.native_metrics.get("first_learning_rate")
+    last = run.native_metrics.get("last_learning_rate")
     if known:
         return known[0], known[-1]
     if isinstance(first, float) and isinstance(last, float):

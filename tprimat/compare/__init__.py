@@ -121,12 +121,12 @@ def compare(
         files = _of_model(files, model)
     files, results = systems_of(files, options, remarks, splits=splits)
     every = list(itertools.chain(*results.values()))
-    remarks += [
-        f"{_title(name, group)}: rates are in samples/s/GPU, since not all logs state the sequence"
-        " length (--sequence-length sets it)"
-        for name, group in results.items()
-        if any(system.unit == "samples" and system.value(RATE) for system in group)
-    ]
+    for name, group in results.items():
+        if any(system.unit == "samples" and system.value(RATE) for system in group):
+            remarks.append(
+                f"{_title(name, group)}: rates are in samples/s/GPU, since not all logs state the"
+                " sequence length (--sequence-length sets it)"
+            )
     chosen = None if reference is None else _chosen(reference, every)
     compared = []
     for name, group in results.items():
@@ -158,37 +158,31 @@ def systems_of(
     by_model: dict[str | None, dict[tuple[object, ...], list[FiledRun]]] = {}
     completed = precision.fill(files, options, remarks)
     shown = shown_paths(file.name for file in files)
-    files, completed = (
-        [dataclasses.replace(each, name=shown[each.name]) for each in of]
-        for of in (files, completed)
-    )
+    files = [dataclasses.replace(file, name=shown[file.name]) for file in files]
+    completed = [dataclasses.replace(file, name=shown[file.name]) for file in completed]
     for folder in {path.removesuffix(name) for path, name in shown.items()} - {""}:
         remarks[:] = [remark.replace(folder, "") for remark in remarks]
     for run, file in _entries(completed, remarks):
         name = _model(run)
         same = same_system(run) if splits else (device(run), setup_key(run))
         groups = by_model.setdefault(name, {})
-        unknown = _model_of_unnamed(run, file, same, groups) if is_unnamed(run) else None
+        unknown = None
+        if is_unnamed(run):
+            unknown = _model_of_unnamed(run, file, same, groups)
         groups.setdefault((same, unknown), []).append((run, file))
     parts: dict[str | None, list[tuple[Run, list[RunResult]]]] = {}
     for name, groups in by_model.items():
-        found = [part for group in groups.values() for part in parted(group)]
-        lengths = _sample_lengths(found)
-        parts[name] = [
-            part
-            for group in found
-            for part in _apart(_run_results(group, lengths), remarks if splits else None)
-        ]
-    systems = name_systems({name: [named for named, _ in groups] for name, groups in parts.items()})
-    return files, {
-        name: _without_copies(
-            [
-                system_result(system, runs)
-                for system, (_, runs) in zip(systems[name], groups, strict=True)
-            ]
-        )
-        for name, groups in parts.items()
-    }
+        setups = list(itertools.chain(*map(parted, groups.values())))
+        lengths = _sample_lengths(setups)
+        parts[name] = []
+        for setup in setups:
+            parts[name] += _apart(_run_results(setup, lengths), remarks if splits else None)
+    systems = name_systems({name: [run for run, _ in of_model] for name, of_model in parts.items()})
+    results = {}
+    for name, of_model in parts.items():
+        runs = [own for _, own in of_model]
+        results[name] = _without_copies(list(map(system_result, systems[name], runs)))
+    return files, results
 
 
 COMMON_LOSSES, LEAST_DIFFERENT = 10, 5
@@ -221,13 +215,13 @@ def _model_of_unnamed(
 def _began_alike(one: Run, other: Run) -> bool:
     """Return whether the first losses of two runs are equal as printed."""
     others = dict(zip(other.steps, other.loss_values, strict=True))
-    both = [
-        (loss, others[step])
-        for step, loss in zip(one.steps, one.loss_values, strict=True)
-        if loss is not None and others.get(step) is not None
-    ][:COMMON_LOSSES]
-    different = {loss for loss, _ in both}
-    return len(different) >= LEAST_DIFFERENT and all(loss == again for loss, again in both)
+    both = []
+    for step, loss in zip(one.steps, one.loss_values, strict=True):
+        if loss is not None and others.get(step) is not None:
+            both.append((loss, others[step]))
+    first = both[:COMMON_LOSSES]
+    different = {loss for loss, _ in first}
+    return len(different) >= LEAST_DIFFERENT and all(loss == again for loss, again in first)
 
 
 def _apart(
@@ -241,38 +235,43 @@ def _apart(
     split.
     """
     first = results[0].run
-    judged = [result for result in results if result.is_valid and not result.summary.unsettled]
-    is_open = (
-        remarks is not None
-        and first.label is None
-        and len({each.summary.clock for each in judged}) == 1
-    )
-    cuts = repetitions.cuts([_step_time(each) for each in judged]) if is_open else []
-    found: list[list[RunResult]] = [[] for _ in range(len(cuts) + 1)]
+    judged = []
     for result in results:
-        found[bisect.bisect([slow for _, slow in cuts], _step_time(result))].append(result)
-    if (
-        remarks is None
-        or not cuts
-        or not are_disjoint([{each.run.session or each for each in part} for part in found])
-    ):
+        if result.is_valid and not result.summary.unsettled:
+            judged.append(result)
+    clocks_of_judged = {result.summary.clock for result in judged}
+    if remarks is None or first.label is not None or len(clocks_of_judged) != 1:
         return [(first, results)]
-    found.sort(key=lambda part: results.index(part[0]))
-    files = [result.file for result in results]
-    numbers = {each: files[: place + 1].count(each.file) for place, each in enumerate(results)}
-    names = called([[(each.file, numbers[each]) for each in part] for part in found])
+    cuts = repetitions.cuts(list(map(_step_time, judged)))
+    groups: list[list[RunResult]] = [[] for _ in range(len(cuts) + 1)]
+    for result in results:
+        groups[bisect.bisect([slow for _, slow in cuts], _step_time(result))].append(result)
+    sessions = []
+    for group in groups:
+        sessions.append({result.run.session or result for result in group})
+    if not cuts or not are_disjoint(sessions):
+        return [(first, results)]
+    groups.sort(key=lambda group: results.index(group[0]))
+    numbers: dict[RunResult, tuple[str, int]] = {}
+    for result in results:
+        earlier = sum(file == result.file for file, _ in numbers.values())
+        numbers[result] = result.file, earlier + 1
+    names = called([[numbers[result] for result in group] for group in groups])
     gap = min(slow / fast - 1 for fast, slow in cuts)
     remarks.append(
-        f"{join_names(names)} are compared as {len(cuts) + 1} systems: {TOLD_APART} a gap of"
+        f"{join_names(names)} are compared as {len(groups)} systems: {TOLD_APART} a gap of"
         f" {gap:.0%}"
     )
-    variables = [{str(each.run.environment.settings) for each in part} for part in found]
-    if are_disjoint(variables) and max(map(len, variables)) == 1:
-        return [(part[0].run, part) for part in found]
-    return [
-        (msgspec.structs.replace(part[0].run, label=name), part)
-        for name, part in zip(names, found, strict=True)
-    ]
+    variables = []
+    for group in groups:
+        variables.append({str(result.run.environment.settings) for result in group})
+    parts = []
+    for name, group in zip(names, groups, strict=True):
+        run = group[0].run
+        if not are_disjoint(variables) or max(map(len, variables)) > 1:
+            run = msgspec.structs.replace(run, label=name)
+        parts.append((run, group))
+    return parts
 
 
 def _step_time(result: RunResult) -> float:
@@ -287,17 +286,19 @@ def _without_copies(systems: Sequence[SystemResult]) -> list[SystemResult]:
     for system in systems:
         for result in system.valid_runs:
             holders.setdefault(measurement(result.run), {})[system] = result.file
-    found = {system: system for system in systems}
+    checked = {system: system for system in systems}
     for key, held in holders.items():
-        for system in held if len(held) > 1 and key[-1] is TELLING else ():
+        if len(held) == 1 or key[-1] is not TELLING:
+            continue
+        for system in held:
             others = join_names([file for other, file in held.items() if other is not system], 2)
             text = (
                 f"{held[system]} has the step times of {others}, so they are copies of one"
                 " measurement"
             )
             finding = Finding("unverified", "copies", text)
-            found[system] = dataclasses.replace(system, findings=(*system.findings, finding))
-    return list(found.values())
+            checked[system] = dataclasses.replace(system, findings=(*system.findings, finding))
+    return list(checked.values())
 
 
 def _entries(files: Sequence[Loaded], notes: list[str]) -> list[FiledRun]:
@@ -320,14 +321,15 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[FiledRun]:
             )
             if earlier and (is_same or not _is_copy(run, earlier[1])):
                 if _is_copy(run, earlier[1]):
-                    where = f"as {earlier[0]}" if earlier[0] != file.name else "twice"
+                    where = "twice"
+                    if earlier[0] != file.name:
+                        where = f"as {earlier[0]}"
                     notes.append(f"{file.name} contains the same run {where}; counted once")
                     if len(run.steps) > len(earlier[1].steps):
                         # Of a log that was read while it was written the longer run counts.
-                        kept = [
-                            (run, file.name) if each is earlier[1] else (each, name)
-                            for each, name in kept
-                        ]
+                        for place, (entry, _) in enumerate(kept):
+                            if entry is earlier[1]:
+                                kept[place] = run, file.name
                         seen[key] = file.name, run
                     continue
                 if key[-1] is TELLING:
@@ -349,25 +351,23 @@ def _is_copy(run: Run, earlier: Run) -> bool:
     """
     if same_system(run) == same_system(earlier):
         return True
-    kinds = []
-    for each in (run, earlier):
-        kinds.append((each.framework, each.label, device(each), each.num_gpus, each.timestamp))
-    return run.framework == "mlperf" and run.timestamp is not None and kinds[0] == kinds[1]
+    if run.framework != "mlperf" or run.timestamp is None or device(run) != device(earlier):
+        return False
+    names = ("framework", "label", "num_gpus", "timestamp")
+    return all(getattr(run, name) == getattr(earlier, name) for name in names)
 
 
 def _of_model(files: Sequence[Loaded], model: str) -> list[Loaded]:
     """The files with runs of a model, and no other runs in them."""
-    kept = [
-        Loaded(file.name, file.sha256, runs)
-        for file in files
-        if (
-            runs := tuple(
-                run
-                for run in file.runs
-                if letters_and_digits(model) in map(letters_and_digits, _names(run))
-            )
-        )
-    ]
+    kept = []
+    letters = letters_and_digits(model)
+    for file in files:
+        runs = []
+        for run in file.runs:
+            if letters in map(letters_and_digits, _names(run)):
+                runs.append(run)
+        if runs:
+            kept.append(Loaded(file.name, file.sha256, tuple(runs)))
     if not kept:
         there = sorted({_names(run)[0] for file in files for run in file.runs})
         hint = models.suggested(model, there, f"available: {', '.join(there)}")
@@ -433,24 +433,25 @@ def _run_results(runs: Sequence[FiledRun], sample_lengths: set[int | None]) -> l
     unit: Unit = "samples" if in_samples else "tokens"
     # A mean over two clocks would be of neither.
     offered = [each for run, _ in runs if (each := clocks(run))]
-    clock = next(
-        (clock for clock in [*offered, ()][0] if all(clock in each for each in offered)), None
-    )
+    clock = None
+    for shared in offered[0] if offered else ():
+        if all(shared in own for own in offered):
+            clock = shared
+            break
     summaries = [summarize(run, clock) for run, _ in runs]
     # A run that broke off says less than one that finished, and one that failed less than that:
     # each kind is used only if there is none of the better ones.
     ranks = []
     for (run, _), summary in zip(runs, summaries, strict=True):
-        ranks.append(
-            _UNTIMED
-            if summary.performance.avg_step_time_seconds is None
-            else _RANKS.get(how_ended(run).kind, _BROKEN_OFF)
-        )
+        rank = _RANKS.get(how_ended(run).kind, _BROKEN_OFF)
+        if summary.performance.avg_step_time_seconds is None:
+            rank = _UNTIMED
+        ranks.append(rank)
     best = min(ranks)
-    return [
-        RunResult(run, summary, file, rank == best != _UNTIMED, unit)
-        for (run, file), summary, rank in zip(runs, summaries, ranks, strict=True)
-    ]
+    results = []
+    for (run, file), summary, rank in zip(runs, summaries, ranks, strict=True):
+        results.append(RunResult(run, summary, file, rank == best != _UNTIMED, unit))
+    return results
 
 
 def _chosen(reference: str, systems: Sequence[SystemResult]) -> str:
@@ -480,7 +481,8 @@ def _model_comparison(
     notes: list[str],
     mode: Mode,
 ) -> ModelComparison:
-    title, systems = _title(name, systems), in_steps(systems)
+    title = _title(name, systems)
+    systems = in_steps(systems)
     baseline = next((system for system in systems if system.name == reference), None)
     if reference is not None and baseline is None and len(systems) > 1:
         notes.append(f"{title}: there is no system {reference}, so another one is the baseline")
@@ -491,13 +493,17 @@ def _model_comparison(
         # Nothing can be compared with this baseline: each system states why.
         works = []
         others = systems
-    groups = []
+    groups: list[Group] = []
     for work in works or [[]]:
-        own = baseline if any(system is baseline for system in (*work, *others)) else None
-        titled = title if len(works) < 2 else _title_of_work(name, work, works)
-        groups.append(
-            group_of(work, others if work is (works or [work])[0] else [], own, mode, titled)
-        )
+        own = None
+        if any(system is baseline for system in (*work, *others)):
+            own = baseline
+        if len(works) < 2:
+            titled = title
+        else:
+            titled = _title_of_work(name, work, works)
+        alone = [] if groups else others
+        groups.append(group_of(work, alone, own, mode, titled))
     short = re.sub(r", [\w.]{1,12} parameters", "", title)
     return ModelComparison(name, title, tuple(sorted(groups, key=evidence, reverse=True)), short)
 
@@ -509,27 +515,31 @@ def _title_of_work(
     systems.
     """
     parts = [_title(name, work)]
-    others = [system for other in works if other is not work for system in other]
+    others: list[Run] = []
+    for group in works:
+        if group is not work:
+            for system in group:
+                others.append(system.run)
     length = work[0].run.training_config.sequence_length
-    if any(other.run.training_config.sequence_length != length for other in others):
+    if any(other.training_config.sequence_length != length for other in others):
         parts.append(f"sequence length {length or 'unknown'}")
-    pairs = itertools.product(work, others)
-    conflicts = (
-        shape_conflict(one.run.model_config, other.run.model_config) for one, other in pairs
-    )
-    parts += dict.fromkeys(text.partition(" and ")[0] for text in conflicts if text)
+    for system, other in itertools.product(work, others):
+        conflict = shape_conflict(system.run.model_config, other.model_config) or ""
+        part = conflict.partition(" and ")[0]
+        if part and part not in parts:
+            parts.append(part)
     return ", ".join(parts)
 
 
 def _title(name: str | None, systems: Sequence[SystemResult]) -> str:
     """Return what a model is called, or the models of this name if they are several."""
-    titles = []
-    for title, _ in Counter(title_of(name, system.run) for system in systems).most_common():
-        titles.append(title)
-    many = f"models named {plain(name)}" if name else "unnamed models"
-    if len(titles) <= MOST_TITLES:
-        return join_names(titles)
-    return f"{len(titles)} {many}"
+    counts = Counter(title_of(name, system.run) for system in systems)
+    if len(counts) <= MOST_TITLES:
+        return join_names([title for title, _ in counts.most_common()])
+    many = "unnamed models"
+    if name:
+        many = f"models named {plain(name)}"
+    return f"{len(counts)} {many}"
 
 
 MOST_TITLES = 3
@@ -547,10 +557,11 @@ def title_of(name: str | None, run: Run) -> str:
     if words and (row := models.find(base)):
         title = f"{row.title}, {words}"
     if run.scale not in (None, "full"):
-        return f"{title.split()[0]} {plain(run.scale)}" + (
-            f", {units.count(count)} parameters" if count else ""
-        )
+        size = f", {units.count(count)} parameters" if count else ""
+        return f"{title.split()[0]} {plain(run.scale)}{size}"
     if models.denies(name, run.model_config):
-        size = f"of {units.count(count)} parameters" if count else "of another shape"
+        size = "of another shape"
+        if count:
+            size = f"of {units.count(count)} parameters"
         return f"a model {size}, named {plain(name or '')}"
     return title

@@ -84,12 +84,12 @@ def caveats(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> tuple[Cav
     """
     found: dict[str, Caveat] = {}
     for code in CODES[:3]:
-        if texts := [
-            f"{system.name}: {finding.text}"
-            for system in systems
-            for finding in system.findings
-            if finding.rule == code
-        ]:
+        texts = []
+        for system in systems:
+            for finding in system.findings:
+                if finding.rule == code:
+                    texts.append(f"{system.name}: {finding.text}")
+        if texts:
             found[code] = Caveat(code, "warning", "; ".join(texts))
     every = (
         *of_settings(systems, pairs),
@@ -99,8 +99,9 @@ def caveats(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> tuple[Cav
     )
     for caveat in every:
         found.setdefault(caveat.code, caveat)
-    told = (found[code] for code in (CODES if len(systems) > 1 else OF_ONE) if code in found)
-    return tuple(sorted(told, key=lambda caveat: caveat.severity != "warning"))
+    codes = CODES if len(systems) > 1 else OF_ONE
+    ordered = [found[code] for code in codes if code in found]
+    return tuple(sorted(ordered, key=lambda caveat: caveat.severity != "warning"))
 
 
 def contradictions(system: SystemResult) -> list[Finding]:
@@ -115,69 +116,70 @@ def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     for code, kinds in EVENTS.items():
         texts = []
         for system in systems:
-            runs = [result.run for result in system.valid_runs]
-            issues = []
-            for run in runs:
-                issues.append(
-                    [
-                        issue
-                        for issue in run.telemetry.issues
-                        if issue.code in kinds and issue.severity == "warning"
-                    ]
-                )
-            if found := [issue for issue in issues if issue]:
-                worst = min(itertools.chain(*found), key=lambda issue: kinds.index(issue.code))
-                more = f" (in {len(found)} of {len(runs)} runs)" if len(runs) > 1 else ""
-                texts.append(f"{system.name}: {worst.sentence}{more}")
-                continue
-            held = max(
-                (run.environment.memory_held_by_others_gb or 0.0 for run in runs), default=0.0
-            )
-            if code == "shared" and held > HELD_SHARE * (
-                system.run.gpu_info.total_memory_gb or math.inf
-            ):
-                texts.append(
-                    f"{system.name}: other programs held {units.gigabytes(held)} of GPU memory at"
-                    " the start"
-                )
+            if text := _event_text(system, kinds):
+                texts.append(f"{system.name}: {text}")
+            elif code == "shared":
+                held = 0.0
+                for result in system.valid_runs:
+                    held = max(held, result.run.environment.memory_held_by_others_gb or 0.0)
+                if held > HELD_SHARE * (system.run.gpu_info.total_memory_gb or math.inf):
+                    texts.append(
+                        f"{system.name}: other programs held {units.gigabytes(held)} of GPU memory"
+                        " at the start"
+                    )
         if texts:
             yield Caveat(code, "warning", "; ".join(texts))
-    at_cap = (
-        (system.name, share) for system in systems if (share := share_at_cap(system)) >= AT_CAP
-    )
-    if texts := [f"{name} {share:.0%}" for name, share in at_cap]:
-        yield Caveat(
-            "at-power-cap",
-            "info",
-            f"clock limited by the power cap (share of readings): {'; '.join(texts)}",
-        )
-    slow = {
-        system.name: list(
-            dict.fromkeys(
-                name for result in system.valid_runs for name in result.run.preflight.slow_devices
-            )
-        )
-        for system in systems
-    }
-    if texts := [f"{join_names(names)} of {system}" for system, names in slow.items() if names]:
-        yield Caveat(
-            "slow-device",
-            "warning",
-            f"slower than the other GPUs in the preflight: {'; '.join(texts)}",
-        )
+    at_cap = []
+    slow = []
+    for system in systems:
+        share = share_at_cap(system)
+        if share >= AT_CAP:
+            at_cap.append(f"{system.name} {share:.0%}")
+        devices: list[str] = []
+        for result in system.valid_runs:
+            devices += result.run.preflight.slow_devices
+        if devices:
+            slow.append(f"{join_names(list(dict.fromkeys(devices)))} of {system.name}")
+    if at_cap:
+        text = f"clock limited by the power cap (share of readings): {'; '.join(at_cap)}"
+        yield Caveat("at-power-cap", "info", text)
+    if slow:
+        text = f"slower than the other GPUs in the preflight: {'; '.join(slow)}"
+        yield Caveat("slow-device", "warning", text)
+
+
+def _event_text(system: SystemResult, kinds: Sequence[str]) -> str:
+    """Return the worst warning of telemetry among these events, and in how many runs there is one;
+    empty without any.
+    """
+    warnings = []
+    disturbed = 0
+    for result in system.valid_runs:
+        issues = result.run.telemetry.issues
+        own = []
+        for issue in issues:
+            if issue.code in kinds and issue.severity == "warning":
+                own.append(issue)
+        warnings += own
+        disturbed += bool(own)
+    if not warnings:
+        return ""
+    worst = min(warnings, key=lambda issue: kinds.index(issue.code))
+    runs = len(system.valid_runs)
+    return worst.sentence + (f" (in {disturbed} of {runs} runs)" if runs > 1 else "")
 
 
 def _unlike_variables(system: SystemResult) -> list[str]:
     """Return the environment variables in which a system's runs differ, except those that select
     GPUs.
     """
-    known = [found for result in system.valid_runs if (found := result.run.environment.settings)]
-    names = sorted(set().union(*known))
-    return [
-        name
-        for name in names
-        if "VISIBLE" not in name and len({found.get(name) for found in known}) > 1
-    ]
+    settings = [result.run.environment.settings for result in system.valid_runs]
+    stated = [variables for variables in settings if variables]
+    unlike = []
+    for name in sorted(set().union(*stated)):
+        if "VISIBLE" not in name and len({variables.get(name) for variables in stated}) > 1:
+            unlike.append(name)
+    return unlike
 
 
 def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
@@ -186,63 +188,85 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         yield Caveat(
             "few-runs", "warning", "only two runs per system, so the confidence interval is wide"
         )
-    found: dict[str, dict[str, Caveat]] = {}
+    of_systems: dict[str, dict[str, Caveat]] = {}
     for system in systems:
         for caveat in _of_system(system, is_alone=len(systems) == 1):
-            found.setdefault(caveat.code, {}).setdefault(system.name, caveat)
-    for code in found:
-        first, *also = found[code]
-        text = found[code][first].text + (f"; also {join_names(also, 2)}" if also else "")
-        yield dataclasses.replace(found[code][first], text=text)
-    disturbances = [
-        result.run.disturbance
-        for system in systems
-        for result in system.valid_runs
-        if result.run.platform == "cpu"
-    ]
-    others = max(
-        (disturbance.other_programs_cpu_share or 0.0 for disturbance in disturbances), default=0.0
-    )
-    stolen = max((disturbance.steal_cpu_share or 0.0 for disturbance in disturbances), default=0.0)
-    users = [
-        f"{user} used up to {share:.0%} of the CPU"
-        for user, share in (("other programs", others), ("the hypervisor", stolen))
-        if share > DISTURBED_SHARE
-    ]
+            of_systems.setdefault(caveat.code, {}).setdefault(system.name, caveat)
+    for told in of_systems.values():
+        first, *others = told
+        text = told[first].text
+        if others:
+            text += f"; also {join_names(others, 2)}"
+        yield dataclasses.replace(told[first], text=text)
+    yield from _of_disturbances(systems)
+    yield from _of_speeds(systems)
+    yield from _of_starts(systems)
+    shares = {system.name: longest_step_share(system) for system in systems}
+    name = max(shares, key=lambda name: shares[name])
+    if shares[name] > OUTLIER_SHARE:
+        text = f"{name}: one outlier step took {shares[name]:.1%} of the measured time"
+        yield Caveat("outlier", "info", text)
+    if texts := list(filter(None, map(_sessions_text, systems))):
+        yield Caveat("unlike-sessions", "warning", "; ".join(texts))
+    for code, text_of in (("incomplete", incomplete_text), ("loss-not-finite", diverged_text)):
+        if texts := [f"{system.name}: {text}" for system in systems if (text := text_of(system))]:
+            yield Caveat(code, "warning", "; ".join(texts))
+
+
+def _of_disturbances(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
+    """Yield how much of the CPU others used during trainings on it."""
+    others = 0.0
+    stolen = 0.0
+    for system in systems:
+        for result in system.valid_runs:
+            if result.run.platform == "cpu":
+                disturbance = result.run.disturbance
+                others = max(others, disturbance.other_programs_cpu_share or 0.0)
+                stolen = max(stolen, disturbance.steal_cpu_share or 0.0)
+    users = []
+    for user, share in (("other programs", others), ("the hypervisor", stolen)):
+        if share > DISTURBED_SHARE:
+            users.append(f"{user} used up to {share:.0%} of the CPU")
     if users:
         yield Caveat("disturbed", "warning", f"{' and '.join(users)} during the measurement")
-    changed = [
-        f"{system.name} at step {after.first_step} ({units.seconds(before.mean)} →"
-        f" {units.seconds(after.mean)}"
-        + (f", {after.cause.partition(':')[0]})" if after.cause else ")")
-        for system in systems
-        for before, after in itertools.pairwise(system.segments)
-    ]
-    if changed:
-        yield Caveat("speed-changed", "warning", f"speed changed: {join_names(changed)}")
-    else:
-        runs = [result.summary for system in systems for result in system.valid_runs]
-        if several := sum(len(summary.segments) > 1 for summary in runs):
-            text = f"{several} of {counted(len(runs), 'run')} changed speed part-way through"
-            yield Caveat("speed-changed", "info", text)
-    drifts = {
-        system.name: max(abs(drift) for drift in known)
-        for system in systems
-        if (
-            known := [
-                segment.drift
-                for run in system.valid_runs
-                for segment in run.summary.segments
-                if segment.drift
-            ]
-        )
-    }
+
+
+def _of_speeds(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
+    """Yield how speeds change within runs: from a step on, or gradually."""
+    changes = []
+    runs = 0
+    changing = 0
+    drifts: dict[str, float] = {}
+    for system in systems:
+        for before, after in itertools.pairwise(system.segments):
+            cause = ""
+            if after.cause:
+                cause = f", {after.cause.partition(':')[0]}"
+            changes.append(
+                f"{system.name} at step {after.first_step} ({units.seconds(before.mean)} →"
+                f" {units.seconds(after.mean)}{cause})"
+            )
+        for result in system.valid_runs:
+            runs += 1
+            changing += len(result.summary.segments) > 1
+            for segment in result.summary.segments:
+                if segment.drift:
+                    drifts[system.name] = max(drifts.get(system.name, 0.0), abs(segment.drift))
+    if changes:
+        yield Caveat("speed-changed", "warning", f"speed changed: {join_names(changes)}")
+    elif changing:
+        text = f"{changing} of {counted(runs, 'run')} changed speed part-way through"
+        yield Caveat("speed-changed", "info", text)
     if drifts:
         text = (
             f"step time drifted by up to {max(drifts.values()):.0%} within a run of"
             f" {join_names(list(drifts))}"
         )
         yield Caveat("drift", "info", text)
+
+
+def _of_starts(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
+    """Yield which steps are excluded as a slow start, and which speeds may include one."""
     skipped = max(result.summary.skipped for system in systems for result in system.valid_runs)
     if skipped > NAMED_WARM_UP and not any(system.is_unsettled for system in systems):
         text = (
@@ -250,43 +274,28 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
             " long"
         )
         yield Caveat("slow-start", "info", text)
-    unsteady = [
-        system.name
-        for system in systems
-        if not all(run.summary.steady.found for run in system.valid_runs)
-    ]
-    alone = [
-        system.name
-        for system in systems
-        if any(
-            len(result.run.steps) == 1 and result.summary.clock != "blocks"
-            for result in system.valid_runs
-        )
-    ]
-    if alone:
-        whose = "each log" if len(alone) == len(systems) else f"the log of {join_names(alone)}"
-        yield Caveat(
-            "no-steady-state",
-            "warning",
-            f"{whose} has a single averaged record, which may include warm-up",
-        )
+    unsteady = []
+    averaged = []
+    for system in systems:
+        if not all(result.summary.steady.found for result in system.valid_runs):
+            unsteady.append(system.name)
+        for result in system.valid_runs:
+            if len(result.run.steps) == 1 and result.summary.clock != "blocks":
+                averaged.append(system.name)
+                break
+    if averaged:
+        if len(averaged) == len(systems):
+            whose = "each log"
+        else:
+            whose = f"the log of {join_names(averaged)}"
+        text = f"{whose} has a single averaged record, which may include warm-up"
+        yield Caveat("no-steady-state", "warning", text)
     elif unsteady:
-        where = some_names(unsteady, len(systems)) if len(unsteady) < len(systems) else "any system"
+        where = "any system"
+        if len(unsteady) < len(systems):
+            where = some_names(unsteady, len(systems))
         text = f"no steady state in {where}: the result may include warm-up"
         yield Caveat("no-steady-state", "info", text)
-    if shares := {
-        system.name: share
-        for system in systems
-        if (share := longest_step_share(system)) > OUTLIER_SHARE
-    }:
-        name = max(shares, key=lambda name: shares[name])
-        text = f"{name}: one outlier step took {shares[name]:.1%} of the measured time"
-        yield Caveat("outlier", "info", text)
-    if texts := [text for system in systems if (text := _sessions_text(system))]:
-        yield Caveat("unlike-sessions", "warning", "; ".join(texts))
-    for code, text_of in (("incomplete", incomplete_text), ("loss-not-finite", diverged_text)):
-        if texts := [f"{system.name}: {text}" for system in systems if (text := text_of(system))]:
-            yield Caveat(code, "warning", "; ".join(texts))
 
 
 def doubt(system: SystemResult) -> str:
@@ -317,13 +326,14 @@ def _of_system(system: SystemResult, *, is_alone: bool) -> Iterator[Caveat]:
                     f" {note.fields['typical']:.4g} s"
                 )
             yield Caveat("unlike-blocks", "warning", f"{system.name}: {told}")
-    for note in system.value_notes:
-        if note.code == "steps-cut":
+        elif note.code == "steps-cut":
             yield Caveat("steps-cut", "info", f"{system.name}: {plain(sentences([note])[0])}")
     # If a single system's runs are of several sessions, the headline says that they differ.
     if system.spread >= DOUBTFUL_SPREAD and (not is_alone or system.is_one_session):
         text = f"runs of {system.name} differ {system.spread:.2f}×"
-        question = "" if system.is_one_session else ": are they of one configuration?"
+        question = ""
+        if not system.is_one_session:
+            question = ": are they of one configuration?"
         yield Caveat("unlike-runs", "warning", text + question)
     if system.order is not None:
         size = f"{abs(system.order.size):.1%}"
@@ -339,37 +349,44 @@ def incomplete_text(system: SystemResult) -> str:
 
     Empty if all runs finished.
     """
-    lost = [result.run for result in system.runs if not is_finished(result.run)]
+    lost = []
+    for result in system.runs:
+        if not is_finished(result.run):
+            lost.append(result.run)
     if not system.valid_runs or not lost:
         return ""
     cause = f": {system.cause}" if system.cause else ""
     if len(lost) < len(system.runs):
-        is_excluded = "are excluded" if len(lost) > 1 else "is excluded"
-        return (
-            f"{len(lost)} of {counted(len(system.runs), 'run')} did not finish and"
-            f" {is_excluded}{cause}"
-        )
-    run = system.run
-    word = "failed" if system.has_failed else "incomplete"
-    done = max(run.steps, default=0)
-    planned = run.training_config.max_steps or 0
-    return (f"{word} ({done:,} of {planned:,} steps)" if 0 < done < planned else word) + cause
+        excluded = "are excluded" if len(lost) > 1 else "is excluded"
+        runs = counted(len(system.runs), "run")
+        return f"{len(lost)} of {runs} did not finish and {excluded}{cause}"
+    text = "failed" if system.has_failed else "incomplete"
+    done = max(system.run.steps, default=0)
+    planned = system.run.training_config.max_steps or 0
+    if 0 < done < planned:
+        text += f" ({done:,} of {planned:,} steps)"
+    return text + cause
 
 
 def diverged_text(system: SystemResult) -> str:
     """Return how many runs of a system diverged, how, and at which steps; empty for none."""
     found: dict[tuple[str, bool], list[Divergence]] = {}
     for result in system.runs:
-        if one := divergence(result.run):
-            found.setdefault((one.code, one.is_lasting), []).append(one)
+        if diverged := divergence(result.run):
+            found.setdefault((diverged.code, diverged.is_lasting), []).append(diverged)
     texts = []
-    for (code, is_lasting), those in found.items():
-        first = min(each.first for each in those)
-        last = max(each.last for each in those)
-        place = f"at steps between {first:,} and {last:,}" if first < last else f"at step {first:,}"
-        place = f"from step {first:,} on" if is_lasting else place
-        runs = f" in {len(those)} of {len(system.runs)} runs" if len(system.runs) > 1 else ""
-        texts.append(f"{DIVERGED[code]} {place}{runs}")
+    for (code, is_lasting), alike in found.items():
+        first = min(diverged.first for diverged in alike)
+        last = max(diverged.last for diverged in alike)
+        if is_lasting:
+            where = f"from step {first:,} on"
+        elif first < last:
+            where = f"at steps between {first:,} and {last:,}"
+        else:
+            where = f"at step {first:,}"
+        if len(system.runs) > 1:
+            where += f" in {len(alike)} of {len(system.runs)} runs"
+        texts.append(f"{DIVERGED[code]} {where}")
     return "; ".join(texts)
 
 
@@ -377,22 +394,22 @@ def _sessions_text(system: SystemResult) -> str:
     """Return how the runs after the longest break differ from those before; empty if they don't, or
     without a break.
     """
-    timed = (
-        (result.run.started, trained_seconds(result.run), result.rate)
-        for result in system.valid_runs
-    )
-    known = sorted(
-        (began.timestamp(), seconds, rate) for began, seconds, rate in timed if began and rate
-    )
+    timed = []
+    for result in system.valid_runs:
+        began = result.run.started
+        if began and result.rate:
+            timed.append((began.timestamp(), trained_seconds(result.run), result.rate))
+    timed.sort()
     # Welch's t takes two runs before the break and two after it.
-    if len(known) < 4:
+    if len(timed) < 4:
         return ""
-    breaks = (
-        (late[0] - early[0] - early[1], i)
-        for i, (early, late) in enumerate(itertools.pairwise(known), 1)
-    )
+    breaks = []
+    for first, (early, late) in enumerate(itertools.pairwise(timed), 1):
+        breaks.append((late[0] - early[0] - early[1], first))
     pause, first = max(breaks)
-    before, after = ([rate for *_, rate in part] for part in (known[:first], known[first:]))
+    rates = [rate for *_, rate in timed]
+    before = rates[:first]
+    after = rates[first:]
     found = welch(after, before) if pause >= BREAK_S else None
     if found is None or found.p() >= SURE:
         return ""
@@ -417,8 +434,7 @@ def _of_training(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
             if finding.rule == "synthetic-data":
                 synthetic.setdefault(finding.text, []).append(system.name)
     for text, names in synthetic.items():
-        yield Caveat(
-            "synthetic-data",
-            "info",
-            f"{join_names(names)}: {text}" if len(names) < len(systems) else text,
-        )
+        whose = ""
+        if len(names) < len(systems):
+            whose = f"{join_names(names)}: "
+        yield Caveat("synthetic-data", "info", f"{whose}{text}")

@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tprimat.analysis import efficiency
 from tprimat.analysis.efficiency import Efficiency
@@ -138,19 +138,8 @@ def with_prices(
     for system in systems:
         known[system.name] = f"{known.get(system.name, '')} {system.gpu or ''} {system.full_name}"
     if not ordered and not are_named and len(names) > 1 and all(map(prices.is_price, words)):
-        short = {
-            system.name: device_name(system.gpu).split()[0] for system in systems if system.gpu
-        }
-        fitting = {
-            name: prices.fitting_names(short.get(name, name), names, known) for name in names
-        }
-        called = [short.get(name, name) if fitting[name] == [name] else name for name in names]
-        listed = itertools.zip_longest(called, words[: len(called)], fillvalue="USD")
         problem = "--cost: the files of a directory have no order for prices without names"
-        hint = (
-            "give each price to its system: --cost"
-            f" {' '.join(shlex.quote(f'{a}={b}') for a, b in listed)}"
-        )
+        hint = f"give each price to its system: --cost {_named_prices(comparison, words, known)}"
         raise UsageError(problem, hint=hint, heading="wrong-cost")
     notes = [
         f"prices per GPU-hour from the command line ({source or 'no source given'},"
@@ -160,7 +149,10 @@ def with_prices(
     if not are_named and names != tuple(dict.fromkeys(system.name for system in systems)):
         given = ", ".join(f"{name} {found[name]}" for name in names)
         notes.append(f"prices are in the order of the files, not of the table: {given}")
-    unnamed = [system.runs[0] for system in systems if system.gpu is None]
+    unnamed = []
+    for system in systems:
+        if system.gpu is None:
+            unnamed.append(system.runs[0])
     unmatched: dict[str, list[str]] = {}
     for name in absent:
         hint = f"systems: {'; '.join(names[:5])}"
@@ -168,11 +160,27 @@ def with_prices(
             hint = f"if the log is from that GPU, add --gpu {shlex.quote(f'{file}={name}')}"
         unmatched.setdefault(hint, []).append(repr(name))
     for hint, each in unmatched.items():
-        prices_are = "its price is" if len(each) == 1 else "their prices are"
+        prices_are = "their prices are"
+        if len(each) == 1:
+            prices_are = "its price is"
         notes.append(f"no system matches {' or '.join(each)}, so {prices_are} not used; {hint}")
     return dataclasses.replace(
         comparison, prices=found, notes=(*comparison.notes, *map(plain, notes))
     )
+
+
+def _named_prices(comparison: Comparison, words: Sequence[str], known: Mapping[str, str]) -> str:
+    """Return prices as they are given by names, each system by its GPU where that is enough."""
+    names = comparison.system_names
+    called = {name: name for name in names}
+    for system in comparison.systems:
+        short = system.name
+        if system.gpu:
+            short = device_name(system.gpu).split()[0]
+        if prices.fitting_names(short, names, known) == [system.name]:
+            called[system.name] = short
+    listed = itertools.zip_longest(called.values(), words[: len(called)], fillvalue="USD")
+    return " ".join(shlex.quote(f"{name}={price}") for name, price in listed)
 
 
 def _file_of(name: str, unnamed: Sequence[RunResult]) -> str | None:

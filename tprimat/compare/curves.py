@@ -8,7 +8,6 @@ the fastest one represents it.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import itertools
 import math
@@ -96,13 +95,19 @@ class Curve:
     @property
     def breaks_at(self) -> Size | None:
         """The first size whose efficiency is below BREAK."""
-        return next((size for size in self.sizes if size.breaks), None)
+        for size in self.sizes:
+            if size.breaks:
+                return size
+        return None
 
     @property
     def points(self) -> list[projection.Size]:
         """The sizes as the analysis module needs them."""
         length = self.sizes[0].system.run.training_config.sequence_length
-        work = 1.0 if self.sizes[0].system.unit != "tokens" or not length else float(length)
+        if self.sizes[0].system.unit != "tokens" or not length:
+            work = 1.0
+        else:
+            work = float(length)
         return [projection.Size(size.gpus, size.batch, size.rate, work) for size in self.sizes]
 
 
@@ -145,36 +150,41 @@ def scaling_of(comparison: Comparison) -> Scaling:
         for system in model.systems:
             if system.exclusion is None and system.count is None:
                 uncounted += 1
-            elif system.exclusion is not None or system.value(RATE) is None or system.has_failed:
-                if system.exclusion:
-                    why = f"excluded: {system.exclusion.text}"
-                else:
-                    why = "throughput unknown"
-                why = incomplete_text(system) if system.has_failed else why
-                notes.append(f"{model.title}, {system.name} is not used: {why}")
-            else:
+                continue
+            why = None
+            if system.has_failed:
+                why = incomplete_text(system)
+            elif system.exclusion is not None:
+                why = f"excluded: {system.exclusion.text}"
+            elif system.value(RATE) is None:
+                why = "throughput unknown"
+            if why is None:
                 usable.append(system)
-        lines = [line for group in _by(usable, _key) for line in _lines(group)]
-        sized = [line for line in lines if len(line) > 1]
-        shown = {system for line in sized for system in line}
-        alone = [line[0] for line in lines if len(line) == 1]
-        notes += [
-            f"{model.title}, {system.name} is not shown: measured at one GPU count only"
-            for system in alone
-        ]
-        if dropped := len(usable) - len(shown) - len(alone):
+            else:
+                notes.append(f"{model.title}, {system.name} is not used: {why}")
+        sized = []
+        dropped = len(usable)
+        for group in _by(usable, _key):
+            for line in _lines(group):
+                dropped -= len(line)
+                if len(line) > 1:
+                    sized.append(line)
+                    continue
+                notes.append(
+                    f"{model.title}, {line[0].name} is not shown: measured at one GPU count only"
+                )
+        if dropped:
             notes.append(
                 f"{model.title}: {counted(dropped, 'slower configuration')} at the same GPU count"
                 " not shown"
             )
-        found += [
-            _curve(comparison, model, name, line)
-            for name, line in zip(_names(sized), sized, strict=True)
-        ]
+        for name, line in zip(_names(sized), sized, strict=True):
+            found.append(_curve(comparison, model, name, line))
     measured = [" vs ".join(_clocks(curve.sizes)) for curve in found]
-    for place in range(len(found)) if len({*measured}) > 1 else ():
-        note = f"step times are measured differently from another curve's: {measured[place]}"
-        found[place] = dataclasses.replace(found[place], notes=(note, *found[place].notes))
+    if len(set(measured)) > 1:
+        for place, clocks in enumerate(measured):
+            note = f"step times are measured differently from another curve's: {clocks}"
+            found[place] = dataclasses.replace(found[place], notes=(note, *found[place].notes))
     if uncounted:
         if uncounted == 1:
             whose = "1 system doesn't state its"
@@ -197,20 +207,20 @@ def _crossovers(found: Sequence[Curve]) -> list[Crossover]:
             continue
         low = max(one.sizes[0].gpus, other.sizes[0].gpus)
         high = min(one.sizes[-1].gpus, other.sizes[-1].gpus)
-        places = sorted(
-            {size.gpus for size in (*one.sizes, *other.sizes) if low <= size.gpus <= high}
-        )
-        if len(places) < 2:
+        both = set()
+        for size in (*one.sizes, *other.sizes):
+            if low <= size.gpus <= high:
+                both.add(size.gpus)
+        if len(both) < 2:
             continue
-        ahead = [_rate_at(one, gpus) - _rate_at(other, gpus) for gpus in places]
-        first, second = (one, other) if ahead[0] >= 0 else (other, one)
-        is_ahead = [value >= 0 for value in ahead]
+        is_ahead = {}
+        for gpus in sorted(both):
+            is_ahead[gpus] = _rate_at(one, gpus) >= _rate_at(other, gpus)
+        first, second = (one, other) if is_ahead[low] else (other, one)
         turns = []
-        for pair, (before, after) in zip(
-            itertools.pairwise(places), itertools.pairwise(is_ahead), strict=True
-        ):
-            if before != after:
-                turns.append(pair)
+        for before, after in itertools.pairwise(is_ahead):
+            if is_ahead[before] != is_ahead[after]:
+                turns.append((before, after))
         results.append(Crossover(first, second, (low, high), tuple(turns)))
     return results
 
@@ -219,28 +229,33 @@ def _curve(
     comparison: Comparison, model: ModelComparison, name: str, systems: Sequence[SystemResult]
 ) -> Curve:
     # As two systems are, by one clock and the same steps where all have them.
-    smallest, *_ = systems = aligned(systems)
-    sizes = tuple(
-        Size(
-            system,
-            system.count or 0,
-            _nodes(system),
-            system.run.training_config.global_batch_size,
-            None if system is smallest else speedup.ratio(smallest, system),
-            _per_dollar(comparison, system),
-            _per_joule(comparison, system),
+    systems = aligned(systems)
+    sizes = []
+    for system in systems:
+        ratio = None
+        if system is not systems[0]:
+            ratio = speedup.ratio(systems[0], system)
+        sizes.append(
+            Size(
+                system,
+                system.count or 0,
+                _nodes(system),
+                system.run.training_config.global_batch_size,
+                ratio,
+                _per_dollar(comparison, system),
+                _per_joule(comparison, system),
+            )
         )
-        for system in systems
-    )
-    return Curve(model, name, _kind(sizes), sizes, tuple(_notes(sizes)))
+    return Curve(model, name, _kind(sizes), tuple(sizes), tuple(_notes(sizes)))
 
 
 def _nodes(system: SystemResult) -> int | None:
-    run = system.run
+    source = system.run.source
     # Results name the machines of a training on several ones.
-    return len(run.environment.nodes) or (
-        1 if run.source is not None and run.source.kind == "live" else None
-    )
+    nodes = len(system.run.environment.nodes)
+    if not nodes and source is not None and source.kind == "live":
+        return 1
+    return nodes or None
 
 
 def _key(system: SystemResult) -> tuple[object, ...]:
@@ -261,13 +276,12 @@ def _lines(systems: Sequence[SystemResult]) -> list[list[SystemResult]]:
     """
     if len({system.count for system in systems}) == len(systems):
         return [_fastest(systems)]
-    strong, weak = (
-        [line for group in _by(systems, batch) if len(line := _fastest(group)) > 1]
-        for batch in (_batch, _per_gpu)
-    )
-    return max((strong, weak), key=lambda lines: (sum(map(len, lines)), -len(lines))) or [
-        _fastest(systems)
-    ]
+    kinds = []
+    for batch in (_batch, _per_gpu):
+        lines = map(_fastest, _by(systems, batch))
+        kinds.append([line for line in lines if len(line) > 1])
+    most = max(kinds, key=lambda lines: (sum(map(len, lines)), -len(lines)))
+    return most or [_fastest(systems)]
 
 
 def _fastest(systems: Iterable[SystemResult]) -> list[SystemResult]:
@@ -309,26 +323,34 @@ def _kind(sizes: Sequence[Size]) -> Kind:
 
 def _names(lines: Sequence[Sequence[SystemResult]]) -> list[str]:
     """Return a name for each line of a model: GPU and precision, and what else tells them apart."""
-    parts = [
-        (_device_text, True),
-        (lambda system: plain(system.run.label) if system.run.label else None, True),
-        (lambda system: framework(system.run), False),
-        (lambda system: system.run.scale, False),
-        (lambda system: f"sequence length {system.run.training_config.sequence_length}", False),
-    ]
-    names: list[list[str]] = [[] for _ in lines]
-    for read, always in parts:
-        texts = [read(line[0]) for line in lines]
-        if always or len(set(texts)) > 1:
-            for name, text in zip(names, texts, strict=True):
-                name.extend([text] if text else [])
-    joined = [", ".join(name) for name in names]
-    batches = [_batch_text(line) for line in lines]
-    seen = collections.Counter(joined)
-    return [
-        f"{name}, {batch}" if seen[name] > 1 and batch else name
-        for name, batch in zip(joined, batches, strict=True)
-    ]
+    parts = [_name_parts(line[0]) for line in lines]
+    shown: list[list[str]] = [[] for _ in lines]
+    for place, texts in enumerate(zip(*parts, strict=True)):
+        if place < ALWAYS_SHOWN or len(set(texts)) > 1:
+            for name, part in zip(shown, texts, strict=True):
+                if part:
+                    name.append(part)
+    joined = list(map(", ".join, shown))
+    names = []
+    for text, line in zip(joined, lines, strict=True):
+        batch = _batch_text(line)
+        names.append(f"{text}, {batch}" if joined.count(text) > 1 and batch else text)
+    return names
+
+
+ALWAYS_SHOWN = 2
+"""Parts of a name, the first ones, that are in it though they don't tell lines apart."""
+
+
+def _name_parts(system: SystemResult) -> Sequence[str | None]:
+    run = system.run
+    return (
+        _device_text(system),
+        plain(run.label) if run.label else None,
+        framework(run),
+        run.scale,
+        f"sequence length {run.training_config.sequence_length}",
+    )
 
 
 def _device_text(system: SystemResult) -> str:
@@ -351,14 +373,15 @@ def _batch_text(line: Sequence[SystemResult]) -> str | None:
 def _notes(sizes: Sequence[Size]) -> Iterable[str]:
     systems = [size.system for size in sizes]
     for caveat in caveats(systems, ()):
-        if caveat.code == "no-steady-state" or (
-            caveat.severity == "warning" and caveat.code not in _OWN
-        ):
+        is_own = caveat.code in _OWN or caveat.severity != "warning"
+        if caveat.code == "no-steady-state" or not is_own:
             yield caveat.text
     if len(_clocks(sizes)) > 1:
         yield f"step times are measured differently: {' vs '.join(_clocks(sizes))}"
     if single := [size.gpus for size in sizes if len(size.system.speeds) == 1]:
-        unit = "processes" if sizes[0].system.run.platform == "cpu" else "GPUs"
+        unit = "GPUs"
+        if sizes[0].system.run.platform == "cpu":
+            unit = "processes"
         if len(single) == len(sizes):
             where = "every point"
         else:
@@ -366,7 +389,10 @@ def _notes(sizes: Sequence[Size]) -> Iterable[str]:
         yield f"one run at {where}: run-to-run variation unknown"
     if sizes[0].system.run.training_config.precision is None:
         yield "precision is unknown and may differ between GPU counts"
-    batches = [size.batch for size in sizes if size.batch is not None]
+    batches = []
+    for size in sizes:
+        if size.batch is not None:
+            batches.append(size.batch)
     if len(set(batches)) > 1:
         spread = (
             f"the global batch changes with the number of GPUs ({min(batches):,} to"
@@ -377,10 +403,13 @@ def _notes(sizes: Sequence[Size]) -> Iterable[str]:
     changing = []
     for setting, values in rows_of(runs):
         if setting.title not in _EXPECTED and len(set(values)) > 1:
-            shown = [plain(value, 24) if value else "unknown" for value in values]
-            changing.append(
-                f"{setting.title} ({', '.join(shown)})" if len(shown) <= 6 else setting.title
-            )
+            text = setting.title
+            if len(values) <= 6:
+                shown = []
+                for value in values:
+                    shown.append(plain(value, 24) if value else "unknown")
+                text += f" ({', '.join(shown)})"
+            changing.append(text)
     if changing:
         yield f"settings change with the number of GPUs: {'; '.join(changing)}"
 
@@ -422,4 +451,7 @@ def _per_joule(comparison: Comparison, system: SystemResult) -> float | None:
     known = (
         efficiency.values.get("joules_per_token") for efficiency in efficiencies(comparison, system)
     )
-    return next((1 / value.value for value in known if value is not None and value.value), None)
+    for value in known:
+        if value is not None and value.value:
+            return 1 / value.value
+    return None

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from tprimat.analysis import metrics, run_order, stats
 from tprimat.analysis.account import account as account_of
 from tprimat.analysis.account import common_clock
-from tprimat.analysis.summary import UNLIKE_BLOCKS, mean_over_blocks, summarize
-from tprimat.checks import physics, training
+from tprimat.analysis.summary import UNLIKE_BLOCKS, Summary, mean_over_blocks, summarize
+from tprimat.checks import Finding, physics, training
 from tprimat.checks.endings import how_ended, is_finished
 from tprimat.compare.result import RATE, SAMPLES_RATE, MetricValue, RunResult, SystemResult, Unit
 from tprimat.compare.systems import System
-from tprimat.notes import Note, noted
+from tprimat.notes import Note, Told, noted
 from tprimat.results.account import Clock
 from tprimat.results.run import Run
 
@@ -23,36 +23,41 @@ from tprimat.results.run import Run
 def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
     """Return a system with its values, from those of its runs."""
     judged = [result for result in results if result.is_valid]
-    findings = dict.fromkeys(
-        finding
-        for result in judged
-        for finding in (
-            *physics.findings(result.run, result.summary),
-            *training.findings(result.run),
-        )
-    )
-    notes = [note for result in results for note in result.summary.notes]
-    if any(finding.rule == "own-rate" and finding.severity == "error" for finding in findings):
-        # The finding says the same, and what would explain it.
-        notes = [note for note in notes if note.code != "rate-withheld"]
+    findings: dict[Finding, None] = {}
+    rates = []
+    for result in judged:
+        findings |= dict.fromkeys(physics.findings(result.run, result.summary))
+        findings |= dict.fromkeys(training.findings(result.run))
+        if result.rate is not None:
+            rates.append(result.rate)
     values = _values(judged)
-    notes = [
-        *_of_typical_block(judged, values),
-        *(note for note in notes if note.code != UNLIKE_BLOCKS),
-    ]
-    judgments = [finding.text for finding in findings if finding.severity != "info"]
-    statuses = [_ending(result) for result in results if not is_finished(result.run)]
-    rates = [rate for result in judged if (rate := result.rate) is not None]
+    # What one note or finding says of all runs, or says better, the notes of the runs don't repeat.
+    repeated = {UNLIKE_BLOCKS}
+    judgments = []
+    for finding in findings:
+        if finding.severity != "info":
+            judgments.append(finding.text)
+        if finding.rule == "own-rate" and finding.severity == "error":
+            repeated.add("rate-withheld")
+    value_notes: list[Told] = [*_of_typical_block(judged, values)]
+    run_notes = []
+    for result in results:
+        if not is_finished(result.run):
+            run_notes.append(_ending(result))
+    for result in results:
+        run_notes += result.run.notes
+        for note in result.summary.notes:
+            if note.code not in repeated:
+                value_notes.append(note)
+    has_order = not _overlap([result.run for result in judged])
     return SystemResult(
         **{field.name: getattr(system, field.name) for field in dataclasses.fields(System)},
         runs=tuple(results),
         values=values,
-        value_notes=noted((*notes, *judgments)),
-        run_notes=noted((*statuses, *(note for result in results for note in result.run.notes))),
+        value_notes=noted((*value_notes, *judgments)),
+        run_notes=noted(run_notes),
         findings=tuple(findings),
-        order=None
-        if _overlap([result.run for result in judged])
-        else run_order.run_order_trend(rates),
+        order=run_order.run_order_trend(rates) if has_order else None,
     )
 
 
@@ -91,13 +96,13 @@ def _of_typical_block(
     differs.
     """
     if is_of_blocks(results):
-        mean, typical = (values[f"{kind}_step_time_seconds"].value for kind in ("avg", "median"))
-        own = (
-            result.summary
-            for result in results
-            if any(note.code == UNLIKE_BLOCKS for note in result.summary.notes)
-        )
-        unlike = next(own, results[0].summary).unlike_block
+        mean = values["avg_step_time_seconds"].value
+        typical = values["median_step_time_seconds"].value
+        unlike = results[0].summary.unlike_block
+        for result in results:
+            if any(note.code == UNLIKE_BLOCKS for note in result.summary.notes):
+                unlike = result.summary.unlike_block
+                break
         if unlike and (differing := mean_over_blocks(mean, typical, unlike)):
             yield differing
 
@@ -112,11 +117,17 @@ def share_at_cap(system: SystemResult) -> float:
     """Return the share of all runs' readings at the power cap; 0 if an event says the cap was
     lowered.
     """
-    found = [result.run.telemetry for result in system.valid_runs if result.run.telemetry.samples]
-    lowered = any(issue.code == "power-cap" for each in found for issue in each.issues)
-    shares = [each.throttle_shares.get("power-cap", 0.0) for each in found]
-    if shares and not lowered:
-        return stats.mean(shares, [each.samples or 0 for each in found])
+    shares = []
+    samples = []
+    for result in system.valid_runs:
+        telemetry = result.run.telemetry
+        if telemetry.samples:
+            if any(issue.code == "power-cap" for issue in telemetry.issues):
+                return 0.0
+            shares.append(telemetry.throttle_shares.get("power-cap", 0.0))
+            samples.append(telemetry.samples)
+    if shares:
+        return stats.mean(shares, samples)
     return 0.0
 
 
@@ -165,7 +176,10 @@ def aligned(systems: Sequence[SystemResult], known: Known | None = None) -> list
     # of the others.
     before = None
     for _ in range(PASSES):
-        summaries = [result.summary for system in systems for result in system.valid_runs]
+        summaries = []
+        for system in systems:
+            for result in system.valid_runs:
+                summaries.append(result.summary)
         skip = max((summary.skipped for summary in summaries), default=0)
         stop = min((summary.stop for summary in summaries if summary.stop), default=0)
         # The slow start of a long run may end where a short run does: they have no steps in common
@@ -188,67 +202,76 @@ def _summarized(
     stop: int | None = None,
 ) -> SystemResult:
     """Return a system with its values on a clock, from one step of its runs to another."""
-    if all(
-        clock in (None, result.summary.clock)
-        and result.summary.skipped >= skip
-        and (stop is None or result.summary.stop <= stop)
-        for result in system.valid_runs
-    ):
+    if all(_is_so(result.summary, clock, skip, stop) for result in system.valid_runs):
         return system
     key = system, clock, skip, stop
     if known and key in known:
         return known[key]
     results = []
     for result in system.runs:
-        results.append(
-            dataclasses.replace(
-                result,
-                summary=summarize(result.run, clock, skip=skip, stop=stop, earlier=result.summary),
-            )
-        )
-    found = system_result(system, results)
+        summary = summarize(result.run, clock, skip=skip, stop=stop, earlier=result.summary)
+        results.append(dataclasses.replace(result, summary=summary))
+    summarized = system_result(system, results)
     if known is not None:
-        known[key] = found
-    return found
+        known[key] = summarized
+    return summarized
+
+
+def _is_so(summary: Summary, clock: Clock | None, skip: int, stop: int | None) -> bool:
+    """Return whether a summary is on a clock, from one step to another."""
+    if clock not in (None, summary.clock) or summary.skipped < skip:
+        return False
+    return stop is None or summary.stop <= stop
 
 
 def _ending(result: RunResult) -> Note:
-    outcome = "failed" if how_ended(result.run).kind == "failed" else "is incomplete"
-    reason = f": {result.run.status_reason}" if result.run.status_reason else ""
+    outcome = "is incomplete"
+    if how_ended(result.run).kind == "failed":
+        outcome = "failed"
+    reason = ""
+    if result.run.status_reason:
+        reason = f": {result.run.status_reason}"
     used = "used" if result.is_valid else "excluded"
     return Note("run-ended", {"outcome": outcome, "reason": reason, "used": used})
 
 
 def _values(results: Sequence[RunResult]) -> dict[str, MetricValue]:
     figures = {}
-    known = {}
-    for metric in metrics.METRICS:
-        known[metric.name] = [result.value(metric.name) for result in results]
-    known[SAMPLES_RATE] = [result.rate for result in results if result.unit == "samples"]
-    steps = [result.summary.performance.total_steps or 1 for result in results]
     of_blocks = is_of_blocks(results)
-    for name, each in known.items():
-        counted = [
-            (float(value), count)
-            for value, count in zip(each, steps, strict=False)
-            if value is not None
-        ]
-        if counted:
-            values, weights = zip(*counted, strict=True)
+    for name in (*(metric.name for metric in metrics.METRICS), SAMPLES_RATE):
+        values = []
+        steps = []
+        for result in results:
+            value = result.value(name)
+            if name == SAMPLES_RATE:
+                value = None
+                if result.unit == "samples":
+                    value = result.rate
+            if value is not None:
+                values.append(float(value))
+                steps.append(result.summary.performance.total_steps or 1)
+        if values:
             low, high = (min(values), max(values)) if len(values) > 1 else (None, None)
-            value = OVER_RUNS[over_runs(name, of_blocks=of_blocks)](values, weights)
+            value = OVER_RUNS[over_runs(name, of_blocks=of_blocks)](values, steps)
             figures[name] = MetricValue(value, low, high, len(values))
     return figures
 
 
+def _of_equal(
+    average: Callable[[Sequence[float]], float],
+) -> Callable[[Sequence[float], Sequence[int]], float]:
+    """Return an average in which all runs count alike, however many steps they have."""
+    return lambda values, _: average(values)
+
+
 OVER_RUNS: dict[str, Callable[[Sequence[float], Sequence[int]], float]] = {
-    "highest": lambda values, _: max(values),
-    "lowest": lambda values, _: min(values),
-    "mean": lambda values, _: statistics.fmean(values),
-    "median": lambda values, _: statistics.median(values),
+    "highest": _of_equal(max),
+    "lowest": _of_equal(min),
+    "mean": _of_equal(statistics.fmean),
+    "median": _of_equal(statistics.median),
     # The ratio of two systems is that of their geometric means, and tokens / step time is
     # throughput over runs too.
-    "geometric mean": lambda values, _: statistics.geometric_mean(values),
+    "geometric mean": _of_equal(statistics.geometric_mean),
     "all seconds over all steps": stats.mean,
     "all steps over all seconds": statistics.harmonic_mean,
 }

@@ -14,6 +14,7 @@ from tprimat.compare.caveats import caveats
 from tprimat.compare.figures import Known, aligned
 from tprimat.compare.pairs import different_work, pair
 from tprimat.compare.result import RATE, Caveat, Group, Pair, SettingRow, SystemResult
+from tprimat.results.account import Clock
 from tprimat.text import plain
 
 
@@ -26,10 +27,9 @@ def by_work(systems: Sequence[SystemResult]) -> list[list[SystemResult]]:
     """
     rated = list(filter(_is_rated, systems))
     kinds = {_work(system): system for system in rated}
-    conflicts = {
-        key: {other for other, each in kinds.items() if different_work(kind, each)}
-        for key, kind in kinds.items()
-    }
+    conflicts = {}
+    for key, system in kinds.items():
+        conflicts[key] = {other for other in kinds if different_work(system, kinds[other])}
     firsts: list[tuple[object, ...]] = []
     for key in sorted(kinds, key=lambda key: -len(conflicts[key])):
         if all(first in conflicts[key] for first in firsts):
@@ -37,7 +37,8 @@ def by_work(systems: Sequence[SystemResult]) -> list[list[SystemResult]]:
     works = []
     for first in firsts:
         works.append([system for system in rated if _work(system) not in conflicts[first]])
-    return sorted((work for work in works if len(work) > 1), key=lambda work: -len(work))
+    several = [work for work in works if len(work) > 1]
+    return sorted(several, key=len, reverse=True)
 
 
 def _is_rated(system: SystemResult) -> bool:
@@ -47,7 +48,9 @@ def _is_rated(system: SystemResult) -> bool:
 def _work(system: SystemResult) -> tuple[object, ...]:
     """Return what decides whether the work of two systems is the same."""
     run = system.run
-    length = None if system.unit == "samples" else run.training_config.sequence_length
+    length = None
+    if system.unit != "samples":
+        length = run.training_config.sequence_length
     return run.model, run.scale, run.model_config, system.unit, length
 
 
@@ -74,59 +77,95 @@ def group_of(
     one changes a ratio. On these another system may be the fastest than by the rates of all steps:
     then another baseline is tried.
     """
-    found: dict[SystemResult, Pair] = {}
     by_rate = sorted(work, key=lambda system: (system.is_unsettled, -(system.value(RATE) or 0.0)))
     every = [*work, *others]
-    baseline = chosen or (
-        _default_baseline(by_rate) if by_rate else next(filter(_is_rated, every), every[0])
-    )
-    ranked = []
-    for last in (False, False, True):
-        # With many runs of the baseline, the cache takes more memory than it saves time.
-        known: Known | None = {} if len(every) > len(baseline.runs) else None
-        others_of = (system for system in every if system is not baseline)
-        found = {}
-        for system in others_of:
-            found[system] = pair(*aligned([baseline, system], known), mode=mode)
-        ranked = _ranked([*by_rate, *others], baseline, found)
-        again = baseline if chosen or last or not ranked else _default_baseline(ranked)
-        if again is baseline:
+    baseline = chosen or _first_baseline(by_rate, others)
+    found = _pairs_with(baseline, every, mode)
+    ranked = _ranked([*by_rate, *others], baseline, found)
+    for _ in range(MORE_TRIES):
+        if chosen or not ranked or _default_baseline(ranked) is baseline:
             break
-        baseline = again
-    fastest = next(iter(ranked), None)
-    leader = _default_baseline(ranked) if fastest is baseline else fastest
-    # The baseline's values are those beside the system that the headline names.
-    beside = found[leader].baseline if leader else baseline
-    places = set(ranked)
-    ordered = [*ranked, *(system for system in every if system not in places)]
-    pairs = {
-        system: dataclasses.replace(
-            each, baseline=beside, system=each.system if each.ratio else system
-        )
-        for system in every
-        if (each := found.get(system))
-    }
-    systems = [beside if system is baseline else pairs[system].system for system in ordered]
-    ordered_pairs = tuple(pairs[system] for system in ordered if system is not baseline)
-    has_second = fastest is not None and fastest is not baseline and ranked[1] is not baseline
-    compared = [pair for pair in ordered_pairs if pair.ratio]
-    runs = [system.run for system in systems]
-    settings = []
-    for setting, values in rows_of(runs):
-        settings.append(SettingRow(setting.title, values, setting.essential))
-    settings.append(_versions(systems))
+        baseline = _default_baseline(ranked)
+        found = _pairs_with(baseline, every, mode)
+        ranked = _ranked([*by_rate, *others], baseline, found)
+    leader, beside = None, baseline
+    if ranked:
+        leader = _default_baseline(ranked) if ranked[0] is baseline else ranked[0]
+        # The baseline's values are those beside the system that the headline names.
+        beside = found[leader].baseline
+    ordered = list(dict.fromkeys([*ranked, *every]))
+    pairs = {}
+    systems = []
+    for system in ordered:
+        if system is baseline:
+            systems.append(beside)
+            continue
+        shown = found[system].system if found[system].ratio else system
+        pairs[system] = dataclasses.replace(found[system], baseline=beside, system=shown)
+        systems.append(shown)
+    of_group: tuple[Caveat, ...] = ()
+    if leader:
+        compared = [pair for pair in pairs.values() if pair.ratio]
+        of_compared = caveats(systems[: len(ranked)], compared)
+        of_group = (*of_compared, *_on_other_clocks(ordered, systems))
+    elif len(systems) == 1 and systems[0].valid_runs:
+        of_group = caveats(systems, ())
+    second = None
+    if ranked and baseline not in ranked[:2]:
+        second = pair(*aligned([ranked[1], ranked[0]]), mode=mode)
     return Group(
         tuple(systems),
         beside,
-        ordered_pairs,
-        tuple(row for row in settings if row.essential or not row.unknown),
+        tuple(pairs.values()),
+        tuple(_settings(systems)),
         pairs[leader] if leader else None,
-        (*caveats(systems[: len(ranked)], compared), *_on_other_clocks(ordered, systems))
-        if leader
-        else (caveats(systems, ()) if len(systems) == 1 and systems[0].valid_runs else ()),
-        pair(*aligned([ranked[1], ranked[0]]), mode=mode) if has_second else None,
+        of_group,
+        second,
         title,
     )
+
+
+MORE_TRIES = 2
+"""Baselines that are tried after the first, before one is kept though others are fastest beside
+it.
+"""
+
+
+def _pairs_with(
+    baseline: SystemResult, systems: Sequence[SystemResult], mode: Mode
+) -> dict[SystemResult, Pair]:
+    """Return the pair of each system with the baseline, on the clock and the steps that they share."""
+    # With many runs of the baseline, the cache takes more memory than it saves time.
+    known: Known | None = None
+    if len(systems) > len(baseline.runs):
+        known = {}
+    pairs = {}
+    for system in systems:
+        if system is not baseline:
+            pairs[system] = pair(*aligned([baseline, system], known), mode=mode)
+    return pairs
+
+
+def _settings(systems: Sequence[SystemResult]) -> Iterator[SettingRow]:
+    """Yield the settings of systems side by side: those that count, and others that all state."""
+    for setting, values in rows_of([system.run for system in systems]):
+        row = SettingRow(setting.title, values, setting.essential)
+        if row.essential or not row.unknown:
+            yield row
+    versions = _versions(systems)
+    if not versions.unknown:
+        yield versions
+
+
+def _first_baseline(
+    by_rate: Sequence[SystemResult], others: Sequence[SystemResult]
+) -> SystemResult:
+    """Return what systems are compared with first: by their rates, or where none did the same work
+    the first one that has a rate.
+    """
+    if by_rate:
+        return _default_baseline(by_rate)
+    return next(filter(_is_rated, others), others[0])
 
 
 def _default_baseline(ranked: Sequence[SystemResult]) -> SystemResult:
@@ -134,12 +173,10 @@ def _default_baseline(ranked: Sequence[SystemResult]) -> SystemResult:
     second one.
     """
     first, *others = ranked
-    rivals = (
-        other
-        for other in others
-        if None not in (other.vendor, first.vendor) and other.vendor != first.vendor
-    )
-    return next(rivals, others[0] if others else first)
+    for other in others:
+        if None not in (other.vendor, first.vendor) and other.vendor != first.vendor:
+            return other
+    return others[0] if others else first
 
 
 def _ranked(
@@ -148,13 +185,13 @@ def _ranked(
     """Return the systems that are compared, the fastest first and those that are too short last;
     none without any.
     """
-    ratios = {key: each.ratio.value for key, each in found.items() if each.ratio}
     places = {baseline: (baseline.is_unsettled, -1.0)}
-    places |= {key: (found[key].is_unsettled, -ratio) for key, ratio in ratios.items()}
-    compared = [system for system in systems if system in places]
-    if ratios:
-        return sorted(compared, key=lambda system: places[system])
-    return []
+    for system, pair_of_it in found.items():
+        if pair_of_it.ratio:
+            places[system] = pair_of_it.is_unsettled, -pair_of_it.ratio.value
+    if len(places) == 1:
+        return []
+    return sorted(filter(places.__contains__, systems), key=lambda system: places[system])
 
 
 def _on_other_clocks(
@@ -165,15 +202,20 @@ def _on_other_clocks(
     """
     texts = []
     for alone, here in zip(own, shown, strict=True):
-        clocks = [{run.summary.clock for run in each.valid_runs} for each in (alone, here)]
-        if clocks[0] != clocks[1] and alone.speeds and here.speeds:
-            rate, own_rate = (statistics.geometric_mean(each.speeds) for each in (here, alone))
-            change = (
-                f"{abs(rate / own_rate - 1):.1%} {'lower' if rate < own_rate else 'higher'} than"
-            )
-            texts.append(f"{here.name} {'as' if change.startswith('0.0%') else change} on its own")
+        if _clocks(alone) != _clocks(here) and alone.speeds and here.speeds:
+            own_rate = statistics.geometric_mean(alone.speeds)
+            change = statistics.geometric_mean(here.speeds) / own_rate - 1
+            size = f"{abs(change):.1%}"
+            text = "as"
+            if size != "0.0%":
+                text = f"{size} {'lower' if change < 0 else 'higher'} than"
+            texts.append(f"{here.name} {text} on its own")
     if texts:
         yield Caveat("clock-differs", "info", f"rates on the common clock: {'; '.join(texts)}")
+
+
+def _clocks(system: SystemResult) -> set[Clock | None]:
+    return {result.summary.clock for result in system.valid_runs}
 
 
 def _versions(systems: Sequence[SystemResult]) -> SettingRow:
@@ -183,10 +225,10 @@ def _versions(systems: Sequence[SystemResult]) -> SettingRow:
     # torch has a row of its own.
     differing = []
     for name in packages:
-        if name != "torch" and len({each.get(name) for each in stated}) > 1:
+        if name != "torch" and len({versions.get(name) for versions in stated}) > 1:
             differing.append(name)
-    values = tuple(
-        plain(", ".join(f"{name} {each[name]}" for name in differing if name in each), 240) or None
-        for each in stated
-    )
-    return SettingRow("other versions", values, essential=False)
+    values = []
+    for versions in stated:
+        text = ", ".join(f"{name} {versions[name]}" for name in differing if name in versions)
+        values.append(plain(text, 240) or None)
+    return SettingRow("other versions", tuple(values), essential=False)

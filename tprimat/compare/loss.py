@@ -55,13 +55,9 @@ def losses(matched: Pair, transform: Callable[[float], float]) -> Losses:
 
     if reason := training.no_loss_comparison(matched.baseline.run, matched.system.run):
         return Losses(reason)
-    curves = []
-    for system in (matched.baseline, matched.system):
-        for result in system.valid_runs:
-            curve = _curve(result)
-            if isinstance(curve, str):
-                return Losses(f"{curve} in a run of {system.name}")
-            curves.append(curve)
+    curves = _curves(matched)
+    if isinstance(curves, str):
+        return Losses(curves)
     first = max(edges[0] for edges, _ in curves)
     end = min(edges[-1] for edges, _ in curves)
     start = end - WINDOW * (end - first)
@@ -76,7 +72,9 @@ def losses(matched: Pair, transform: Callable[[float], float]) -> Losses:
     sums = np.array([np.interp(grid, edges, sums) for edges, sums in curves])
     count = len(matched.baseline.valid_runs)
     change = np.vectorize(transform)
-    sides = [np.diff(each.mean(axis=0)) / np.diff(grid) for each in (sums[:count], sums[count:])]
+    sides = []
+    for side in (sums[:count], sums[count:]):
+        sides.append(np.diff(side.mean(axis=0)) / np.diff(grid))
     means = (sums[:, -1] - sums[:, 0]) / (grid[-1] - grid[0])
     if min(map(np.min, sides)) <= 0:
         return Losses("it is 0 or below")
@@ -90,21 +88,35 @@ def losses(matched: Pair, transform: Callable[[float], float]) -> Losses:
         within = dataclasses.replace(
             within, error=error, freedom=within.freedom * (error / within.error) ** 4
         )
-    known = [each for each in (within, between) if each is not None]
-    found = max(known, key=lambda each: each.interval()[1] - each.value, default=None)
-    if found is None and np.ptp(series) > 1e-9:
-        return Losses(
-            f"losses in the last {WINDOW:.0%} of {work} are too strongly autocorrelated",
-            "inconclusive",
-        )
+    widest = within
+    if within is None or (between is not None and _width(between) > _width(within)):
+        widest = between
+    if widest is None and np.ptp(series) > 1e-9:
+        text = f"losses in the last {WINDOW:.0%} of {work} are too strongly autocorrelated"
+        return Losses(text, "inconclusive")
     basis = f"Final loss: mean over the last {WINDOW:.0%} of {work}"
     if between is None:
         basis += f"; assumes {ASSUMED_SPREAD:.1%} run-to-run variation"
     if None in (matched.baseline.run.data.digest, matched.system.run.data.digest):
         basis += "; assumes that both used the same data"
-    return Losses(
-        basis, "inconclusive", (float(means[:count].mean()), float(means[count:].mean())), found
-    )
+    averages = float(means[:count].mean()), float(means[count:].mean())
+    return Losses(basis, "inconclusive", averages, widest)
+
+
+def _width(difference: Difference) -> float:
+    return difference.interval()[1] - difference.value
+
+
+def _curves(matched: Pair) -> list[tuple[list[float], list[float]]] | str:
+    """Return the curves of all runs, the baseline's first; or why one has none."""
+    curves = []
+    for system in (matched.baseline, matched.system):
+        for result in system.valid_runs:
+            curve = _curve(result)
+            if isinstance(curve, str):
+                return f"{curve} in a run of {system.name}"
+            curves.append(curve)
+    return curves
 
 
 def _curve(result: RunResult) -> tuple[list[float], list[float]] | str:
@@ -118,15 +130,22 @@ def _curve(result: RunResult) -> tuple[list[float], list[float]] | str:
     work = work_of_step(run, result.unit)
     if work is None:
         return "unknown tokens per step"
-    known = [index for index, loss in enumerate(run.loss_values) if loss is not None]
+    known = []
+    for index, loss in enumerate(run.loss_values):
+        if loss is not None:
+            known.append(index)
     if len(known) < 2:
         return "no losses"
     if len(run.steps) - 1 - known[-1] > max(
         after - before for before, after in itertools.pairwise(known)
     ):
         return f"no finite loss after step {run.steps[known[-1]]} of {run.steps[-1]}"
-    places = [(run.steps[index] - (run.window_steps[index] + 1) / 2) * work for index in known]
-    inner = [(before + after) / 2 for before, after in itertools.pairwise(places)]
+    places = []
+    for index in known:
+        places.append((run.steps[index] - (run.window_steps[index] + 1) / 2) * work)
+    inner = []
+    for before, after in itertools.pairwise(places):
+        inner.append((before + after) / 2)
     edges = [2 * places[0] - inner[0], *inner, 2 * places[-1] - inner[-1]]
     widths = (after - before for before, after in itertools.pairwise(edges))
     parts = (

@@ -34,7 +34,9 @@ def in_steps(systems: Sequence[SystemResult]) -> list[SystemResult]:
         and are_of_one(systems)
         and not any(unlike_steps(systems[0], other) for other in systems)
     )
-    return [in_unit(system, "steps") for system in systems] if comparable else list(systems)
+    if comparable:
+        return [in_unit(system, "steps") for system in systems]
+    return list(systems)
 
 
 def is_unnamed(run: Run) -> bool:

@@ -10,7 +10,7 @@ from tprimat.compare import one_text, speedup, windows
 from tprimat.compare.result import UNLIKE, Pair, SystemResult
 from tprimat.compare.speedup import RATE, kind_of_device
 from tprimat.compare.systems import measurement
-from tprimat.results.run import sentences
+from tprimat.results.run import Run, sentences
 from tprimat.text import plain
 
 
@@ -21,14 +21,8 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
         _untimed(baseline, system)
         or _different_models(baseline, system)
         or _untimed(baseline, system, and_unexplained=True)
-        or next(
-            (
-                f"{each.name}: {each.exclusion.text}"
-                for each in (baseline, system)
-                if each.exclusion
-            ),
-            None,
-        )
+        or _why_excluded(baseline)
+        or _why_excluded(system)
         or _unlike_runs(baseline)
         or _unlike_runs(system)
         or _same_run(baseline, system)
@@ -37,7 +31,10 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
     )
     ratio = None if reason else speedup.ratio(baseline, system)
     runs = (*system.valid_runs, *baseline.valid_runs)
-    single = len(baseline.valid_runs) == len(system.valid_runs) == 1
+    sensitivity: tuple[tuple[str, float], ...] = ()
+    if ratio and len(baseline.valid_runs) == len(system.valid_runs) == 1:
+        sensitivity = windows.sensitivity(baseline.run, system.run, system.unit)
+    clocks = dict.fromkeys(result.summary.clock for result in runs)
     return Pair(
         baseline,
         system,
@@ -45,10 +42,16 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
         reason,
         config_diff,
         training.same_training(baseline.run, system.run),
-        (windows.sensitivity(baseline.run, system.run, system.unit) if ratio and single else ()),
-        tuple(dict.fromkeys(clock for result in runs if (clock := result.summary.clock))),
-        any(result.summary.unsettled for result in runs),
+        sensitivity,
+        tuple(filter(None, clocks)),
+        baseline.is_unsettled or system.is_unsettled,
     )
+
+
+def _why_excluded(system: SystemResult) -> str | None:
+    if system.exclusion:
+        return f"{system.name}: {system.exclusion.text}"
+    return None
 
 
 def _unlike_runs(system: SystemResult) -> str | None:
@@ -60,21 +63,25 @@ def _unlike_runs(system: SystemResult) -> str | None:
     )
 
 
-def _same_run(*systems: SystemResult) -> str | None:
+def _same_run(baseline: SystemResult, system: SystemResult) -> str | None:
     """Return that a log was read twice, with other values of the user, and is compared with itself;
     else None.
     """
-    one, other = (
-        {
-            (measurement(run), frozenset(file.sha256 for file in run.source.files)): result.file
-            for result in system.valid_runs
-            if (run := result.run).source and run.source.files
-        }
-        for system in systems
-    )
-    return next(
-        (f"{one[key]} and {other[key]} are copies of one run" for key in one if key in other), None
-    )
+    files: dict[tuple[object, ...], str] = {}
+    for result in system.valid_runs:
+        if hashes := _hashes(result.run):
+            files[measurement(result.run), hashes] = result.file
+    for result in baseline.valid_runs:
+        copy = files.get((measurement(result.run), _hashes(result.run)))
+        if copy is not None:
+            return f"{result.file} and {copy} are copies of one run"
+    return None
+
+
+def _hashes(run: Run) -> frozenset[str | None]:
+    """Return the hashes of the files that a run was read from."""
+    files = run.source.files if run.source else ()
+    return frozenset(file.sha256 for file in files)
 
 
 def _other_configuration(config_diff: ConfigDiff, mode: Mode) -> str | None:
@@ -88,17 +95,20 @@ def _different_models(*systems: SystemResult) -> str | None:
     """Return why the two trained something that can't be compared by its rate; None if they can
     be.
     """
-    one, other = (each.run for each in systems)
+    one, other = [system.run for system in systems]
     if conflict := shape_conflict(one.model_config, other.model_config):
         return f"the models differ in shape ({conflict})"
     scales = {one.scale, other.scale}
     if len(scales) > 1 and scales != {None, "full"}:
-        first, second = (plain(scale) if scale else "unknown" for scale in (one.scale, other.scale))
+        first = plain(one.scale) if one.scale else "unknown"
+        second = plain(other.scale) if other.scale else "unknown"
         return f"the scales differ ({first} and {second}), so these are different models"
     if one.model is None and not same_known_shape(one.model_config, other.model_config):
-        if all(each.unit == "steps" for each in systems):
+        if all(system.unit == "steps" for system in systems):
             return None
-        unlike = one_text.unlike_steps(*systems) if one_text.are_of_one(systems) else None
+        unlike = None
+        if one_text.are_of_one(systems):
+            unlike = one_text.unlike_steps(*systems)
         return unlike or "the results don't say which model was trained"
     return None
 
@@ -111,9 +121,9 @@ def _untimed(*systems: SystemResult, and_unexplained: bool = False) -> str:
     for system in systems:
         if system.run.environment.emulated or system.value("avg_step_time_seconds") is None:
             untimed.append(system)
-    is_said = and_unexplained or any(each.why_untimed != "has no step times" for each in untimed)
-    if is_said:
-        return "; ".join(f"{each.name} {each.why_untimed}" for each in untimed)
+    reasons = {system.name: system.why_untimed for system in untimed}
+    if and_unexplained or set(reasons.values()) != {"has no step times"}:
+        return "; ".join(f"{name} {why}" for name, why in reasons.items())
     return ""
 
 
@@ -121,12 +131,10 @@ def different_work(one: SystemResult, other: SystemResult) -> str | None:
     """Return why two systems did different work for what their rates count;
     else None.
     """
-    lengths = [each.run.training_config.sequence_length for each in (one, other)]
-    if one.unit != other.unit or (lengths[0] != lengths[1] and one.unit != "samples"):
-        return (
-            f"workload mismatch: sequence length {lengths[0] or 'unknown'} vs"
-            f" {lengths[1] or 'unknown'}"
-        )
+    first = one.run.training_config.sequence_length
+    second = other.run.training_config.sequence_length
+    if one.unit != other.unit or (first != second and one.unit != "samples"):
+        return f"workload mismatch: sequence length {first or 'unknown'} vs {second or 'unknown'}"
     return _different_models(one, other)
 
 
@@ -135,15 +143,16 @@ def _no_ratio(baseline: SystemResult, system: SystemResult) -> str | None:
     work.
     """
     lacking: dict[str, list[str]] = {}
-    for each in (baseline, system):
-        if each.value(RATE) is None:
-            lacking.setdefault(_why_no_rate(each), []).append(each.name)
+    for side in (baseline, system):
+        if side.value(RATE) is None:
+            lacking.setdefault(_why_no_rate(side), []).append(side.name)
     if lacking:
         unit = f"{system.unit}/s/{kind_of_device((baseline, system))}"
-        return "; ".join(
-            f"{unit}{'' if len(names) == 2 else f' of {names[0]}'} is unknown{why}"
-            for why, names in lacking.items()
-        )
+        texts = []
+        for why, names in lacking.items():
+            whose = f" of {names[0]}" if len(names) == 1 else ""
+            texts.append(f"{unit}{whose} is unknown{why}")
+        return "; ".join(texts)
     return different_work(baseline, system)
 
 

@@ -41,11 +41,11 @@ def fill(files: Sequence[Loaded], options: Options, notes: list[str]) -> Sequenc
         completed.append(
             Loaded(each.name, each.sha256, tuple(complete(run, each.name) for run in each.runs))
         )
-    notes += [
-        f"precision {precision} from the command line, since the result doesn't state it:"
-        f" {', '.join(names)}"
-        for precision, names in filled.items()
-    ]
+    for precision, names in filled.items():
+        notes.append(
+            f"precision {precision} from the command line, since the result doesn't state it:"
+            f" {', '.join(names)}"
+        )
     return completed
 
 
@@ -64,11 +64,10 @@ def _chosen(
         for run in file.runs:
             models.setdefault(run.model, {}).setdefault(_key(run), run)
     named = name_systems({model: list(runs.values()) for model, runs in models.items()})
-    systems = [
-        (system, key, run)
-        for model, runs in models.items()
-        for system, (key, run) in zip(named[model], runs.items(), strict=True)
-    ]
+    systems = []
+    for model, runs in models.items():
+        for system, (key, run) in zip(named[model], runs.items(), strict=True):
+            systems.append((system, key, run))
     names = list(dict.fromkeys(system.name for system, _, _ in systems))
     # Systems of two models may share a name.
     full = [f"{system.gpu or ''} {system.full_name}" for system, _, _ in systems]
@@ -80,11 +79,12 @@ def _chosen(
             raise UsageError(
                 problem, hint=f"available: {'; '.join(names[:5])}", heading="unknown-system"
             )
-        unstated = [
-            key
-            for (system, key, run), text in zip(systems, full, strict=True)
-            if (system.name in fitting or text in fitting) and run.training_config.precision is None
-        ]
+        unstated = []
+        for (system, key, run), text in zip(systems, full, strict=True):
+            if (
+                system.name in fitting or text in fitting
+            ) and run.training_config.precision is None:
+                unstated.append(key)
         if any(key in chosen for key in unstated):
             problem = f"--precision: {plain(name)!r} matches a system with another --precision"
             raise UsageError(problem, heading="wrong-usage", hint="use a longer part of its name")

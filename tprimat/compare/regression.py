@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, NamedTuple
 
 from tprimat.analysis import intervals, metrics
 from tprimat.analysis.efficiency import Options
@@ -23,7 +23,7 @@ from tprimat.compare.figures import aligned, in_unit
 from tprimat.compare.loss import losses
 from tprimat.compare.one_text import is_unnamed
 from tprimat.compare.pairs import pair
-from tprimat.compare.result import SAMPLES_RATE
+from tprimat.compare.result import SAMPLES_RATE, Comparison, Unit
 from tprimat.compare.speedup import RATE
 from tprimat.compare.systems import measurement, occasion
 from tprimat.compare.threshold import LOSS, Threshold
@@ -48,6 +48,7 @@ ASSUMED_SPREAD = 0.01
 MOST_RUNS = 100
 
 LONGER = "train longer, or repeat: ./benchmark.py --steps N --runs 3"
+MORE_STEPS = "run longer (at least 200 steps, better 500): ./benchmark.py --steps 500"
 RETRY = "find the cause, then repeat the runs: ./benchmark.py --retry-failed"
 CHOOSE = "pass the results of one system to --baseline and to --candidate"
 IN_SAMPLES = "rates are in samples/s/GPU"
@@ -150,10 +151,10 @@ class RegressionCheck:
         """
         if self.is_partial:
             return "a file that was named could not be read"
-        return next(
-            (f"{check.answer}: {check.text}" for check in self.checks if check.answer != "within"),
-            None,
-        )
+        for check in self.checks:
+            if check.answer != "within":
+                return f"{check.answer}: {check.text}"
+        return None
 
 
 def check_regression(
@@ -178,38 +179,25 @@ def check_regression(
         remarks.append("throughput is not checked: --max-slowdown does")
     files = precision.fill([*baseline, *candidate], options, remarks)
     halves = files[: len(baseline)], files[len(baseline) :]
-    # What belongs together is stated here: a fast night among the baseline's is no system of its
-    # own.
+    # What belongs together is stated here: a fast night of the baseline is no system of its own.
     sets = [compare(half, model=model, splits=False) for half in halves]
-    for kind, each in zip(("baseline", "candidate"), sets, strict=True):
+    for kind, comparison in zip(("baseline", "candidate"), sets, strict=True):
         # In which unit each set alone would be compared says nothing here.
-        remarks += [f"{kind}: {note}" for note in each.notes if IN_SAMPLES not in note]
-    # The title of a model is of all systems of a set, so that those of one model may differ.
-    titles = {model.model: model.title for each in reversed(sets) for model in each.models}
-    before, after = (
-        {titles[model.model]: _comparable(model.systems) for model in each.models} for each in sets
-    )
+        for note in comparison.notes:
+            if IN_SAMPLES not in note:
+                remarks.append(f"{kind}: {note}")
+    before, after = _by_title(sets)
     checks = []
     pairs = []
     checked = set()
     for title, systems in before.items():
         for system, other, reason in _matched_pairs(systems, after.get(title, [])):
             if other is None:
-                text = reason or "no candidate result for this configuration"
-                if reason:
-                    advice = CHOOSE
-                else:
-                    advice = "measure it for the candidate: ./benchmark.py --match RESULT"
-                checks.append(
-                    Check(title, system.name, None, "not comparable", text, advice=advice)
-                )
+                checks.append(_unmatched(title, system, reason))
                 continue
-            cut = aligned(own := _of_one_unit(system, other))
-            roles = zip(cut, ("baseline", "candidate"), strict=True)
-            named = [
-                dataclasses.replace(each, name=f"{each.name} ({role})") for each, role in roles
-            ]
-            matched = pair(*named, mode=mode)
+            own = _of_one_unit(system, other)
+            cut = aligned(own)
+            matched = pair(_named(cut[0], "baseline"), _named(cut[1], "candidate"), mode=mode)
             pairs.append(matched)
             if matched.ratio and matched.system.unit == "samples":
                 remarks.append(f"{title}: {IN_SAMPLES}, since the sequence length is unknown")
@@ -218,24 +206,53 @@ def check_regression(
     for title, systems in after.items():
         new = [system for system in systems if system not in checked]
         if new and baseline:
-            remarks.append(
-                f"{title}: no baseline for {', '.join(system.name for system in new)}; skipped"
-            )
-        checks += [
-            Check(title, None, system.name, *answer, advice=RETRY)
-            for system in new
-            if (answer := _of_new(system))[1]
-        ]
-    compared = {system.name: system for pair in pairs for system in (pair.baseline, pair.system)}
-    remarks += [
-        f"{name}: {found.text}"
-        for name, system in compared.items()
-        for found in contradictions(system)
-    ]
+            names = ", ".join(system.name for system in new)
+            remarks.append(f"{title}: no baseline for {names}; skipped")
+        for system in new:
+            answer, text = _of_new(system)
+            if text:
+                checks.append(Check(title, None, system.name, answer, text, advice=RETRY))
+    remarks += _contradictions(pairs)
     if not checks:
         checks.append(EMPTY if baseline else FIRST)
     told = tuple(dict.fromkeys(map(plain, remarks)))
     return RegressionCheck(tuple(_decided(checks)), tuple(pairs), told, fail_on_inconclusive)
+
+
+def _by_title(sets: Sequence[Comparison]) -> list[dict[str, Sequence[SystemResult]]]:
+    """Return the systems of baseline and candidate by the titles of their models."""
+    # The title of a model is of all systems of a set, so that those of one model may differ.
+    titles = {}
+    for comparison in reversed(sets):
+        for model in comparison.models:
+            titles[model.model] = model.title
+    by_title = []
+    for comparison in sets:
+        models = comparison.models
+        by_title.append({titles[model.model]: _comparable(model.systems) for model in models})
+    return by_title
+
+
+def _unmatched(title: str, system: SystemResult, reason: str | None) -> Check:
+    """Return the check of a baseline without a candidate."""
+    text = reason or "no candidate result for this configuration"
+    advice = "measure it for the candidate: ./benchmark.py --match RESULT"
+    if reason:
+        advice = CHOOSE
+    return Check(title, system.name, None, "not comparable", text, advice=advice)
+
+
+def _contradictions(pairs: Sequence[Pair]) -> Iterator[str]:
+    """Yield what the sources of compared systems say twice and differently."""
+    for matched in pairs:
+        for system in (matched.baseline, matched.system):
+            for finding in contradictions(system):
+                yield f"{system.name}: {finding.text}"
+
+
+def _named(system: SystemResult, role: str) -> SystemResult:
+    """Return a system with its role in its name."""
+    return dataclasses.replace(system, name=f"{system.name} ({role})")
 
 
 def _comparable(systems: Sequence[SystemResult]) -> Sequence[SystemResult]:
@@ -256,7 +273,10 @@ def _matched_pairs(
     """
     for system in systems:
         same = [other for other in others if _key(other.run) == _key(system.run)]
-        rivals = [other for other in systems if _key(other.run) == _key(system.run)]
+        rivals = []
+        for other in systems:
+            if _key(other.run) == _key(system.run):
+                rivals.append(other)
         if len(systems) == len(others) == 1:
             yield system, others[0], None
         elif not same:
@@ -282,47 +302,56 @@ def _of_one_unit(system: SystemResult, other: SystemResult) -> list[SystemResult
     So are those of MLPerf, and those of steps with the same batch: the work of a step is the same
     then.
     """
-    configs = [each.run.training_config for each in (system, other)]
-    is_mlperf = {run.run.framework for each in (system, other) for run in each.runs} == {"mlperf"}
-    lengths, batches = (
-        {getattr(config, name) for config in configs}
-        for name in ("sequence_length", "global_batch_size")
-    )
-    in_samples = None in lengths and (
-        is_mlperf or (len(lengths) == len(batches) == 1 and None not in batches)
-    )
-    return [in_unit(each, "samples" if in_samples else "tokens") for each in (system, other)]
+    one = system.run.training_config
+    another = other.run.training_config
+    lengths = one.sequence_length, another.sequence_length
+    batch = one.global_batch_size
+    unit: Unit = "tokens"
+    if None in lengths:
+        is_mlperf = all(result.run.framework == "mlperf" for result in (*system.runs, *other.runs))
+        is_same_work = lengths[0] == lengths[1] and batch == another.global_batch_size
+        if is_mlperf or (is_same_work and batch is not None):
+            unit = "samples"
+    return [in_unit(system, unit), in_unit(other, unit)]
 
 
 def _common_steps(own: Sequence[SystemResult], cut: Sequence[SystemResult]) -> str:
     """Return which steps the speeds of systems use once they are cut to common ones; empty if
     nothing is cut.
     """
-    before, after = (
-        [result.summary.steady for each in of for result in each.valid_runs] for of in (own, cut)
-    )
-    firsts, lasts = (
-        [getattr(each, name) or 0 for each in after] for name in ("first_step", "last_step")
-    )
-    is_cut = [each.last_step for each in before] != lasts or [
-        each.first_step for each in before
-    ] != firsts
-    if is_cut and any(firsts):
-        return f"Speeds use steps {max(firsts)}–{min(lasts)}, which all runs have."
+    before = _steady_steps(own)
+    after = _steady_steps(cut)
+    first = max((steps[0] or 0 for steps in after), default=0)
+    if first and before != after:
+        last = min(steps[1] or 0 for steps in after)
+        return f"Speeds use steps {first}–{last}, which all runs have."
     return ""
+
+
+def _steady_steps(systems: Sequence[SystemResult]) -> list[tuple[int | None, int | None]]:
+    """Return the first and the last step of the steady state of each run that counts."""
+    steps = []
+    for system in systems:
+        for result in system.valid_runs:
+            steady = result.summary.steady
+            steps.append((steady.first_step, steady.last_step))
+    return steps
 
 
 def _checks(title: str, matched: Pair, thresholds: Sequence[Threshold], steps: str) -> list[Check]:
     check = Check(
         title, matched.baseline.name, matched.system.name, "not comparable", "", pair=matched
     )
-    before = {
-        key(result.run) for result in matched.baseline.valid_runs for key in (measurement, occasion)
-    } - {None}
+    before: set[tuple[object, ...] | None] = set()
+    for result in matched.baseline.valid_runs:
+        before |= {measurement(result.run), occasion(result.run)}
+    before.discard(None)
     for result in matched.system.valid_runs:
         if before.isdisjoint((measurement(result.run), occasion(result.run))):
             continue
-        times = "" if measurement(result.run) in before else " with other step times"
+        times = ""
+        if measurement(result.run) not in before:
+            times = " with other step times"
         text = f"baseline and candidate contain the same run{times} ({result.file})"
         return [
             dataclasses.replace(
@@ -334,31 +363,28 @@ def _checks(title: str, matched: Pair, thresholds: Sequence[Threshold], steps: s
         # The steps before a failure have a speed, but a program that fails passes no check.
         if system.has_failed:
             return [dataclasses.replace(check, text=_failed(kind, system))]
-    doubts = [f"{kind}: {text}" for kind, system in sides.items() if (text := doubt(system))]
+    doubts = []
+    for kind, system in sides.items():
+        if text := doubt(system):
+            doubts.append(f"{kind}: {text}")
     check = dataclasses.replace(check, doubt="; ".join(doubts))
     if matched.ratio is None:
-        exclusions = [
-            system.exclusion
-            for system in (matched.baseline, matched.system)
-            if system.exclusion is not None
-        ]
-        implausible = any(exclusion.severity == "error" for exclusion in exclusions)
-        answer: Answer = "implausible" if implausible else "not comparable"
-        batches = [
-            system.run.training_config.global_batch_size
-            for system in (matched.baseline, matched.system)
-        ]
-        is_unknown = (
-            None in batches
-            and not exclusions
-            and all(threshold.metric.unit == "s" for threshold in thresholds)
-        )
-        if is_unknown:
+        exclusions = []
+        for system in sides.values():
+            if system.exclusion:
+                exclusions.append(system.exclusion)
+        text = matched.reason or "no values"
+        is_of_times = all(threshold.metric.unit == "s" for threshold in thresholds)
+        if is_of_times and not exclusions and None in map(_batch, sides.values()):
             text = "steps may differ in work: global batch unknown"
-        else:
-            text = matched.reason or "no values"
-        return [dataclasses.replace(check, answer=answer, text=text)]
+        if any(exclusion.severity == "error" for exclusion in exclusions):
+            return [dataclasses.replace(check, answer="implausible", text=text)]
+        return [dataclasses.replace(check, text=text)]
     return [_check(check, matched, threshold, steps) for threshold in thresholds]
+
+
+def _batch(system: SystemResult) -> int | None:
+    return system.run.training_config.global_batch_size
 
 
 def _of_new(system: SystemResult) -> tuple[Answer, str]:
@@ -383,78 +409,107 @@ def _check(check: Check, matched: Pair, threshold: Threshold, steps: str) -> Che
     check = dataclasses.replace(
         check, threshold=threshold, advice=f"leave out --threshold {metric}"
     )
-    transform, inverse = (math.log, math.exp) if threshold.percent else (float, float)
-    batches = [system.run.training_config.global_batch_size for system in systems]
+    batches = [_batch(system) for system in systems]
     if threshold.metric.unit == "s" and (batches[0] is None or batches[0] != batches[1]):
         first, second = ("unknown" if batch is None else batch for batch in batches)
         text = (
             f"{metric}: steps differ in work (global batch {first} vs {second}); compare throughput"
         )
         return dataclasses.replace(check, text=text)
+    transform = math.log if threshold.percent else float
     if metric == LOSS:
-        found = losses(matched, transform)
-        if found.means is None:
-            advice = LONGER if found.answer == "inconclusive" else check.advice
-            return dataclasses.replace(
-                check, answer=found.answer, text=f"{LOSS}: {found.text}", advice=advice
-            )
-        check = dataclasses.replace(check, basis=found.text)
-        difference = found.difference
-        pairs = zip(systems, found.means, strict=True)
-        baseline, candidate = ([mean] * len(system.valid_runs) for system, mean in pairs)
+        measured = _losses(check, matched, transform)
     else:
-        baseline, candidate = (speedup.values(system.valid_runs, metric) for system in systems)
-        both = {"the baseline": baseline, "the candidate": candidate}
-        if missing := [name for name, values in both.items() if not values]:
-            return dataclasses.replace(
-                check, text=f"{metric} of {' and '.join(missing)} is unknown"
+        measured = _values(check, matched, threshold, transform)
+    if isinstance(measured, Check):
+        return measured
+    check = _with_change(check, threshold, measured)
+    if metric not in (LOSS, *MemoryMetrics.__struct_fields__):
+        check = dataclasses.replace(check, basis=steps)
+        if unsettled := [system.name for system in systems if system.is_unsettled]:
+            text = (
+                f"too short to compare: {' and '.join(unsettled)} did not reach a steady speed by"
+                " the middle of a run"
             )
-        if threshold.percent and min(baseline + candidate) <= 0:
-            advice = f"give the threshold in {threshold.metric.unit}: --threshold {metric}=AMOUNT"
-            return dataclasses.replace(
-                check, text=f"{metric} is 0, so it has no relative change", advice=advice
-            )
-        difference = speedup.difference(
-            matched.system.valid_runs, matched.baseline.valid_runs, metric, transform
-        )
-    average = statistics.geometric_mean if threshold.percent else statistics.fmean
-    means = (average(baseline), average(candidate))
-    runs = (len(baseline), len(candidate))
-    change = means[1] / means[0] if threshold.percent else means[1] - means[0]
-    low = None
-    high = None
-    p = None
-    if difference is not None:
-        low, high = map(inverse, difference.interval())
-        p = difference.p(transform(threshold.limit))
-    elif min(runs) > 1 or metric == LOSS:
+            return dataclasses.replace(check, text=text, advice=MORE_STEPS)
+    if measured.difference is not None:
+        low, high = measured.difference.interval()
+        if threshold.percent:
+            low, high = math.exp(low), math.exp(high)
+        p = measured.difference.p(transform(threshold.limit))
+        method = measured.difference.method
+        check = dataclasses.replace(check, low=low, high=high, method=method, p=p, p_adjusted=p)
+    elif min(check.runs) > 1 or metric == LOSS:
         # If neither system varies the change is exact: memory is often the same in every run.
-        low = change
-        high = change
-        p = 0.0
-    is_speed = metric not in (LOSS, *MemoryMetrics.__struct_fields__)
-    basis = steps if is_speed else check.basis
-    check = dataclasses.replace(
-        check, answer="inconclusive", values=means, runs=runs, change=change, basis=basis
-    )
-    unsettled = [system.name for system in systems if system.is_unsettled]
-    if unsettled and is_speed:
-        text = (
-            f"too short to compare: {' and '.join(unsettled)} did not reach a steady speed by the"
-            " middle of a run"
-        )
-        return dataclasses.replace(
-            check,
-            text=text,
-            advice="run longer (at least 200 steps, better 500): ./benchmark.py --steps 500",
-        )
+        exact = check.change
+        check = dataclasses.replace(check, low=exact, high=exact, p=0.0, p_adjusted=0.0)
     if metric == LOSS:
-        needed = None
-    else:
-        needed = _runs_needed(threshold, baseline, candidate, change, difference)
-    method = difference.method if difference else None
+        return check
+    return dataclasses.replace(check, runs_needed=_runs_needed(check, measured))
+
+
+class _Measured(NamedTuple):
+    """The values of a check's metric in each run, how they differ, and what they are of."""
+
+    baseline: Sequence[float]
+    candidate: Sequence[float]
+    difference: Difference | None
+    basis: str = ""
+
+
+def _losses(check: Check, matched: Pair, transform: Callable[[float], float]) -> Check | _Measured:
+    """Return the losses of both after the same tokens, or the check that says why there are none."""
+    found = losses(matched, transform)
+    if found.means is None:
+        advice = check.advice
+        if found.answer == "inconclusive":
+            advice = LONGER
+        text = f"{LOSS}: {found.text}"
+        return dataclasses.replace(check, answer=found.answer, text=text, advice=advice)
+    before, after = found.means
+    return _Measured(
+        [before] * len(matched.baseline.valid_runs),
+        [after] * len(matched.system.valid_runs),
+        found.difference,
+        found.text,
+    )
+
+
+def _values(
+    check: Check, matched: Pair, threshold: Threshold, transform: Callable[[float], float]
+) -> Check | _Measured:
+    """Return a metric of the runs of both, or the check that says why it can't be compared."""
+    metric = threshold.metric.name
+    if metric == SAMPLES_RATE:
+        metric = RATE
+    before = matched.baseline.valid_runs
+    after = matched.system.valid_runs
+    baseline = speedup.values(before, metric)
+    candidate = speedup.values(after, metric)
+    both = {"the baseline": baseline, "the candidate": candidate}
+    if missing := [name for name, values in both.items() if not values]:
+        return dataclasses.replace(check, text=f"{metric} of {' and '.join(missing)} is unknown")
+    if threshold.percent and min(baseline + candidate) <= 0:
+        advice = f"give the threshold in {threshold.metric.unit}: --threshold {metric}=AMOUNT"
+        text = f"{metric} is 0, so it has no relative change"
+        return dataclasses.replace(check, text=text, advice=advice)
+    return _Measured(baseline, candidate, speedup.difference(after, before, metric, transform))
+
+
+def _with_change(check: Check, threshold: Threshold, measured: _Measured) -> Check:
+    """Return a check with the means of both and the change from one to the other, undecided yet."""
+    average = statistics.fmean
+    if threshold.percent:
+        average = statistics.geometric_mean
+    before = average(measured.baseline)
+    after = average(measured.candidate)
     return dataclasses.replace(
-        check, low=low, high=high, method=method, p=p, p_adjusted=p, runs_needed=needed
+        check,
+        answer="inconclusive",
+        values=(before, after),
+        runs=(len(measured.baseline), len(measured.candidate)),
+        change=after / before if threshold.percent else after - before,
+        basis=measured.basis,
     )
 
 
@@ -463,21 +518,14 @@ def _decided(checks: Sequence[Check]) -> list[Check]:
     in twenty for all.
     """
     tested = [check for check in checks if check.p is not None]
-    corrected = dict(
-        zip(map(id, tested), intervals.holm([check.p or 0.0 for check in tested]), strict=True)
-    )
-    return [
-        (
-            check
-            if check.excess is None
-            else _answered(
-                dataclasses.replace(check, p_adjusted=corrected.get(id(check))),
-                check.excess,
-                len(tested),
-            )
-        )
-        for check in checks
-    ]
+    corrected = iter(intervals.holm([check.p or 0.0 for check in tested]))
+    decided = []
+    for check in checks:
+        adjusted = None if check.p is None else next(corrected)
+        check = dataclasses.replace(check, p_adjusted=adjusted)
+        excess = check.excess
+        decided.append(check if excess is None else _answered(check, excess, len(tested)))
+    return decided
 
 
 def _answered(check: Check, excess: float, tests: int) -> Check:
@@ -486,7 +534,9 @@ def _answered(check: Check, excess: float, tests: int) -> Check:
     answer: Answer = "inconclusive"
     # Rounding must not make a change that equals the threshold exceed it.
     if p is not None and abs(excess) <= 1e-9 * max(1.0, abs(check.threshold.limit)):
-        answer = "within" if check.low == check.high else "inconclusive"
+        answer = "inconclusive"
+        if check.low == check.high:
+            answer = "within"
     elif p is not None and p < 1 - intervals.CONFIDENCE:
         answer = "worse" if excess > 0 else "within"
     if answer == "inconclusive":
@@ -495,7 +545,9 @@ def _answered(check: Check, excess: float, tests: int) -> Check:
         return dataclasses.replace(
             check, answer="inconclusive", text=check.doubt, runs_needed=None, advice=RETRY
         )
-    interval = "the change" if check.low == check.high else f"the {intervals.level()} CI"
+    interval = "the change"
+    if check.low != check.high:
+        interval = f"the {intervals.level()} CI"
     where = "beyond" if answer == "worse" else "within"
     return dataclasses.replace(
         check,
@@ -506,35 +558,39 @@ def _answered(check: Check, excess: float, tests: int) -> Check:
     )
 
 
-def _runs_needed(
-    threshold: Threshold,
-    baseline: Sequence[float],
-    candidate: Sequence[float],
-    change: float,
-    difference: Difference | None,
-) -> int | None:
+def _runs_needed(check: Check, measured: _Measured) -> int | None:
     """Return the runs of each, more than there are, that would distinguish a change like this from
     the threshold.
     """
-    mean = statistics.fmean(baseline)
-    counts = (len(baseline), len(candidate))
+    threshold = check.threshold
+    change = check.change
+    assert threshold is not None
+    assert change is not None
     spreads = []
-    for each in (baseline, candidate):
-        if len(each) > 1:
-            spreads.append(statistics.stdev(each) / abs(statistics.fmean(each)))
+    for values in (measured.baseline, measured.candidate):
+        if len(values) > 1:
+            spreads.append(statistics.stdev(values) / abs(statistics.fmean(values)))
     spread = max(spreads, default=ASSUMED_SPREAD)
-    distance = change / threshold.limit - 1 if threshold.percent else change - threshold.limit
-    if not threshold.percent:
-        distance = distance / mean if mean else math.inf
-    if difference is not None:
+    unit = 1.0
+    if threshold.percent:
+        distance = change / threshold.limit - 1
+    elif mean := statistics.fmean(measured.baseline):
+        distance = (change - threshold.limit) / mean
+        unit = abs(mean)
+    else:
+        distance = math.inf
+    if measured.difference is not None:
         # What widens its error, such as rounded values, counts too; and of pairs, how much these
         # vary.
-        known = difference.spread(*counts) / (1.0 if threshold.percent or not mean else abs(mean))
-        spread = known if difference.method == "paired" else max(spread, known)
+        known = measured.difference.spread(*check.runs) / unit
+        if measured.difference.method == "paired":
+            spread = known
+        else:
+            spread = max(spread, known)
     needed = intervals.runs_needed(abs(distance), spread, most=MOST_RUNS)
     if needed is None:
         return None
-    return max(needed, min(counts) + 1)
+    return max(needed, min(check.runs) + 1)
 
 
 def _undecided(check: Check, excess: float, tests: int) -> Check:
@@ -542,7 +598,9 @@ def _undecided(check: Check, excess: float, tests: int) -> Check:
     assert check.threshold is not None
     if check.text:
         return check
-    text = f"beyond the threshold of {check.threshold}, but " if excess > 0 else ""
+    text = ""
+    if excess > 0:
+        text = f"beyond the threshold of {check.threshold}, but "
     if check.low is None or check.high is None:
         text += f"with {runs_text(check)}, run-to-run variation is unknown"
     elif check.low <= check.threshold.limit <= check.high:
@@ -551,8 +609,12 @@ def _undecided(check: Check, excess: float, tests: int) -> Check:
         text += f"not significant after Holm's correction for {tests} checks"
     whose = "runs each, interleaved if possible"
     if check.runs_needed is not None and check.runs_needed <= max(check.runs):
-        whose = "candidate runs" if check.runs_needed <= check.runs[0] else "baseline runs"
-    assumed = f" (if runs vary by {ASSUMED_SPREAD:.0%})" if max(check.runs) == 1 else ""
+        whose = "baseline runs"
+        if check.runs_needed <= check.runs[0]:
+            whose = "candidate runs"
+    assumed = ""
+    if max(check.runs) == 1:
+        assumed = f" (if runs vary by {ASSUMED_SPREAD:.0%})"
     advice = (
         f"measure {check.runs_needed} {whose}{assumed}: ./benchmark.py --runs {check.runs_needed}"
     )

@@ -59,7 +59,9 @@ def work_of_step(run: Run, unit: Unit) -> int | None:
     """Return the tokens or samples of a step, or 1 if steps are counted; None if unknown."""
     if unit == "steps":
         return 1
-    return run.tokens_per_step if unit == "tokens" else run.training_config.global_batch_size
+    if unit == "tokens":
+        return run.tokens_per_step
+    return run.training_config.global_batch_size
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -139,10 +141,10 @@ class SystemResult(System):
     @functools.cached_property
     def exclusion(self) -> Finding | None:
         """Why the system is excluded from every ranking; None if it isn't."""
-        return next(
-            (finding for finding in self.findings if finding.severity in ("error", "unverified")),
-            None,
-        )
+        for finding in self.findings:
+            if finding.severity in ("error", "unverified"):
+                return finding
+        return None
 
     @property
     def segments(self) -> tuple[SegmentMetrics, ...]:
@@ -152,14 +154,15 @@ class SystemResult(System):
         One disturbed run among several is a part of what varies. The same change in more than half
         of the runs, and in two at least, is a property of the system.
         """
-        changed = [result for result in self.valid_runs if len(result.summary.segments) > 1]
+        changed = []
+        for result in self.valid_runs:
+            if len(result.summary.segments) > 1:
+                changed.append(result)
         for result in changed:
             alike = [each for each in changed if _changes_alike(result, each)]
             if len(self.valid_runs) == 1 or len(alike) > max(1, len(self.valid_runs) / 2):
-                return tuple(
-                    _averaged(parts)
-                    for parts in zip(*(each.summary.segments for each in alike), strict=True)
-                )
+                segments = [each.summary.segments for each in alike]
+                return tuple(map(_averaged, zip(*segments, strict=True)))
         return ()
 
     @property
@@ -273,24 +276,25 @@ SAME_PLACE = 10
 
 def _changes_alike(one: RunResult, other: RunResult) -> bool:
     """Whether the speed of two runs changes as often, and at the same places."""
-    places = []
-    for result in (one, other):
-        places.append(
-            [
-                bisect.bisect_left(result.run.steps, segment.first_step)
-                for segment in result.summary.segments[1:]
-            ]
-        )
-    return len(places[0]) == len(places[1]) and all(
-        abs(first - second) <= SAME_PLACE for first, second in zip(*places, strict=True)
-    )
+    before = one.summary.segments[1:]
+    after = other.summary.segments[1:]
+    if len(before) != len(after):
+        return False
+    for first, second in zip(before, after, strict=True):
+        place = bisect.bisect_left(one.run.steps, first.first_step)
+        if abs(place - bisect.bisect_left(other.run.steps, second.first_step)) > SAME_PLACE:
+            return False
+    return True
 
 
 def _averaged(segments: Sequence[SegmentMetrics]) -> SegmentMetrics:
     """Return the first of several runs' segments with the geometric mean of their speeds."""
     if len(segments) == 1:
         return segments[0]
-    rates = [rate for segment in segments if (rate := segment.tokens_per_second_per_gpu)]
+    rates = []
+    for segment in segments:
+        if rate := segment.tokens_per_second_per_gpu:
+            rates.append(rate)
     return dataclasses.replace(
         segments[0],
         mean=statistics.geometric_mean([segment.mean for segment in segments]),
@@ -366,13 +370,14 @@ class Ratio:
 
     def inverted(self) -> Ratio:
         """Return the ratio of the baseline's rate over the system's."""
-        segments = tuple(
-            SegmentRatio(1 / segment.value, segment.baseline_steps, segment.system_steps)
-            for segment in self.segments
-        )
-        low, high = (None if bound is None else 1 / bound for bound in (self.high, self.low))
+        segments = []
+        for segment in self.segments:
+            steps = segment.baseline_steps, segment.system_steps
+            segments.append(SegmentRatio(1 / segment.value, *steps))
+        low = None if self.high is None else 1 / self.high
+        high = None if self.low is None else 1 / self.low
         return dataclasses.replace(
-            self, value=1 / self.value, low=low, high=high, segments=segments
+            self, value=1 / self.value, low=low, high=high, segments=tuple(segments)
         )
 
 

@@ -56,33 +56,12 @@ def of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Itera
     """Yield what is unlike or uncertain in the settings of systems that are compared in these
     pairs.
     """
-    on_gpu = [system for system in systems if system.run.platform != "cpu"]
-    precisions = {system.name: system.run.training_config.precision for system in on_gpu}
-    if unknown := [name for name, precision in precisions.items() if precision is None]:
-        whose = "" if len(unknown) == len(systems) else f"of {some_names(unknown, len(systems))} "
-        text = f"precision {whose}is unknown and could explain the difference"
-        yield Caveat("precision-unknown", "warning", text)
-    known = list(dict.fromkeys(precision.upper() for precision in precisions.values() if precision))
-    described = dict.fromkeys(
-        config.precision.upper()
-        for system in on_gpu
-        if (config := system.run.training_config).precision
-        and (config.precision_detail or "").startswith(FROM_DESCRIPTION)
-    )
-    whose = " and ".join(described)
-    source = "from the system description, not the log"
-    if len(known) > 1:
-        text = f"precision differs: {' vs '.join(known)}"
-        yield Caveat(
-            "precision-differs", "warning", f"{text} ({whose} {source})" if described else text
-        )
-    elif described:
-        yield Caveat("precision-source", "info", f"precision {whose} is {source}")
-    if named := [
-        system.name
-        for system in systems
-        if any(note.code == "gpu-from-platform" for note in system.run.notes)
-    ]:
+    yield from _of_precisions(systems)
+    named = []
+    for system in systems:
+        if any(note.code == "gpu-from-platform" for note in system.run.notes):
+            named.append(system.name)
+    if named:
         text = (
             f"the GPU of {join_names(named)} is named only by its platform's free text, which may"
             " be that of another"
@@ -94,73 +73,115 @@ def of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Itera
             in_doubt.append(f"{system.name}: {text}")
     if in_doubt:
         yield Caveat("time-in-doubt", "warning", "; ".join(in_doubt))
-    sources = (
-        (
-            "model-source",
-            "model from the name of the log's directory{}, not the log",
-            "model-from-directory",
-        ),
-        (
-            "gpu-source",
-            "GPUs{} inferred from the names of the platform and of the log's files",
-            "from-names",
-        ),
-    )
-    for code, text, source in sources:
-        if guessed := [system for system in systems if system.run.told(source)]:
-            if len(guessed) == len(systems):
-                whose = ""
-            else:
-                whose = f" of {join_names([system.name for system in guessed])}"
+    for code, text, source in _GUESSES:
+        if guessed := [system.name for system in systems if system.run.told(source)]:
+            whose = ""
+            if len(guessed) < len(systems):
+                whose = f" of {join_names(guessed)}"
             yield Caveat(code, "info", text.format(whose))
-    read = ((system.name, result.run.source) for system in systems for result in system.valid_runs)
-    given = dict.fromkeys(
-        (name, key.replace("_", " ")) for name, source in read if source for key in source.overrides
-    )
-    if fields := [f"{name}: {key} set by the user, unlike its log" for name, key in given]:
-        yield Caveat("overridden", "warning", "; ".join(fields))
+    overridden: dict[str, None] = {}
+    for system in systems:
+        for result in system.valid_runs:
+            for key in result.run.source.overrides if result.run.source else ():
+                name = key.replace("_", " ")
+                overridden[f"{system.name}: {name} set by the user, unlike its log"] = None
+    if overridden:
+        yield Caveat("overridden", "warning", "; ".join(overridden))
     yield from _of_work(systems)
     yield from _of_tuning(systems)
     yield from _of_config_diffs(systems, pairs)
+
+
+_GUESSES = (
+    (
+        "model-source",
+        "model from the name of the log's directory{}, not the log",
+        "model-from-directory",
+    ),
+    (
+        "gpu-source",
+        "GPUs{} inferred from the names of the platform and of the log's files",
+        "from-names",
+    ),
+)
+"""Codes of what is concluded from names, its words, and the code of a run's note on it."""
+
+
+def _of_precisions(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
+    """Yield what is unknown of precisions, how they differ, and which the log doesn't state."""
+    unknown = []
+    known: dict[str, None] = {}
+    described: dict[str, None] = {}
+    for system in systems:
+        config = system.run.training_config
+        if system.run.platform == "cpu":
+            continue
+        if config.precision is None:
+            unknown.append(system.name)
+        if config.precision:
+            known[config.precision.upper()] = None
+            if (config.precision_detail or "").startswith(FROM_DESCRIPTION):
+                described[config.precision.upper()] = None
+    if unknown:
+        whose = ""
+        if len(unknown) < len(systems):
+            whose = f"of {some_names(unknown, len(systems))} "
+        text = f"precision {whose}is unknown and could explain the difference"
+        yield Caveat("precision-unknown", "warning", text)
+    whose = " and ".join(described)
+    source = "from the system description, not the log"
+    if len(known) > 1:
+        text = f"precision differs: {' vs '.join(known)}"
+        if described:
+            text += f" ({whose} {source})"
+        yield Caveat("precision-differs", "warning", text)
+    elif described:
+        yield Caveat("precision-source", "info", f"precision {whose} is {source}")
 
 
 def _of_work(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     """Yield what step times cover, and work of a step that differs."""
     if any(system.unit == "steps" for system in systems):
         sized = all(system.run.tokens_per_step for system in systems)
-        lacking = "no model" if sized else "neither a model nor the tokens of a step"
+        lacking = "neither a model nor the tokens of a step"
+        if sized:
+            lacking = "no model"
         text = (
             f"the log states {lacking}, so each step is taken to do the same work, and steps/s are"
             " compared"
         )
         yield Caveat("steps-compared", "warning", text)
     # Of what was measured by the wall time of training the step timer says nothing.
-    scopes = {}
+    scopes: dict[str, None] = {}
+    batches: dict[str, None] = {}
+    is_emulated = False
     for system in systems:
-        if system.run.timing.covers and any(
-            result.summary.clock != "blocks" for result in system.valid_runs
-        ):
-            scopes[system.name] = system.run.timing.covers
-    if len(set(scopes.values())) > 1:
-        first, second = itertools.islice(dict.fromkeys(scopes.values()), 2)
+        run = system.run
+        config = run.training_config
+        is_of_blocks = all(result.summary.clock == "blocks" for result in system.valid_runs)
+        if run.timing.covers and not is_of_blocks:
+            scopes[run.timing.covers] = None
+        if run.platform == "cpu" and config.precision == "bf16" and run.environment.lacks_bf16:
+            is_emulated = True
+        batch = config.global_batch_size
+        batches["unknown" if batch is None else str(batch)] = None
+    if len(scopes) > 1:
+        first, second = itertools.islice(scopes, 2)
         text = f"step timers differ: {_brief(first)} vs {_brief(second)}"
         yield Caveat("timer-differs", "warning", text)
-    on_cpu = [system.run for system in systems if system.run.platform == "cpu"]
-    if any(
-        run.training_config.precision == "bf16" and run.environment.lacks_bf16 for run in on_cpu
-    ):
+    if is_emulated:
         text = "this CPU has no BF16 instructions; BF16 is emulated in software and slow"
         yield Caveat("bf16-emulated", "warning", text)
-    batches = list(
-        dict.fromkeys(system.run.training_config.global_batch_size for system in systems)
-    )
     if len(batches) > 1:
-        texts = " vs ".join("unknown" if batch is None else str(batch) for batch in batches[:4])
+        texts = " vs ".join(itertools.islice(batches, 4))
         text = (
             f"global batch differs: {texts} sequences; compare {systems[0].unit}/s, not step time"
         )
         yield Caveat("batch-differs", "warning", text)
-    uncounted = [system for system in systems if system.run.tokens_per_step is None]
+    uncounted = []
+    for system in systems:
+        if system.run.tokens_per_step is None:
+            uncounted.append(system)
     logged = list(filter(None, map(logged_tokens, uncounted)))
     if logged and max(logged) / min(logged) - 1 > UNLIKE_TOKENS:
         texts = " vs ".join(f"{tokens:,.0f}" for tokens in logged[:4])
@@ -175,8 +196,8 @@ def _of_tuning(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     efforts = {}
     trials = {}
     for system in systems:
-        known = (each for result in system.valid_runs if (each := result.run.tuning) is not None)
-        tuning = next(known, None)
+        tunings = (result.run.tuning for result in system.valid_runs)
+        tuning = next(filter(None, tunings), None)
         device = system.run.gpu_info.device_name
         if tuning is None:
             efforts[system.name] = "no tuning"
@@ -187,7 +208,7 @@ def _of_tuning(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
             efforts[system.name] = counted(tuning.trials or 0, "tuning trial")
             if tuning.seconds:
                 efforts[system.name] += f" ({units.duration(tuning.seconds)})"
-    if all(effort == "no tuning" for effort in efforts.values()):
+    if set(efforts.values()) == {"no tuning"}:
         return
     text = join_names([f"{name} had {effort}" for name, effort in efforts.items()])
     if len(trials) < len(systems):
@@ -215,7 +236,10 @@ def _of_config_diffs(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> 
     others: dict[str, dict[int, str]] = {}
     # Which settings differ first depends on the baseline.
     order = {setting.title: place for place, setting in enumerate(LEDGER)}
-    entries = [(pair, entry) for pair in pairs for entry in pair.config_diff.of("different")]
+    entries = []
+    for pair in pairs:
+        for entry in pair.config_diff.of("different"):
+            entries.append((pair, entry))
     for pair, entry in sorted(entries, key=lambda found: order.get(found[1].title, len(order))):
         before, after = (value or "unknown" for value in entry.values)
         if entry.title in _ELSEWHERE or (entry.title in NOT_CONFIGURED and not entry.explains):
@@ -223,50 +247,56 @@ def _of_config_diffs(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> 
         # Another precision has a caveat of its own; another recipe of one precision hasn't.
         if entry.title == "precision" and before.split(" (")[0] != after.split(" (")[0]:
             continue
-        if entry.title == "GPUs" and kind_of_device(systems) == "process":
+        title = entry.title
+        if title == "GPUs" and kind_of_device(systems) == "process":
             title = "processes"
-        else:
-            title = entry.title
-        values = (explaining if entry.explains else others).setdefault(title, {})
+        kind = explaining if entry.explains else others
+        values = kind.setdefault(title, {})
         before, after = _apart(before, after)
         values.setdefault(places[pair.baseline], before)
         values[places[pair.system]] = after
     if explaining:
         texts = [f"{title}: {_versus(values)}" for title, values in explaining.items()]
-        yield Caveat(
-            "settings-differ", "warning", _brief_list(texts, "; ", LONGEST_LIST, list(explaining))
-        )
-    metrics = [result.run.native_metrics for system in systems for result in system.valid_runs]
-    compiling = sorted(
-        found for metric in metrics if isinstance(found := metric.get(COMPILE_TIME), float)
-    )
-    if compiling and "compiler" in explaining:
-        seconds = " to ".join(
-            f"{each:.1f}" for each in dict.fromkeys((compiling[0], compiling[-1]))
-        )
-        yield Caveat(
-            "compile-time",
-            "info",
-            f"compiling took {seconds} s before the first step; no speed includes it",
-        )
+        listed = _brief_list(texts, "; ", LONGEST_LIST, list(explaining))
+        yield Caveat("settings-differ", "warning", listed)
+    if "compiler" in explaining:
+        yield from _of_compiling(systems)
     if others:
-        texts = [f"{title} ({_versus(values)})" for title, values in others.items()]
-        shown = [
-            text if len(text) <= LONGEST_NOTE else title
-            for text, title in zip(texts, others, strict=True)
-        ]
-        named = _brief_list(shown, ", ", LONGEST_NOTE, list(others))
-        yield Caveat("configuration-differs", "info", f"settings differ: {named}")
-    if unknown := dict.fromkeys(
-        entry.title for pair in pairs for entry in pair.config_diff.of("unknown")
-    ):
+        shown = []
+        for title, values in others.items():
+            text = f"{title} ({_versus(values)})"
+            shown.append(text if len(text) <= LONGEST_NOTE else title)
+        listed = _brief_list(shown, ", ", LONGEST_NOTE, list(others))
+        yield Caveat("configuration-differs", "info", f"settings differ: {listed}")
+    unknown = set()
+    for pair in pairs:
+        for entry in pair.config_diff.of("unknown"):
+            unknown.add(entry.title)
+    if unknown:
         text = f"{counted(len(unknown), 'setting')} not reported by every system"
         yield Caveat("not-reported", "info", text)
 
 
+def _of_compiling(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
+    """Yield how long compiling took, where runs say it."""
+    times = []
+    for system in systems:
+        for result in system.valid_runs:
+            time = result.run.native_metrics.get(COMPILE_TIME)
+            if isinstance(time, float):
+                times.append(time)
+    if times:
+        seconds = f"{min(times):.1f}"
+        if max(times) > min(times):
+            seconds += f" to {max(times):.1f}"
+        text = f"compiling took {seconds} s before the first step; no speed includes it"
+        yield Caveat("compile-time", "info", text)
+
+
 def _versus(values: dict[int, str]) -> str:
     """Return the values of systems, by their places, in this order and each once."""
-    return " vs ".join(list(dict.fromkeys(values[place] for place in sorted(values)))[:MOST_VALUES])
+    different = list(dict.fromkeys(values[place] for place in sorted(values)))
+    return " vs ".join(different[:MOST_VALUES])
 
 
 def _apart(first: str, second: str) -> tuple[str, str]:
@@ -274,10 +304,13 @@ def _apart(first: str, second: str) -> tuple[str, str]:
     own.
     """
     # What stands in brackets is no part of its own.
-    parts = [re.split(r", (?![^(]*\))", text) for text in (first, second)]
-    own = [", ".join(part for part in parts[i] if part not in parts[1 - i]) for i in (0, 1)]
-    texts = own if all(own) else (first, second)
-    return plain(texts[0], LONGEST_VALUE), plain(texts[1], LONGEST_VALUE)
+    one = re.split(r", (?![^(]*\))", first)
+    other = re.split(r", (?![^(]*\))", second)
+    own = ", ".join(part for part in one if part not in other)
+    others = ", ".join(part for part in other if part not in one)
+    if own and others:
+        first, second = own, others
+    return plain(first, LONGEST_VALUE), plain(second, LONGEST_VALUE)
 
 
 def _brief_list(texts: Sequence[str], by: str, longest: int, titles: Sequence[str]) -> str:

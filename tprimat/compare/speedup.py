@@ -94,18 +94,22 @@ def difference(
     """
     rounds = _rounds(system, baseline)
     if len(rounds) >= PAIRED_ROUNDS:
-        logs = [values(each, metric, transform) for each in zip(*rounds, strict=True)]
-        paired = intervals.paired(*logs) if all(len(log) == len(rounds) for log in logs) else None
+        logs = []
+        for each in zip(*rounds, strict=True):
+            logs.append(values(each, metric, transform))
+        paired = None
+        if all(len(log) == len(rounds) for log in logs):
+            paired = intervals.paired(*logs)
         if paired is not None:
             return paired
-    of_system, of_baseline = (
-        rounding_variance([result.summary for result in results]) for results in (system, baseline)
-    )
-    found = (values(each, metric, transform) for each in (system, baseline))
+    one = values(system, metric, transform)
+    other = values(baseline, metric, transform)
     if metric != RATE:
-        return intervals.difference(*found)
+        return intervals.difference(one, other)
+    of_system = rounding_variance([result.summary for result in system])
+    of_baseline = rounding_variance([result.summary for result in baseline])
     return intervals.difference(
-        *found, floors=(of_system, of_baseline), within=within(system, baseline)
+        one, other, floors=(of_system, of_baseline), within=within(system, baseline)
     )
 
 
@@ -113,7 +117,10 @@ def within(*systems: Sequence[RunResult]) -> float:
     """Return half the interval within the only run of one of two systems, of the logarithm of its
     rate; else 0.
     """
-    single = [results[0].summary.within for results in systems if len(results) == 1]
+    single = []
+    for results in systems:
+        if len(results) == 1:
+            single.append(results[0].summary.within)
     return max((math.log(each.interval()[1] / each.value) for each in single if each), default=0.0)
 
 
@@ -124,11 +131,11 @@ def values(
     above zero.
     """
     known = (result.rate if metric == RATE else result.value(metric) for result in results)
-    return [
-        transform(value)
-        for value in known
-        if value is not None and (value > 0 or transform is not math.log)
-    ]
+    transformed = []
+    for value in known:
+        if value is not None and (value > 0 or transform is not math.log):
+            transformed.append(transform(value))
+    return transformed
 
 
 def _rounds(
@@ -143,13 +150,15 @@ def _rounds(
     if len(sessions) != 1 or sessions == {None} or len(system) != len(baseline):
         return []
     by_round = {result.run.round: result for result in baseline}
-    rounds = [
-        (result, by_round[number])
-        for result in sorted(system, key=lambda each: each.run.round or 0)
-        if (number := result.run.round) in by_round
-    ]
+    rounds = []
+    for result in sorted(system, key=lambda each: each.run.round or 0):
+        if (number := result.run.round) in by_round:
+            rounds.append((result, by_round[number]))
     starts = [(one.run.started, other.run.started) for one, other in rounds]
-    first = [one < other for one, other in starts if one is not None and other is not None]
+    first = []
+    for one, other in starts:
+        if one is not None and other is not None:
+            first.append(one < other)
     alternates = all(before != after for before, after in itertools.pairwise(first))
     if len(rounds) == len(first) == len(system) and alternates:
         return rounds
@@ -185,11 +194,10 @@ def _by_segment(baseline: SystemResult, system: SystemResult) -> tuple[SegmentRa
 
 def _segment_speeds(system: SystemResult) -> list[tuple[str | None, float]]:
     """Return steps and rate of each segment; one entry without steps for a system of one speed."""
-    known: list[tuple[str | None, float]] = [
-        (steps(segment), segment.tokens_per_second_per_gpu)
-        for segment in system.segments
-        if segment.tokens_per_second_per_gpu is not None and system.unit == "tokens"
-    ]
+    known: list[tuple[str | None, float]] = []
+    for segment in system.segments:
+        if segment.tokens_per_second_per_gpu is not None and system.unit == "tokens":
+            known.append((steps(segment), segment.tokens_per_second_per_gpu))
     return known or [(None, speed(system))]
 
 

@@ -147,9 +147,8 @@ class Operator:
     @property
     def seconds(self) -> Bounds:
         """Its share of the step in each trace."""
-        before, after = (
-            sum(each.exposed_seconds for each in work) for work in (self.before, self.after)
-        )
+        before = sum(work.exposed_seconds for work in self.before)
+        after = sum(work.exposed_seconds for work in self.after)
         return before, after
 
     @property
@@ -286,7 +285,10 @@ class Explanation:
             if each != "gpu":
                 bars = [bar for bar in self.bars if is_limited(bar.part, each)]
                 return max(bars, key=lambda bar: bar.after + bar.before, default=None)
-        lost = [bar for bar in self.bars if (bar.delta if slower else -bar.delta) > 0]
+        lost = []
+        for bar in self.bars:
+            if (bar.delta if slower else -bar.delta) > 0:
+                lost.append(bar)
         if lost:
             return lost[0]
         if self.bars:
@@ -342,7 +344,9 @@ def _by_unit(steps: Sequence[TracedStep], part: str | None = None) -> list[float
     by_step: dict[object, list[float]] = {}
     single = len({step.name for step in steps}) == 1
     for step in steps:
-        value = step.seconds if part is None else step.parts.get(part, 0.0)
+        value = step.seconds
+        if part is not None:
+            value = step.parts.get(part, 0.0)
         by_step.setdefault(step.rank if single else step.name, []).append(value)
     return [statistics.fmean(values) for values in by_step.values()]
 
@@ -368,7 +372,7 @@ def _operators(
     operators = []
     for (name, shapes), both in found.items():
         # If the traces call it differently, its name is without the vendor's part.
-        names = {each.operator or each.kernel for work in both for each in work}
+        names = {work.operator or work.kernel for work in (*both[0], *both[1])}
         first = (both[0] or both[1])[0]
         product = products.product_of(first.operator, shapes, first.types)
         one, other = (tuple(sorted(work, key=lambda each: -each.exposed_seconds)) for work in both)
@@ -388,7 +392,9 @@ def _achieved(
     calls = products.calls_of(work)
     tflops = product.flops * calls / seconds / 1e12
     terabytes = product.bytes * calls / seconds / 1e12
-    peak = gpu.peak_tflops(product.precision) if gpu and product.precision != "fp32" else None
+    peak = None
+    if gpu and product.precision != "fp32":
+        peak = gpu.peak_tflops(product.precision)
     if gpu and (ceiling := gpu.ceiling_tflops(product.precision)) and peak and tflops > ceiling:
         return None
     return Achieved(

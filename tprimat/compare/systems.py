@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from tprimat.catalog import gpus
 from tprimat.checks.settings import agree, framework, of_frameworks, own_value, read, text_of
@@ -151,7 +151,9 @@ def measurement(run: Run) -> tuple[object, ...]:
             return hash(tuple(run.step_times[:place])), TELLING
     count = sum(time is not None for time in run.step_times)
     are_alike = len(different - {None}) < LEAST_DIFFERENT and not any(run.loss_values)
-    moment = run.timestamp or "" if count < TELLING_RECORDS or are_alike else TELLING
+    moment = TELLING
+    if count < TELLING_RECORDS or are_alike:
+        moment = run.timestamp or ""
     times = hash(tuple(run.step_times)) if count else run.timeline
     return times, hash(tuple(run.loss_values)), run.session, run.round, moment
 
@@ -181,11 +183,18 @@ def called(groups: Sequence[Sequence[tuple[str, int]]]) -> list[str]:
     numbers in it.
     """
     files = [list(dict.fromkeys(file for file, _ in group)) for group in groups]
-    runs = [[f"run {number} of {file}" for file, number in group] for group in groups]
-    if len({file for each in files for file in each}) == 1:
+    folders = []
+    for paths in files:
+        folders.append(list(dict.fromkeys(path.rpartition("/")[0] for path in paths)))
+    runs = []
+    for group in groups:
+        runs.append([f"run {number} of {file}" for file, number in group])
+    if len(set(itertools.chain(*files))) == 1:
         runs = [[_numbered([number for _, number in group])] for group in groups]
-    folders = [list(dict.fromkeys(file.rpartition("/")[0] for file in each)) for each in files]
-    parts = next(each for each in (folders, files, runs) if are_disjoint(each) and [""] not in each)
+    parts = runs
+    for names in (files, folders):
+        if are_disjoint(names) and [""] not in names:
+            parts = names
     return [part[0] if len(part) == 1 else f"group of {join_names(part, 2)}" for part in parts]
 
 
@@ -193,8 +202,9 @@ def _numbered(runs: Sequence[int]) -> str:
     """Return rising numbers of runs as a name: run 2, group of runs 1–3, group of runs 1, 3."""
     if len(runs) == 1:
         return f"run {runs[0]}"
-    is_whole = runs[-1] - runs[0] == len(runs) - 1
-    return f"group of runs {f'{runs[0]}–{runs[-1]}' if is_whole else ', '.join(map(str, runs))}"
+    if runs[-1] - runs[0] == len(runs) - 1:
+        return f"group of runs {runs[0]}–{runs[-1]}"
+    return f"group of runs {', '.join(map(str, runs))}"
 
 
 def name_systems(models: Mapping[str | None, Sequence[Run]]) -> dict[str | None, list[System]]:
@@ -207,33 +217,40 @@ def name_systems(models: Mapping[str | None, Sequence[Run]]) -> dict[str | None,
     that differ in nothing that has a title are numbered.
     """
     runs = [run for group in models.values() for run in group]
-    always = [part for part in (_GPU, _LABEL) if len({_part_text(part, run) for run in runs}) > 1]
+    always = []
+    for part in (_GPU, _LABEL):
+        if len({_part_text(part, run) for run in runs}) > 1:
+            always.append(part)
     return {model: _systems(group, always) for model, group in models.items()}
 
 
 def _systems(runs: Sequence[Run], always: Sequence[Part]) -> list[System]:
     seen: collections.Counter[str] = collections.Counter()
     systems = []
-    names = [_name(*each) for each in zip(runs, _telling_parts(runs, always), strict=True)]
+    names = list(map(_name, runs, _telling_parts(runs, always)))
     taken = set(names)
     for run, name in zip(runs, names, strict=True):
         seen[name] += 1
-        numbered = (f"{name}, configuration {number}" for number in itertools.count(seen[name]))
+        number = seen[name]
+        unique = name
         # A label may be such a name, too.
-        unique = name if seen[name] == 1 else next(each for each in numbered if each not in taken)
+        while number > 1 and unique in taken:
+            unique = f"{name}, configuration {number}"
+            number += 1
         taken.add(unique)
-        known = tuple(
-            _part_text(each, run) or ""
-            for each in (*_IDENTITY, _PRECISION)
-            if each.read(run) is not None
-        )
-        systems.append(System(device(run), run.num_gpus, run.framework, unique, known))
+        known = []
+        for part in (*_IDENTITY, _PRECISION):
+            if part.read(run) is not None:
+                known.append(_part_text(part, run) or "")
+        systems.append(System(device(run), run.num_gpus, run.framework, unique, tuple(known)))
     return systems
 
 
 def _name(run: Run, parts: Sequence[Part]) -> str:
     """Return what a run's system is called. A GPU's precision belongs to it: 8×B200 (FP4)."""
-    told = parts if run.platform == "cpu" else [part for part in parts if part is not _PRECISION]
+    told = parts
+    if run.platform != "cpu":
+        told = [part for part in parts if part is not _PRECISION]
     gpu = device(run)
     if _GPU in told and gpu and _LABEL.read(run) in (gpu, short_device(gpu), device_name(gpu)):
         told = [part for part in told if part is not _LABEL]
@@ -254,6 +271,11 @@ def _work(run: Run) -> str | None:
     if batch is None and length is None:
         return None
     return f"batch {batch or 'unknown'}×{length or 'unknown'}"
+
+
+def _global_batch(run: Run) -> str | None:
+    batch = run.training_config.global_batch_size
+    return f"batch {batch}" if batch else None
 
 
 def _device_text(run: Run, short: Callable[[str], str] = device_name) -> str:
@@ -284,9 +306,8 @@ def _software(run: Run, index: int, version: str) -> str | None:
     if not stated or not stated[0]:
         return None
     text = _SOFTWARE_WORDS.sub("", stated[0]).strip() or stated[0]
-    found = re.search(version, text)
-    if found:
-        return text[: found.end()]
+    if stated_version := re.search(version, text):
+        return text[: stated_version.end()]
     return text
 
 
@@ -308,14 +329,16 @@ def _version(run: Run, name: str) -> str | None:
 
 def _argument(run: Run, name: str) -> str | None:
     known = variant(run)
-    return text_of(
-        f"{name} {known[name]}".strip() if name in known else f"no {name}" if known else None
-    )
+    if name in known:
+        return text_of(f"{name} {known[name]}".strip())
+    return text_of(f"no {name}") if known else None
 
 
 def _variable(run: Run, name: str) -> str | None:
     known = run.environment.settings
-    return text_of(f"{name}={known[name]}" if name in known else f"{name} unset" if known else None)
+    if name in known:
+        return text_of(f"{name}={known[name]}")
+    return text_of(f"{name} unset") if known else None
 
 
 def _precision_detail(run: Run) -> str | None:
@@ -334,6 +357,20 @@ class Part:
     title: str
     read: Callable[[Run], str | None]
     words: Callable[[str], str] | None = None
+
+
+def _configured(title: str, key: str) -> Part:
+    return Part(title, lambda run: text_of(run.framework_config.get(key)))
+
+
+def _named_settings() -> Iterator[Part]:
+    """Yield the settings that a name may have, and those that one of these consists of."""
+    for row in LEDGER:
+        if row.named and row.title != "precision":
+            for setting in (row, *parts_of(row.title)):
+                title = setting.title or setting.label.format("").strip()
+                if setting is row or setting.label:
+                    yield _of_setting(setting, title or setting.key.replace("_", " "))
 
 
 def _of_setting(row: Setting, title: str) -> Part:
@@ -356,34 +393,24 @@ _PRECISION = Part(
     "precision",
     lambda run: text_of(run.training_config.precision or run.training_config.precision_detail),
 )
+_SOFTWARE = tuple(
+    Part("software", functools.partial(_software, index=index, version=version))
+    for version in _VERSIONS
+    for index in (0, 1)
+)
+_OF_GPU = ("software stack", "compute units")
 _TELLING = (
     *_IDENTITY[2:4],
     _PRECISION,
-    Part("MLPerf", lambda run: text_of(run.framework_config.get("mlperf_round"))),
-    Part("submitter", lambda run: text_of(run.framework_config.get("submitter"))),
-    *(
-        Part("software", functools.partial(_software, index=n, version=each))
-        for each in _VERSIONS
-        for n in (0, 1)
-    ),
-    Part(
-        "batch",
-        lambda run: f"batch {batch}" if (batch := run.training_config.global_batch_size) else None,
-    ),
+    _configured("MLPerf", "mlperf_round"),
+    _configured("submitter", "submitter"),
+    *_SOFTWARE,
+    Part("batch", _global_batch),
     Part("batch", _work),
     _DEVICE,
-    Part("platform", lambda run: text_of(run.framework_config.get("submission_platform"))),
-    *(
-        _of_setting(each, each.title or each.label.format("").strip() or each.key.replace("_", " "))
-        for row in LEDGER
-        if row.named and row.title != "precision"
-        for each in (row, *(part for part in parts_of(row.title) if part.label))
-    ),
-    *(
-        _of_setting(row, row.title)
-        for row in LEDGER
-        if row.title in ("software stack", "compute units")
-    ),
+    _configured("platform", "submission_platform"),
+    *_named_settings(),
+    *(_of_setting(row, row.title) for row in LEDGER if row.title in _OF_GPU),
     *(_of_setting(row, row.title) for row in _MACHINE),
     Part("precision detail", _precision_detail),
     _SCALE,
@@ -394,7 +421,7 @@ date.
 
 _DATE = Part("date", lambda run: text_of(run.timestamp[:10]) if run.timestamp else None)
 
-_CLEAR = {each.title for each in (*_IDENTITY[:4], _PRECISION, _DATE)}
+_CLEAR = {part.title for part in (*_IDENTITY[:4], _PRECISION, _DATE)}
 _CLEAR |= {"software", "batch", "platform", "precision detail"}
 """Parts of a name whose value says what it is; of the others the title stands before it."""
 
@@ -428,53 +455,74 @@ def _telling_parts(runs: Sequence[Run], always: Sequence[Part]) -> list[Sequence
     """Return for each run the parts of its name: those that all have, and the fewest that tell it
     from its like.
     """
-    packages = sorted({name for run in runs for name in run.environment.versions} - {"framework"})
-    versions = [Part(name, functools.partial(_version, name=name)) for name in packages]
-    variables = sorted({name for run in runs for name in run.environment.settings})
-    versions += [
-        Part(variable, functools.partial(_variable, name=variable), str) for variable in variables
-    ]
-    options = sorted({name for run in runs for name in variant(run)})
-    versions += [
-        Part("argument", functools.partial(_argument, name=option), str) for option in options
-    ]
-    # Keys that only one framework has.
-    others = [_of_setting(row, row.title) for row in of_frameworks(runs)]
+    candidates = [*_TELLING, *_parts_of_names(runs), _DATE]
     text = functools.cache(lambda part, index: _part_text(part, runs[index]))
-    found: list[Sequence[Part]] = [always] * len(runs)
 
     def fitting(parts: Sequence[Part], indices: Sequence[int]) -> list[tuple[object, ...]]:
         """Return what each of some runs has for its parts."""
         return [tuple(text(part, index) for part in parts) for index in indices]
 
+    def kinds(parts: Sequence[Part], indices: Sequence[int]) -> int:
+        """Return how many of some runs the parts tell apart."""
+        return len(set(fitting(parts, indices)))
+
+    telling: list[Sequence[Part]] = [always] * len(runs)
     alike: dict[tuple[object, ...], list[int]] = {}
     for index, key in enumerate(fitting(always, range(len(runs)))):
         alike.setdefault(key, []).append(index)
-    for indices in (each for each in alike.values() if len(each) > 1):
+    for indices in alike.values():
+        if len(indices) == 1:
+            continue
+        stated: list[Part] = []
+        unstated: list[Part] = []
+        for part in candidates:
+            is_stated = all(part.read(runs[index]) for index in indices)
+            (stated if is_stated else unstated).append(part)
         chosen: list[Part] = []
         # A system is rather called by what every system states than by "precision unknown".
-        candidates = [*_TELLING, *versions, *others, _DATE]
-        stated = {id(part): all(part.read(runs[index]) for index in indices) for part in candidates}
-        candidates.sort(key=lambda part: not stated[id(part)])
-        for part in candidates:
-            kinds = len(set(fitting(chosen, indices)))
-            if kinds < len(indices) and len(set(fitting([*chosen, part], indices))) > kinds:
+        for part in (*stated, *unstated):
+            told_apart = kinds(chosen, indices)
+            if told_apart < len(indices) and kinds([*chosen, part], indices) > told_apart:
                 chosen.append(part)
         if any(part.title in _DECISIVE for part in chosen):
-            known = [part for part in candidates if part.title in _DECISIVE and stated[id(part)]]
-            telling = [part for part in known if len(set(fitting([part], indices))) > 1]
-            chosen = [part for part in candidates if part in chosen or part in telling]
+            for part in stated:
+                if part.title in _DECISIVE and kinds([part], indices) > 1:
+                    chosen.append(part)
+            chosen = [part for part in (*stated, *unstated) if part in chosen]
         counts = functools.cache(lambda parts, of=indices: collections.Counter(fitting(parts, of)))
         for index in indices:
             kept = tuple(chosen)
-            for part in (each for each in reversed(chosen) if each.title not in _DECISIVE):
-                fewer = tuple(each for each in kept if each is not part)
-                if (
-                    counts(fewer)[fitting(fewer, [index])[0]]
-                    == counts(kept)[fitting(kept, [index])[0]]
-                ):
+            for part in reversed(chosen):
+                if part.title in _DECISIVE:
+                    continue
+                fewer = tuple(other for other in kept if other is not part)
+                of_fewer = counts(fewer)[fitting(fewer, [index])[0]]
+                if of_fewer == counts(kept)[fitting(kept, [index])[0]]:
                     kept = fewer
             # A longer name of the GPU replaces its short name.
-            first = [_DEVICE if part is _GPU and _DEVICE in kept else part for part in always]
-            found[index] = [*first, *(part for part in kept if part not in first)]
-    return found
+            first = []
+            for part in always:
+                first.append(_DEVICE if part is _GPU and _DEVICE in kept else part)
+            telling[index] = [*first, *(part for part in kept if part not in first)]
+    return telling
+
+
+def _parts_of_names(runs: Sequence[Run]) -> Iterator[Part]:
+    """Yield the parts of a name that only some runs can have: their packages, variables and
+    arguments, and keys that only one framework has.
+    """
+    packages: set[str] = set()
+    variables: set[str] = set()
+    options: set[str] = set()
+    for run in runs:
+        packages.update(run.environment.versions)
+        variables.update(run.environment.settings)
+        options.update(variant(run))
+    for name in sorted(packages - {"framework"}):
+        yield Part(name, functools.partial(_version, name=name))
+    for name in sorted(variables):
+        yield Part(name, functools.partial(_variable, name=name), str)
+    for name in sorted(options):
+        yield Part("argument", functools.partial(_argument, name=name), str)
+    for row in of_frameworks(runs):
+        yield _of_setting(row, row.title)

@@ -102,18 +102,21 @@ def target(system: SystemResult, loss: float | None = None) -> Target | None:
     if loss is None and name is None:
         return None
     results = system.runs if loss is None else system.valid_runs
-    needs = tuple(
-        _official(result) if loss is None else _to_loss(result, loss) for result in results
-    )
+    needs = []
+    for result in results:
+        needs.append(_official(result) if loss is None else _to_loss(result, loss))
     reached = sorted(
         filter(None, needs), key=lambda need: need["seconds"] if loss is None else need["steps"]
     )
     if not reached:
         return None
     failed = len(needs) - len(reached)
-    notes = [f"{failed} of {len(needs)} runs did not reach the target"] if failed else []
+    if failed:
+        notes = [f"{failed} of {len(needs)} runs did not reach the target"]
+    else:
+        notes = []
     if loss is not None:
-        return Target(loss, needs, tuple(reached), _mean(reached), notes=tuple(notes))
+        return Target(loss, tuple(needs), tuple(reached), _mean(reached), notes=tuple(notes))
     expected = RUNS.get(name or "", 0)
     is_olympic = len(needs) >= LEAST_RUNS and failed <= 1
     is_official = is_olympic and len(needs) == expected
@@ -123,15 +126,19 @@ def target(system: SystemResult, loss: float | None = None) -> Target | None:
         else:
             asked = "a number of runs that is unknown here"
         notes.append(f"no official score: MLPerf's needs {asked}; these are {len(needs)}")
-    factors = {result.run.native_metrics.get("scaling_factor") for result in results}
+    factors = set()
+    for result in results:
+        factors.add(result.run.native_metrics.get("scaling_factor"))
     known = factors.pop() if len(factors) == 1 else None
     scaling = known if isinstance(known, float) else None
     if scaling is None:
         notes.append("normalization unknown: no scaling.json next to the logs; counted as 1")
     counted = tuple(reached[1 : len(needs) - 1] if is_olympic else reached)
     mean = _mean(counted)
-    official = mean["seconds"] / 60 * (scaling or 1.0) if is_official else None
-    return Target(None, needs, counted, mean, scaling, official, tuple(notes))
+    official = None
+    if is_official:
+        official = mean["seconds"] / 60 * (scaling or 1.0)
+    return Target(None, tuple(needs), counted, mean, scaling, official, tuple(notes))
 
 
 def ratio(
@@ -225,7 +232,9 @@ def parts_of(need: Need) -> dict[str, float]:
 
 def benchmark(run: Run) -> str | None:
     """Return MLPerf's name of the benchmark that a run is of; None for no run of MLPerf."""
-    dialect = run.source.dialect if run.source and run.framework == "mlperf" else None
+    dialect = None
+    if run.source and run.framework == "mlperf":
+        dialect = run.source.dialect
     return (dialect or "").removeprefix("mlperf").strip(" ()") or None
 
 
@@ -237,10 +246,11 @@ def _factors(
     for name, quotient in parts.items():
         needed = [_per(each.mean, *quotient) for each in (one, other)]
         if needed[0] and needed[1]:
-            logs = [
-                [math.log(per) for need in each.runs if need and (per := _per(need, *quotient))]
-                for each in (one, other)
-            ]
+            logs = []
+            for each in (one, other):
+                logs.append(
+                    [math.log(per) for need in each.runs if need and (per := _per(need, *quotient))]
+                )
             difference = intervals.difference(
                 *logs, within=error if name in ("time", "speed") else 0.0
             )
@@ -254,7 +264,10 @@ def _mean(needs: Sequence[Need]) -> Need:
     be known of all.
     """
     names = dict.fromkeys(name for need in needs for name in need)
-    known = [name for name in names if name in PARTS or all(name in need for need in needs)]
+    known = []
+    for name in names:
+        if name in PARTS or all(name in need for need in needs):
+            known.append(name)
     return {name: statistics.fmean(need.get(name, 0.0) for need in needs) for name in known}
 
 
@@ -325,9 +338,9 @@ def _unlike_losses(one: Run, other: Run) -> str | None:
         return "different data (checksums differ)"
     if None in digests and (None in kinds or kinds[0] != kinds[1]):
         return f"the data is {kinds[0] or 'unknown'} and {kinds[1] or 'unknown'}"
-    sizes = [
-        shape.vocab_size if (shape := flops.model_shape(run)[0]) else None for run in (one, other)
-    ]
+    sizes = []
+    for run in (one, other):
+        sizes.append(shape.vocab_size if (shape := flops.model_shape(run)[0]) else None)
     if sizes[0] != sizes[1] or (None in sizes and None in digests):
         return (
             f"the vocabulary has {sizes[0] or 'an unknown number of'} and"

@@ -23,17 +23,30 @@ class Window(NamedTuple):
     pick: Callable[[Sequence[float]], Sequence[float]]
 
 
+def _between(start: int, stop: int) -> Callable[[Sequence[float]], Sequence[float]]:
+    """Return what picks these steps, counted from 0, of a run that has all of them."""
+
+    def pick(times: Sequence[float]) -> Sequence[float]:
+        return times[start:stop] if len(times) >= stop else ()
+
+    return pick
+
+
+def _last_ten(times: Sequence[float]) -> Sequence[float]:
+    return times[-10:] if len(times) > 20 else ()
+
+
 WINDOWS = (
     Window("all but the first", "earlier versions of this kind of tool", lambda times: times[1:]),
     Window(
         "steps 35–44",
         "NVIDIA dgxc-benchmarking, pretrain_log_parser.py",
-        lambda times: _whole(times, 34, 44),
+        _between(34, 44),
     ),
-    Window("10 ending at 90", "torchtitan, benchmarks/", lambda times: _whole(times, 80, 90)),
+    Window("10 ending at 90", "torchtitan, benchmarks/", _between(80, 90)),
     Window("skip 10 %", "Megatron-Bridge, evaluate.py", lambda times: times[len(times) // 10 :]),
-    Window("last 10", "NVIDIA cloudai", lambda times: times[-10:] if len(times) > 20 else ()),
-    Window("100 after 40", "optimum-benchmark, defaults", lambda times: _whole(times, 40, 140)),
+    Window("last 10", "NVIDIA cloudai", _last_ten),
+    Window("100 after 40", "optimum-benchmark, defaults", _between(40, 140)),
 )
 
 
@@ -44,6 +57,7 @@ def sensitivity(baseline: Run, system: Run, unit: Unit = "tokens") -> tuple[tupl
     record averages steps, or not all steps are timed.
     """
     work = []
+    times = []
     for run in (baseline, system):
         share = share_of_step(run, unit)
         if not share or any(window != 1 for window in run.window_steps):
@@ -51,19 +65,11 @@ def sensitivity(baseline: Run, system: Run, unit: Unit = "tokens") -> tuple[tupl
         if run.timing.kind not in (None, "timer", "stamps"):
             return ()
         work.append(share)
-    times = [
-        [time for time in trained(run).step_times if time is not None] for run in (baseline, system)
-    ]
-    found = []
+        times.append([time for time in trained(run).step_times if time is not None])
+    ratios = []
     for window in WINDOWS:
-        picked = [window.pick(time) for time in times]
-        if all(picked):
-            means = [statistics.fmean(each) for each in picked]
-            found.append((window.name, work[1] / means[1] / (work[0] / means[0])))
-    return tuple(found)
-
-
-def _whole(times: Sequence[float], start: int, stop: int) -> Sequence[float]:
-    if len(times) >= stop:
-        return times[start:stop]
-    return ()
+        before, after = map(window.pick, times)
+        if before and after:
+            slow = work[0] / statistics.fmean(before)
+            ratios.append((window.name, work[1] / statistics.fmean(after) / slow))
+    return tuple(ratios)

@@ -13,7 +13,7 @@ import msgspec
 from tprimat.analysis.account import blocks
 from tprimat.checks.endings import divergence
 from tprimat.log_import.extract import ImportedRun
-from tprimat.notes import noted
+from tprimat.notes import Note, noted
 from tprimat.read.parsing import timeline
 from tprimat.results.account import Entry
 from tprimat.results.outcome import DIVERGED
@@ -63,7 +63,9 @@ def _goes_on(former: ImportedRun, later: ImportedRun) -> bool:
     ):
         return False
     same = ("framework", "model", "label", "model_config", "num_gpus", "tokens_per_step")
-    interval = other.steps[-1] - other.steps[-2] if len(other.steps) > 1 else 1
+    interval = 1
+    if len(other.steps) > 1:
+        interval = other.steps[-1] - other.steps[-2]
     return (
         all(getattr(one, name) == getattr(other, name) for name in same)
         and one.training_config.max_steps == other.training_config.max_steps
@@ -77,30 +79,37 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
     one = former.run
     other = later.run
     cut = sum(step < other.steps[0] for step in one.steps)
-    columns = {name: (*getattr(one, name)[:cut], *getattr(other, name)) for name in SERIES}
+    columns = {}
+    for name in SERIES:
+        columns[name] = (*getattr(one, name)[:cut], *getattr(other, name))
     native: dict[str, float | tuple[float | None, ...] | None] = {}
     for name in dict.fromkeys((*one.native_metrics, *other.native_metrics)):
-        parts = [run.native_metrics.get(name) for run in (one, other)]
-        if any(isinstance(part, tuple) for part in parts):
-            pairs = zip((one, other), parts, strict=True)
-            left, right = (
-                part if isinstance(part, tuple) else (None,) * len(run.steps) for run, part in pairs
-            )
+        before = one.native_metrics.get(name)
+        after = other.native_metrics.get(name)
+        if isinstance(before, tuple) or isinstance(after, tuple):
+            left = before if isinstance(before, tuple) else (None,) * len(one.steps)
+            right = after if isinstance(after, tuple) else (None,) * len(other.steps)
             native[name] = (*left[:cut], *right)
         else:
-            native[name] = parts[0] if parts[1] is None else parts[1]
+            native[name] = before if after is None else after
     times = _timelines(former, later)
-    names = [plain(Path(each.title).name, 80) for each in (former, later)]
     # What a later attempt repeated is over.
     found = divergence(one)
     is_repeated = found is not None and found.first >= other.steps[0]
     over = ("lost", "log-begins-late", *(DIVERGED if is_repeated else ()))
     notes = [note for note in one.notes if note.code not in over]
-    notes += [note for note in other.notes if note.code not in over[:2]]
+    for note in other.notes:
+        if note.code not in over[:2]:
+            notes.append(note)
     cost = timeline.lost(times)
-    goes_on = (
-        f"{names[1]} goes on after step {later.resumed} of {names[0]}: one training; from step"
-        f" {other.steps[0]} on lines are those of the later log"
+    goes_on = Note(
+        "attempt-joined",
+        {
+            "former": plain(Path(former.title).name, 80),
+            "later": plain(Path(later.title).name, 80),
+            "step": later.resumed,
+            "first": other.steps[0],
+        },
     )
     assert one.source is not None
     assert other.source is not None
@@ -135,12 +144,13 @@ def _timelines(former: ImportedRun, later: ImportedRun) -> tuple[Entry, ...]:
     idle, note = (each.format(former.run.steps[-1]) for each in (timeline.IDLE, timeline.DOWN))
     down = Entry(kind="lost", start=end, duration=max(shift - end, 0.0), note=note)
     # What comes after the last record of an attempt that doesn't end the training is no end.
-    kept = tuple(
-        msgspec.structs.replace(each, kind="lost", note=idle) if each.kind == "end" else each
-        for each in kept
-    )
+    ended = []
+    for entry in kept:
+        if entry.kind == "end":
+            entry = msgspec.structs.replace(entry, kind="lost", note=idle)
+        ended.append(entry)
     return (
-        *kept,
+        *ended,
         down,
         *(msgspec.structs.replace(entry, start=entry.start + shift) for entry in other),
     )

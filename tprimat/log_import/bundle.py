@@ -203,7 +203,9 @@ def _unpack(path: Path, folder: Path, odd: list[str] | None) -> None:
             if content is None or target == folder or (odd is None and is_about):
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
-            values = MOST_VALUES if target.suffix == ".json" else sys.maxsize
+            values = sys.maxsize
+            if target.suffix == ".json":
+                values = MOST_VALUES
             with target.open("wb") as file:
                 for piece in content:
                     left = left - len(piece)
@@ -410,16 +412,18 @@ def _without_names(members: Members, names: Names, known: Hosts) -> tuple[Member
     would read otherwise.
     """
     left_out = []
-    plain = {
-        name: gzip.decompress(each) if each.startswith(_GZIP) else each
-        for name, each in members.items()
-    }
+    plain = {}
+    for name, each in members.items():
+        plain[name] = gzip.decompress(each) if each.startswith(_GZIP) else each
     for content in plain.values():
         names.learn(content.decode("utf-8", "replace"))
     result: Members = {}
     for name, content in plain.items():
         # A log has the machines' own names, be they like pseudonyms.
-        names.number = known.number if name.startswith("logs/") else known.number_unless_given
+        if name.startswith("logs/"):
+            names.number = known.number
+        else:
+            names.number = known.number_unless_given
         shown = names.text(name)
         if not name.startswith("logs/"):
             result[_free(shown, result)] = json_without_names(content, names)
@@ -479,10 +483,10 @@ def _values(content: bytes) -> str:
 
 
 def _readme(members: Members, replaced: str) -> str:
-    listed = "\n".join(
-        f"  {hashlib.sha256(content).hexdigest()}  {name}"
-        for name, content in sorted(members.items())
-    )
+    lines = []
+    for name, content in sorted(members.items()):
+        lines.append(f"  {hashlib.sha256(content).hexdigest()}  {name}")
+    listed = "\n".join(lines)
     return (
         f"Benchmark results with their logs, packed by TensorPrimat {__version__}.\n\n"
         "To compare it with the results of the other machine:\n"

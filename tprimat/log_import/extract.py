@@ -22,7 +22,7 @@ from tprimat.errors import UsageError
 from tprimat.frameworks.primus import start_record
 from tprimat.log_import.inputs import STANDARD_INPUT, Log, read_small
 from tprimat.machine import platforms
-from tprimat.notes import Note, Told, noted
+from tprimat.notes import Note, NoteValue, noted
 from tprimat.read import mapped
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.parsing.events import Moment
@@ -93,13 +93,18 @@ class GivenValues:
         value).
         """
         field_of = {option: field for field, (option, _) in _OPTIONS.items()}
-        named = [(file, field_of[option], value) for file, option, value in values]
+        named = []
+        for file, option, value in values:
+            named.append((file, field_of[option], value))
         if several := next(
             (value for _, field, value in named if field == "gpu" and "," in value), None
         ):
             hint = "use one name, or FILE=GPU for each log"
             raise UsageError(f"--gpu: {several!r} is not a GPU", heading="wrong-usage", hint=hint)
-        general = {field: value for file, field, value in named if not file}
+        general = {}
+        for file, field, value in named:
+            if not file:
+                general[field] = value
         return dataclasses.replace(
             self, **general, by_file=tuple(each for each in named if each[0])
         )
@@ -113,11 +118,12 @@ class GivenValues:
     def _for(self, path: str) -> list[tuple[str, str, Any]]:
         path = _comparable(path)
         label = _comparable(self.label or "")
-        return [
-            each
-            for each in self.by_file
-            if _comparable(each[0]) in path or _comparable(each[0]) == label
-        ]
+        fitting = []
+        for given in self.by_file:
+            name = _comparable(given[0])
+            if name in path or name == label:
+                fitting.append(given)
+        return fitting
 
     def stated(self) -> StatedValues:
         """Return them as source.given has them, by field; of a shape its file."""
@@ -136,7 +142,10 @@ class GivenValues:
         Raises msgspec.ValidationError for wrong types, UsageError for columns or a pattern that
         can't be.
         """
-        values = {field: stated[field] for field in (*_OPTIONS, "override") if field in stated}
+        values = {}
+        for field in (*_OPTIONS, "override"):
+            if field in stated:
+                values[field] = stated[field]
         texts = msgspec.convert(
             {key: stated[key] for key in mapped.STATED if key in stated}, dict[str, str]
         )
@@ -149,7 +158,10 @@ class GivenValues:
         """Raise UsageError if a value is for none of these files, or each run (with its file)
         states another.
         """
-        fitting = {each for path in paths for each in self._for(path)}
+        fitting = set()
+        for path in paths:
+            for each in self._for(path):
+                fitting.add(each)
         for each in self.by_file:
             if each not in fitting:
                 option = _OPTIONS[each[1]][0]
@@ -163,7 +175,10 @@ class GivenValues:
             *(("", field, getattr(self, field)) for field in _OPTIONS),
             *self.by_file,
         ):
-            meant = [run for path, run in runs if _comparable(part) in _comparable(path)]
+            meant = []
+            for path, run in runs:
+                if _comparable(part) in _comparable(path):
+                    meant.append(run)
             if (
                 value is not None
                 and meant
@@ -227,12 +242,11 @@ def extract(log: Log, given: GivenValues) -> list[ImportedRun]:
     `override` is not set.
     """
     logs = read.parse_chunks(log.chunks(), log.name)
-    titles = [f"{log.name}, training {number} of {len(logs)}" for number in range(1, len(logs) + 1)]
-    titles = titles if len(logs) > 1 else [log.name]
-    return with_start(
-        [imported(title, parsed, [log], given) for title, parsed in zip(titles, logs, strict=True)],
-        log,
-    )
+    trainings = []
+    for place, parsed in enumerate(logs, 1):
+        title = f"{log.name}, training {place} of {len(logs)}" if len(logs) > 1 else log.name
+        trainings.append(imported(title, parsed, [log], given))
+    return with_start(trainings, log)
 
 
 def with_start(trainings: list[ImportedRun], log: Log) -> list[ImportedRun]:
@@ -242,18 +256,23 @@ def with_start(trainings: list[ImportedRun], log: Log) -> list[ImportedRun]:
     Raises UnreadableError for a record that can't be read.
     """
     path = start_record.path_for(Path(log.path))
-    record = start_record.read(path) if log.path != STANDARD_INPUT else None
-    doubts: tuple[str, ...] = ()
+    record = None
+    if log.path != STANDARD_INPUT:
+        record = start_record.read(path)
+    doubts: tuple[Note, ...] = ()
     if record and not (len(trainings) == 1 and start_record.belongs(record, Log(log.path).lines())):
         record = None
-        doubts = (f"{path.name} beside the log ignored: it belongs to another run",)
+        doubts = (Note("start-record-ignored", {"file": path.name}),)
     completed_runs = []
     for training in trainings:
         try:
-            run = start_record.applied(training.run, record) if record else training.run
+            run = training.run
+            if record:
+                run = start_record.applied(training.run, record)
         except ValueError as error:
             raise start_record.not_one(path, error) from error
-        run = run if run.gpu_info.device_name else with_inferred_gpu(run)
+        if not run.gpu_info.device_name:
+            run = with_inferred_gpu(run)
         run = mlperf_system.inferred(run, Path(log.path).absolute())
         run = readable(msgspec.structs.replace(run, notes=noted((*run.notes, *doubts))))
         completed_runs.append(dataclasses.replace(training, run=run))
@@ -275,11 +294,10 @@ def imported(
     """
     given = given.of(logs[0].path)
     # A size that agrees counts too: what a log only implies may change with another value.
-    used = {
-        n: size
-        for n in ("num_gpus", "global_batch_size", "sequence_length")
-        if (size := getattr(given, n))
-    }
+    used = {}
+    for size in ("num_gpus", "global_batch_size", "sequence_length"):
+        if getattr(given, size):
+            used[size] = getattr(given, size)
     overrides = {}
     warnings = []
     for name, (_, what) in _OPTIONS.items():
@@ -291,18 +309,17 @@ def imported(
             continue
         used[name] = value
         if statement is None or (name == "model" and statement.weight == 0):
-            warnings.append(f"{what} ({value}) is from the command line; the log doesn't state it")
+            warnings.append(_from_command_line(what, value, "log"))
             continue
         place = f"{logs[0].name}:{statement.line}"
-        text = _overriding(
-            given, name, statement.value, place, f" (“{redacted_start(statement.text, 120)}”)"
-        )
+        quoted = f" (“{redacted_start(statement.text, 120)}”)"
+        text = _overriding(given, name, statement.value, place, quoted)
         overrides[name] = f"{text} ({place})"
-        warnings.append(f"{what} was overridden: {overrides[name]}")
+        warnings.append(_overridden(given, name, statement.value, f" ({place})"))
     run = parsed.run(used)
     warnings += _of_family(used.get("model"), run, given)
     assert run.source is not None
-    cuts = (f"compressed file read only in part: {log.cut}" for log in logs if log.cut)
+    cuts = (Note("log-read-in-part", {"why": log.cut}) for log in logs if log.cut)
     run = msgspec.structs.replace(
         run,
         label=given.label or run.label,
@@ -348,12 +365,29 @@ def _overriding(
 
     Raises UsageError if `override` is not set.
     """
-    (option, what), value = _OPTIONS[field], getattr(given, field)
-    value = value.source if isinstance(value, ModelConfig) else value
+    option, what = _OPTIONS[field]
+    value = _shown(given, field)
     if not given.override:
         problem = f"{place}: the log gives {what} as {stated}{quoted}, {option} as {value}"
         raise UsageError(problem, heading="option-against-log", hint=_OVERRIDE)
     return f"{value} on the command line, {stated} in the log"
+
+
+def _overridden(given: GivenValues, field: str, stated: NoteValue, place: str = "") -> Note:
+    """Return the note that a user's value replaces one of the log."""
+    fields = {"what": _OPTIONS[field][1], "value": _shown(given, field), "stated": stated}
+    return Note("overridden", {**fields, "place": place})
+
+
+def _from_command_line(what: str, value: NoteValue, source: str) -> Note:
+    """Return the note that a user's value is one that the log, or another source, leaves open."""
+    return Note("from-command-line", {"what": what, "value": value, "source": source})
+
+
+def _shown(given: GivenValues, field: str) -> NoteValue:
+    """Return a user's value, of a shape as it was given."""
+    value = getattr(given, field)
+    return value.source if isinstance(value, ModelConfig) else value
 
 
 def _checked(run: Run, given: GivenValues, name: str) -> Run:
@@ -366,12 +400,13 @@ def _checked(run: Run, given: GivenValues, name: str) -> Run:
         value = getattr(given, field)
         stated = stated_by(run, field)
         if value and stated and not agrees(field, value, stated):
-            text = _overriding(given, field, "another" if field == "model_shape" else stated, name)
+            other = "another" if field == "model_shape" else stated
+            text = _overriding(given, field, other, name)
             assert run.source is not None
             source = msgspec.structs.replace(
                 run.source, overrides={**run.source.overrides, field: text}
             )
-            warning = f"{_OPTIONS[field][1]} was overridden: {text}"
+            warning = _overridden(given, field, other)
             run = msgspec.structs.replace(run, source=source, notes=noted((warning, *run.notes)))
             if field == "model_shape":
                 kept = ModelConfig(trainable_parameters=stated.trainable_parameters)
@@ -387,22 +422,23 @@ def with_inferred_gpu(run: Run) -> Run:
 
     Otherwise with the only AMD GPU of so much memory; unchanged if there are several.
     """
-    name = why = None
+    name = note = None
     if (host := run.environment.hostname) and host.split(".")[0] == socket.gethostname().split(".")[
         0
     ]:
-        names = {device.info.device_name for device in platforms.detect(torch=None).devices}
+        names = set()
+        for device in platforms.detect(torch=None).devices:
+            names.add(device.info.device_name)
         name = names.pop() if len(names) == 1 else None
-        why = f"of this machine ({host}), on which the log was written"
+        note = Note("gpu-of-this-machine", {"gpu": name, "host": host})
     if name is None and run.platform == "amd" and (memory := run.gpu_info.total_memory_gb):
-        fitting = gpus.amd_gpus_by_memory(memory * GB / GIB)
+        gib = memory * GB / GIB
+        fitting = gpus.amd_gpus_by_memory(gib)
         name = fitting[0].title if len(fitting) == 1 else None
-        why = f"from its memory of {memory * GB / GIB:.0f} GiB"
-    if name is None:
+        note = Note("gpu-by-memory", {"gpu": name, "gib": gib})
+    if name is None or note is None:
         return run
-    run = msgspec.structs.replace(
-        run, notes=noted((f"GPU {name}: {why}; the log doesn't name it", *run.notes))
-    )
+    run = msgspec.structs.replace(run, notes=noted((note, *run.notes)))
     return _with_machine(run, name, None)
 
 
@@ -411,12 +447,11 @@ def completed(run: Run, given: GivenValues) -> Run:
 
     Raises UsageError for a GPU that the run's software doesn't run on, unless `override` is set.
     """
-    used = {
-        field: value
-        for field in _OPTIONS
-        if (value := getattr(given, field)) and stated_by(run, field) is None
-    }
-    doubts: list[Told] = [*_of_family(used.get("model"), run, given)]
+    used = {}
+    for field in _OPTIONS:
+        if (value := getattr(given, field)) and stated_by(run, field) is None:
+            used[field] = value
+    doubts = _of_family(used.get("model"), run, given)
     if not used:
         return run
     if (
@@ -424,7 +459,9 @@ def completed(run: Run, given: GivenValues) -> Run:
         and not given.override
         and gpus.denies(used["gpu"], run.gpu_info.software_stack)
     ):
-        stack = "ROCm" if run.gpu_info.software_stack == "rocm" else "CUDA"
+        stack = "CUDA"
+        if run.gpu_info.software_stack == "rocm":
+            stack = "ROCm"
         problem = f"--gpu {used['gpu']}: the training ran on {stack}"
         raise UsageError(problem, heading="option-against-log", hint=_OVERRIDE)
     sizes = {
@@ -437,10 +474,10 @@ def completed(run: Run, given: GivenValues) -> Run:
         own = models.parameters(shape)
         count = config.num_parameters
         if own and count and not count / models.NAMED_SIZE <= own <= count * models.NAMED_SIZE:
-            other_size = f"--model-shape: {own:,} parameters, {count:,} in the log"
             if not given.override:
-                raise UsageError(other_size, heading="option-against-log", hint=_OVERRIDE)
-            doubts.append(other_size)
+                problem = f"--model-shape: {own:,} parameters, {count:,} in the log"
+                raise UsageError(problem, heading="option-against-log", hint=_OVERRIDE)
+            doubts.append(Note("shape-against-log", {"given": own, "stated": count}))
             count = None
         if given.model is None and models.denies(run.model, shape):
             doubts.append(Note("model-against-shape", {"model": run.model}))
@@ -448,10 +485,9 @@ def completed(run: Run, given: GivenValues) -> Run:
             num_parameters=count, trainable_parameters=config.trainable_parameters
         ).over(shape)
         used["model_shape"] = shape.source
-    warnings = (
-        f"{_OPTIONS[name][1]} ({value}) is from the command line; the source doesn't state it"
-        for name, value in used.items()
-    )
+    warnings = []
+    for name, value in used.items():
+        warnings.append(_from_command_line(_OPTIONS[name][1], value, "source"))
     others = (note for note in run.notes if not (shape and note.code == "shape-unstated"))
     run = msgspec.structs.replace(
         run,
@@ -463,7 +499,7 @@ def completed(run: Run, given: GivenValues) -> Run:
     return _with_machine(run, used.get("gpu"), used.get("precision"))
 
 
-def _of_family(name: str | None, run: Run, given: GivenValues) -> list[str]:
+def _of_family(name: str | None, run: Run, given: GivenValues) -> list[Note]:
     """Return the warning where only a family's name, given by the user, determines the shape of a
     run.
 
@@ -474,9 +510,7 @@ def _of_family(name: str | None, run: Run, given: GivenValues) -> list[str]:
     if shape.num_layers or shape.num_parameters or not meant:
         return []
     if given.trained:
-        return [
-            f"{name} is taken for {models.title(name)}: the log doesn't state the model's shape"
-        ]
+        return [Note("family-taken", {"name": name, "model": models.title(name)})]
     text = f"--model-name {name}: a family of models, such as {', '.join(meant[:NEAREST])}"
     raise UsageError(
         text, heading="unknown-model", hint="pass the name of one model, or --model-shape"
@@ -523,7 +557,9 @@ def agrees(name: str, value: Any, stated: Any) -> bool:
     if name not in ("model", "gpu") or stated is None:
         return bool(value == stated)
     if name == "gpu":
-        rows = [set(gpus.match(GpuInfo(device_name=each)).candidates) for each in (value, stated)]
+        rows = []
+        for each in (value, stated):
+            rows.append(set(gpus.match(GpuInfo(device_name=each)).candidates))
         return bool(rows[0] & rows[1]) or value.lower() in stated.lower()
     row = models.recognize(value)
     # "llama" does not contradict the more specific llama3.2_1B.

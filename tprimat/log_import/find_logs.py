@@ -93,7 +93,10 @@ def folders(working: Path, output: Path, clone: Path, environ: Environ) -> dict[
         clone / "logs",
     )
     where = dict.fromkeys((folder.absolute() for folder in own), False)
-    primus = [Path(environ["PRIMUS_PATH"]).expanduser()] if environ.get("PRIMUS_PATH") else []
+    if environ.get("PRIMUS_PATH"):
+        primus = [Path(environ["PRIMUS_PATH"]).expanduser()]
+    else:
+        primus = []
     for root in (*primus, _WORKSPACE / "Primus", _WORKSPACE / "tprimat"):
         where.setdefault(root.absolute(), False)
         where[(root / "output").absolute()] = where[(root / "logs").absolute()] = True
@@ -111,7 +114,10 @@ def search(models: Sequence[str], where: Mapping[Path, bool], environ: Environ) 
     log_of = {}
     for model in models:
         named = environ.get(variable(model), "").strip()
-        fitting = {path: modified for path, modified in files.items() if model in path.name.lower()}
+        fitting = {}
+        for path, modified in files.items():
+            if model in path.name.lower():
+                fitting[path] = modified
         if (
             log := _of_variable(model, named)
             if named
@@ -165,10 +171,15 @@ class _Searcher:
             opened += 1
             probe = self._probe(path)
             related = [name for name in probe.stated if belongs(name, model)]
-            stated = model if model in related else next(iter(related), None)
+            stated = next(iter(related), None)
+            if model in related:
+                stated = model
             why = "the model in the log"
             if by_name:
-                why = f"its name, and {why}" if stated else "its name (no model in the log)"
+                if stated:
+                    why = f"its name, and {why}"
+                else:
+                    why = "its name (no model in the log)"
             log = LocalLog(path, model, why, stated, modified)
             if stated == model or (by_name and not probe.stated and probe.problem is None):
                 nearest = log
@@ -191,7 +202,9 @@ def _why_skipped(probe: _LogProbe, model: str, related: str | None, *, by_name: 
     """
     called = ", ".join(probe.stated or probe.named)
     if not by_name:
-        of_model = f"a {called} run" if called else "does not state its model"
+        of_model = "does not state its model"
+        if called:
+            of_model = f"a {called} run"
         if probe.problem is None:
             return of_model
         return None
@@ -208,11 +221,15 @@ def _read_head(path: Path) -> _LogProbe:
     except TensorPrimatError as error:
         is_other = error.heading == "not-a-training-log"
         return _LogProbe(problem="not a training log" if is_other else error.message)
-    statements = [log.stated["model"] for log in logs if "model" in log.stated]
-    return _LogProbe(
-        tuple(str(statement.value) for statement in statements if statement.weight > 0),
-        tuple(str(statement.value) for statement in statements if statement.weight <= 0),
-    )
+    statements = []
+    for log in logs:
+        if "model" in log.stated:
+            statements.append(log.stated["model"])
+    heavy: list[str] = []
+    light: list[str] = []
+    for statement in statements:
+        (heavy if statement.weight > 0 else light).append(str(statement.value))
+    return _LogProbe(tuple(heavy), tuple(light))
 
 
 def belongs(stated: str, model: str) -> bool:

@@ -110,7 +110,9 @@ class LogImport:
         for part in (source.parent.name, source.stem):
             parts.append(re.sub(r"[^A-Za-z0-9.+-]+", "-", part).strip(".-")[:40])
         full = "_".join(part for part in parts if part) or "log"
-        hashes = [file.sha256 or file.path for file in (run.source.files if run.source else ())]
+        hashes = []
+        for file in run.source.files if run.source else ():
+            hashes.append(file.sha256 or file.path)
         hashed = f"{stem}_{full}_{hashlib.sha256(''.join(hashes).encode()).hexdigest()[:8]}"
         names = (stem, f"{stem}_{parts[1] or 'log'}", f"{stem}_{full}", hashed)
         numbered = (f"{hashed}_{number}" for number in itertools.count(2))

@@ -119,7 +119,10 @@ class Log:
     def __init__(self, path: str, end: int | None = None) -> None:
         self.path = path
         self.end = end
-        self.name = "standard input" if path == STANDARD_INPUT else path
+        if path == STANDARD_INPUT:
+            self.name = "standard input"
+        else:
+            self.name = path
         self.cut: str | None = None
         self._content: _HashedStream | None = None
 
@@ -334,7 +337,9 @@ def _zstd(raw: Any, name: str) -> Any:
 
 def zstd_errors() -> tuple[type[Exception], ...]:
     """Return what a decompressor of zstd that is in use may raise."""
-    loaded = [sys.modules.get(name) for name in ("compression.zstd", "zstandard")]
+    loaded = []
+    for name in ("compression.zstd", "zstandard"):
+        loaded.append(sys.modules.get(name))
     return tuple(module.ZstdError for module in loaded if module is not None)
 
 

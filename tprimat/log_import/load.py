@@ -18,6 +18,7 @@ from tprimat.errors import ExitStatus, TensorPrimatError, UnreadableError, Usage
 from tprimat.log_import import bundle, importer, sources
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues, ImportedRun, completed
 from tprimat.log_import.inputs import STANDARD_INPUT, Log, named_files, read_small
+from tprimat.log_import.sources import LogSource
 from tprimat.redaction import PSEUDONYM, shown_paths
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
@@ -113,7 +114,10 @@ def keys(run: Run, is_packed: bool) -> set[tuple[object, ...]]:
     """Return what a run has in common with the result that was made of its log: the steps, and
     hashes or names.
     """
-    hashes = frozenset(file.sha256 for file in run.source.files) if run.source else frozenset()
+    if run.source:
+        hashes = frozenset(file.sha256 for file in run.source.files)
+    else:
+        hashes = frozenset()
     return {
         (each, tuple(run.steps)) for each in (hashes, is_packed and bundle.log_names(run)) if each
     }
@@ -127,13 +131,12 @@ def _without_evidence(files: Iterable[Loaded], inputs: Inputs) -> Iterator[Loade
     finds it.
     """
     packed = not inputs.hides
-    known = {
-        key
-        for file in files
-        if file.name not in inputs.logs
-        for run in file.runs
-        for key in keys(run, packed)
-    }
+    known = set()
+    for file in files:
+        if file.name not in inputs.logs:
+            for run in file.runs:
+                for key in keys(run, packed):
+                    known.add(key)
     for file in files:
         runs = tuple(
             run
@@ -154,14 +157,11 @@ def _hidden(file: Loaded, inputs: Inputs, *, are_results: bool = False) -> Loade
         return file
     known = hosts.of_process(Path(file.name).parent)
     # What has a pseudonym was written without names.
-    runs = (
-        (
-            run
-            if are_results and _has_pseudonym(run)
-            else hosts.hidden(run, known, are_results=are_results)
-        )
-        for run in file.runs
-    )
+    runs = []
+    for run in file.runs:
+        if not are_results or not _has_pseudonym(run):
+            run = hosts.hidden(run, known, are_results=are_results)
+        runs.append(run)
     return dataclasses.replace(file, runs=tuple(runs))
 
 
@@ -173,11 +173,10 @@ def _told_apart(files: list[Loaded]) -> list[Loaded]:
     """Return files whose pseudonyms of machines, which count in one directory, differ for several
     directories.
     """
-    folder_of = {
-        file.name: str(Path(file.name).absolute().parent)
-        for file in files
-        if any(map(_has_pseudonym, file.runs))
-    }
+    folder_of = {}
+    for file in files:
+        if any(map(_has_pseudonym, file.runs)):
+            folder_of[file.name] = str(Path(file.name).absolute().parent)
     shown = shown_paths(folder_of.values())
 
     def named(run: Run, file: Loaded) -> Run:
@@ -288,10 +287,10 @@ def _unpacked(path: Path, given: GivenValues, jobs: int | None, inputs: Inputs) 
         inputs.errors.append(
             UnreadableError(path, "no results or logs in it", heading="not-a-result")
         )
-    files = (
-        Loaded(named(file.name), file.sha256, tuple(moved(run, named) for run in file.runs))
-        for file in found.files
-    )
+    files = []
+    for file in found.files:
+        runs = tuple(moved(run, named) for run in file.runs)
+        files.append(Loaded(named(file.name), file.sha256, runs))
     return [_hidden(file, inputs, are_results=True) for file in files]
 
 
@@ -304,44 +303,18 @@ def _load_logs(
 ) -> None:
     logs, skipped, errors = sources.log_sources(names, {file.name for file in beside})
     # A result that can't be loaded has a note with its reason.
-    skipped = [each for each in skipped if each.reason != sources.RESULT]
+    skipped = [item for item in skipped if item.reason != sources.RESULT]
     inputs.errors += errors
     if beside:
-        origins = [run.source for file in beside for run in file.runs if run.source]
+        skipped = []
         live = []
         for file in beside:
             for run in file.runs:
                 if run.source and run.source.kind == "live":
                     live.append((file, run))
-        # A log of several files has the size of all.
-        known = {
-            (Path(file.path).name, size)
-            for source in origins
-            for file in source.files
-            for size in (file.bytes, sum(file.bytes or 0 for file in source.files))
-        }
-        digests = {file.sha256 for source in origins for file in source.files}
-        logs = [
-            log
-            for log in logs
-            if (Path(log.paths[0]).name, log.size) not in known
-            or digests.isdisjoint((None, *map(_digest, log.paths)))
-        ]
-        skipped = []
-        if live:
-            own = {Path(file.name).parent / name for file, _ in live for name in _OF_RUNS}
-            logs = [log for log in logs if not _OF_A_MEASUREMENT.search(log.paths[0])]
-            logs = [log for log in logs if own.isdisjoint(Path(log.paths[0]).parents)]
+        logs = _without_own(_without_read(logs, beside), [file for file, _ in live])
         if logs and any(run.session is None for _, run in live):
-            paths = [Path(log.paths[0]) for log in logs]
-            patterns = dict.fromkeys(f"{path.parent}/*{path.suffix}" for path in paths)
-            rest = " …" if len(patterns) > MOST_PATTERNS else ""
-            words = shlex.join([*names, *list(patterns)[:MOST_PATTERNS]])
-            which = f"{counted(len(logs), 'file')} {UNREAD}"
-            command = runnable(f"./compare_results.py {words}{rest}")
-            inputs.unread.append(
-                ({log.title for log in logs}, f"{which}; to compare the logs too: {command}")
-            )
+            inputs.unread.append(({log.title for log in logs}, _how_to_read(logs, names)))
             return
     groups: dict[str, list[ImportedRun]] = {}
     for source, outcome in sources.read_sources(logs, jobs, given):
@@ -353,16 +326,73 @@ def _load_logs(
             inputs.notes.append(f"skipped: {outcome[0]}")
     for runs in groups.values():
         merged = importer.merged(runs, skipped)
-        for title in dict.fromkeys(each.title for each in merged):
-            found = tuple(each.run for each in merged if each.title == title)
-            hashes = [file.sha256 for run in found if run.source for file in run.source.files]
+        of_title: dict[str, list[Run]] = {}
+        for item in merged:
+            of_title.setdefault(item.title, []).append(item.run)
+        for title, of_log in of_title.items():
+            hashes = [file.sha256 for run in of_log if run.source for file in run.source.files]
             inputs.logs.add(title)
-            inputs.files.append(_hidden(Loaded(title, hashes[0] or "", found), inputs))
-    for reason in dict.fromkeys(each.reason for each in skipped):
-        first, *more = [each.path for each in skipped if each.reason == reason]
+            inputs.files.append(_hidden(Loaded(title, hashes[0] or "", tuple(of_log)), inputs))
+    paths: dict[str, list[str]] = {}
+    for left_out in skipped:
+        paths.setdefault(left_out.reason, []).append(left_out.path)
+    for reason, (first, *more) in paths.items():
+        if more:
+            text = f"{first} and {len(more)} more: {reason}"
+        else:
+            text = f"{first}: {reason}"
         # The description of a system is used: its logs have what it says.
-        label = "" if reason == sources.MLPERF_SYSTEM else "skipped: "
-        inputs.notes.append(f"{label}{first}{f' and {len(more)} more' if more else ''}: {reason}")
+        if reason != sources.MLPERF_SYSTEM:
+            text = f"skipped: {text}"
+        inputs.notes.append(text)
+
+
+def _without_read(logs: Sequence[LogSource], beside: Sequence[Loaded]) -> list[LogSource]:
+    """Return the logs that no result beside them was read from: one of a name, a size and a hash
+    that a result states was.
+    """
+    known = set()
+    digests = set()
+    for result in beside:
+        for run in result.runs:
+            files = run.source.files if run.source else ()
+            # A log of several files has the size of all.
+            whole = sum(file.bytes or 0 for file in files)
+            for file in files:
+                known |= {(Path(file.path).name, size) for size in (file.bytes, whole)}
+                digests.add(file.sha256)
+    others = []
+    for log in logs:
+        is_known = (Path(log.paths[0]).name, log.size) in known
+        if not is_known or digests.isdisjoint((None, *map(_digest, log.paths))):
+            others.append(log)
+    return others
+
+
+def _without_own(logs: list[LogSource], live: Sequence[Loaded]) -> list[LogSource]:
+    """Return the logs that a measurement beside them didn't write."""
+    if not live:
+        return logs
+    own = set()
+    for file in live:
+        for name in _OF_RUNS:
+            own.add(Path(file.name).parent / name)
+    others = []
+    for log in logs:
+        path = log.paths[0]
+        if not _OF_A_MEASUREMENT.search(path) and own.isdisjoint(Path(path).parents):
+            others.append(log)
+    return others
+
+
+def _how_to_read(logs: Sequence[LogSource], names: Sequence[str]) -> str:
+    """Return how many logs are left unread, and the command that compares them too."""
+    paths = [Path(log.paths[0]) for log in logs]
+    patterns = list(dict.fromkeys(f"{path.parent}/*{path.suffix}" for path in paths))
+    rest = " …" if len(patterns) > MOST_PATTERNS else ""
+    words = shlex.join([*names, *patterns[:MOST_PATTERNS]])
+    command = runnable(f"./compare_results.py {words}{rest}")
+    return f"{counted(len(logs), 'file')} {UNREAD}; to compare the logs too: {command}"
 
 
 def _digest(path: str) -> str | None:
@@ -376,10 +406,11 @@ def under_names(outcome: sources.Outcome, named: Callable[[str], str]) -> source
     """Return what was read from a source, or why nothing was, with other names of files."""
     if isinstance(outcome, tuple):
         return named(outcome[0]), *outcome[1:]
-    return [
-        dataclasses.replace(each, title=named(each.title), run=moved(each.run, named))
-        for each in outcome
-    ]
+    trainings = []
+    for training in outcome:
+        run = moved(training.run, named)
+        trainings.append(dataclasses.replace(training, title=named(training.title), run=run))
+    return trainings
 
 
 def moved(run: Run, named: Callable[[str], str]) -> Run:

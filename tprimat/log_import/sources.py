@@ -158,7 +158,9 @@ def log_sources(
             errors.append(unreadable(name, error))
             continue
         for file in files_below(path, skip) if is_folder else [path]:
-            real = "" if str(file) in known else os.path.realpath(file)
+            real = ""
+            if str(file) not in known:
+                real = os.path.realpath(file)
             if not real or real in visited:
                 continue
             visited.add(real)
@@ -347,7 +349,9 @@ def read_source(source: LogSource, given: GivenValues = NOTHING_GIVEN) -> Outcom
 
 
 def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
-    logs = [Log(path, source.size if source.growing else None) for path in source.paths]
+    logs = []
+    for path in source.paths:
+        logs.append(Log(path, source.size if source.growing else None))
     contents: list[Iterator[bytes]] = [log.chunks() for log in logs]
     head = _head(contents[0])
     contents[0] = itertools.chain([head], contents[0])
@@ -360,20 +364,28 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
         return _named(found, _headings(found, source), given)
     for log in logs:
         log.end = None
-    beside = _beside(file_format, source.paths[0]) if source.size is not None else {}
+    if source.size is not None:
+        beside = _beside(file_format, source.paths[0])
+    else:
+        beside = {}
     with contextlib.ExitStack() as stack:
-        streams = [
-            io.BufferedReader(Chunks(content), STREAMED)
-            if file_format.is_streamed
-            else _spooled(log.name, content, stack)
-            for log, content in zip(logs, contents, strict=True)
-        ]
-        files = [InputFile(log.name, stream) for log, stream in zip(logs, streams, strict=True)]
+        streams = []
+        for log, content in zip(logs, contents, strict=True):
+            streams.append(
+                io.BufferedReader(Chunks(content), STREAMED)
+                if file_format.is_streamed
+                else _spooled(log.name, content, stack)
+            )
+        files = []
+        for log, stream in zip(logs, streams, strict=True):
+            files.append(InputFile(log.name, stream))
         try:
             parsed_logs = file_format.read(files, beside)
         except ValueError as error:
             raise _no_log(source.title, f"this is {file_format.looks_for}, but {error}") from error
-    found = [imported(source.title, parsed, logs, given, structured=True) for parsed in parsed_logs]
+    found = []
+    for parsed in parsed_logs:
+        found.append(imported(source.title, parsed, logs, given, structured=True))
     return _named(found, [each.run.label for each in found], given)
 
 
@@ -387,11 +399,10 @@ def _named(
     """
     if given.training is not None and found:
         title = f"{found[0].title}#{given.training}"
-        places = {
-            key: place
-            for place, name in enumerate(names)
-            for key in (str(place + 1), (name or "").casefold())
-        }
+        places = {}
+        for number, name in enumerate(names):
+            places[str(number + 1)] = number
+            places[(name or "").casefold()] = number
         place = places.get(given.training.casefold())
         if place is None:
             hint = f"there are {', '.join(filter(None, places))}"
@@ -400,12 +411,11 @@ def _named(
             )
         found = [dataclasses.replace(found[place], title=title)]
         names = [names[place] or Path(title).name]
-    return [
-        dataclasses.replace(
-            each, run=readable(msgspec.structs.replace(each.run, label=each.run.label or name))
-        )
-        for each, name in zip(found, names, strict=True)
-    ]
+    named = []
+    for training, name in zip(found, names, strict=True):
+        run = msgspec.structs.replace(training.run, label=training.run.label or name)
+        named.append(dataclasses.replace(training, run=readable(run)))
+    return named
 
 
 def _headings(found: list[ImportedRun], source: LogSource) -> Sequence[str | None]:

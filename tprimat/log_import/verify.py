@@ -142,37 +142,37 @@ def verify(path: Path) -> Verification:
         results = sorted(folder.rglob("results/*.json"))
         if not results:
             raise UnreadableError(path, "no results in it", heading="not-a-result")
-        stated = [run for result in results for run in store.read(result)]
+        stated = list(itertools.chain(*map(store.read, results)))
         is_live = any(run.source and run.source.kind == "live" for run in stated)
         if len({_as_json(run.source.given) for run in stated if run.source}) > MOST_STATED:
             raise UnreadableError(path, "more stated values than logs have", heading="not-a-result")
         read = functools.cache(functools.partial(_read, folder))
         merged, _ = read("{}")
-        packed = [Log(str(each)) for each in folder.rglob("logs/*.gz") if each.is_file()]
+        packed = [Log(str(file)) for file in folder.rglob("logs/*.gz") if file.is_file()]
         hashes = {_sha256(log.chunks()) for log in packed}
         consoles: list[float] = []
         for log in packed if is_live else ():
             shown = (PRINTED_MEAN.match(line.text) for line in log.lines())
             consoles += (float(each[1]) / (1000 if each[2] else 1) for each in shown if each)
-        runs = tuple(
-            each
-            for result in results
-            for each in _verified(result, lambda given: read(given)[1], hashes, consoles)
-        )
+        runs: list[VerifiedRun] = []
+        for result in results:
+            runs += _verified(result, lambda given: read(given)[1], hashes, consoles)
         kinds = inspection.kinds(folder)
         foreign = [*(f"{name}: a link, a device or a program" for name in odd)]
-        foreign += [
-            f"{name}: {kind}" for name, kind in kinds.items() if kind not in inspection.KINDS
-        ]
-        known = {key for run in stated for key in keys(run, is_packed=True)}
+        for name, kind in kinds.items():
+            if kind not in inspection.KINDS:
+                foreign.append(f"{name}: {kind}")
+        known = set(itertools.chain(*(keys(run, is_packed=True) for run in stated)))
         extra = []
-        for each in merged:
-            if not is_live and not keys(each.run, is_packed=True) & known:
-                extra.append(_name(each.run))
-        counts = {kind: [*kinds.values()].count(kind) for kind in inspection.KINDS}
+        for training in merged:
+            if not is_live and not keys(training.run, is_packed=True) & known:
+                extra.append(_name(training.run))
+        counts = {}
+        for kind in inspection.KINDS:
+            counts[kind] = [*kinds.values()].count(kind)
         private = tuple(inspection.private(folder))
         return Verification(
-            runs, tuple(_changed(folder)), private, tuple(foreign), counts, tuple(extra)
+            tuple(runs), tuple(_changed(folder)), private, tuple(foreign), counts, tuple(extra)
         )
 
 
@@ -234,40 +234,14 @@ def _verified(
     """Yield the runs of a result; `logs` are those that the bundle's logs give with the values of a
     source.given.
     """
-    runs = store.read(path)
-    file = None
-    try:
-        file = msgspec.json.decode(path.read_bytes(), type=ResultFile)
-        records = [(each.performance_metrics, each.steady) for each in file.runs or (file,)]
-        runs = runs_of(file)
-    except msgspec.DecodeError:
-        # A result of an older tool states no figures in these terms.
-        records = [(PerformanceMetrics(), Steady())] * len(runs)
-    for number, (run, (stored, steady)) in enumerate(zip(runs, records, strict=True), 1):
+    runs, figures, file = _recorded(path)
+    for number, (run, (stored, steady)) in enumerate(zip(runs, figures, strict=True), 1):
         summary = summarize(run)
-        compared = [
-            *_fields(
-                "performance_metrics",
-                stored.known(),
-                rounded(summary.performance).known(),
-                "its steps",
-            ),
-            *_fields(
-                "steady",
-                steady.known() if stored.known() else {},
-                summary.steady.known(),
-                "its steps",
-            ),
-        ]
+        compared = _with_steps(run, summary, stored, steady, consoles)
         if file is not None and number == 1:
             compared.append(_top_level(file))
         source = run.source or Source(kind="log")
         claims = list[Difference]()
-        mean = summary.performance.avg_step_time_seconds
-        # Of several runs each has a console; another version may cut other steps, and three
-        # decimals are printed.
-        if source.kind == "live" and mean and consoles and mean < 0.99 * min(consoles) - 0.001:
-            compared.append(Difference("mean step time", mean, min(consoles), "its console"))
         # Which column or part of a line is what, no log says.
         mapping = {key: text for key, text in source.given.items() if key in mapped.STATED}
         log = bare = _log_of(run, logs(_as_json(mapping)))
@@ -289,43 +263,90 @@ def _verified(
         name = None if log is None else _name(log)
         findings = _findings(run, summary)
         if log is not None:
-            if not run.ending and (
-                lost := {note.code for note in log.notes} - {note.code for note in run.notes}
-            ):
-                text = f"what {name} tells and the result doesn't: {', '.join(sorted(lost))}"
-                findings.append(Finding("unverified", "notes", text))
-            if not _confirms_times(log):
-                findings.append(
-                    Finding(
-                        "unverified", CLAIMED, "step times are only claimed: no stamps confirm them"
-                    )
-                )
-            # Who submits can leave out of a result what contradicts it.
-            findings += [
-                finding for finding in _findings(log, summarize(log)) if finding not in findings
-            ]
+            findings += _findings_of_log(run, log, tuple(findings))
         # A result of schema 1 says which values the user set, not to what. A directory may have
         # named the model, and a copy has none.
         is_named = original is False and log and log.model_config.num_layers
-        of_user = {_place(name) for name in (*source.overrides, *(["model"] if is_named else []))}
-        open_ = []
-        for each in differences:
-            if {each.field, each.field.partition(".")[0]} & of_user:
-                open_.append(each)
+        of_user = {_place(option) for option in source.overrides}
+        if is_named:
+            of_user.add(_place("model"))
+        wrong: list[Difference] = []
+        open_: list[Difference] = []
+        for difference in differences:
+            fields = {difference.field, difference.field.partition(".")[0]}
+            (wrong if of_user.isdisjoint(fields) else open_).append(difference)
         for difference in (*open_, *claims):
             text = (
                 f"{difference.field}: {difference.stored} in the result, {difference.recomputed} in"
                 f" {name}"
             )
             findings.append(Finding("unverified", "override", text))
-        differences = [difference for difference in differences if difference not in open_]
         unsupported = _unsupported(run, bare, log) if bare and log else ()
-        is_unstamped = (
-            log and any(log.step_times) and not log.timeline and log.timing.kind != "stamps"
-        )
-        unchecked = (UNSTAMPED,) if is_unstamped else ()
-        found = tuple(differences), tuple(findings), unsupported, unchecked
+        unchecked = (UNSTAMPED,) if log and _is_unstamped(log) else ()
+        found = tuple(wrong), tuple(findings), unsupported, unchecked
         yield VerifiedRun(path.name, number, name, original, len(compared), *found)
+
+
+def _recorded(
+    path: Path,
+) -> tuple[Sequence[Run], list[tuple[PerformanceMetrics, Steady]], ResultFile | None]:
+    """Return the runs of a result, the figures that it states of each, and the file; of an older
+    tool, which states none in these terms, None.
+    """
+    runs = store.read(path)
+    try:
+        file = msgspec.json.decode(path.read_bytes(), type=ResultFile)
+    except msgspec.DecodeError:
+        return runs, [(PerformanceMetrics(), Steady())] * len(runs), None
+    figures = []
+    for run in file.runs or (file,):
+        figures.append((run.performance_metrics, run.steady))
+    return runs_of(file), figures, file
+
+
+def _with_steps(
+    run: Run,
+    summary: Summary,
+    stored: PerformanceMetrics,
+    steady: Steady,
+    consoles: Sequence[float],
+) -> list[Difference | None]:
+    """Return how the stated figures of a run compare with those of its steps and consoles; None for
+    each that agrees.
+    """
+    own = rounded(summary.performance).known()
+    stated = steady.known() if stored.known() else {}
+    compared = [
+        *_fields("performance_metrics", stored.known(), own, "its steps"),
+        *_fields("steady", stated, summary.steady.known(), "its steps"),
+    ]
+    mean = summary.performance.avg_step_time_seconds
+    is_live = run.source is not None and run.source.kind == "live"
+    # Of several runs each has a console; another version may cut other steps, and three decimals
+    # are printed.
+    if is_live and mean and consoles and mean < 0.99 * min(consoles) - 0.001:
+        compared.append(Difference("mean step time", mean, min(consoles), "its console"))
+    return compared
+
+
+def _findings_of_log(run: Run, log: Run, findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield what the log of a run tells, and these findings on the run itself don't."""
+    lost = {note.code for note in log.notes} - {note.code for note in run.notes}
+    if lost and not run.ending:
+        text = f"what {_name(log)} tells and the result doesn't: {', '.join(sorted(lost))}"
+        yield Finding("unverified", "notes", text)
+    if not _confirms_times(log):
+        text = "step times are only claimed: no stamps confirm them"
+        yield Finding("unverified", CLAIMED, text)
+    # Who submits can leave out of a result what contradicts it.
+    for finding in _findings(log, summarize(log)):
+        if finding not in findings:
+            yield finding
+
+
+def _is_unstamped(log: Run) -> bool:
+    """Return whether a log has step times, and nothing that dates them."""
+    return any(log.step_times) and not log.timeline and log.timing.kind != "stamps"
 
 
 def _findings(run: Run, summary: Summary) -> list[Finding]:
@@ -340,7 +361,9 @@ def _findings(run: Run, summary: Summary) -> list[Finding]:
             Finding("unverified", CLAIMED, "step times are only claimed: the stamps are others")
         )
     if summary.performance.avg_step_time_seconds is None:
-        text = "no speed: the run failed" if run.status == "failed" else "no speed: too few steps"
+        text = "no speed: too few steps"
+        if run.status == "failed":
+            text = "no speed: the run failed"
         findings.append(Finding("unverified", NO_SPEED, text))
     return findings
 
@@ -351,7 +374,10 @@ def _confirms_times(log: Run) -> bool:
     Lines that a buffer wrote at the end have one stamp, which says nothing. A log without stamps
     has no timeline.
     """
-    spans = [each for each in log.timeline if each.kind == "training" and each.steps]
+    spans = []
+    for each in log.timeline:
+        if each.kind == "training" and each.steps:
+            spans.append(each)
     if not spans or log.timing.kind == "stamps" or not any(log.step_times):
         return True
     first = spans[0].first_step or 1
@@ -360,7 +386,9 @@ def _confirms_times(log: Run) -> bool:
         each.duration for each in log.timeline if each.kind in ("training", "unknown")
     )
     # A time may stand for all steps since the record before it, as in MLPerf's of every 32 steps.
-    since = [step - before for before, step in itertools.pairwise((first - 1, *log.steps))]
+    since = []
+    for before, step in itertools.pairwise((first - 1, *log.steps)):
+        since.append(step - before)
     for windows in (log.window_steps, since):
         records = zip(log.steps, log.step_times, windows, strict=True)
         printed = math.fsum(
@@ -452,7 +480,9 @@ def _with_log(run: Run, log: Run, *, original: bool = True) -> Iterator[Differen
         if (other := places.pop(step, None)) is None:
             yield Difference(f"steps, step {step}", step, None, name)
             continue
-        place = f"{name}, line {log.lines[other]}" if log.lines[other] else name
+        place = name
+        if log.lines[other]:
+            place = f"{name}, line {log.lines[other]}"
         for field, (values, again) in series.items():
             yield _compared(f"{field}, step {step}", values[index], again[other], place)
     for step in places:

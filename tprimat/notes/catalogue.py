@@ -269,6 +269,34 @@ ROWS = {
     "total-time-gap": NoteRow(
         "info", "total time unknown: not all steps between {before} and {after} are recorded"
     ),
+    "start-record-ignored": NoteRow(
+        "warning", "{file} beside the log ignored: it belongs to another run"
+    ),
+    "from-command-line": NoteRow(
+        "warning", "{what} ({value}) is from the command line; the {source} doesn't state it"
+    ),
+    "overridden": NoteRow(
+        "warning", "{what} was overridden: {value} on the command line, {stated} in the log{place}"
+    ),
+    "log-read-in-part": NoteRow("warning", "compressed file read only in part: {why}"),
+    "gpu-of-this-machine": NoteRow(
+        "warning",
+        "GPU {gpu}: of this machine ({host}), on which the log was written; the log doesn't name it",
+    ),
+    "gpu-by-memory": NoteRow(
+        "warning", "GPU {gpu}: from its memory of {gib:.0f} GiB; the log doesn't name it"
+    ),
+    "shape-against-log": NoteRow(
+        "warning", "--model-shape: {given:,.0f} parameters, {stated:,.0f} in the log"
+    ),
+    "family-taken": NoteRow(
+        "warning", "{name} is taken for {model}: the log doesn't state the model's shape"
+    ),
+    "attempt-joined": NoteRow(
+        "warning",
+        "{later} goes on after step {step} of {former}: one training; from step {first} on lines"
+        " are those of the later log",
+    ),
     "run-ended": NoteRow("warning", "a run {outcome}{reason}; it is {used}"),
 }
 """Rows by code."""

@@ -55,7 +55,9 @@ def of_runs(
             and speed.value is not None
             and all(summary.clock == "blocks" for summary in summaries)
         ):
-            steps = [summary.performance.total_steps or 1 for summary in summaries]
+            steps = []
+            for summary in summaries:
+                steps.append(summary.performance.total_steps or 1)
             speed = dataclasses.replace(
                 speed, value=statistics.harmonic_mean(filter(None, rates), steps)
             )
@@ -89,11 +91,7 @@ def largest_micro_batch(first: Run, second: Run) -> tuple[int | None, str]:
     if memory[0] is None or memory[1] is None or memory[0][1] != memory[1][1] or total is None:
         return None, "needs the same kind of memory measured in both runs"
     (low, low_memory), (high, high_memory) = sorted(
-        (
-            (size, each[0])
-            for size, each in zip(sizes, memory, strict=True)
-            if size is not None and each is not None
-        )
+        [(sizes[0] or 0, memory[0][0]), (sizes[1] or 0, memory[1][0])]
     )
     slope = (high_memory - low_memory) / (high - low)
     if slope <= 0:

@@ -138,7 +138,9 @@ class Subject:
                 f"no known dense {self.precision} peak of {gpu.title}: set it with --peak-tflops",
             )
         config = self.run.training_config
-        start = "" if config.precision else f"precision {self.precision} from the command line; "
+        start = ""
+        if not config.precision:
+            start = f"precision {self.precision} from the command line; "
         if (config.precision_detail or "").startswith(FROM_DESCRIPTION):
             start = f"precision {self.precision} from the {FROM_DESCRIPTION}; "
         doubt = f"; {gpu.doubt}" if gpu.doubt else ""
@@ -175,13 +177,13 @@ class Subject:
     @functools.cached_property
     def joules_per_token(self) -> tuple[float, ...]:
         """The measured energy per token of each run that has one, J."""
-        valid = (run for run in self.runs if run.telemetry.energy_code in (None, *VALID_ENERGY))
-        return tuple(
-            energy / tokens
-            for metrics in (run.energy_metrics for run in valid)
-            if (energy := metrics.get("energy_joules"))
-            and (tokens := metrics.get("measured_tokens"))
-        )
+        energies = []
+        for run in self.runs:
+            energy = run.energy_metrics.get("energy_joules")
+            tokens = run.energy_metrics.get("measured_tokens")
+            if energy and tokens and run.telemetry.energy_code in (None, *VALID_ENERGY):
+                energies.append(energy / tokens)
+        return tuple(energies)
 
     def share_of_peak(self, achieved: Value) -> Value:
         """Return achieved TFLOP/s in percent of the peak."""

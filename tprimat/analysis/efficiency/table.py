@@ -56,11 +56,11 @@ def values(subject: Subject) -> dict[str, Value]:
     computed = {}
     for metric, function in zip(METRICS, _FUNCTIONS, strict=True):
         computed[metric.name] = function(subject)
-    return {
-        name: value
-        for name, value in computed.items()
-        if value is not None and value != Value(None)
-    }
+    known = {}
+    for name, value in computed.items():
+        if value is not None and value != Value(None):
+            known[name] = value
+    return known
 
 
 def over_runs(figures: Sequence[float | None], floor: float = 0.0) -> Value:
@@ -74,7 +74,10 @@ def over_runs(figures: Sequence[float | None], floor: float = 0.0) -> Value:
         return Value(None)
     between = intervals.between_run_interval(known, floor)
     # Logarithms would cost a single value its last digit.
-    middle = known[0] if len(known) == 1 else statistics.geometric_mean(known)
+    if len(known) == 1:
+        middle = known[0]
+    else:
+        middle = statistics.geometric_mean(known)
     return Value(middle, *((between.low, between.high) if between else (None, None)))
 
 
@@ -316,7 +319,9 @@ def _joules_per_token(subject: Subject) -> Value | None:
         if why:
             return Value(None, reason=f"energy: {why}")
         return None
-    some = "" if len(joules) == len(subject.runs) else f"{len(joules)} of {len(subject.runs)} runs"
+    some = ""
+    if len(joules) != len(subject.runs):
+        some = f"{len(joules)} of {len(subject.runs)} runs"
     covers = next(
         (run.telemetry.energy_covers for run in subject.runs if run.telemetry.energy_covers), None
     )

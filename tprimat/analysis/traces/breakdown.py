@@ -87,43 +87,43 @@ class Breakdown:
             self._totals.items(),
             key=lambda each: (-each[1].duration, *each[0][:2], each[0][2] or ""),
         )
-        work = [
-            TracedWork(
-                kernel=kernel[:LONGEST_NAME],
-                part=part,
-                operator=operator,
-                phase=phase,  # type: ignore[arg-type]
-                shapes=_shapes(shapes),
-                types=_types(types),
-                calls=total.calls / count,
-                seconds=total.duration / SECOND / count,
-                exposed_seconds=total.exposed / SECOND / count,
-            )
-            for (kernel, part, operator, phase, shapes, types), total in ordered[:MOST_WORK]
-            if total.duration >= least
-        ]
+        work = []
+        for (kernel, part, operator, phase, shapes, types), total in ordered[:MOST_WORK]:
+            if total.duration >= least:
+                work.append(
+                    TracedWork(
+                        kernel=kernel[:LONGEST_NAME],
+                        part=part,
+                        operator=operator,
+                        phase=phase,  # type: ignore[arg-type]
+                        shapes=_shapes(shapes),
+                        types=_types(types),
+                        calls=total.calls / count,
+                        seconds=total.duration / SECOND / count,
+                        exposed_seconds=total.exposed / SECOND / count,
+                    )
+                )
         return Trace(steps=tuple(self._steps), work=tuple(work))
 
     def _add(self, timeline: Timeline, work: list[Work]) -> None:
         steps = {name for name, *_ in timeline.steps}
-        keys = {id(each): self._key(timeline, each, steps) for each in work}
+        keys = [self._key(timeline, item, steps) for item in work]
         causes = IdleCauses(timeline, work)
         stretches = periods(timeline, work)
         self.empty += len(timeline.steps) - sum(bool(period.name) for period in stretches)
-        for period, concerned in _by_period(stretches, work):
-            division = divide(
-                period.start, period.end, concerned, [keys[id(each)][1] for each in concerned]
-            )
+        for period, places in _by_period(stretches, work):
+            concerned = [work[place] for place in places]
+            parts = [keys[place][1] for place in places]
+            division = divide(period.start, period.end, concerned, parts)
             sums: dict[str, int] = {}
-            for each, exposed in zip(concerned, division.exposed, strict=True):
-                key = keys[id(each)]
-                total = self._totals.setdefault(key, _Total())
+            for place, part, exposed in zip(places, parts, division.exposed, strict=True):
+                total = self._totals.setdefault(keys[place], _Total())
                 total.exposed += exposed
-                if period.start <= each.start:
+                if period.start <= work[place].start:
                     total.calls += 1
-                    total.duration += each.end - each.start
+                    total.duration += work[place].end - work[place].start
                 if exposed:
-                    sums[key[1]] = sums.get(key[1], 0) + exposed
+                    sums[part] = sums.get(part, 0) + exposed
             for start, end, next_work in division.gaps:
                 for cause, time in causes.of(start, end, next_work, period.thread).items():
                     sums[cause] = sums.get(cause, 0) + time
@@ -131,7 +131,9 @@ class Breakdown:
 
     def _key(self, timeline: Timeline, work: Work, steps: Set[str]) -> _Key:
         launch = timeline.launches.get(work.correlation)
-        ranges = timeline.ranges.get(launch.thread) if launch else None
+        ranges = None
+        if launch:
+            ranges = timeline.ranges.get(launch.thread)
         around = ranges.around(launch.start) if ranges and launch else ()
         # A step's annotation is no operator.
         around = tuple(each for each in around if each.name not in steps)
@@ -140,16 +142,22 @@ class Breakdown:
 
 def _by_period(
     stretches: Sequence[Period], work: Sequence[Work]
-) -> Iterator[tuple[Period, list[Work]]]:
-    """Yield each period with the work that lies in it at least in part, sorted by start."""
+) -> Iterator[tuple[Period, list[int]]]:
+    """Yield each period with the places of the work that lies in it at least in part, sorted by
+    start.
+    """
     position = 0
-    running = list[Work]()
+    running: list[int] = []
     for period in stretches:
-        end = bisect.bisect_left(work, period.end, position, key=lambda each: each.start)
-        concerned = [each for each in (*running, *work[position:end]) if each.end > period.start]
+        end = bisect.bisect_left(work, period.end, position, key=lambda item: item.start)
+        candidates = (*running, *range(position, end))
+        concerned = []
+        for place in candidates:
+            if work[place].end > period.start:
+                concerned.append(place)
         yield period, concerned
         position = end
-        running = [each for each in concerned if each.end > period.end]
+        running = [place for place in concerned if work[place].end > period.end]
 
 
 def _step(
@@ -162,7 +170,9 @@ def _step(
     exposed_communication = sum(
         time for part, time in sums.items() if part.startswith(COMMUNICATION)
     )
-    gpu = max(each.end for each in work) - min(each.start for each in work) if work else 0
+    gpu = 0
+    if work:
+        gpu = max(each.end for each in work) - min(each.start for each in work)
     return TracedStep(
         name=period.name,
         rank=timeline.rank,
@@ -180,7 +190,9 @@ def _key(name: str, is_copy: bool, around: tuple[RangeKind, ...]) -> _Key:
     operator = next((each for each in around if not kernels.is_python(each.name)), None)
     collective = next((each.collective for each in around if each.collective), "")
     types = _types(operator.types) if operator else ()
-    part = COPIES if is_copy else kernels.part_of(name, names, types, collective)
+    part = COPIES
+    if not is_copy:
+        part = kernels.part_of(name, names, types, collective)
     return (
         name,
         part,
@@ -240,15 +252,17 @@ def breakdown_of(trace: Trace) -> Figures:
     parts = mean_parts(trace.steps)
     overlapped = statistics.fmean([step.overlapped_communication for step in trace.steps])
     whole = sums(parts)
-    named = {
-        **{f"category {part}": time for part, time in parts.items() if part in COMPUTATION},
-        **{
-            f"collective {part.removeprefix(COMMUNICATION)}": time
-            for part, time in parts.items()
-            if part.startswith(COMMUNICATION)
-        },
-        **{part.replace("_", " ", 1): time for part, time in parts.items() if part in IDLE},
-    }
+    computation = {}
+    communication = {}
+    idle = {}
+    for part, time in parts.items():
+        if part in COMPUTATION:
+            computation[f"category {part}"] = time
+        if part.startswith(COMMUNICATION):
+            communication[f"collective {part.removeprefix(COMMUNICATION)}"] = time
+        if part in IDLE:
+            idle[part.replace("_", " ", 1)] = time
+    named = {**computation, **communication, **idle}
     return {
         "total": statistics.fmean([step.seconds for step in trace.steps]),
         **whole,

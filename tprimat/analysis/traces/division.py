@@ -98,7 +98,9 @@ class IdleCauses:
         """Return the ns of a gap by cause; `thread` is the one to look at if no work ends the
         gap.
         """
-        launch = self._launches.get(next_work.correlation) if next_work else None
+        launch = None
+        if next_work:
+            launch = self._launches.get(next_work.correlation)
         if launch is None:
             if next_work is not None or thread is None:
                 return {"idle_other": end - start}

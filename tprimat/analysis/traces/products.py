@@ -83,7 +83,9 @@ def product_of(
         return None
     left = shapes[first]
     right = shapes[first + 1]
-    precision = "fp8" if "Float8" in types[first] else _PRECISIONS.get(types[first])
+    precision = _PRECISIONS.get(types[first])
+    if "Float8" in types[first]:
+        precision = "fp8"
     if precision is None or (types[first] != types[first + 1] and precision != "fp8"):
         return None
     if (

@@ -84,14 +84,17 @@ def periods(timeline: Timeline, work: Sequence[Work]) -> list[Period]:
         launch = timeline.launches.get(each.correlation)
         # Without its launch, work belongs where the work before it on its stream does; at first,
         # before the trace.
-        number = bisect.bisect_right(starts, launch.start) if launch else latest.get(each.stream, 0)
+        if launch:
+            number = bisect.bisect_right(starts, launch.start)
+        else:
+            number = latest.get(each.stream, 0)
         latest[each.stream] = number
         begins[number] = max(begins[number], each.end)
         if not each.is_copy and (launch is None or launch.start < over):
             computing.add(number)
     begins = list(itertools.accumulate(begins, max))
-    return [
-        Period(name, begins[number - 1], begins[number], thread)
-        for number, (name, _, _, thread) in enumerate(timeline.steps, start=1)
-        if number in computing
-    ]
+    found = []
+    for number, (name, _, _, thread) in enumerate(timeline.steps, start=1):
+        if number in computing:
+            found.append(Period(name, begins[number - 1], begins[number], thread))
+    return found
