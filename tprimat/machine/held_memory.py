@@ -21,6 +21,7 @@ from tprimat.machine import amd, nvidia, torch_build
 from tprimat.machine import host as hosts
 from tprimat.machine.gpu import Device, GpuProcess
 from tprimat.machine.host import Host
+from tprimat.notes import Note
 from tprimat.results.fields import Figures
 from tprimat.results.run import Platform
 from tprimat.units import GB, round_figure
@@ -49,8 +50,8 @@ states what is in use, less than this can't be distinguished from it."""
 
 def with_held_memory(
     torch: Any, platform: Platform, devices: Sequence[Device], host: Host
-) -> tuple[tuple[Device, ...], list[str]]:
-    """Return the devices with what others hold of their memory, and warnings about what is unknown.
+) -> tuple[tuple[Device, ...], list[Note]]:
+    """Return the devices with what others hold of their memory, and a note on what is unknown.
 
     What the process that started this one has read holds. Else the vendor's own values are best,
     read before this process has a context: all of it then belongs to others (or to the driver).
@@ -99,19 +100,18 @@ def with_held_memory(
             {_key(device): held[device.index] for device in devices if device.index in held}
         )
     unknown = [str(index) for index, gigabytes in held.items() if gigabytes is None]
-    if in_use:
-        why = "this process itself already holds some"
-    else:
-        why = "memory in use is no more than this process's context"
+    notes = []
+    if unknown:
+        if in_use:
+            why = "this process itself already holds some"
+        else:
+            why = "memory in use is no more than this process's context"
+        notes.append(Note("held-memory-unknown", {"gpus": ", ".join(unknown), "why": why}))
     return (
         tuple(
             dataclasses.replace(device, memory_held_gb=held.get(device.index)) for device in devices
         ),
-        (
-            [f"memory held by other processes is unknown on GPU {', '.join(unknown)}: {why}"]
-            if unknown
-            else []
-        ),
+        notes,
     )
 
 
