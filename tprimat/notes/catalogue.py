@@ -338,7 +338,8 @@ ROWS = {
         "the model's losses differ from the training loss: the model returns {own:.4f} on average,"
         " and the Trainer logs {logged:.4f}{instead}",
     ),
-    "eager": NoteRow("warning", "eager, since {problem}"),
+    "compiler-failed": NoteRow("warning", "eager, since torch.compile failed: {why}"),
+    "compiled-out-of-memory": NoteRow("warning", "eager, since compiled layers run out of memory"),
     "activations-recomputed": NoteRow(
         "info", "activations are recomputed: no micro-batch fits the GPU's memory without"
     ),

@@ -41,7 +41,7 @@ from tprimat.results.conditions import Preflight
 from tprimat.results.fields import Figures
 from tprimat.results.outcome import Outcome
 from tprimat.results.result_file import readable
-from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Platform, Run
+from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Platform, Run, sentences
 from tprimat.store import preflight, store
 from tprimat.text import runnable
 from tprimat.units import round_figure
@@ -92,7 +92,7 @@ class Recording:
         module: the trained module, for its name; None if unknown.
         covers: the scope of the step timer.
         absent: why a value is unknown that no step brought; see StepValues.
-        warnings: returns the adapter's own warnings for a Run.
+        notes: returns the adapter's own notes for a Run.
         amend: completes this process's records at the end with values that arrived after their
             steps.
         complete: adds what only the adapter knows to each Run.
@@ -118,7 +118,7 @@ class Recording:
         module: object = None,
         covers: str = result.COVERS,
         absent: Mapping[str, str] | None = None,
-        warnings: Callable[[], Sequence[str]] = tuple,
+        notes: Callable[[], Sequence[Note]] = tuple,
         amend: Callable[[Sequence[Record]], Sequence[Record]] = list,
         complete: Callable[[Run], Run] = lambda run: run,
     ) -> None:
@@ -154,7 +154,7 @@ class Recording:
         self._options = options
         self._module = module
         self._covers = covers
-        self._warnings = warnings
+        self._notes = notes
         self._amend = amend
         self._complete = complete
         self._shown = Run(
@@ -360,7 +360,7 @@ class Recording:
 
     def _run(self, outcome: Outcome, gathered: ranks.Gathered) -> Run:
         setup = result.setup_of(self._options.known, self._shown, self._module, self.machine)
-        memory = self._measured_memory or self.memory.metrics()  # before its warnings are taken
+        memory = self._measured_memory or self.memory.metrics()
         machines, problems = nodes.described(os.environ)
         machines = tuple(
             msgspec.structs.replace(
@@ -368,26 +368,28 @@ class Recording:
             )
             for node in machines
         )
-        doubts = (
+        notes = [
             *self.recorder.notes,
             *setup.notes,
-            *self.machine.warnings,
-            *self.recorder.warnings,
-            *gathered.warnings,
+            *self.machine.notes,
+            *self.recorder.doubts,
+            *gathered.notes,
             *problems,
-            *self.memory.warnings,
-            *self.values.warnings(has_steps=self.step > self.first_step),
-            *self._warnings(),
-            f"resumed: the first step recorded is {self.first_step + 1}" if self.first_step else "",
-            shapes.missing(setup.model_config) or "",
-        )
+            *self.memory.notes,
+            *self.values.notes(has_steps=self.step > self.first_step),
+            *self._notes(),
+        ]
+        if self.first_step:
+            notes.append(Note("resumed", {"step": self.first_step + 1}))
+        if unshaped := shapes.missing(setup.model_config):
+            notes.append(unshaped)
         run = msgspec.structs.replace(
             setup,
             timestamp=self._timestamp,
             status=outcome.status,
             status_reason=outcome.reason,
             ending=outcome.ending,
-            notes=noted(doubts),
+            notes=noted(notes),
             memory_metrics=memory,
             environment=msgspec.structs.replace(setup.environment, nodes=machines),
             preflight=self._preflight,
@@ -508,12 +510,10 @@ class Recording:
             )
             # What no step brought is unknown in the result, with the reason: the speed is none the
             # worse for it.
-            unknown = self.values.warnings(has_steps=self.step > self.first_step)
-            texts = dict.fromkeys((*events, *summary.warnings, *run.warnings))
-            messages = [
-                *console.warnings([text for text in texts if text not in unknown]),
-                *messages,
-            ]
+            unknown = self.values.notes(has_steps=self.step > self.first_step)
+            others = sentences(note for note in run.notes if note not in unknown)
+            texts = dict.fromkeys((*events, *summary.warnings, *others))
+            messages = [*console.warnings(list(texts)), *messages]
         if messages:
             console.echo(messages, to_errors=True)
 

@@ -26,7 +26,7 @@ from tprimat.files import check_writable
 from tprimat.notes import noted
 from tprimat.record import describe, outcome, shapes
 from tprimat.record.lifecycle import OnStep, Recording
-from tprimat.record.options import Benchmark, check, is_name
+from tprimat.record.options import Benchmark, argument_missing, check, is_name
 from tprimat.record.ranks import Process
 from tprimat.record.scalars import LOSS, NORM
 from tprimat.results.run import ModelConfig, Optimizer, ParallelismConfig, Run
@@ -259,12 +259,12 @@ class LoopRecorder(Benchmark):
         whole = sizes.global_batch_size
         micro = sizes.micro_batch_size
         missing = {"global_batch_size": whole, "sequence_length": sizes.sequence_length}
-        warnings = []
+        notes = []
         for name, size in missing.items():
             if size is None:
-                warnings.append(f"{name} unknown: pass {name}= to record")
+                notes.append(argument_missing(name, name, "record"))
         if precision is None:
-            warnings.append("compute precision unknown: pass precision= to record")
+            notes.append(argument_missing("compute precision", "precision", "record"))
         elif precision == "fp32":
             precision, detail = describe.of_fp32(detail, recording.platform)
         alone = 1 if recording.process.world_size == 1 else None
@@ -294,7 +294,7 @@ class LoopRecorder(Benchmark):
                 if self._optimizer is None
                 else describe.optimizer_settings(self._optimizer)
             ),
-            notes=noted(warnings),
+            notes=noted(notes),
         )
 
 

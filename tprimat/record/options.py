@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from tprimat.errors import UsageError
+from tprimat.notes import Note
 from tprimat.record import shapes
 from tprimat.record.clocks import HostClock
 from tprimat.record.lifecycle import OnStep, Options, Recording
@@ -152,7 +153,7 @@ class Benchmark:
             return self._recording.path
         return None
 
-    def warnings(self) -> Sequence[str]:
+    def notes(self) -> Sequence[Note]:
         """Return what is doubtful of the run beyond what its recording knows."""
         return ()
 
@@ -189,7 +190,7 @@ class Benchmark:
         self._recording = None
         with self._errors():
             recording = Recording(
-                self._options, process, warnings=self.warnings, complete=self.completed, **adapter
+                self._options, process, notes=self.notes, complete=self.completed, **adapter
             )
         self._recording = recording
         self._recorder = recording.recorder
@@ -203,6 +204,13 @@ class Benchmark:
         except UsageError as error:
             problem = error.problem.replace("BenchmarkCallback", self._name)
             raise UsageError(problem, heading=self._heading, hint=error.hint) from None
+
+
+def argument_missing(what: str, argument: str, caller: str, why: str = "") -> Note:
+    """Return the note on a value that nobody states and that an argument of `caller` would set."""
+    return Note(
+        "argument-missing", {"what": what, "why": why, "argument": argument, "caller": caller}
+    )
 
 
 def check(name: str, value: Any, is_valid: bool, expected: str) -> None:

@@ -23,6 +23,7 @@ import msgspec
 
 from tprimat.errors import UsageError
 from tprimat.machine.host import Environ
+from tprimat.notes import Note
 from tprimat.record.recorder import Record, format_steps
 
 TIMEOUT_S = 30.0
@@ -146,7 +147,7 @@ class Gathered(NamedTuple):
 
     records: Sequence[Record]
     over_ranks: str = "one process"
-    warnings: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     until_backward: Mapping[str, float] = MappingProxyType({})
 
 
@@ -204,7 +205,7 @@ def gather(
         longest.append(
             None if None in second else max(seconds for seconds in second if seconds is not None)
         )
-    slow = straggler_message(own, others)
+    slow = straggler_note(own, others)
     known = sorted(
         (time.until_backward, time.node)
         for time in times
@@ -224,7 +225,9 @@ def gather(
 def alone(records: Sequence[Record], world_size: int, why: str) -> Gathered:
     """Return this process's records, with the reason why the others' are missing."""
     of = f"the first of {world_size} processes"
-    return Gathered(records, of, (f"step times are those of {of}, not the longest of all: {why}",))
+    return Gathered(
+        records, of, (Note("ranks-not-gathered", {"processes": world_size, "why": why}),)
+    )
 
 
 def open_store() -> Any:
@@ -271,8 +274,8 @@ def collect_times(
     return times, missing
 
 
-def straggler_message(own: Times, others: dict[int, Times]) -> str | None:
-    """Return a warning that names the straggler; None without one."""
+def straggler_note(own: Times, others: dict[int, Times]) -> Note | None:
+    """Return a note that names the straggler; None without one."""
     everyone = {0: own, **others}
     known = {}
     for rank, each in everyone.items():
@@ -287,13 +290,16 @@ def straggler_message(own: Times, others: dict[int, Times]) -> str | None:
     if not slow or len(slow) * 2 > len(known):
         return None
     worst = max(slow, key=lambda rank: known[rank])
-    verb = "is a straggler" if len(slow) == 1 else "are stragglers"
-    where = ", ".join(dict.fromkeys(node for rank in slow if (node := everyone[rank].node)))
-    who = f"{_ranks(slow)}{f' on {where}' if where else ''}"
-    return (
-        f"{who} {verb}: up to {known[worst]:.3g} s from step start to backward pass (typical"
-        f" {usual:.3g} s); this delays the other ranks by {(known[worst] - usual) / step:.0%} of"
-        " each step"
+    nodes = dict.fromkeys(everyone[rank].node for rank in slow if everyone[rank].node)
+    return Note(
+        "stragglers",
+        {
+            "who": f"{_ranks(slow)} on {', '.join(nodes)}" if nodes else _ranks(slow),
+            "verb": "is a straggler" if len(slow) == 1 else "are stragglers",
+            "longest": known[worst],
+            "usual": usual,
+            "percent": 100 * (known[worst] - usual) / step,
+        },
     )
 
 

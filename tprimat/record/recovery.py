@@ -15,7 +15,7 @@ import msgspec
 
 from tprimat import files
 from tprimat.errors import TensorPrimatError
-from tprimat.notes import noted
+from tprimat.notes import Note, noted
 from tprimat.record.folders import JOURNALS
 from tprimat.record.journal import SUFFIX, UNNAMED, VERSION, JournalHeader, Update
 from tprimat.record.outcome import KILLED, RUNNING
@@ -30,7 +30,7 @@ from tprimat.store.history import clear_unfinished
 from tprimat.store.naming import file_name
 from tprimat.text import counted, plain
 
-RECOVERED = "recovered from the training's journal, step by step"
+RECOVERED = Note("recovered")
 
 BROKEN = ".unreadable"
 """Ending of a journal that can't be read: it is reported once, and kept."""
@@ -159,7 +159,7 @@ def read(content: bytes, *, is_living: bool = False) -> tuple[Run, bool] | None:
     updates = []
     pauses = []
     decode_record = msgspec.json.Decoder(_Record).decode
-    warnings = []
+    notes = [RECOVERED]
     for line in lines[1:-1]:
         try:
             if line.startswith(b"{"):
@@ -178,7 +178,7 @@ def read(content: bytes, *, is_living: bool = False) -> tuple[Run, bool] | None:
                     raise ValueError("steps must rise")
                 records.append(record)
         except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
-            warnings.append("the journal is damaged: later steps are lost")
+            notes.append(Note("journal-damaged"))
             break
     if final is not None:
         return final, True
@@ -191,7 +191,7 @@ def read(content: bytes, *, is_living: bool = False) -> tuple[Run, bool] | None:
         status=outcome.status,
         status_reason=outcome.reason,
         ending=outcome.ending,
-        notes=noted((*setup.notes, RECOVERED, *warnings)),
+        notes=noted((*setup.notes, *notes)),
         timeline=_timeline(setup, records, pauses),
         **series(records),
     )
@@ -246,14 +246,12 @@ def _updated(setup: Run, updates: Sequence[Update]) -> Run:
                 breakdown=update.breakdown or {},
                 notes=update.notes or (),
             )
-    stale = (
-        f"native_metrics and breakdown cover the first {covered} of {len(updates)} recorded epochs"
-    )
-    return msgspec.structs.replace(
-        setup,
-        epochs=(*setup.epochs, *(update.epoch for update in updates)),
-        notes=noted((*setup.notes, stale)) if 0 < covered < len(updates) else setup.notes,
-    )
+    notes = setup.notes
+    if 0 < covered < len(updates):
+        stale = Note("epochs-uncovered", {"covered": covered, "epochs": len(updates)})
+        notes = noted((*notes, stale))
+    epochs = (*setup.epochs, *(update.epoch for update in updates))
+    return msgspec.structs.replace(setup, epochs=epochs, notes=notes)
 
 
 def _recover_one(path: Path, folder: Path, ended: str | None) -> Recovered | None:

@@ -11,6 +11,7 @@ import msgspec
 
 from tprimat.catalog import models
 from tprimat.errors import UsageError
+from tprimat.notes import Note
 from tprimat.results.fields import FieldValues
 from tprimat.results.run import ModelConfig
 from tprimat.settings.rows import NEEDED, names
@@ -163,15 +164,15 @@ def name_of(shape: ModelConfig, module: Any) -> str:
     return type(module).__name__
 
 
-def missing(shape: ModelConfig) -> str | None:
-    """Return a warning that says why this shape has no FLOPs; None if nothing is missing."""
+def missing(shape: ModelConfig) -> Note | None:
+    """Return a note that says why this shape has no FLOPs; None if nothing is missing."""
     unknown = [name for name in NEEDED if getattr(shape, name) is None]
     if not unknown or shape.num_experts is not None:
         return None
     if len(unknown) == len(NEEDED):
-        return "the model's shape is unknown: no FLOPs, no MFU; pass model_config="
-    whose = shape.source or "model_config"
-    return f"{' and '.join(unknown)} unknown from {whose}: no FLOPs, no MFU; pass model_config="
+        return Note("shape-unknown")
+    fields = {"names": " and ".join(unknown), "origin": shape.source or "model_config"}
+    return Note("shape-incomplete", fields)
 
 
 def _translated(value_of: Any, called: Mapping[str, str], source: str) -> ModelConfig:

@@ -12,7 +12,7 @@ import msgspec
 from tprimat.analysis.summary import summarize
 from tprimat.machine.telemetry.sampler import Sampler
 from tprimat.machine.telemetry.trace import REPLAYED, Sample, Trace
-from tprimat.notes import noted
+from tprimat.notes import Note, noted
 from tprimat.record.telemetry import energy, findings, series
 from tprimat.record.telemetry.energy import Energy
 from tprimat.record.telemetry.timeline import Timeline, within
@@ -63,7 +63,7 @@ def joined(run: Run, steps: Timeline, sampler: Sampler, processes_here: int) -> 
             run, telemetry=Telemetry(unknown=(*unknown, *filter(None, [why])))
         )
     if REPLAYED in unknown:
-        run = msgspec.structs.replace(run, notes=noted((*run.notes, REPLAYED)))
+        run = msgspec.structs.replace(run, notes=noted((*run.notes, Note("telemetry-replayed"))))
     return with_trace(run, steps, trace, processes_here, unknown)
 
 
