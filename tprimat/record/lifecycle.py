@@ -26,7 +26,7 @@ from tprimat.machine.telemetry.sampler import Sampler
 from tprimat.notes import Note, noted
 from tprimat.record import console, nodes, progress, ranks, result, shapes, telemetry
 from tprimat.record.clocks import Clock, DeviceClock, DeviceScalars, HostClock, HostScalars, Scalars
-from tprimat.record.device import platform_of, restrict_to_devices
+from tprimat.record.device import own_devices, platform_of, restrict_to_devices
 from tprimat.record.journal import Journal, Update
 from tprimat.record.memory import DeviceMemory, Memory, ProcessMemory
 from tprimat.record.outcome import RUNNING, TERMINATED, of_exception
@@ -130,13 +130,17 @@ class Recording:
         # Only the process that writes asks the vendor's tools, which may take seconds.
         machine = Machine(self.platform, GpuInfo(), Environment()) if process.rank else detect()
         self.machine = restrict_to_devices(machine, self.platform, device, process.world_size)
-        on_cpu = self.platform == "cpu"
-        self.clock: Clock = HostClock() if on_cpu else DeviceClock(device, torch.cuda)
-        self.scalars: Scalars = HostScalars() if on_cpu else DeviceScalars()
-        self.memory: Memory = ProcessMemory() if on_cpu else DeviceMemory(device, torch.cuda)
-        devices = self.machine.devices
-        own = [each for each in devices if each.index == (device.index or 0)]
-        self._trains = own if process.world_size == 1 else devices[: process.processes_here]
+        self.clock: Clock
+        self.scalars: Scalars
+        self.memory: Memory
+        if self.platform == "cpu":
+            self.clock, self.scalars, self.memory = HostClock(), HostScalars(), ProcessMemory()
+        else:
+            self.clock = DeviceClock(device, torch.cuda)
+            self.scalars = DeviceScalars()
+            self.memory = DeviceMemory(device, torch.cuda)
+        of_one = process.world_size == 1
+        self._trains = own_devices(self.machine, device, 1 if of_one else process.processes_here)
         self.values = StepValues(self.scalars, absent or {}, process.world_size)
         self.recorder = Recorder(self.clock, self._take, takes_laps=process.world_size > 1)
         self.pause = self.recorder.pause
@@ -157,27 +161,29 @@ class Recording:
         self._notes = notes
         self._amend = amend
         self._complete = complete
-        self._shown = Run(
-            framework="lightning"
-        )  # which alone prepares before it can describe the training
+        # Lightning alone prepares before it can describe the training.
+        self._shown = Run(framework="lightning")
         self._timestamp = _now()
         self._created_ns = self.clock.host_ns()
         self._journalled = 0
         self._name = f"tprimat/training/{next(_RECORDINGS)}"
         self._journal = Journal(None)
         self.sampler: Sampler | None = None
-        # Read before the first step: one that is made meanwhile is not of this machine as it was.
-        folder = options.output_dir
-        host = self.machine.environment.hostname
-        ids = [train.id for train in self._trains]
-        is_first = process.rank == 0
-        if is_first:
-            self._preflight = preflight.latest(folder, host, ids, process.world_size)
-        else:
-            self._preflight = Preflight()
+        self._preflight = self._latest_preflight()
         self._metrics_due = 0.0
         self._seconds_after_first = 0.0
         self._steps_after_first = 0
+
+    def _latest_preflight(self) -> Preflight:
+        """Return what was measured on this machine as it is before the first step."""
+        if self.process.rank:
+            return Preflight()
+        return preflight.latest(
+            self._options.output_dir,
+            self.machine.environment.hostname,
+            [train.id for train in self._trains],
+            self.process.world_size,
+        )
 
     def prepare(self) -> None:
         """From here on, leave a result however the training ends; start() calls this if needed."""
@@ -362,12 +368,10 @@ class Recording:
         setup = result.setup_of(self._options.known, self._shown, self._module, self.machine)
         memory = self._measured_memory or self.memory.metrics()
         machines, problems = nodes.described(os.environ)
-        machines = tuple(
-            msgspec.structs.replace(
-                node, until_backward_seconds=gathered.until_backward.get(node.hostname or "")
-            )
-            for node in machines
-        )
+        described = []
+        for node in machines:
+            seconds = gathered.until_backward.get(node.hostname or "")
+            described.append(msgspec.structs.replace(node, until_backward_seconds=seconds))
         notes = [
             *self.recorder.notes,
             *setup.notes,
@@ -391,7 +395,7 @@ class Recording:
             ending=outcome.ending,
             notes=noted(notes),
             memory_metrics=memory,
-            environment=msgspec.structs.replace(setup.environment, nodes=machines),
+            environment=msgspec.structs.replace(setup.environment, nodes=tuple(described)),
             preflight=self._preflight,
             timeline=self._timeline(),
             breakdown=self._mean_step(),
@@ -412,21 +416,18 @@ class Recording:
         """Return the run with how long its process was suspended within a step: no time of the
         step.
         """
-        places = {bisect.bisect_left(run.steps, step) for step in self.suspensions.steps} - {
-            len(run.steps)
-        }
-        found = records.longer(run.step_times, run.window_steps, places)
-        if not found:
+        count = len(run.steps)
+        suspended = {bisect.bisect_left(run.steps, step) for step in self.suspensions.steps}
+        longer = records.longer(run.step_times, run.window_steps, suspended - {count})
+        if not longer:
             return run
-        others = tuple(found.get(place) for place in range(len(run.steps)))
-        steps = format_steps([run.steps[place] for place in sorted(found)])
+        others = tuple(longer.get(index) for index in range(count))
+        steps = format_steps([run.steps[index] for index in sorted(longer)])
+        note = Note("steps-hold-other", {"steps": steps, "what": "a suspension of the process"})
         return msgspec.structs.replace(
             run,
             native_metrics={**run.native_metrics, records.OTHER: others},
-            notes=(
-                *run.notes,
-                Note("steps-hold-other", {"steps": steps, "what": "a suspension of the process"}),
-            ),
+            notes=(*run.notes, note),
         )
 
     def _mean_step(self) -> Figures:
@@ -434,20 +435,17 @@ class Recording:
         wait is known.
         """
         recorder = self.recorder
-        last = self.measured_until
-        known = []
+        steps = 0
+        seconds = waited = 0.0
         for record in recorder.records[1:]:
-            if (
-                record.seconds is not None
-                and record.step in recorder.waits
-                and (last is None or record.step <= last)
-            ):
-                known.append(
-                    (record.window, record.window * record.seconds, recorder.waits[record.step])
-                )
-        if not known:
+            if self.measured_until is not None and record.step > self.measured_until:
+                break
+            if record.seconds is not None and record.step in recorder.waits:
+                steps += record.window
+                seconds += record.window * record.seconds
+                waited += recorder.waits[record.step]
+        if not steps:
             return {}
-        steps, seconds, waited = map(sum, zip(*known, strict=True))
         parts = {"data_wait_s": waited / steps, "compute_s": (seconds - waited) / steps}
         return {name: round_figure(value) for name, value in parts.items()}
 

@@ -63,12 +63,12 @@ class Process:
     @property
     def processes_here(self) -> int:
         """How many of the processes are on this machine; all of them if nobody states it."""
+        if self.local_world_size > 1:
+            return self.local_world_size
         stated = os.environ.get("LOCAL_WORLD_SIZE", "")
-        if self.local_world_size > 1 or not stated.isdecimal():
-            if self.local_world_size > 1:
-                return self.local_world_size
-            return self.world_size
-        return int(stated)
+        if stated.isdecimal():
+            return int(stated)
+        return self.world_size
 
     def on(self, platform: str) -> Process:
         """Return the process with its device; a GPU becomes torch's current one."""
@@ -187,38 +187,37 @@ def gather(
             world_size,
             f"{_ranks(missing)} did not report within {TIMEOUT_S:g} s of the end",
         )
-    count = len(records)
-    different = [
-        rank
-        for rank, each in others.items()
-        if each.steps != own.steps or len(each.seconds) != count
-    ]
+    different = []
+    for other, times in others.items():
+        if times.steps != own.steps or len(times.seconds) != len(records):
+            different.append(other)
     if different:
         return alone(
             records, world_size, f"{_ranks(different)} recorded different steps than rank 0"
         )
-    times = (own, *others.values())
-    all_seconds = zip(*(time.seconds for time in times), strict=True)
-    # If one of them is unknown, so is the longest.
-    longest = []
-    for second in all_seconds:
-        longest.append(
-            None if None in second else max(seconds for seconds in second if seconds is not None)
-        )
-    slow = straggler_note(own, others)
-    known = sorted(
-        (time.until_backward, time.node)
-        for time in times
-        if time.until_backward is not None and time.node
-    )
+    return _slowest(records, own, others)
+
+
+def _slowest(records: Sequence[Record], own: Times, others: dict[int, Times]) -> Gathered:
+    """Return the records with the longest time of each step; if one of its times is unknown, so is
+    the longest.
+    """
+    everyone = (own, *others.values())
+    slowest = []
+    for record, *seconds in zip(records, *(times.seconds for times in everyone), strict=True):
+        longest = None if None in seconds else max(seconds)
+        slowest.append(record._replace(seconds=longest))
+    until_backward: dict[str, float] = {}
+    for times in everyone:
+        if times.until_backward is not None and times.node:
+            longest = max(times.until_backward, until_backward.get(times.node, 0.0))
+            until_backward[times.node] = longest
+    straggler = straggler_note(own, others)
     return Gathered(
-        [
-            record._replace(seconds=seconds)
-            for record, seconds in zip(records, longest, strict=True)
-        ],
-        f"the longest of {world_size} processes, step by step",
-        (slow,) if slow else (),
-        {node: seconds for seconds, node in known},
+        slowest,
+        f"the longest of {len(everyone)} processes, step by step",
+        (straggler,) if straggler else (),
+        until_backward,
     )
 
 
@@ -278,9 +277,9 @@ def straggler_note(own: Times, others: dict[int, Times]) -> Note | None:
     """Return a note that names the straggler; None without one."""
     everyone = {0: own, **others}
     known = {}
-    for rank, each in everyone.items():
-        if each.until_backward is not None:
-            known[rank] = each.until_backward
+    for rank, times in everyone.items():
+        if times.until_backward is not None:
+            known[rank] = times.until_backward
     steps = [seconds for seconds in own.seconds[1:] if seconds is not None]
     if len(known) < len(everyone) or not steps:
         return None

@@ -78,11 +78,8 @@ def names(folder: Path) -> set[str]:
         return set()
     try:
         with os.scandir(place) as entries:
-            return {
-                entry.name
-                for entry in entries
-                if _OWN.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
-            }
+            own = [entry for entry in entries if _OWN.fullmatch(entry.name)]
+            return {entry.name for entry in own if entry.is_file(follow_symlinks=False)}
     except OSError:
         return set()
 
@@ -167,14 +164,14 @@ def read(content: bytes, *, is_living: bool = False) -> tuple[Run, bool] | None:
                 # Writing the result may have been interrupted, and begun again with another end.
                 final = entry.final or final
                 setup = entry.run or setup
-                updates += [entry.update] if entry.update else []
-                pauses += [entry.pause] if entry.pause else []
+                if entry.update:
+                    updates.append(entry.update)
+                if entry.pause:
+                    pauses.append(entry.pause)
             else:
                 record = decode_record(line)
-                if (
-                    record[0] <= (records[-1][0] if records else 0)
-                    or not 1 <= record[1] <= LARGEST_COUNT
-                ):
+                newest = records[-1][0] if records else 0
+                if record[0] <= newest or not 1 <= record[1] <= LARGEST_COUNT:
                     raise ValueError("steps must rise")
                 records.append(record)
         except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
@@ -335,11 +332,8 @@ def _turn_into_result(path: Path, file: IO[bytes], folder: Path) -> Recovered:
     elif not file.closed:
         with contextlib.suppress(OSError):
             # Should this command be ended between the result and the journal's end.
-            file.write(
-                (b"" if content.endswith(b"\n") else b"\n")
-                + msgspec.json.encode({"final": run})
-                + b"\n"
-            )
+            final = msgspec.json.encode({"final": run}) + b"\n"
+            file.write(final if content.endswith(b"\n") else b"\n" + final)
     try:
         saved = store.save(run, folder)
     except TensorPrimatError as error:

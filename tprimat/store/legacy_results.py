@@ -84,19 +84,19 @@ class _LegacyFile:
         be.
         """
         stated = self.stated
-        if (
-            stated.step_times
-            and stated.raw_step_times
-            and stated.step_times != stated.raw_step_times
-        ):
+        raw_times = stated.raw_step_times
+        if stated.step_times and raw_times and stated.step_times != raw_times:
             self._note("legacy-times-differ")
         count = len(self.times)
         framework = self._framework()
         from_log = stated.source == "primus_log_extraction" or framework == "primus"
         # The callback's first forms have raw_step_times and name neither framework nor source.
-        by_callback = not from_log and (
-            framework == "nemo" or (framework is None and bool(stated.raw_step_times))
-        )
+        by_callback = framework == "nemo" or (framework is None and bool(raw_times))
+        timing = Timing()
+        if from_log:
+            timing = schema.LOG_TIMING
+        elif by_callback:
+            timing = schema.CALLBACK_TIMING
         platform = self._platform()
         gpu_info = self._gpu_info(from_log)
         training = self._training_config()
@@ -115,13 +115,7 @@ class _LegacyFile:
             gpu_info=gpu_info,
             training_config=training,
             parallelism_config=self._parallelism(),
-            timing=(
-                schema.LOG_TIMING
-                if from_log
-                else schema.CALLBACK_TIMING
-                if by_callback
-                else Timing()
-            ),
+            timing=timing,
             timestamp=self._timestamp(from_log),
             status="incomplete" if status_reason else "complete",
             ending=ending_of(count, training.max_steps, ended=training.max_steps is None),
@@ -158,7 +152,9 @@ class _LegacyFile:
             if pair[0] != pair[1]:
                 lost.append(step)
         if lost:
-            first = ", ".join(map(str, lost[:5])) + (", …" if len(lost) > 5 else "")
+            first = ", ".join(map(str, lost[:5]))
+            if len(lost) > 5:
+                first += ", …"
             self._note(
                 "legacy-series-not-finite", series=name, lost=len(lost), count=count, steps=first
             )
@@ -190,9 +186,11 @@ class _LegacyFile:
         stated = self.stated.platform or ""
         device = self.device.lower()
         platform = schema.PLATFORMS.get(stated.lower())
-        of_device: Platform | None = (
-            "nvd" if "nvidia" in device else "amd" if device.startswith("amd") else None
-        )
+        of_device: Platform | None = None
+        if "nvidia" in device:
+            of_device = "nvd"
+        elif device.startswith("amd"):
+            of_device = "amd"
         if platform and of_device and platform != of_device:
             self._note("legacy-platform-contradicts", stated=_short(stated), device=_short(device))
             return None
@@ -240,8 +238,11 @@ class _LegacyFile:
             self._note("legacy-device-invented", device=_short(self.device))
             return GpuInfo()
         gpu = self.stated.gpu_info
-        of_version = "cuda" if gpu.cuda_version else "rocm" if gpu.rocm_version else None
-        stack = schema.STACKS.get(self.stack) or of_version
+        stack = schema.STACKS.get(self.stack)
+        if stack is None and gpu.cuda_version:
+            stack = "cuda"
+        elif stack is None and gpu.rocm_version:
+            stack = "rocm"
         version = gpu.software_version or gpu.cuda_version or gpu.rocm_version
         info = GpuInfo(
             **self._known_of("gpu_info", GpuInfo, software_stack=stack, software_version=version)
@@ -273,15 +274,10 @@ class _LegacyFile:
                 sizes[name] = self._known(f"parallelism_config.{name}", size)
         if not any(sizes.values()):
             self.missing.append("parallelism_config")
-        names = (stated.strategy_name or "", self.stated.training_config.parallel_strategy or "")
-        strategy = next(
-            (
-                plain(name, LONGEST_TEXT)
-                for name in names
-                if name.lower() not in schema.UNKNOWN_WORDS
-            ),
-            None,
-        )
+        strategy = None
+        for name in (stated.strategy_name, self.stated.training_config.parallel_strategy):
+            if strategy is None and (name or "").lower() not in schema.UNKNOWN_WORDS:
+                strategy = plain(name, LONGEST_TEXT)
         return ParallelismConfig(strategy_name=strategy, **sizes)
 
     def _memory(self, from_log: bool, total_gb: float | None) -> MemoryMetrics:

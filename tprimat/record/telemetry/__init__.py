@@ -132,9 +132,12 @@ def with_trace(
         steady = steps
     measured = _energy(run, trace, steady, processes_here, unknown)
     inside = within(trace.samples, steps.began, steps.ends[-1])
+    interval = None
+    if len(inside) > 1:
+        interval = round((inside[-1].at - inside[0].at) / (len(inside) - 1), 3)
     axis, values = series.join(trace.samples, steps)
     telemetry = Telemetry(
-        interval_seconds=_interval(inside),
+        interval_seconds=interval,
         samples=len(inside),
         devices=trace.header.gpus,
         energy_code=measured.code,
@@ -164,13 +167,6 @@ def with_trace(
         },
         disturbance=disturbance(trace.samples, steps.began, steps.ends[-1]),
     )
-
-
-def _interval(samples: Sequence[Sample]) -> float | None:
-    """Return the mean time between two readings, s; None for fewer than two."""
-    if len(samples) < 2:
-        return None
-    return round((samples[-1].at - samples[0].at) / (len(samples) - 1), 3)
 
 
 def _energy(

@@ -8,6 +8,7 @@ explains each code.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -69,67 +70,218 @@ def find(trace: Trace, steps: Timeline, steady: Timeline) -> list[TelemetryIssue
     start = steps.began
     end = steps.ends[-1]
     samples = within(trace.samples, start, end)
-    rows = rows_of(samples, trace.header.gpus)
+    events = _Events(rows_of(samples, trace.header.gpus), samples, steps, steady)
     issues = [
-        *_power_caps(rows, steps),
-        *(issue for code in _THROTTLING for issue in _throttling(code, rows, steps)),
-        *_clock_changes(rows, steps, steady),
-        *_slower_gpus(rows, steady),
-        *_errors(rows, steps),
-        *_lost(rows, samples, steps),
-        *_narrow_links(rows),
-        *_shared_gpus(rows, steps, trace.header.pid),
+        *events.power_caps(),
+        *(issue for code in _THROTTLING for issue in events.throttling(code)),
+        *events.clock_changes(),
+        *events.slower_gpus(),
+        *events.errors(),
+        *events.lost(),
+        *events.narrow_links(),
+        *events.shared_gpus(),
         *_cpu(trace.samples, trace.header.platform == "cpu", start, end),
-        *_cpu_clock(samples, steps, steady),
+        *events.cpu_clock(),
     ]
     return sorted(issues, key=lambda issue: issue.severity != "warning")
 
 
-def _power_caps(rows: DeviceRows, steps: Timeline) -> Iterator[TelemetryIssue]:
-    for (cap, default), devices, first, last in _grouped(
-        rows, lambda gpu: (gpu.power_cap_w, gpu.power_default_w) if gpu.is_capped else None, least=1
-    ):
-        text = f"power cap ({cap:.0f} W of {default:.0f} W){_on(devices, rows)}"
-        yield _issue(
-            "power-cap", text, steps, first, last, rows, devices, value=cap, expected=default
-        )
+_COUNTERS = (
+    ("ecc_uncorrected", "ecc-uncorrected", "uncorrected memory error (ECC)", "warning"),
+    ("retired_pages", "memory-retired", "memory row or page retired", "warning"),
+    ("link_errors", "link-errors", "error on the links between GPUs", "warning"),
+    ("ecc_corrected", "ecc-corrected", "corrected memory error (ECC)", "info"),
+    ("pcie_replays", "pcie-replays", "PCIe replay", "info"),
+)
 
 
-def _throttling(reason: str, rows: DeviceRows, steps: Timeline) -> Iterator[TelemetryIssue]:
-    for _, devices, first, last in _grouped(
-        rows, lambda gpu: reason if reason in gpu.throttle else None
-    ):
-        states = [gpu for device in devices for at, gpu in rows[device] if first <= at <= last]
-        heats = [gpu.temperature_c for gpu in states if gpu.temperature_c is not None]
-        clocks = [gpu.clock_mhz for gpu in states if gpu.clock_mhz is not None]
-        heat = max(heats, default=None)
-        facts = []
-        if heat is not None:
-            facts.append(f"{heat:.0f} °C")
-        lowest = min(clocks, default=0.0)
-        if lowest:
-            facts.append(f"down to {lowest:,.0f} MHz")
-        text = ": ".join(filter(None, (_THROTTLING[reason], ", ".join(facts))))
-        text += _on(devices, rows)
-        yield _issue(reason, text, steps, first, last, rows, devices, value=heat)
+@dataclasses.dataclass(frozen=True)
+class _Events:
+    """The events of a training's GPUs.
 
+    Attributes:
+        rows: the readings of each GPU, with their times.
+        samples: all readings.
+        steps, steady: all steps, and those in which clocks are compared.
+    """
 
-def _clock_changes(rows: DeviceRows, steps: Timeline, steady: Timeline) -> Iterator[TelemetryIssue]:
-    changes: list[tuple[float, float, float, str]] = []
-    for name, readings in rows.items():
-        clocks = [(at, gpu.clock_mhz) for at, gpu in steady.running(readings) if gpu.clock_mhz]
-        changes += [(*change, name) for change in changed_levels(clocks)]
-    changes.sort()
-    while changes:
-        at, before, after, _ = changes[0]
-        together = [change for change in changes if change[0] - at < SIDE / 2]
-        changes = [change for change in changes if change not in together]
-        devices = [device for *_, device in together]
-        step, _ = steps.steps_between(at, at)
-        issue = _clock_change("clock-change", "clock", step, before, after)
-        if len(rows) > 1 and len(devices) == 1:
-            issue = msgspec.structs.replace(issue, device=devices[0])
-        yield msgspec.structs.replace(issue, text=issue.text + _on(devices, rows))
+    rows: DeviceRows
+    samples: Sequence[Sample]
+    steps: Timeline
+    steady: Timeline
+
+    def power_caps(self) -> Iterator[TelemetryIssue]:
+        """Yield caps below the factory's limit."""
+        for (cap, default), devices, first, last in _grouped(
+            self.rows,
+            lambda gpu: (gpu.power_cap_w, gpu.power_default_w) if gpu.is_capped else None,
+            least=1,
+        ):
+            text = f"power cap ({cap:.0f} W of {default:.0f} W){self._on(devices)}"
+            yield self._issue("power-cap", text, first, last, devices, value=cap, expected=default)
+
+    def throttling(self, reason: str) -> Iterator[TelemetryIssue]:
+        """Yield when a reason lowers clocks."""
+        for _, devices, first, last in _grouped(
+            self.rows, lambda gpu: reason if reason in gpu.throttle else None
+        ):
+            states = [
+                gpu for device in devices for at, gpu in self.rows[device] if first <= at <= last
+            ]
+            heats = [gpu.temperature_c for gpu in states if gpu.temperature_c is not None]
+            clocks = [gpu.clock_mhz for gpu in states if gpu.clock_mhz is not None]
+            heat = max(heats, default=None)
+            facts = []
+            if heat is not None:
+                facts.append(f"{heat:.0f} °C")
+            lowest = min(clocks, default=0.0)
+            if lowest:
+                facts.append(f"down to {lowest:,.0f} MHz")
+            text = ": ".join(filter(None, (_THROTTLING[reason], ", ".join(facts))))
+            text += self._on(devices)
+            yield self._issue(reason, text, first, last, devices, value=heat)
+
+    def clock_changes(self) -> Iterator[TelemetryIssue]:
+        """Yield changes of clocks that last, those of several GPUs at one time together."""
+        changes: list[tuple[float, float, float, str]] = []
+        for name, readings in self.rows.items():
+            clocks = [
+                (at, gpu.clock_mhz) for at, gpu in self.steady.running(readings) if gpu.clock_mhz
+            ]
+            changes += [(*change, name) for change in changed_levels(clocks)]
+        changes.sort()
+        while changes:
+            at, before, after, _ = changes[0]
+            together = [change for change in changes if change[0] - at < SIDE / 2]
+            changes = [change for change in changes if change not in together]
+            devices = [device for *_, device in together]
+            step, _ = self.steps.steps_between(at, at)
+            issue = _clock_change("clock-change", "clock", step, before, after)
+            if len(self.rows) > 1 and len(devices) == 1:
+                issue = msgspec.structs.replace(issue, device=devices[0])
+            yield msgspec.structs.replace(issue, text=issue.text + self._on(devices))
+
+    def slower_gpus(self) -> Iterator[TelemetryIssue]:
+        """Yield GPUs whose clock is below that of the others."""
+        means = {}
+        for name, readings in self.rows.items():
+            clocks = [gpu.clock_mhz for _, gpu in self.steady.running(readings) if gpu.clock_mhz]
+            if len(clocks) >= SIDE:
+                means[name] = statistics.fmean(clocks)
+        if len(means) < 3:
+            return
+        for name, clock in means.items():
+            usual = statistics.median(mean for other, mean in means.items() if other != name)
+            if clock < (1 - LEAST_CLOCK_DIFFERENCE) * usual:
+                text = (
+                    f"GPU {short_id(name)} runs at {clock:,.0f} MHz, the others at {usual:,.0f} MHz"
+                )
+                yield TelemetryIssue(
+                    code="slower-gpu", text=text, device=name, value=clock, expected=usual
+                )
+
+    def errors(self) -> Iterator[TelemetryIssue]:
+        """Yield counters of errors that have risen, and errors of the driver."""
+        for name, readings in self.rows.items():
+            for field, code, words, severity in _COUNTERS:
+                risen = _risen([(at, getattr(gpu, field)) for at, gpu in readings])
+                if risen:
+                    total = sum(count for _, count in risen)
+                    text = f"{total:,.0f} × {words} on GPU {short_id(name)}"
+                    first = risen[0][0]
+                    last = risen[-1][0]
+                    fields = {"value": total, "severity": severity}
+                    yield self._issue(code, text, first, last, [name], whole=False, **fields)
+            xids = [(at, xid) for at, gpu in readings for xid in gpu.xids]
+            if xids:
+                codes = ", ".join(map(str, sorted({xid for _, xid in xids})))
+                text = f"driver error on GPU {short_id(name)} (XID {codes})"
+                first, value = xids[0]
+                last = xids[-1][0]
+                yield self._issue("xid", text, first, last, [name], whole=False, value=value)
+
+    def lost(self) -> Iterator[TelemetryIssue]:
+        """Yield GPUs that are not read any more."""
+        for name, readings in self.rows.items():
+            if not readings:
+                continue
+            last = readings[-1][0]
+            if sum(sample.at > last for sample in self.samples) > LEAST_READINGS:
+                text = f"GPU {short_id(name)} stopped responding to the driver"
+                yield self._issue("gpu-lost", text, last, self.samples[-1].at, [name], whole=False)
+
+    def narrow_links(self) -> Iterator[TelemetryIssue]:
+        """Yield links that have fewer lanes than they could."""
+        for name, readings in self.rows.items():
+            # A link rests at a lower speed, but keeps its lanes.
+            widths = [gpu.pcie_width for _, gpu in readings if gpu.pcie_width]
+            top = max((gpu.pcie_width_max or 0 for _, gpu in readings), default=0)
+            if len(widths) >= LEAST_READINGS and max(widths) < top:
+                text = f"PCIe link of GPU {short_id(name)} has {max(widths)} of {top} lanes"
+                yield TelemetryIssue(
+                    code="pcie-narrow", text=text, device=name, value=max(widths), expected=top
+                )
+
+    def shared_gpus(self) -> Iterator[TelemetryIssue]:
+        """Yield processes that come to a GPU after the training has begun: those before it are memory
+        held by others.
+        """
+        for name, readings in self.rows.items():
+            at_start = next((set(gpu.pids) for _, gpu in readings if gpu.pids), set())
+            came = _grouped(
+                {name: readings},
+                lambda gpu, own=at_start: tuple(sorted(set(gpu.pids or ()) - own)) or None,  # type: ignore[misc]
+            )
+            for pids, devices, first, last in came:
+                named = ", ".join(map(str, pids[:NAMED_PROGRAMS]))
+                noun = "process" if len(pids) == 1 else "processes"
+                text = f"GPU {short_id(name)} is shared with {noun} {named}"
+                yield self._issue("gpu-shared", text, first, last, devices, value=len(pids))
+
+    def _issue(
+        self,
+        code: str,
+        text: str,
+        first: float,
+        last: float,
+        devices: Sequence[str],
+        *,
+        whole: bool = True,
+        **fields: object,
+    ) -> TelemetryIssue:
+        """Return an event with its steps; without any if it holds from the first reading to the
+        last.
+        """
+        times = [at for device in devices for at, _ in self.rows[device]]
+        window: tuple[int | None, int | None] = (None, None)
+        if not (whole and first <= min(times) and last >= max(times)):
+            window = self.steps.steps_between(first, last)
+        if len(devices) == 1:
+            fields["device"] = devices[0]
+        first_step, last_step = window
+        issue = TelemetryIssue(code=code, text=text, first_step=first_step, last_step=last_step)
+        return msgspec.structs.replace(issue, **fields)
+
+    def _on(self, devices: Sequence[str]) -> str:
+        """Return which of several GPUs; nothing for all of them."""
+        if len(devices) == len(self.rows):
+            return ""
+        if len(devices) == 1:
+            return f" on GPU {short_id(devices[0])}"
+        return f" on {len(devices)} of {len(self.rows)} GPUs"
+
+    def cpu_clock(self) -> Iterator[TelemetryIssue]:
+        """Yield changes of the CPU's clock, where no GPU trains."""
+        if self.samples and self.samples[0].gpus:
+            return
+        rows = []
+        for sample in self.samples:
+            if sample.cpu is not None and sample.cpu.frequency_mhz is not None:
+                rows.append((sample.at, sample.cpu.frequency_mhz))
+        for at, before, after in changed_levels(self.steady.running(rows)):
+            step, _ = self.steps.steps_between(at, at)
+            issue = _clock_change("cpu-clock-change", "CPU clock", step, before, after)
+            yield msgspec.structs.replace(issue, device="cpu")
 
 
 def _clock_change(code: str, what: str, step: int, before: float, after: float) -> TelemetryIssue:
@@ -174,52 +326,6 @@ def _deviations(values: Sequence[float]) -> float:
     return sum(abs(value - level) for value in values)
 
 
-def _slower_gpus(rows: DeviceRows, steady: Timeline) -> Iterator[TelemetryIssue]:
-    means = {}
-    for name, readings in rows.items():
-        clocks = [gpu.clock_mhz for _, gpu in steady.running(readings) if gpu.clock_mhz]
-        if len(clocks) >= SIDE:
-            means[name] = statistics.fmean(clocks)
-    if len(means) < 3:
-        return
-    for name, clock in means.items():
-        usual = statistics.median(mean for other, mean in means.items() if other != name)
-        if clock < (1 - LEAST_CLOCK_DIFFERENCE) * usual:
-            text = f"GPU {short_id(name)} runs at {clock:,.0f} MHz, the others at {usual:,.0f} MHz"
-            yield TelemetryIssue(
-                code="slower-gpu", text=text, device=name, value=clock, expected=usual
-            )
-
-
-_COUNTERS = (
-    ("ecc_uncorrected", "ecc-uncorrected", "uncorrected memory error (ECC)", "warning"),
-    ("retired_pages", "memory-retired", "memory row or page retired", "warning"),
-    ("link_errors", "link-errors", "error on the links between GPUs", "warning"),
-    ("ecc_corrected", "ecc-corrected", "corrected memory error (ECC)", "info"),
-    ("pcie_replays", "pcie-replays", "PCIe replay", "info"),
-)
-
-
-def _errors(rows: DeviceRows, steps: Timeline) -> Iterator[TelemetryIssue]:
-    for name, readings in rows.items():
-        for field, code, words, severity in _COUNTERS:
-            risen = _risen([(at, getattr(gpu, field)) for at, gpu in readings])
-            if risen:
-                total = sum(count for _, count in risen)
-                text = f"{total:,.0f} × {words} on GPU {short_id(name)}"
-                first = risen[0][0]
-                last = risen[-1][0]
-                fields = {"value": total, "severity": severity}
-                yield _issue(code, text, steps, first, last, rows, [name], whole=False, **fields)
-        xids = [(at, xid) for at, gpu in readings for xid in gpu.xids]
-        if xids:
-            codes = ", ".join(map(str, sorted({xid for _, xid in xids})))
-            text = f"driver error on GPU {short_id(name)} (XID {codes})"
-            first, value = xids[0]
-            last = xids[-1][0]
-            yield _issue("xid", text, steps, first, last, rows, [name], whole=False, value=value)
-
-
 def _risen(counts: Sequence[tuple[float, float | None]]) -> list[tuple[float, float]]:
     """Return when a counter was seen to have risen, and by how much."""
     risen = []
@@ -228,45 +334,6 @@ def _risen(counts: Sequence[tuple[float, float | None]]) -> list[tuple[float, fl
         if now > before:
             risen.append((at, now - before))
     return risen
-
-
-def _lost(rows: DeviceRows, samples: Sequence[Sample], steps: Timeline) -> Iterator[TelemetryIssue]:
-    for name, readings in rows.items():
-        if not readings:
-            continue
-        last = readings[-1][0]
-        if sum(sample.at > last for sample in samples) > LEAST_READINGS:
-            text = f"GPU {short_id(name)} stopped responding to the driver"
-            yield _issue("gpu-lost", text, steps, last, samples[-1].at, rows, [name], whole=False)
-
-
-def _narrow_links(rows: DeviceRows) -> Iterator[TelemetryIssue]:
-    for name, readings in rows.items():
-        # A link rests at a lower speed, but keeps its lanes.
-        widths = [gpu.pcie_width for _, gpu in readings if gpu.pcie_width]
-        top = max((gpu.pcie_width_max or 0 for _, gpu in readings), default=0)
-        if len(widths) >= LEAST_READINGS and max(widths) < top:
-            text = f"PCIe link of GPU {short_id(name)} has {max(widths)} of {top} lanes"
-            yield TelemetryIssue(
-                code="pcie-narrow", text=text, device=name, value=max(widths), expected=top
-            )
-
-
-def _shared_gpus(rows: DeviceRows, steps: Timeline, pid: int | None) -> Iterator[TelemetryIssue]:
-    """Yield processes that come to a GPU after the training has begun: those before it are memory
-    held by others.
-    """
-    for name, readings in rows.items():
-        at_start = next((set(gpu.pids) for _, gpu in readings if gpu.pids), set())
-        came = _grouped(
-            {name: readings},
-            lambda gpu, own=at_start: tuple(sorted(set(gpu.pids or ()) - own)) or None,  # type: ignore[misc]
-        )
-        for pids, devices, first, last in came:
-            named = ", ".join(map(str, pids[:NAMED_PROGRAMS]))
-            noun = "process" if len(pids) == 1 else "processes"
-            text = f"GPU {short_id(name)} is shared with {noun} {named}"
-            yield _issue("gpu-shared", text, steps, first, last, rows, devices, value=len(pids))
 
 
 def _cpu(
@@ -367,21 +434,6 @@ def _nearest(rows: Sequence, start: float, end: float) -> tuple | None:  # type:
     return (first, last)
 
 
-def _cpu_clock(
-    samples: Sequence[Sample], steps: Timeline, steady: Timeline
-) -> Iterator[TelemetryIssue]:
-    if samples and samples[0].gpus:
-        return
-    rows = []
-    for sample in samples:
-        if sample.cpu is not None and sample.cpu.frequency_mhz is not None:
-            rows.append((sample.at, sample.cpu.frequency_mhz))
-    for at, before, after in changed_levels(steady.running(rows)):
-        step, _ = steps.steps_between(at, at)
-        issue = _clock_change("cpu-clock-change", "CPU clock", step, before, after)
-        yield msgspec.structs.replace(issue, device="cpu")
-
-
 def _grouped(
     rows: DeviceRows, kind: Callable[[GpuState], object], *, least: int = LEAST_READINGS
 ) -> Iterator[tuple[tuple, list[str], float, float]]:  # type: ignore[type-arg]
@@ -405,38 +457,3 @@ def _grouped(
         runs = [run for run in runs if run not in together]
         _, devices, begins, ends = zip(*together, strict=True)
         yield value, list(devices), min(begins), max(ends)  # type: ignore[misc]
-
-
-def _issue(
-    code: str,
-    text: str,
-    steps: Timeline,
-    first: float,
-    last: float,
-    rows: DeviceRows,
-    devices: Sequence[str],
-    *,
-    whole: bool = True,
-    **fields: object,
-) -> TelemetryIssue:
-    """Return an event with its steps; without any if it holds from the first reading to the
-    last.
-    """
-    times = [at for device in devices for at, _ in rows[device]]
-    window: tuple[int | None, int | None] = (None, None)
-    if not (whole and first <= min(times) and last >= max(times)):
-        window = steps.steps_between(first, last)
-    if len(devices) == 1:
-        fields["device"] = devices[0]
-    first_step, last_step = window
-    issue = TelemetryIssue(code=code, text=text, first_step=first_step, last_step=last_step)
-    return msgspec.structs.replace(issue, **fields)
-
-
-def _on(devices: Sequence[str], rows: DeviceRows) -> str:
-    """Return which of several GPUs; nothing for all of them."""
-    if len(devices) == len(rows):
-        return ""
-    if len(devices) == 1:
-        return f" on GPU {short_id(devices[0])}"
-    return f" on {len(devices)} of {len(rows)} GPUs"
