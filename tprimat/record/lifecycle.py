@@ -110,6 +110,10 @@ class Recording:
         measured_until: the last step that counts if others follow that a profiler watches.
     """
 
+    clock: Clock
+    scalars: Scalars
+    memory: Memory
+
     def __init__(
         self,
         options: Options,
@@ -130,9 +134,6 @@ class Recording:
         # Only the process that writes asks the vendor's tools, which may take seconds.
         machine = Machine(self.platform, GpuInfo(), Environment()) if process.rank else detect()
         self.machine = restrict_to_devices(machine, self.platform, device, process.world_size)
-        self.clock: Clock
-        self.scalars: Scalars
-        self.memory: Memory
         if self.platform == "cpu":
             self.clock, self.scalars, self.memory = HostClock(), HostScalars(), ProcessMemory()
         else:
