@@ -9,6 +9,7 @@ import pytest
 from tests.stored_runs import notes_of
 from tprimat.compare import Loaded, compare
 from tprimat.errors import UsageError
+from tprimat.notes.catalogue import words
 from tprimat.record import result
 from tprimat.report.verdict import report
 from tprimat.results.run import Environment, ModelConfig, Run, TrainingConfig
@@ -76,12 +77,12 @@ def test_what_a_caller_states_otherwise_than_the_training_shows_is_said(stated, 
         training_config=TrainingConfig(global_batch_size=8, sequence_length=32, num_gpus=1),
         model_config=ModelConfig(num_layers=2),
     )
-    warnings = result.contradictions(Run(training_config=TrainingConfig(**stated)), shown)
-    assert len(warnings) == len(told)
-    assert all(warning.startswith(words) for warning, words in zip(warnings, told, strict=True))
+    notes = result.contradictions(Run(training_config=TrainingConfig(**stated)), shown)
+    assert [words(note).partition(": ")[0] for note in notes] == told
     (layers,) = result.contradictions(Run(model_config=ModelConfig(num_layers=32)), shown)
-    assert layers.startswith(
-        "num_layers 32 was stated, but the training shows 2: they can't both be true"
+    assert words(layers) == (
+        "num_layers 32 was stated, but the training shows 2: they can't both be true; the stated one"
+        " is used"
     )
 
 
