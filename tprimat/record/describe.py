@@ -74,9 +74,9 @@ def recomputation(module: Any) -> str | None:
         return config.recompute_granularity or "none"
     for owner in (module, *module.children()):
         # transformers 5 warns of the older name.
-        checkpointing = getattr(owner, "is_activation_checkpointing", None)
-        if not hasattr(owner, "is_activation_checkpointing"):
-            checkpointing = getattr(owner, "is_gradient_checkpointing", None)
+        newer = hasattr(owner, "is_activation_checkpointing")
+        name = "is_activation_checkpointing" if newer else "is_gradient_checkpointing"
+        checkpointing = getattr(owner, name, None)
         if isinstance(checkpointing, bool):
             if checkpointing:
                 return "full"
